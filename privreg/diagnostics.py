@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class Code(NamedTuple):
-    """What a code of a note means."""
+    """Severity and meaning of a note's code."""
 
-    severity: Severity  # "doubt" takes rows back, "caution" weakens a claim or an estimate, "info" explains
-    meaning: str  # In a few words; of doubts they are those of the warning
+    severity: Severity  # "doubt" marks rows as unreliable, "caution" weakens a claim or an estimate, "info" explains
+    meaning: str  # Meaning in a few words; of doubts those of the warning
 
 
 CODES: Final = {
@@ -132,7 +132,7 @@ class Diagnostic(str):
 
     @property
     def severity(self) -> Severity:
-        """How severe it is: "doubt" takes rows back, "caution" weakens a claim, "info" explains."""
+        """Severity of the note: "doubt" marks rows as unreliable, "caution" weakens a claim, "info" explains."""
         return CODES[self.code].severity
 
 
@@ -142,7 +142,7 @@ def doubt(code: str, text: str, rows: Iterable[int] | None = None, *, of: str = 
 
 
 def doubts(notes: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
-    """Those that take rows back."""
+    """Notes that mark rows as unreliable, of severity "doubt"."""
     return tuple(note for note in notes if note.severity == "doubt")
 
 
@@ -151,12 +151,12 @@ _ELSEWHERE: Final = frozenset({"memory", "rounding", "split"})
 
 
 def for_reading(notes: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
-    """Those that change how a table of estimates is read, in their order."""
+    """Notes that change how a table of estimates is read, in their order."""
     return tuple(note for note in notes if note.code not in _ELSEWHERE)
 
 
 def reliable(notes: Iterable[Diagnostic], p: int) -> NDArray[np.bool_]:
-    """Which of `p` coefficients no note takes back, shape (p,)."""
+    """True for each of `p` coefficients that no note marks as unreliable, shape (p,)."""
     out = np.ones(p, dtype=np.bool_)
     for note in doubts(notes):
         out[slice(None) if note.rows is None else list(note.rows)] = False
@@ -164,7 +164,7 @@ def reliable(notes: Iterable[Diagnostic], p: int) -> NDArray[np.bool_]:
 
 
 def along(notes: Iterable[Diagnostic], matrix: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Which linear combinations, the rows of a matrix of shape (q, p), are known and no note takes back, shape (q,)."""
+    """True for linear combinations, rows of `matrix`, shape (q, p), that are known and reliable; shape (q,)."""
     enters = np.abs(matrix) > ROUNDED * np.abs(matrix).max(axis=1, keepdims=True, initial=0.0)
     return np.asarray(~enters[:, ~reliable(notes, matrix.shape[1])].any(axis=1) & ~np.isnan(matrix).any(axis=1))
 
@@ -202,7 +202,7 @@ _RENAMED: Final = {"silent": "nonresponse", "tied": "confounded"}  # Codes of ve
 
 
 def to_json(notes: Iterable[Diagnostic]) -> list[Any]:
-    """What notes are about, beside their texts: code, rows and methods of each."""
+    """Code, rows and methods of each note, without its text."""
     return [[note.code, None if note.rows is None else list(note.rows), list(note.methods)] for note in notes]
 
 

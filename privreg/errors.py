@@ -34,7 +34,7 @@ class FormulaError(PrivregError, ValueError):
 
 
 class PrivacyLeakError(PrivregError, ValueError):
-    """What was asked would let something learned from raw rows out of the device side."""
+    """The request would let values learned from raw rows leave the device side."""
 
 
 class SchemaError(PrivregError, ValueError):
@@ -170,7 +170,7 @@ def level(alpha: object) -> float:
 
 
 def interval_level(alpha: object) -> float:
-    """The same of intervals that are shown; warn of more than 0.5, which others give as the level itself."""
+    """Return `alpha` of intervals that are shown; warn above 0.5, which users of other packages give as coverage."""
     number = level(alpha)
     if number > 0.5:
         warnings.warn(

@@ -22,7 +22,7 @@ class Unrandomised(NamedTuple):
     carried: Array | None = None  # Public covariates that multiply its first number, where only a response is private
 
     def finish(self, answer: Array) -> Array:
-        """What leaves the device, of randomised reports of shape (…, size)."""
+        """Reports that leave the device, from randomised ones of shape (…, size)."""
         out = answer + self.centre
         if self.carried is None:
             return np.asarray(out)
@@ -87,7 +87,7 @@ def _classes(theta: Array, z: Array, y: float, inverse: float) -> Array:
 
 
 def _of_response(plan: ScorePlan, z: Array, psi: float, eta: Array, c: float, beside: list[float]) -> Unrandomised:
-    """Where only the response is private: ψ about the middle of its range, and public covariates that multiply it."""
+    """Report of a private response: ψ about the middle of its range, and public covariates that multiply it."""
     low, high = (float(end[0]) for end in scores.ends(plan.shape, c, eta, plan.y_low, plan.y_high))
     with np.errstate(over="ignore", invalid="ignore"):
         norm2, most = float(z @ z), LEVER2 * len(z)

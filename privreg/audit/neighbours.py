@@ -21,7 +21,7 @@ _THRESHOLDS: Final = 400  # Thresholds tried on the first half: enough that the 
 
 
 class Row(NamedTuple):
-    """A made-up person, in the coordinates of the report; NaN for one who has nothing to report."""
+    """A made-up person, in the coordinates of the report; NaN for an unusable record."""
 
     x: Array
     y: float
@@ -29,13 +29,13 @@ class Row(NamedTuple):
 
 
 class Audit(NamedTuple):
-    """How well reports of two neighbours were distinguished."""
+    """Lower limits of μ and ε by how well reports of two neighbours were distinguished."""
 
     lower: float  # Lower confidence limit of μ, for any mechanism
     type_one: float  # Observed error rates of the threshold test that bounds μ
     type_two: float
     n: int  # Reports of each neighbour that were tested
-    epsilon_lower: float = 0.0  # The same of the pure ε; without bound in n under a mechanism that is not pure
+    epsilon_lower: float = 0.0  # Lower confidence limit of pure ε; grows with n without bound unless it is pure
 
 
 def mu_lower_bound(first: Array, second: Array, direction: Array, threshold: float, alpha: float) -> Audit:

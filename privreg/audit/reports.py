@@ -117,9 +117,7 @@ def trials(mechanics: Sequence[Mapping[str, Any]], budget: Budget) -> Iterator[T
 
 
 def _trials_of_sums(m: Mapping[str, Any], budget: Budget) -> Iterator[Trial]:
-    """What one collector sees, whose noise hides nothing from it, or who reads a curator's: a sum that differs in one
-    report.
-    """
+    """Trials of a sum that differs in one report, as one collector, or who reads a curator's results, sees it."""
     claimed = float(m.get("mu", budget.mu))
     rows = {words: np.array(end, dtype=np.int64) for words, end in m["ends"].items()}
     pairs = itertools.combinations(rows, 2)
@@ -155,7 +153,7 @@ def _trials_of_all(mechanics: Sequence[Mapping[str, Any]], budget: Budget) -> It
 
 
 def _current(m: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The same as this version describes it, if version 0.1 saved it."""
+    """Description of reports in this version's form, if version 0.1 saved it."""
     if m["kind"] == "lanes":
         return {**m, "kind": "scores", "plan": [m["plan"][k] for k in LANES]}
     if m["kind"] == "location":  # two bits a column
@@ -318,7 +316,7 @@ def _reports(m: Mapping[str, Any], row: Row, n: int, *, bare: bool = False) -> A
 
 
 def _randomised(channel: Channel, report: Array, radius: float, n: int, bare: bool) -> Array:
-    """The same report, randomised again and again."""
+    """A report, randomised `n` times; unchanged if `bare`."""
     rows = np.tile(report, (n, 1))
     if bare:
         return rows

@@ -21,14 +21,14 @@ MOST: Final = 10**7
 
 
 class Trial(NamedTuple):
-    """Two neighbours, and what is claimed of their reports."""
+    """Two neighbours, and the guarantee claimed for their reports."""
 
     report: str  # Kind of report
     neighbours: str  # The two in words
     measure: str  # "mu", "epsilon", or "delta" at `epsilon`
     claimed: float
     draw: Callable[[int], tuple[Array, Array]]  # So many independent reports of each, shape (n, d) or (n,)
-    distance: float = math.nan  # Of their reports, relative to what the noise was made for
+    distance: float = math.nan  # Distance of their reports, relative to the sensitivity that noise was made for
     direction: Array | None = None  # See `privreg.audit.neighbours.audit`
     epsilon: float = math.nan
 
@@ -54,7 +54,7 @@ class Verification(View):
 
     @property
     def passed(self) -> bool:
-        """Whether no limit exceeds the claim."""
+        """True if no lower limit exceeds the claim."""
         return bool((self.table["lower"] <= self.table["claimed"]).all())
 
     @property

@@ -1,7 +1,7 @@
-"""What bounds clamp: a few records tell of each bounded column whether its value was clamped. Collector side.
+"""Shares of clamped values: a few records report, for each bounded column, whether it was clamped. Collector side.
 
-Who was clamped sends 1, everybody else 0, those who have nothing to tell among them, so that the mean report is the
-share of all records that were clamped; over the share that has something to tell, it is that of those who answer.
+A clamped record sends 1, any other 0, a record without a usable value included. So the mean report is the share of all
+records that were clamped; divided by the share of usable records, it is the share of these.
 """
 
 from __future__ import annotations
@@ -17,38 +17,38 @@ from privreg.collector.levels import RAREST
 from privreg.collector.plan import Bounded, Clamped, Plan, Progress
 from privreg.protocol.rounds import Reports
 
-SMALL: Final = 0.01  # Share that counts as nothing: of the records that bounds clamp, and of a response's range
-LARGE: Final = 0.05  # That surely shows: the others' standard error, times its normal quantile, is LARGE − SMALL
-ALPHA: Final = 0.05  # Chance that any column is named though none has more than a small share
+SMALL: Final = 0.01  # Negligible share: of clamped records, and of a response's range
+LARGE: Final = 0.05  # Clamped share that is detected: z times the standard error of a share is at most LARGE − SMALL
+ALPHA: Final = 0.05  # Chance that any column is named though no share is above SMALL
 HARM: Final = 0.5  # Standard errors by which clamping may move a coefficient: a 95% interval then covers 92%
 
 
 class Shares(NamedTuple):
-    """Shares of the records with something to tell that bounds clamp."""
+    """Share of usable records clamped, by column."""
 
     columns: tuple[Bounded, ...]
     share: Array  # shape (D,)
     error: Array  # Standard errors; shape (D,)
-    people: int  # Who were asked
+    people: int  # Number asked
 
     @property
     def surely(self) -> Array:
-        """Lower limits of the shares, all of which hold with 95%."""
+        """Simultaneous 95% lower limits of the shares, shape (D,)."""
         return np.asarray(self.share - quantile(len(self.columns)) * self.error)
 
     @property
     def most(self) -> float:
-        """Upper limit of the largest share: where noise has made shares negative, that of none."""
+        """Upper limit of the largest share; negative estimates count as 0."""
         return min(float((np.maximum(self.share, 0.0) + quantile(len(self.columns)) * self.error).max()), 1.0)
 
     @property
     def noted(self) -> list[int]:
-        """Places of the columns whose share is surely not small."""
+        """Places of the columns whose lower limit exceeds `SMALL`."""
         return np.flatnonzero(self.surely > SMALL).tolist()
 
 
 def harmed(shares: Shares, ratios: Array, together: Array) -> list[int]:
-    """Coefficients that clamping surely moves by more than a part of their standard errors.
+    """Coefficients that clamping moves, at 95%, by more than `HARM` of their standard errors.
 
     A clamped share π moves the slopes of normal covariates by about π of themselves, so by π |t| standard errors:
     exactly by −π where least squares are of a clamped response. Skewed numbers move them up to 6 times as far. A
@@ -72,12 +72,12 @@ def harmed(shares: Shares, ratios: Array, together: Array) -> list[int]:
 
 
 def quantile(columns: int) -> float:
-    """Normal quantile of an interval, so that those of all columns hold together (Bonferroni)."""
+    """Normal quantile z of 95% intervals that hold for all columns together (Bonferroni)."""
     return float(-ndtri(0.5 * ALPHA / columns))
 
 
 def people_for(columns: int, sd: float) -> int:
-    """Records that it takes: D (z/(0.04 μ))², z the normal quantile; with hardly any noise what tells 5% from chance.
+    """Records needed: D (z/(0.04 μ))², z of `quantile`; with hardly any noise, enough to distinguish 5% from chance.
 
     `sd` is the noise sd of a number of a report: √D/μ of D columns where the noise is Gaussian.
 
@@ -92,12 +92,12 @@ def people_for(columns: int, sd: float) -> int:
 
 
 def taken(number: int, reports: Reports) -> Clamped:
-    """Take in the round of this number."""
+    """Sums of the reports of round `number`."""
     return Clamped(number, float(reports.weight.sum()), reports.total.sum(axis=(0, 1)), reports.people)
 
 
 def later(clamped: Clamped, reports: Reports) -> Clamped:
-    """Take in reports of that round that came late; its people are those who were not counted before."""
+    """Sums with late reports of that round added; `reports.people` counts those who were not counted before."""
     more = taken(clamped.number, reports)
     return Clamped(
         clamped.number, clamped.weight + more.weight, clamped.total + more.total, clamped.people + more.people
@@ -105,10 +105,10 @@ def later(clamped: Clamped, reports: Reports) -> Clamped:
 
 
 def shares_of(plan: Plan, progress: Progress) -> Shares | None:
-    """Shares of the records that bounds clamp; None before anybody has reported.
+    """Share of usable records clamped, by column; None before anybody has reported.
 
-    Of who has something to tell, as far as reports on moments show how many these are; they show nothing of it
-    where covariates are public: shares are then those of all records.
+    Reports on moments give the share of usable records. If covariates are public there are none, and shares are
+    those of all records.
     """
     seen = progress.clamped
     if seen is None or seen.weight <= 0.0:

@@ -1,4 +1,4 @@
-"""How far apart the random groups of a main round answer, so that reports tell the curvature."""
+"""Offsets of the random groups of a main round: curvature is estimated from how their reports differ."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ moved coefficients by 1.4 standard errors from a right model's and this by 0.4, 
 worse where the link was wrong. With full length the slope of counts of 90,000 records had an sd of 1.19 standard
 errors, with this of 0.92."""
 
-CURVED: Final = codes.COUNTS | {codes.LOGISTIC, codes.BALANCED, codes.MULTINOMIAL}  # Of which that is so
+CURVED: Final = codes.COUNTS | {codes.LOGISTIC, codes.BALANCED, codes.MULTINOMIAL}  # Families with `GENTLE` offsets
 
 STRETCHED: Final = 4  # Main rounds after which offsets are stretched where these show little curvature
 
@@ -90,11 +90,11 @@ def _length(plan: Plan, progress: Progress, state: State) -> float:
 def stretched(plan: Plan, progress: Progress, state: State, model: Reference, carried: Carried) -> Progress:
     """Add the matrix by which offsets are multiplied after four main rounds: equation (20) of docs/estimator.md.
 
-    Along directions of less curvature than usual they are as much longer as it is less, but for numbers at a bound, at
-    most c, and only so long that predictors of records that tell curvature along a direction move by c: with three c
-    none of a rare level were left whose scores bent, and its coefficient's sd was a quarter larger. A
-    standard error is as wrong as curvature is relative to its size, which offsets of one length tell the less precisely
-    the less there is. In designs where it varies most, with 200,000 records, a tenth as many coefficients were marked,
+    Along directions of less curvature than the mean they are longer in proportion, but for numbers at a bound, at
+    most c, and only so long that predictors of records that show curvature along a direction move by c: with three c
+    no record of a rare level had a score that bent, and its coefficient's sd was a quarter larger. Relative errors of
+    standard errors are those of curvature, which are the larger, with offsets of one length, the less curvature there
+    is. In designs where it varies most, with 200,000 records, a tenth as many coefficients were marked,
     and 93% of the intervals of the worst held in place of 88 (`benchmarks.validity`); where it doesn't vary, next to
     nothing changes.
     """

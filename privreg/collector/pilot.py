@@ -1,4 +1,4 @@
-"""Where to begin: coefficients and residual scale by minimum distance between pilot reports and the reference model."""
+"""Pilot fit: coefficients and residual scale by minimum distance between pilot reports and the reference model."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from privreg.families.constants import ScoreRules
 
 
 def doubt() -> float:
-    """Error of the reference model's mean scores that is allowed for, relative to the length of a round's mean.
+    """Sd of the error of the reference model's mean scores, relative to the length of a round's mean.
 
-    And sd of its error in the variance of scores, relative to that. For the covariate of "two peaks"
+    Also that of its variance of scores, relative to that variance. For the covariate of "two peaks"
     (`benchmarks.validity`) it is a third too small: with it alone, intervals at μ = 8 cover 89 and 91%, with
     `estimate.scattered`, 94 and 95%.
     """
@@ -31,7 +31,7 @@ SHORTEST: Final = 1e-4  # Part of a step that is tried, at least
 
 
 def farthest() -> float:
-    """Length L of the slopes, whitened coordinates, beyond which a score of bounded curvature tells little.
+    """Length L of the slopes, whitened coordinates, beyond which a score of bounded curvature has little of it left.
 
     E p (1 − p) of a logistic one's normal predictors is near 1/(L √2π): a part `PART` of the largest.
     """
@@ -44,24 +44,24 @@ class Observed(NamedTuple):
     theta: Array  # The state; shape (b d,)
     c: float
     score: Array  # shape (b d,)
-    number: float | None  # Of joint reports
-    variance: float  # Of a coordinate of the mean score, noise and sampling: (σ² + 1/(2d))/n of equation (16)
-    number_variance: float  # Of the mean number, the same: (σ_J² + 1/4)/n
+    number: float | None  # Mean number of joint reports; None if the round has none
+    variance: float  # Variance of a coordinate of the mean score, noise and sampling: (σ² + 1/(2d))/n of equation (16)
+    number_variance: float  # Variance of the mean number, noise and sampling: (σ_J² + 1/4)/n
 
 
 class Fitted(NamedTuple):
-    """The fit, and what isn't known of it."""
+    """Coefficients and residual scale, with their covariance."""
 
     theta: Array  # shape (b d,)
     scale: float
-    cov: Array  # Of (θ, log s); shape (b d + 1, b d + 1)
+    cov: Array  # Covariance of (θ, log s); shape (b d + 1, b d + 1)
 
 
 def fit(model: Reference, seen: Sequence[Observed], guess: Fitted, prior: Fitted) -> Fitted:
-    """Minimum distance, equation (16) of docs/estimator.md, by Gauss–Newton steps, shortened where they go too far.
+    """Minimum-distance fit, equation (16) of docs/estimator.md, by Gauss–Newton steps, shortened until they gain.
 
-    It begins at `guess`, unless the mean of `prior`, what is known before any pilot report, with its covariance, agrees
-    better with what was reported.
+    It begins at `guess`, unless the mean of `prior`, which holds before any pilot report, agrees better with the
+    reports.
     """
     size = len(guess.theta)
     precision = np.asarray(np.linalg.inv(prior.cov), dtype=np.float64)
@@ -95,7 +95,7 @@ def fit(model: Reference, seen: Sequence[Observed], guess: Fitted, prior: Fitted
 
 
 def threshold_of_counts(rules: ScoreRules, eta: Array, unsure: float) -> float:
-    """Where Pearson residuals are clipped while predictors, shape (m,), are known to ± `unsure`, the declared c at 0.
+    """Threshold c of Pearson residuals while predictors, shape (m,), are known to ± `unsure`; the declared c at 0.
 
     A predictor that is off by e moves Pearson residuals by about √m e: wide thresholds keep all from being clipped.
     """
@@ -104,7 +104,7 @@ def threshold_of_counts(rules: ScoreRules, eta: Array, unsure: float) -> float:
 
 
 def heaped(model: Reference, last: Observed, scale: float) -> bool:
-    """Whether the last pilot round has more residuals within its threshold c than a smooth density leaves there.
+    """True if the last pilot round has more residuals within its threshold c than a smooth density leaves there.
 
     The pilot brings c to half of the scale s at which normal residuals have the reported share within c: 2 Φ(1/2) − 1 =
     38%. Near the estimate a smooth density's share is in proportion to c: there is such an s whatever its shape. Where
@@ -120,7 +120,7 @@ def heaped(model: Reference, last: Observed, scale: float) -> bool:
 
 
 def _held(at: Array, model: Reference, size: int) -> Array:
-    """Keep slopes where scores still bend, and the scale a number."""
+    """Limit the length of slopes to `farthest()`, where scores still bend, and the log of the scale to ±60."""
     out = np.array(at)
     out[size] = min(max(out[size], -60.0), 60.0)
     if not model.scaled:

@@ -1,4 +1,4 @@
-"""What a fit by rounds fixes before the first record, and what its collector knows after some: values."""
+"""Plan of a fit by rounds, fixed before the first record, and progress of its collector after some rounds: values."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ SAMPLED: Final = 0.7  # Mean square of a score's length, relative to the square 
 
 
 class Bounded(NamedTuple):
-    """A raw column with bounds that a record tells of."""
+    """A bounded raw column, of which records report whether it was clamped."""
 
     name: str
-    part: str  # Of the model: "response", "covariate" or "offset"
-    columns: tuple[int, ...] = ()  # Of the design, that are made of it
+    part: str  # Part of the model: "response", "covariate" or "offset"
+    columns: tuple[int, ...] = ()  # Columns of the design made of it
 
 
 class Clamped(NamedTuple):
-    """What the reports of a round on clamping come to."""
+    """Sums of the reports of a round on clamping."""
 
-    number: int  # Of the round
+    number: int  # Number of the round
     weight: float  # Records, or weights of those with smaller budgets, summed
     total: Array  # Sum of the reports; shape (D,)
     people: int
@@ -58,7 +58,7 @@ class Made(NamedTuple):
     column: int
     of: NDArray[np.int64]  # Columns
     pairs: NDArray[np.int64]  # Places in `of`; shape (k, 2)
-    by: Array  # What the constant, these columns and these products are multiplied by; shape (1 + q + k,)
+    by: Array  # Factors of the constant, of these columns and of these products; shape (1 + q + k,)
 
     def parts(self, v: Array) -> Array:
         """The constant, columns and products of rows, shape (m, d); shape (m, 1 + q + k)."""
@@ -67,16 +67,16 @@ class Made(NamedTuple):
 
 
 class End(NamedTuple):
-    """A bound of a number of which a spline is made, and the spline's row there."""
+    """A bound of a number that has a spline, and the spline's row there."""
 
     name: str
     upper: bool
-    columns: NDArray[np.int64]  # The spline's; shape (k,)
-    row: Array  # Of these columns, as they are before `mix`; shape (k,)
+    columns: NDArray[np.int64]  # Columns of the spline; shape (k,)
+    row: Array  # Their values at the bound, before `mix`; shape (k,)
 
 
 class Plan(NamedTuple):
-    """What is fixed and public before the first record."""
+    """Public plan of a fit, fixed before the first record."""
 
     rounds: tuple[Round, ...]
     rules: ScoreRules
@@ -84,38 +84,38 @@ class Plan(NamedTuple):
     mechanism: Mechanism
     d: int  # Covariates, the constant included
     blocks: int  # Linear predictors of a record
-    label: bool  # Whether only the response is private
+    label: bool  # True if only the response is private
     y_low: float  # Public limits of the response, internal units
     y_high: float
     unscaled: tuple[int, ...]  # Columns whose location and scale are learned; d stands for the response
     theta: Array | None  # The user's first guess, internal units; shape (b d,)
     c: float  # Huber threshold where it is declared, internal units
-    gaps: tuple[float, ...]  # How far apart the values of two-valued columns are; 0 for others
+    gaps: tuple[float, ...]  # Distance between the two values of two-valued columns; 0 for others
     whitened: bool
     cells: tuple[Cells, ...]
-    nonresponse: bool  # Whether it is declared that some records send noise only
+    nonresponse: bool  # True if it is declared that some records send noise only
     rows: int | None  # Records expected, if known
     groups: int = GROUPS  # Random groups of a main round
-    function: Callable[[float, float], float] | None = None  # Score over its bound of a family of one's own
-    gauge: Gauge | None = None  # By what fit is measured, before what is learned; None if it is not
-    measured: int = 0  # Numbers in a report by which it is measured
+    function: Callable[[float, float], float] | None = None  # Score over its bound, of a family that users define
+    gauge: Gauge | None = None  # Public constants of measures of fit, before scales are learned; None without measures
+    measured: int = 0  # Numbers in a report on measures of fit
     covariates: Array | None = None  # Public rows that stand for records' covariates, internal units; shape (m, d)
     crossed: tuple[Crossed, ...] = ()
     alone: tuple[int, ...] = ()  # Numbers within ±1 that no other column is made of
-    # Where curvature moves: whether several columns are made of one number and not of each other, as splines are
+    # True if curvature moves and several columns are made of one number and not of each other, as splines are
     bases: bool = False
-    mix: Array | None = None  # By which columns were multiplied that are nearly collinear; shape (d, d)
-    made: tuple[Made, ...] = ()  # In the order in which they can be made, before that
+    mix: Array | None = None  # Matrix by which nearly collinear columns were multiplied; shape (d, d)
+    made: tuple[Made, ...] = ()  # Columns before `mix`, in the order in which they can be made
     ends: tuple[End, ...] = ()
-    clamps: tuple[Bounded, ...] = ()  # Columns of which records tell whether bounds clamp them, if any are asked
-    # Public limits of what is added to the linear predictor, where curvature goes with it; None if nothing is added
+    clamps: tuple[Bounded, ...] = ()  # Columns of which records report whether they were clamped, if any do
+    # Public limits of the offset of the linear predictor, where curvature goes with it; None without an offset
     added: tuple[float, float] | None = None
     persons: Persons | None = None  # None where a record is one row that counts whole
     # Row map W, shape (d, d), and threshold c, internal units before a learned scale, of an earlier fit whose estimand
     # is to be this one's; c is None where the score has none, or where it is declared
     like: tuple[Array, float | None] | None = None
     widened: float = 1.0  # Widths of bounds in sd, relative to those of numbers with persons' levels; see `fits.plan`
-    clusters: int = 0  # Clusters, each of whose people answer in one group; 0 if people are independent
+    clusters: int = 0  # Clusters, the people of each in one group; 0 if people are independent
     extremes: tuple[Extreme, ...] = ()  # Rows that declarations allow, where scores have no weights
 
     def people(self, progress: Progress) -> int:
@@ -123,12 +123,12 @@ class Plan(NamedTuple):
         return people_of(self.rounds, progress.held, self.rows)
 
     def role(self, number: int) -> str:
-        """Role of a round by its number; of one beyond the last, which stays open, the last's."""
+        """Role of a round by its number; beyond the last round, which stays open, the last one's."""
         return self.rounds[min(number, len(self.rounds) - 1)].role
 
     @property
     def size(self) -> int:
-        """Coefficients."""
+        """Number of coefficients."""
         return self.blocks * self.d
 
     @property
@@ -142,7 +142,7 @@ class Plan(NamedTuple):
         return tuple(g._replace(columns=g.columns + self.extra) for g in self.cells)
 
     def groups_of(self, role: str) -> int:
-        """Groups that answer apart in a round of a role."""
+        """Number of groups with separate sums in a round of a role."""
         return {"location": GROUPS, "main": self.groups}.get(role, 1)
 
     def kappa(self, role: str) -> float:
@@ -171,7 +171,7 @@ class Plan(NamedTuple):
         return (1 if self.label else self.size) + int(self.kappa(role) > 0.0)
 
     def width(self, role: str) -> int:
-        """Numbers that are summed of a role's reports."""
+        """Numbers in the sums of a role's reports."""
         if self.label and role == "moments":
             size = self.direction
             return size * (size + 1) // 2
@@ -182,7 +182,7 @@ class Plan(NamedTuple):
         return self.numbers(role)
 
     def radius(self, role: str) -> float:
-        """Radius by which a report of a role is randomised."""
+        """Radius of the ball that holds a role's reports before noise."""
         match self.form(role):
             case "numbers":
                 return self.mechanism.bits_radius(self.numbers(role))
@@ -197,85 +197,81 @@ class Plan(NamedTuple):
     def effective_mu(self, longest: float) -> float:
         """μ per person of Gaussian noise as large as a score report's error: equation (38) of docs/estimator.md.
 
-        `longest` is the states'. Reports of the usual length 1, ‖z‖ = √d, would have as much more noise.
+        `longest` is that of the states: without weights, noise is larger by longest²/d than for reports of length 1.
         """
         times = 1.0 / self.d if self.label else longest**2 / self.d if longest else 1.0
         return 2.0 / math.sqrt(self.sd("main") ** 2 * times + SAMPLED / self.d)
 
     def sampled(self, longest: float) -> float:
-        """The part of a score report's error that is the score's own, about."""
+        """Share of a score report's error that is sampling error, about."""
         return SAMPLED / self.d * self.effective_mu(longest) ** 2 / 4.0
 
 
 class ScoreRound(NamedTuple):
-    """A round of scores: its state, and what was reported."""
+    """A round of scores: its state, and the sums of its reports."""
 
     state: State
     weight: Array  # shape (parts, groups)
-    score: Array  # Sums; shape (parts, groups, b d)
-    number: float | None  # Mean
-    sd: float  # Noise of a number of a report
+    score: Array  # Sums of scores; shape (parts, groups, b d)
+    number: float | None  # Mean number of joint reports; None without
+    sd: float  # Noise sd of a number of a report
 
 
 class Progress(NamedTuple):
-    """What the collector knows after some rounds."""
+    """The collector's knowledge after some rounds."""
 
-    state: State  # What the next records answer
+    state: State  # State that the next records answer
     scatter: Scatter
     places: Search
     fitted: Fitted | None  # Coefficients and residual scale by the pilot
     scored: tuple[ScoreRound, ...]
     curvature: Curvature | None
     held: tuple[int, ...]  # Records in each round behind
-    points: Array | None = (
-        None  # What stands for records in the reference model, coordinates of the scores; shape (m, d)
-    )
-    added: Array | None = None  # What is added to their linear predictors; shape (m,)
-    prior: Fitted | None = None  # What is known before any pilot report
-    # Share of the records with a column's rarest value, as far as reported, and whether that is what distinguishes it
+    points: Array | None = None  # Points of the reference model, coordinates of the scores; shape (m, d)
+    added: Array | None = None  # Offsets of the points' linear predictors; shape (m,)
+    prior: Fitted | None = None  # Prior of the pilot fit
+    # Share of the records with a column's rarest value, as far as reported, and True if that is what distinguishes it
     # from other factors'
     shares: Array | None = None  # shape (d,)
     tied: NDArray[np.bool_] | None = None  # shape (d,)
-    # Of a round on measures of fit: by what it is measured, and the estimate, made of the rounds before
+    # In a round on measures of fit: their public constants, and the estimate, made of the rounds before
     gauge: Gauge | None = None
     final: Estimated | None = None
-    clamped: Clamped | None = None  # What was reported of clamping
+    clamped: Clamped | None = None  # Sums of the round on clamping
     local: Local | None = None
-    stretch: Array | None = None  # What groups' offsets are multiplied by, symmetric; shape (q, q)
-    since: int = 0  # Rounds before lie too far from later states to count
+    stretch: Array | None = None  # T of equation (20), by which groups' offsets are multiplied; shape (q, q)
+    since: int = 0  # First main round that counts: states of those before are too far from later ones
 
     @property
     def main(self) -> list[ScoreRound]:
-        """Main rounds that any reports have come of, and that count."""
+        """Main rounds with any reports that count: from number `since` on."""
         return [s for s in self.scored if s.state.role == "main" and s.weight.any() and s.state.number >= self.since]
 
 
 class Local(NamedTuple):
-    """What the reference model says of reports at a state, were it the truth; of residuals' scores the same of each."""
+    """Moments of a report under the reference model, if a state were the truth."""
 
-    c: float  # Huber threshold; signed states call it so
+    c: float  # Huber threshold
     scale: float
-    fixed: bool  # Whether it is that of all states
+    fixed: bool  # True if they are those of all states, as of scores of residuals
     root: Array  # L, lower triangular, where the reference model's curvature is L L'; shape (q, q)
-    map: Array  # Of mean reports, scores' coordinates, to x; shape (q, q)
-    slopes: (
-        Array  # What M changes by in each of k ways in which the model may be wrong, see `curvature.learn`; (k, q, q)
-    )
+    map: Array  # Map of mean reports, from scores' coordinates to those of x; shape (q, q)
+    slopes: Array  # Derivatives of M in the k ways in which the model may be wrong, see `curvature.learn`; (k, q, q)
     noise: dict[tuple[float, float], Array]  # Second moments of a report by κ and threshold c, scores' coordinates
-    biases: dict[tuple[bytes, float], Array]  # What groups add to mean reports, by their offsets and threshold c
+    biases: dict[tuple[bytes, float], Array]  # b of equation (14), by second moments of offsets and threshold c
 
 
 class Carried(NamedTuple):
-    """Rounds in coordinates in which the reference model says M = I."""
+    """Rounds in coordinates in which the reference model has M = I."""
 
     rounds: list[RoundMeans]
-    main: int  # How many of them, the last ones, are main rounds
-    gain: Array  # Part of the way to a round's own estimate that the next state went; shape (q, q)
-    noise: Array  # shape (q, q)
-    local: Local  # What the reference model says at θ
-    maps: list[Array]  # Of each round's mean report, scores' coordinates, to x; shape (q, q)
-    biases: list[Array]  # What was taken off each round's mean report, scores' coordinates; shape (q,)
-    prior: Prior  # Of M
+    main: int  # Number of main rounds, which are the last ones
+    gain: Array  # Part of the way to a round's one-step estimate that the next state went; shape (q, q)
+    noise: Array  # Ω, covariance of a report; shape (q, q)
+    local: Local  # Moments under the reference model at θ
+    maps: list[Array]  # Maps of each round's mean report, from scores' coordinates to those of x; shape (q, q)
+    biases: list[Array]  # Biases subtracted from each round's mean report, scores' coordinates; shape (q,)
+    prior: Prior  # Prior of M
 
     @property
     def root(self) -> Array:
@@ -283,7 +279,7 @@ class Carried(NamedTuple):
         return self.local.root
 
     def learned(self, fewer: int = 0, *, brief: bool = False) -> Curvature:
-        """M from all rounds but the last so many, see `curvature.learn`."""
+        """Posterior of M from all rounds but the last `fewer`, see `curvature.learn`."""
         return curvature.learn(
             self.rounds[: len(self.rounds) - fewer], self.noise, self.prior,
             slopes=self.local.slopes, main=self.main - fewer, gain=self.gain, brief=brief,
@@ -295,8 +291,8 @@ class Part(NamedTuple):
 
     round: ScoreRound
     weight: float  # Sum 1 over all rounds
-    bias: Array  # What groups' offsets add to its mean report; shape (b d,)
-    carry: Callable[[Array], Array]  # By how much mean reports move its states, both of shape (m, b d)
+    bias: Array  # Bias of its mean report by groups' offsets; shape (b d,)
+    carry: Callable[[Array], Array]  # Steps of its states by mean reports, both of shape (m, b d)
 
 
 class Estimated(NamedTuple):
@@ -304,7 +300,7 @@ class Estimated(NamedTuple):
 
     theta: Array  # shape (b d,)
     cov: Array  # shape (b d, b d)
-    unknown: Array  # Part of it that comes of what isn't known of the curvature; shape (b d, b d)
+    unknown: Array  # Part of `cov` that is due to the estimated curvature; shape (b d, b d)
     parts: list[Part]  # In order, main rounds last
     # Estimates after each main round but the last, and variances of a matrix times them
     earlier: Callable[[Array], list[tuple[Array, Array]]]

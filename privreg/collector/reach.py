@@ -1,6 +1,6 @@
-"""How far apart states may lie: rounds that are left behind, and steps that grow.
+"""Limits of the distance between states: rounds that are left out, and steps that grow.
 
-A score of bounded residuals tells curvature about its own state: one or two c away it is another one. With a response
+Reports of bounded residuals show the curvature near their state: one or two c away it is another one. With a response
 of two peaks, states may have to go many c through a valley, in which scores hardly change.
 """
 
@@ -18,25 +18,25 @@ from privreg.protocol import codes
 
 FAR: Final = 1.5
 """Units of c, or of the predictor where curvature depends on it, by which a state may move in one round. A predictor
-with a larger sd of its error, along one direction of whitened covariates, doesn't tell curvature: in design "counts,
+with a larger sd of its error, along one direction of whitened covariates, doesn't show curvature: in design "counts,
 mostly none" of `benchmarks.validity`, slopes of such fits covered 81%, others 94%."""
 
 
 def _bounded(plan: Plan) -> bool:
-    """Whether curvature changes over Huber's threshold c, or a quantile's window."""
+    """True if curvature changes over Huber's threshold c, or a quantile's window."""
     return plan.rules.shape.family in (codes.HUBER, codes.QUANTILE)
 
 
 def left_behind(plan: Plan, progress: Progress, chance: float, off: float) -> Progress:
-    """Leave out the first main rounds, up to the last that lies far from the present state: progress with `since`.
+    """Leave out the first main rounds, up to the last that is far from the present state: progress with `since`.
 
     Farther than two of the longest steps, once others tell as much. In a fit without covariates but a group, as design
     "valley" of `benchmarks.designs` (400,000 records, μ = 5), the group's coefficient was off by 5 standard errors with
     5 c, by none with 2 and 3 (8 runs each). With 2, intervals of design "response" were longer by 2%, and more marked.
 
-    `chance` is by what the noise of one round moves a state, coordinates of the scores, `off` how far the last state is
-    from its own reports' estimate, were curvature what the reference model says. By more than c, nothing is left out:
-    beyond the data scores are as large as they can be.
+    `chance` is the sd of a state by the noise of one round, coordinates of the scores; `off` the last state's distance
+    from its reports' one-step estimate under the reference model's curvature. If that is more than c, nothing is left
+    out: beyond the data scores are as large as they can be.
     """
     main = progress.main
     last = progress.state
@@ -52,12 +52,12 @@ def left_behind(plan: Plan, progress: Progress, chance: float, off: float) -> Pr
 
 
 def lengthened(plan: Plan, progress: Progress, step: Array, unit: float, gain: float, chance: float) -> Array:
-    """A step, shortened to what is known of curvature, and twice as long if the last was, too, and went the same way.
+    """A step cut to `FAR` units, but twice the last one if that was cut, too, and went the same way; shape (b d,).
 
-    So it goes eleven c in four rounds, not in twelve. If the last step went too far, half of it is gone back: a zero
-    lies between. So a step is no longer than what the rounds to come can halve. `progress` has the reports of the last
-    state, by which the `step` is, shape (b d,). `unit` is that of lengths, c; `gain` the part of a step that is gone,
-    and `chance` what noise alone makes its length.
+    So states move by eleven c in four rounds, not in twelve. If the last step went too far, half of it is taken back: a
+    zero is between. A step is never longer than the rounds to come can halve. `step` is computed from the reports of
+    the last state, which `progress` has. `unit` is that of lengths, c; `gain` the part of a step that is made, and
+    `chance` the length that noise alone gives it.
     """
     length, most, before = float(np.linalg.norm(step)), FAR * unit, progress.main
     if length > max(most, SURE * chance) and len(before) > 1 and _bounded(plan):

@@ -1,7 +1,7 @@
 """The collector of a fit by rounds: states out, sums of reports in. Functions on values; nothing here sees a row.
 
-`begin` gives what is known before anybody has reported, `advance` takes in one round's reports and publishes the next
-state; `estimate.estimate` carries all that was reported to the coefficients.
+`begin` is the progress before anybody has reported, `advance` adds one round's reports and publishes the next state;
+`estimate.estimate` computes the coefficients from all reports.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from privreg.protocol.rounds import Reports, State
 
 @one_thread()
 def begin(plan: Plan) -> Progress:
-    """What is known before the first report."""
+    """Progress before the first report, with the first state."""
     rows = np.eye(plan.direction)
     if plan.added is not None and math.isfinite(width := plan.added[1] - plan.added[0]) and width > 0.0:
         rows[-1, -1], rows[-1, 0] = 2.0 / width, -sum(plan.added) / width  # bounds at ±1, as of covariates
@@ -62,7 +62,7 @@ def begin(plan: Plan) -> Progress:
 
 @one_thread()
 def advance(plan: Plan, progress: Progress, reports: Reports) -> Progress:
-    """Take in one round, whose reports answered `progress.state`, and publish the state of the next."""
+    """Progress with one round added, whose reports answered `progress.state`, and with the state of the next."""
     role = progress.state.role
     if role == "location":
         found = thresholds.learn(progress.places, reports.total.sum(axis=0), reports.weight.sum(axis=0), plan.sd(role))
@@ -104,7 +104,7 @@ def advance(plan: Plan, progress: Progress, reports: Reports) -> Progress:
 
 
 def _moments(plan: Plan, progress: Progress, reports: Reports) -> Scatter:
-    """Take in a round on second moments."""
+    """Whitening map with a round on second moments added."""
     scatter, total = progress.scatter, reports.total.sum(axis=(0, 1))
     if plan.label:  # covariates are public
         first = not any(r.role == "moments" for r in plan.rounds[: progress.state.number])
@@ -124,7 +124,7 @@ def _moments(plan: Plan, progress: Progress, reports: Reports) -> Scatter:
 
 
 def _located(plan: Plan, progress: Progress, state: State) -> tuple[Progress, State]:
-    """Begin from the locations and scales that were learned."""
+    """Progress and state whose row map has the learned locations and scales."""
     centre, scale = thresholds.centre_and_scale(progress.places)
     rows = np.array(progress.scatter.rows)
     for j, m, s in zip(plan.unscaled, centre.tolist(), scale.tolist(), strict=True):
@@ -139,7 +139,7 @@ def _located(plan: Plan, progress: Progress, state: State) -> tuple[Progress, St
 
 
 def scored(plan: Plan, progress: Progress, reports: Reports) -> Progress:
-    """Take in a round of scores."""
+    """Progress with the sums of a round of scores added."""
     state, weight = progress.state, reports.weight
     kappa, number = state.kappa, None
     if kappa > 0.0:
@@ -149,14 +149,14 @@ def scored(plan: Plan, progress: Progress, reports: Reports) -> Progress:
 
 
 def with_present(plan: Plan, progress: Progress, reports: Reports) -> Progress:
-    """What is known with what the present round has reported by now, which goes on."""
+    """Progress with the reports of the present round so far; the round goes on."""
     if progress.state.role not in {"pilot", "main"} or not reports.weight.any():
         return progress
     return scored(plan, progress, reports)
 
 
 def late(progress: Progress, number: int, reports: Reports) -> Progress:
-    """Take in reports that came after their round was over: they count with the state that they answered.
+    """Progress with reports added that came after their round was over: they count with the state that they answered.
 
     `number` is that of the state, in a round of scores or on clamping; people of `reports` are those who were not
     counted before. States that are out already stay as they are.
@@ -178,7 +178,7 @@ def late(progress: Progress, number: int, reports: Reports) -> Progress:
 
 
 def _pays(plan: Plan, progress: Progress, number: int) -> bool:
-    """Whether this round, on moments again, pays."""
+    """True if this further round on moments pays."""
     d = plan.d + plan.extra
     correlated = whitening.is_correlated(progress.scatter.rows[:d, :d], constant=True)
     if correlated or asking.overstretched(plan, progress, number):
@@ -222,7 +222,7 @@ def _refitted(plan: Plan, progress: Progress, model: Reference) -> Fitted:
 
 
 def _stepped(plan: Plan, progress: Progress, state: State, model: Reference) -> tuple[Progress, State]:
-    """Go part of the way to the one-step estimate of the last round: equation (23) of docs/estimator.md."""
+    """State part of the way to the one-step estimate of the last round: equation (23) of docs/estimator.md."""
     assert progress.fitted is not None
     carried, learned, back = _known(plan, progress, state, model)
     most = max(float(r.weight.sum()) for r in carried.rounds)
@@ -252,9 +252,9 @@ def _known(plan: Plan, progress: Progress, state: State, model: Reference) -> tu
 
 
 def _latest(rounds: Sequence[RoundMeans], m: Array) -> tuple[Array, Array]:
-    """The last state, and the mean report there: the last round's, or of several rounds as much as one holds.
+    """The last state, and the mean report there: that of the last round, or of several with as many records as one.
 
-    Reports of states before are carried to the last one by `m`, where those of the last round are few: where many come
+    Reports of states before are carried to the last one by `m`, if those of the last round are few: if many come
     late, or in families whose last pilot round is larger than a main one. Equation (23) of docs/estimator.md.
     """
     total, x, g = curvature.means(rounds)
@@ -267,7 +267,7 @@ def _latest(rounds: Sequence[RoundMeans], m: Array) -> tuple[Array, Array]:
 
 
 def _measuring(plan: Plan, progress: Progress, state: State) -> Progress:
-    """The estimate is made: those who come now tell how well it predicts them."""
+    """Compute the estimate; the next records report how well it predicts them."""
     found = estimate(plan, progress)
     assert found is not None
     assert plan.gauge is not None

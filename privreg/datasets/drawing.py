@@ -1,4 +1,4 @@
-"""How synthetic rows are drawn: in blocks of a fixed size, each from its own child seed.
+"""Drawing of synthetic rows: in blocks of a fixed size, each from its own child seed.
 
 Row i depends on the seed and on i alone: a DataFrame, a CSV file and a longer or shorter draw agree row by row. The
 seeds here make data; they have nothing to do with the noise that protects people.
@@ -29,7 +29,7 @@ class Declarations(TypedDict):
 
 @dataclass(frozen=True)
 class Recipe:
-    """How one synthetic data set is drawn.
+    """Recipe of one synthetic data set.
 
     A tag to separate its seeds, the distribution of a row, what is declared of it (with or without labels), and its
     labels.

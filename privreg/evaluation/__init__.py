@@ -1,4 +1,4 @@
-"""What *public* rows say of a fit: nothing is randomised, and whoever's rows they are must have agreed.
+"""Evaluation of a fit on *public* rows: nothing is randomised, and the people whose rows they are must have agreed.
 
-`predictions` are how well it predicts a test set, the `estimand` what its intervals are for.
+`predictions` compare its predictions with a test set, `estimand` computes the coefficients that its intervals cover.
 """

@@ -1,4 +1,4 @@
-"""What a fit's intervals are for: the coefficients that its equation gives on *public or simulated* rows.
+"""Estimand of a fit: the coefficients that its equation gives on *public or simulated* rows.
 
 The rows given here are used as they are: nothing is randomised. A fit by rounds solves Σ w_k n_kg E Ψ_k(θ + δ_kg) = 0
 with the row map, thresholds, offsets and weights that this very run has learned; where the model is wrong or errors
@@ -38,15 +38,15 @@ from privreg.simulation.streaming.persons import Gatherer
 NUMBERS: Final = 1 << 15
 """Predictors, of rows by offsets, that are looked at together: so few that they stay in a processor's cache."""
 
-EVERY: Final = 8  # Of so many chunks of rows one is enough to come near the root
+EVERY: Final = 8  # One of so many chunks of rows is used to come near the root
 MEDIAN: Final = 0.6744897501960817  # Median absolute value of a standard normal
 TURNS: Final = 100
 CELL, NARROWEST = 0.25, 1e-6  # Widths of cells in which scores are straight, units of c: at first, and at last
 NARROWER: Final = 8.0  # Cells narrow by it, step by step, where scores have jumps
 CONVERGED: Final = 1e-9  # Length of a step, in units of c, after which the root is found
 LITTLE: Final = 1e-6  # Curvature, of 1/c, that is added to each step; below it there is none
-STEP: Final = 1e-5  # Of predictors, over which scores as they are have their slopes
-FARTHER: Final = 80  # How often a step is doubled, or its part halved, at most
+STEP: Final = 1e-5  # Step of predictors, over which slopes of scores are computed
+FARTHER: Final = 80  # Largest number of times that a step is doubled, or its part halved
 JUMPS: Final = frozenset({codes.QUANTILE, codes.HINGE, codes.CUSTOM})  # Families whose scores may jump
 # Families whose losses may fall for ever along a line: without curvature there they have no minimum
 ENDLESS: Final = frozenset({codes.LOGISTIC, codes.BALANCED, codes.POISSON, codes.MULTINOMIAL, codes.CUSTOM})

@@ -1,4 +1,4 @@
-"""How well a fit predicts a *public* test set: post-processing, at no privacy cost.
+"""Predictions of a fit on a *public* test set, compared with it: post-processing, at no privacy cost.
 
 The rows given here are used as they are. Whoever's rows they are must have agreed to their use, or they must be
 public: nothing is randomised.

@@ -1,8 +1,8 @@
-"""Which loss is meant: families as frozen values, their scores and constants in internal units.
+"""Families of losses: frozen values, their scores and constants in internal units.
 
-`builtin` has the user's ways to make one, `family` what one is, `compiled` a score of the user's own, `scores`,
-`counts` and `weights` what devices compute, `constants` what follows from normal residuals, `measures` how fit is
-measured.
+`builtin` are the families by name, `family` is their class, `compiled` compiles a score that users define, `scores`,
+`counts` and `weights` compute reports on devices, `constants` follow from normal residuals, `measures` are measures
+of fit.
 """
 
 from privreg.families.builtin import (

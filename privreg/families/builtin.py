@@ -24,8 +24,8 @@ MOST_Y: Final = 1e9
 
 LEAST_PEARSON: Final = 0.5
 MOST_PEARSON: Final = 10.0
-"""Where counts' residuals may be clipped: below, scores hardly say more than whether a count is above its mean; at 10
-nearly nothing is clipped."""
+"""Range of the threshold of counts' residuals: below, scores hardly show more than the sign of a residual; at 10 nearly
+nothing is clipped."""
 
 
 def _positive(name: str, value: object, words: tuple[str, ...] = ("auto",)) -> float | str:

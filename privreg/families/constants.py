@@ -1,4 +1,4 @@
-"""What a fit by rounds knows of a family, and the constants that follow from normal residuals."""
+"""Rules of a family for a fit by rounds, and the constants that follow from normal residuals."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from privreg.protocol.plans import Shape
 QUANTILE_RATIO: Final = 0.5
 """Half-width, in residual sd, of the window about the quantile line by which the density there is learned."""
 
-HINGE_CURVATURE: Final = 0.2  # Of hinges and of a score of one's own, where nothing better is known
+HINGE_CURVATURE: Final = 0.2  # Assumed curvature of hinges and of scores that users define
 
 
 @dataclass(frozen=True)
 class ScoreRules:
-    """What the collector knows of the family. Public."""
+    """Public constants of a family for the collector."""
 
     shape: Shape  # The unit score
     ratio: float  # Huber threshold in residual sd
-    track: bool  # Whether the threshold c (or the half-width of the window that stands for it) is learned
+    track: bool  # True if the threshold c (or the half-width of the window that stands for it) is learned
     curvature: float  # Curvature of the loss, per unit of score bound and c
-    varying: bool  # Whether curvature depends on the coefficients, so that these are to be searched for
+    varying: bool  # True if curvature depends on the coefficients, so that these are to be searched for
     centre: float = 0.0  # The estimand for normal residuals, in their sd above the mean
 
     @property
     def from_predictor(self) -> bool:
-        """Whether the linear predictor tells the curvature."""
+        """True if curvature follows from the linear predictor."""
         return self.varying and not self.track
 
 
@@ -68,7 +68,7 @@ def normal_expectile(tau: float, c: float) -> float:
 def auto_c(p: int, mu: float) -> float:
     """Threshold c in residual sd, in [0.5, 1.345], of the least asymptotic variance: equation (3) of docs/estimator.md.
 
-    Of `p` coefficients at `mu` per person. With spherical covariates the curvature is in proportion to 2Φ(c) − 1;
+    For `p` coefficients at `mu` per person. With spherical covariates the curvature is in proportion to 2Φ(c) − 1;
     below c = 0.5 the gain is under 5% while the curvature keeps falling.
     """
     grid = np.linspace(0.5, CLASSICAL_C, 170)
@@ -89,10 +89,10 @@ def score_rules(
     label: bool = False,
     plain: bool = False,
 ) -> ScoreRules:
-    """What a fit by rounds of `d` coefficients at `mu` per person needs to know of a family.
+    """Rules of a family for a fit by rounds of `d` coefficients at `mu` per person.
 
-    `low` and `high` are public limits of the response, internal units. `label` says whether only the response is
-    private: then a score's range counts, not its size. `plain` says that no score has a divisor that goes with
+    `low` and `high` are public limits of the response, internal units. `label` is True if only the response is
+    private: then a score's range counts, not its size. `plain` is True if no score has a divisor that depends on
     covariates, as likelihoods have none.
     Raises OptionError if the family is the published chain's alone; ValueError of a code without rules here.
     """

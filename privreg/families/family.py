@@ -25,7 +25,7 @@ CLASSICAL_C: Final = 1.345  # Huber's constant with 95% efficiency for normal er
 class Family:
     """A loss, as the user names it. Made by :func:`Huber`, :func:`Logistic` and their like."""
 
-    name: str  # In tables
+    name: str  # Name in tables
     code: int  # Kernel code
     link: Literal["identity", "logit", "log", "margin"]  # "margin" of classifiers whose predictor is no probability
     response: Literal["number", "binary", "levels", "count"] = "number"
@@ -33,10 +33,10 @@ class Family:
     scale: float | str = "auto"  # That scale, in the response's own units
     tau: float = 0.5  # Level of quantiles and expectiles
     y_max: float = 0.0  # Public largest response of Poisson
-    width: float = 1.0  # Over which the hinge is smoothed
-    bound: float = 1.0  # Declared, of a user's own score
-    slope: float = 0.0  # Declared bound of its slope by η; 0 where none is declared
-    score: Any = field(default=None, compare=False)  # That score ψ(η, y), compiled; None of other families
+    width: float = 1.0  # Width over which the hinge is smoothed
+    bound: float = 1.0  # Declared bound of a score that users define
+    slope: float = 0.0  # Declared bound of its slope by η; 0 if none is declared
+    score: Any = field(default=None, compare=False)  # That score ψ(η, y), compiled; None for other families
     _compiled: Any = field(default=None, compare=False, repr=False)
 
     def __repr__(self) -> str:
@@ -67,12 +67,12 @@ class Family:
 
     @property
     def tame(self) -> Callable[[float, float], float] | None:
-        """The same compiled, by which no record can make anything fail: NaN where the score raises an error."""
+        """Compiled score that no record can make fail: NaN where the score raises an error."""
         return None if self._compiled is None else self._compiled.ctypes
 
     @property
     def binary(self) -> bool:
-        """Whether the response is 0/1."""
+        """True if the response is 0/1."""
         return self.response == "binary"
 
     @property
@@ -82,22 +82,22 @@ class Family:
 
     @property
     def of_residuals(self) -> bool:
-        """Whether the score depends on y − η, so that a residual scale or density is to be learned."""
+        """True if the score depends on y − η, so that a residual scale or density is to be learned."""
         return self.code in codes.RESIDUALS
 
     @property
     def scaled(self) -> bool:
-        """Whether the response has units, so that it is scaled inside."""
+        """True if the response has units, so that it is scaled inside."""
         return self.code in codes.SCALED
 
     @property
     def cornered(self) -> bool:
-        """Whether the loss has a threshold c in units of a residual scale."""
+        """True if the loss has a threshold c in units of a residual scale."""
         return self.code in {codes.HUBER, codes.EXPECTILE}
 
     @property
     def joint(self) -> bool:
-        """Whether the published chain estimates the residual scale beside the coefficients."""
+        """True if the published chain estimates the residual scale beside the coefficients."""
         return self.scale == "joint"
 
     def refuse_joint(self) -> None:
@@ -110,17 +110,17 @@ class Family:
 
     @property
     def robust(self) -> bool:
-        """Whether counts' Pearson residuals are clipped."""
+        """True if counts' Pearson residuals are clipped."""
         return self.code == codes.POISSON and not isinstance(self.c, str)
 
     @property
     def estimand(self) -> str:
-        """What the coefficients are, in words."""
+        """Estimand of the coefficients, in words."""
         words = _ESTIMANDS[codes.ROBUST_POISSON if self.robust else self.code]
         return words.format(tau=self.tau, y_max=self.y_max, c=self.c)
 
     def target(self, ratio: float, *, learned: bool) -> str:
-        """What the coefficients are, in words, by the threshold c in residual scales, where there is one."""
+        """Target of the coefficients, in words, with the threshold c in residual scales, if there is one."""
         if self.code != codes.HUBER:
             return self.estimand
         beyond = math.erfc(ratio / math.sqrt(2.0))  # of normal errors

@@ -43,22 +43,22 @@ REACH: Final = 3.0  # Learned sd to which residuals and responses are clipped
 
 
 class Gauge(NamedTuple):
-    """Public numbers by which fit is measured, in internal units of the response."""
+    """Public constants of reports on measures of fit, internal units of the response."""
 
     family: int  # Kernel code
     tau: float
     classes: int
-    # What residuals, and responses about `centre`, are clipped to
+    # Limits to which residuals, and responses about `centre`, are clipped
     residual: float
     spread: float
     centre: float
     y_max: float  # Largest count
-    # Whether people may have nothing to tell; then they send zeros, and everybody else a one beside
+    # True if records may be unusable; then they send zeros, and all others a further 1
     nonresponse: bool = False
 
     @property
     def numbers(self) -> int:
-        """Numbers that each person reports, but for that."""
+        """Numbers that each person reports, without that 1."""
         return _count(self.family, self.classes)
 
 
@@ -90,7 +90,7 @@ def _count(family: int, classes: int) -> int:
 
 
 def values(gauge: Gauge, eta: Array, y: Array) -> Array:
-    """Numbers of every person, in [0, 1], shape (n, m); NaN for people who have nothing to tell.
+    """Numbers of every person, in [0, 1], shape (n, m); NaN for unusable records.
 
     `eta`, shape (n, b), are linear predictors at the final estimate, `y`, shape (n,), responses.
     """

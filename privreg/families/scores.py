@@ -17,7 +17,7 @@ from privreg.protocol.plans import Shape
 _OF_PREDICTOR: Final = frozenset(
     {codes.LOGISTIC, codes.BALANCED, codes.POISSON, codes.ROBUST_POISSON, codes.SQUARED, codes.MULTINOMIAL}
 )
-"""Families whose curvature the linear predictor tells."""
+"""Families whose curvature follows from the linear predictor."""
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 The unit of protection is one silo's whole contribution, records and their number (client level).
 
-`model` is the front door, `plan` what is done. `client` is all that sees records, `reports` and `geometry` randomise,
-`server` averages; `flower` runs both for real. `convergence` tells what a plan will reach, `results` and `verification`
+`model` is the front door, `plan` the public plan. `client` alone sees records, `reports` and `geometry` randomise,
+`server` averages; `flower` runs both for real. `convergence` predicts the error of a plan, `results` and `verification`
 are the core's, filled.
 
 Examples

@@ -1,4 +1,4 @@
-"""What one silo does, the only code here that sees raw records: local steps, clip, randomise.
+"""Work of one silo, the only code here that sees raw records: local steps, clip, randomise.
 
 The order is always records → local steps from the public model → difference to it → clip → randomise. Only the last
 leaves the silo, with the share of the records that can be used. All of a silo's records may differ between neighbours,

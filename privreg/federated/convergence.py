@@ -1,4 +1,4 @@
-"""How far federated rounds end from where they would converge to without noise, predicted from public numbers.
+"""Distance of federated rounds from their limit without noise, predicted from public numbers.
 
 Each round adds the weighted mean of the silos' noise to the model, of variance Σ w_i² v in a coordinate, v being the
 mechanism's exact variance, and E local steps pull the model back. On a quadratic loss the two are a linear recursion.

@@ -70,7 +70,7 @@ def attenuation(size: int, sd: float) -> Array:
 
 @dataclass(frozen=True)
 class AngleBox:
-    """Where a vector's angles are clipped to before noise is added: fixed in advance, whatever the data.
+    """Box to which a vector's angles are clipped before noise is added: fixed in advance, whatever the data.
 
     Parameters
     ----------

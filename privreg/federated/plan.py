@@ -1,4 +1,4 @@
-"""What a federated fit is to do: fixed before the first round, public, the same for the server and every silo."""
+"""Plan of a federated fit: fixed before the first round, public, the same for the server and every silo."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FAMILIES: Final = ("logistic", "multinomial", "huber", "squared")
 _CODES: Final = {codes.LOGISTIC, codes.MULTINOMIAL, codes.HUBER, codes.SQUARED}
 _STEEPEST: Final = {codes.LOGISTIC: 0.25, codes.MULTINOMIAL: 0.5}
 TRAVEL: Final = 6.0
-"""How far all rounds together can move the model, internal units: coefficients of covariates in [−1, 1]."""
+"""Distance by which all rounds together can move the model, internal units: coefficients of covariates in [−1, 1]."""
 KAPPA: Final = 0.5
 """Weight κ of the share of usable records in a report, relative to the clip. Reports reach √(1 + κ²/4) times as far, 3%
 more noise, and Gaussian noise gives the mean share of m silos over all rounds the error √(1 + 4/κ²)/(μ √m)."""
@@ -35,20 +35,20 @@ more noise, and Gaussian noise gives the mean share of m silos over all rounds t
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything public about a fit, but for its results. Made by :func:`make_plan`."""
+    """Public plan of a fit. Made by :func:`make_plan`."""
 
     spec: ModelSpec  # Design, units, family and the budget of one silo for all rounds
     score: Score  # The family's score, internal units
     words: str  # The family with its values, user's units
-    mechanism: UpdateMechanism  # How one report is randomised, with the clip and what one report costs
+    mechanism: UpdateMechanism  # Randomiser of one report, with the clip and the budget of a report
     # Rounds, and gradient steps of each silo in a round
     rounds: int
     local_steps: int
     step: float  # Size of a local step
     batch: int | None  # Records of a silo in one step, taken in order and round again; None for all
-    silos: int  # How many there are; public
+    silos: int  # Number of silos; public
     clip: float  # Largest l2 norm of an update, internal units
-    kappa: float  # What the share of usable records is multiplied by in a report; 0 if none tells it
+    kappa: float  # Factor of the share of usable records in a report; 0 if reports don't have it
     # Public weights with sum 1; None for equal ones; shape (silos,)
     weights: Array | None = field(compare=False, default=None)
 
@@ -63,7 +63,7 @@ class Plan:
 
     @property
     def budget(self) -> Budget:
-        """What one silo may lose in all rounds."""
+        """Budget of one silo for all rounds."""
         return self.spec.budget
 
     @property
@@ -99,7 +99,7 @@ class Plan:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Sixteen digits that tell this plan from another: what a silo and a server compare before they work."""
+        """Sixteen digits that identify this plan, which a silo and a server compare before they work."""
         m = self.mechanism
         said = [
             self.spec.design.to_json(), self.spec.family.to_json(), self.budget.form, self.budget.asked, m.name, m.clip,

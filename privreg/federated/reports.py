@@ -1,4 +1,4 @@
-"""How a silo's update is randomised before it leaves: sensitivities, noise scales and exact moments of reports.
+"""Randomisation of a silo's update before it leaves: sensitivities, noise scales and exact moments of reports.
 
 An update is a vector of ℓ2 norm at most `clip`. Neighbours replace a silo's records as a whole, so two updates have a
 distance of up to 2·clip; their angles as far as their box reaches, their lengths up to `clip`.
@@ -30,7 +30,7 @@ MOST_UNDONE: Final = 30.0
 
 @dataclass(frozen=True)
 class UpdateMechanism(Randomiser):
-    """How one update of one silo is randomised, by a name of `UPDATE_MECHANISMS`. Made by :func:`update_mechanism`.
+    """Randomiser of one update of one silo, by a name of `UPDATE_MECHANISMS`. Made by :func:`update_mechanism`.
 
     Notes
     -----
@@ -55,24 +55,24 @@ class UpdateMechanism(Randomiser):
         "ldpvec": "LDPVec in its corrected form",
     }
 
-    # `budget` is what one report costs its silo
+    # `budget` is that of one report of a silo
     size: int  # Numbers d in an update
     clip: float  # Largest ℓ2 norm of an update, internal units
     beta: float = 1.0  # Bounding factor of the angles' box; for "geodp" and "ldpvec"
     magnitude_share: float = 0.0  # Share of μ² spent on the magnitude; 0 for "ldpvec", whose magnitude is public
-    debias: bool = True  # Whether the shrinkage by angle noise is undone, as far as the box allows
+    debias: bool = True  # True if the shrinkage by angle noise is undone, as far as the box allows
     coordinates: int = 0  # Coordinates in a report of "piecewise", drawn without looking at the data
 
     # --- what is public about it -------------------------------------------------------------------------
 
     @property
     def geometric(self) -> bool:
-        """Whether it randomises a direction."""
+        """True if it randomises a direction."""
         return self.name in GEOMETRIC
 
     @property
     def unbiased(self) -> bool:
-        """Whether a report's mean is the update, whatever the update."""
+        """True if a report's mean is the update, whatever the update."""
         return not self.geometric or not self.budget.private
 
     @property
@@ -99,7 +99,7 @@ class UpdateMechanism(Randomiser):
 
     @property
     def box(self) -> AngleBox:
-        """Where angles are clipped to."""
+        """Box to which angles are clipped."""
         return AngleBox(self.size, self.beta)
 
     @property
@@ -115,7 +115,7 @@ class UpdateMechanism(Randomiser):
         return magnitude_sensitivity(self.clip) / (math.sqrt(self.magnitude_share) * self.budget.mu)
 
     def words(self) -> str:
-        """What is done to an update, for the privacy block."""
+        """Noise of an update, in words for the privacy block."""
         if not self.budget.private:
             return "no noise"
         if self.name == "piecewise":
@@ -153,7 +153,7 @@ class UpdateMechanism(Randomiser):
         return length + self.magnitude_sd * normals[..., 0], inside + self.angle_sd * normals[..., 1:]
 
     def _inside(self, update: Array) -> tuple[float, Array]:
-        """Length that a report tells of, and an update's angles in the box; a zero update has those of the centre."""
+        """Length that a report uses, and an update's angles within the box; a zero update has those of the centre."""
         length, angles = to_angles(update)
         inside = self.box.clip(angles) if length > 0.0 else self.box.centre
         return float(length) if self.magnitude_share else self.clip, inside

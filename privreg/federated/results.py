@@ -68,7 +68,7 @@ class FederatedResults(Results):
 
     @property
     def silos(self) -> int:
-        """How many silos reported in every round; public."""
+        """Number of silos that reported in every round; public."""
         return self._fit.senders
 
     @property
@@ -198,7 +198,7 @@ def _unusable(plan: Plan, state: State) -> Unusable:
 
 
 def _still_moving(plan: Plan, path: Array) -> bool:
-    """Whether the model moved in the second half of the rounds by more than noise explains; from reports alone."""
+    """True if the model moved in the second half of the rounds by more than noise explains; from reports alone."""
     since = plan.rounds - plan.rounds // 2
     moved, size = (float(np.linalg.norm(v)) for v in (path[-1] - path[-1 - since], path[-1]))
     m = plan.mechanism
@@ -260,7 +260,7 @@ def make_statement(plan: Plan, release: Release, trust: str, *, seeded: bool = F
 
 
 def _per_round(plan: Plan) -> str:
-    """What a silo loses in one round."""
+    """Privacy loss of a silo in one round, in words."""
     if not plan.budget.private:
         return "everything: no noise"
     one, rounds = plan.mechanism.budget, plan.rounds

@@ -1,4 +1,4 @@
-"""What the server does with reports: a weighted mean a round, and the model after all of them.
+"""Work of the server on reports: a weighted mean a round, and the model after all of them.
 
 Sees reports and public numbers only; everything it computes is free post-processing.
 """

@@ -38,7 +38,7 @@ def need(module: str, extra: str, what: str, of: str = "privreg") -> Any:
 
 
 def comes_from(value: object, package: str, *names: str) -> bool:
-    """Whether a value is of one of a package's classes, found without importing it."""
+    """True if a value is of one of a package's classes, found without importing it."""
     return any(
         c.__name__ in names and c.__module__.partition(".")[0].lstrip("_") == package for c in type(value).__mro__
     )

@@ -24,7 +24,7 @@ _CONTEXT: Final = b"privreg archive 1"
 
 
 def secret_file() -> Path:
-    """Where this user's secret is kept: as `VARIABLE` says, else in the user's data folder."""
+    """File of this user's secret: as `VARIABLE` says, else in the user's data folder."""
     if given := os.environ.get(VARIABLE):
         return Path(given)
     data = os.environ.get("XDG_DATA_HOME", "")
@@ -38,7 +38,7 @@ def secret_file() -> Path:
 
 
 def there(path: Path) -> bool:
-    """Whether there is a file of that name, as far as this user may know."""
+    """True if there is a file of that name, as far as this user may know."""
     try:
         return path.exists()
     except OSError:

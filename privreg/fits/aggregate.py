@@ -1,4 +1,4 @@
-"""What a fit by sums says of itself, of two collectors or a curator: user's units, words, notes. Sums only."""
+"""Plan and outcome of a fit by sums, of two collectors or a curator: user's units, words, notes. Sums only."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ EARLY: Final = {
     "directions": "long rows",
     "lengths": "long rows",
 }
-"""What rounds before the main one are about."""
+"""Subjects of the rounds before the main one, in words."""
 
 
 def plan_of(
     spec: ModelSpec, rows: int, measures: float = 0.0, like: Target | None = None
 ) -> tuple[Plan, NDArray[np.intp]]:
-    """What a fit by sums fixes before its first record, all of it public; with the order of columns inside.
+    """Public plan of a fit by sums, fixed before its first record; with the order of columns inside.
 
     `rows` are the records expected, `measures` the share of them, the last ones, by whom the fit is measured; `like` is
     the target of an earlier fit. In the order, shape (p,), the constant goes first.
@@ -150,12 +150,12 @@ def _paid(plan: Plan) -> list[tuple[str, bool, float]]:
 
 
 class HeldSums(NamedTuple):
-    """What a fit by sums has: public values, whoever played or ran the rounds."""
+    """A fit by sums so far: public values, whoever played or ran the rounds."""
 
     plan: Plan
-    history: tuple[Progress, ...]  # What was known before each batch, the last one being open
-    people: tuple[int, ...]  # Of each batch that is closed
-    reported: int  # Of all batches, the open one too
+    history: tuple[Progress, ...]  # Progress before each batch, of which the last is open
+    people: tuple[int, ...]  # People of each closed batch
+    reported: int  # People of all batches, the open one too
     clustered: Ints | None = None  # People by cluster, where these are public
 
 
@@ -231,7 +231,7 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
 
 
 def _estimates(plan: Plan, found: Estimated, cov: Array, carry: Array) -> tuple[Estimate, ...]:
-    """Precision by the sandwich, or of clusters by how the sums of their groups differ."""
+    """Precision by the sandwich, or of clusters by differences of their groups' sums."""
     if not plan.clusters:
         return (Estimate("sandwich", cov, Normal()),)
     linear = carry @ found.back
@@ -239,7 +239,7 @@ def _estimates(plan: Plan, found: Estimated, cov: Array, carry: Array) -> tuple[
 
 
 def _target(plan: Plan, family: Family) -> str:
-    """What the coefficients are, in words; it hardly depends on the scale that was found."""
+    """Target of the coefficients, in words; it hardly depends on the scale that was found."""
     words = family.target(plan.rules.ratio, learned=False)
     return words if plan.like is None else f"{words}; the target is fixed, that of the fit in like="
 
@@ -263,14 +263,14 @@ def _spending(held: HeldSums) -> str:
 
 
 def _tuning(held: HeldSums) -> str:
-    """How many rounds there were, for the header."""
+    """Number of rounds or sums, in words for the header."""
     if held.plan.noise.again:  # of clusters groups have a sum each in the last one
         return f"a curator: {sum(held.people) // held.plan.rows} rounds, each of all records"
     return f"two collectors: {len(held.people)} sums, the last of {held.people[-1]:,} records"
 
 
 def _shares(held: HeldSums) -> str:
-    """Shares of μ² that rounds cost, of rows that answer in each of them."""
+    """Shares of μ² by round, if rows answer in each of them."""
     parts = dict[str, float]()
     for p, people in zip(held.history, held.people, strict=False):
         words = EARLY.get(p.state.role, "scores" if p.state.role == "main" else p.state.role)
@@ -286,7 +286,7 @@ def _weighing(plan: Plan, found: Estimated, settings: Settings) -> str:
 
 
 def _findings(held: HeldSums, spec: ModelSpec, found: Estimated, order: NDArray[np.intp], ratios: Array) -> Findings:
-    """What is known of the records: how many came, could be used, and were clamped."""
+    """Findings for the notes: numbers of records, shares of usable and clamped ones, rare levels, curvature."""
     plan, checked, d = held.plan, held.history[-1].checked, held.plan.d
     none = Findings(
         have=True,
@@ -322,7 +322,7 @@ def _findings(held: HeldSums, spec: ModelSpec, found: Estimated, order: NDArray[
 
 
 def doubts(plan: Plan, progress: Progress, found: Estimated) -> tuple[Diagnostic, ...]:
-    """Doubts that take the estimates back."""
+    """Notes that mark the estimates as unreliable."""
     out = []
     # rows that answer again need slopes for variances alone: known to a quarter in the flattest direction
     clear = 1.0 / (PART * math.sqrt(2.0 * plan.size)) if plan.noise.again else CLEAR
@@ -362,7 +362,7 @@ def doubts(plan: Plan, progress: Progress, found: Estimated) -> tuple[Diagnostic
 
 
 def _rounds(held: HeldSums, trail: dict[int, Estimated], outside: Any, errors: Array) -> tuple[RoundHeld, ...]:
-    """Every batch: its role, how many records, and how far it moved the estimate in standard errors."""
+    """Every batch: its role, its records, and the move of the estimate in standard errors."""
     out, before = [], None
     for k, (p, people) in enumerate(zip(held.history, held.people, strict=False)):
         after = outside(trail[k + 1]) if k + 1 in trail else None
@@ -373,7 +373,7 @@ def _rounds(held: HeldSums, trail: dict[int, Estimated], outside: Any, errors: A
 
 
 def _equation(plan: Plan, found: Estimated, order: NDArray[np.intp], spec: ModelSpec) -> Equation:
-    """What the estimates solve: see "Estimand" in docs/sums.md."""
+    """The estimating equation: see "Estimand" in docs/sums.md."""
     shape, rules, d = plan.rules.shape, plan.rules, plan.size
     caps = np.array([s.state.rows @ np.linalg.inv(found.rows) / s.state.reach(plan) for s in found.rounds])
     return Equation(
@@ -397,7 +397,7 @@ def _equation(plan: Plan, found: Estimated, order: NDArray[np.intp], spec: Model
 
 
 def _mechanics(held: HeldSums) -> tuple[dict[str, Any], ...]:
-    """What is needed to audit each role's sums: reports of rows that are far from each other, and the noise."""
+    """Inputs for an audit of each role's sums: reports of rows that are far from each other, and the noise."""
     plan, out, had = held.plan, list[dict[str, Any]](), set[tuple[str, bytes]]()
     for p in held.history[:-1]:
         role, mu = p.state.role, p.state.mu
@@ -411,7 +411,7 @@ def _mechanics(held: HeldSums) -> tuple[dict[str, Any], ...]:
 
 
 def _far_rows(plan: Plan, state: State) -> dict[str, list[int]]:
-    """Reports, in whole numbers, of made-up rows as far out as declarations allow, and of one that can't be used."""
+    """Reports, in whole numbers, of made-up rows as far out as declarations allow, and of an unusable one."""
     ends = [np.where(np.arange(plan.d) == j, plan.highs, plan.lows) for j in range(plan.d)]
     corners = {"lowest x": plan.lows, "highest x": plan.highs} | {f"x{j + 1} high": e for j, e in enumerate(ends) if j}
     limits = {"lowest y": plan.y_low, "highest y": plan.y_high}

@@ -1,4 +1,4 @@
-"""What the columns of a design can be by its declarations, where scores have no weights. Public."""
+"""Extreme rows of a design by its declarations, for scores without weights. Public."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from privreg.collector.covariates.extremes import MOST, Extreme
 from privreg.errors import UnsupportedArgumentError
 from privreg.formula.spec import ModelSpec
 
-Values: TypeAlias = Mapping[str, Array]  # Of raw columns: numbers, or codes of levels
+Values: TypeAlias = Mapping[str, Array]  # Values by raw column: numbers, or codes of levels
 
 COARSE, FINE = 9, 65  # Values of a number of which a column may be, and of one of which it is, no linear function
 BETWEEN: Final = 4096  # Rows within the declarations at which what was found is checked
@@ -38,7 +38,7 @@ def extremes_of(spec: ModelSpec, order: NDArray[np.intp]) -> tuple[Extreme, ...]
 
 
 def _refuse_unseen(spec: ModelSpec, order: NDArray[np.intp], found: Sequence[Extreme]) -> None:
-    """Refuse columns that are, between the values that were tried, where these and their bends don't let them be.
+    """Refuse columns whose values between those tried are beyond these and their second differences.
     Raises UnsupportedArgumentError.
     """
     schema, sources = spec.design.schema, spec.design.sources
@@ -67,7 +67,7 @@ def _refuse_unseen(spec: ModelSpec, order: NDArray[np.intp], found: Sequence[Ext
 def _of_group(
     spec: ModelSpec, order: NDArray[np.intp], ends: Values, columns: set[int], names: Sequence[str]
 ) -> list[Extreme]:
-    """Of columns that share raw columns; where these have too many combinations, of each column by itself."""
+    """Extreme rows of columns that share raw columns; with too many combinations, of each column by itself."""
     given = {name: ends[name] for name in names}
     if math.prod(map(len, given.values())) > MOST:
         both = np.array([spec.design.probe.min(axis=0), spec.design.probe.max(axis=0)])
@@ -95,7 +95,7 @@ def _ends(spec: ModelSpec, name: str) -> Array:
 
 
 def _between(spec: ModelSpec, name: str, many: int) -> Array:
-    """So many values of a number in equal distances, and those that the formula has, each with its neighbours."""
+    """Values of a number at which rows are tried: `many` at equal distances, and the formula's constants."""
     (low, high), parsed = spec.design.schema.limits(name), spec.design.parsed
     own = np.array([] if parsed is None else [s * c for c in parsed.constants for s in (1.0, -1.0)])
     near = [np.nextafter(own, -np.inf), own, np.nextafter(own, np.inf)]
@@ -114,7 +114,7 @@ def _rows(spec: ModelSpec, ends: Values, given: Values) -> Array:
 
 
 def _inside(spec: ModelSpec, order: NDArray[np.intp], x: Array, columns: set[int]) -> Array:
-    """Rows in internal units that are 0 but for what these columns add."""
+    """Parts of rows by these columns alone, internal units; 0 elsewhere."""
     v = (x - spec.units.centre) / spec.units.scale
     v[:, [j for j in range(v.shape[1]) if j not in columns]] = 0.0
     spec.units.rows_mixed(v)

@@ -1,4 +1,4 @@
-"""What a fit by rounds has found out beside its coefficients: what its notes are made of. Reports only."""
+"""Findings of a fit by rounds beside its coefficients, from which its notes are made. Reports only."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def found_of(
     to_user: Array,
     ratios: Array,
 ) -> Findings:
-    """All of it together.
+    """Return the findings of a fit so far.
 
     `order`, shape (d,), are columns of the design in the order inside; `to_user`, shape (b d, b d), is the linear part
     of the map from internal to the user's coefficients, columns in that order; `ratios`, shape (b d,), are t-ratios as
@@ -120,7 +120,7 @@ def found_of(
 
 
 def _heap(plan: Plan, progress: Progress) -> bool:
-    """Whether most residuals seem to be at one point, where the threshold of Huber's loss is learned."""
+    """True if most residuals seem to be at one point; only if the threshold of Huber's loss is learned."""
     learned = plan.rules.track and plan.rules.shape.family == codes.HUBER
     pilots = [s for s in progress.scored if s.state.role == "pilot" and s.weight.any()]
     if not learned or not pilots or progress.fitted is None:
@@ -130,7 +130,7 @@ def _heap(plan: Plan, progress: Progress) -> bool:
 
 
 def _together(plan: Plan, progress: Progress, order: NDArray[np.intp]) -> Array:
-    """Sizes that correlations of columns surely have, in the design's order; 1 where they aren't learned."""
+    """Lower limits of absolute correlations of columns, in the design's order, (d, d); 1 if they aren't learned."""
     out, d, scatter = np.ones((plan.d, plan.d)), plan.d + int(plan.layout.response), progress.scatter
     if plan.mix is None and plan.layout.constant and not plan.label:
         # by the noise of a report's entries and the spread of u u', as `moments.learn` weighs them
@@ -160,7 +160,7 @@ def _bare(held: Held, found: Estimated, to_user: Array) -> list[int]:
 
 
 def _late(progress: Progress, found: Estimated, linear: Array) -> NDArray[np.bool_]:
-    """Coefficients whose states came from so far that most main rounds were left behind."""
+    """True for coefficients whose states moved so far that most main rounds were left out."""
     main = [s for s in progress.scored if s.state.role == "main"]
     people, kept = (sum(float(s.weight.sum()) for s in some) for some in (main, progress.main))
     if 2.0 * kept >= people:  # with fewer near the estimate little is known of curvature there
@@ -170,10 +170,10 @@ def _late(progress: Progress, found: Estimated, linear: Array) -> NDArray[np.boo
 
 
 def _creeping(progress: Progress, carried: Carried, learned: Curvature, linear: Array) -> NDArray[np.bool_]:
-    """Coefficients that moved one way from the first main round to the last, by more than noise moves a state.
+    """True for coefficients that moved one way from the first main round to the last, by more than noise does.
 
-    States that only come near from a poor start move in the first third and rest in the others, which does no harm:
-    without that nearly all fits of design "response" were marked, which cover.
+    States that come from a poor start move in the first third and rest in the others, which does no harm: without this
+    exception nearly all fits of design "response" were marked, whose intervals cover.
     """
     main = progress.main
     if len(main) < STRETCHED or not carried.noise.any():
@@ -190,13 +190,13 @@ def _creeping(progress: Progress, carried: Carried, learned: Curvature, linear: 
 
 
 def _trend(states: Array, people: Array) -> tuple[Array, float]:
-    """Sums of rounds' states by their order, and the variance that reports of unit noise give them."""
+    """Sums of rounds' states times their centred order, shape (p,), and the variance of such a sum of unit noise."""
     order = np.arange(len(people)) - np.average(np.arange(len(people)), weights=people)
     return (people * order) @ states, float(people @ order**2)
 
 
 def _flat(plan: Plan, progress: Progress, scale: float, theta: Array) -> bool:
-    """Whether the response hardly varies inside its declared range, internal units, or lies at one end of it."""
+    """True if the response hardly varies within its declared range, internal units, or is at one end of it."""
     # next to nothing of it at an end, as if most responses were clamped there; elsewhere the square of that
     width, nothing = plan.y_high - plan.y_low, clamping.SMALL
     if scale < nothing**2 * width or not plan.layout.constant:
@@ -206,9 +206,9 @@ def _flat(plan: Plan, progress: Progress, scale: float, theta: Array) -> bool:
 
 
 def wanted(plan: Plan, longest: float, filled: float = 1.0) -> float:
-    """Records in main rounds from whom on a fit doesn't say that they are few: equation (38) of docs/estimator.md.
+    """Records in main rounds below which a note says that they are few: equation (38) of docs/estimator.md.
 
-    `longest` is the states'. Of people whose reports are `filled` so far, whose noise is larger by as much.
+    `longest` is that of the states. `filled` is the mean filled part of a report, by which noise is relatively larger.
     """
     more = (1.0 / filled**2 - 1.0) * plan.sd("main") ** 2
     return ENOUGH * plan.size**2 * (1.0 / plan.effective_mu(longest) ** 2 + 0.25 * more)
@@ -221,7 +221,7 @@ def _strength(plan: Plan, theta: Array) -> float:
 
 
 def _imprecise(plan: Plan, found: Estimated) -> float:
-    """Sd of a linear predictor's error along a direction, if curvature depends on it and may be anything."""
+    """Largest sd of a linear predictor's error, if curvature depends on it and so isn't known; else 0."""
     if plan.rules.track or not plan.rules.varying:
         return 0.0
     d = plan.d
@@ -231,7 +231,7 @@ def _imprecise(plan: Plan, found: Estimated) -> float:
 
 
 def _at_limit(plan: Plan, progress: Progress, found: Estimated) -> bool:
-    """Whether the location of a response alone has ended at its public limits."""
+    """True if the estimated location of a response without covariates is at its public limits."""
     if plan.size > 1 or plan.rules.varying or not plan.layout.constant:
         return False
     own = coordinates.inside(plan, progress.state, found.theta)[0]
@@ -239,7 +239,7 @@ def _at_limit(plan: Plan, progress: Progress, found: Estimated) -> bool:
 
 
 def _changing(plan: Plan, progress: Progress, found: Estimated, *, shuffled: bool) -> bool:
-    """Whether what main rounds tell rises or falls by more than chance as records come, or scatters."""
+    """True if one-step estimates of main rounds have a trend over time, or scatter, by more than chance."""
     moves, weights = estimate.corrections(found.main)
     total = float(weights.sum())
     at = (np.cumsum(weights) - 0.5 * weights) / total
@@ -265,7 +265,7 @@ def _changing(plan: Plan, progress: Progress, found: Estimated, *, shuffled: boo
 
 
 def before_role(plan: Plan, progress: Progress, *roles: str) -> int:
-    """Records in rounds before those of `roles`: of rounds that may yet be held at most so many."""
+    """Records in rounds before those of `roles`; of rounds to come, the most that they may have."""
     first = next(k for k, r in enumerate(plan.rounds) if r.role in roles)
     held = progress.held[:first]
     return sum(held) + sum(r.people for r in plan.rounds[len(held) : first])
@@ -274,7 +274,7 @@ def before_role(plan: Plan, progress: Progress, *roles: str) -> int:
 def _early(
     held: Held, settings: Settings, estimates: tuple[Estimate, ...], senders: int, *, begun: bool
 ) -> list[Diagnostic]:
-    """Why there are no intervals yet, by some methods asked for or by any."""
+    """Notes on methods without intervals yet, with the reason."""
     missing = sorted({m.name for m in settings.methods} - {e.method for e in estimates})
     if not missing:
         return []

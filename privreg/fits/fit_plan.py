@@ -18,12 +18,12 @@ from privreg.privacy.ledger import Budget, at_least
 from privreg.protocol.schedule import ENDLESS, people_of
 from privreg.tables.words import wrapped
 
-FORMAT: Final = 1  # Of what `FitPlan.to_dict` gives
+FORMAT: Final = 1  # Version of the form that `FitPlan.to_dict` returns
 
 
 @dataclass(frozen=True, repr=False)
 class FitPlan:
-    """What a fit fixes before the first record; made by ``model.plan()``, played by `privreg.simulate`.
+    """Public plan of a fit, fixed before the first record; made by ``model.plan()``, played by `privreg.simulate`.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class FitPlan:
 
     @property
     def guarantee(self) -> str:
-        """What is promised to each person, in words."""
+        """The guarantee to each person, in words."""
         if not self.budget.private:
             return str(self.budget)
         whole = "response" if self.spec.private == "response" else "record"
@@ -82,7 +82,7 @@ class FitPlan:
 
     @property
     def mechanism(self) -> str:
-        """How a score report is randomised, with its noise."""
+        """Mechanism of a score report and its noise, in words."""
         return self.settings.noise_text(self.spec.covariates)
 
     @property

@@ -1,4 +1,4 @@
-"""What the collector of a fit by rounds holds by now, whoever sent the reports."""
+"""Reports of a fit by rounds so far, with the collector's progress, whoever sent them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from privreg.protocol.rounds import Reports
 
 @dataclass(frozen=True)
 class Held:
-    """What the collector of a fit by rounds holds by now: the input of everything that a fit says of itself.
+    """Reports of a fit by rounds so far, and the collector's progress: the input of estimates, tables and notes.
 
     A simulation, the workers of a cluster and a study with people's own devices fill it alike. Nothing in it is a row.
-    `progress` is what the collector knows, with what the present round has reported. `reports` are those of every round
-    that has asked anybody, by its number, and of the present one; their `people` are those asked. `came` says how many
-    records' reports have come, by round, the present one last; `unusable` whether records may send noise only, and
-    `personal` whether they have budgets of their own. The first `shuffled` records are known to have come in random
-    order, infinitely many if all have; `clustered`, shape (clusters,), are people by cluster, where these are public.
+    `progress` includes the reports of the present round. `reports` are those of every round that has asked anybody, by
+    its number, and of the present one; their `people` are those asked. `came` are numbers of reports received, by
+    round, the present one last; `unusable` is True if records may send noise only, `personal` if they have personal
+    budgets. The first `shuffled` records are known to have come in random order, infinitely many if all have;
+    `clustered`, shape (clusters,), are people by cluster, if these are public.
     """
 
     plan: Plan
@@ -38,10 +38,10 @@ class Held:
 
     @property
     def ordered(self) -> bool:
-        """Whether records may have come in an order that matters."""
+        """True if records may have come in an order that matters."""
         return self.people > self.shuffled
 
     @property
     def present(self) -> Reports:
-        """What the present round has reported, with its noise."""
+        """Reports of the present round, with their noise."""
         return self.reports[self.progress.state.number]

@@ -1,4 +1,4 @@
-"""What a fit says of its own results: the notes that its findings make, in order. Reports only."""
+"""Notes of a fit on its results, made of its findings, in order. Reports only."""
 
 from __future__ import annotations
 
@@ -24,41 +24,42 @@ MANY_MORE: Final = 1.25
 showed no loss of precision or coverage to speak of; with four times as many the rmse doubled."""
 
 SOME_MORE: Final = 1.05
-"""The same where those who come late tell measures of fit and send no score, so that each of them is lost."""
+"""People, relative to those expected, from whom on a note says so if those beyond report measures of fit and no score,
+so that each of them is lost."""
 
 
 class Findings(NamedTuple):
-    """What a fit has found out of its records and of itself: columns by their places inside. Reports only."""
+    """Findings of a fit on its records and estimates: columns by their places inside. Reports only."""
 
-    have: bool  # Whether there are intervals
+    have: bool  # True if there are intervals
     people: int  # Records that have reported
     rows: int | None  # Records expected, if known
-    constant: bool  # Whether the first column is the constant
+    constant: bool  # True if the first column is the constant
     shares: Array  # Share of the records with a column's rarest value, as far as reported; shape (d,)
-    tied: NDArray[np.bool_]  # Whether that is the share that tells it from other factors' columns; shape (d,)
-    lost: Sequence[int] = ()  # Whose search for a scale did not converge
+    tied: NDArray[np.bool_]  # True if that share distinguishes it from other factors' columns; shape (d,)
+    lost: Sequence[int] = ()  # Columns whose search for a scale did not converge
     rare: Rare = Rare()  # Columns about a value that too few records have
-    bare: Sequence[int] = ()  # Coefficients, as the user has them, along which reports tell hardly any curvature
-    wide: Sequence[tuple[int, float]] = ()  # Whose bounds span so many learned sd
+    bare: Sequence[int] = ()  # Coefficients, as the user has them, along which reports show hardly any curvature
+    wide: Sequence[tuple[int, float]] = ()  # Columns with wide bounds, and the learned sd that these span
     empty: Sequence[End] = ()  # Bounds of splines' numbers that most records are too far from
-    heaped: bool = False  # Whether most residuals are at one point
-    collinear: Mapping[int, Sequence[int]] = MappingProxyType({})  # Which others nearly add up to
-    nonresponse: bool = False  # Whether most records seem to be noise only
-    unanswered: Unusable | None = None  # Share of the records that surely were
-    sent: str = "sent noise only"  # What these do
-    asked: int = 0  # Records that reported it
-    repeated: bool = False  # Whether some may be as further rows of one person
-    within: bool = False  # Whether a person needs rows that differ
-    flat: bool = False  # Whether the response hardly varies
-    changing: bool = False  # Whether those who came first tell something else
-    ordered: bool = False  # Whether records may have come in an order, by a factor say
-    clamped: Shares | None = None  # Shares of the records that bounds clamp
-    harmed: Sequence[int] = ()  # Coefficients, as the user has them, that this surely moves too far
-    at_limit: bool = False  # Whether the estimate lies at a public limit
+    heaped: bool = False  # True if most residuals are at one point
+    collinear: Mapping[int, Sequence[int]] = MappingProxyType({})  # Columns, with others that nearly add up to them
+    nonresponse: bool = False  # True if most records seem to be noise only
+    unanswered: Unusable | None = None  # Lower limit of the share of unusable records
+    sent: str = "sent noise only"  # Conduct of unusable records, in words
+    asked: int = 0  # Records whose reports show that share
+    repeated: bool = False  # True if some may be unusable as further rows of one person
+    within: bool = False  # True if a person needs rows that differ
+    flat: bool = False  # True if the response hardly varies
+    changing: bool = False  # True if estimates change over time
+    ordered: bool = False  # True if records may have come in an order, by a factor say
+    clamped: Shares | None = None  # Shares of clamped records
+    harmed: Sequence[int] = ()  # Coefficients, as the user has them, that clamping moves too far
+    at_limit: bool = False  # True if the estimate is at a public limit
     strong: float = 0.0  # Sd of the linear predictor above which effects are too strong, if they are
     imprecise: float = 0.0  # Sd of a linear predictor's error, if it is so large that curvature isn't known
-    measures: bool = False  # Whether measures of fit were asked for
-    measuring: bool = False  # Whether they have begun
+    measures: bool = False  # True if measures of fit were asked for
+    measuring: bool = False  # True if their round has begun
     early: Sequence[Diagnostic] = ()  # Why there are no intervals yet
     needed: float | None = None  # Records from which on intervals hold, if there were fewer
 
@@ -69,7 +70,7 @@ class Findings(NamedTuple):
 
     @property
     def gone(self) -> bool:
-        """Whether nobody is left who could be of a rare level."""
+        """True if nobody is left who could have a rare level."""
         return self.unanswered is not None and self.unanswered.gone
 
 
@@ -84,7 +85,7 @@ class _Fit(NamedTuple):
 
 
 def notes(found: Findings, names: Sequence[str], order: NDArray[np.intp], blocks: int) -> tuple[Diagnostic, ...]:
-    """What weakens results of `blocks` linear predictors.
+    """Return the notes on results of `blocks` linear predictors.
 
     `names` are columns inside, and the response; `order`, shape (d,), are places of those columns in the design.
     """
@@ -101,7 +102,7 @@ def notes(found: Findings, names: Sequence[str], order: NDArray[np.intp], blocks
 
 
 def _of_declarations(fit: _Fit) -> list[Diagnostic]:
-    """Bounds that don't fit the values, and scales that were not found."""
+    """Notes on bounds that don't fit the values, and on scales that were not found."""
     found, out = fit.found, list[Diagnostic]()
     if found.lost:
         text = (
@@ -121,7 +122,7 @@ def _of_declarations(fit: _Fit) -> list[Diagnostic]:
 
 
 def _of_columns(fit: _Fit) -> list[Diagnostic]:
-    """Columns whose intervals are taken back; most records without a value come among them."""
+    """Notes that mark columns' intervals as unreliable, that on nonresponse of most records among them."""
     found, out = fit.found, list[Diagnostic]()
     if found.nonresponse:
         text = (
@@ -215,7 +216,7 @@ def _of_bounds(fit: _Fit) -> list[Diagnostic]:
 
 
 def _of_results(found: Findings) -> list[Diagnostic]:
-    """Whatever takes all of the results back, but for their being few."""
+    """Notes that mark all results as unreliable, but that on few records."""
     out = list[Diagnostic]()
     if found.have and found.changing:
         text = (
@@ -262,11 +263,11 @@ EFFECTS: Final = {
     "covariate": "the slope of a clamped covariate is too steep as a rule",
     "offset": "estimates are biased by what was cut off",
 }
-"""What clamping does to a fit, by the part of the model that is clamped."""
+"""Effect of clamping on a fit, by the part of the model that is clamped."""
 
 
 def _of_clamping(found: Findings) -> list[Diagnostic]:
-    """Columns of which bounds surely clamp more than a small share."""
+    """Notes on columns whose clamped share exceeds `SMALL` at 95%."""
     shares = found.clamped
     if shares is None or not shares.noted:
         return []
@@ -283,7 +284,7 @@ def _of_clamping(found: Findings) -> list[Diagnostic]:
 
 
 def clamping_words(shares: Shares | None, where: str) -> str:
-    """What the privacy statement says of clamping where some records are asked; `where` is what bounds may clamp."""
+    """Words of the privacy statement on clamping, if some records are asked; `where` names the columns with bounds."""
     text = "values outside these bounds were clamped"
     if shares is None:
         return f"{text}; how many was not counted yet"
@@ -296,7 +297,7 @@ def clamping_words(shares: Shares | None, where: str) -> str:
 
 
 def _of_records(found: Findings) -> list[Diagnostic]:
-    """Who came, and who had nothing to tell."""
+    """Notes on numbers of records: those expected, those who came, and the unusable ones."""
     rows, people, out = found.rows, found.people, list[Diagnostic]()
     if found.measures and not found.measuring:
         text = f"no measures of fit yet: they come from the last records of rows={rows:,}, and {people:,} have reported"
@@ -349,13 +350,13 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _rounded_up(people: float) -> int:
-    """To two digits."""
+    """Round up to two digits."""
     unit = 10.0 ** max(math.floor(math.log10(max(people, 1.0))) - 1, 0)
     return math.ceil(math.ceil(people / unit) * unit)
 
 
 def unweighted(times: float) -> Diagnostic:
-    """What it costs that scores have no weights, in `times` the people."""
+    """Note on the cost of scores without weights: `times` the people."""
     text = (
         "scores have no weights, so that coefficients are those of the loss itself, as glm() has them, on records "
         f"within their bounds; the same standard errors take about {times:.2g} times the people that weights need"
@@ -364,7 +365,7 @@ def unweighted(times: float) -> Diagnostic:
 
 
 def filled_note(k_max: int | None, filled: float, error: float) -> tuple[Diagnostic, ...]:
-    """Note where people surely fill less than half of a report, whose noise doesn't depend on that."""
+    """Note if people fill less than half of a report, beyond chance: its noise doesn't depend on that."""
     if filled + SHOWN * error > 0.5:
         return ()
     what = "the largest weight" if k_max is None else f"k_max={k_max} rows"

@@ -1,4 +1,4 @@
-"""What a fit in progress says of itself, before words are made of it. Reports only."""
+"""Outcome of a fit in progress: numbers before tables are made of them. Reports only."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ from privreg.tables import in_one_format
 
 
 class FitOutcome(NamedTuple):
-    """What a fit in progress has to say; numbers in the user's units."""
+    """Outcome of a fit in progress; numbers in the user's units."""
 
-    people: int  # Whose report has come
+    people: int  # People whose report has come
     params: Array  # Shape (p,), as `last`
     last: Array
     estimates: tuple[Estimate, ...]
     senders: int  # People whose score entered an update
     updates: int
     trail_n: NDArray[np.int64]  # People so far, shape (m,)
-    trail_senders: NDArray[np.int64]  # Those of them whose score entered an update
+    trail_senders: NDArray[np.int64]  # Number of them whose score entered an update
     trail_params: Array  # Shape (m, p), as `trail_variances`
     trail_variances: Array
     family: str  # The family with its constants
     tuning: str  # For the header
-    spending: str  # What pilots and curvature took, for the privacy block
+    spending: str  # People in rounds before the main ones, for the privacy block
     bound: str  # The score's bound, for the privacy block
     notes: tuple[Diagnostic, ...]
-    mechanics: tuple[dict[str, Any], ...]  # What is needed to audit the reports: numbers only
+    mechanics: tuple[dict[str, Any], ...]  # Inputs for an audit of the reports: numbers only
     measures: tuple[Measure, ...] = ()  # Privately released measures of fit
     measured: int = 0  # People who reported them
-    cost: str = "instead of a score"  # What that costs
-    rounds: tuple[RoundHeld, ...] = ()  # Of a fit by rounds
+    cost: str = "instead of a score"  # Cost of that, in words
+    rounds: tuple[RoundHeld, ...] = ()  # Rounds of a fit by rounds
     steps: Later[Steps | None] = NO_STEPS  # Estimates along the stream, of which windows are made
-    equation: Equation | None = None  # That the estimates solve
-    target: str = ""  # What the coefficients are; by the family alone if empty
-    unusable: Unusable | None = None  # Share of the records that surely could not be used
-    clusters: str = ""  # Clusters that people are of, and groups of them; empty if people are independent
-    clamping: str | None = None  # What reports show of clamping, if anybody is asked
+    equation: Equation | None = None  # Estimating equation
+    target: str = ""  # Target of the coefficients, in words; the family's if empty
+    unusable: Unusable | None = None  # Lower limit of the share of unusable records
+    clusters: str = ""  # Clusters of people, and groups of them; empty if people are independent
+    clamping: str | None = None  # Clamped shares in words, if anybody is asked
     weighing: str = ""  # Score weights, where more is known of them than the settings say
     spreads: Array | None = None  # Sds of the design's columns, learned from reports; NaN if the scale was declared
 
@@ -75,9 +75,9 @@ def refuse_overflow(*thetas: Array) -> None:
 
 
 def of_clusters(each: Array, weights: Array, unknown: Array) -> list[Estimate]:
-    """Precision as groups of clusters differ, and what all share, `unknown`; none until two groups have reported.
+    """Precision by differences of groups of clusters, plus `unknown`, which all share; none before two have reported.
 
-    Shapes as of `clusters.between`, but for groups with nobody, whose weight is 0.
+    Shapes are those of `clusters.between`; groups without people have the weight 0.
     """
     heard = weights > 0.0
     if np.count_nonzero(heard) < 2:

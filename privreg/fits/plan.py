@@ -1,4 +1,4 @@
-"""What a fit by rounds knows before the first record, all of it public."""
+"""Making of a fit's plan by rounds, before the first record, all of it public."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def guess_of(spec: ModelSpec, start_params: Any) -> Array | None:
 
 
 def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[Plan, NDArray[np.intp]]:
-    """What a fit knows before its first record, and the order of columns inside, shape (p,): a constant is first."""
+    """Plan of a fit by rounds, and the order of columns inside, shape (p,): a constant is first."""
     units, family, efficient = spec.units, spec.family, settings.efficient
     assert efficient is not None
     reports, rules, probe = efficient.reports, efficient.rules, spec.design.probe
@@ -53,7 +53,7 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
     response = units.y_unscaled or (reports.label and family.of_residuals)
     unscaled = (*columns, p) if response else tuple(columns)
     noise, crossed = reports.noise(p), () if within else _crossed(spec, order)
-    own = reports.label or not family.scaled  # whether moments are of covariates alone
+    own = reports.label or not family.scaled  # True if moments are of covariates alone
     added = limits_of_offset(spec) if rules.varying else None
     size = p + int(not constant) + int(not own or added is not None)
     numbers = size * (size + 1) // 2
@@ -117,7 +117,7 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
 
 
 def _widened(spec: ModelSpec) -> float:
-    """How many times as many sd wide the bounds of numbers are once persons' levels are out, by public numbers.
+    """Factor by which the bounds of numbers are wider, in sd, once persons' levels are out, by public numbers.
 
     What is left is within ±(hi − lo)(1 − 1/K), 2 (1 − 1/K) times as wide; half of the variance is taken to be between
     persons, and a mean of K rows takes 1/K of the rest. Of differences it is twice as wide, with twice that variance.
@@ -148,7 +148,7 @@ def to_user(spec: ModelSpec, order: NDArray[np.intp]) -> Array:
 
 
 def _crossed(spec: ModelSpec, order: NDArray[np.intp]) -> tuple[Crossed, ...]:
-    """Columns that cross levels and what is made of numbers, both of which stand in the model, too."""
+    """Products of levels and of columns made of numbers, both of which are columns of the model, too."""
     design, out = spec.design, list[Crossed]()
     sources = [set(design.sources[j]) for j in order]
     for j, own in enumerate(sources):
@@ -172,14 +172,14 @@ def _alone(spec: ModelSpec, order: NDArray[np.intp], gaps: Array, unscaled: tupl
 
 
 def _bases(spec: ModelSpec, order: NDArray[np.intp], held: Sequence[Cells], made: Sequence[Made]) -> bool:
-    """Whether several columns are made of the same numbers and not of each other."""
+    """True if several columns are made of the same numbers and not of each other."""
     derived = {m.column for m in made} | {int(j) for g in held for j in g.columns}
     free = Counter(frozenset(spec.design.sources[j]) for k, j in enumerate(order) if k not in derived)
     return any(own and many > 1 for own, many in free.items())
 
 
 def _ends(spec: ModelSpec, order: NDArray[np.intp]) -> tuple[End, ...]:
-    """Both bounds of the numbers of which splines are made."""
+    """Both bounds of each number that has a spline."""
     design, units, terms, out = spec.design, spec.units, dict[tuple[str, str], list[int]](), list[End]()
     for k, j in enumerate(order.tolist()):
         if design.formula is not None and len(design.sources[j]) == 1 and design.names[j].startswith(SPLINES):
@@ -230,7 +230,7 @@ def _made(
 
 
 def order_of(spec: ModelSpec, *, factors: bool) -> tuple[NDArray[np.intp], tuple[Cells, ...]]:
-    """Order of columns inside: the constant, what is made of factors alone if `factors`, the others; and the second."""
+    """Order of columns inside: the constant, with `factors` those of factors alone, the others; and these groups."""
     probe = spec.design.probe
     constant = spec.units.constant_column(probe)
     groups: tuple[Cells, ...] = ()
@@ -244,7 +244,7 @@ def order_of(spec: ModelSpec, *, factors: bool) -> tuple[NDArray[np.intp], tuple
 
 
 def device_plan(plan: Plan, state: State) -> ScorePlan:
-    """What a device is given of a round of scores beside the state's coefficients, threshold c and row map."""
+    """Public values of a round of scores for devices, beside the state's coefficients, threshold c and row map."""
     return ScorePlan(
         shape=plan.rules.shape,
         blocks=plan.blocks,

@@ -39,10 +39,10 @@ HOLD: Final = {"local": 5, "two_collectors": 20, "central": 20}
 
 
 class Senders(NamedTuple):
-    """Who randomised the reports, as the privacy statement says it."""
+    """Party that randomised the reports, for the privacy statement."""
 
     trust: str = "simulated"  # See `PrivacyStatement.trust`
-    mechanism: str = ""  # Its title and its noise in words, where they differ from the settings'
+    mechanism: str = ""  # Title of the mechanism and its noise in words, if they differ from the settings'
     noise: str = ""
     notes: tuple[Diagnostic, ...] | None = None  # In place of the note that noise is rounded in double precision
     operators: tuple[str, ...] = ()  # Names of the two collectors
@@ -98,7 +98,7 @@ def results(
 
 
 def _with_budgets(equation: Equation | None, spec: ModelSpec, settings: Settings) -> Equation | None:
-    """The equation of estimates, with what personal budgets are read from where reports count by them."""
+    """The estimating equation, with the column of personal budgets and the largest, if reports are weighted by them."""
     people = spec.people
     if equation is None or people.mu is None or people.mu_max is None or settings.tuning == "published":
         return equation
@@ -168,7 +168,7 @@ def _protects(spec: ModelSpec) -> str:
 
 
 def of_many_rows(spec: ModelSpec) -> str:
-    """Why intervals aren't known to hold where levels are taken out of many rows of a person; empty if they are."""
+    """Reason why intervals aren't known to hold if levels are taken out of many rows of a person; empty if they are."""
     people = spec.people
     if not people.centred or people.rows <= (most := HOLD[spec.trust]):
         return ""
@@ -181,7 +181,7 @@ def of_many_rows(spec: ModelSpec) -> str:
 
 
 def _of_persons(spec: ModelSpec) -> list[Diagnostic]:
-    """What rows of a person tell: the first alone, or changes where levels of persons were taken out."""
+    """Notes on rows of a person: only the first counts, or only changes within persons do."""
     who = spec.people
     if who.id is not None and who.k_max is None and who.max_per_id == 1:
         text = (
@@ -217,7 +217,7 @@ def _declared(outcome: FitOutcome, spec: ModelSpec, settings: Settings) -> tuple
 def _notes(
     outcome: FitOutcome, spec: ModelSpec, settings: Settings, senders: Senders, *, seeded: bool
 ) -> tuple[Diagnostic, ...]:
-    """Whatever weakens or qualifies the results, in order."""
+    """Notes on the results, in order."""
     schema, design = spec.design.schema, spec.design
     carries = SETTINGS[_setting(spec)].carries[0]
     out = opening_notes(spec.budget, seeded=seeded, leaked=schema.leaked, missing=spec.people.missing, carries=carries)
@@ -248,7 +248,7 @@ def _notes(
 
 
 def _repeated(spec: ModelSpec, settings: Settings) -> list[Diagnostic]:
-    """What it would do to standard errors if all rows of one person had the same score. Public numbers."""
+    """Notes on standard errors if all rows of one person had the same score. Public numbers."""
     rows, p = spec.people.max_per_id, len(spec.coefficients)
     noise = p * settings.mechanism.sd(1.0, p) ** 2
     times = math.sqrt((noise + rows * SAMPLED) / (noise + SAMPLED))

@@ -1,4 +1,4 @@
-"""What a fit by rounds has found: from what its collector holds to numbers, words and notes in the user's units."""
+"""Outcome of a fit by rounds: numbers, words and notes in the user's units, from its collector's progress."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.i
 
 
 def _clamping(plan: Plan, progress: Progress) -> str | None:
-    """What the privacy statement says of clamping; None where nobody is asked."""
+    """Words of the privacy statement on clamping; None if nobody is asked."""
     if all(r.role != "clamping" for r in plan.rounds):
         return None
     return clamping_words(shares_of(plan, progress), "the response" if plan.label else "any column")
@@ -125,7 +125,7 @@ def _clamping(plan: Plan, progress: Progress) -> str | None:
 def _rounds(
     held: Held, trail: Sequence[tuple[int, int, Array, Array]], outside: Callable[[Array], Array], errors: Array
 ) -> tuple[RoundHeld, ...]:
-    """Every round that has asked anybody: how many, and how far it moved the estimate."""
+    """Every round that has asked anybody: its records, and the move of the estimate in standard errors."""
     plan, progress, out = held.plan, held.progress, list[RoundHeld]()
     came = {s.state.number: float(s.weight.sum()) for s in progress.scored}
     states = [s.state for s in progress.scored]
@@ -165,7 +165,7 @@ def _steps(
 
 
 def _equation(plan: Plan, progress: Progress, found: Estimated, order: NDArray[np.intp], spec: ModelSpec) -> Equation:
-    """What the estimates solve."""
+    """The estimating equation."""
     shape, state = plan.rules.shape, progress.state
     weights, c, offsets, bend = estimate.equation(plan, progress, found)
     if plan.extremes:  # the likelihood's own, whose root groups' offsets move by little, see docs/estimator.md
@@ -188,7 +188,7 @@ def _equation(plan: Plan, progress: Progress, found: Estimated, order: NDArray[n
 
 
 def _price(plan: Plan, progress: Progress, theta: Array, spec: ModelSpec) -> tuple[Diagnostic]:
-    """How many times the people are needed for having no weights: equation (46) of docs/estimator.md."""
+    """Note on the people needed without weights, relative to those with: equation (46) of docs/estimator.md."""
     assert progress.fitted is not None
     model, traces = coordinates.reference_model(plan, progress), []
     usual = score_rules(spec.scored, plan.d, spec.budget.mu, low=plan.y_low, high=plan.y_high)
@@ -225,7 +225,7 @@ def _senders(progress: Progress) -> int:
 def _trail(
     progress: Progress, found: Estimated, linear: Array, outside: Callable[[Array], Array], came: Sequence[int]
 ) -> list[tuple[int, int, Array, Array]]:
-    """After each main round but the last: people, those whose score entered, the estimate and its variances."""
+    """People, senders, estimate and its variances after each main round but the last."""
     out, senders = [], 0.0
     for one, (theta, variances) in zip(progress.main[:-1], found.earlier(linear), strict=True):
         senders += float(one.weight.sum())
@@ -269,7 +269,7 @@ def _estimates(
 
 
 def _between(found: Estimated, linear: Array, unknown: Array, *, clusters: bool) -> list[Estimate]:
-    """Precision as random groups differ; what all of them share, what isn't known of the curvature, is added."""
+    """Precision by differences of random groups, plus the error due to curvature, `unknown`, which all share."""
     each, weights = estimate.of_groups(found.main)
     if clusters:  # groups are of unequal size, or have nobody
         return of_clusters(each @ linear.T, weights, unknown)
@@ -294,7 +294,7 @@ def _family(plan: Plan, progress: Progress, settings: Settings, units: Units) ->
 
 
 def _target(plan: Plan, progress: Progress, family: Family) -> str:
-    """What the coefficients are, in words, and whether what defines it was learned or fixed."""
+    """Target of the coefficients, in words, with its threshold: learned or fixed."""
     ratio, fixed = plan.rules.ratio, plan.like is not None
     if plan.like is not None and plan.like[1] is not None and progress.fitted is not None:
         ratio = plan.like[1] / (progress.state.y_scale * progress.fitted.scale)
@@ -303,7 +303,7 @@ def _target(plan: Plan, progress: Progress, family: Family) -> str:
 
 
 def _spending(plan: Plan, came: Sequence[int]) -> str:
-    """What rounds before the main ones took, for the privacy statement."""
+    """People in rounds before the main ones, in words for the privacy statement."""
     counts = dict.fromkeys(ROLES, 0)
     for number, people in enumerate(came):
         if plan.role(number) in counts:
@@ -313,7 +313,7 @@ def _spending(plan: Plan, came: Sequence[int]) -> str:
 
 
 def _mechanics(held: Held) -> tuple[dict[str, Any], ...]:
-    """What is needed to audit the reports of every role that has had its rounds: numbers only."""
+    """Inputs for an audit of the reports of every role that has had a round: numbers only."""
     plan, state, out = held.plan, held.progress.state, list[dict[str, Any]]()
     for role in dict.fromkeys(plan.role(number) for number in range(len(held.came))):
         if role == "moments" and plan.label:  # covariates are public

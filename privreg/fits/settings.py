@@ -1,4 +1,4 @@
-"""What is asked of a fit, and what a fit needs to know before the first record: public values."""
+"""Options of a fit and its settings, which follow from them before the first record: public values."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from privreg.results.target import Target
 
 @dataclass(frozen=True)
 class FitOptions:
-    """What the user asked of `fit` or `start`, see the table of options; None where nothing was asked."""
+    """Options of `fit` or `start`, see the table of options; None means the default."""
 
     tuning: Any = "efficient"
-    inference: Any = "auto"  # Which leaves the choice to the tuning; None asks for estimates alone
+    inference: Any = "auto"  # "auto" leaves the choice to the tuning; None asks for estimates alone
     lanes: Any = None
     batch_size: Any = None
     alpha: Any = None
     step: Any = None
     threads: Any = None
     measures: Any = None
-    order: Any = None  # Which is at random where rows can be addressed
+    order: Any = None  # Default: at random if rows can be addressed
     rounds: Any = 20  # Public states of moments, pilot and main together
-    covariates: PublicRows | None = None  # Which stand for records' covariates; saved as an array
-    like: Target | None = None  # That of an earlier fit
+    covariates: PublicRows | None = None  # Public rows that stand for records' covariates; saved as an array
+    like: Target | None = None  # Target of an earlier fit
 
     def plain(self, methods: list[str]) -> dict[str, Any]:
         """Options as plain numbers and names, from which a saved stream is rebuilt."""
@@ -43,11 +43,11 @@ class FitOptions:
 
 
 class ScoreReports(NamedTuple):
-    """How records report scores in a fit by rounds; public."""
+    """Form and mechanism of score reports in a fit by rounds; public."""
 
     mechanism: Mechanism
     blocks: int = 1  # Linear predictors of a record
-    label: bool = False  # Whether one number, the scalar score, is randomised: covariates are public, or there are none
+    label: bool = False  # True if one number, the scalar score, is randomised: covariates are public, or there are none
     y_low: float = -math.inf  # Public limits of the response, internal units before a learned scale
     y_high: float = math.inf
 
@@ -67,21 +67,21 @@ class ScoreReports(NamedTuple):
 
 @dataclass(frozen=True)
 class Efficient:
-    """What a fit by rounds needs beyond `Settings`; public."""
+    """Settings of a fit by rounds, beyond `Settings`; public."""
 
     rows: int | None  # Records expected, if known
     rules: ScoreRules
     reports: ScoreReports
     c: float  # Huber threshold where it is declared, internal units
-    whitened: bool  # Whether score weights are those of whitened covariates, or of scaled ones
-    unweighted: bool  # Whether there are none, and scores are divided by the longest row that declarations allow
+    whitened: bool  # True if score weights are those of whitened covariates, False of scaled ones
+    unweighted: bool  # True without weights: scores are divided by the longest row that declarations allow
     groups: int  # Random groups of a main round
-    gauge: Gauge | None = None  # By what fit is measured
-    measured: int = 0  # Numbers that records report by whom it is measured
-    measures: float = 0.0  # Share of the people who do
+    gauge: Gauge | None = None  # Public constants of measures of fit
+    measured: int = 0  # Numbers in a report on measures of fit
+    measures: float = 0.0  # Share of the people who report these
     rounds: int = 20  # Public states of moments, pilot and main together, of a fit by rounds
-    covariates: PublicRows | None = None  # Which stand for records' covariates
-    like: Target | None = None  # That of an earlier fit, if its estimand is this one's
+    covariates: PublicRows | None = None  # Public rows that stand for records' covariates
+    like: Target | None = None  # Target of an earlier fit, if its estimand is this one's
 
     @property
     def weights(self) -> ScoreWeights:
@@ -109,17 +109,17 @@ class Efficient:
 
 @dataclass(frozen=True)
 class Summing:
-    """What a fit by sums needs beyond `Settings`, of two collectors or of a curator; public."""
+    """Settings of a fit by sums beyond `Settings`, of two collectors or of a curator; public."""
 
-    rows: int | None  # Records expected; None of a curator who counts them
+    rows: int | None  # Records expected; None for a curator, who counts them
     width: int  # Numbers of a report of the main round
     reach: float  # Length L of whitened covariates from which on a record's weight falls; inf: it is learned
-    measures: float = 0.0  # Share of the people by whom the fit is measured
-    like: Target | None = None  # That of an earlier fit
-    unweighted: bool = False  # Whether there are no weights, and this length is that of the longest row
-    again: bool = False  # Whether all rows answer in each round, to a curator
+    measures: float = 0.0  # Share of the people who report measures of fit
+    like: Target | None = None  # Target of an earlier fit
+    unweighted: bool = False  # True without weights: `reach` is the length of the longest row
+    again: bool = False  # True if all rows answer in each round, to a curator
 
-    bound: ClassVar = 1.0  # Of a report's ℓ2 norm
+    bound: ClassVar = 1.0  # Bound of a report's ℓ2 norm
     covariates: ClassVar = None
 
     @property
@@ -143,7 +143,7 @@ class Settings:
     score_text: str  # The family with its constants, in the user's units
     mechanism: Mechanism
     methods: tuple[Method, ...]
-    how: Efficient | Published | Summing  # By rounds, by the published single chain, or by sums
+    how: Efficient | Published | Summing  # Settings of a fit by rounds, by the published single chain, or by sums
 
     @property
     def efficient(self) -> Efficient | None:
@@ -156,7 +156,7 @@ class Settings:
         return 2 if any(m.central for m in self.methods) else 1
 
     def total_mu(self, rows: int) -> float:
-        """GDP parameter of all that a person sends of whom so many rows count."""
+        """Total μ of a person with `rows` rows that count."""
         return math.sqrt(self.parts * rows) * self.mechanism.budget.mu
 
     def noise_sd(self, p: int) -> float:
@@ -165,7 +165,7 @@ class Settings:
         return (math.sqrt(2.0) if both else 1.0) * self.mechanism.sd(*self.how.report(p))
 
     def noise_text(self, p: int) -> str:
-        """What is done to a score report, for the privacy block."""
+        """Noise of a score report, in words for the privacy block."""
         words = self.mechanism.words(*self.how.report(p))
         if not isinstance(self.how, Summing):
             return words

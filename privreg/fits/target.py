@@ -1,4 +1,4 @@
-"""Whose estimand a fit is to have: an earlier fit's, of the same design."""
+"""Target of an earlier fit of the same design, whose estimand a fit is to share (`like=`)."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def target_of(spec: ModelSpec, like: Any, *, seeded: bool = False) -> Target | N
 
 
 def _refuse_unprotected(spec: ModelSpec, earlier: Budget) -> None:
-    """Refuse what was learned without noise: the map is published with the new fit's results."""
+    """Refuse a target learned without noise: its map is published with the new fit's results."""
     if spec.budget.private and not earlier.private:
         raise OptionError(
             "like= is of a fit without privacy, whose map and threshold were learned of rows without noise, and this "
@@ -76,12 +76,12 @@ def _refuse_unprotected(spec: ModelSpec, earlier: Budget) -> None:
 
 
 def _people(equation: Equation) -> Mapping[str, Any]:
-    """What an equation says of people, as `Participants.to_json` has it."""
+    """People of an equation, in the form of `Participants.to_json`."""
     return equation.people or {"mu": equation.budgets and equation.budgets[0]}
 
 
 def _counted(people: Mapping[str, Any], trust: str) -> dict[str, Any]:
-    """How records of people count in an equation: in sums those of a person have one weight."""
+    """Weighting of a person's records in an equation, by option: in sums they have one weight."""
     together = trust != "local" or people.get("effect") is not None
     return {
         "levels of persons": people.get("effect"),

@@ -22,7 +22,7 @@ EXPOSURE: Final = "exposure"  # Names under which what is added to the linear pr
 
 
 class ArrayRows(NamedTuple):
-    """What the rows of an array model consist of."""
+    """Layout of the rows of an array model."""
 
     names: tuple[str, ...]  # Columns of exog
     endog_name: str
@@ -51,7 +51,7 @@ class ArrayRows(NamedTuple):
         return out
 
     def _added(self) -> list[str]:
-        """What comes after exog."""
+        """Names of the parts of a batch after exog."""
         if self.has_exposure:
             return [OFFSET if self.has_offset else "None", EXPOSURE]
         return [OFFSET] if self.has_offset else []

@@ -33,7 +33,7 @@ class PublicRows:
 
     inside: Array  # Rows of the design, internal units; shape (m, p)
     given: int  # Rows that they were taken from
-    accounts: Accounts = field(default_factory=Accounts)  # What the ledger knows these by, in this process
+    accounts: Accounts = field(default_factory=Accounts)  # Their identity in the ledger, in this process
 
     def __repr__(self) -> str:
         return f"<{self.words}>"
@@ -43,13 +43,13 @@ class PublicRows:
 
     @property
     def words(self) -> str:
-        """What they are, in words."""
+        """Numbers of rows, in words."""
         used = "" if len(self.inside) == self.given else f"; {len(self.inside):,} of them are used"
         return f"public rows ({self.given:,}){used}"
 
     @property
     def described(self) -> dict[str, Any]:
-        """By what they are known, without their values: plain JSON."""
+        """Numbers of rows and a hash, without their values: plain JSON."""
         return {
             "rows": self.given,
             "used": len(self.inside),

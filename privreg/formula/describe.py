@@ -1,4 +1,4 @@
-"""What a front door was given, read: to a public design, to the whole description of a model, to where its rows are."""
+"""Arguments of a front door, read: as a public design, as the whole description of a model, as a source of rows."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ from privreg.privacy.ledger import Budget
 from privreg.schema.declarations import Schema, combined
 
 _COLUMNS: Final = ("mu", "epsilon", "offset", "exposure", "id", "weights", "cluster")  # Options that may name one
-_INSIDE: Final = (str(Path(__file__).parents[1]) + os.sep, str(contextlib.__file__))  # Where lines aren't the caller's
+_INSIDE: Final = (str(Path(__file__).parents[1]) + os.sep, str(contextlib.__file__))  # Files that aren't the caller's
 
 
 def callers_scopes() -> list[Mapping[str, Any]]:
-    """Where the functions that a formula names are looked for: at the first line outside this package and its kit.
+    """Scopes for the functions that a formula names: locals and globals of the first frame outside it and its kit.
 
-    None where another language calls, such as R, which has no such functions.
+    Empty if another language calls, such as R, which has no such functions.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and (

@@ -53,7 +53,7 @@ class Design:
     functions: Mapping[str, Rowwise]  # The marked functions the formula calls
     offset: str | None  # Raw numeric column added to the linear predictor
     exposure: str | None  # Raw numeric column whose logarithm is added to the linear predictor
-    # What the response is; levels are encoded as 0, 1, … in their declared order; {"number", "binary", "levels"}
+    # Kind of response: {"number", "binary", "levels"}; levels are encoded as 0, 1, … in their declared order
     kind: str
     names: tuple[str, ...]  # Names of the design's columns, as patsy gives them
     endog_name: str
@@ -61,22 +61,22 @@ class Design:
     columns: tuple[str, ...] = field(compare=False, repr=False)
     endog_sources: tuple[str, ...] = field(compare=False, repr=False)  # Raw columns that the response is made from
     covariates: tuple[str, ...] = field(compare=False, repr=False)  # Raw columns that the right-hand side is made from
-    probe: Floats = field(compare=False, repr=False)  # On public probe rows, user's units; shape (m, p)
+    probe: Floats = field(compare=False, repr=False)  # The design on public probe rows, user's units; shape (m, p)
     # Coefficients e with ``X @ e == 1`` for every row, shape (p,), if the constant is in the span
     constant: Floats | None = field(compare=False, repr=False)
     # Public range of the response after its transformation; encoded responses stay inside
     endog_limits: tuple[float, float] = field(compare=False)
     # Raw columns that each design column is made from; none for the intercept
     sources: tuple[tuple[str, ...], ...] = field(compare=False, repr=False)
-    # The raw numeric column that a design column is as it stands, else None
+    # The raw numeric column that a design column equals, else None
     bare: tuple[str | None, ...] = field(compare=False, repr=False)
     # Terms of the right-hand side, in the order of their columns
     terms: tuple[DesignTerm, ...] = field(compare=False, repr=False)
-    endog_bare: str | None = field(compare=False, repr=False)  # The raw numeric column that the response is, else None
+    endog_bare: str | None = field(compare=False, repr=False)  # Raw numeric column that the response equals, or None
     endog_levels: tuple[Any, ...] | None = field(compare=False, repr=False)  # Declared levels of a factor's response
     encoder: Encoder = field(compare=False, repr=False)
-    made: tuple[Callable[..., Design], tuple[Any, ...]] = field(compare=False, repr=False)  # How to make it again
-    rows: ArrayRows | None = field(compare=False, repr=False, default=None)  # Of arrays
+    made: tuple[Callable[..., Design], tuple[Any, ...]] = field(compare=False, repr=False)  # Function and arguments
+    rows: ArrayRows | None = field(compare=False, repr=False, default=None)  # Layout of arrays; None of a formula
     info: Any = field(compare=False, repr=False, default=None)  # patsy's coding of a formula's right-hand side
     parsed: ParsedFormula | None = field(compare=False, repr=False, default=None)
 
@@ -116,11 +116,11 @@ class Design:
         return without_unusable(Encoded(self._endog(left, gaps=True), exog, self._offset(right)), usable, missing)
 
     def scaled(self, centre: Floats, scale: Floats) -> Design:
-        """The same for encoding only, whose column j comes as (x_j − centre_j) / scale_j."""
+        """Design for encoding only, whose column j is (x_j − centre_j) / scale_j."""
         return replace(self, encoder=self.encoder.scaled(centre, scale))
 
     def ordered(self, order: NDArray[np.intp]) -> Design:
-        """The same for encoding only, its columns in this order."""
+        """Design for encoding only, with its columns in this order."""
         return replace(self, encoder=self.encoder.ordered(order))
 
     def _offset(self, rows: Prepared) -> Floats | None:
@@ -213,7 +213,7 @@ class Design:
         return tuple(c for c, gap in gaps.items() if gap.any() and (gap & ~pd.isna(np.asarray(new[c], object))).any())
 
     def clamps(self, frame: Any, names: Sequence[str]) -> Flags:
-        """Whether raw rows are outside the declared bounds of these columns, and so are clamped; shape (n, m)."""
+        """True if a raw value is outside the declared bounds of a column, and so is clamped; shape (n, m)."""
         given = frame if self.rows is None else self.rows.of_batch(frame)
         rows = prepare(given, names, self.schema, clamp=(), gaps=True)
         return np.column_stack([beyond(rows[c], self.schema.limits(c)) for c in names])
@@ -243,7 +243,7 @@ class Design:
         return zero_one(values, self.endog_name, gaps=gaps) if self.kind == "binary" else values
 
     def trees(self) -> Trees:
-        """What each column, the response and the offset compute of one record, for devices.
+        """Expressions of each column, of the response and of the offset, for devices.
         Raises FormulaError if a term is not made of a device's operations; the message names it.
         """
         return compile_trees(self)

@@ -1,4 +1,4 @@
-"""How a design encodes: factors are looked up by their levels, and everything else is computed by trees.
+"""Encoding of a design: factors are looked up by their levels, and everything else is computed by trees.
 
 Built from the formula and the public schema; it learns nothing from the rows it encodes.
 """
@@ -29,11 +29,11 @@ from privreg.schema.declarations import Schema
 class DesignTerm(NamedTuple):
     """One term of a formula, or one column of arrays."""
 
-    name: str  # As patsy writes it: "Intercept", "age", "C(region)", "age:smoker"
+    name: str  # Name as patsy writes it: "Intercept", "age", "C(region)", "age:smoker"
     columns: tuple[int, ...]  # Positions of its design columns
     reads: tuple[str, ...] = ()  # Raw columns that it is made from; none for the intercept
-    levels: tuple[Any, ...] = ()  # Declared levels of the factor that it is by itself; none for other terms
-    coding: Floats | None = None  # What its columns hold at each of these levels, shape (levels, columns)
+    levels: tuple[Any, ...] = ()  # Declared levels, if the term is a factor by itself; none for other terms
+    coding: Floats | None = None  # Values of its columns at each of these levels, shape (levels, columns)
 
     @property
     def reference(self) -> Any:
@@ -47,34 +47,34 @@ LARGEST: Final = 1 << 14
 
 
 class TermPart(NamedTuple):
-    """A term of the right-hand side, and how its columns are made: by levels, or by trees."""
+    """A term of the right-hand side, whose columns are made by levels or by trees."""
 
     name: str
     place: slice
     reads: tuple[str, ...]  # Raw columns
     trees: tuple[Tree, ...] = ()
     column: str = ""  # A factor that stands for itself
-    matrix: Floats | None = None  # Its contrasts, a row for each level
+    matrix: Floats | None = None  # Contrasts of that factor, a row for each level
     hot: NDArray[np.int64] | None = None  # Column of each level's only 1, −1 for one that has none; None of others
 
 
 @dataclass(frozen=True)
 class Encoder:
-    """How a design encodes; rebuilt from the formula, never pickled or saved."""
+    """Encoder of a design; rebuilt from the formula, never pickled or saved."""
 
     width: int
     parts: tuple[TermPart, ...]
     program: Program  # All trees of the parts, in order
     response: Program | None  # None when the response is a column itself
     affine: tuple[Floats, Floats] | None = None  # Centre and scale of each column, if it comes in internal units
-    places: NDArray[np.intp] | None = None  # Where each column comes, if not in the order of the design
+    places: NDArray[np.intp] | None = None  # Place of each column, if not in the order of the design
 
     def scaled(self, centre: Floats, scale: Floats) -> Encoder:
-        """The same, but that column j comes as (x_j − centre_j) / scale_j."""
+        """Encoder whose column j is (x_j − centre_j) / scale_j."""
         return replace(self, affine=(centre, scale))
 
     def ordered(self, order: NDArray[np.intp]) -> Encoder:
-        """The same, its columns in this order."""
+        """Encoder with its columns in this order."""
         return replace(self, places=np.argsort(order))
 
     @property
@@ -155,12 +155,12 @@ class Encoder:
 
 
 def _is_bare(part: TermPart) -> bool:
-    """Whether a term is a column as it stands, and so finite."""
+    """True if a term is a raw column, and so finite."""
     return len(part.trees) == 1 and part.trees[0][0] == "col"
 
 
 def _is_large(part: TermPart) -> bool:
-    """Whether a factor's only ones are set, rather than its columns looked up."""
+    """True if a factor is so large that its ones are set one by one, rather than its columns looked up."""
     return part.hot is not None and part.matrix is not None and part.matrix.size > LARGEST
 
 
@@ -236,7 +236,7 @@ def make_encoder(
 
 
 def _one_hot(matrix: Floats) -> NDArray[np.int64] | None:
-    """For each level the column in which it has its only 1, −1 for one that has none; None for other contrasts."""
+    """Column of the only 1 of each level, −1 for a level without; None for other contrasts."""
     at = matrix.argmax(axis=1)
     hot = matrix[np.arange(len(matrix)), at] == 1.0
     single = ((matrix != 0.0).sum(axis=1) == hot).all()

@@ -1,4 +1,4 @@
-"""Several rows of a person in one report: what a formula has after ``|``, and which models are of no such rows."""
+"""Several rows of a person in one report: the part of a formula after ``|``, and models that can't have such rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EFFECT: Final = re.compile(rf"\s*(?:{_COLUMN}|(?P<diff>diff)\s*\((?P<inner>.*)\
 
 
 def without_effect(formula: str) -> tuple[str, tuple[str, str] | None]:
-    """A formula without what it has after ``|``, and that: a kind, `WITHIN` or `DIFFERENCES`, and a column.
+    """A formula without its part after ``|``, and that part: a kind, `WITHIN` or `DIFFERENCES`, and a column.
     Raises FormulaError if that is not one column, or ``diff()`` of one.
 
     Examples
@@ -47,7 +47,7 @@ def without_effect(formula: str) -> tuple[str, tuple[str, str] | None]:
 
 
 def with_effect(formula: str, people: Participants) -> str:
-    """A formula with what `without_effect` took from it."""
+    """A formula with the part that `without_effect` took from it."""
     if people.effect is None:
         return formula
     name = str(people.id)
@@ -115,7 +115,7 @@ def refuse_of_persons(
 
 
 def _refuse_clusters(people: Participants, design: Design, private: str) -> None:
-    """Refuse clusters that aren't declared, that are too few, or of which a report tells nothing."""
+    """Refuse clusters that aren't declared, that are too few, or that an option of the reports excludes."""
     levels = design.schema.levels.get(str(people.cluster))
     if levels is None:
         raise SchemaError(
@@ -134,7 +134,7 @@ def _refuse_clusters(people: Participants, design: Design, private: str) -> None
 
 
 def _refuse_local(option: str, family: Family, design: Design, units: Units) -> None:
-    """Refuse what local reports of several rows can't tell how much of a report is filled: second moments do."""
+    """Refuse models without second moments, which show how much of a local report of several rows is filled."""
     if units.unscaled.any() or (units.y_unscaled and family.of_residuals):
         raise SchemaError(
             f"{option} needs public bounds of every number, as reports on scales don't tell how many rows a person "

@@ -35,9 +35,9 @@ def probe_rows(
     rows: int = PROBE_ROWS,
     boxes: Mapping[str, tuple[float, float]] | None = None,
 ) -> dict[str, NDArray[Any]]:
-    """Fixed public rows: uniform on the box, its corners, telling values, and every cell of the factors.
+    """Fixed public rows: uniform on the box, its corners, values near the formula's constants, all cells of factors.
 
-    Telling values of an axis are its ends, middle, zero and the numbers written in the formula. `cells`
+    Values of an axis are its ends, middle, zero and the numbers written in the formula. `cells`
     are the factors that meet in a term: each combination of their levels gets a few uniform rows. `boxes`
     replaces the reference limits of some columns.
     """
@@ -72,7 +72,7 @@ def probe_rows(
 def _special_rows(
     box: Mapping[str, tuple[float, float]], constants: Sequence[float]
 ) -> tuple[Callable[[str], Floats], int]:
-    """Corners and telling values: what gives a column's numbers in these rows, and how many rows there are."""
+    """Function of a column that returns its numbers in the special rows (corners, constants), and their number."""
     if len(box) <= _CORNER_AXES:
         corners = list(itertools.product((0, 1), repeat=len(box))) if box else []
     else:

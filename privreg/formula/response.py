@@ -1,4 +1,4 @@
-"""What a factor of a formula gives on public rows: a value for each row by itself, and of a response its range."""
+"""Factors of a formula on public rows: a value for each row by itself, and the range of a response."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UNBOUNDED: Final = (-np.inf, np.inf)
 
 
 def unclamped(schema: Schema, name: str | None, kind: str) -> Schema:
-    """Declarations by which a response of 0 and 1 is not clamped: a 2 is no 1 but a value that can't be used."""
+    """Schema in which a response of 0 and 1 is not clamped: a 2 is no 1 but a value that can't be used."""
     if kind != "binary" or name not in schema.bounds:
         return schema
     return replace(schema, bounds={n: pair for n, pair in schema.bounds.items() if n != name})
@@ -84,7 +84,7 @@ def public_factor(
 
 
 def response_of(parsed: ParsedFormula, schema: Schema, kind: str) -> tuple[Program | None, tuple[float, float]]:
-    """How the response is computed, None if it is a column itself, and its public range."""
+    """Program of the response, None if it is a column itself, and its public range."""
     code, columns = parsed.response, parsed.response_columns
     column = parsed.plain.get(code)
     if column is not None and column in schema.levels:

@@ -1,4 +1,4 @@
-"""What is fixed before a fit is tuned: design, units, family, budget and the user's options. Public."""
+"""Public specification of a model before a fit is tuned: design, units, family, budget and the user's options."""
 
 from __future__ import annotations
 
@@ -36,29 +36,29 @@ UNUSABLE: Final = {
     "raise": "such records are refused by an error (see the notes)",
     "drop": "such records send nothing (see the notes)",
 }
-"""What becomes of records that can't be used."""
+"""Treatment of unusable records, in words, by `missing=`."""
 
 LEAST_MU: Final = {"two_collectors": 1e-9, "central": 1e-4}
-"""Of a smaller budget, or one of a curator's rounds of it, the noise would not be small beside 2⁶⁴."""
+"""Least μ: with less, or with less in one round of a curator, noise would not be small beside 2⁶⁴."""
 
 CLAMPING: Final = ("clamping", "values outside these bounds were clamped; how many was not counted")
-"""What a summary says wherever bounds are declared and nobody was asked."""
+"""Note of a summary if bounds are declared and nobody was asked about them."""
 
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """What is fixed before a fit is tuned: public."""
+    """Public specification of a model, fixed before a fit is tuned."""
 
     design: Design
     units: Units
     family: Family
     budget: Budget
     score_weights: str | None = None
-    mechanism: str = "auto"  # As the user asked
+    mechanism: str = "auto"  # Option of the user
     private: str = "record"  # "record" or "response"
-    # What is declared about the people behind the rows
+    # Declarations about the people behind the rows
     people: Participants = field(default_factory=Participants.declare)
-    trust: str = "local"  # Or "two_collectors", "central"
+    trust: str = "local"  # "local", "two_collectors" or "central"
 
     @classmethod
     def declare(
@@ -121,23 +121,23 @@ class ModelSpec:
 
     @property
     def nonresponse(self) -> bool:
-        """Whether it is declared that some people send noise only, as further rows of one person."""
+        """True if it is declared that some people send noise only, as further rows of one person."""
         return self.people.id is not None and self.people.k_max is None
 
     @property
     def unusable(self) -> bool:
-        """Whether people may send noise only, for values that can't be used or as further rows of one person."""
+        """True if people may send noise only, for unusable values or as further rows of one person."""
         return self.people.missing == "noise" or self.nonresponse
 
     @property
     def alone(self) -> bool:
-        """Whether a row holds nothing but the response: a declared intercept, read from no column, and no offset."""
+        """True if a row has the response alone: a declared intercept, read from no column, and no offset."""
         design = self.design
         return len(design.names) == 1 and not design.sources[0] and design.offset is None and design.exposure is None
 
     @property
     def added(self) -> tuple[tuple[str, str], ...]:
-        """What is added to the linear predictor, for headers: each a title and words."""
+        """Offset and exposure, for headers: each a title and words."""
         offset, exposure = self.design.offset, self.design.exposure
         said = [("Offset", offset), ("Exposure", None if exposure is None else f"log({exposure})")]
         return tuple((title, words) for title, words in said if words is not None)
@@ -149,7 +149,7 @@ class ModelSpec:
 
     @property
     def clamps(self) -> tuple[Bounded, ...]:
-        """Bounded columns of the model of which records may tell whether they are clamped: of what is private."""
+        """Bounded private columns of the model, of which records may report whether they were clamped."""
         design, schema = self.design, self.design.schema
         response = dict.fromkeys(design.endog_sources, "response")
         parts = response
@@ -195,12 +195,12 @@ class ModelSpec:
 
     @property
     def scalar(self) -> bool:
-        """Whether a report is one number; see :func:`one_number`."""
+        """True if a report is one number; see :func:`one_number`."""
         return one_number(self.private, self.blocks, self.alone and not self.people.gathered)
 
     @property
     def persons(self) -> Persons | None:
-        """How rows of a person become one report; None where a report is of one row that counts whole."""
+        """Rule by which rows of a person become one report; None if a report is of one row that counts whole."""
         people = self.people
         if not people.gathered:
             return None
@@ -210,22 +210,22 @@ class ModelSpec:
 
     @property
     def summed(self) -> bool:
-        """Whether noise falls on sums of reports: of two collectors or of a curator."""
+        """True if noise is added to sums of reports: of two collectors or of a curator."""
         return self.trust != "local"
 
     @property
     def holders(self) -> str:
-        """Who make the sums, in words."""
+        """Holders of the sums, in words."""
         return {"two_collectors": "two collectors", "central": "a curator"}[self.trust]
 
     @property
     def unweighted(self) -> bool:
-        """Whether all rows count alike in scores, as in a likelihood."""
+        """True if all rows have equal weights in scores, as in a likelihood."""
         return self.score_weights == "likelihood"
 
     @property
     def unbalanced(self) -> bool:
-        """Whether scores are the likelihood's own but for the weights of rows, for counts too."""
+        """True if scores are those of the likelihood up to weights of rows, for counts too."""
         return self.unweighted or (self.trust == "central" and self.scored.link == "log")
 
     @property
@@ -240,7 +240,7 @@ class ModelSpec:
 
     @property
     def constant(self) -> bool:
-        """Whether the design has the constant column."""
+        """True if the design has the constant column."""
         return self.units.constant_column(self.design.probe) is not None
 
     @property
@@ -254,7 +254,7 @@ class ModelSpec:
 
     @property
     def scale_declared(self) -> bool:
-        """Whether mean and sd of every covariate are declared, and how they are correlated."""
+        """True if mean and sd of every covariate are declared, and their correlations."""
         schema = self.design.schema
         numbers = {n for made_of in self.design.sources for n in made_of if schema.is_number(n)}
         # sds alone spare few reports on moments: correlations are still to be learned
@@ -262,12 +262,12 @@ class ModelSpec:
 
     @property
     def standardised(self) -> bool:
-        """Whether the scale was taken from the data, as the sources' applications do."""
+        """True if the scale was taken from the data, as in the papers' applications."""
         return "scale" in self.design.schema.leaked
 
     @property
     def personal(self) -> bool:
-        """Whether records have budgets of their own."""
+        """True if records have personal budgets."""
         return self.people.mu is not None
 
     def mechanism_for(self, size: int, *, scalar: bool) -> Mechanism:
@@ -275,7 +275,7 @@ class ModelSpec:
         return resolve_mechanism(self.mechanism, self.budget, size=size, scalar=scalar, personal=self.personal)
 
     def open(self, data: Any) -> Source:
-        """The rows that are read of a table; see `open_table`."""
+        """Source of a table's rows; see `open_table`."""
         source = open_table(data, self.columns, self.design.schema, text=self.people.text)
         people = self.people
         return source if people.k_max is None else by_person(source, str(people.id), gaps=people.missing != "raise")
@@ -287,13 +287,13 @@ class ModelSpec:
         return with_effect(d.formula or f"{d.endog_name} ~ {' + '.join(d.names)}", self.people)
 
     def counted(self, people: int) -> str:
-        """So many people, and how many of their rows count, in words."""
+        """Number of people, and of their rows that count, in words."""
         who = self.people
         how = {None: "", WITHIN: "; within person", DIFFERENCES: "; differences within person"}[who.effect]
         return f"{people:,}" if who.k_max is None else f"{people:,} people, up to {who.k_max:,} rows each{how}"
 
     def estimand(self, target: str = "") -> str:
-        """What the coefficients are, in words; `target` if more is known of it than the family says."""
+        """Estimand of the coefficients, in words; `target` if more is known of it than the family says."""
         people = self.people
         level = "" if people.effect is None else "; of rows without their person's level"
         weight = "" if people.weight is None else f"; people weighted by {people.weight}"
@@ -301,7 +301,7 @@ class ModelSpec:
         return f"{words.replace('weighted ', '') if self.unweighted else words}{level}{weight}"
 
     def declared(self, instead: str = "send noise only") -> tuple[tuple[str, str], ...]:
-        """Public declarations by column, in words; `instead` says what records do that can't be used."""
+        """Public declarations by column, in words; `instead` says what unusable records do."""
         schema, out = self.design.schema, []
         of_sums = {"two_collectors": "report zeros, which neither collector sees", "central": "count for nothing"}
         instead = of_sums.get(self.trust, instead)
@@ -358,7 +358,7 @@ class ModelSpec:
 
 
 def units_of(design: Design, family: Family, people: Participants | None) -> Units:
-    """Internal units of what is reported: rows, or what is left of them without their person's level."""
+    """Internal units of reported rows, or of rows without their person's level."""
     units = public_units(design, scale_response=family.scaled)
     if people is None or people.effect is None:
         return units
@@ -372,7 +372,7 @@ def _apart(design: Design) -> float:
 
 
 def refuse_of_sums(spec: ModelSpec) -> None:
-    """Refuse budgets and options that noise of sums can't have, on public grounds.
+    """Refuse budgets and options that sums with noise can't have, on public grounds.
     Raises BudgetError if the budget is pure ε, as that noise is Gaussian; OptionError, UnsupportedArgumentError if an
     option is of local reports, or a column has no public bounds.
     """
@@ -460,7 +460,7 @@ def refuse_likelihood(spec: ModelSpec) -> None:
 
 
 def one_number(private: str, blocks: int, alone: bool) -> bool:
-    """Whether a report is one number: of one linear predictor, where covariates are public or a row has none (`alone`).
+    """True if a report is one number: one linear predictor, and covariates are public or a row has none (`alone`).
     Raises OptionError if only one number may be randomised, and it would be several.
     """
     if blocks > 1 and private == "response":
@@ -472,10 +472,10 @@ def one_number(private: str, blocks: int, alone: bool) -> bool:
 
 
 class Described:
-    """What is public about a model of any product, by the names that statsmodels has for it."""
+    """Public properties of a model of any product, by the names of statsmodels."""
 
     _spec: ModelSpec
-    _results: ClassVar[type]  # Of its fits
+    _results: ClassVar[type]  # Class of its fits' results
 
     if not TYPE_CHECKING:  # type checkers would take every name for one that is there
 
@@ -504,5 +504,5 @@ class Described:
 
     @property
     def schema(self) -> Schema:
-        """What was declared public."""
+        """The public declarations."""
         return self._spec.design.schema

@@ -23,7 +23,7 @@ from privreg.inference.methods import WIDE
 from privreg.schema.declarations import Schema
 
 CROWDED = 30.0  # Condition number of the probe's correlation matrix above which columns are made orthogonal
-SAME = 1e-9  # How far from 1 a constant may be computed
+SAME = 1e-9  # Rounding error of a computed constant 1
 ALONE = 5.0  # Variance inflation up to which a column is left as it is where others are crowded
 TOGETHER = 256  # Rows of the public box that are looked at together
 NEARLY: Final = 0.1
@@ -64,7 +64,7 @@ class Units:
         return self.y_centre * self.constant
 
     def without_levels(self, spread: float, *, response: bool, offset: float = 0.0) -> Units:
-        """The same for rows without their person's level: nothing has a centre, and the constant stays as it is.
+        """Units for rows without their person's level: centres are 0, and the constant is unchanged.
 
         `spread` is the largest size of such a number, relative to the distance of its bounds; `response` says
         whether the response is one, of which an offset is taken whose bounds have the distance `offset`.
@@ -82,7 +82,7 @@ class Units:
         return inside
 
     def _inside_by_parts(self, probe: Array) -> Iterator[Array]:
-        """The same some rows at a time: of a wide design they are many."""
+        """Parts of `probe_inside`, `TOGETHER` rows each: a wide design has many."""
         for a in range(0, len(probe), TOGETHER):
             yield self.probe_inside(probe[a : a + TOGETHER])
 

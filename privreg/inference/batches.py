@@ -12,10 +12,10 @@ from privreg.errors import InferenceError
 
 
 class Batches(NamedTuple):
-    """What batches say."""
+    """Precision of a mean by its batches."""
 
     cov: Array  # Covariance of the mean; shape (d, d)
-    # By how much each batch moves the mean from where it is; their sum is 0 if they are all there is; shape (m, d)
+    # Change of the mean by each batch, sum 0 if the batches are all there is; shape (m, d)
     moves: Array
     df: int  # Degrees of freedom, m − 1
 

@@ -1,4 +1,4 @@
-"""Clusters of people, such as schools: who answers in which random group, and what differences of groups tell.
+"""Clusters of people, such as schools: their random groups, and precision by differences of these.
 
 All people of a cluster answer in one group, so that groups are independent whatever people of a cluster have in common.
 """
@@ -22,9 +22,9 @@ SUMMED: Final = 24  # Groups of clusters at most whose sums two collectors publi
 
 
 class Between(NamedTuple):
-    """What differences of groups tell."""
+    """Precision of a weighted mean by differences of groups."""
 
-    cov: Array  # Of the weighted mean; shape (p, p)
+    cov: Array  # Covariance of the weighted mean; shape (p, p)
     df: int  # Degrees of freedom
 
 
@@ -65,7 +65,7 @@ def between(each: Array, weights: Array) -> Between:
 
 
 def counted(people: Sequence[int], groups: int) -> str:
-    """How many clusters people are of, and how many random groups they make, for the header; `people` by cluster."""
+    """Numbers of clusters with people and of random groups, in words for the header; `people` by cluster."""
     return f"{int(np.count_nonzero(people)):,} in {groups} random groups"
 
 

@@ -25,22 +25,22 @@ class Method:
     """An inference method."""
 
     name: str
-    title: str  # For tables
-    cost: str  # What it costs in people, budget or time
+    title: str  # Title in tables
+    cost: str  # Cost in people, budget or time, in words
     assumes: str
-    # Whether it needs the reports' outer products, curvature reports (of a single chain), or raw sums of a trusted
+    # True if it needs the reports' outer products, curvature reports (of a single chain), or raw sums of a trusted
     # curator
     outer: bool = False
     curvature: bool = False
     central: bool = False
-    streaming: bool = True  # Whether results may be taken again and again along the stream
+    streaming: bool = True  # True if results may be computed repeatedly along the stream
     tuning: str = "any"  # The tuning it goes with, or "any"
-    # Whether it needs sums of the path at equal marks, or products of reports and iterates
+    # True if it needs sums of the path at equal marks, or products of reports and iterates
     blocks: bool = False
     path: bool = False
-    scaling: bool = False  # Whether it needs second moments of the path's partial sums
-    full: bool = False  # Whether all of them, however many coefficients there are
-    tests: str = "t_test, wald_test"  # Which tests it supports
+    scaling: bool = False  # True if it needs second moments of the path's partial sums
+    full: bool = False  # True if it needs all of them, however many coefficients there are
+    tests: str = "t_test, wald_test"  # Tests that it supports
 
 
 _FREE: Final = "no records and no budget"
@@ -84,12 +84,12 @@ METHODS: Final = {m.name: m for m in (
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a method says about the precision of the averaged estimate, in the user's units."""
+    """Precision of the averaged estimate by one method, in the user's units."""
 
     method: str
     cov: Array  # Reported covariance, or variances where only these are known; shape (p, p)
     pivot: Pivot  # Distribution of the t-ratios formed with it
-    notes: tuple[Diagnostic, ...] = ()  # Whatever weakens it
+    notes: tuple[Diagnostic, ...] = ()  # Notes on its limits
 
     @property
     def variances(self) -> Array:

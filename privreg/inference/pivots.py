@@ -83,7 +83,7 @@ class Pivot(ABC):
         """P-value of a Wald statistic of `q` restrictions formed with the reported covariance."""
 
     def of_one(self, statistic: float) -> float:
-        """The same of a single restriction."""
+        """P-value of a single restriction."""
         return float(self.two_sided(np.sqrt(np.array([statistic])))[0])
 
 

@@ -14,7 +14,7 @@ from privreg.inference.pivots import Pivot
 
 DRAWS: Final = 500
 _SEED: Final = 20_240_512
-"""Of the multipliers: what is done with reports needs no secret, and the same reports give the same intervals."""
+"""Seed of the multipliers: no secret is needed after reports, and the same reports give the same intervals."""
 FIRST: Final = 30_000  # People from whom on intervals that hold at all times are given
 _HIGHEST: Final = 0.8  # Level beyond which the bound of `Anytime` is not defined; its p-values stop there at 1
 
@@ -29,7 +29,7 @@ class Bootstrap(Pivot):
     See Dette & Graw (arXiv 2405.12553), section 3.
     """
 
-    moves: Array  # By how much each block moves the estimate, user's units; shape (m, p)
+    moves: Array  # Change of the estimate by each block, user's units; shape (m, p)
     # False: the percentile form, in which a draw is divided by the same standard error as the estimate. True: the t
     # form, in which it is divided by that of its weighted blocks.
     studentised: bool = False

@@ -1,4 +1,4 @@
-"""Windows of a stream: estimates from the reports of some of the records, and whether they differ. Reports only."""
+"""Windows of a stream: estimates from the reports of some of the records, and tests of change. Reports only."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ from privreg.errors import InferenceError
 from privreg.inference.methods import Estimate
 
 OF_CHAIN: Final = ("path_curvature", "plug_in", "batch_means")
-"""Methods by which a single chain's windows have errors, the best known first; batches are as few as windows."""
+"""Methods for standard errors of a single chain's windows, best first; batches are as few as windows."""
 
 
 def of_chain(estimates: Iterable[Estimate]) -> Estimate | None:
-    """That of these by which a single chain's windows have errors: the first that no note of its own takes back."""
+    """Estimate for standard errors of a single chain's windows: the first in `OF_CHAIN` that no note marks."""
     there = sorted((e for e in estimates if e.method in OF_CHAIN), key=lambda e: OF_CHAIN.index(e.method))
     return next((e for e in there if not doubts(e.notes)), there[0] if there else None)
 
 
 class Steps(NamedTuple):
-    """Estimates of consecutive runs of records, each from its reports but for curvature; user's units."""
+    """Estimates of consecutive runs of records, each from its reports, except for curvature; user's units."""
 
     begin: Array  # Records before a run; shape (m,)
-    ends: Array  # And with it; shape (m,)
+    ends: Array  # Records up to its end; shape (m,)
     weight: Array  # shape (m,)
     estimate: Array  # shape (m, p)
-    group: NDArray[np.intp]  # Which runs share what isn't known of the curvature; shape (m,)
+    group: NDArray[np.intp]  # Group of runs with the same error due to curvature; shape (m,)
     each: Array  # Covariance of an estimate of weight 1; shape (p, p)
-    unknown: Array  # What is shared, by group: moves whose squares and products sum to a covariance; shape (r, k, p)
+    unknown: Array  # That error, by group: moves whose squares and products sum to a covariance; shape (r, k, p)
 
 
 class Windowed(NamedTuple):
     """Estimates of windows."""
 
     begin: NDArray[np.int64]  # Records before the window; shape (w,)
-    end: NDArray[np.int64]  # And with it; shape (w,)
+    end: NDArray[np.int64]  # Records up to its end; shape (w,)
     estimate: Array  # shape (w, p)
-    cov: Array  # Of all windows together; shape (w, p, w, p)
+    cov: Array  # Joint covariance of all windows; shape (w, p, w, p)
 
 
 def windowed(steps: Steps, weights: Array) -> Windowed:

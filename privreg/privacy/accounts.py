@@ -1,10 +1,10 @@
-"""What the ledger knows people by: the same object, the same buffer, the same file, the same `dataset=`.
+"""Identification of data sets for the ledger: arrays by memory, files by inode, tables as objects, or `dataset=`.
 
-No value of a row is looked at, so of a copy nobody can know. Columns count by the memory that holds them, of whatever
-library they are views; all views of one NumPy array are the same people, whichever rows they have. A table counts also
-as the object it is, a file by device and inode; where a query will look for rows is not known. Names that outlive what
-they name count too much rather than too little: the inode of a deleted file may be another's later. Objects are
-watched, so that nothing is ever taken for one that is gone; memory whose end nobody tells, as Arrow's, is kept.
+No value of a row is read, so a copy can't be recognised. Columns are identified by the memory that holds them, of
+whatever library they are views; all views of one NumPy array are the same people, whichever rows they have. A table is
+identified also as an object, a file by device and inode; the source of a query's rows is not known. Names that outlive
+their objects count too much rather than too little: the inode of a deleted file may be another's later. Objects are
+watched, so that no new one is taken for one that is gone; memory whose end is not reported, as Arrow's, is kept.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from privreg.files.optional import comes_from
 
 
 class Account(NamedTuple):
-    """One of the accounts that a release from some rows goes to."""
+    """An account in the ledger that a release from some rows is charged to."""
 
     key: tuple[Any, ...]
-    # What the key is good for the life of, or a weak reference to it; None for a key that is good for ever
+    # Object for whose life the key is valid, or a weak reference to it; None for a key that is valid for ever
     owner: Any = None
-    span: tuple[int, int] | None = None  # Of memory, where it begins and ends, in bits
-    part: tuple[int, int] = (0, 1)  # Where these rows begin and end in it
-    times: int = 1  # How often somebody may be in these rows
-    shared: bool = False  # Whether different people of one release may have it, as slices of an array
-    # What holds memory that others may share without a word, kept once somebody's report of it had secret noise
+    span: tuple[int, int] | None = None  # Begin and end in memory, in bits
+    part: tuple[int, int] = (0, 1)  # Begin and end of these rows in it
+    times: int = 1  # Largest number of times that a person is in these rows
+    shared: bool = False  # True if different people of one release may have it, as slices of an array
+    # Object whose memory others may share unseen, kept once a report from it had secret noise
     kept: Any = None
 
     def meets(self, other: Account) -> bool:
-        """Whether two accounts are of the same people, as far as the ledger knows them."""
+        """True if two accounts are of the same people, as far as the ledger can know."""
         a, b = self.span, other.span
         return self.key == other.key and (a is None or b is None or (a[0] < b[1] and b[0] < a[1]))
 
@@ -51,19 +51,19 @@ class Accounts:
     """All accounts of some rows."""
 
     entries: tuple[Account, ...] = ()
-    whole: bool = False  # Whether everybody is in one of them
+    whole: bool = False  # True if everybody is in one of them
     # Files whose accounts are looked up anew each time: another may have taken a file's place since
     paths: tuple[Path, ...] = ()
-    lost: bool = False  # Whether they may be rows of somebody's that no account tells of
+    lost: bool = False  # True if there may be rows that no account identifies
 
     def now(self) -> list[Account]:
-        """Those whose owners are alive, which they are as long as the list is kept."""
+        """Accounts whose owners are alive, and stay so as long as the list is kept."""
         known = [*self.entries, *(one for one in _of_paths(self.paths) if one not in self.entries)]
         held = [(one, one.owner() if isinstance(one.owner, weakref.ref) else one.owner) for one in known]
         return [one._replace(owner=owner) for one, owner in held if owner is not None or one.owner is None]
 
     def weak(self) -> Accounts:
-        """The same, which keep nothing alive."""
+        """Accounts with weak references, which keep nothing alive."""
         weakly = [
             one._replace(owner=None if one.owner is None else weakref.ref(one.owner), kept=None)
             for one in self.now()
@@ -72,7 +72,7 @@ class Accounts:
         return replace(self, entries=tuple(weakly))
 
 
-UNKNOWN: Final = Accounts(lost=True)  # Of rows that come as they are asked for
+UNKNOWN: Final = Accounts(lost=True)  # Accounts of rows that come on demand, from an unknown source
 
 
 def named(data: Any, dataset: str | Iterable[str] | None) -> Any:
@@ -112,11 +112,11 @@ def accounts_of(data: Any) -> Accounts:
 
 
 _FORMS: Final = ("__arrow_c_stream__", "__array__", "__array_interface__", "__dlpack__", "__dataframe__")
-"""By which other libraries' objects hand out rows without a word of where they are."""
+"""Protocols by which other libraries' objects give rows without their place in memory."""
 
 
 def of_columns(columns: Iterable[Any]) -> Accounts:
-    """Accounts of columns about the same people, one of which is enough to tell them by."""
+    """Accounts of columns about the same people, one of which is enough to identify them."""
     each = [accounts_of(column) for column in columns if _holds_rows(column)]
     found = _whole(accounts.now() for accounts in each)
     lost = any(accounts.lost for accounts in each) and not any(accounts.whole for accounts in each)
@@ -170,7 +170,7 @@ def _together(groups: Sequence[Sequence[Account]]) -> list[Account]:
 
 
 def _holds_rows(value: Any) -> bool:
-    """Whether a value is an object that holds rows: no number or text, no list of them, and no class."""
+    """True if a value is an object that holds rows: no number or text, no list of them, and no class."""
     if isinstance(value, type | str | bytes | int | float | list | tuple | None):
         return False
     kinds = ("__len__", "__next__", *_FORMS)
@@ -275,7 +275,7 @@ BLOCK: Final = 1 << 26  # Bits of memory whose accounts are looked through toget
 
 
 def _bits(array: np.ndarray) -> tuple[int, int]:
-    """Where an array begins and ends in memory, in bits."""
+    """Begin and end of an array in memory, in bits."""
     first = array.__array_interface__["data"][0]
     moves = [step * (size - 1) for size, step in zip(array.shape, array.strides, strict=True)]
     low, high = (sum(f(move, 0) for move in moves) for f in (min, max))
@@ -283,7 +283,7 @@ def _bits(array: np.ndarray) -> tuple[int, int]:
 
 
 def _of_arrow(array: Any) -> tuple[int, int]:
-    """Where the rows of an Arrow array begin and end in memory, in bits; of texts where it is said what each is."""
+    """Begin and end of an Arrow array's rows in memory, in bits; for texts, of their offsets or views."""
     array = getattr(array, "storage", array)
     array = getattr(array, "indices", array)
     kind, buffers = array.type, array.buffers()

@@ -71,10 +71,10 @@ def _number(name: str, value: object) -> float:
 
 @dataclass(frozen=True)
 class Budget:
-    """What one person may lose, as asked for and as accounted.
+    """Privacy budget of one person, as asked for and as accounted in μ.
 
-    ``a <= b`` says that the promise asked for in `a` implies the one asked for in `b`, whatever mechanism keeps it:
-    `a` is at least as private. Both ``a <= b`` and ``b <= a`` are False where neither is known to imply the other.
+    ``a <= b`` is True if the guarantee asked for in `a` implies the one asked for in `b`, whatever the mechanism:
+    `a` is at least as private. Both ``a <= b`` and ``b <= a`` are False if neither is known to imply the other.
 
     Parameters
     ----------
@@ -184,12 +184,12 @@ class Budget:
 
     @property
     def private(self) -> bool:
-        """Whether this budget protects anybody."""
+        """True if this budget is finite, and so protects anybody."""
         return math.isfinite(self.mu)
 
     @property
     def pure(self) -> bool:
-        """Whether this is pure ε-DP, which Gaussian noise can't keep."""
+        """True for pure ε-DP, which Gaussian noise can't satisfy."""
         return self.form == "epsilon"
 
     def pure_epsilon(self) -> float:

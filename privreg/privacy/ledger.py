@@ -35,7 +35,7 @@ class Release:
     dataset: str = ""  # The names that the people were given; without one a copy of their data is not known for theirs
 
     def words(self, whose: str = "these data") -> str:
-        """What it is, from the data of those named by `whose`, and what all of them cost together."""
+        """Number of this release from the data named by `whose`, and the total μ of all of them, in words."""
         if self.number == 0:
             return "not counted: streams, queries and plain lists have no source to count by; dataset= names the people"
         whose = self.dataset or whose
@@ -51,12 +51,12 @@ class Release:
 
 @dataclass
 class _Entry:
-    """What a release cost those of an account."""
+    """Entry of a release in an account: its cost in μ."""
 
-    number: int  # Of the release in its ledger
+    number: int  # Number of the release in its ledger
     mu: float
     account: Account  # without its owner
-    release: str  # By which it is known again when it goes on; empty for one that doesn't
+    release: str  # Name of a release that may go on; empty for others
     owner: int  # Number of the object that the entry goes with; 0 if it stays
     seeded: bool
 
@@ -103,7 +103,7 @@ class Ledger:
     def __init__(self, limit: float | None = None) -> None:
         self._limit = _allowed(limit)
         self._spent: dict[Hashable, list[_Entry]] = {}
-        self._keys: dict[int, set[Hashable]] = {}  # Of the entries that go with an object
+        self._keys: dict[int, set[Hashable]] = {}  # Keys of the entries that go with an object
         self._gone: deque[int] = deque()  # Objects whose entries are to go; garbage may be collected at any time
         self._count = 0
         self._lock = threading.RLock()  # re-entrant: collecting garbage inside may end an entry
@@ -228,7 +228,7 @@ class Ledger:
                     del self._spent[key]
 
     def _of(self, account: Account, *, seeded: bool = True) -> list[float]:
-        """What was spent on the people of an account, or on whom of them most was."""
+        """Costs μ of the releases from an account's people, of those of them with the largest total."""
         met = [
             (e.number, e.account.span or (0, 1), [e.mu] * e.account.times)
             for e in self._spent.get(account.key, ())
@@ -260,7 +260,7 @@ def _words(mu: float) -> str:
     return f"{at_least(mu, 4)}-GDP" if mu < math.inf else "no privacy"
 
 
-LEDGER: Final = Ledger()  # What fits enter their releases in; without a limit until `limit_spending` sets one
+LEDGER: Final = Ledger()  # Ledger of this process's fits; without a limit until `limit_spending` sets one
 
 
 class Charge:
@@ -276,7 +276,7 @@ class Charge:
 
     @property
     def name(self) -> str:
-        """By which the release is known again when it goes on; empty if it never does."""
+        """Name of a release that may go on; empty if it never does."""
         return self._before if self._before and self.release is None else self._name
 
     def follow(self, before: str, noise: bytes) -> None:

@@ -77,7 +77,7 @@ def bits_sensitivity(numbers: int) -> float:
 
 @dataclass(frozen=True)
 class Randomiser:
-    """What all mechanisms share: a name, a budget for each report, and how they are called."""
+    """Base of all mechanisms: a name, a budget for each report, and a title."""
 
     TITLES: ClassVar[dict[str, str]] = {}
 
@@ -91,7 +91,7 @@ class Randomiser:
 
     @property
     def pure(self) -> bool:
-        """Whether it gives pure ε-DP."""
+        """True if it gives pure ε-DP."""
         return self.name != "gaussian"
 
     @property
@@ -106,7 +106,7 @@ class Randomiser:
 
 @dataclass(frozen=True)
 class Mechanism(Randomiser):
-    """How reports are randomised, by a name of `MECHANISMS`.
+    """Randomiser of reports, by a name of `MECHANISMS`.
 
     The budget is per person, and of the pure form unless the noise is Gaussian, see :meth:`Budget.as_pure`.
 
@@ -188,7 +188,7 @@ class Mechanism(Randomiser):
 
     @property
     def additive(self) -> bool:
-        """Whether noise of one distribution is added; other mechanisms send points whose size no record decides."""
+        """True if noise of one distribution is added; other mechanisms send points whose size no record decides."""
         return self.name in {"gaussian", "laplace"} or not self.budget.private
 
     def sent(self, along: Array, radius: float) -> Array:
@@ -245,7 +245,7 @@ class Mechanism(Randomiser):
         return 2.0 * bound / self.budget.mu if self.budget.private else 0.0
 
     def words(self, radius: float, size: int) -> str:
-        """What is done to a report, for the privacy block."""
+        """Noise of a report, in words for the privacy block."""
         match self._kind(size):
             case "gaussian":
                 return f"noise sd {self.channel(size).scale * radius:.4g} = 2 × bound / mu"

@@ -26,7 +26,7 @@ _WIDTHS: Final = {"piecewise": 2, "square_wave": 2, "square_wave_biased": 2}
 
 @dataclass(frozen=True)
 class NumberMechanism(Randomiser):
-    """How a number of a known range is randomised, by a name of `NUMBER_MECHANISMS`; see :func:`number_mechanism`.
+    """Randomiser of a number of a known range, by a name of `NUMBER_MECHANISMS`; see :func:`number_mechanism`.
 
     The budget is per number, and of the pure form unless the noise is Gaussian. Values outside the public range are
     clamped, NaN is taken for the middle. With u the number mapped to [-1, 1], and reports mapped back to its units:
@@ -59,7 +59,7 @@ class NumberMechanism(Randomiser):
 
     @property
     def unbiased(self) -> bool:
-        """Whether a report's mean is the number itself."""
+        """True if a report's mean is the number itself."""
         return self.name != "square_wave_biased"
 
     @property
@@ -90,7 +90,7 @@ class NumberMechanism(Randomiser):
         return float(self._out(ends[0])), float(self._out(ends[1]))
 
     def words(self) -> str:
-        """What is done to the number, for the privacy block."""
+        """Noise of the number, in words for the privacy block."""
         if self.name == "gaussian":
             return f"noise sd {self.scale:.4g} = range / mu, {at_least(self.budget.mu, 4)}-GDP"
         if self.name == "laplace":

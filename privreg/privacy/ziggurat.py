@@ -32,7 +32,7 @@ def _tables() -> tuple[Array, Words, Array]:
 
 
 _SCALE, _ACCEPT, _DENSITY = _tables()
-# The same by nine bits, layer and sign: entry 256 + i is layer i's, negative.
+# Both tables by nine bits, layer and sign: entry 256 + i is layer i's, negative.
 _SIGNED_SCALE = np.concatenate([_SCALE, -_SCALE])
 _SIGNED_ACCEPT = np.concatenate([_ACCEPT, _ACCEPT]).astype(np.int64)
 _RUN: Final = 8

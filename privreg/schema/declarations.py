@@ -18,7 +18,7 @@ from privreg.schema.dates import EPOCH_TEXT, day_of, iso
 from privreg.schema.files import PARTS, checked_path, document, numbers_of, pairs, write
 
 RESPONSE_KINDS: Final = ("number", "binary", "levels")
-"""What a family's response is: a number, 0/1, or one of the declared levels of a factor, in their order."""
+"""Kinds of response: a number, 0/1, or one of the declared levels of a factor, in their order."""
 
 MOST_LEVELS: Final = 50  # Levels that a response of kind "levels" may have
 _POINT_ZEROS: Final = re.compile(r"([-+]?[0-9]{1,16})\.0+")
@@ -57,7 +57,7 @@ def _pair(kind: str, name: object, value: object) -> Pair:
 
 
 def _are_dates(value: object) -> bool:
-    """Whether bounds are two dates: of Python, NumPy or pandas, or ISO texts."""
+    """True if bounds are two dates: of Python, NumPy or pandas, or ISO texts."""
     pair = isinstance(value, Sequence) and not isinstance(value, str | bytes) and len(value) == 2
     return pair and all(day_of(v) is not None for v in value)  # type: ignore[attr-defined]
 
@@ -214,13 +214,13 @@ class Schema:
     # Lowest and highest value of a numeric column; values outside are clamped on the device. (-inf, inf) together with
     # moments declares a column that is not clamped. Of a column in `dates` they are days since 1970-01-01
     bounds: Mapping[str, Pair] = field(default_factory=dict)
-    levels: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)  # Of a factor in order, the reference first
+    levels: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)  # Levels of factors, the reference first
     moments: Mapping[str, Pair] = field(default_factory=dict)  # Public mean and sd, used only to scale a number inside
     leaked: tuple[str, ...] = ()  # Kinds of declaration, "levels" or "scale", taken from the rows with allow_leak=
     leaked_columns: tuple[str, ...] = ()  # The columns concerned
     private: tuple[str, ...] = ()  # Numbers whose location and scale a fit learns from reports; they are not clamped
-    # Of columns that have moments, used only to make their design columns uncorrelated inside. Each pair once, names in
-    # alphabetical order; a pair left out counts as 0
+    # Correlations of columns that have moments, used only to make their design columns uncorrelated inside. Each pair
+    # once, names in alphabetical order; a pair left out counts as 0
     correlations: Mapping[Names, float] = field(default_factory=dict)
     carried: tuple[str, ...] = field(default=(), compare=False)  # Columns declared by the data, in attrs["privreg"]
     dates: tuple[str, ...] = ()  # Columns whose bounds were given as dates: values are days since 1970-01-01
@@ -365,15 +365,15 @@ class Schema:
             )
 
     def declares(self, name: str) -> bool:
-        """Whether a column's kind is known: by a declaration, or as a number whose scale is learned privately."""
+        """True if a column's kind is known: by a declaration, or as a number whose scale is learned privately."""
         return name in self.levels or self.is_number(name)
 
     def is_number(self, name: str) -> bool:
-        """Whether a column is declared numeric, or its scale is learned privately."""
+        """True if a column is declared numeric, or its scale is learned privately."""
         return self.is_declared_number(name) or name in self.private
 
     def is_declared_number(self, name: str) -> bool:
-        """Whether a column has bounds or moments."""
+        """True if a column has bounds or moments."""
         return name in self.bounds or name in self.moments
 
     def numeric(self) -> tuple[str, ...]:

@@ -64,21 +64,21 @@ def total(
 
 
 class AggregateRun(Keyed):
-    """A stream in progress: devices, both collectors, and what the public makes of their sums.
+    """A stream in progress: devices, both collectors, and public estimates from their sums.
 
     Each sum has its noise once, when its batch is closed: an early round when it is full, the main round when results
     are asked for. A batch is one sum, so that reports after that begin another, with noise of its own. It is drawn from
     `key`, None without privacy; every batch has a key of its own, which follows from none after it.
     """
 
-    parallel: bool = True  # Whether threads are of use, and rows may come in any order
+    parallel: bool = True  # True if threads are of use, and rows may come in any order
     absent: Final = math.nan  # Covariates of a record whose report is zero
-    label: Final = False  # Whether covariates are public
+    label: Final = False  # True if covariates are public
 
     def __init__(self, plan: Plan, key: bytes | None) -> None:
         super().__init__(key)
         self.plan = plan
-        self.shuffled = 0.0  # So many records are known to come in random order
+        self.shuffled = 0.0  # Number of first records that are known to come in random order
         self.crew: Crew | None = None  # Threads that play blocks, if there are several
         self._start()
 
@@ -97,7 +97,7 @@ class AggregateRun(Keyed):
         self._empty()
 
     def _empty(self) -> None:
-        """Begin sums of the open batch, or of the batches of the main round of which each has a group of clusters."""
+        """Begin the sum of the open batch, or those of a main round by group of clusters."""
         role = self.progress.state.role
         groups = summed_groups(self.plan.clusters) if self.plan.clusters and role == "main" else 1
         self.raw.sum = np.zeros((groups, self.plan.width(role)), dtype=np.int64)
@@ -105,12 +105,12 @@ class AggregateRun(Keyed):
 
     @property
     def progress(self) -> Progress:
-        """What the public knows."""
+        """Public progress so far."""
         return self.chain.progress
 
     @property
     def history(self) -> tuple[Progress, ...]:
-        """What the public knew before each batch, the last one being open."""
+        """Public progress before each batch, of which the last is open."""
         return self.chain.history
 
     @property
@@ -119,7 +119,7 @@ class AggregateRun(Keyed):
         return self.chain.batches
 
     def held(self) -> HeldSums:
-        """What there is for results."""
+        """Public values from which results are made."""
         people = tuple(b.people for b in self.batches)
         return HeldSums(self.plan, self.history, people, self.people, self.clustered)
 
@@ -134,7 +134,7 @@ class AggregateRun(Keyed):
         return sum(b.people for b in self.batches)
 
     def asks_clamping(self, _: int) -> bool:
-        """Whether any of the next records may be asked whether bounds clamp them: that round is the first."""
+        """True if any of the next records may be asked whether it was clamped: that round is the first."""
         return self.progress.state.role == "clamping"
 
     # --- people ----------------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ class AggregateRun(Keyed):
                 self._play(self._held // self.block * self.block)
 
     def _play(self, rows: int) -> None:
-        """Add the next so many records that wait to the open sum, by blocks of a fixed size, in any order."""
+        """Add the next `rows` records that wait to the open sum, by blocks of a fixed size, in any order."""
         if not rows:
             return
         waiting, state = joined(self.raw.waiting), self.progress.state
@@ -208,7 +208,7 @@ class AggregateRun(Keyed):
             self._known(Batch(int(counts[g]), noised(self.plan, self.progress.state, exact[g], drawn)))
 
     def _known(self, batch: Batch) -> None:
-        """Make the next state of a published sum."""
+        """Make the next state from a published sum."""
         self.chain = chain.closed(self.plan, self.chain, batch)
         self._begin()
 

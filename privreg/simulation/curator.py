@@ -61,7 +61,7 @@ def by_group(plan: Plan, state: State, rows: Block, group: Ints | None) -> tuple
 
 
 def evenly(blocks: Iterable[Block], rows: int) -> Iterator[Block]:
-    """The same rows in blocks of so many, the last one of fewer, however they came."""
+    """Blocks of `rows` rows each, the last one of fewer, whatever blocks they came in."""
     rest, have = list[Block](), 0
     for block in blocks:
         a, n = 0, len(block.y)
@@ -76,7 +76,7 @@ def evenly(blocks: Iterable[Block], rows: int) -> Iterator[Block]:
 
 
 def least(d: int, mu: float) -> int:
-    """Rows with which a fit of so many coefficients can begin."""
+    """Least number of rows for a fit of `d` coefficients."""
     return max(math.ceil(LEAST * math.sqrt((d + 1) ** 3) / mu), d + 1)
 
 
@@ -90,7 +90,7 @@ def refuse_few(rows: int, d: int, mu: float) -> None:
 
 
 class CuratorRun(AggregateRun):
-    """A fit in progress of rows that a curator has. Rounds begin when all rows are there, and as many as they are.
+    """A curator's fit in progress. Rounds begin once all rows are there, and are planned for their number.
 
     `planned` gives the plan for so many rows. `reread`, if rows can be had again, gives all of them, in the same
     order, and `kept` is called after each release.
@@ -118,7 +118,7 @@ class CuratorRun(AggregateRun):
         return self._people if self.batches else 0
 
     def asks_clamping(self, _: int) -> bool:
-        """Whether it is asked what bounds clamp: of all records, as far as any may be asked."""
+        """True: all records may be asked whether they were clamped."""
         return True
 
     def _enter(self, rows: Block) -> None:
@@ -135,7 +135,7 @@ class CuratorRun(AggregateRun):
             self.rows.clear()
 
     def drained(self) -> list[Block]:
-        """Rows that came since it was asked last; they are no longer held."""
+        """Rows that came since the last call; they are no longer held."""
         rows, self.rows, self.bytes = self.rows, [], 0
         return rows
 

@@ -28,9 +28,9 @@ class Block(NamedTuple):
     x: Array
     offset: Array | None
     weight: Array | None
-    delay: Ints | None = None  # Rounds after its own in which a record's report arrives
-    clamped: Array | Flags | None = None  # Whether bounds clamp it, by column, in rounds that ask; shape (n, D)
-    # Of people: part of each of their rows in the report, shape (n, K); y, x and offset have this axis after the first
+    delay: Ints | None = None  # Rounds by which a record's report is late; shape (n,)
+    clamped: Array | Flags | None = None  # True if a record was clamped, by column, in rounds that ask; shape (n, D)
+    # Part of each of a person's rows in the report, shape (n, K); y, x and offset have this axis after the first
     parts: Array | None = None
     cluster: Ints | None = None  # Place of its cluster among those declared; shape (n,)
 
@@ -43,14 +43,14 @@ def cut(rows: Block, a: int, b: int) -> Block:
 
 
 def joined(parts: Sequence[Block]) -> Block:
-    """Rows of several, one after the other."""
+    """Rows of several blocks, one after the other."""
     if len(parts) == 1:
         return parts[0]
     return Block._make(None if c[0] is None else np.concatenate(c) for c in zip(*parts, strict=True))
 
 
 def by_group(rows: Block, group: Ints, groups: int) -> Block:
-    """Rows in the order of their groups, each group as many: those that are made up for that have no weight."""
+    """Rows in the order of their groups, equally many of each: those added for that have weight 0."""
     order, held = np.argsort(group, kind="stable"), np.bincount(group, minlength=groups)
     most = max(int(held.max()), 1)
     place = np.arange(len(group)) - np.repeat(np.cumsum(held) - held, held)
@@ -72,15 +72,15 @@ def _by_row(rows: Block) -> Block:
 
 
 class Devices(NamedTuple):
-    """What a round asks of every device."""
+    """Devices that answer one round: its public state and the reports asked for."""
 
     plan: Plan
     state: State
-    gauge: Gauge | None  # Of measures of fit
+    gauge: Gauge | None  # Public constants of measures of fit
 
     @property
     def each(self) -> bool:
-        """Whether every report is randomised by itself: the sum of reports has no simple distribution."""
+        """True if each report is randomised by itself: the sum of reports has no simple distribution."""
         plan, role = self.plan, self.state.role
         if role == "measures":  # of which outer products are summed, too
             return True
@@ -89,11 +89,11 @@ class Devices(NamedTuple):
 
     @property
     def by_group(self) -> bool:
-        """Whether the sums of each group are its own, so that several blocks may be played as one of more groups."""
+        """True if groups have separate sums, so that several blocks may be played as one of more groups."""
         return self.state.role in {"pilot", "main"} and not self.each
 
     def repeated(self, blocks: int) -> Devices:
-        """The devices of so many blocks, whose groups are these once for every block."""
+        """Devices of several blocks played as one, with these groups once for each block."""
         if blocks == 1:
             return self
         state = self.state
@@ -101,18 +101,18 @@ class Devices(NamedTuple):
 
     @property
     def public(self) -> bool:
-        """Whether the round tells of public covariates."""
+        """True if the round is on moments of public covariates."""
         return self.plan.label and self.state.role == "moments"
 
     @property
     def unit(self) -> float:
-        """Public size of a product of two numbers that measure fit, by which their sums are rounded."""
+        """Public size of a product of two numbers in a report on measures of fit, by which their sums are rounded."""
         return 1.0 + self.plan.sd("measures") ** 2
 
     def sums(self, rows: Block, normals: Callable[[int], Array]) -> Array:
-        """Sums of reports by group, shape (groups, numbers); of `rows` each group has as many.
+        """Sums of reports by group, shape (groups, numbers); `rows` are equally many of each group.
 
-        `normals` gives so many standard normals that no other report has; it is asked where each report has its noise.
+        `normals` gives so many standard normals that no other report has; it is called if `each` report has noise.
         """
         plan, state = self.plan, self.state
         if self.public:
@@ -135,9 +135,9 @@ class Devices(NamedTuple):
         return (play.public_sizes if first else play.public_moments)(self.state, self._moments(rows))
 
     def before_noise(self, rows: Block) -> tuple[Array, Array]:
-        """What each record's report is before noise, (n, numbers), and the centre of the ball it lies in, (numbers,).
+        """Reports before noise, shape (n, numbers), and the centre of the ball that holds them, shape (numbers,).
 
-        Of `rows` each group has as many.
+        `rows` are equally many of each group.
         """
         plan, state, role = self.plan, self.state, self.state.role
         centre = np.zeros(plan.numbers(role))
@@ -158,7 +158,7 @@ class Devices(NamedTuple):
         return averaged(play.reports(plan, state, self._response(rows.y, None), *given), rows.parts), centre
 
     def directions(self, rows: Block) -> Array:
-        """Unit rows of a round of moments, shape (n, size); zeros of records that have nothing to tell."""
+        """Unit rows of a round of moments, shape (n, size); zeros for unusable records."""
         return play.directions(self.state, self._moments(rows))
 
     def _by_record(self, rows: Block, normals: Callable[[int], Array]) -> Array:
@@ -178,7 +178,7 @@ class Devices(NamedTuple):
         return np.asarray(_weighted(out, rows.weight).reshape(groups, n // groups, size).sum(axis=1))
 
     def _measures(self, rows: Block, noise: Array) -> Array:
-        """Sums of what records tell of the fit, each randomised by itself, and of its outer products; shape (1, …)."""
+        """Sums of reports on measures of fit, each randomised by itself, and of their outer products; shape (1, …)."""
         plan = self.plan
         times = np.ones(len(rows.y)) if rows.weight is None else rows.weight
         before, centre = self.before_noise(rows)
@@ -190,7 +190,7 @@ class Devices(NamedTuple):
 
     @staticmethod
     def _flags(rows: Block) -> Array:
-        """Whether bounds clamp a record, by column: 1 or 0, and 0 of one that has nothing to tell."""
+        """1 if a record was clamped, by column, else 0; 0 for an unusable record; shape (n, D)."""
         if rows.clamped is None:
             raise ValueError("rows of a round on clamping come with what bounds clamp")
         return rows.clamped.astype(np.float64)

@@ -50,7 +50,7 @@ class Keyed(ABC):
 
     @abstractmethod
     def _enter(self, rows: Block) -> None:
-        """Take in rows, and play what is whole."""
+        """Take in rows, and play whole blocks of them."""
 
     @property
     def key(self) -> bytes | None:
@@ -70,7 +70,7 @@ class Keyed(ABC):
         self.key = key
 
     def secrets(self, *, close: bool = True) -> dict[str, Any]:
-        """The key of noise to come; open sums, whose noise it tells, are closed first or left out of what is kept."""
+        """The key of noise to come; open sums, whose noise follows from it, are closed first or not kept."""
         refuse_fork(self._process)
         if close:
             self.close()

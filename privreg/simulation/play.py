@@ -27,9 +27,9 @@ NUMBERS: Final = 1 << 20  # Numbers in rows that are played together, at most
 
 
 def block_of(people: int, d: int, groups: int) -> int:
-    """Records that are played together in a round of so many: equally many consecutive ones of each group.
+    """Number of records that are played together in a round of `people`: equally many consecutive ones of each group.
 
-    Of many columns, `d`, they are few enough for memory.
+    With many columns, `d`, they are few enough for memory.
     """
     return groups * min(max(people // (8 * groups), 1), most(d) // groups)
 
@@ -45,12 +45,12 @@ def _times(x: Array, matrix: Array) -> Array:
 
 
 def root_of(weight: Array) -> Array:
-    """Roots of records' weights; 1 of those that never reported, whose weight is 0."""
+    """Roots of records' weights; 1 for those that never reported, whose weight is 0."""
     return np.sqrt(np.where(weight > 0.0, weight, 1.0))
 
 
 def _directions(z: Array) -> tuple[Array, Array]:
-    """Rows, and 1 over their length; of a row that can't be used 0, beside a row of zeros."""
+    """Rows, and 1 over their length; zeros for an unusable row."""
     norm2 = np.einsum("ij,ij->i", z, z)
     inverse = np.reciprocal(np.sqrt(norm2))
     if len(norm2) and norm2.min() > codes.TINY and norm2.max() < math.inf:  # of one that is no number neither holds
@@ -60,7 +60,7 @@ def _directions(z: Array) -> tuple[Array, Array]:
 
 
 def directions(state: State, v: Array) -> Array:
-    """Unit rows in the coordinates of a state, shape (n, D); zeros of records that have nothing to tell."""
+    """Unit rows in the coordinates of a state, shape (n, D); zeros for unusable records."""
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         z, inverse = _directions(_times(v, state.rows))
         return np.asarray(z * inverse[:, None])
@@ -168,7 +168,7 @@ def reports(plan: Plan, state: State, y: Array, x: Array, offset: Array | None, 
 
 
 def public_sizes(state: State, v: Array) -> Array:
-    """Logarithms that tell the scales of public covariates, summed as `covariates.moments.sizes` takes them."""
+    """Sums of logarithms of public covariates' sizes, in the form of `covariates.moments.sizes`."""
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         log = np.log(np.abs(v @ state.rows.T))
     known = np.abs(log) <= codes.BEYOND
@@ -181,7 +181,7 @@ def public_sizes(state: State, v: Array) -> Array:
 
 
 def public_moments(state: State, v: Array) -> Array:
-    """Weighted second moments of public covariates, summed as `covariates.moments.exact` takes them.
+    """Sums of weighted second moments of public covariates, in the form of `covariates.moments.exact`.
 
     Σ w z zᵀ, w = min(1, 25 d/‖z‖²), so that a row far out counts for no more than a bound.
     """
@@ -245,7 +245,7 @@ def public_sums(
 
 
 def indicators(state: State, v: Array) -> Array:
-    """Whether each of m numbers lies above its group's threshold, shape (n, m): 1, 0, or 1/2 of what is no number."""
+    """Indicators of m numbers above their group's threshold, shape (n, m): 1, 0, or 1/2 for NaN."""
     groups = len(state.thresholds)
     cube = v.reshape(groups, -1, v.shape[1])
     with np.errstate(invalid="ignore"):
@@ -254,7 +254,7 @@ def indicators(state: State, v: Array) -> Array:
 
 
 def gauged(plan: Plan, gauge: Gauge, state: State, y: Array, x: Array, offset: Array | None) -> Array:
-    """What records tell of how well the state's coefficients predict them, shape (n, m): 1/2 of what is no number."""
+    """Reports on measures of fit at the state's coefficients before noise, shape (n, m), in [0, 1]: 1/2 for NaN."""
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         eta = _times(x, state.rows) @ state.theta.reshape(plan.blocks, -1).T
         eta = eta if offset is None else eta + offset[:, None]

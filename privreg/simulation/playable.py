@@ -1,4 +1,4 @@
-"""How a described model is planned and fitted in one process: rows to devices, reports to collectors, to results."""
+"""Planning and fitting of a described model in one process: rows to devices, reports to collectors, to results."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Playable(Described):
         return plan_fit(self._spec, asked, start_params, expected)
 
     def _asked(self, given: Mapping[str, Any]) -> FitOptions:
-        """What is asked of a fit, of what a call was given by name."""
+        """Options of a fit, from the arguments of a call by name."""
         options = {f.name: given[f.name] for f in fields(FitOptions) if f.name in given}
         identity = None if self._source is None else self._source.identity
         options["covariates"] = public_rows(self._spec, options["covariates"], identity)
@@ -91,7 +91,7 @@ class Playable(Described):
     # --- fitting ---------------------------------------------------------------------------------------
 
     def _expected(self) -> int | None:
-        """How many people will come, if that is known."""
+        """Number of people expected; None if unknown."""
         if self._source is not None and self._source.rows is not None:
             return self._source.rows
         return self._rows if self._rows is not None or self._source is None else self._source.expected()

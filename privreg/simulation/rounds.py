@@ -50,14 +50,14 @@ class Sent(NamedTuple):
 
 
 class Raw:
-    """All that a stream in progress holds of raw rows: those that wait, and sums of reports that have no noise yet.
+    """Raw data of a stream in progress: rows that wait, and sums of reports that have no noise yet.
 
     It is never saved, pickled or printed.
     """
 
     def __init__(self) -> None:
         self.waiting: list[Block] = []
-        self.sum: Ints = np.zeros((0, 0), dtype=np.int64)  # Of the open piece, multiples of the step
+        self.sum: Ints = np.zeros((0, 0), dtype=np.int64)  # Sum of the open piece, multiples of the step
 
     def __repr__(self) -> str:
         return "<rows and sums without noise>"
@@ -67,32 +67,32 @@ class Raw:
 
 
 class RoundsRun(Keyed):
-    """A stream in progress.
+    """A stream of a fit by rounds in progress.
 
-    `key` is the secret one of the devices' noise; None without privacy. Every piece has a key of its own, which tells
-    of none before. `personal` says whether records have budgets of their own, `unusable` whether they may send noise
+    `key` is the secret one of the devices' noise; None without privacy. Each piece has a separate key, from which none
+    before it can be computed. `personal` is True if records have personal budgets, `unusable` if they may send noise
     only.
     """
 
-    parallel: Final = True  # Whether threads are of use, and rows may come in any order
+    parallel: Final = True  # True if threads are of use, and rows may come in any order
     absent: Final = math.nan  # Covariates of a record that sends noise only
 
     def __init__(self, plan: Plan, key: bytes | None, *, personal: bool = False, unusable: bool = False) -> None:
         super().__init__(key)
         self.plan, self.personal, self.unusable = plan, personal, unusable
         self.progress = collector.begin(plan)
-        self.shuffled = 0.0  # So many records are known to come in random order
-        self.groups = dealt(plan.clusters, plan.groups)  # Of clusters
-        self.clustered = np.zeros(plan.clusters, dtype=np.int64)  # People by cluster, who are public
+        self.shuffled = 0.0  # Number of first records that are known to come in random order
+        self.groups = dealt(plan.clusters, plan.groups)  # Group of each cluster
+        self.clustered = np.zeros(plan.clusters, dtype=np.int64)  # People by cluster, which is public
         self.crew: Crew | None = None  # Threads that play blocks, if there are several
-        self.behind: list[Reports] = []  # Of the rounds that are over
+        self.behind: list[Reports] = []  # Reports of the rounds that are over
         self.raw = Raw()
         self._held = 0  # rows waiting
         self._begin_round()
 
     @property
     def label(self) -> bool:
-        """Whether only responses are private: covariates are public."""
+        """True if only responses are private: covariates are public."""
         return self.plan.label
 
     # --- people ----------------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ class RoundsRun(Keyed):
 
     @property
     def delays(self) -> tuple[int, ...]:
-        """Shape of the delays by which sums are kept apart: none, as all reports arrive at once."""
+        """Shape of the delays by which sums are separate: none, as all reports arrive at once."""
         return ()
 
     def _open(self) -> None:
@@ -144,15 +144,15 @@ class RoundsRun(Keyed):
 
     @property
     def part(self) -> int:
-        """Part of the round that is open."""
+        """Number of the open part of the round."""
         return min(self.at // self.length, self.parts - 1)
 
     def _sent(self, rows: Block) -> Block:
-        """Rows with what becomes of their reports: all arrive at once."""
+        """Rows with the fate of their reports: all arrive at once."""
         return rows
 
     def asks_clamping(self, rows: int) -> bool:
-        """Whether any of the next so many records may be asked whether bounds clamp them, on public grounds."""
+        """True if any of the next `rows` records may be asked whether it was clamped, on public grounds."""
         rounds, held = self.plan.rounds, self.progress.held
         asked = next((k for k, r in enumerate(rounds) if r.role == "clamping"), -1)
         if len(held) > asked:
@@ -185,7 +185,7 @@ class RoundsRun(Keyed):
                 self._finish()
 
     def _taken(self) -> list[Block]:
-        """Rows that wait, by whole blocks and what is left; copied only where a block was in several batches."""
+        """Rows that wait, in whole blocks and a rest; copied only if a block was in several batches."""
         waiting, self.raw.waiting, self._held = self.raw.waiting, [], 0
         out: list[Block] = []
         parts: list[Block] = []
@@ -204,7 +204,7 @@ class RoundsRun(Keyed):
         return [*out, joined(parts)] if parts else out
 
     def _tasks(self, waiting: list[Block], blocks: int) -> list[Block]:
-        """The next so many whole blocks, or as many as wait, by what is played in one go; these wait no longer."""
+        """The next `blocks` whole blocks, or as many as wait, joined to be played together; these wait no longer."""
         each = self._together()
         out: list[Block] = []
         while waiting and blocks:
@@ -217,7 +217,7 @@ class RoundsRun(Keyed):
         return out
 
     def _together(self) -> int:
-        """Blocks that are played in one go."""
+        """Number of blocks that are played together."""
         wide = self.plan.d * (self.plan.persons.rows if self.plan.persons else 1)
         alone = not self._devices().by_group or self.plan.clusters
         return 1 if alone else max(min(TASK, play.NUMBERS // wide) // self.block, 1)
@@ -275,11 +275,11 @@ class RoundsRun(Keyed):
 
     @property
     def _grouped(self) -> Ints | None:
-        """Groups of clusters, in main rounds of people who have clusters; None where groups are of anybody."""
+        """Groups of clusters, in main rounds of people who have clusters; None if groups are by record."""
         return self.groups if self.plan.clusters and self.progress.state.role == "main" else None
 
     def _tail(self) -> None:
-        """Play what waits and is no whole block: each group as many, and the first groups one more."""
+        """Play the rows that wait and are no whole block: equally many of each group, and one more of the first."""
         (rows,) = self._taken()
         groups = self.open_weight.shape[-1]
         each = len(rows.y) // groups * groups if self._grouped is None else len(rows.y)
@@ -293,9 +293,9 @@ class RoundsRun(Keyed):
         self.at += len(rows.y)
 
     def close(self, part: int | None = None) -> None:
-        """Noise what is open, once, and keep it.
+        """Add noise to the open sum, once, and keep it.
 
-        In an order in which an interrupt anywhere loses reports, and never uses a sum, or noise, a second time.
+        The order is such that an interrupt may lose reports, but never uses a sum, or noise, a second time.
         """
         part = self.part if part is None else part
         if self._held:
@@ -362,18 +362,18 @@ class RoundsRun(Keyed):
 
     @property
     def open(self) -> bool:
-        """Whether the present round has had anybody."""
+        """True if anybody has answered in the present round."""
         return self.at > 0
 
     @property
     def reports(self) -> Reports:
-        """What the round has reported by now, with its noise."""
+        """Reports of the present round so far, with their noise."""
         return Reports(self.weight.copy(), self.total.copy(), self.begun)
 
     # --- estimates -------------------------------------------------------------------------------------
 
     def so_far(self) -> Progress:
-        """What the collector knows, with what the present round has reported yet; open pieces are closed."""
+        """Collector's progress with the present round's reports so far; open pieces are closed."""
         self.close()
         return collector.with_present(self.plan, self.progress, self.reports)
 
@@ -382,7 +382,7 @@ class RoundsRun(Keyed):
         return estimate.estimate(self.plan, self.so_far())
 
     def held(self) -> Held:
-        """What a fit says of itself follows from; open pieces are closed."""
+        """Reports and progress from which results are made; open pieces are closed."""
         progress, rounds = self.so_far(), self.progress.held
         numbers = [*(k for k, people in enumerate(rounds) if people), len(rounds)]
         reports = dict(zip(numbers, [*self.behind, self.reports], strict=True))

@@ -146,7 +146,7 @@ def _words(share: float, late: int) -> str:
 
 
 def _read(plan: FitPlan, rows: Any, key: bytes | None) -> tuple[Source, Callable[[], Iterator[Batch]]]:
-    """Where the records come from, and their batches: in random order by a key."""
+    """Source of the records, and their batches: in random order by a key."""
     spec, design = plan.spec, plan.spec.design
     if getattr(design, "formula", None) is None:
         if not isinstance(rows, tuple) or not 2 <= len(rows) <= 4:
@@ -185,9 +185,9 @@ def _slots(at: Callable[[Ints], Batch], rows: int, key: bytes) -> Iterator[Batch
 class _Due(NamedTuple):
     """Reports on their way."""
 
-    arrives: int  # In which round
+    arrives: int  # Round in which they arrive
     answered: int  # Number of the state that they answered
-    reports: Reports  # Of people who were counted when they were asked
+    reports: Reports  # Reports of people who were counted when they were asked
 
 
 class FieldRun(RoundsRun):
@@ -206,7 +206,7 @@ class FieldRun(RoundsRun):
 
     @property
     def delays(self) -> tuple[int, ...]:
-        """Shape of the delays by which sums of main rounds are kept apart."""
+        """Shape of the delays by which sums of main rounds are separate."""
         main = self.progress.state.role == "main"
         return (self._late + 1,) if main and self._late else ()
 
@@ -221,7 +221,7 @@ class FieldRun(RoundsRun):
         return sum(self._heard.values())
 
     def _sent(self, rows: Block) -> Block:
-        """Rows with what becomes of their reports: a lost one has no weight."""
+        """Rows with the fate of their reports: a lost one has weight 0, others a delay."""
         lost, delay = self._fate(len(rows.y))
         weight = rows.weight
         if self._dropout:
@@ -229,7 +229,7 @@ class FieldRun(RoundsRun):
         return rows._replace(weight=weight, delay=delay)
 
     def _fate(self, rows: int) -> tuple[NDArray[np.bool_], Ints]:
-        """Whether the next records' reports never arrive, and by how many rounds they are late."""
+        """Flags of the next records whose reports never arrive, and rounds by which others are late, shape (rows,)."""
         first, self._entered = self._entered, self._entered + rows
         parts = range(first // DRAWN, -(-self._entered // DRAWN))
         drawn = [words(derived_key(self._arrival, f"part {k}"), DRAWN) for k in parts]
@@ -254,7 +254,7 @@ class FieldRun(RoundsRun):
         return np.array(each)
 
     def _arriving(self, rows: Block, delay: int) -> Block:
-        """A block in which the records whose reports arrive otherwise have no weight."""
+        """A block in which records whose reports have another delay have weight 0."""
         weight = np.ones(len(rows.y)) if rows.weight is None else rows.weight
         return rows._replace(weight=np.where(rows.delay == delay, weight, 0.0))
 
@@ -266,13 +266,13 @@ class FieldRun(RoundsRun):
 
     @property
     def reports(self) -> Reports:
-        """What the round's records have sent, whenever it arrives."""
+        """Reports that the round's records have sent, whenever they arrive."""
         if not self.delays:
             return super().reports
         return Reports(self.weight.sum(axis=0), self.total.sum(axis=0), self.begun)
 
     def _finish(self) -> None:
-        """End the round: the collector has what has arrived by now."""
+        """End the round: the collector takes the reports that have arrived."""
         self.close()
         number, reports = self.progress.state.number, self.reports
         following = self.plan.role(number + 1)
@@ -287,13 +287,13 @@ class FieldRun(RoundsRun):
         self._over(reports)
 
     def _arrived(self, due: list[_Due]) -> Progress:
-        """What the collector knows once these have arrived."""
+        """Collector's progress once these have arrived."""
         progress = self.progress
         for one in due:
             progress = collector.late(progress, one.answered, one.reports)
         return progress
 
     def so_far(self) -> Progress:
-        """What the collector knows once all reports have arrived; open pieces are closed."""
+        """Collector's progress once all reports have arrived; open pieces are closed."""
         self.close()
         return collector.with_present(self.plan, self._arrived(self._due), self.reports)

@@ -14,7 +14,7 @@ TOGETHER: Final = 256  # Rows of which all numbers are made, so that they stay i
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _whole(number: float, unit: float) -> Any:
-    """A report's number, below 2³⁰, which is what a processor turns into whole numbers several at a time."""
+    """A report's number rounded to multiples of 1/`unit`; below 2³⁰, so that a processor rounds several at a time."""
     return np.int64(np.int32(np.rint((number if abs(number) < np.inf else 0.0) * unit)))
 
 

@@ -1,4 +1,4 @@
-"""From the user's options to the numbers of one fit: score, weights, steps, batches. Public inputs only."""
+"""Numbers of one fit, from the user's options: score, weights, steps, batches. Public inputs only."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ _CHECKED: Final = ("tuning", "threads", "batch_size", "lanes", "alpha", "step", 
 
 
 def _share(share: float | None, spec: ModelSpec, rows: int | None) -> float:
-    """Share of the people whom the fit is measured by; 0 if it is not."""
+    """Share of the people who report measures of fit; 0 without measures."""
     if share is None:
         return 0.0
     if spec.people.gathered or spec.clusters:
@@ -91,7 +91,7 @@ def _share(share: float | None, spec: ModelSpec, rows: int | None) -> float:
 
 
 def _methods(inference: object, tuning: str, *, clusters: bool = False) -> tuple[Method, ...]:
-    """Inference methods, the default being what suits the tuning, or clusters of people."""
+    """Inference methods; the default depends on the tuning and on clusters."""
     if inference is None:
         return ()
     if clusters and (tuning != "efficient" or inference not in ("auto", "between_lanes", ["between_lanes"])):

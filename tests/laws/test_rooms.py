@@ -1,4 +1,4 @@
-"""Each folder says what it is for, and what every file in it does; no files import each other in a circle."""
+"""Each folder says what it is for, and what every file in it does; docstrings name things; no imports in a circle."""
 
 import ast
 import re
@@ -7,9 +7,20 @@ from pathlib import Path
 import grimp
 import pytest
 
+from tests.documents.citations import module, texts
+
 REPO = Path(__file__).resolve().parents[2]
 CORE, KIT = ROOTS = REPO / "privreg", REPO / "packages" / "field" / "privreg_field"
 FOLDERS = sorted(p.parent for root in ROOTS for p in root.rglob("__init__.py") if p.parent != CORE)
+PLAIN = (
+    *("audit", "collector", "collector/aggregate", "collector/covariates", "collector/estimation", "datasets"),
+    *("diagnostics.py", "errors.py", "evaluation", "families", "federated", "files", "fits", "formula"),
+    *("formula/language", "formula/trees", "inference", "privacy", "published", "published/chain", "published/descent"),
+    *("published/fit", "published/shrinking", "schema", "simulation", "simulation/streaming", "simulation/workers"),
+)
+"""Folders and files whose docstrings and comments on fields name the thing first; further ones are added here."""
+WITHOUT_COMMENTS = {"collector/aggregate"}
+VAGUE = re.compile(r"(?:#\s*)?(What|Whether|Of|The same|By|How|Who|Whom|Whose|Where|Those|As)\b")
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda p: str(p.relative_to(REPO)))
@@ -19,6 +30,24 @@ def test_a_folder_names_every_file_in_it(folder):
     there = {p.stem for p in folder.glob("*.py")} | {p.name for p in folder.iterdir() if (p / "__init__.py").exists()}
     assert there - {"__init__"} <= said
     assert said <= there | {p.name for root in ROOTS for p in [root, *root.iterdir()] if p.is_dir()}
+
+
+@pytest.mark.parametrize("place", PLAIN)
+def test_a_docstring_names_the_thing_first(place):
+    """A noun of the field, or of functions an imperative verb."""
+    files = sorted((CORE / place).glob("*.py")) if (CORE / place).is_dir() else [CORE / place]
+    read = (lambda file: module(file).docstrings) if place in WITHOUT_COMMENTS else texts
+    said = [(file.name, text) for file in files for text in read(file)]
+    assert said
+    assert [(name, text) for name, text in said if VAGUE.match(text)] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "vague"),
+    [("Whether it is", True), ("# Of the rounds", True), ("The same but", True), ("Offsets of groups", False)],
+)
+def test_what_a_docstring_may_begin_with(text, vague):
+    assert bool(VAGUE.match(text)) is vague
 
 
 def test_the_published_algorithm_is_reached_from_few_places():

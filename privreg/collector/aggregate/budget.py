@@ -1,4 +1,4 @@
-"""Rounds that the same rows answer: what each costs of the budget, and up to which length rows may count whole."""
+"""Rounds that the same rows answer: each round's share of the budget, and the length up to which rows count whole."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ STEPS: Final = 64  # Main rounds at most then
 
 
 def expected(plan: Plan, progress: Progress) -> tuple[float, float]:
-    """Mean slope and mean squared score of a record, by the mean of the response where that tells them."""
+    """Mean slope and mean squared score of a record, by the mean of the response if they follow from it."""
     return progress.expected or (plan.rules.slope, plan.square)
 
 
@@ -73,7 +73,7 @@ def share(plan: Plan, progress: Progress) -> float:
 
 
 def slope_edge(plan: Plan, progress: Progress, square: float) -> float:
-    """Edge of the noise of slopes, relative to their mean, if rows of squared length `square` count whole."""
+    """Edge of the noise's eigenvalues, relative to the mean slope, if rows of squared length `square` count whole."""
     rules, slope = plan.rules, expected(plan, progress)[0]
     noise = 2.0 * math.sqrt(plan.noise.adders) * rules.top * square / (math.sqrt(rules.shares[1]) * plan.mu * plan.rows)
     return math.sqrt(2.0 * plan.size) * noise / slope

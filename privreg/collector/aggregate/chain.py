@@ -18,14 +18,14 @@ DOUBT: Final = 6.5  # Standard deviations of noise by which a mean report may be
 
 
 class Batch(NamedTuple):
-    """One sum as it is published."""
+    """A published sum."""
 
     people: int
     total: Ints  # Whole numbers, modulo 2⁶⁴, with both collectors' noise
 
 
 class Chain(NamedTuple):
-    """What the public knows once some batches are published."""
+    """Public history of a fit after some published batches."""
 
     history: tuple[Progress, ...]  # Before each batch, the last one being open
     batches: tuple[Batch, ...] = ()
@@ -33,12 +33,12 @@ class Chain(NamedTuple):
 
     @property
     def progress(self) -> Progress:
-        """What is known now."""
+        """Progress after the last batch."""
         return self.history[-1]
 
 
 def begin(plan: Plan) -> Chain:
-    """Before the first report."""
+    """Chain before the first report."""
     return Chain((rounds.begin(plan),))
 
 

@@ -47,7 +47,7 @@ def scores(classes: Array, theta: Array, z: Array, y: Ints) -> tuple[Array, Arra
 
 
 def start(classes: Array, lines: Array, second: Array, one: Array) -> tuple[Array, Array, Array]:
-    """From least squares of contrasts to predictors: Equation (20).
+    """Coefficients of predictors from least squares of contrasts: Equation (20).
 
     `classes`, shape (b, K), are contrasts of equally frequent classes; `lines`, shape (b, d), least squares
     coefficients of the contrasts of what was answered. `second`, shape (d, d), are second moments of covariates, and

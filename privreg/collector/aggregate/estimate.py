@@ -34,7 +34,7 @@ PASSES: Final = 6
 
 
 class Estimated(NamedTuple):
-    """What a fit has found, in whitened coordinates z = rows @ x."""
+    """Estimate of a fit, in whitened coordinates z = rows @ x."""
 
     rows: Array  # Shape (d, d)
     theta: Array  # Shape (b d,), of contrasts of classes where there are several predictors
@@ -187,9 +187,9 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
 def _bend(
     plan: Plan, known: Known, last: State, curvature: Array, places: Array, shares: Array
 ) -> Callable[[Array], Any]:
-    """By how much scores at an estimate differ from those on the pooled slope, and their slope: Equation (22).
+    """Difference of scores at an estimate from those on the pooled slope, and their slope: Equation (22).
 
-    Within one threshold of the last state: further off nothing is to be relied on. Half the pooled slope is kept.
+    Within one threshold of the last state: farther off it is unreliable. Half the pooled slope is kept.
     """
     if plan.rules.blocks == 1:
         return lambda theta: (np.zeros((len(places), len(theta))), curvature)
@@ -212,7 +212,7 @@ def _bend(
 def _secants(
     slopes: Array, noise: Array, places: Array, alike: Array, parts: Array, last: State, curvature: Array, pooled: Array
 ) -> tuple[Callable[[Array], Any], Callable[[Array], Array]]:
-    """Scores of rounds on secants to an estimate, and the slope there: Equation (39); and by how much they are off.
+    """Scores of rounds on secants to an estimate, and the slope there: Equation (39); and variances of these scores.
 
     `slopes`, shape (rounds, d, d), have entries of variances `noise`, shape (rounds,), about a line in the coefficients
     that rounds share, but for a constant of rounds whose records weigh alike: `alike`, shape (rounds, rounds). The
@@ -250,7 +250,7 @@ def _secants(
 
 
 def _finite(plan: Plan, last: State, rounds: list[_Turned], curvature: Array, squares: Array) -> float:
-    """By how many sds it shows that no records, by their distance from a bound, are predicted perfectly.
+    """Sds by which scores show that no records, by their distance from a bound, are predicted perfectly.
 
     Of records that all answered 1, at a state that predicts 1 with probability π, the mean score π − y is -1/π times
     the slope π(1 - π), and of those that all answered 0 the slope over 1 − π; of counts that are all 0 it is the slope:
@@ -278,7 +278,7 @@ def _finite(plan: Plan, last: State, rounds: list[_Turned], curvature: Array, sq
 
 
 def _off(rules: Rules, moves: Array, weights: Array, curvature: Array, points: Array, one: Array) -> Array:
-    """By how much steps are off where scores are clipped, in thresholds, shape (d, 2 + points): Equation (31).
+    """Error of steps because scores are clipped, in thresholds, shape (d, 2 + points): Equation (31).
 
     `moves`, shape (rounds, d), are those from rounds' states to the estimate, in thresholds; `one`, shape (d,), moves
     all rows by 1.
@@ -297,9 +297,9 @@ def _off(rules: Rules, moves: Array, weights: Array, curvature: Array, points: A
 
 @cache
 def _steps(shape: Shape, ratio: float) -> tuple[Array, Array, Array]:
-    """Moves from a state to the root in thresholds, and the steps taken there by score and slope, of normal errors.
+    """Moves from a state to the root in thresholds, and the steps that score and slope give, for normal errors.
 
-    Steps of rows that move all by as much, of either sign, and of normal ones along one direction, from 0 on.
+    Steps of rows that all move by the same, of either sign, and of normal rows along one direction, from 0 on.
     """
     from scipy.optimize import brentq
 
@@ -325,7 +325,7 @@ def _steps(shape: Shape, ratio: float) -> tuple[Array, Array, Array]:
 
 
 def _clear(curvature: Array, spread: Array, each: Array) -> float:
-    """Smallest eigenvalue over the edge of what isn't known; of several contrasts both relative to their curvature."""
+    """Smallest eigenvalue over the edge of its error; with several contrasts both are relative to their curvature."""
     b, d = len(each), len(curvature) // len(each)
     by = np.outer(np.repeat(each, d), np.repeat(each, d))
     rows = (spread / by).reshape(b, d, b, d).mean(axis=(1, 3)).sum(axis=1)
@@ -372,7 +372,7 @@ def _scale(plan: Plan, rounds: tuple[Summed, ...], rows: Array, theta: Array) ->
 def _of_scale(
     by_scale: Array, theta: Array, rounds: list[tuple[float, _Turned]], shares: Array, c: float, *, again: bool
 ) -> Array:
-    """What the meat gains as the scale is estimated, its covariance with the score included: Equation (16)."""
+    """Part of the meat due to the estimated scale, its covariance with the score included: Equation (16)."""
     d = len(by_scale)
     out = np.zeros((d, d))
     for own, (weight, t) in zip(shares, rounds, strict=True):

@@ -18,7 +18,7 @@ FORMS: Final = {
     "moments": lattice.PSD, "clamping": lattice.SWITCHES, "measures": lattice.SWITCHES,
     "directions": lattice.PSD, "lengths": lattice.PSD,
 }  # fmt: skip
-"""What reports of a role are, by which their sensitivity is known; balls by default. Bins are a diagonal matrix."""
+"""Sets that hold the reports of a role, which give their sensitivity; balls by default. Bins are a diagonal matrix."""
 
 
 class Steps(NamedTuple):
@@ -31,7 +31,7 @@ class Steps(NamedTuple):
 
     @property
     def unit(self) -> float:
-        """What a report's norm of 1 is."""
+        """Whole numbers that stand for a report's norm of 1."""
         return lattice.unit_of_sums(self.form, self.numbers, self.radius)
 
     @property

@@ -1,4 +1,4 @@
-"""How long rows are and where long ones point: the length L up to which rows count whole, and a metric."""
+"""Lengths of rows and directions of long ones: the length L up to which rows count whole, and a metric."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _seen(shares: Array, noise: float) -> Flags:
 
 
 def _of_length(plan: Plan, progress: Progress, shares: Array, noise: float, least: float = 0.0) -> Progress:
-    """L² up to which noise is borne, no longer than rows are seen to be, and as normal ones are: Equation (36).
+    """L² up to which noise is bearable, at most that of observed rows, at least that of normal ones: Equation (36).
 
     Where rows beyond it are so many that they may move estimates by a standard error, four times the noise is borne.
     """

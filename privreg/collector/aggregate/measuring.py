@@ -1,4 +1,4 @@
-"""Measures of fit: how the last records of a stream report them, and what their sum says. Equations (24) and (25)."""
+"""Measures of fit, from a sum of reports of the last records of a stream. Equations (24) and (25)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def advance(plan: Plan, progress: Progress, total: Array, count: int) -> Progres
 
 
 def _widths(plan: Plan, progress: Progress, found: Estimated) -> Gauge:
-    """What residuals and responses are clipped to: by the residual scale and second moments that are known."""
+    """Limits to which residuals and responses are clipped, by the estimated residual scale and second moments."""
     assert plan.gauge is not None
     if not plan.rules.linear:
         return plan.gauge
@@ -56,7 +56,7 @@ def _widths(plan: Plan, progress: Progress, found: Estimated) -> Gauge:
 
 
 def measured(plan: Plan, progress: Progress, unit: float) -> tuple[Measure, ...]:
-    """Measures of fit, as far as records have reported them; `unit` of the response per internal one: Equation (25)."""
+    """Measures of fit from the reports so far; `unit` is that of the response per internal one: Equation (25)."""
     gauge, people = progress.state.gauge, sum(count for _, count, _ in progress.gauged)
     if gauge is None or people < 2:
         return ()

@@ -1,4 +1,4 @@
-"""What a fit with two collectors fixes before the first record, and what is known after some rounds: values."""
+"""Plan of a fit by sums, fixed before the first record, and public progress after some rounds: values."""
 
 from __future__ import annotations
 
@@ -64,29 +64,29 @@ class Rules(NamedTuple):
 
     @property
     def linear(self) -> bool:
-        """Whether the linear predictor is about the mean response: least squares gives a start."""
+        """True if the linear predictor is about the mean response: least squares gives a start."""
         return self.link == "identity"
 
     @property
     def curved(self) -> bool:
-        """Whether one linear predictor bends the score: a step by its slope leaves half its square, in thresholds."""
+        """True if one linear predictor bends the score: a step by its slope leaves half its square, in thresholds."""
         return self.shape.family in {codes.LOGISTIC, codes.POISSON}
 
     @property
     def cornered(self) -> bool:
-        """Whether the score has a threshold, beyond which it is constant."""
+        """True if the score has a threshold, beyond which it is constant."""
         return self.shares[3] > 0.0
 
 
 class Noise(NamedTuple):
-    """Where the noise of sums falls, by which trust models differ; public."""
+    """Adders of the noise of sums, by which trust models differ; public."""
 
     adders: int = 2  # Who add it to each sum: both collectors, or the curator alone
     again: bool = False  # Rows answer in every round, whose budgets add up, and not in one round alone
 
 
 class Plan(NamedTuple):
-    """What is fixed and public before the first record."""
+    """Public plan of a fit by sums, fixed before the first record."""
 
     d: int  # Coefficients of a linear predictor; the first column is the constant
     rows: int  # Records expected
@@ -126,7 +126,7 @@ class Plan(NamedTuple):
 
     @property
     def binary(self) -> bool:
-        """Whether the response is a class, 0 or 1 say."""
+        """True if the response is a class, 0 or 1 say."""
         return self.rules.shape.family in {codes.LOGISTIC, codes.MULTINOMIAL}
 
     @property
@@ -136,7 +136,7 @@ class Plan(NamedTuple):
 
     @property
     def stretch(self) -> float:
-        """By which numbers are multiplied at first: their spread is compared with the range that was declared."""
+        """Factor of numbers at first: their spread is compared with the range that was declared."""
         return FARTHEST * self.wide
 
     @property
@@ -151,7 +151,7 @@ class Plan(NamedTuple):
 
     @property
     def several(self) -> bool:
-        """Whether a report may be of several rows of a person."""
+        """True if a report may be of several rows of a person."""
         return self.persons is not None and self.persons.rows > 1
 
     @property
@@ -166,7 +166,7 @@ class Plan(NamedTuple):
 
     @property
     def alike(self) -> float:
-        """How far the squared score along one direction may be from the mean of all, relative to it: Equation (30)."""
+        """Largest relative difference of the squared score along one direction from the mean of all: Equation (30)."""
         k = self.persons.rows if self.persons else 1
         return (k - 1.0) * (self.d - 1.0) / (k + self.d - 1.0)
 
@@ -242,7 +242,7 @@ class Plan(NamedTuple):
 
 
 class State(NamedTuple):
-    """What a round's devices answer. Public, made of noised sums only."""
+    """State that a round's devices answer. Public, made of noised sums only."""
 
     number: int
     role: str  # "location", "moments", "approach", "closing" (the last approach) or "main"
@@ -267,7 +267,7 @@ class State(NamedTuple):
 
 
 class Known(NamedTuple):
-    """Whitened second moments of covariates, as far as they are known: Equations (5) and (6)."""
+    """Estimated second moments of whitened covariates, with their variances: Equations (5) and (6)."""
 
     mean: Array  # Shape (d, d)
     variances: Array  # Of its entries; √2 times an entry off the diagonal has this variance; shape (d, d)
@@ -276,7 +276,7 @@ class Known(NamedTuple):
 
     @property
     def whole(self) -> Known:
-        """The same for all coefficients: Equation (21)."""
+        """Second moments for the coefficients of all predictors: Equation (21)."""
         each = self.classes
         return self._replace(
             mean=np.asarray(np.kron(np.diag(each), self.mean), dtype=np.float64),
@@ -303,7 +303,7 @@ class Summed(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """What records report of themselves: the share that could be used, and of each bounded column was clamped."""
+    """Reported shares of usable records, and of clamped ones by bounded column."""
 
     shares: Array  # Shape (1 + bounded,)
     people: int
@@ -311,7 +311,7 @@ class Checked(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """What the public knows after some rounds."""
+    """Public progress of a fit after some rounds."""
 
     state: State
     known: Known

@@ -1,4 +1,4 @@
-"""What a record's report holds before it is shared out: a vector of norm 1 at most, by role. And sums of reports, read.
+"""Report of a record before it is shared out: a vector of norm 1 at most, by role. And sums of reports, read.
 
 Devices and collectors both need it: Equations (1) to (3).
 """
@@ -191,7 +191,7 @@ def _moments(plan: Plan, state: State, y: Array, x: Array, parts: Array | None) 
 
 
 def _lengths(plan: Plan, state: State, x: Array, parts: Array | None) -> list[Factor]:
-    """In which bin ‖z‖² is, and where long rows point: z z'/‖z‖², with half of the squared norm each."""
+    """Bin of ‖z‖², and direction z z'/‖z‖² of long rows, with half of the squared norm each."""
     z = x @ state.rows.T
     square = np.einsum("ij,ij->i", z, z)
     bins = np.searchsorted(plan.ends[:-1], square)[:, None] == np.arange(len(plan.ends))
@@ -238,7 +238,7 @@ def _scores(plan: Plan, state: State, y: Array, x: Array, shift: Array, of: Arra
 
 
 def _measures(plan: Plan, state: State, y: Array, x: Array, shift: Array) -> Array:
-    """How well the state's coefficients predict: numbers within 0 and 1, and their products: Equation (24)."""
+    """Measures of the state's predictions: numbers within 0 and 1, and their products: Equation (24)."""
     assert state.gauge is not None
     theta = classes.against_first(state.classes) @ state.theta.reshape(plan.rules.blocks, -1)
     eta = x @ state.rows.T @ theta.T

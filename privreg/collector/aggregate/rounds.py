@@ -1,4 +1,4 @@
-"""From a round's noised sum to the next state. Functions on values; nothing here sees a row."""
+"""Next state from a round's noised sum. Functions on values; nothing here sees a row."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from privreg.arrays import Array
 
 WINDOWS: Final = (math.log(2.0), math.log(1.5), math.log(1.3))
-"""Within which factor the scale number follows the scale: in approach, after a short step, and in the main round."""
+"""Factor within which the scale number follows the scale: in approach, after a short step, and in the main round."""
 
 FILLED: Final = 1e-3  # Part of a report that people are taken to fill at least
 
 
 def begin(plan: Plan) -> Progress:
-    """What is known before the first report."""
+    """Progress before the first report."""
     half = np.maximum(0.5 * (plan.highs - plan.lows), 1e-12)
     rows = np.diag(np.where(plan.dummies, 1.0, plan.stretch) / half)  # an indicator's sd is half of its range at most
     rows[0, 0] = 1.0
@@ -97,7 +97,7 @@ def advance(plan: Plan, progress: Progress, total: Array, count: int) -> Progres
 
 
 def _located(plan: Plan, progress: Progress, mean: Array, count: int) -> Progress:
-    """Centre numbers at their noised mean, relative to what people fill of a report: Equation (27)."""
+    """Centre numbers at their noised mean, relative to the filled part of reports: Equation (27)."""
     state, columns, k = progress.state, plan.numbers, plan.located
     mean, filled, noise = mean * math.sqrt(len(mean)), 1.0, 0.0
     if plan.persons is not None:
@@ -192,7 +192,7 @@ def _constant(rows: Array) -> Array:
 
 
 def _linked(plan: Plan, state: State, known: Known) -> tuple[State, tuple[float, float] | None]:
-    """From least squares to a start of the family's own: Equation (8); with the mean slope and squared score there."""
+    """Start of a family from least squares: Equation (8); with the mean slope and squared score there."""
     if plan.rules.linear or plan.rules.blocks > 1:
         return state, None
     one = _constant(state.rows)
@@ -260,7 +260,7 @@ def read(plan: Plan, state: State, total: Array, count: int) -> Summed:
 
 
 def _numbers(plan: Plan, one: float, numbers: Array, count: int) -> tuple[float, float, float]:
-    """Mean scale number, mean of whether it is inside, and what people fill of a report, of which both are parts.
+    """Mean scale number, share of those inside, and filled part of reports, of which both are parts.
 
     `one` is the sd of the noise of a number of the sum. Without persons the last is 1; with them the second and third
     are sums of two numbers: Equation (28).
@@ -440,7 +440,7 @@ def _whitening(second: Array, points: Array, reach: float, edge: float = 0.0) ->
 
 
 def _to(rows: Array, before: Array) -> tuple[Array, Array]:
-    """From the rows before to those of an earlier fit; and the eigenvalues of what these make the identity."""
+    """Map from the rows before to those of an earlier fit, and the eigenvalues of the moments that these whiten."""
     by = rows @ np.linalg.inv(before)
     return by, np.asarray(np.linalg.svd(by, compute_uv=False) ** -2.0)
 

@@ -1,6 +1,6 @@
-"""What reports tell of covariates before anybody sends a score: where columns lie, and how they go together.
+"""Moments of covariates, learned from reports before anybody sends a score: locations, scales, correlations.
 
-`thresholds` and `moments` learn locations, scales and correlations; `asking` has how moments are asked for, `factors`
-the shares of levels, `rarity` which of them are too small. `whitening` is the map that is made of all that, `points`
-what to expect of rows that it makes white, and `extremes` how long one can be.
+`thresholds` and `moments` estimate them; `asking` chooses how moments are asked for, `factors` estimates the shares of
+levels, `rarity` finds those that are too small. `whitening` makes the map of all that, `points` stand for whitened
+rows, and `extremes` bounds their length.
 """

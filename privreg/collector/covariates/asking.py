@@ -1,7 +1,7 @@
-"""How reports on moments are asked for: beside how large a constant, and which numbers are drawn in before.
+"""Choice of the constant beside which moments are reported, and of the numbers that are drawn in before.
 
-What is reported beside a large constant comes nearer to second moments, with more noise; see `moments.asked`. Public
-numbers in, public out.
+Reports beside a large constant come nearer to second moments, with more noise; see `moments.asked`. Public numbers
+in, public out.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ def constant2(plan: Plan, progress: Progress, number: int) -> float:
 
 
 def _others(plan: Plan) -> float:
-    """Columns but the constant, where moments are reported."""
+    """Number of columns in reports on moments, without the constant."""
     return plan.direction - 1.0
 
 
 def _told(plan: Plan, people: int) -> float:
-    """Square of the constant beside which so many tell moments."""
+    """Square of the constant beside which so many people give moments `SHARP` enough."""
     return SHARP * math.sqrt(people) / max(plan.sd("moments"), 1e-300) - _others(plan)
 
 
 def _needed(plan: Plan, scatter: Scatter) -> float:
-    """Mean squared length of rows, the constant's included, at which levels that slopes differ by can be white.
+    """Mean squared length of rows, constant included, that white columns of levels with different slopes need.
 
-    Only records of a level have anything along its column and those that cross it: of mean squares that are all 1 they
-    must hold that many.
+    Only records of a level are not 0 in its column and in those that cross it: their squares there must add up to mean
+    squares of 1.
     """
     if not plan.cells:
         return 0.0
@@ -69,7 +69,7 @@ def _needed(plan: Plan, scatter: Scatter) -> float:
 
 
 def _crossings(plan: Plan) -> dict[frozenset[int], float]:
-    """Columns of a factor that are crossed with numbers, and how many columns are 0 but for one of its levels."""
+    """Number of columns that are 0 for other levels, by columns of a factor that is crossed with numbers."""
     return {
         levels: 1.0 + sum(levels.issuperset(c.levels) for c in plan.crossed) / len(levels)
         for levels in {frozenset(c.levels) for c in plan.crossed}
@@ -77,7 +77,7 @@ def _crossings(plan: Plan) -> dict[frozenset[int], float]:
 
 
 def least_share(plan: Plan, group: Cells) -> float:
-    """Share of the records that a level must have for slopes by it to show, if it has any.
+    """Least share of the records of a level at which slopes by it can be estimated; 0 without such slopes.
 
     Where numbers are skewed, slopes by rarer levels had intervals that were far too short even in right models.
     """
@@ -90,7 +90,7 @@ def least_share(plan: Plan, group: Cells) -> float:
 
 
 def overstretched(plan: Plan, progress: Progress, number: int) -> list[int]:
-    """Numbers, by their places where moments are reported, that this round is to draw in."""
+    """Columns of numbers that this round is to draw in, by their places in reports on moments."""
     if plan.rules.varying or plan.label or _told(plan, plan.rounds[number].people) < APART:
         return []
     return moments.overstretched(progress.scatter, [j + plan.extra for j in plan.alone], plan.widened)

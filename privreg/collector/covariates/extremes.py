@@ -1,4 +1,4 @@
-"""How long a row's whitened covariates can be, by declared bounds and levels alone."""
+"""Largest length of a row's whitened covariates, by declared bounds and levels alone."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ ROUNDING: Final = 1e-9  # Part by which rounding may make a row longer
 
 
 class Extreme(NamedTuple):
-    """What columns that share no raw column with others can be, internal units; public."""
+    """Extreme rows of a set of columns that share no raw column with others, internal units; public."""
 
-    # Rows that are 0 elsewhere, of which one is a longest: a length is convex in numbers on which columns depend
+    # Candidates for the longest row, 0 in other columns: a length is convex in numbers on which columns depend
     # linearly; shape (m, d)
     rows: Array
-    bends: tuple[Array, ...] = ()  # Second differences along numbers on which they don't; each of shape (·, d)
+    bends: tuple[Array, ...] = ()  # Second differences along numbers with curved columns; each of shape (·, d)
 
 
 def longest(extremes: Sequence[Extreme], rows: Array) -> float:

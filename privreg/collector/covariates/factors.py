@@ -1,9 +1,9 @@
-"""Factors in an efficient fit: what their levels make certain of second moments, and how people spread over levels.
+"""Factors in an efficient fit: second moments that are certain because levels exclude each other, shares of levels.
 
 Nobody has two levels of one factor, so that the product of their columns is 0; the square of a column of two values is
 a linear function of it. Reports on second moments are noisy in all their numbers, and of a factor of K levels only
-K − 1 of them can vary: what the others say is noise, and is taken out by projection. What is left tells the shares of
-the levels, and those tell all that there is to know of the columns of one factor. Public numbers in, public out.
+K − 1 of them can vary: the others are noise, and are removed by projection. From the rest follow the shares of the
+levels, which determine all moments of the columns of one factor. Public numbers in, public out.
 """
 
 from __future__ import annotations
@@ -22,41 +22,41 @@ from privreg.collector.covariates.points import FARTHEST, even_points, made_whit
 from privreg.collector.levels import PRECISE, RAREST, STRICT
 
 RANK: Final = 1e-9  # Part of a column, relative to the largest, below which it adds nothing
-DIGITS: Final = 9  # Of a column's values, by which they are distinguished
-EXACT: Final = 1e-6  # Two numbers of one variance make two degrees of freedom, whatever a last bit says
+DIGITS: Final = 9  # Digits by which a column's values are distinguished
+EXACT: Final = 1e-6  # Rounding of degrees of freedom: two numbers of one variance have 2, not a bit more
 
 
 class Cells(NamedTuple):
     """Columns made of the same factors and of nothing else."""
 
-    columns: NDArray[np.int64]  # Their places in a row; shape (q,)
-    values: Array  # What they are in each of the c combinations of levels, internal units; shape (c, q)
-    factors: int  # How many
+    columns: NDArray[np.int64]  # Places of the columns in a row; shape (q,)
+    values: Array  # Their values in each of the c combinations of levels, internal units; shape (c, q)
+    factors: int  # Number of factors
 
 
 class Certain(NamedTuple):
-    """The space that second moments of the leading coordinates can lie in."""
+    """Linear space of the possible second moments of the leading coordinates."""
 
-    leading: int  # How many coordinates
-    # Orthonormal; entries are those of a moment report, a lower triangle row by row; shape (leading (leading + 1)
+    leading: int  # Number of these coordinates
+    # Orthonormal columns, over entries of a moment report: a lower triangle row by row, leading (leading + 1)/2
     basis: Array
 
     def project(self, entries: Array) -> Array:
-        """Reports' mean, shape (d (d + 1) / 2,), with what can't be taken out."""
+        """Mean report, shape (d (d + 1) / 2,), with its leading entries projected on the space."""
         out = np.array(entries)
         here = slice(0, len(self.basis))  # a lower triangle row by row begins with the leading coordinates'
         out[here] = self.basis @ (self.basis.T @ entries[here])
         return out
 
     def left(self, m: int) -> Array:
-        """Share of the noise variance of each of `m` entries that is left."""
+        """Share of the noise variance of each of `m` entries that remains after `project`."""
         out = np.ones(m)
         out[: len(self.basis)] = np.sum(self.basis**2, axis=1)
         return out
 
 
 def groups(sources: Sequence[Sequence[str]], levels: Mapping[str, Sequence[Any]], probe: Array) -> tuple[Cells, ...]:
-    """Columns by the factors they are made of, disjoint groups: factors that meet in a term are one, largest first.
+    """Disjoint groups of columns by the factors they are made of, largest first; factors of one term are one group.
 
     `sources` are what each column is made from, `levels` those declared, and `probe`, shape (m, p), rows in internal
     units that show every combination of levels that meet in a term.
@@ -108,9 +108,9 @@ def certain(some: Sequence[Cells], rows: Array) -> Certain:
 
 
 def keep(part: Array, noise2: Array) -> float:
-    """Share to keep of numbers with such noise variances, positive-part James–Stein: equation (7) of docs/estimator.md.
+    """Part to keep of noisy numbers, noise variances `noise2`, by James–Stein: equation (7) of docs/estimator.md.
 
-    As many degrees of freedom as the largest variance would need for their sum.
+    Degrees of freedom are the sum of the variances over the largest.
     """
     total = float(np.sum(noise2))
     free = total / float(np.max(noise2)) if total > 0.0 else 0.0
@@ -123,15 +123,15 @@ def keep(part: Array, noise2: Array) -> float:
 
 
 class Shares(NamedTuple):
-    """How many of the people are in each cell, all groups one after the other; c cells in all."""
+    """Estimated share of the people in each cell, all groups one after the other; c cells in all."""
 
-    reported: Array  # Mean of what reports said, not always between 0 and 1; shape (c,)
-    variance: Array  # Of it, by the mechanism's noise and by who was asked; shape (c,)
-    people: float  # Whose reports
+    reported: Array  # Mean of the reports, not always between 0 and 1; shape (c,)
+    variance: Array  # Variance of that mean, by noise and by sampling; shape (c,)
+    people: float  # Number of people in it
 
 
 def unknown(some: Sequence[Cells]) -> Shares:
-    """Before anybody has reported: equal shares."""
+    """Equal shares, before anybody has reported."""
     even = [np.full(len(g.values), 1.0 / len(g.values)) for g in some]
     equal = np.concatenate([np.zeros(0), *even])
     return Shares(equal, np.zeros_like(equal), 0.0)
@@ -151,14 +151,14 @@ def shrunk(some: Sequence[Cells], shares: Shares) -> list[Array]:
 
 
 def unsure(shares: Array, variance: Array) -> bool:
-    """Whether a level is rare for what is known of its share; both of all groups, shape (c,)."""
+    """True if the share of any level is below `PRECISE` standard errors; both arguments of all groups, shape (c,)."""
     return bool((shares < PRECISE * np.sqrt(variance)).any())
 
 
 def update(
     some: Sequence[Cells], shares: Shares, space: Certain, entries: Array, people: float, sd: float, rows: Array
 ) -> Shares:
-    """Take in the mean of a round's reports, made at `rows`, shape (d, d): equation (9) of docs/estimator.md.
+    """Shares with the mean of a round's reports added, made at `rows`, (d, d): equation (9) of docs/estimator.md.
 
     E 1{cell}/‖z‖² is linear in the report's first column, E z_j z₀/‖z‖². That it is a share over a squared length is
     allowed for by stand-ins. Places of `some` are as in v, whose first coordinate is 1; `space` is where the mean can
@@ -213,12 +213,12 @@ def whiten(some: Sequence[Cells], shares: Sequence[Array], rows: Array) -> Array
 
 
 def tied(some: Sequence[Cells], shares: Sequence[Array], rows: Array) -> NDArray[np.bool_]:
-    """Columns, shape (d,), as far out as they may be: their levels go together with those of earlier factors."""
+    """True for columns at `_longest`, shape (d,): their levels nearly coincide with those of earlier factors."""
     return np.asarray(np.diag(rows) > (1.0 - RANK) * _longest(some, shares, len(rows)))
 
 
 def _longest(some: Sequence[Cells], shares: Sequence[Array], d: int) -> Array:
-    """Largest diagonal of a row map, shape (d,): a column's stretch relative to what its factor's levels take.
+    """Largest diagonal of a row map, shape (d,): `FARTHEST` times the stretch that its factor's levels need.
 
     Where most people have one level of a second factor with one of a first, directions lie in a plane, and no map makes
     them even: every round would stretch what is left of the column further, without end.

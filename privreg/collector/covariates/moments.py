@@ -1,4 +1,4 @@
-"""Learning a linear map of the rows that makes them white, from privatised second-moment reports.
+"""Estimation of a linear map that makes rows white, from privatised second-moment reports.
 
 Each round estimates E u uᵀ, u = z/‖z‖, in the current coordinates z = W v, compares it with what white
 coordinates would give, and changes W by what stands out from the noise. Its fixed point is Tyler's M-estimator
@@ -38,36 +38,36 @@ same without it; beside 20 levels the correlations of eight numbers were taken f
 
 
 class Layout(NamedTuple):
-    """What the coordinates of v are."""
+    """Layout of the coordinates of v."""
 
-    constant: bool  # Whether the first is the constant 1
-    response: bool  # Whether the last is the response, or what is added to the linear predictor, see `Plan.added`
+    constant: bool  # True if the first is the constant 1
+    response: bool  # True if the last is the response, or the offset of the linear predictor, see `Plan.added`
 
 
 class Scatter(NamedTuple):
-    """The map so far."""
+    """The whitening map so far, with what was learned beside it."""
 
     rows: Array  # W, lower triangular; with a constant its first row is (1, 0, …); shape (d, d)
     # Deviation from white that earlier rounds measured and W has not taken up, current coordinates; shape (d, d)
     memory: Array
     weight: float  # People that `memory` is worth
-    shares: Shares  # Of the levels of factors
-    answers: float = 0.0  # Traces of the reports, summed: 1 of everybody who had something to tell
+    shares: Shares  # Shares of the levels of factors
+    answers: float = 0.0  # Sum of the reports' traces: 1 of each usable record
     asked: float = 0.0  # People who reported
     noise2: float = 0.0  # Variance of `answers`
-    answering: float = 1.0  # Share of the people who are taken to have something to tell
+    answering: float = 1.0  # Share of usable records that is assumed
     constant2: float = 1.0  # Square of the constant in the last reports
-    drawn_in: bool = False  # Whether columns were drawn in since
-    moved: Array | None = None  # How the last round changed locations and correlations, current coordinates
+    drawn_in: bool = False  # True if columns were drawn in since
+    moved: Array | None = None  # Change of locations and correlations by the last round, current coordinates
 
     @property
     def usable(self) -> tuple[float, float]:
-        """Share of the people who have something to tell, as the reports have it, and its standard error."""
+        """Share of usable records by the reports, and its standard error."""
         return (self.answers / self.asked, math.sqrt(self.noise2) / self.asked) if self.asked else (1.0, math.inf)
 
 
 def start_from(rows: Array, before: Scatter | None = None) -> Scatter:
-    """Begin from a public map; what is known of people whatever the map is kept."""
+    """Begin from a public map; shares of levels and of usable records are kept from `before`."""
     begun = Scatter(np.array(rows), np.zeros_like(rows), 0.0, cells.unknown(()))
     if before is None:
         return begun
@@ -76,7 +76,7 @@ def start_from(rows: Array, before: Scatter | None = None) -> Scatter:
 
 
 def start_even(rows: Array, factors: Sequence[Cells]) -> Scatter:
-    """Begin where levels of factors are equally frequent."""
+    """Begin with equal shares of the levels of each factor."""
     shares = cells.unknown(factors)
     even = cells.whiten(factors, cells.shrunk(factors, shares), rows) if factors else rows
     return start_from(even)._replace(shares=shares)
@@ -94,13 +94,13 @@ def learn(
     nonresponse: bool = False,
     together: int = 1,
 ) -> Scatter:
-    """Take in one round of reports: equations (5), (6) and (8) of docs/estimator.md.
+    """Map with one round of reports added: equations (5), (6) and (8) of docs/estimator.md.
 
     `total`, shape (d (d + 1) / 2,), is their sum, made at `asked(scatter.rows, constant2)`, `constant2` being the
     square of the constant that was asked with; `people` are their weights, summed, and `sd` is the noise sd per
-    coordinate of a report. `factors` are columns made of factors alone, with places as in v. `nonresponse` says whether
-    it is known that some people have nothing to tell; else that is believed once it shows. `together` are the rows of
-    which a report is made at most: the trace is the part of a report that they fill.
+    coordinate of a report. `factors` are columns made of factors alone, with places as in v. `nonresponse` is True if
+    some records are known to be unusable; else that is assumed once it is significant. `together` is the largest number
+    of rows in a report: its trace is the part that a person's rows fill.
     """
     d = scatter.rows.shape[0]
     white = moment_diagonal(d, layout.constant, constant2)
@@ -147,10 +147,10 @@ def learn(
 
 
 def asked(rows: Array, constant2: float) -> Array:
-    """The map at which to ask for moments: the constant, which is 1, as large as its square is to be.
+    """Map at which moments are asked for: the constant is multiplied by the root of `constant2`.
 
-    Unit vectors u of rows far out are the same however far they are. Where most people lie in a plane, as those do to
-    whom a covariate or a product is 0, all who don't would have to be infinitely far out for E u uᵀ to be white: more
+    Unit vectors u of rows far out are the same however far they are. If most records are in a plane, as those for
+    which a covariate or a product is 0, all others would have to be infinitely far out for E u uᵀ to be white: more
     than a share k/d in a subspace of k dimensions is too many, and more than (k + ν − 1)/(d + ν − 1) beside a constant
     of square ν.
 
@@ -164,18 +164,18 @@ def asked(rows: Array, constant2: float) -> Array:
 
 
 def overstretched(scatter: Scatter, columns: Sequence[int], widened: float = 1.0) -> list[int]:
-    """Which of these columns, within ±1, were stretched too far, by all appearances. The map is one with a constant.
+    """Columns, of these within ±1, that seem stretched too far: their bounds are more than `WIDE` learned sd apart.
 
-    Bounds are `widened` times as wide, in sd, as numbers' are.
+    The map has a constant. Bounds are `widened` times as wide, in sd, as numbers' are.
     """
     return [j for j in columns if _span(scatter, j) > WIDE * widened]
 
 
 def drawn_in(scatter: Scatter, columns: Sequence[int], widened: float = 1.0) -> Scatter:
-    """Columns that were stretched too far, nearer, from where reports tell how wide they are.
+    """Bring columns that were stretched too far back to a width of `DRAWN_IN` sd, which reports can correct.
 
-    Where most records share a value, each round by directions alone stretches a column on. Reports of rows that are far
-    out hardly tell how far, so that it would take many to bring them back.
+    If most records share a value, each round by directions alone stretches a column further. Reports of rows far out
+    hardly depend on how far they are, so that it would take many to bring them back.
     """
     rows = np.array(scatter.rows)
     for j in columns:
@@ -189,7 +189,7 @@ def _span(scatter: Scatter, column: int) -> float:
 
 
 def _counted(scatter: Scatter, total: Array, people: float, sd: float, *, expected: bool, rows: int) -> Scatter:
-    """Take in who had something to tell: reports of u uᵀ have a trace of 1, those of noise alone one of 0."""
+    """Update the share of usable records: reports of u uᵀ have a trace of 1, those of noise alone one of 0."""
     d = scatter.rows.shape[0]
     trace = float(np.sum(total[np.arange(1, d + 1).cumsum() - 1]))
     counted = scatter._replace(
@@ -202,9 +202,9 @@ def _counted(scatter: Scatter, total: Array, people: float, sd: float, *, expect
 
 
 def directions(scatter: Scatter) -> Array:
-    """Mean squares of the coordinates of u = z/‖z‖ that rounds measured where the map is now, shape (d,).
+    """Mean squares of the coordinates of u = z/‖z‖ by the rounds' reports, at the present map, shape (d,).
 
-    The map is one with a constant.
+    The map has a constant.
     """
     d = len(scatter.rows)
     white = moment_diagonal(d, constant=True, constant2=scatter.constant2)
@@ -249,10 +249,10 @@ def _believed(
 ) -> Array:
     """Shrink the deviation group by group, positive-part James–Stein: equation (7) of docs/estimator.md.
 
-    Groups: scales about their common mean, locations, correlations, the response's row, and correlations with levels,
-    which `coded` columns are, apart: they are mostly about 0, and many. Of many locations or correlations that part is
-    shrunk by itself that goes on the way they came, of which each round leaves the rest: locations that are all left a
-    little on one side add up, to what made the intercept's interval far too short.
+    Groups: scales about their common mean, locations, correlations, the response's row, and correlations with levels
+    (`coded` columns), which are mostly about 0, and many. Of many locations or correlations the part in the direction
+    of their last move is shrunk by itself, as each round leaves a rest of it: locations that are all left a little on
+    one side add up, which made the intercept's interval far too short.
     """
     d = deviation.shape[0]
     first, last = int(layout.constant), d - int(layout.response)

@@ -1,4 +1,4 @@
-"""What whitened covariates are taken to look like: z = (1, N(0, I)), and expectations under it.
+"""Distribution assumed of whitened covariates, z = (1, N(0, I)): points and expectations.
 
 Public numbers by quadrature, no randomness.
 """
@@ -146,7 +146,7 @@ def bounded(points: Array, rows: Array, columns: Iterable[int], *, constant: boo
 
 
 def _two_point(share: float, gap: float, d: int, constant: bool, constant2: float) -> float:
-    """E z_j²/‖z‖² of a coordinate that is (1 − π) `gap` for a `share` π and −π `gap` for the rest."""
+    """E z_j²/‖z‖² of a two-valued coordinate: (1 − π) `gap` for a `share` π, −π `gap` for the rest."""
     rest = (constant2 if constant else 0.0) + _chi2(d - 1 - int(constant), 2_000)
     out = 0.0
     for weight, z in ((share, (1.0 - share) * gap), (1.0 - share, share * gap)):
@@ -156,7 +156,7 @@ def _two_point(share: float, gap: float, d: int, constant: bool, constant2: floa
 
 @lru_cache(maxsize=256)
 def two_point_share(gap: float, d: int, constant: bool, constant2: float = 1.0) -> float:
-    """Share π ≤ ½ of people with the rarer value of a two-valued column, from how far whitening stretched it.
+    """Share π ≤ ½ of people with the rarer value of a two-valued column, from its stretch by whitening.
 
     `gap` is the distance of its two values after whitening, at whose fixed point E u_j² is that of a normal coordinate
     of the `d` of z; with a constant z₀² is `constant2`.

@@ -1,4 +1,4 @@
-"""Which coefficients are about records of a kind that too few have for intervals to be relied on. Reports only."""
+"""Coefficients of rare levels or values, with too few records for their intervals to be relied on. Reports only."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ SMALLEST_SHARE: Final = 0.035  # Shares below it can't be distinguished by as ma
 
 
 class Rare(NamedTuple):
-    """Columns by their places inside."""
+    """Columns with rare values, by their places in the design."""
 
-    columns: tuple[int, ...] = ()  # Whose own rarest value too few records have
-    # Others that are about levels one of which too few have, as if that is the reference level; the constant alone, if
-    # no column is
+    columns: tuple[int, ...] = ()  # Columns whose rarest value is rare
+    # Columns that compare levels one of which is rare, as the reference level may be; the constant alone, if no column
+    # does
     compared: tuple[int, ...] = ()
-    share: float = math.nan  # Of the records, the rarest of those levels
+    share: float = math.nan  # Share of the records with the rarest of those levels
     crossed: tuple[int, ...] = ()  # Products of such columns with numbers
-    about: tuple[int, ...] = ()  # The constant, and slopes by themselves, if they are about such a value
+    about: tuple[int, ...] = ()  # The constant and main slopes, if they hold at such a value
 
     @property
     def any(self) -> bool:
-        """Whether there are any."""
+        """True if there are any."""
         return bool(self.columns or self.compared)
 
 
 def needed(plan: Plan, progress: Progress, people: int) -> float:
-    """Least share of the records that is enough."""
+    """Least share of the records that a value must have."""
     curvature = 0.25 if plan.rules.from_predictor else plan.rules.curvature
     effective = plan.effective_mu(progress.state.longest) * progress.scatter.answering
     far = math.sqrt(1.0 + (plan.d - 1) / FARTHEST**2)
@@ -49,7 +49,7 @@ def needed(plan: Plan, progress: Progress, people: int) -> float:
 
 
 def found(plan: Plan, progress: Progress, people: int, to_user: Array) -> Rare:
-    """Coefficients that are about few records, as far as reports tell, scales being known.
+    """Columns whose coefficients are about few records by the reports; none before scales are known.
 
     `people` have reported. `to_user`, shape (d, d), is the linear part of the map from internal to the user's
     coefficients, both in the order inside.
@@ -97,7 +97,7 @@ def found(plan: Plan, progress: Progress, people: int, to_user: Array) -> Rare:
 
 
 def _means(group: Cells, c: int, to_user: Array, *, constant: bool) -> tuple[Array, Array]:
-    """The user's coefficients by means of a group's cells, shape (d, c), and where the group's columns are 0, (c,)."""
+    """Map from means of a group's cells to the user's coefficients, (d, c), and to the mean at columns 0, (c,)."""
     if len(group.columns) == c:
         return to_user[:, group.columns] @ np.linalg.inv(group.values), np.zeros(c)
     inverse, at = np.linalg.inv(np.column_stack([np.ones(c), group.values])), np.concatenate([[0], group.columns])
@@ -107,7 +107,7 @@ def _means(group: Cells, c: int, to_user: Array, *, constant: bool) -> tuple[Arr
 
 
 def _levels(plan: Plan, one: Crossed) -> list[int]:
-    """Of the factor that a column crosses, the level's own column, if there is one for each."""
+    """Columns of the levels that a crossed column is about: its level's, if there is one for each, else all."""
     like = [c.column for c in plan.crossed if (c.levels, c.numbers) == (one.levels, one.numbers)]
     if len(like) == len(one.levels):
         return [one.levels[like.index(one.column)]]

@@ -1,8 +1,8 @@
-"""Learning where columns lie whose scale nobody declared, from privatised reports. Collector side.
+"""Estimation of location and scale of columns without declared bounds, from privatised reports. Collector side.
 
-Every record tells of each column whether it lies above a threshold; the groups of a round have thresholds of their own.
-The first are spread over all orders of magnitude, the next over what the reports before leave likely, so that a few
-rounds find any centre and scale. Columns are taken to be normal about there, some records to answer at random.
+A record reports of each column whether it is above a threshold; the groups of a round have different thresholds. The
+first are spread over all orders of magnitude, the next over the values that earlier reports leave likely, so that a
+few rounds find any centre and scale. Columns are taken to be normal about there, some records to answer at random.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from privreg.protocol.rounds import GROUPS
 
 FIRST: Final = (1e15, 1e9, 1e6, 1e4, 1e2, 1.0, 1e-2, 1e-5)  # First thresholds, and their negatives
 
-AT_RANDOM: Final = (0.02, 0.3, 0.6)  # Shares tried of records that answer at random, as those with nothing to tell
+AT_RANDOM: Final = (0.02, 0.3, 0.6)  # Shares tried of records that answer at random, as unusable ones do
 
 GRID: Final = 31
 ZOOMS: Final = 3
@@ -32,13 +32,13 @@ NARROWEST: Final = 1e-9
 
 
 class Search(NamedTuple):
-    """What rounds have reported, for m columns."""
+    """Search for the location and scale of m columns: thresholds, reported shares, estimates."""
 
-    thresholds: Array  # Of the present round; shape (groups, m)
-    tried: Array  # Those of all rounds behind; shape (k, m)
-    shares: Array  # Of the records above them; shape (k, m)
-    variance: Array  # Of these; shape (k,)
-    # Best guesses, and what isn't known of them: of the centre in scales, and of the logarithm of the scale; shape (m,)
+    thresholds: Array  # Thresholds of the present round; shape (groups, m)
+    tried: Array  # Thresholds of all rounds before; shape (k, m)
+    shares: Array  # Reported shares of records above them; shape (k, m)
+    variance: Array  # Variances of the shares; shape (k,)
+    # Estimates, shape (m,); and posterior sds, of the centre in units of the scale, and of the logarithm of the scale
     centre: Array
     scale: Array
     unsure: Array  # shape (2, m)
@@ -54,7 +54,7 @@ def begin(m: int) -> Search:
 
 
 def learn(search: Search, total: Array, weight: Array, sd: float) -> Search:
-    """Take in one round: sums of reports, shape (groups, m), each number 1 above the threshold, else 0, randomised.
+    """Search with one round added: sums of reports, (groups, m), of 1 above the threshold, else 0, randomised.
 
     `weight`, shape (groups,), are records, or their weights summed, and `sd` is the noise sd of a number.
     """
@@ -84,7 +84,7 @@ def _likelihood(tried: Array, shares: Array, variance: Array, centre: Array, sca
 
 
 def _located(tried: Array, shares: Array, variance: Array) -> tuple[float, float, Array, Array]:
-    """Centre and scale of one column, what isn't known of them, and thresholds that would tell most."""
+    """Centre and scale of one column, their posterior sds, and thresholds for the next round."""
     ends = np.unique(tried[-RECENT * GROUPS :])
     centres = np.unique(np.concatenate([ends, 0.5 * (ends[1:] + ends[:-1])]))
     gap = max(float(np.diff(ends).min(initial=np.inf)), NARROWEST * float(np.median(np.abs(ends))))
@@ -134,5 +134,5 @@ def centre_and_scale(search: Search) -> tuple[Array, Array]:
 
 
 def converged(search: Search) -> NDArray[np.bool_]:
-    """Columns whose search has come to an end: centre and logarithm of the scale are known to ±1 scale; shape (m,)."""
+    """True for columns whose search converged: posterior sds of centre and log scale below 1; shape (m,)."""
     return np.asarray((search.unsure < 1.0).all(axis=0))

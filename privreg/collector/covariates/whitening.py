@@ -1,4 +1,4 @@
-"""Coordinates of the scores: a whitening map of the covariates, learned from reports, and columns that are doubted.
+"""Coordinates of the scores: a whitening map of the covariates, learned from reports, and columns it may not fit.
 
 Collector side: public numbers in, public numbers out. `rows` is always the lower triangular map W of the whitened
 covariates, shape (d, d), whose first row is (1, 0, …) if there is a constant.
@@ -39,7 +39,7 @@ def covariance(rows: Array, constant: bool) -> Array:
 
 
 def correlation(rows: Array, constant: bool) -> Array:
-    """Their correlation matrix."""
+    """Correlation matrix of the covariates that `rows` whitens; the constant left out."""
     cov = covariance(rows, constant)
     lost = np.diag(cov) == 0.0  # in rounding, beside a centre far away
     cov[lost, lost] = 1.0
@@ -48,7 +48,7 @@ def correlation(rows: Array, constant: bool) -> Array:
 
 
 def is_correlated(rows: Array, constant: bool) -> bool:
-    """Whether the covariates have turned out so correlated that another round of moments pays."""
+    """True if the covariates are so correlated that another round of moments pays."""
     cov = correlation(rows, constant)
     return bool(np.linalg.cond(cov) > CORRELATED) if len(cov) > 1 else False
 
@@ -82,12 +82,12 @@ def without_constant(rows: Array, d: int) -> Array:
 
 
 def bring_in(rows: Array, gaps: Sequence[float], constant: bool, constant2: float = 1.0) -> tuple[Array, Array]:
-    """Take back part of the stretch of rare values, which whitening would send far out.
+    """Undo part of the stretch of rare values, which whitening would send far out.
 
-    A step of the state moves the predictor of somebody far out by far more than c, where scores are flat. `gaps` are
-    how far apart the values of each column that takes two only are before the map; 0 for the others. `constant2` is the
-    square of the constant in the last reports on moments, see `moments.asked`. The map comes back, shape (d, d) or
-    larger, and the share of people with each rarer value, shape (d,), NaN for other columns.
+    A step of the state moves the predictor of a record far out by far more than c, where scores are flat. `gaps` are
+    distances between the two values of two-valued columns before the map; 0 for other columns. `constant2` is the
+    square of the constant in the last reports on moments, see `moments.asked`. Returns the map, shape (d, d) or larger,
+    and the share of people with each rarer value, shape (d,), NaN for other columns.
     """
     d = len(gaps)
     out, shares = np.array(rows), np.full(d, np.nan)
@@ -107,10 +107,10 @@ def wide(
     crossed: Sequence[Crossed] = (),
     widened: float = 1.0,
 ) -> list[tuple[int, float]]:
-    """Columns bounded at ±1 inside that range over far more than their learned sd, and over how many sd.
+    """Columns whose bounds, ±1 inside, are more than `WIDE` learned sd apart, each with that number of sd.
 
-    What crosses a factor with a number is 0 for other levels, which makes its learned sd small: the number itself and
-    the level's share tell whether it is to be relied on. Bounds are `widened` times as wide, in sd, as numbers' are.
+    A product of a factor and a number is 0 for other levels, which makes its learned sd small: it is judged by the
+    number itself and the level's share. Bounds are `widened` times as wide, in sd, as numbers' are.
     """
     spans = 2.0 * np.diag(rows)[: len(gaps)]
     left = {c.column for c in crossed}
@@ -119,7 +119,7 @@ def wide(
 
 
 def collinear(rows: Array, columns: Sequence[int], constant: bool) -> dict[int, list[int]]:
-    """Those of the wide `columns` that are narrow given others only, each with the columns that nearly add up to it."""
+    """Wide `columns` that are narrow only given others, each with the columns that nearly add up to it."""
     first = int(constant)
     sd = np.linalg.norm(np.linalg.inv(rows)[:, first:], axis=1)
     parts = {j: np.flatnonzero(np.abs(rows[j, first:j] * sd[first:j]) > PART * rows[j, j] * sd[j]) for j in columns}

@@ -1,6 +1,6 @@
 """Rounds of scores, carried to coordinates in which the reference model has curvature M = I. Reports only.
 
-Section 5 of docs/estimator.md, from which curvature is learned and the estimate made.
+Section 5 of docs/estimator.md; curvature and the estimate are computed from them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from privreg.protocol.rounds import State
 
 WIDEST_THRESHOLD: Final = 2.0  # Threshold c of a round, relative to the last, up to which it enters the estimate
 NEARLY: Final = 1.0 + 1e-9
-FLATTEST: Final = 0.01  # Least singular value of a slope, relative to its largest, that is inverted as it is
+FLATTEST: Final = 0.01  # Least singular value of a slope, relative to its largest; smaller ones are raised to it
 
 SPREAD: Final = 0.9
 """Sd of the logarithm of a covariate's spread relative to the residuals' scale's, where curvature goes with the
@@ -80,7 +80,7 @@ def _gain(plan: Plan, root: Array, noise: Array, rounds: list[curvature.RoundMea
 
 
 def _local(plan: Plan, progress: Progress, model: Reference, theta: Array, scale: float) -> Local:
-    """What the reference model says of reports at `theta`; what is known is kept where it is the same."""
+    """Moments of a report at `theta` under the reference model; those already computed are reused if unchanged."""
     rounds, last = counted(plan, progress), progress.main[-1].state
     kinds, offsets = {_kind(one): one for one in rounds}, {offset_kind(one.state): one.state for one in rounds}
     known = progress.local
@@ -106,7 +106,7 @@ def _local(plan: Plan, progress: Progress, model: Reference, theta: Array, scale
 
 
 def _slopes(plan: Plan, progress: Progress, model: Reference, theta: Array, scale: float) -> Array:
-    """What curvature changes by as the reference model may be wrong, (k, q, q): equation (15) of docs/estimator.md."""
+    """Derivatives of M by the reference model's errors, shape (k, q, q): equation (15) of docs/estimator.md."""
     last = progress.main[-1].state
     if plan.size > curvature.MOST:  # it is learned row by row, without them
         return np.zeros((0, plan.size, plan.size))
@@ -119,7 +119,7 @@ def _slopes(plan: Plan, progress: Progress, model: Reference, theta: Array, scal
 
 
 def _kind(one: ScoreRound) -> tuple[float, float]:
-    """Weight of the number of a joint report, and the threshold c: what a report's noise depends on of a round."""
+    """Key of `_noise`: weight κ of the number in a joint report, and threshold c."""
     return one.state.kappa, one.state.c
 
 
@@ -140,14 +140,14 @@ def _noise(plan: Plan, model: Reference, theta: Array, scale: float, one: ScoreR
 
 
 def offset_kind(state: State) -> tuple[bytes, float]:
-    """What `offset_bias` depends on of a state: offsets of all opposite signs add the same."""
+    """Key of `offset_bias`: second moments of the offsets, the same with all signs changed, and threshold c."""
     return (state.offsets.T @ state.offsets).tobytes(), state.c
 
 
 def offset_bias(plan: Plan, model: Reference, theta: Array, state: State, scale: float) -> Array:
-    """What groups' offsets add to mean reports of a state by the reference model, as scores are not linear.
+    """Bias of a state's mean report by groups' offsets, under the reference model, shape (b d,): scores are not linear.
 
-    Nothing if errors are symmetric; skewness, which nobody knows, remains in the estimand.
+    0 if errors are symmetric; skewness, which nobody knows, remains in the estimand.
     """
     if not state.offsets.any() or not (plan.rules.varying or plan.rules.centre != 0.0):
         return np.zeros(plan.size)
@@ -155,11 +155,10 @@ def offset_bias(plan: Plan, model: Reference, theta: Array, state: State, scale:
 
 
 def counted(plan: Plan, progress: Progress) -> list[ScoreRound]:
-    """Rounds of which the estimate is made: main ones, and the last of the pilot if their threshold c is about the
-    same.
+    """Rounds in the estimate: main ones, and the last two of the pilot if their threshold c is about the last one's.
 
-    Of hinges and the like, of quantiles but the median and of expectiles main ones alone: the reference model doesn't
-    tell what their scores are far from the estimate, where the density is another one, or at another threshold c. With
+    For hinges and the like, for quantiles but the median and for expectiles, main ones alone: the reference model's
+    mean scores are wrong far from the estimate, where the density is another one, or at another threshold c. With
     two rounds of the pilot, coefficients of 0.9 quantiles with skewed errors were off by a tenth of an error more and
     covered 86% instead of 88% (50,000 records).
     """
@@ -178,7 +177,7 @@ def limits(plan: Plan, state: State) -> tuple[float, float]:
 
 
 def _symmetric(matrix: Array) -> Array:
-    """Symmetric, with eigenvalues whose roots can be divided by: far off the reference model may have no curvature."""
+    """Symmetric part, eigenvalues at least 1% of the largest: far off the reference model may have no curvature."""
     values, vectors = np.linalg.eigh(np.nan_to_num(0.5 * (matrix + matrix.T)))
     top = float(values[-1])
     values = np.maximum(values, FLATTEST * (top if top > 0.0 else 1.0))
@@ -186,13 +185,13 @@ def _symmetric(matrix: Array) -> Array:
 
 
 def kept(matrix: Array) -> Array:
-    """With singular values that can be divided by."""
+    """Matrix with singular values of at least 1% of the largest."""
     u, values, v = np.linalg.svd(np.nan_to_num(matrix))
     return np.asarray((u * np.maximum(values, FLATTEST * (float(values[0]) or 1.0))) @ v)
 
 
 def observed(plan: Plan, progress: Progress) -> list[pilot.Observed]:
-    """Mean reports of pilot rounds."""
+    """Mean reports of all rounds of scores, with their variances."""
     seen = []
     for one in progress.scored:
         people = float(one.weight.sum())

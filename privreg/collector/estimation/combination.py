@@ -1,7 +1,7 @@
-"""From mean reports at several states to coefficients: each round is carried to where its mean report would be zero.
+"""One-step estimates of several rounds, averaged: each state is moved to where its mean report would be zero.
 
-How far that is follows from the curvature M, `curvature.learn`, in coordinates in which the reference model has M = I.
-The covariance counts the reports' noise and what isn't known of M.
+The step follows from the curvature M, `curvature.learn`, in coordinates in which the reference model has M = I.
+The covariance has the reports' noise and the posterior spread of M.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from privreg.collector.estimation.curvature import CARRY, LEAST, SMALLEST, Curva
 DRAWS: Final = 400
 
 TAILS: Final = (1.0 + 1.959963984540054**2) / 3.0
-"""What the variance that comes of a noisy standard error is multiplied by, so that normal quantiles serve at 95%.
+"""Factor of the variance that a noisy standard error adds, so that normal quantiles hold at 95%.
 
 Where the variance of a standard error's logarithm is v, Student's quantile is z {1 + (1 + z²) v/2} with z normal
 (1/(2v) degrees of freedom), and the mean of M⁻¹ Σ M⁻¹ is larger by 3 v only."""
@@ -29,9 +29,9 @@ class Combined(NamedTuple):
 
     x: Array  # shape (q,)
     cov: Array  # shape (q, q)
-    weights: Array  # Of the rounds, sum 1; shape (k,)
-    moved: Array  # Σ w_k x_k − x: how far rounds had to be carried; shape (q,)
-    unknown: Array  # Part of the covariance that comes of what isn't known of M; shape (q, q)
+    weights: Array  # Weights of the rounds, sum 1; shape (k,)
+    moved: Array  # Σ w_k x_k − x, mean distance by which states were moved; shape (q,)
+    unknown: Array  # Part of the covariance due to the posterior spread of M; shape (q, q)
 
 
 def combine(
@@ -46,12 +46,12 @@ def combine(
 
     Equations (31), (33), (34) and (35) of docs/estimator.md.
 
-    The covariance is that of the noise carried by the mean of M, and what M's spread about it adds: to where mean
-    reports are carried, and to second order to their noise.
+    The covariance is that of the noise carried by the mean of M, and what M's spread about it adds: to the steps of
+    mean reports, and to second order to their noise.
 
     `noise`, shape (q, q), is the covariance of a report by the reference model, for the weights; `scattered` that by
-    how reports scatter, for the covariance, by the reference model if not given. `brief` says whether the covariance
-    may leave out what isn't known of M.
+    how reports scatter, for the covariance, by the reference model if not given. With `brief` the covariance leaves
+    out the posterior spread of M.
     """
     q = len(noise)
     total, x, g = means(rounds)
@@ -82,8 +82,8 @@ def precision(curvature: Curvature, noise: Array, g: Array) -> tuple[Array, Arra
     """Covariance of estimates that are no averages of all rounds: the parts of equation (34) of docs/estimator.md.
 
     `noise`, shape (q, q), is the covariance of a report; `g`, shape (k, q), are mean reports, each of which is carried
-    to where it would be zero. The parts are that of the noise, for one record, shape (q, q), and of what isn't known of
-    M, shape (r, k, q): r moves of all of them, whose squares and products sum to a covariance.
+    to where it would be zero. The parts are that of the noise, for one record, shape (q, q), and that of M's spread,
+    shape (r, k, q): r moves of all of them, whose squares and products sum to a covariance.
     """
     m, draws = floored(curvature.mean), _draws(curvature)
     own = np.asarray(np.linalg.inv(m), dtype=np.float64)
@@ -99,7 +99,7 @@ def precision(curvature: Curvature, noise: Array, g: Array) -> tuple[Array, Arra
 def _noise_by_curvature(own: Array, deviations: Array, noise: Array) -> Array:
     """Mean of M⁻¹ Ω M⁻¹ to second order, less that of M's mean: T of equation (33) of docs/estimator.md.
 
-    States have followed the noise by the true M, whatever is believed of it, so that the error is M⁻¹ times the noise.
+    States have followed the noise by the true M, whatever its estimate, so that the error is M⁻¹ times the noise.
     An inverse is convex: the mean is more than noise carried by the inverse of the mean, `own`, shape (q, q). The
     `deviations` of M from its mean, shape (m, q, q), are as likely as their opposites.
     """
@@ -128,7 +128,7 @@ def _draws(curvature: Curvature) -> Array:
 
 
 def floored(m: Array) -> Array:
-    """Symmetric matrices, shape (…, q, q), with eigenvalues that are believed."""
+    """Symmetric matrices, shape (…, q, q), with eigenvalues of at least `LEAST`."""
     values, vectors = np.linalg.eigh(m)
     values = np.maximum(values, LEAST)
     return np.asarray((vectors * values[..., None, :]) @ np.swapaxes(vectors, -1, -2))
@@ -149,8 +149,8 @@ def at_least(cov: Array, least: Array) -> Array:
 
 
 def _divided(m: Array, g: Array) -> Array:
-    """M⁻¹ g of symmetric matrices, shape (draws, q, q), with eigenvalues that are believed; shape (draws, q)."""
-    try:  # a tenth of the time of all eigenvalues tells whether they are believed as they are, as a rule
+    """M⁻¹ g of symmetric matrices, shape (draws, q, q), with eigenvalues of at least `LEAST`; shape (draws, q)."""
+    try:  # as a rule all eigenvalues are, which this shows in a tenth of the time that computing them takes
         np.linalg.cholesky(m - LEAST * np.eye(len(g)))
         return np.asarray(np.linalg.solve(m, np.broadcast_to(g, m.shape[:-1])[..., None])[..., 0])
     except np.linalg.LinAlgError:

@@ -1,4 +1,4 @@
-"""From what rounds on moments reported to the coordinates of the scores, and back. Reports and public numbers only."""
+"""Coordinates of the scores, from reports on moments, and the way back. Reports and public numbers only."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from privreg.protocol import codes
 from privreg.protocol.rounds import State
 
 AT_BOUND: Final = 0.5
-"""Learned sd from a bound up to which the mean of a number lies that is there for most records: of an exponential one
-it lies one from 0, of a number that 15% of the records have, else 0, a third. Offsets along it are as much shorter.
+"""Distance of a number's mean from a bound, in learned sd, below which most records are taken to be there: it is 1 for
+an exponential one, a third for a number that 15% of the records have, else 0. Offsets along it are multiplied by this.
 
-Of its curvature the few others tell, which lie farther out than the reference model can know: offsets moved their
-predictors by several c, where scores are flat. For a number that 5% of 200,000 records have, else 0, the sd of its
-coefficient was 2.2 times as large at μ = 1 and 1.4 times at μ = 3, and a sixth of the intervals didn't hold.
+Its curvature is that of the few other records, which are farther out than the reference model can know: offsets moved
+their predictors by several c, where scores are flat. For a number that 5% of 200,000 records have, else 0, its
+coefficient's sd was 2.2 times as large at μ = 1 and 1.4 times at μ = 3, and a sixth of the intervals didn't hold.
 
 Offsets are as much shorter, too, where scores of residuals have no weights: the estimand is that of no offsets, and
 these move it where errors are skewed. With exponential ones (200,000 records, μ = 5) constants of medians and Huber
@@ -41,14 +41,14 @@ is nearer than the other one. It is 0 where all are at the bounds, 2 for a unifo
 sds, 4 for a number of illnesses of 0 to 6 with mean .9: without the part of its skewness, the intervals of its slope in
 "counts, skewed" covered 90% (200,000 records, μ = 3)."""
 
-HALF: Final = np.log([0.5])  # Where counts begin, relative to their largest, as a linear predictor
+HALF: Final = np.log([0.5])  # Linear predictor of the first mean count, relative to that of the largest count
 
 LEAST: Final = 1e-3
 """Share of records by whom factors that go together are distinguished, at least: noise may make it none, or less."""
 
 
 def placed(plan: Plan, progress: Progress, state: State) -> tuple[Progress, State]:
-    """Coordinates of the scores, and where the pilot begins, by the response's row of W; see docs/estimator.md."""
+    """Coordinates of the scores, and the pilot's first state, from the response's row of W; see docs/estimator.md."""
     scatter = progress.scatter
     rows = whitening.without_constant(scatter.rows, plan.d) if plan.extra else scatter.rows
     gaps = (0.0,) * plan.d if plan.label else plan.gaps
@@ -104,7 +104,7 @@ def placed(plan: Plan, progress: Progress, state: State) -> tuple[Progress, Stat
 
 
 def _rarer(plan: Plan, scatter: Scatter, rows: Array, near: Array) -> tuple[Array, NDArray[np.bool_]]:
-    """Shares of the rarer values, and which columns other factors' levels go together with."""
+    """Shares of the rarer values, shape (d,), and True for columns `tied` to other factors' levels, shape (d,)."""
     d, here = plan.d, slice(plan.extra, plan.extra + plan.d)
     tied = np.zeros(d, dtype=np.bool_)
     _, shares = whitening.bring_in(
@@ -147,7 +147,7 @@ def _points(plan: Plan, scatter: Scatter, shares: Array, rows: Array, near: Arra
 
 
 def _added(points: Array, whitener: Array, last: Array, limits: tuple[float, float]) -> Array:
-    """What is added to the linear predictor of each point, shape (m,): normal about its regression on covariates.
+    """Offset of the linear predictor of each point, shape (m,): normal about its regression on covariates.
 
     `last` is its row of W, shape (d + 1,): a regression's coefficients, over the negative residual sd, and one over
     that. `limits` are public ones.
@@ -166,7 +166,7 @@ def _numbers(plan: Plan, shares: Array) -> list[int]:
 
 
 def at_a_bound(plan: Plan, progress: Progress, state: State) -> list[int]:
-    """Numbers that most records have at or near one of their bounds, by what is learned of their mean and sd."""
+    """Columns of numbers that are at or near one of their bounds for most records, by their learned mean and sd."""
     if progress.points is None or progress.shares is None or plan.blocks > 1:
         return []
     mean, sd = _location(progress.points, state.rows[: plan.d, : plan.d])
@@ -174,11 +174,11 @@ def at_a_bound(plan: Plan, progress: Progress, state: State) -> list[int]:
 
 
 def unbound(plan: Plan, progress: Progress, state: State) -> Array:
-    """How freely few records may make a covariate's variance, from 0 to 1: τ of equation (15) of docs/estimator.md.
+    """Part of a covariate's variance that few records may make, from 0 to 1: τ of equation (15) of docs/estimator.md.
 
-    Where one bound is near and the other one far, values are skewed, and few of them lie far out. Shape (k,), of all
-    but the constant; 0 for what is made of factors alone, 1 for a number without bounds, and of a sum of several
-    columns that of the freest.
+    If one bound is near and the other one far, values are skewed, and few of them are far out. Shape (k,), without the
+    constant; 0 for columns made of factors alone, 1 for a number without bounds, and for a sum of several columns the
+    largest of theirs.
     """
     assert progress.points is not None
     assert progress.shares is not None
@@ -201,10 +201,10 @@ def _location(points: Array, rows: Array) -> tuple[Array, Array]:
 
 
 def far_ends(plan: Plan, progress: Progress) -> list[End]:
-    """Bounds of numbers of which splines are made that lie more than `WIDE` learned sd from most records.
+    """Bounds of numbers with splines that are more than `WIDE` learned sd from most records.
 
-    That is the distance of the spline's row there from its mean in the metric of its columns' covariance: at most k/D²
-    of the records lie at a distance D or farther, k columns given, since the mean of its square is k (Markov).
+    The distance is that of the spline's row there from its mean in the metric of its columns' covariance: at most k/D²
+    of the records are at a distance D or farther, k columns given, since the mean of its square is k (Markov).
     """
     d, out = plan.d, list[End]()
     if plan.ends:

@@ -1,9 +1,9 @@
 """Curvature, learned from mean reports at several states.
 
-Within a round g̃ = M (x − x*) + noise of known size, x the state in coordinates in which the reference model says
+Within a round g̃ = M (x − x*) + noise of known size, x the state in coordinates in which the reference model has
 M = I. M is symmetric, being the curvature of a loss. It is learned from how reports differ between the groups of a
-round, which answer a little apart, and between rounds, whose states follow earlier reports: what their noise has in
-common with later states, which would bias M upwards, is known and taken off.
+round, whose states differ by small offsets, and between rounds, whose states follow earlier reports: the expected
+product of their noise with later states, which would bias M upwards, is known and subtracted.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ COMMON: Final = 0.1
 """Prior sd of the mean of the eigenvalues about 1, where the pilot or the predictor gives it: the error that is allowed
 for, relative to it, of the share of residuals within the threshold c, by which the pilot does."""
 
-COMMON_ELSEWHERE: Final = 0.6  # The same of residuals' density far from their centre, which nobody has reported
-MOST: Final = 24  # Coefficients up to which all entries of M are learned together, q⁴/4 numbers; of more row by row
+COMMON_ELSEWHERE: Final = 0.6  # `COMMON` where curvature is a density far from its centre, which nobody has reported
+MOST: Final = 24  # Coefficients up to which all entries of M are learned together, q⁴/4 numbers; beyond, row by row
 LEAST: Final = 0.1
-"""Part of what is usual that is taken for it at least: eigenvalue of M, curvature of squared loss beyond the response's
-limits, and part of the way to the one-step estimate, however much noise that gives a state."""
+"""Floor, relative to the usual value: of eigenvalues of M, of the curvature of squared loss beyond the response's
+limits, and of the part of the way to the one-step estimate, however much noise that gives a state."""
 
-SMALLEST: Final = 1e-12  # Noise of a direction, relative to the largest, at least
+SMALLEST: Final = 1e-12  # Least variance of the noise along a direction, relative to the largest
 
 SPREADS: Final = tuple(SPREAD * 2.0 ** (k / 2.0) for k in range(-2, 4))
-"""Prior sds of the eigenvalues then, of which reports choose one. Noise of many moments alone makes it a third
-and more."""
+"""Prior sds of the eigenvalues with more coefficients than `MOST`, of which reports choose one. Noise of many moments
+alone makes it a third and more."""
 
 CARRY: Final = 0.5  # Part of the way a round is carried that is taken to be lost to curvature that changes on the way
 
@@ -67,25 +67,25 @@ class RoundMeans(NamedTuple):
 
 
 class ByRows(NamedTuple):
-    """What isn't known of M = m I + ½ (A + Aᵀ), A = Q Ã Vᵀ with independent entries of Ã."""
+    """Posterior variance of M = m I + ½ (A + Aᵀ), A = Q Ã Vᵀ with independent entries of Ã."""
 
     multiple: float  # Variance of m
     left: Array  # Q, shape (q, q)
     right: Array  # V, shape (q, q)
-    variance: Array  # Of Ã; shape (q, q)
+    variance: Array  # Variances of the entries of Ã; shape (q, q)
 
 
 class Curvature(NamedTuple):
     """Posterior of M."""
 
     mean: Array  # shape (q, q)
-    # Of the entries of its lower triangle, row by row, shape (q (q + 1) / 2,) squared; (0, 0) if not asked for
+    # Covariance of the entries of its lower triangle, row by row, shape (q (q + 1) / 2,) squared; (0, 0) if `brief`
     cov: Array
     rows: ByRows | None = None  # In place of the covariance, if M was learned row by row
 
 
 class Prior(NamedTuple):
-    """How wrong the reference model's curvature may be: equations (27) and (30) of docs/estimator.md."""
+    """Prior of M about the reference model's: equations (27) and (30) of docs/estimator.md."""
 
     common: float  # ρ, sd of the mean of the eigenvalues about 1
     spread: float = SPREAD  # τ, sd of the eigenvalues about their mean
@@ -93,7 +93,7 @@ class Prior(NamedTuple):
 
 
 def vague() -> Prior:
-    """A prior far wider than eigenvalues differ, so that reports speak alone."""
+    """A prior far wider than eigenvalues differ, so that reports alone decide."""
     return Prior(1.0 / LEAST, 1.0 / LEAST, 0.0)
 
 
@@ -114,7 +114,7 @@ def learn(
     reference model may be wrong, as far as it may be if `SLOPE` were 1: residuals wider along a direction,
     `reference.slopes`, covariates wider or narrower, `reference.spreads`. The last `main` rounds have states that
     follow reports, by a part `gain` of the way, shape (q, q), `GAIN` if not given: differences between them count, too.
-    `brief` says whether the posterior's mean is enough.
+    With `brief` the posterior's mean alone is computed.
     """
     q, prior = len(noise), prior or Prior(COMMON)
     precision = _inverted(noise)
@@ -161,10 +161,10 @@ def totals(rounds: Sequence[RoundMeans], noise: Array, main: int, gain: Array | 
 
 
 def _by_rows(noise: Array, precision: Array, gram: Array, cross: Array, prior: Prior) -> Curvature:
-    """Posterior of M where it has too many entries to be learned together: M = m I + ½ (A + Aᵀ).
+    """Posterior of M if it has too many entries to be learned together: M = m I + ½ (A + Aᵀ).
 
-    A has independent entries a priori. So has Qᵀ A V, and what reports tell of these is independent, too, Q being the
-    eigenvectors of the noise and V those of the states' squares.
+    A has independent entries a priori. So has Qᵀ A V, and their likelihood is a product, too, with Q the eigenvectors
+    of the noise and V those of the states' squares.
     """
     q = len(gram)
     have = float(np.sum(precision * gram)) + prior.common**-2
@@ -221,8 +221,8 @@ def _between(rounds: Sequence[RoundMeans], noise: Array, gain: Array) -> tuple[A
 def gain(noise: Array, *, varying: bool) -> Array:
     """Part of the way to a one-step estimate that the next state goes, (q, q): equation (24) of docs/estimator.md.
 
-    `noise`, shape (q, q), is what the noise of one round gives that estimate, on the scale of the predictor; `varying`
-    says whether curvature goes with the coefficients.
+    `noise`, shape (q, q), is that estimate's covariance by the noise of one round, on the scale of the predictor;
+    `varying` is True if curvature depends on the coefficients.
     """
     if not varying:
         return GAIN * np.eye(len(noise))
@@ -267,7 +267,7 @@ def _information(precision: Array, gram: Array, row: NDArray[np.intp], col: NDAr
 
 
 def _inverted(noise: Array) -> Array:
-    """Inverse of a covariance, none of whose eigenvalues is taken for 0, nor for what rounding makes of 0."""
+    """Inverse of a covariance, eigenvalues at least `SMALLEST` of the largest, below which they are rounding."""
     values, vectors = np.linalg.eigh(noise)
     if values[0] > SMALLEST * values[-1]:
         return np.asarray(np.linalg.inv(noise), dtype=np.float64)

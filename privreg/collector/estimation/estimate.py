@@ -1,4 +1,4 @@
-"""From all that rounds reported to the coefficients, their covariance and measures of fit. Reports only."""
+"""Coefficients, their covariance and measures of fit from the reports of all rounds. Reports only."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from privreg.families.measures import Measure
 from privreg.options.threads import one_thread
 from privreg.protocol.rounds import Reports, State
 
-TURNS: Final = 3  # Times that rounds are carried by the curvature up to the estimate before
+TURNS: Final = 3  # Iterations: in each, rounds are carried to the estimate before
 
 
 @one_thread()
@@ -68,7 +68,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
 
 
 def _moves(matrix: Array, added: Array, mean: Array) -> Array:
-    """By how much mean reports move their states, shape (m, b d)."""
+    """Steps of states by their mean reports, shape (m, b d)."""
     return np.asarray((added - mean) @ matrix.T)
 
 
@@ -112,10 +112,10 @@ def scattered(plan: Plan, progress: Progress, carried: Carried, m: Array) -> Arr
 
 
 def _of_persons(plan: Plan, progress: Progress, carried: Carried) -> tuple[float, Array]:
-    """Degrees of freedom that the reference model counts of people with several rows, and the least covariance.
+    """Prior degrees of freedom and least covariance of a report of several rows: equation (43) of docs/estimator.md.
 
-    How alike rows of a person are isn't known: a report's own part is anything from that of independent rows on, as
-    likely; Equation (43) of docs/estimator.md.
+    The correlation of a person's rows isn't known: the part of a report without noise has any size from that of
+    independent rows to that of equal ones, all as likely.
     """
     last, model = progress.main[-1], reference_model(plan, progress)
     inverse = np.linalg.inv(carried.root)
@@ -128,7 +128,7 @@ def _of_persons(plan: Plan, progress: Progress, carried: Carried) -> tuple[float
 def _of_scale(
     plan: Plan, progress: Progress, model: Reference, at: Array, carried: Carried, found: Combined, m: Array
 ) -> Array:
-    """Part of the covariance that comes of not knowing the residual scale by which what offsets add is taken off."""
+    """Part of the covariance due to the estimated residual scale, on which the bias by offsets depends."""
     fitted = progress.fitted
     assert fitted is not None
     sd = math.sqrt(max(float(fitted.cov[-1, -1]), 0.0))
@@ -148,18 +148,18 @@ def _of_scale(
 
 
 def _possible(plan: Plan, state: State, theta: Array) -> Array:
-    """Keep the location of a response alone inside its public limits."""
+    """Clip the location of a response without covariates to its public limits."""
     if plan.size > 1 or not plan.layout.constant or plan.rules.varying:
         return theta
     return np.clip(theta, *limits(plan, state))
 
 
 def equation(plan: Plan, progress: Progress, found: Estimated) -> tuple[Array, Array, Array, Array]:
-    """What the estimate solves, Σ_j a_j E ω z ψ_j(z'(θ + δ_j), y) = e: equation (40) of docs/estimator.md.
+    """The estimating equation, Σ_j a_j E ω z ψ_j(z'(θ + δ_j), y) = e: equation (40) of docs/estimator.md.
 
     In order: weights a, sum 1, shape (m,), of the rounds in the estimate, divided among groups as reports were;
-    thresholds c of ψ, (m,); offsets δ of the groups, coordinates of the scores, (m, b d); and what offsets add by the
-    reference model, e, (b d,). States with the same threshold c and offset count together.
+    thresholds c of ψ, (m,); offsets δ of the groups, coordinates of the scores, (m, b d); and the bias of offsets under
+    the reference model, e, (b d,). States with the same threshold c and offset count together.
     """
     last, theta, added = progress.main[-1].state, found.theta, np.zeros(plan.size)
     weights: dict[tuple[float, bytes], float] = {}
@@ -180,23 +180,23 @@ def equation(plan: Plan, progress: Progress, found: Estimated) -> tuple[Array, A
 
 
 class Steps(NamedTuple):
-    """Estimates of the parts of main rounds, each from its reports alone, but for curvature."""
+    """One-step estimates by parts of main rounds, each from its reports alone, except for curvature."""
 
     ends: Array  # Records when a part ended; shape (m,)
-    begin: Array  # And when it began; shape (m,)
+    begin: Array  # Records when it began; shape (m,)
     weight: Array  # shape (m,)
     theta: Array  # shape (m, q)
     round: NDArray[np.intp]  # Places of their rounds among the main ones; shape (m,)
     each: Array  # Covariance at weight 1; shape (q, q)
-    unknown: Array  # What isn't known of the curvature: factors by round, squares sum to a covariance; shape (r, k, q)
+    unknown: Array  # Error due to curvature: factors by round, whose squares sum to a covariance; shape (r, k, q)
 
 
 @one_thread()
 def steps(plan: Plan, progress: Progress, found: Estimated, came: Sequence[int]) -> Steps:
-    """One-step estimates by parts, of which windows of a stream are made.
+    """One-step estimates by parts of main rounds, for windows of a stream.
 
-    `came` are records by round, with those of the present one.
-    Curvature is learned within rounds alone: differences between them would tell of it only if nothing changed.
+    `came` are records by round, with those of the present one. Curvature is learned within rounds alone: differences
+    between rounds show it only if nothing changes over time.
     """
     carried = found.carried
     answered, main = carried.rounds[-carried.main :], progress.main
@@ -222,7 +222,7 @@ def steps(plan: Plan, progress: Progress, found: Estimated, came: Sequence[int])
 
 
 def measured(plan: Plan, progress: Progress, reports: Reports, unit: float) -> tuple[Measure, ...]:
-    """Measures of fit, as far as records have reported them in the round on measures; `unit` is the internal unit."""
+    """Measures of fit from the reports of their round so far; `unit` is the internal unit of the response."""
     m = plan.measured
     if progress.gauge is None or reports.people <= m:
         return ()

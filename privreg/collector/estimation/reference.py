@@ -1,8 +1,7 @@
-"""The reference model: what mean reports to expect if the model held and covariates looked like given points.
+"""The reference model: moments of reports if the model held and whitened covariates were given points.
 
-Whitened covariates z are the points, equally likely; residuals are normal where a family has them. Real data look
-different. What the reference model gets wrong is learned from reports (`curvature`); it is a guide, and
-nothing rests on it.
+Points z are equally likely; residuals are normal where a family has them. Real data differ; errors of the
+reference model's curvature are estimated from reports (`curvature`), and validity does not depend on it.
 """
 
 from __future__ import annotations
@@ -20,32 +19,32 @@ from privreg.families import counts, scores
 from privreg.families.constants import ScoreRules
 from privreg.protocol import codes
 
-STEP: Final = 1e-3  # Of the logarithm of a scale, over which curvature's change is taken
+STEP: Final = 1e-3  # Step of numerical derivatives of curvature, on the scale of a logarithm or of the predictor
 SMALL: Final = 1e-4  # Distance of two predictors below which a secant is a tangent
 
 
 class Reference(NamedTuple):
-    """Points and a family; θ is in their coordinates."""
+    """The reference model: points that stand for records, and a family; θ is in their coordinates."""
 
     rules: ScoreRules
     points: Array  # Whitened covariates, equally likely; shape (m, d)
     weight: Array  # ω(z) of each; shape (m,)
     blocks: int  # Linear predictors of a record
-    answering: float = 1.0  # Share of the records that have something to tell
-    added: Array | None = None  # What is added to their linear predictors; shape (m,)
+    answering: float = 1.0  # Share of usable records
+    added: Array | None = None  # Offsets of the points' linear predictors; shape (m,)
     unsure: float = 0.0  # Sd of the mean of `weight`, relative to it, as rows of a person may be more or less alike
-    least: float = 1.0  # Mean square of a report, relative to that of one row that tells as much, at least
+    least: float = 1.0  # Least mean square of a report, relative to that of one row of the same trace
     rows: int = 1  # Rows of a person that have one weight
-    alike: bool = False  # Whether all rows have one weight, whatever they are
+    alike: bool = False  # True if all rows have one weight, whatever they are
 
     @property
     def square(self) -> float:
-        """Mean square of a report, relative to that of one row, if anything from `least` to 1 is as likely."""
+        """Mean square of a report, relative to that of one row: the middle of `least` and 1."""
         return 0.5 * (1.0 + self.least)
 
     @property
     def scaled(self) -> bool:
-        """Whether the reference model has a residual scale, which the numbers in joint reports tell."""
+        """True if the reference model has a residual scale, which is estimated from the numbers in joint reports."""
         return _of_residuals(self.rules)
 
     def predictors(self, theta: Array) -> Array:
@@ -87,7 +86,7 @@ def reference_of(
 
 
 class Expected(NamedTuple):
-    """What a state's mean report is to be."""
+    """Expected mean report at a state, with its derivatives."""
 
     score: Array  # shape (b d,)
     slope: Array  # Its derivative by θ*; shape (b d, b d)
@@ -138,7 +137,7 @@ def secant(model: Reference, state: Array, c: float, theta: Array, s: float) -> 
 
 
 def slopes(model: Reference, theta: Array, c: float, s: float) -> Array:
-    """What curvature at θ changes by if the logarithm of the residuals' scale rises along a direction, shape (k, q, q).
+    """Derivatives of the curvature at θ by the log of the residuals' scale along each direction, shape (k, q, q).
 
     Directions are those of scores, ω z, each of mean square 1 over the points; there are none without a residual scale.
     Equation (15) of docs/estimator.md.
@@ -155,11 +154,11 @@ def slopes(model: Reference, theta: Array, c: float, s: float) -> Array:
 
 
 def spreads(model: Reference, rows: Array, theta: Array, c: float, s: float, *, constant: bool, unit: bool) -> Array:
-    """What curvature at θ changes by if the logarithm of a covariate's spread rises, shape (k, b d, b d).
+    """Derivatives of the curvature at θ by the log of each covariate's spread, shape (k, b d, b d).
 
-    Where few records lie far out, most lie nearer to the mean than its second moments say: equation (15) of
+    If few records are far out, most are nearer to the mean than second moments say: equation (15) of
     docs/estimator.md. `rows`, shape (d, d), makes covariates white; `c` and `s` are threshold and residual scale.
-    `constant` says whether the first covariate is the constant, `unit` is as in `reference_of`.
+    `constant` is True if the first covariate is the constant; `unit` is as in `reference_of`.
     """
     z, d = model.points, len(rows)
     along = rows[:, int(constant) :]
@@ -180,7 +179,7 @@ def spreads(model: Reference, rows: Array, theta: Array, c: float, s: float, *, 
 
 
 def _blocks_spreads(model: Reference, theta: Array, distance: Array, along: Array, *, unit: bool) -> Array:
-    """`spreads` of classes, whose covariates lie `apart` from their means, shape (m, k), `along` columns of the map."""
+    """`spreads` of several classes; `distance` of covariates from their means, (m, k), `along` columns of the map."""
     ends = []
     for sign in (-1.0, 1.0):
         for away, column in zip(distance.T, along.T, strict=True):
@@ -291,7 +290,7 @@ def means(model: Reference, state: Array, c: float, theta: Array, s: float) -> A
 def directions(model: Reference) -> Array:
     """Second moments of the directions of reports, shape (b d, b d) and trace 1.
 
-    Classes are taken to be equally likely; records that have nothing to tell have no direction.
+    Classes are taken to be equally likely; unusable records have no direction.
     """
     unit = model.points / np.maximum(np.linalg.norm(model.points, axis=1, keepdims=True), 1e-300)
     none = (1.0 - model.answering) / (model.blocks * unit.shape[1])
@@ -352,7 +351,7 @@ def _scalar(
 
 
 def _of_residuals(rules: ScoreRules) -> bool:
-    """Whether a score is of a residual with a scale."""
+    """True if the score is of a residual with a scale."""
     return rules.track or rules.shape.family in codes.RESIDUALS
 
 
@@ -363,7 +362,7 @@ def _sides(rules: ScoreRules) -> tuple[float, float]:
 
 
 def _predicted(rules: ScoreRules, here: Array, there: Array, c: float) -> tuple[Array, Array]:
-    """Mean unit score and its derivative by `there` where the predictor alone has the distribution of the response."""
+    """Mean unit score and its derivative by `there`, if the predictor determines the distribution of the response."""
     if rules.shape.family == codes.ROBUST_POISSON:
         return counts.moments(c, rules.shape.a, here, there)[:2]
     ends = _ends(rules, here)

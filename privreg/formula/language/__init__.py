@@ -1,6 +1,5 @@
-"""What a formula may say, decided before a row is read.
+"""The language of formulas, checked before a row is read.
 
-`parse` and `allowlist` say what a formula may compute, `rowwise` has functions that it may call, `limits` how large it
-may be, `spelling` how others write
-it, and `opt_out` is the user's exception (``allow_leak=``).
+`parse` and `allowlist` define it, `rowwise` marks functions that a formula may call, `limits` bounds its size,
+`spelling` explains other spellings, and `opt_out` is the user's exception (``allow_leak=``).
 """

@@ -400,7 +400,7 @@ def number_not_levels(response: str) -> str:
 
 
 def misfit(response: str, levels: Sequence[Any], kind: str) -> str | None:
-    """What is wrong with a factor as a response of this kind, for a message; None if it fits."""
+    """Fault of a factor as a response of this kind, for a message; None if it fits."""
     if kind == "levels" or (kind == "binary" and len(levels) == 2):
         return None
     got = f"is a factor with {len(levels)} declared levels"

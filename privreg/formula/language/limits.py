@@ -1,4 +1,4 @@
-"""How large a formula may be: the limits of devices, which hold before anything is expanded or built."""
+"""Limits of a formula's size: those of devices, checked before anything is expanded or built."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def refuse_long(formula: str) -> None:
 
 
 def syntax(code: str) -> ast.expr | None:
-    """The syntax of an expression; None of what is none."""
+    """The syntax of an expression; None if the text is none."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -68,7 +68,7 @@ def read(formula: str) -> tuple[ModelDesc, ParseNode]:
 
 
 def _level(node: ParseNode) -> ParseNode:
-    """The same formula with sums of columns and products of them halved, so that they are not inside each other."""
+    """Formula with sums of columns and of products of columns halved, so that they are not nested in each other."""
     if node.type == "~":
         return ParseNode("~", node.token, [_level(arg) for arg in node.args], node.origin)
     signs = list[ParseNode]()

@@ -24,7 +24,7 @@ def read_leaks(allow_leak: Any) -> tuple[str, ...]:
 
 
 def read_scaling(scaling: Any, leaks: Sequence[str]) -> bool:
-    """Whether undeclared scales are learned from privatised reports: ``scaling=`` beside ``allow_leak=``."""
+    """True if undeclared scales are learned from privatised reports: ``scaling=`` beside ``allow_leak=``."""
     private: bool = check("local.formula", "scaling", scaling) == "private"
     if private and "scale" in leaks:
         raise OptionError(

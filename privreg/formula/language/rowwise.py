@@ -16,7 +16,7 @@ from privreg.errors import FormulaError, PrivacyLeakError
 
 PIECE: Final = 4096  # Rows that a marked function is called with at most
 _SILENT: Final = threading.RLock()
-"""Of the thread that has silenced warnings; a marked function may predict, and so come here again."""
+"""Lock held while a thread has silenced warnings; reentrant, as a marked function may predict."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Rowwise:
 
 
 def _pieces(n: int) -> Iterator[slice]:
-    """So many rows in pieces of the lengths that functions are checked with."""
+    """Slices of `n` rows in the lengths that functions are checked with."""
     at = 0
     while at < n:
         size = PIECE if n - at >= PIECE else 1 << ((n - at).bit_length() - 1)
@@ -91,7 +91,7 @@ def _rows(args: Sequence[Any], rows: slice) -> Iterator[Any]:
 
 
 def _fails(fill: Callable[[slice], None], rows: slice) -> bool:
-    """Whether a function raises anything for some rows; the text of what it raises could hold data."""
+    """True if a function raises anything for some rows; the text of its exception could hold data."""
     try:
         fill(rows)
     except KeyboardInterrupt:  # the user's, unless it comes again

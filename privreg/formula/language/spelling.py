@@ -17,12 +17,12 @@ _SAME, _CALLS, _CONTRASTS = (by_name(WORDS["formulas"][kind]) for kind in ("nump
 """Other names of elementwise NumPy functions; calls of R that stand for something else, where {0} is what is called
 with; names of contrasts."""
 
-_SIGNS: Final[dict[str, str]] = WORDS["formulas"]["signs"]  # What is said of R's words and signs, by regular expression
+_SIGNS: Final[dict[str, str]] = WORDS["formulas"]["signs"]  # Messages on R's words and signs, by regular expression
 _MODULES: Final = frozenset({"np", "numpy", "math", "scipy", "special", "pd", "pandas", "base", "stats"})
 
 
 def spelt_here(node: ast.Call, functions: Mapping[str, tuple[int, int]]) -> str | None:
-    """What to write for a call that goes by another name here; None if nothing here does the same.
+    """Advice on a call that has another name here; None if nothing here does the same.
 
     `functions` are NumPy's that a formula may call, with the least and the largest number of their arguments.
 
@@ -85,7 +85,7 @@ def bare(formula: str) -> str:
 
 
 def explained(formula: str) -> str | None:
-    """Why a formula, or a term, that can't be read can't, and what to write; None if no sign of it is known.
+    """Message on a formula, or a term, that can't be read, with what to write; None if no cause of it is known.
 
     Examples
     --------
@@ -105,7 +105,7 @@ _GROUPS: Final = re.compile(r"~([^~|]*)\|\|?([^~|]*)")
 
 
 def foreign(formula: str) -> str | None:
-    """What is wrong with R's words and signs in a formula, and what to write; None if there are none.
+    """Message on R's words and signs in a formula, with the spelling here; None if there are none.
 
     Examples
     --------

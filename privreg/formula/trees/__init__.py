@@ -1,4 +1,4 @@
-"""Expression trees: what each column of a design computes of one record, in a closed language.
+"""Expression trees: the computation of each column of a design from one record, in a closed language.
 
 `compile` writes terms as trees of `operations`; `evaluate` computes them over batches of records, `splines` the columns
 of splines.

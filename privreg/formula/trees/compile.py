@@ -56,7 +56,7 @@ class CompiledTerm(NamedTuple):
     """A term of the right-hand side."""
 
     name: str
-    place: slice  # Its columns of the design
+    place: slice  # Columns of the design
     trees: tuple[Tree, ...] | None  # One for each; None if it can't be compiled
     problem: str = ""  # Why it can't
 
@@ -70,7 +70,7 @@ class Trees(NamedTuple):
 
 
 class _BeyondError(Exception):
-    """Something that no tree of a device says; the text says what, without the term."""
+    """An operation that no tree of a device has; the text names it, without the term."""
 
 
 class FactorColumn(NamedTuple):
@@ -217,13 +217,13 @@ def read_factor(code: str, parsed: ParsedFormula, schema: Schema, *, closed: boo
 
 
 _OF_CONDITIONS: Final = {"add": "or", "mul": "and", "max": "or", "min": "and", "and": "and", "or": "or"}
-"""What NumPy's arithmetic of two conditions is."""
+"""Logical operations that NumPy's arithmetic is for two conditions."""
 
 _NO_DOUBLES: Final = "it computes with whole numbers or truth values where this needs decimals"
 
 
 class _Reader:
-    """From the syntax of a factor that passed the allow-list to trees."""
+    """Reader that makes trees of the syntax of a factor that passed the allow-list."""
 
     def __init__(self, schema: Schema, closed: bool) -> None:
         self.schema, self.closed = schema, closed
@@ -247,7 +247,7 @@ class _Reader:
         return self._compare(node)
 
     def _typed(self, why: str, *operation: str | FactorColumn) -> FactorColumn:
-        """What NumPy computes with other types than doubles, or by an operation that no device has."""
+        """Column that NumPy computes with other types than doubles, or by an operation that no device has."""
         if self.closed:
             raise _BeyondError(why)
         words = [word for word in operation if isinstance(word, str)]

@@ -56,7 +56,7 @@ class Program:
         self._numbers: dict[str, int] = {}
         self._wanted = [self._add(tree) for tree in trees]
         self._steps = self._needed()
-        self._like: dict[int, NDArray[Any]] = {}  # What functions gave for public rows
+        self._like: dict[int, NDArray[Any]] = {}  # Values of functions on public rows
         called = sorted(frozenset().union(*(self._nodes[k].calls for k in self._wanted)))
         if public is not None and called:
             values = self._run(public, None, beyond=False)[0]
@@ -111,7 +111,7 @@ class Program:
         return k
 
     def _table(self, node: _Node) -> _Node:
-        """What depends on one factor alone, computed for each of its levels."""
+        """Table by level of a node that depends on one factor alone."""
         name = next(iter(node.reads or ()))
         levels = self._schema.levels[name]
         if node.op == "level":

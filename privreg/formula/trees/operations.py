@@ -46,7 +46,7 @@ WRITTEN: Final[Mapping[str, Callable[..., Tree]]] = {
     "reciprocal": lambda a: ["div", _ONE, a],
     "clip": lambda a, low, high: ["min", ["max", a, low], high],
 }
-"""What NumPy computes by these very operations."""
+"""NumPy's functions that are computed by these very operations."""
 
 
 def _negative(a: Tree) -> Tree:

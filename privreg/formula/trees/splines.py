@@ -16,7 +16,7 @@ from privreg.limits import HIGHEST, LARGEST, MOST_KNOTS
 
 
 def problem(what: str, given: Mapping[str, Any]) -> str | None:
-    """What is wrong with the numbers of a spline "bs", "cr" or "cc", and what is allowed; None if they are right.
+    """Fault of the numbers of a spline "bs", "cr" or "cc", with what is allowed; None if they are right.
 
     `given` are its "knots", "lower_bound" and "upper_bound"; of bs also "degree".
     """

@@ -18,9 +18,9 @@ LONGEST: Final = 1 << 62
 
 
 class Layout(NamedTuple):
-    """How a path is cut. Public."""
+    """Marks that cut a path into blocks. Public."""
 
-    spare: float  # There are about n to this power blocks of n updates; below 1
+    spare: float  # Exponent: n updates have about n to this power blocks; below 1
     least: int  # Fewest blocks wanted
     edges: tuple[int, ...] = ()  # Further marks, updates, ascending
 
@@ -31,7 +31,7 @@ class Blocks(NamedTuple):
     layout: Layout
     length: int  # Updates between two marks
     sums: Array  # Sum of the path about its reference, after `length`, 2 `length`, … updates; shape (m, d)
-    edge_sums: Array  # The same at the first e of the further marks; shape (e, d)
+    edge_sums: Array  # Sums at the first e of the further marks; shape (e, d)
 
 
 def wanted(layout: Layout, updates: int) -> int:

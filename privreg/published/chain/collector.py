@@ -67,7 +67,7 @@ def folded(state: State, plan: Plan) -> None:
 
 
 def is_turn(updates: int) -> bool:
-    """Whether sums are taken about a new origin after so many updates: 2¹², 2¹⁶, 2²⁰, …"""
+    """True if sums get a new origin after so many updates: 2¹², 2¹⁶, 2²⁰, …"""
     return updates >= _FIRST_TURN and updates & (updates - 1) == 0 and (updates.bit_length() - 1) % 4 == 0
 
 
@@ -110,7 +110,7 @@ def moved_gram(gram: Array, move: Array) -> Array:
 
 
 class ChainSummary(NamedTuple):
-    """What inference needs of a chain. Internal units."""
+    """Summary of a chain for inference. Internal units."""
 
     people: int  # Gradient senders whose reports entered an update
     updates: int

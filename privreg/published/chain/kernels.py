@@ -166,7 +166,7 @@ def _bounded(factor: float, length: float, bound: float) -> float:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def is_curvature_turn(position: int, share: int) -> bool:
-    """Whether the person at `position` sends a curvature report: a public hash of the position only."""
+    """True if the person at `position` sends a curvature report: a public hash of the position only."""
     z = np.uint64(position) + np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -176,7 +176,7 @@ def is_curvature_turn(position: int, share: int) -> bool:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def score_senders(rows: int, share: int) -> int:
-    """How many of the first so many people send a score, and not curvature."""
+    """Number of the first `rows` people who send a score, and not curvature."""
     out = rows
     for position in range(rows):
         out -= is_curvature_turn(position, share)

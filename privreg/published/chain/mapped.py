@@ -14,9 +14,9 @@ from privreg.inference.methods import WIDE
 class Map(NamedTuple):
     """A linear map to the user's coefficients that mixes into one of them only."""
 
-    places: NDArray[np.int64]  # Of the coefficients inside, those outside that they stand for; shape (d,)
-    own: Array  # By how much each moves its own; shape (d,)
-    row: Array  # By how much each moves the one outside that stands at ``places[0]``; shape (d,)
+    places: NDArray[np.int64]  # Places of the user's coefficients, by internal coefficient; shape (d,)
+    own: Array  # Factors between these two; shape (d,)
+    row: Array  # Row of the map for the coefficient at ``places[0]``, into which all are mixed; shape (d,)
 
     def __call__(self, moves: Array) -> Array:
         """Moves of the coefficients outside, shape (m, d)."""
@@ -39,7 +39,7 @@ def mapped(linear: Array) -> Map | None:
 
 
 def is_diagonal(linear: Array) -> bool:
-    """Whether the map to a wide design's coefficients, shape (d, d), mixes them in its first row only.
+    """True if the map to a wide design's coefficients, shape (d, d), mixes them in its first row only.
 
     Then the diagonal of random scaling is known from sums of the d paths and of the intercept's.
     """
@@ -48,7 +48,7 @@ def is_diagonal(linear: Array) -> bool:
 
 
 def places(linear: Array) -> NDArray[np.int64]:
-    """Of the coefficients inside, those outside that they stand for; `linear` mixes into that of the first only."""
+    """Places of the user's coefficients, by internal coefficient, shape (d,); `linear` mixes into the first's only."""
     off = np.array(linear)
     first = int(np.flatnonzero(linear[:, 0])[0])
     off[first] = 0.0

@@ -1,4 +1,4 @@
-"""What is fixed before the first record in a fit's terms, all public, and the loop's plan that is made of it."""
+"""Public plan of a single chain in a fit's terms, fixed before the first record, and the loop's plan made of it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from privreg.published.chain.plans import Plan
 
 
 class Device(NamedTuple):
-    """What every device knows before it sees its row: public.
+    """Public rule by which every device makes its report.
 
     A device holds one row (x, y), receives the public iterate θ and sends one report. The order is always
     score → weight → bound → clip to the bound → randomise, in the compiled loop, `kernels`. The clip is a safety net:
@@ -30,13 +30,13 @@ class Device(NamedTuple):
     mechanism: Mechanism  # Randomiser
     row_bound: float  # sup ‖x‖ω that holds for the declared covariates (finite for every form of weight)
     curvature_bound: float  # sup of ‖ω ∂ψ x xᵀ‖_F, or inf where no curvature may be reported
-    function: Callable[[float, float], float] | None = None  # Score over its bound of a user's own family
-    alone: bool = False  # Whether x is the constant 1, so that a score report is one number of known range
+    function: Callable[[float, float], float] | None = None  # Score over its bound, of a family that users define
+    alone: bool = False  # True if x is the constant 1, so that a score report is one number of known range
     joint: float = 0.0  # E min(Z², c²), Z standard normal, where a report holds a score of the residual scale; else 0
 
     @property
     def centre(self) -> float:
-        """What a score report is randomised about."""
+        """Centre of the interval of a score report; 0 unless the report is one number."""
         return 0.5 * sum(self.score.range) if self.alone else 0.0
 
     @property
@@ -75,7 +75,7 @@ class Steps(NamedTuple):
 
 @dataclass(frozen=True)
 class Published:
-    """What a fit by the single chain needs beyond `Settings`; public."""
+    """Settings of a fit by the single chain beyond `Settings`; public."""
 
     device: Device
     steps: Steps
@@ -83,7 +83,7 @@ class Published:
     curvature_share: float = 0.0  # Share of people who send curvature instead of a score
     weakest: float = 0.0  # Smallest eigenvalue of the curvature for unrelated covariates whose bounds are at ±4 sd
     blocks: int = 1  # Linear predictors of a person
-    cut: Layout | None = None  # How the path is cut into blocks, if it is
+    cut: Layout | None = None  # Marks that cut the path into blocks, if any do
 
     @property
     def bound(self) -> float:

@@ -1,4 +1,4 @@
-"""What is fixed before the first record, all public, and what the collector keeps: values for the compiled loop."""
+"""Public plan of a single chain, and the state that its collector keeps: values for the compiled loop."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from privreg.protocol.plans import Channel, Shape
 
 
 class Plan(NamedTuple):
-    """What is fixed before the first record: numbers only, all public."""
+    """Public plan, fixed before the first record: numbers only."""
 
     shape: Shape
     blocks: int  # Linear predictors of a person: 1, or one less than the classes of a multinomial response
@@ -20,10 +20,10 @@ class Plan(NamedTuple):
     top: float  # Bound of the scalar score
     weights: int  # Kernel code of the score weights ω(x)
     bound: float  # Declared bound of the weighted score's ℓ2 norm; the device clips to it
-    # Radius by which a score report is randomised, and what about: 0 unless there is one coefficient
+    # Radius by which a score report is randomised, and its centre: 0 unless there is one coefficient
     radius: float
     middle: float
-    channel: Channel  # Of a score report
+    channel: Channel  # Channel of a score report
     batch: int  # People per update
     # Random scaling: NONE, DIAGONAL, FULL, or HISTORY, in which full blocks are left to `collector.fold`
     scaling_mode: int
@@ -39,7 +39,7 @@ class Plan(NamedTuple):
 
 
 class State(NamedTuple):
-    """What the collector knows: sums of reports and of iterates, nothing else. Internal units."""
+    """State of the collector: sums of reports and of iterates, nothing else. Internal units."""
 
     theta: Array  # Current iterate, block after block; shape (p,)
     origin: Array  # The start; path sums are taken about it, against cancellation; shape (p,)

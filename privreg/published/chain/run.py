@@ -38,15 +38,15 @@ class Mark(NamedTuple):
 
 
 class AveragedSGD:
-    """A stream in progress, of a plan and steps.
+    """A stream of a single chain in progress, of a plan and steps.
 
     The `state` is updated in place. `to_user`, shape (p, p), is the linear part of the map from internal to user's
     coefficients, with a further column of zeros for a residual scale; `key` the secret one of the devices' noise, None
-    without privacy. `cut` says how the path is cut into blocks, if it is, `anytime` whether the trail is to have the
-    variances of batch means, and `mechanism` by what people with budgets of their own are noised.
+    without privacy. `cut` are the marks of blocks of the path, if any; with `anytime` the trail has the variances of
+    batch means; `mechanism` randomises reports of people with personal budgets.
     """
 
-    parallel: Final = False  # Whether threads are of use, and rows may come in any order
+    parallel: Final = False  # True if threads are of use, and rows may come in any order
     absent: Final = 0.0  # Covariates of a record that sends noise only
     label: Final = False
 
@@ -76,7 +76,7 @@ class AveragedSGD:
         self.anytime, self.mechanism = anytime, mechanism
         self.crew: Any = None
         self.shuffled = 0.0
-        self.central_key: bytes | None = None  # Of the curator's one release; None once it was made
+        self.central_key: bytes | None = None  # Key of the curator's one release; None once it was made
         self.blocks = None if cut is None else blocks.begin(cut, len(state.theta))
         self.early_at: list[int] = []  # updates after which the products of reports and iterates were noted
         self.early_grams: list[Array] = []
@@ -91,11 +91,11 @@ class AveragedSGD:
         return self.people
 
     def asks_clamping(self, rows: int) -> bool:
-        """Whether any of the next so many people may be asked whether bounds clamp them: nobody."""
+        """False: nobody is asked whether bounds clamped their values."""
         return False
 
     def close(self) -> None:
-        """Give open sums their noise: there are none."""
+        """Add noise to open sums: there are none."""
 
     @property
     def identity(self) -> list[Any]:

@@ -17,13 +17,13 @@ from privreg.privacy.mechanisms import Mechanism
 
 
 class Rates(NamedTuple):
-    """How fast errors fall with the number n of people, as exponents e of n^−e; None without a rate."""
+    """Rates at which errors fall with the number n of people: exponents e of n^−e, None without a rate."""
 
     alpha: float  # Exponent of the steps
-    delta_n: float  # Of E‖θ_n − θ0‖² of the last iterate, for a strongly convex loss
-    bar_delta_n: float  # The same of the average
-    Delta_n: float | None  # Of the excess loss E L(θ_n) − L(θ0) of the last iterate, for a loss that is convex
-    bar_Delta_n: float | None  # The same of the average
+    delta_n: float  # Rate of E‖θ_n − θ0‖² of the last iterate, for a strongly convex loss
+    bar_delta_n: float  # Rate of E‖θ̄_n − θ0‖² of the average
+    Delta_n: float | None  # Rate of the excess loss E L(θ_n) − L(θ0) of the last iterate, for a loss that is convex
+    bar_Delta_n: float | None  # Rate of the average's excess loss
 
 
 def rates(alpha: float) -> Rates:

@@ -1,6 +1,6 @@
 """A curator's noisy stochastic gradient descent, as printed: ``tuning="published"`` with ``trust="central"``.
 
-`descent` takes a model and its rows to `results`, which say which coefficients have not arrived. `losses` and
+`descent` takes a model and its rows to `results`, which name coefficients that have not converged. `losses` and
 `sensitivity` make the noise, `plan` all public numbers; `kernels` are compiled; `verification` is its audit.
 
 References

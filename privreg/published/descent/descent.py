@@ -167,7 +167,7 @@ class Turns:
 
 
 def randomness(key: bytes, width: int) -> tuple[Turns, NoiseStream, NoiseStream]:
-    """Whose turn it is, rows of `width` normals, and normals of symmetric matrices: streams from one secret key."""
+    """Streams from one secret key: the order of records, rows of `width` normals, normals of symmetric matrices."""
     square = NoiseStream(derived_key(key, "curvature"), width * (width + 1) // 2)
     return Turns(derived_key(key, "order")), NoiseStream(derived_key(key, "noise"), width), square
 

@@ -38,7 +38,7 @@ def slope(code: int, a: float, bound: float, eta: float, y: float) -> float:
     return min(max(s, -bound), bound)
 
 
-slopes: Any = vectorize(cache=True)(slope.py_func)  # The same of many predictors at once
+slopes: Any = vectorize(cache=True)(slope.py_func)  # `slope` of many predictors at once
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

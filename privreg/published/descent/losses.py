@@ -37,7 +37,7 @@ class PowerFamily(Family):
 
     @property
     def scaled(self) -> bool:
-        """Whether the response has units, so that it is scaled inside."""
+        """True if the response has units, so that it is scaled inside."""
         return self.code == _POWER_NORM
 
     @property
@@ -122,7 +122,7 @@ def resolve(family: Any) -> Family:
 class Loss(NamedTuple):
     """A loss in internal units, numbers only."""
 
-    code: int  # Of :func:`slope`
+    code: int  # Code of the loss in :func:`slope`
     a: float  # Power q, level τ, threshold c or width, as the loss has it
     alpha: float  # Hölder exponent of φ'
     holder: float  # Hölder constant h of φ' in its first argument

@@ -27,7 +27,7 @@ FULL_WORK: Final = 200_000_000  # Records read in all by default, where each ste
 BATCHES: Final = 50  # Batches a pass of gradient perturbation has by default
 ACCOUNTED: Final = 1_000_000  # Noisy steps that can be accounted for in reasonable time
 LONGEST: Final = 1.8  # Step times L of one lane's noisy descent at most; from 2 on it would diverge for some records
-GUESS: Final = 2.0  # How far off the solution is taken to be in choosing a step, internal units
+GUESS: Final = 2.0  # Distance of the start from the solution that is assumed in choosing a step, internal units
 FLAT: Final = 5.0  # Greatest curvature over p times the least, as taken to be of columns that fill their public range
 FORGOTTEN: Final = 10.0  # Step times steps times curvature after which the start is forgotten
 ROOMY: Final = {Q_HINGE: 5.0, Q_NORM: 2.0}  # Default radius for losses that are not Lipschitz, internal units
@@ -57,37 +57,37 @@ def budget_share(p: int, lanes: int) -> float:
 
 @dataclass(frozen=True)
 class Plan:
-    """How a fit runs. Public."""
+    """Public plan of a descent."""
 
     order: str  # "full" or "poisson" of gradient perturbation; "permuted" or "sampled" of output perturbation
     epochs: int  # Passes over the records
     step: float  # η, internal units
-    radius: float | None  # Of the ball that iterates are projected on
+    radius: float | None  # Radius of the ball that iterates are projected on
     average: float  # Share of the iterates, the last ones, that are averaged
     sizes: tuple[int, ...]  # Records of each lane
     share: float  # Probability of a record to be in a batch; 1/size where steps take one record
     constants: Constants
     move: float  # Δ at K = epochs for output perturbation, G for gradient perturbation
-    noise_sd: float  # Of each coordinate: of a lane's average, or of the sum over a batch
+    noise_sd: float  # Noise sd of each coordinate: of a lane's average, or of the sum over a batch
     curvature_mu: float  # GDP parameter of the release of curvature; inf without privacy
     curvature_sd: float  # Noise sd of the mean curvature, Frobenius coordinates
 
     @property
     def noisy(self) -> bool:
-        """Whether noise is on gradients."""
+        """True if noise is added to gradients."""
         return self.order in {"full", "poisson"}
 
     @property
     def gaussian(self) -> bool:
-        """Whether the release is one Gaussian mechanism."""
+        """True if the release is one Gaussian mechanism."""
         return self.order in {"permuted", "full"}
 
     def steps(self, size: int) -> int:
-        """Steps of a lane of so many records."""
+        """Number of steps of a lane, by its number of records."""
         return math.ceil(self.epochs / self.share) if self.noisy else self.epochs * size
 
     def wait(self, size: int) -> int:
-        """Iterates of such a lane that are left out of its average."""
+        """Number of first iterates of such a lane that are left out of its average."""
         steps = self.steps(size)
         return min(int((1.0 - self.average) * steps), steps - 1)
 

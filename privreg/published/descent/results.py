@@ -40,8 +40,8 @@ BIAS: Final = 0.25
 """Bias, in standard errors, that is let pass: 95% intervals by t with 7 degrees of freedom then have 94.4%."""
 CHANCE: Final = 0.01  # Probability that noise alone marks any coefficient
 WANDER, SYMMETRIC = 0.03, 0.5
-"""How far iterates may wander, relative to the range over which the loss is quadratic; the second of regressions."""
-KINKED: Final = 0.03  # How far iterates may wander, internal units; of losses whose kink is not symmetric
+"""Largest spread of iterates, relative to the range over which the loss is quadratic; the second of regressions."""
+KINKED: Final = 0.03  # Largest spread of iterates, internal units, for losses whose kink is not symmetric
 
 _HIDDEN: Final = (
     "at this budget the records don't tell {} from the other columns, as where nobody or hardly anybody has a level or "
@@ -95,7 +95,7 @@ def left_of_start(plan: Plan, curvature: Array) -> Array:
 
 
 def notes(released: Release, plan: Plan, loss: Loss, matrix: Array, names: Sequence[str]) -> list[Diagnostic]:
-    """Say which coefficients depend on directions along which the descent has not arrived, or may not have.
+    """Notes on coefficients that depend on directions along which the descent has not converged, or may not have.
 
     `matrix`, shape (p, p), leads from internal to the user's coefficients.
 

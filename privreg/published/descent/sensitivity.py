@@ -1,4 +1,4 @@
-"""How far one replaced record can move a curator's release, and the noise for it: in this file, nowhere else.
+"""Sensitivity of a curator's release to one replaced record, and the noise for it: in this file, nowhere else.
 
 `sensitivity` bounds the average of the iterates (output perturbation), `Constants.gradient` one record's gradient
 (gradient perturbation), `curvature_sensitivity` the sum of all records' curvature. Output perturbation adds one draw to
@@ -39,7 +39,7 @@ class Constants(NamedTuple):
     alpha: float  # Hölder exponent of the gradient
     holder: float  # L with ‖∂f(w) − ∂f(w')‖ ≤ L ‖w − w'‖^α
     gradient: float  # G = sup ‖∂f‖ over the domain
-    slope: float  # The same for φ', to which slopes are clipped: G/r
+    slope: float  # Bound of φ', to which slopes are clipped: G/r
     domain: float  # Radius of a ball that holds all iterates; ``inf`` where none is needed
 
 

@@ -1,4 +1,4 @@
-"""A fit by the single chain: `tuning` chooses its numbers, `report` begins it and says what came of it.
+"""A fit by the single chain: `tuning` chooses its numbers, `report` begins it and makes its outcome.
 
-`intervals` makes covariances and pivots of it, method by method.
+`intervals` computes its covariances and pivots, method by method.
 """

@@ -1,4 +1,4 @@
-"""From the published algorithm's single chain to covariances and pivots, method by method. Reports only."""
+"""Covariances and pivots of the published algorithm's single chain, method by method. Reports only."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ def report(run: AveragedSGD, spec: ModelSpec, settings: Settings, order: NDArray
 def _steps(
     run: AveragedSGD, chain: ChainSummary, estimates: tuple[Estimate, ...], outside: Callable[[Array], Array]
 ) -> Steps | None:
-    """Means of iterates between marks, by differences of sums, if a method tells their covariance.
+    """Means of iterates between marks, by differences of sums, if a method gives their covariance.
 
     The first sixteenth of the path, as far as the next mark, is left out: it comes from the start, where large steps
     take iterates beyond the thresholds of the score. With it a test of change finds the start.
@@ -162,7 +162,7 @@ def mixing_note(how: Published, updates: int) -> Diagnostic | None:
 
 
 def _equation(how: Published, theta: Array, sigma: float) -> Equation:
-    """What the single chain solves, at the residual scale `sigma` where it was estimated: no row map and no offsets."""
+    """Estimating equation of the single chain, at the residual scale `sigma` if estimated: no row map, no offsets."""
     p, score = len(theta) // how.blocks, how.device.score
     return Equation(
         shape=(score.shape.family, score.shape.a, score.shape.b),
@@ -205,7 +205,7 @@ def curator_sds(mechanism: Mechanism, plan: Plan) -> tuple[float, float]:
 
 
 def _mechanics(run: AveragedSGD, settings: Settings, *, personal: bool) -> tuple[dict[str, Any], ...]:
-    """What is needed to audit the reports: numbers only."""
+    """Inputs for an audit of the reports: numbers only."""
     plan, alone = run.plan, numbers(settings).device.alone
     kinds: dict[str, dict[str, Any]] = {"score": {"kind": "chain"}}
     if plan.curvature_share:

@@ -1,4 +1,4 @@
-"""From the user's options to the numbers of the single chain: score, weights, steps, batches. Public inputs only."""
+"""Numbers of the single chain, from the user's options: score, weights, steps, batches. Public inputs only."""
 
 from __future__ import annotations
 

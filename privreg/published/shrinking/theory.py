@@ -1,4 +1,4 @@
-"""What HDR4ME* says of deviations: their quantiles, and the probabilities that its Theorems 4 and 5 are about."""
+"""Deviations in HDR4ME*: their quantiles, and the probabilities of its Theorems 4 and 5."""
 
 from __future__ import annotations
 

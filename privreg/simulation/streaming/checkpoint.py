@@ -34,13 +34,13 @@ _FREE: Final = ("threads",)  # Options that may change between runs, since no bi
 
 
 class Checkpoints(NamedTuple):
-    """Where and how often a fit is to be kept."""
+    """File of a fit's checkpoints, and how often it is written."""
 
     path: Path
     rows: int | None  # After so many rows at the latest
     seconds: float | None  # After so many seconds at the latest
-    mended: bool  # Whether the user says that the rows already read are what they were, though the file has changed
-    trust: str | Path | None = None  # File of another secret of the user's, that the checkpoint may be sealed with
+    mended: bool  # True if the user says that the rows already read are unchanged, though the file has changed
+    trust: str | Path | None = None  # File of another secret of the user's, by which the checkpoint may be sealed
 
 
 def read_checkpoint(path: Any, rows: Any, seconds: Any, mended: Any, trust: Any = None) -> Checkpoints | None:
@@ -167,9 +167,9 @@ def _write(
 
 
 def _keep(stream: Stream, source: Source, stamp: list[Any], kept: Checkpoints, *, killed: bool) -> bool:
-    """Write a last state where there is one to write: an update that was cut off leaves none.
+    """Write a last state, if there is one: an interrupted update leaves none.
 
-    A fit that was ever killed stays so: nothing tells how far beyond this state its noise was used then.
+    A fit that was ever killed stays so: nobody knows how far beyond this state its noise was used then.
     """
     if stream.interrupted:
         return False
@@ -180,7 +180,7 @@ def _keep(stream: Stream, source: Source, stamp: list[Any], kept: Checkpoints, *
 
 
 def _begin(stream: Stream, source: Source, kept: Checkpoints) -> tuple[list[Any], bool]:
-    """Take the checkpoint over, or write the first; what tells the rows, as they are now, and if it ever was killed."""
+    """Resume from the checkpoint, or write the first; return the source's stamp, and True if it ever was killed."""
     stamp = source.stamp()
     if stamp is None:
         raise UnsupportedArgumentError(
@@ -279,7 +279,7 @@ def _changed(name: str, *, clean: bool) -> str:
 
 
 def forget(kept: Checkpoints | None) -> None:
-    """Take the file, and with it the key, away once there are results."""
+    """Delete the file, and with it the key, once there are results."""
     if kept is not None:
         target = kept.path.resolve()
         try:

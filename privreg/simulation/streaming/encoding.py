@@ -14,14 +14,14 @@ from privreg.formula.spec import ModelSpec
 
 
 class Rows(NamedTuple):
-    """Rows of a batch in internal units, and what is known of their people: one entry a row, or None for all alike."""
+    """Rows of a batch in internal units, with weights and ids: one entry a row, or None for all alike."""
 
     endog: Array  # shape (n,)
     exog: Array  # shape (n, p), column by column if for rounds, else row by row
     offset: Array | None  # shape (n,)
     weight: Array | None  # Squared share of the largest budget, or a survey weight over the largest; shape (n,)
     hashes: Any  # Keyed hashes of ids; shape (n,)
-    clamped: NDArray[np.bool_] | None  # Whether bounds clamp them, where they may be asked that; shape (n, D)
+    clamped: NDArray[np.bool_] | None  # True if a row was clamped, by column, if rows may be asked; shape (n, D)
     # Places of their clusters among the declared ones, where people have clusters; shape (n,)
     cluster: NDArray[np.int64] | None
     read: int  # Rows of the source they were made of
@@ -48,7 +48,7 @@ class Encoder:
         return len(self.order)
 
     def encode(self, batch: Any, *, clamped: bool = False) -> Rows:
-        """Rows of a batch; `clamped`: and what bounds clamp of them."""
+        """Rows of a batch; with `clamped`, also flags of clamped values."""
         spec, units = self._spec, self._spec.units
         rows = self._design.encode(batch, spec.people.missing)
         x = rows.exog

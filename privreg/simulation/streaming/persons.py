@@ -85,7 +85,7 @@ def _some(rows: Rows, which: Any) -> Rows:
 
 
 def _joined(first: Rows, then: Rows) -> Rows:
-    """Rows of both; those that come without what bounds clamp of them are asked nothing about it."""
+    """Rows of both; those without flags of clamped values have flags of 0."""
     flags = next((one.clamped for one in (first, then) if one.clamped is not None), None)
     if flags is not None:
         first, then = (
@@ -138,7 +138,7 @@ def _padded(rows: Rows, begin: Any, most: int) -> Rows:
 
 
 def _within(y: Array, x: Array) -> tuple[Array, Array]:
-    """Rows less their person's means, but for the constant; a single row tells nothing."""
+    """Rows less their person's means, but for the constant; a single row is unusable."""
     have = np.isfinite(y)
     rows = have.sum(axis=1)
     by = np.maximum(rows, 1.0)

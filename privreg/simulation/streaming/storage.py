@@ -1,4 +1,4 @@
-"""What is said of a stream in its file: all that makes it the same fit, and what must never be stored."""
+"""Description of a stream in its file: all that makes it the same fit, and refusal of what must never be stored."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from privreg.formula.spec import ModelSpec
 
 
 def refuse_unstorable(spec: ModelSpec, settings: Settings, *, counts: bool) -> None:
-    """Refuse to store what would hold raw sums, who came (if it `counts` that), or code; raises `InferenceError`."""
+    """Refuse to store raw sums, code, or how often people came (if it `counts` that); raises `InferenceError`."""
     if any(m.central for m in settings.methods):
         raise InferenceError("a stream with plug_in_central holds raw sums and can't be saved; use plug_in.")
     if spec.people.id is not None and counts:
@@ -36,7 +36,7 @@ def document_of(
     plan: list[Any],
     covariates: Any,
 ) -> dict[str, Any]:
-    """What a stream is, as JSON has it: `covariates` tell which public rows, `start` is the first guess."""
+    """Description of a stream as JSON: `covariates` identify its public rows, `start` is the first guess."""
     return {
         "design": spec.design.to_json(),
         "family": spec.family.to_json(),

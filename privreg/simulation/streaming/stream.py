@@ -81,12 +81,12 @@ class Stream:
         self.charge: Charge | None = None  # of rows that are all given at once; batches are entered one by one
 
     def charged(self, whose: Any, stream: str = "") -> Charge:
-        """The release as the ledger knows it, from those who `whose` are, a batch of `stream` or all there are."""
+        """Charge of the release for the ledger, on the data `whose`: a batch of `stream`, or all of it."""
         return Charge(whose, self.total_mu, seeded=self._seed is not None, stream=stream)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Keep other threads out, and everybody once a call was cut off between a report and its bookkeeping."""
+        """Refuse other threads, and any use once a call was interrupted between a report and its bookkeeping."""
         if not self._lock.acquire(blocking=False):
             raise StreamError("another thread is using this stream; people report one after another: use one thread.")
         try:
@@ -101,7 +101,7 @@ class Stream:
 
     @property
     def interrupted(self) -> bool:
-        """Whether it was cut off while noise was drawn, after which nothing can tell which was used."""
+        """True if it was interrupted while noise was drawn, after which nobody can tell which noise was used."""
         return self._broken
 
     @property
@@ -111,12 +111,12 @@ class Stream:
 
     @property
     def again(self) -> bool:
-        """Whether rows are held or read again, as all of them answer in each round."""
+        """True if rows are held or read again, as all of them answer in each round."""
         return isinstance(self._run, CuratorRun)
 
     @property
     def released(self) -> bool:
-        """Whether anything was made of the rows that came."""
+        """True if any report was made of the rows that came."""
         return self._run.noised > 0
 
     @property
@@ -126,7 +126,7 @@ class Stream:
 
     @property
     def parallel(self) -> bool:
-        """Whether several threads are of use."""
+        """True if several threads are of use."""
         return self._run.parallel or self.again
 
     if not TYPE_CHECKING:  # to a type checker a stream has what is written here, and nothing else
@@ -211,7 +211,7 @@ class Stream:
                         one.close()
 
     def _to_encode(self, crew: Crew, batch: Any, before: int) -> tuple[int, Task[list[Rows]]]:
-        """A batch to be encoded, and cut into people, which `before` so many rows wait for; and how many it has."""
+        """Number of rows of a batch, and the task that encodes it; `before` is the number of rows that wait."""
         try:
             rows = rows_of(batch)
         except Exception:  # no table; whoever encodes it says so
@@ -223,7 +223,7 @@ class Stream:
         return [rows] if self._gather is None else self._gather.cut(rows)
 
     def _asks(self, batches: list[Any], before: int = 0) -> bool:
-        """Whether anybody of batches after so many rows may be asked whether bounds clamp them."""
+        """True if any row of `batches`, after `before` others, may be asked whether it was clamped."""
         try:
             rows = before + sum(map(rows_of, batches)) + int(self._gather is not None)  # and whoever waits
         except Exception:  # no table; whoever encodes it says so
@@ -274,7 +274,7 @@ class Stream:
         return rows, self._run.noised - people
 
     def deals(self, source: Source) -> bool:
-        """Whether rows of a source are read in random order.
+        """True if rows of a source are read in random order.
         Raises UnsupportedArgumentError if that was asked for, and can't be.
         """
         asked = self._options["order"]
@@ -337,7 +337,7 @@ class Stream:
         return None if self._deal is None else self._deal.value
 
     def deal_secret(self) -> dict[str, Any]:
-        """The key of the order in which rows are read, for who goes on with them."""
+        """The key of the order in which rows are read, in the form of a saved stream."""
         return {} if self.deal_key is None else {"secret_order": np.frombuffer(self.deal_key, dtype=np.uint8)}
 
     # --- results ---------------------------------------------------------------------------------------
@@ -367,7 +367,7 @@ class Stream:
             return self._results()
 
     def _settle(self) -> None:
-        """Give open sums their noise; of rows that are held the release begins here, if they are enough."""
+        """Add noise to open sums; with rows that are held, the release begins here, if they are enough."""
         if isinstance(self._run, CuratorRun):
             self._run.ready()
             if self.charge is not None:
@@ -418,7 +418,7 @@ class Stream:
         archive.write_archive(path, archive.STREAM, {**document, "dataset": self.dataset}, arrays)
 
     def _snapshot(self, *, close: bool = True) -> tuple[dict[str, Any], dict[str, Any]]:
-        """All there is of the stream, its noise to come included: what it is, and arrays.
+        """The whole stream, the key of noise to come included: its description, and arrays.
 
         Sums that have no noise yet are given it, or left out, see `place`: their rows are then to be read again.
         Raises InferenceError if it holds what must not be stored.

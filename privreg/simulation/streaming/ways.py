@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 
 class Way(NamedTuple):
-    """How a fit is begun, and what came of it."""
+    """Functions of one kind of fit: to begin a run, and to compute its outcome."""
 
     begin: Callable[[ModelSpec, Settings, bytes | None, Array | None, Counter | None], tuple[Run, Encoder]]
-    outcome: Callable[[Any, ModelSpec, Settings, NDArray[np.intp]], FitOutcome]  # Of a run; columns in its order
+    outcome: Callable[[Any, ModelSpec, Settings, NDArray[np.intp]], FitOutcome]  # From a run; columns in its order
 
 
 def way_of(settings: Settings) -> Way:

@@ -31,7 +31,7 @@ from privreg.simulation.workers.tasks import Each, Part, Span, Work, quiet
 
 FEWEST: Final = 64  # Blocks that are dealt, at least: fewer and larger ones are cut
 TASKS: Final = 16  # Tasks of a round, unless pieces are larger than that
-FEWEST_OF_LINES: Final = 8  # The same where no file has row groups: what lies before a block is read, too
+FEWEST_OF_LINES: Final = 8  # `FEWEST` if no file has row groups: rows before a block are read, too
 
 
 def blocks_of(files: Sequence[Span], spec: ModelSpec) -> list[Span]:
@@ -176,7 +176,7 @@ class PieceRun(RoundsRun):
         self._follow()
 
     def asks_clamping(self, rows: int) -> bool:
-        """Whether these records are asked whether bounds clamp them; all of a piece answer one state."""
+        """True if these records are asked whether they were clamped; all of a piece answer one state."""
         del rows
         return self.progress.state.role == "clamping"
 

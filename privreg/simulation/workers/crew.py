@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class Task(Generic[T]):
-    """Something to be done once, by whoever comes first."""
+    """A function to be called once, by the first thread that is free."""
 
     def __init__(self, work: Callable[[], T]) -> None:
         self._work: Callable[[], T] | None = work
@@ -22,16 +22,16 @@ class Task(Generic[T]):
 
     @property
     def done(self) -> bool:
-        """Whether it is over."""
+        """True if the task is over."""
         return self._done.is_set()
 
     @property
     def begun(self) -> bool:
-        """Whether somebody has begun, or nobody may."""
+        """True if a thread has begun the task, or none may."""
         return self._work is None
 
     def begin(self) -> bool:
-        """Do it, unless somebody has begun; whether it was done here."""
+        """Do the task, unless another thread has begun; True if it was done here."""
         if not self._claim.acquire(blocking=False):
             return False
         work, self._work = self._work, None  # which may hold rows
@@ -47,13 +47,13 @@ class Task(Generic[T]):
         return True
 
     def drop(self) -> None:
-        """Let nobody begin."""
+        """Give the task up, unless a thread has begun."""
         if self._claim.acquire(blocking=False):
             self._work = None
             self._done.set()
 
     def result(self) -> T:
-        """What came of it, once it is over; what was raised is raised again."""
+        """Result of the task, once it is over; an exception is raised again."""
         self._done.wait()
         if self._problem is not None:
             raise self._problem
@@ -61,7 +61,7 @@ class Task(Generic[T]):
 
 
 class Crew:
-    """So many threads, of which the one that made it is one: it alone hands out tasks.
+    """A number of threads, of which the one that made it is one: it alone hands out tasks.
 
     With one thread, a task is done when its result is asked for.
     """
@@ -82,7 +82,7 @@ class Crew:
             self._pool.shutdown()
 
     def submit(self, work: Callable[[], T]) -> Task[T]:
-        """A task, for anybody."""
+        """Make a task that any thread may do."""
         task = Task(work)
         if self._pool is not None:
             while self._open and self._open[0].begun:
@@ -92,12 +92,12 @@ class Crew:
         return task
 
     def result(self, task: Task[T]) -> T:
-        """What comes of a task; as long as another thread is at it, this one is at others."""
+        """Result of a task; while another thread works on it, this one works on others."""
         if not task.begin():
             while self._open and not task.done:
                 self._open.popleft().begin()
         return task.result()
 
     def each(self, work: Iterable[Callable[[], T]]) -> list[T]:
-        """What comes of several, in their order."""
+        """Results of several functions, in their order."""
         return [self.result(task) for task in [self.submit(one) for one in work]]

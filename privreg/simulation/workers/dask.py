@@ -26,7 +26,7 @@ from privreg.simulation.workers.blocks import blocks_of, fit_blocks
 from privreg.simulation.workers.tasks import Each, Span
 
 RETRIES: Final = 2
-"""Of a task whose error is not about the rows. Tasks of workers that die are given to others by Dask itself."""
+"""Retries of a task whose error is not about the rows. Dask gives tasks of workers that die to others."""
 
 LOCAL: Final = "local"
 
@@ -79,7 +79,7 @@ def _local(distributed: Any) -> Any:
 def spread(client: Any, done: Callable[[int], None]) -> Each:
     """Call functions on the workers of a client, see `tasks.Each`.
 
-    `done` is told how many people a task has had, when it ends.
+    `done` is called with the number of people of a task, when it ends.
     """
     as_completed = need("distributed", "dask", "a fit over several processes").as_completed
     run = uuid.uuid4().hex[:8]

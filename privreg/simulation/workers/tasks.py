@@ -1,4 +1,4 @@
-"""What workers of one fit are told: names of files, numbers of rows, keys that print as nothing.
+"""Messages to the workers of one fit: names of files, numbers of rows, keys that print as nothing.
 
 No rows go from one place to another, and no text of another library, which could quote one.
 """
@@ -33,11 +33,11 @@ class Span(NamedTuple):
     """Consecutive rows of one file, or rows at consecutive places of a random order of those of a row group."""
 
     path: str
-    first: int  # Among all rows of the file, or in the order
+    first: int  # Place of the first row in the file, or in the order
     rows: int
     mark: tuple[int, ...] = ()  # Size and times of change of the file when the fit began; a key is for no other rows
-    of: tuple[int, int] = (0, 0)  # First row of the group, and how many it has
-    order: Key | None = None  # What its order follows from; None where its rows are consecutive
+    of: tuple[int, int] = (0, 0)  # First row of the row group, and its number of rows
+    order: Key | None = None  # Key of the random order; None if rows are consecutive
 
     def places(self) -> Ints:
         """Numbers of the rows in the file."""
@@ -54,11 +54,11 @@ class Part(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """How many rows."""
+        """Number of rows."""
         return sum(s.rows for s in self.spans)
 
     def after(self, rows: int) -> Part:
-        """What is left after so many rows."""
+        """The part without its first `rows` rows."""
         out = []
         for span in self.spans:
             took = min(rows, span.rows)
@@ -68,7 +68,7 @@ class Part(NamedTuple):
         return Part(tuple(out))
 
     def before(self, rows: int) -> Part:
-        """The first so many rows."""
+        """The part's first `rows` rows."""
         out = []
         for span in self.spans:
             took = min(rows, span.rows)
@@ -80,7 +80,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class Work:
-    """What every worker is said: the model and how to fit it; public."""
+    """Message to every worker: the model and the options of its fit; public."""
 
     spec: ModelSpec
     asked: FitOptions
@@ -95,7 +95,7 @@ class Work:
         return begin(self.spec, self.asked, self.start, None, self.rows)
 
     def batches(self, part: Part, rows: int) -> Iterator[Batch]:
-        """The first so many rows of a part; a row group whose rows are dealt is read once, for all its spans."""
+        """Batches of a part's first `rows` rows; a row group in random order is read once, for all its spans."""
         opened = functools.cache(self.spec.open)  # a file is looked into once
         groups: dict[tuple[object, ...], list[Span]] = {}
         for span in part.before(rows).spans:
@@ -124,7 +124,7 @@ def _read(source: Source, span: Span) -> Iterator[Batch]:
 
 @functools.lru_cache(maxsize=4)
 def _known(public: bytes) -> Work:
-    """What a worker has been told before: a design takes longer to make than a batch to play."""
+    """Work made from its pickle, cached: a design takes longer to make than a batch to play."""
     return Work(*pickle.loads(public))
 
 
