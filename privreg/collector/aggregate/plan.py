@@ -322,6 +322,7 @@ class Progress(NamedTuple):
     expected: tuple[float, float] | None = None  # Mean slope and squared score, where the response's mean tells them
     # Share of rows seen to be weighted down, and standard errors by which that may move estimates; no one looked: None
     lost: tuple[float, float] | None = None
+    pull: Array | None = None  # Where long rows point, mean zz'/‖z‖² of them, shape (d, d); None of no direction more
     spent: float = 0.0  # Share of μ² of the rounds so far, the present one too, where they share it
     checked: Checked | None = None
     gauged: tuple[tuple[Array, int, float], ...] = ()  # Sums of measures of fit, records, and the noise's sd
