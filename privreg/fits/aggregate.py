@@ -15,7 +15,7 @@ from privreg.collector.aggregate.budget import AGAIN, MOST_MU, share
 from privreg.collector.aggregate.classes import against_first
 from privreg.collector.aggregate.estimate import Estimated, estimate
 from privreg.collector.aggregate.lattice import sd, steps
-from privreg.collector.aggregate.plan import Noise, Plan, Progress, State, rules_of
+from privreg.collector.aggregate.plan import Noise, Plan, Progress, State, narrowed, rules_of
 from privreg.collector.aggregate.rounds import begin
 from privreg.collector.clamping import Shares, harmed
 from privreg.collector.covariates.whitening import correlation
@@ -109,7 +109,7 @@ def plan_of(
         rate=0.5 * sum(added) if added else 0.0,
         noise=Noise(1, again=True) if spec.trust == "central" else Noise(),
     )
-    return plan, order
+    return narrowed(plan), order
 
 
 def lines_of_sums(spec: ModelSpec, rows: int, measures: float, like: Target | None) -> list[tuple[Any, ...]]:
@@ -360,7 +360,7 @@ def doubts(plan: Plan, progress: Progress, found: Estimated, loads: Array) -> tu
         )
         by = np.abs(loads @ found.ends[perfect].T)
         out.append(doubt("perfect", text, those((by > ROUNDED * np.abs(loads).max(axis=1, keepdims=True)).any(axis=1))))
-    if progress.lost is not None and (shifted := progress.lost[1] * _towards(plan, progress, found, loads) > 1.0).any():
+    if progress.lost is not None and (shifted := progress.lost[1] * found.pulled(loads, progress.pull) > 1.0).any():
         text = (
             f"{100.0 * progress.lost[0]:.2g}% of the records are seen to be so far out that they are weighted down, "
             "which may move coefficients by more than a standard error; narrower bounds, logarithms of skewed columns, "
@@ -368,15 +368,6 @@ def doubts(plan: Plan, progress: Progress, found: Estimated, loads: Array) -> tu
         )
         out.append(doubt("weights", text, those(shifted)))
     return tuple(out)
-
-
-def _towards(plan: Plan, progress: Progress, found: Estimated, loads: Array) -> Array:
-    """Score of long rows that moves `loads` @ theta, over that where they point everywhere alike: Equation (43)."""
-    if progress.pull is None:
-        return np.ones(len(loads))
-    by = (loads @ found.bread).reshape(len(loads), -1, plan.d)
-    squares = np.einsum("qbk,kl,qbl->q", by, progress.pull, by) / np.square(by).sum(axis=(1, 2))
-    return np.asarray(np.sqrt(plan.d * squares))
 
 
 def _rounds(held: HeldSums, trail: dict[int, Estimated], outside: Any, errors: Array) -> tuple[RoundHeld, ...]:

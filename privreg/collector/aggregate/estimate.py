@@ -72,7 +72,7 @@ class Estimated(NamedTuple):
         return max(float(self.moves.max()), self.wider)
 
     def blurred(self, loads: Array) -> Array:
-        """Relative sds of the standard errors of `loads` @ theta, as the curvature is uncertain: Equation (41).
+        """Relative sds of the standard errors of `loads` @ theta, as the curvature is uncertain: Equation (42).
 
         `loads` has the shape (q, b d), what comes back (q,).
         """
@@ -83,7 +83,7 @@ class Estimated(NamedTuple):
         return np.asarray(np.sqrt(0.5 * moved - alone) / np.einsum("qk,qk->q", cov, loads))
 
     def displaced(self, loads: Array, least: float = 1.0) -> Array:
-        """Bias of `loads` @ theta, in standard errors, if steps of more than `least` were all wrong: Equation (42).
+        """Bias of `loads` @ theta, in standard errors, if steps of more than `least` were all wrong: Equation (43).
 
         `loads` has the shape (q, b d), what comes back (q,).
         """
@@ -93,6 +93,14 @@ class Estimated(NamedTuple):
         lines, cov = self.lines[far], loads @ self.cov
         along = np.abs(cov @ lines.T) / np.einsum("mk,kl,ml->m", lines, self.cov, lines) * self.moves[far]
         return np.asarray(self.threshold * along.max(axis=1, initial=0.0) / np.sqrt(np.einsum("qk,qk->q", cov, loads)))
+
+    def pulled(self, loads: Array, pull: Array | None) -> Array:
+        """Score of long rows that moves `loads` @ theta, over that where they point everywhere alike: Equation (44)."""
+        if pull is None:
+            return np.ones(len(loads))
+        by = (loads @ self.bread).reshape(len(loads), -1, len(pull))
+        squares = np.einsum("qbk,kl,qbl->q", by, pull, by) / np.square(by).sum(axis=(1, 2))
+        return np.asarray(np.sqrt(len(pull) * squares))
 
 
 class _Turned(NamedTuple):
@@ -159,7 +167,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         loose = rough**2 + 2.0 * height**2 / np.array(people)
         same = np.array([[float(np.array_equal(a.state.rows, b.state.rows)) for b in alike] for a in alike])
         slopes = np.array([t.slope for t in turned])
-        bent, unsure = _secants(slopes, loose, places, same, weights, last, curvature, pooled)
+        bent, unsure = _secants(slopes, loose, places, same, weights, last, c * rules.bend, curvature, pooled)
     for _ in range(PASSES):
         if rules.cornered:  # scores at a common threshold, that of the estimate
             scale = _scale(plan, best, last.rows, theta)
@@ -205,9 +213,9 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     asked = progress.seen[-1].state
     wider = abs(math.log(scale / asked.scale)) / (0.5 * asked.window if again else most) if rules.scaled else 0.0
     lines = np.vstack([move / max(float(np.linalg.norm(move)), 1e-300), known.points])
-    moves = np.abs(lines @ move)
+    moves = np.abs(lines @ move) / rules.bend
     if rules.curved and not (progress.near or again):  # twice what such a step leaves, in standard errors
-        moves = np.maximum(moves, moves**2 * c / math.sqrt(float(np.trace(root @ root.T))))
+        moves = np.maximum(moves, moves**2 * c * rules.bend / math.sqrt(float(np.trace(root @ root.T))))
     more = bent(theta)[0]
     each = [bread @ (curvature @ t.theta - t.score - m) for t, m in zip(turned, more, strict=True)]
     own = np.array(each)[main], weights[main], bread @ unknown @ bread.T
@@ -215,7 +223,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         t for t, s in zip(turned, alike, strict=True) if s.state.role == "main" and (t.theta == turned[-1].theta).all()
     ]
     finite = _finite(plan, last, late, curvature, squares)
-    how = wider, lines, moves, c, bread, spread, scale, last.classes
+    how = wider, lines, moves, c * rules.bend, bread, spread, scale, last.classes
     return Estimated(last.rows, theta, root, curvature, weights, alike, *how, *own, *finite)
 
 
@@ -245,7 +253,15 @@ def _bend(
 
 
 def _secants(
-    slopes: Array, noise: Array, places: Array, alike: Array, parts: Array, last: State, curvature: Array, pooled: Array
+    slopes: Array,
+    noise: Array,
+    places: Array,
+    alike: Array,
+    parts: Array,
+    last: State,
+    c: float,
+    curvature: Array,
+    pooled: Array,
 ) -> tuple[Callable[[Array], Any], Callable[[Array], Array]]:
     """Scores of rounds on secants to an estimate, and the slope there: Equation (39); and by how much they are off.
 
@@ -255,13 +271,13 @@ def _secants(
     """
     (rounds, d), square = places.shape, (float(np.trace(curvature)) / len(curvature)) ** 2
     steep, constant = 2.0 * square / (d + 1.0), SPREAD**2 * square
-    x, ones = places - last.theta, np.ones((rounds, 1))
+    x, ones = (places - last.theta) / c, np.ones((rounds, 1))  # in thresholds
     system = np.block([[steep * x @ x.T + constant * alike + np.diag(noise), ones], [ones.T, np.zeros((1, 1))]])
     root, least = np.linalg.cholesky(curvature), 1.0 / float((1.0 / noise).sum())
 
     def along(theta: Array) -> tuple[Array, Array]:
         """Weights of slopes at the middle of each secant, then at its end, within a threshold; and variances there."""
-        move = theta - last.theta
+        move = (theta - last.theta) / c
         near = move / max(1.0, float(np.linalg.norm(move)))
         at = np.vstack([0.5 * (x + near), np.tile(near, (rounds, 1))])
         given = np.vstack([steep * x @ at.T + constant * np.tile(alike, 2), np.ones((1, 2 * rounds))])
@@ -289,10 +305,10 @@ def _finite(plan: Plan, last: State, rounds: list[_Turned], curvature: Array, sq
 
     Of records that all answered 1, at a state that predicts 1 with probability π, the mean score π − y is -1/π times
     the slope π(1 - π), and of those that all answered 0 the slope over 1 − π; of counts that are all 0 it is the slope:
-    Equation (40). ∞ where the score is nearer to 0 than to that.
+    Equation (41). ∞ where the score is nearer to 0 than to that.
     """
     x = np.linalg.inv(last.rows)
-    if not (plan.rules.curved and rounds):
+    if plan.rules.linear or not (plan.rules.curved and rounds):
         return np.empty(0), np.empty((0, len(x)))
     ends = np.concatenate([x[:1], x[1:] - np.outer(plan.lows[1:], x[0]), np.outer(plan.highs[1:], x[0]) - x[1:]])
     people = np.array([float(t.people) for t in rounds])
