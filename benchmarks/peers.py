@@ -32,9 +32,9 @@ median, worst
     all fits, marked or not.
 intervals, cover, low, high
     Whether there are 95% intervals, how many hold the target, in %, over coefficients, and the worst coefficient's
-    exact 99% limits (Clopper and Pearson), of fits that aren't marked.
+    exact 99% limits (Clopper and Pearson), of fits that don't mark it.
 marked
-    Share of fits that are marked, in %.
+    Share of coefficients of fits that are marked, in %.
 
 Table peers.csv. With --keep FOLDER finished cells are kept there, and a study that was killed goes on.
 """
@@ -63,6 +63,7 @@ from benchmarks.real_designs import REAL, population
 from benchmarks.store import Runs, save_table
 from privreg.collector.aggregate.estimate import estimate
 from privreg.collector.aggregate.plan import Plan
+from privreg.diagnostics import reliable
 from privreg.fits.aggregate import doubts, plan_of
 from privreg.privacy.conversions import gdp_epsilon
 from privreg.simulation.curator import CuratorRun, least
@@ -247,8 +248,8 @@ def by_curator(family: str, name: str, n: int, runs: range) -> list[float]:
         found = estimate(played.plan, played.progress)
         assert found is not None
         cov = found.back @ found.cov @ found.back.T
-        marked = float(bool(doubts(played.plan, played.progress, found)))
-        out += [*(found.back @ found.theta), *np.sqrt(np.diag(cov)), marked]
+        marked = ~reliable(doubts(played.plan, played.progress, found, found.back), plan.size)
+        out += [*(found.back @ found.theta), *np.sqrt(np.diag(cov)), *marked]
     return out
 
 
@@ -262,7 +263,7 @@ def without_privacy(name: str, n: int, runs: range) -> list[float]:
             errors = reference.errors(plan, y, x, theta)
         else:
             theta, errors = least_squares(x, y)
-        out += [*theta, *(errors / np.sqrt(n)), 0.0]
+        out += [*theta, *(errors / np.sqrt(n)), *np.zeros(plan.size)]
     return out
 
 
@@ -287,18 +288,20 @@ def line(name: str, n: int, method: str, target: str, numbers: np.ndarray, with_
     """A line of the table, of numbers by run: estimates, and if there are intervals standard errors and marks."""
     true, d = truth(name, target), prepared(name, own(name), n)[0].size
     alone = true.errors / np.sqrt(n)
-    table = numbers.reshape(-1, 2 * d + 1 if with_intervals else d)
+    table = numbers.reshape(-1, 3 * d if with_intervals else d)
     errors = (table[:, :d] - true.root) / alone
     ratio = np.sqrt(np.mean(errors**2, axis=0))
     out: dict[str, object] = {"design": name, "n": n, "d": d, "method": method, "target": target, "runs": len(table)}
     out |= {"median": np.median(ratio), "worst": ratio.max(), "intervals": "yes" if with_intervals else "no"}
     if with_intervals:
-        kept = table[:, -1] == 0.0
-        inside = np.abs(errors) < Z * table[:, d:-1] / alone
+        kept = table[:, 2 * d :] == 0.0
+        inside = kept & (np.abs(errors) < Z * table[:, d : 2 * d] / alone)
         out["marked"] = 100.0 * (1.0 - kept.mean())
-        if k := int(kept.sum()):
-            held = int(inside[kept].sum(axis=0).min())
-            out["cover"] = 100.0 * inside[kept].mean()
+        if kept.any():
+            out["cover"] = 100.0 * inside.sum() / kept.sum()
+            shares = inside.sum(axis=0) / np.maximum(kept.sum(axis=0), 1)
+            worst = int(np.where(kept.any(axis=0), shares, 1.0).argmin())
+            k, held = int(kept[:, worst].sum()), int(inside[:, worst].sum())
             out["low"] = 100.0 * beta.ppf(0.005, held, k - held + 1) if held else 0.0
             out["high"] = 100.0 * beta.ppf(0.995, held + 1, k - held) if held < k else 100.0
     return out

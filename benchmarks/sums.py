@@ -4,7 +4,7 @@
 [--table NAME] [--keep FOLDER] [--quick]``
 ``python -m benchmarks.sums --constants [--runs R] [--keep FOLDER]``
 
-One line for each trust model, design, n, μ and coefficient, of the fits that aren't marked but for the last columns:
+One line for each trust model, design, n, μ and coefficient, of the fits that don't mark it but for the last columns:
 
 ratio
     Root mean squared error of statsmodels' coefficient (of all records of the data set), over statsmodels' standard
@@ -19,9 +19,10 @@ cover, low, high
 bias, shift
     Mean error about the own estimand, and median of that estimand less statsmodels' coefficient, over that error.
 beyond
-    Fits that aren't marked and more than 6 of these standard errors off, in any coefficient.
-marked
-    Share of fits that are marked, in %. Fits of fewer rows than a curator's least have no line.
+    Fits that are more than 6 of these standard errors off in any coefficient that isn't marked.
+marked, whole
+    Share of fits that mark it, and of those that mark all coefficients, in %. Fits of fewer rows than a curator's least
+    have no line.
 all
     As ratio, of all fits.
 
@@ -52,6 +53,7 @@ from benchmarks.store import Runs, save_table
 from benchmarks.tuning import changed, listed, tuning
 from privreg.collector.aggregate.estimate import Estimated, estimate
 from privreg.collector.aggregate.plan import Plan
+from privreg.diagnostics import reliable
 from privreg.fits.aggregate import doubts, plan_of
 from privreg.formula.spec import ModelSpec
 from privreg.simulation.aggregate import AggregateRun
@@ -120,7 +122,7 @@ def weights(plan: Plan, found: Estimated, x: np.ndarray) -> np.ndarray:
 
 
 def cell(trust: str, name: str, n: int, mu: float, runs: range) -> list[float]:
-    """Errors, standard errors, the estimand's shift, and whether it is marked, of these runs in one list."""
+    """Errors, standard errors, the estimand's shift and marks by coefficient, of these runs in one list."""
     design, (_, plan, encoder), true = KNOWN[name], prepared(trust, name, n, mu), truth(name)
     alone, out, some = true.errors / np.sqrt(n), list[float](), min(len(true.y), 50_000)
     y, x = true.y[:some], true.x[:some]
@@ -135,9 +137,9 @@ def cell(trust: str, name: str, n: int, mu: float, runs: range) -> list[float]:
         assert found is not None
         own = reference.root(plan, y, x, weights(played.plan, found, x), base) - base
         cov = found.back @ found.cov @ found.back.T
-        marked = float(bool(doubts(played.plan, played.progress, found)))
+        marked = ~reliable(doubts(played.plan, played.progress, found, found.back), plan.size)
         errors = (found.back @ found.theta - true.root) / alone
-        out += [*errors, *(np.sqrt(np.diag(cov)) / alone), *(own / alone), marked]
+        out += [*errors, *(np.sqrt(np.diag(cov)) / alone), *(own / alone), *marked]
     return out
 
 
@@ -153,12 +155,11 @@ def _held(inside: np.ndarray) -> tuple[float, float, float]:
 def lines(trust: str, name: str, n: int, mu: float, numbers: Sequence[float] | np.ndarray) -> list[dict[str, object]]:
     """Lines of a cell, one a coefficient."""
     spec, plan, encoder = prepared(trust, name, n, mu)
-    table = np.array(numbers).reshape(-1, 3 * plan.size + 1)
-    marked = table[:, -1] > 0.0
-    errors, widths, shift = np.split(table[~marked, :-1], 3, axis=1)
-    z, out = 1.959963984540054, list[dict[str, object]]()
+    table = np.array(numbers).reshape(-1, 4 * plan.size)
+    errors, widths, shift, marked = np.split(table, 4, axis=1)
+    z, out, held = 1.959963984540054, list[dict[str, object]](), marked == 0.0
     for j, k in enumerate(encoder.order):
-        e, w, s = errors[:, j], widths[:, j], shift[:, j]
+        e, w, s = (table[held[:, j], j] for table in (errors, widths, shift))
         own, cover = _held(np.abs(e - s) < z * w), _held(np.abs(e) < z * w)
         line: dict[str, object] = {"trust": trust, "design": name, "n": n, "mu": mu, "d": plan.size}
         line |= {"runs": len(table), "coefficient": spec.design.names[k]}
@@ -166,8 +167,9 @@ def lines(trust: str, name: str, n: int, mu: float, numbers: Sequence[float] | n
             line |= {"ratio": np.sqrt(np.mean(e**2)), "length": np.median(w), "bias": (e - s).mean()}
             line |= {"shift": np.median(s)}
         line |= dict(zip(("own", "own_low", "own_high", "cover", "low", "high"), own + cover, strict=True))
-        line |= {"beyond": int((np.abs(errors) > 6.0).any(axis=1).sum()), "marked": 100.0 * marked.mean()}
-        out.append(line | {"all": np.sqrt(np.mean(table[:, j] ** 2))})
+        line |= {"beyond": int(((np.abs(errors) > 6.0) & held).any(axis=1).sum())}
+        line |= {"marked": 100.0 * (~held[:, j]).mean(), "whole": 100.0 * (~held).all(axis=1).mean()}
+        out.append(line | {"all": np.sqrt(np.mean(errors[:, j] ** 2))})
     return out
 
 
@@ -190,8 +192,9 @@ def summary(found: pd.DataFrame) -> pd.DataFrame:
                 "cover": mean(held["cover"]),
                 "low own": int((held["own_high"] < 95.0).sum()),
                 "coefficients": len(held),
-                "marked": by["marked"].first().mean(),
-                "marked, d <= 6": by["marked"].first()[few].mean(),
+                "marked": by["marked"].mean().mean(),
+                "marked, d <= 6": by["marked"].mean()[few].mean(),
+                "whole": by["whole"].first().mean(),
                 "beyond": int(by["beyond"].first().sum()),
             }
         )

@@ -31,7 +31,7 @@ RESULTS = Path(__file__).parent / "results" / "sums_options.csv"
 Rows = dict[str, Any]
 LINE = {"Intercept": 1.0, "g[T.1]": -0.3, "x": 0.5}
 LOG = {"Intercept": 0.2, "g[T.1]": -0.3, "x": 0.3}
-SCHOOLS = 60
+SCHOOLS, LOW = 60, -1.2815515655446004  # The 0.1 quantile of a normal error
 
 
 class Cell(NamedTuple):
@@ -59,6 +59,11 @@ def _line(rng: np.random.Generator, n: int, added: Callable[[np.random.Generator
     more = added(rng, n)
     shift = more.get("offset", 0.0) + more.get("effect", 0.0)
     return rows | more | {"y": eta + shift + rng.standard_normal(n)}
+
+
+def _skewed(rng: np.random.Generator, n: int) -> Rows:
+    rows, eta, _ = _design(rng, n)
+    return rows | {"y": eta + np.exp(0.8 * rng.standard_normal(n))}
 
 
 def _yes(rng: np.random.Generator, n: int) -> Rows:
@@ -113,6 +118,8 @@ CELLS = {
     "huber": Cell(_line, LINE),
     "expectile": Cell(_line, LINE, pr.Expectile(0.5)),
     "quantile": Cell(_line, LINE, pr.Quantile(0.5)),
+    "quantile 0.1": Cell(_line, LINE | {"Intercept": 1.0 + LOW}, pr.Quantile(0.1)),
+    "quantile 0.9": Cell(_skewed, LINE | {"Intercept": 1.0 + float(np.exp(-0.8 * LOW))}, pr.Quantile(0.9)),
     "squared": Cell(_line, LINE, pr.Squared()),
     "custom": Cell(
         _line, LINE, pr.families.custom("tanh", lambda eta, y: float(np.tanh(eta - y)), bound=1.0, slope=1.0)

@@ -11,13 +11,13 @@ ratio
 bias
     Mean error over that standard error.
 cover, low, high
-    Share of 95% intervals that hold the estimand, in %, and its 99% limits (Clopper and Pearson), of fits that are not
-    marked: the estimand is the root of the fit's own weighted equation, that without weights on 2,000,000 other
+    Share of 95% intervals that hold the estimand, in %, and its 99% limits (Clopper and Pearson), of fits that don't
+    mark it: the estimand is the root of the fit's own weighted equation, that without weights on 2,000,000 other
     records, and how far weights move it on 50,000 more.
 marked
-    Share of fits whose estimate lies far from the last state, or whose curvature is lost in noise, in %.
+    Share of fits that mark the coefficient, in %.
 beyond
-    Fits that are not marked and more than 8 standard errors off, in any coefficient.
+    Fits that are more than 8 standard errors off in any coefficient that is not marked.
 far, wanders
     Mean and sd of the estimand less the root without weights, over the same standard error.
 
@@ -49,7 +49,8 @@ from privreg.collector.aggregate import plan as planned
 from privreg.collector.aggregate import report, rounds
 from privreg.collector.aggregate.estimate import estimate
 from privreg.collector.aggregate.plan import Plan
-from privreg.fits.aggregate import CLEAR
+from privreg.diagnostics import reliable
+from privreg.fits.aggregate import doubts
 from privreg.formula.spec import ModelSpec
 from privreg.simulation import aggregate
 from privreg.simulation.streaming.encoding import Encoder
@@ -117,14 +118,15 @@ def cell(name: str, n: int, mu: float, runs: range) -> list[float]:
     for run in runs:
         rng = np.random.default_rng([run, n, zlib.crc32(name.encode())])
         rows = encoder.encode(pd.DataFrame(design.make(rng, n)))
-        found = estimate(plan, aggregate.play(plan, rows.endog, rows.exog, rng.bytes(32)))
+        progress = aggregate.play(plan, rows.endog, rows.exog, rng.bytes(32))
+        found = estimate(plan, progress)
         assert found is not None
         here = reference.root(plan, true.y, true.x, reference.weight(plan, found, true.x), here)
         moved = here - true.here
         cov = found.back @ found.cov @ found.back.T
         errors = (found.back @ found.theta - true.root - moved) / alone
-        doubt = max(found.reach, CLEAR / max(found.clear, 1e-12))  # above 1: marked
-        out += [*errors, *(np.sqrt(np.diag(cov)) / alone), *(moved / alone), doubt]
+        marked = ~reliable(doubts(plan, progress, found, found.back), plan.size)
+        out += [*errors, *(np.sqrt(np.diag(cov)) / alone), *(moved / alone), *marked]
     return out
 
 
@@ -134,14 +136,14 @@ def lines(name: str, n: int, mu: float, numbers: Sequence[float] | np.ndarray) -
     d = plan.size
     names = [spec.design.names[j] for j in encoder.order]
     names = [f"{level}:{n}" for level in spec.baseline[1:] for n in names] if plan.rules.blocks > 1 else names
-    table = np.array(numbers).reshape(-1, 3 * d + 1)
-    errors, widths, far, marked = table[:, :d], table[:, d : 2 * d], table[:, 2 * d : 3 * d], table[:, -1] > 1.0
-    held = ~marked
-    inside, some = np.abs(errors) < 1.959963984540054 * widths, int(held.sum())
-    beyond = int(((np.abs(errors) > 8.0).any(axis=1) & held).sum())
+    table = np.array(numbers).reshape(-1, 4 * d)
+    errors, widths, far, marked = np.split(table, 4, axis=1)
+    held = marked == 0.0
+    inside = np.abs(errors) < 1.959963984540054 * widths
+    beyond = int(((np.abs(errors) > 8.0) & held).any(axis=1).sum())
     out: list[dict[str, object]] = []
     for j in range(d):
-        k = int(inside[held, j].sum())
+        k, some = int(inside[held[:, j], j].sum()), int(held[:, j].sum())
         out.append(
             {
                 "design": name,
@@ -156,7 +158,7 @@ def lines(name: str, n: int, mu: float, numbers: Sequence[float] | np.ndarray) -
                 "cover": 100.0 * k / some if some else np.nan,
                 "low": 100.0 * beta.ppf(0.005, k, some - k + 1) if k else 0.0,
                 "high": 100.0 * beta.ppf(0.995, k + 1, some - k) if k < some else 100.0,
-                "marked": 100.0 * marked.mean(),
+                "marked": 100.0 * marked[:, j].mean(),
                 "beyond": beyond,
                 "far": far[:, j].mean(),
                 "wanders": far[:, j].std(),
@@ -200,7 +202,7 @@ def larger(errors: np.ndarray, before: np.ndarray) -> tuple[float, float]:
 def constants(runs: int, kept: Runs) -> pd.DataFrame:
     """The table of `--constants`."""
     table, before = list[dict[str, object]](), list[np.ndarray]()
-    sizes = [runs * (3 * prepared(name, 2_000, 1.0)[1].d + 1) for name in FOUR]
+    sizes = [runs * 4 * prepared(name, 2_000, 1.0)[1].d for name in FOUR]
     for constant, factor in [("", 1.0), *((c, f) for c in CONSTANTS for f in (0.5, 2.0))]:
         found = kept.get(f"constant-{constant}-{factor:g}-{runs}", partial(changed, constant, factor, runs))
         parts = np.split(np.array(found), np.cumsum(sizes)[:-1])

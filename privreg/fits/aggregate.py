@@ -8,19 +8,19 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from privreg.arrays import Array, Ints
+from privreg.arrays import Array, Flags, Ints
 from privreg.audit import reports
 from privreg.collector.aggregate import measuring, report
 from privreg.collector.aggregate.budget import AGAIN, MOST_MU, share
 from privreg.collector.aggregate.classes import against_first
 from privreg.collector.aggregate.estimate import Estimated, estimate
 from privreg.collector.aggregate.lattice import sd, steps
-from privreg.collector.aggregate.plan import Noise, Plan, Progress, State, rules_of
+from privreg.collector.aggregate.plan import Noise, Plan, Progress, State, narrowed, rules_of
 from privreg.collector.aggregate.rounds import begin
 from privreg.collector.clamping import Shares, harmed
 from privreg.collector.covariates.whitening import correlation
 from privreg.collector.levels import PART, RAREST
-from privreg.diagnostics import Diagnostic, doubt
+from privreg.diagnostics import ROUNDED, Diagnostic, doubt
 from privreg.errors import InferenceError
 from privreg.families.family import Family
 from privreg.families.measures import Gauge
@@ -39,9 +39,8 @@ from privreg.results.data import Equation, RoundHeld
 from privreg.results.target import Target
 from privreg.results.wording import Unusable
 
-CLEAR: Final = 2.0
-"""Smallest eigenvalue of the curvature, in edges of its noise, below which it is lost there: from here on the true one
-is at least half of what was found (Weyl's inequality)."""
+BIAS: Final = 0.25
+"""Bias, in standard errors, that is let pass: 95% intervals then hold in 94.3%."""
 
 FINITE: Final = 3.0
 """Sds by which it shows that no records are predicted perfectly: one fit in a thousand misses that they are."""
@@ -110,7 +109,7 @@ def plan_of(
         rate=0.5 * sum(added) if added else 0.0,
         noise=Noise(1, again=True) if spec.trust == "central" else Noise(),
     )
-    return plan, order
+    return narrowed(plan), order
 
 
 def lines_of_sums(spec: ModelSpec, rows: int, measures: float, like: Target | None) -> list[tuple[Any, ...]]:
@@ -197,6 +196,7 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
         ratios = np.nan_to_num(params / np.sqrt(np.diag(cov)))
     findings = _findings(held, spec, found, order, ratios)
     note = filled_note(spec.people.k_max, progress.filled, progress.filled_sd) if plan.persons else ()
+    said = doubts(plan, progress, found, carry @ found.back)
     of = held.clustered.tolist() if plan.clusters and held.clustered is not None else []
     groups = clusters.summed_groups(plan.clusters)
     note += clusters.notes(of, groups, lanes=False) if of else ()
@@ -215,9 +215,9 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
         target=_target(plan, spec.family),
         tuning=_tuning(held),
         spending=_shares(held) if again else _spending(held),
-        weighing=(weighing := _weighing(plan, found, settings)),
+        weighing=(weighing := _weighing(plan, found, settings, progress.lost)),
         bound=f"1 for a whole report; of scores weights {weighing}",
-        notes=(*notes(findings, names, order, plan.rules.blocks), *doubts(plan, progress, found), *note),
+        notes=(*notes(findings, names, order, plan.rules.blocks), *said, *note),
         unusable=findings.unanswered,
         clusters=clusters.counted(of, groups) if of else "",
         clamping=None if findings.clamped is None else clamping_words(findings.clamped, "any column"),
@@ -278,11 +278,15 @@ def _shares(held: HeldSums) -> str:
     return f"of mu² {', '.join(f'{100.0 * share:.2g}% for {words}' for words, share in parts.items())}"
 
 
-def _weighing(plan: Plan, found: Estimated, settings: Settings) -> str:
-    """Score weights, with the length that was learned."""
+def _weighing(plan: Plan, found: Estimated, settings: Settings, lost: tuple[float, float] | None) -> str:
+    """Score weights, with the length that was learned, and how many records are weighted down."""
     if not plan.noise.again or settings.how.weighing == (none := "none (likelihood)"):
         return settings.how.weighing if not plan.noise.again else none
-    return f"min(1, {found.rounds[-1].state.reach(plan) ** 2:.3g}/‖z‖²), z whitened"
+    words = f"min(1, {found.rounds[-1].state.reach(plan) ** 2:.3g}/‖z‖²), z whitened"
+    if lost is None:
+        return words
+    moves = f"{100.0 * lost[0]:.2g}% of the records have less, which moves estimates by {lost[1]:.2g} standard errors"
+    return f"{words}; {moves if lost[0] else 'no record is seen to have less'}"
 
 
 def _findings(held: HeldSums, spec: ModelSpec, found: Estimated, order: NDArray[np.intp], ratios: Array) -> Findings:
@@ -321,43 +325,48 @@ def _findings(held: HeldSums, spec: ModelSpec, found: Estimated, order: NDArray[
     return out._replace(clamped=shares, harmed=harmed(shares, slopes, together[np.ix_(place, place)]))
 
 
-def doubts(plan: Plan, progress: Progress, found: Estimated) -> tuple[Diagnostic, ...]:
-    """Notes that mark the estimates as unreliable."""
+def doubts(plan: Plan, progress: Progress, found: Estimated, loads: Array) -> tuple[Diagnostic, ...]:
+    """Notes that mark coefficients as unreliable, those of `loads` @ theta."""
     out = []
-    # rows that answer again need slopes for variances alone: known to a quarter in the flattest direction
-    clear = 1.0 / (PART * math.sqrt(2.0 * plan.size)) if plan.noise.again else CLEAR
-    if found.clear < clear:
+
+    def those(marked: Flags) -> list[int] | None:
+        """Places of the coefficients, None of all."""
+        return None if marked.all() else np.flatnonzero(marked).tolist()
+
+    if (blurred := ~(found.blurred(loads) <= PART)).any():
         text = (
-            f"how scores change with the coefficients is hardly known beside the noise: {plan.rows:,} records at mu = "
-            f"{plan.mu:g} are few for {plan.d} coefficients, or a level is too rare; more people, a larger mu, fewer "
-            "terms or knots, merged levels"
+            "how scores change with these coefficients is hardly known beside the noise: "
+            f"{plan.rows:,} records at mu = {plan.mu:g} are few for {plan.d} coefficients, or a level is too rare; "
+            "more people, a larger mu, fewer terms or knots, merged levels"
         )
-        out.append(doubt("curvature", text))
-    if plan.noise.again and progress.last and not progress.near:
+        out.append(doubt("curvature", text, those(blurred)))
+    again = plan.noise.again
+    if again and progress.last and not progress.near and (moved := found.displaced(loads, 0.0) > BIAS).any():
         text = (
             f"estimates still moved after {AGAIN} rounds of scores; more records, narrower bounds, or a larger mu give "
             "a better start"
         )
-        out.append(doubt("moving", text))
-    elif found.reach > 1.0:  # in thresholds: beyond one, the curvature at the last state says little
+        out.append(doubt("moving", text, those(moved)))
+    elif not again and (moved := found.displaced(loads) > BIAS).any():
         text = (
             "the early rounds ended far from the estimate, so that the main round's reports say little of it; more "
             "people, narrower bounds, or a larger mu give a better start"
         )
-        out.append(doubt("moving", text))
-    if found.finite < FINITE:
+        out.append(doubt("moving", text, those(moved)))
+    if (perfect := found.finite < FINITE).any():
         text = (
             "all records, those of a level, or those beyond some value of a column may have one and the same response, "
             "0 or 1: then no finite coefficients fit them best; merged levels, fewer terms, or more people tell"
         )
-        out.append(doubt("perfect", text))
-    if progress.lost is not None and progress.lost[1] > 1.0:
+        by = np.abs(loads @ found.ends[perfect].T)
+        out.append(doubt("perfect", text, those((by > ROUNDED * np.abs(loads).max(axis=1, keepdims=True)).any(axis=1))))
+    if progress.lost is not None and (shifted := progress.lost[1] * found.pulled(loads, progress.pull) > 1.0).any():
         text = (
             f"{100.0 * progress.lost[0]:.2g}% of the records are seen to be so far out that they are weighted down, "
             "which may move coefficients by more than a standard error; narrower bounds, logarithms of skewed columns, "
             "more records or a larger mu"
         )
-        out.append(doubt("weights", text))
+        out.append(doubt("weights", text, those(shifted)))
     return tuple(out)
 
 

@@ -42,14 +42,19 @@ class Estimated(NamedTuple):
     curvature: Array  # Mean slope times z z', per unit of the score's bound and c
     weights: Array  # Of the rounds that count; sum 1
     rounds: tuple[Summed, ...]  # Which these are, in their own coordinates
-    reach: float  # From the last state to the estimate, in thresholds; 1 where the threshold itself is no longer alike
-    clear: float  # Smallest eigenvalue of the curvature in multiples of what noise alone would give
+    wider: float  # How far the threshold moved since the last round; 1 where it is no longer alike
+    lines: Array  # Unit vector of the step from the last round's state, and rows of levels; shape (m, b d)
+    moves: Array  # That step along them, in thresholds; shape (m,)
+    threshold: float
+    bread: Array  # Inverse of the slope of scores, shape (b d, b d)
+    spread: Array  # Variances of entries of the curvature
     scale: float  # Residual scale; 1 without one
     classes: Array  # Contrasts, shape (b, b + 1); of one predictor shape (0, 0)
     each: Array  # Estimates by the sums of the main round, of groups of clusters, say; shape (k, b d)
     parts: Array  # Their weights; shape (k,)
     unknown: Array  # Covariance of theta that comes of what isn't known of the curvature
-    finite: float  # Sds of what shows that no records are predicted perfectly; ∞ where none can be
+    finite: Array  # Sds by which it shows that none beyond `ends` are predicted perfectly; ∞ where none can be
+    ends: Array  # Distances of columns from their bounds as linear forms; shape (len(finite), d)
 
     @property
     def back(self) -> Array:
@@ -60,6 +65,42 @@ class Estimated(NamedTuple):
     def cov(self) -> Array:
         """Covariance of theta, shape (d, d)."""
         return np.asarray(self.root @ self.root.T)
+
+    @property
+    def reach(self) -> float:
+        """Longest step from the last state to the estimate, in thresholds, or how far the threshold moved."""
+        return max(float(self.moves.max()), self.wider)
+
+    def blurred(self, loads: Array) -> Array:
+        """Relative sds of the standard errors of `loads` @ theta, as the curvature is uncertain: Equation (42).
+
+        `loads` has the shape (q, b d), what comes back (q,).
+        """
+        bread, cov = loads @ self.bread, loads @ self.cov
+        both = np.einsum("qk,ql->qkl", bread, cov)
+        moved = np.einsum("qkl,kl->q", np.square(both + both.transpose(0, 2, 1)), self.spread)
+        alone = np.einsum("qk,k->q", np.square(bread * cov), np.diag(self.spread))
+        return np.asarray(np.sqrt(0.5 * moved - alone) / np.einsum("qk,qk->q", cov, loads))
+
+    def displaced(self, loads: Array, least: float = 1.0) -> Array:
+        """Bias of `loads` @ theta, in standard errors, if steps of more than `least` were all wrong: Equation (43).
+
+        `loads` has the shape (q, b d), what comes back (q,).
+        """
+        if self.wider > 1.0:
+            return np.full(len(loads), math.inf)
+        far = self.moves > least
+        lines, cov = self.lines[far], loads @ self.cov
+        along = np.abs(cov @ lines.T) / np.einsum("mk,kl,ml->m", lines, self.cov, lines) * self.moves[far]
+        return np.asarray(self.threshold * along.max(axis=1, initial=0.0) / np.sqrt(np.einsum("qk,qk->q", cov, loads)))
+
+    def pulled(self, loads: Array, pull: Array | None) -> Array:
+        """Score of long rows that moves `loads` @ theta, over that where they point everywhere alike: Equation (44)."""
+        if pull is None:
+            return np.ones(len(loads))
+        by = (loads @ self.bread).reshape(len(loads), -1, len(pull))
+        squares = np.einsum("qbk,kl,qbl->q", by, pull, by) / np.square(by).sum(axis=(1, 2))
+        return np.asarray(np.sqrt(len(pull) * squares))
 
 
 class _Turned(NamedTuple):
@@ -126,7 +167,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         loose = rough**2 + 2.0 * height**2 / np.array(people)
         same = np.array([[float(np.array_equal(a.state.rows, b.state.rows)) for b in alike] for a in alike])
         slopes = np.array([t.slope for t in turned])
-        bent, unsure = _secants(slopes, loose, places, same, weights, last, curvature, pooled)
+        bent, unsure = _secants(slopes, loose, places, same, weights, last, c * rules.bend, curvature, pooled)
     for _ in range(PASSES):
         if rules.cornered:  # scores at a common threshold, that of the estimate
             scale = _scale(plan, best, last.rows, theta)
@@ -168,20 +209,22 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         meat = meat + 2.0 * STUDENT * float(spread.mean()) * (cov + float(np.trace(cov)) * np.eye(d))
     values, vectors = np.linalg.eigh(meat + unknown)
     root = bread @ (vectors * np.sqrt(np.maximum(values, 0.0)))
-    move = (theta - last.theta) / c
-    wider = abs(math.log(scale / last.scale)) / most if rules.scaled else 0.0
-    reach = max(float(np.linalg.norm(move)), *(abs(float(p @ move)) for p in known.points), wider)
+    move = (theta - (turned[-1].theta if again else last.theta)) / c
+    asked = progress.seen[-1].state
+    wider = abs(math.log(scale / asked.scale)) / (0.5 * asked.window if again else most) if rules.scaled else 0.0
+    lines = np.vstack([move / max(float(np.linalg.norm(move)), 1e-300), known.points])
+    moves = np.abs(lines @ move) / rules.bend
     if rules.curved and not (progress.near or again):  # twice what such a step leaves, in standard errors
-        reach = max(reach, reach**2 * c / math.sqrt(float(np.trace(root @ root.T))))
-    clear = _clear(curvature, spread, known.classes)
+        moves = np.maximum(moves, moves**2 * c * rules.bend / math.sqrt(float(np.trace(root @ root.T))))
     more = bent(theta)[0]
     each = [bread @ (curvature @ t.theta - t.score - m) for t, m in zip(turned, more, strict=True)]
     own = np.array(each)[main], weights[main], bread @ unknown @ bread.T
-    asked = [
+    late = [
         t for t, s in zip(turned, alike, strict=True) if s.state.role == "main" and (t.theta == turned[-1].theta).all()
     ]
-    finite = _finite(plan, last, asked, curvature, squares)
-    return Estimated(last.rows, theta, root, curvature, weights, alike, reach, clear, scale, last.classes, *own, finite)
+    finite = _finite(plan, last, late, curvature, squares)
+    how = wider, lines, moves, c * rules.bend, bread, spread, scale, last.classes
+    return Estimated(last.rows, theta, root, curvature, weights, alike, *how, *own, *finite)
 
 
 def _bend(
@@ -210,7 +253,15 @@ def _bend(
 
 
 def _secants(
-    slopes: Array, noise: Array, places: Array, alike: Array, parts: Array, last: State, curvature: Array, pooled: Array
+    slopes: Array,
+    noise: Array,
+    places: Array,
+    alike: Array,
+    parts: Array,
+    last: State,
+    c: float,
+    curvature: Array,
+    pooled: Array,
 ) -> tuple[Callable[[Array], Any], Callable[[Array], Array]]:
     """Scores of rounds on secants to an estimate, and the slope there: Equation (39); and variances of these scores.
 
@@ -220,13 +271,13 @@ def _secants(
     """
     (rounds, d), square = places.shape, (float(np.trace(curvature)) / len(curvature)) ** 2
     steep, constant = 2.0 * square / (d + 1.0), SPREAD**2 * square
-    x, ones = places - last.theta, np.ones((rounds, 1))
+    x, ones = (places - last.theta) / c, np.ones((rounds, 1))  # in thresholds
     system = np.block([[steep * x @ x.T + constant * alike + np.diag(noise), ones], [ones.T, np.zeros((1, 1))]])
     root, least = np.linalg.cholesky(curvature), 1.0 / float((1.0 / noise).sum())
 
     def along(theta: Array) -> tuple[Array, Array]:
         """Weights of slopes at the middle of each secant, then at its end, within a threshold; and variances there."""
-        move = theta - last.theta
+        move = (theta - last.theta) / c
         near = move / max(1.0, float(np.linalg.norm(move)))
         at = np.vstack([0.5 * (x + near), np.tile(near, (rounds, 1))])
         given = np.vstack([steep * x @ at.T + constant * np.tile(alike, 2), np.ones((1, 2 * rounds))])
@@ -249,16 +300,16 @@ def _secants(
     return bent, unsure
 
 
-def _finite(plan: Plan, last: State, rounds: list[_Turned], curvature: Array, squares: Array) -> float:
-    """Sds by which scores show that no records, by their distance from a bound, are predicted perfectly.
+def _finite(plan: Plan, last: State, rounds: list[_Turned], curvature: Array, squares: Array) -> tuple[Array, Array]:
+    """Sds by which scores show that no records, by distance from a bound, are predicted perfectly; and these forms.
 
     Of records that all answered 1, at a state that predicts 1 with probability π, the mean score π − y is -1/π times
     the slope π(1 - π), and of those that all answered 0 the slope over 1 − π; of counts that are all 0 it is the slope:
-    Equation (40). ∞ where the score is nearer to 0 than to that.
+    Equation (41). ∞ where the score is nearer to 0 than to that.
     """
-    if not (plan.rules.curved and rounds):
-        return math.inf
     x = np.linalg.inv(last.rows)
+    if plan.rules.linear or not (plan.rules.curved and rounds):
+        return np.empty(0), np.empty((0, len(x)))
     ends = np.concatenate([x[:1], x[1:] - np.outer(plan.lows[1:], x[0]), np.outer(plan.highs[1:], x[0]) - x[1:]])
     people = np.array([float(t.people) for t in rounds])
     part = people / people.sum()
@@ -274,7 +325,7 @@ def _finite(plan: Plan, last: State, rounds: list[_Turned], curvature: Array, sq
         chance = 1.0 / (1.0 + np.exp(np.clip(np.sign(score) * eta, -50.0, 50.0)))
     whole = chance * np.abs(score)
     left = (slope - whole) / np.sqrt(mine * sizes + other * entry + 2.0 * sampling)
-    return float(left[whole > PERFECT * np.minimum(steep, slope)].min(initial=math.inf))
+    return np.where(whole > PERFECT * np.minimum(steep, slope), left, math.inf), ends
 
 
 def _off(rules: Rules, moves: Array, weights: Array, curvature: Array, points: Array, one: Array) -> Array:
@@ -322,15 +373,6 @@ def _steps(shape: Shape, ratio: float) -> tuple[Array, Array, Array]:
     half = len(shifts) // 2
     alone = np.concatenate([np.minimum.accumulate(alone[half::-1])[:0:-1], np.maximum.accumulate(alone[half:])])
     return shifts, alone, np.maximum.accumulate(normal[half:])
-
-
-def _clear(curvature: Array, spread: Array, each: Array) -> float:
-    """Smallest eigenvalue over the edge of its error; with several contrasts both are relative to their curvature."""
-    b, d = len(each), len(curvature) // len(each)
-    by = np.outer(np.repeat(each, d), np.repeat(each, d))
-    rows = (spread / by).reshape(b, d, b, d).mean(axis=(1, 3)).sum(axis=1)
-    edge = math.sqrt(2.0 * d * float(rows.max()))
-    return float(np.linalg.eigvalsh(curvature / np.sqrt(by))[0]) / max(edge, 1e-12)
 
 
 def _weights(alone: Array, far: Array, unsure: float) -> Array:

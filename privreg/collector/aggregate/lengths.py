@@ -50,7 +50,8 @@ def advance(plan: Plan, progress: Progress, mean: Array, count: int) -> Progress
         points=known.points @ turn.T,
     )
     state = state._replace(role="lengths", rows=turn @ state.rows, theta=turned(turn, state.theta))
-    return progress._replace(state=state, known=known)
+    pull = (turn @ vectors * part) @ (turn @ vectors).T
+    return progress._replace(state=state, known=known, pull=pull / float(np.trace(pull)))
 
 
 def _box(plan: Plan, rows: Array) -> float:

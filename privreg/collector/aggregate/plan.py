@@ -14,7 +14,7 @@ from privreg.collector.covariates.asking import SHARP
 from privreg.collector.covariates.extremes import longest
 from privreg.collector.covariates.points import FARTHEST
 from privreg.collector.levels import PART, SHOWN
-from privreg.families.constants import score_rules
+from privreg.families.constants import QUANTILE_RATIO, score_rules
 from privreg.protocol import codes, sums
 from privreg.protocol.schedule import PILOTS
 
@@ -39,6 +39,10 @@ several rows, as a first step that is far off is mended by another round."""
 BINS: Final = 40  # Of squared lengths: each reaches to `WIDER` times the one before, the first to d
 
 WIDER: Final = 1.35
+
+BENT: Final = 8.0
+"""Second derivative of a density over the density, times the squared residual scale: 7.9 of log-normal errors, of log
+sd 1, at their 0.9 quantile."""
 
 CHECKED: Final = math.sqrt(2.0) * SHOWN / (LARGE - SMALL)
 """Records beside √(bounded columns + 1)/μ of whom a share of `LARGE` exceeds `SMALL` by `SHOWN` standard errors of its
@@ -70,7 +74,12 @@ class Rules(NamedTuple):
     @property
     def curved(self) -> bool:
         """True if one linear predictor bends the score: a step by its slope leaves half its square, in thresholds."""
-        return self.shape.family in {codes.LOGISTIC, codes.POISSON}
+        return self.shape.family in {codes.LOGISTIC, codes.POISSON, codes.QUANTILE}
+
+    @property
+    def bend(self) -> float:
+        """Thresholds over which the slope changes by as much as it is: of quantiles half a residual scale."""
+        return QUANTILE_RATIO / self.ratio if self.shape.family == codes.QUANTILE else 1.0
 
     @property
     def cornered(self) -> bool:
@@ -322,6 +331,7 @@ class Progress(NamedTuple):
     expected: tuple[float, float] | None = None  # Mean slope and squared score, where the response's mean tells them
     # Share of rows seen to be weighted down, and standard errors by which that may move estimates; no one looked: None
     lost: tuple[float, float] | None = None
+    pull: Array | None = None  # Where long rows point, mean zz'/‖z‖² of them, shape (d, d); None of no direction more
     spent: float = 0.0  # Share of μ² of the rounds so far, the present one too, where they share it
     checked: Checked | None = None
     gauged: tuple[tuple[Array, int, float], ...] = ()  # Sums of measures of fit, records, and the noise's sd
@@ -413,3 +423,14 @@ def rules_of(
         fixed = family.bound / family.slope  # in which the steepest score rises by its bound
     more = blocks, family.link, family.tame
     return Rules(shape, known.ratio, scaled, top, slope, square, shares, fixed, unsure, *more)
+
+
+def narrowed(plan: Plan) -> Plan:
+    """Plan with the window of a quantile's density as wide as noise and bias of the slope are alike: Equation (40)."""
+    rules = plan.rules
+    if rules.shape.family != codes.QUANTILE or not rules.scaled:
+        return plan
+    noise = 2.0 * math.sqrt(plan.noise.adders) * rules.top * plan.reach**2 / (math.sqrt(rules.shares[1]) * rules.slope)
+    ratio = (6.0 * rules.ratio * noise / (plan.mu * plan.rows) / BENT) ** (1.0 / 3.0)
+    part = min(ratio / rules.ratio, 1.0)
+    return plan._replace(rules=rules._replace(ratio=part * rules.ratio, slope=part * rules.slope))

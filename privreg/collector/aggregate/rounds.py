@@ -305,13 +305,15 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int) -> Pro
     curved = rules.curved and not plan.noise.again
     lines = np.concatenate([known.whole.points, _ends(plan, state, known)]) if curved else known.whole.points
     reach = np.array([float(np.linalg.norm(step)), *np.abs(lines @ step)])
-    most = FAR if rules.scaled else 2.0 * FAR  # a start by least squares is farther off where the link isn't linear
+    most = (
+        FAR * rules.bend if rules.scaled else 2.0 * FAR
+    )  # a start by least squares is farther off where the link isn't linear
     theta = state.theta + c * step * min(1.0, most / max(float(np.linalg.norm(step)), 1e-12))
     moved = here.scale - math.log(state.scale)
     error = math.sqrt(expected(plan, progress)[1] / sampled(plan, seen)[-1] + here.sds[0] ** 2) / height
     wide = np.array([math.sqrt(d), *np.linalg.norm(lines, axis=1)])
     # a step by the slope of a curved score leaves less than its noise: Equation (38)
-    near = bool((0.5 * reach**2 < error * wide).all()) if curved else bool(reach.max() < 1.0)
+    near = bool((0.5 * reach**2 < rules.bend * error * wide).all()) if curved else bool(reach.max() < 1.0)
     scaled = abs(moved) < WINDOWS[1 if plan.noise.again else 2]
     short = scaled and (near if state.role == "approach" else bool(reach.max() < 1.0))
     held = len(seen)

@@ -37,7 +37,9 @@ def test_secants_of_a_quadratic_score_are_exact() -> None:
     slopes = np.array([slope(one) for one in places])
     pooled = slopes.mean(axis=0)
     known, n = np.full(len(places), 1e-12), len(places)
-    bent, unsure = _secants(slopes, known, places, np.ones((n, n)), np.full(n, 1.0 / n), state_of(d), pooled, pooled)
+    bent, unsure = _secants(
+        slopes, known, places, np.ones((n, n)), np.full(n, 1.0 / n), state_of(d), 1.0, pooled, pooled
+    )
     theta = rng.normal(0.0, 0.2, d)
     more, there = bent(theta)
     off = more + (there - pooled) @ theta
@@ -51,7 +53,7 @@ def test_one_round_alone_may_be_off_by_half_the_square_of_its_step() -> None:
     d, height = 4, 0.2
     slope = height * np.eye(d)
     one = np.ones(1)
-    bent, unsure = _secants(slope[None], 1e-4 * one, np.zeros((1, d)), one[None], one, state_of(d), slope, slope)
+    bent, unsure = _secants(slope[None], 1e-4 * one, np.zeros((1, d)), one[None], one, state_of(d), 1.0, slope, slope)
     for step in (0.1, 0.5):
         theta = np.eye(d)[0] * step
         assert unsure(theta)[0] == pytest.approx((0.5 * height * step**2) ** 2 / d)
@@ -63,7 +65,7 @@ def test_rounds_whose_records_weigh_otherwise_keep_their_slopes() -> None:
     slopes = 0.3 * np.eye(d) + np.array([0.03 * (m + m.T) for m in rng.normal(size=(2, d, d))])
     pooled = slopes.mean(axis=0)
     places, half = np.zeros((2, d)), np.full(2, 0.5)
-    bent, _ = _secants(slopes, np.full(2, 1e-12), places, np.eye(2), half, state_of(d), pooled, pooled)
+    bent, _ = _secants(slopes, np.full(2, 1e-12), places, np.eye(2), half, state_of(d), 1.0, pooled, pooled)
     theta = 1e-6 * rng.normal(size=d)
     more, there = bent(theta)
     off = more + (there - pooled) @ theta
@@ -124,7 +126,7 @@ def doubtful(name: str, cases: dict, seed: int) -> bool:
     data = rows_of(rng, 20_000)
     data["y"] = np.asarray(answer(rng, data), dtype=float)
     _, found, _ = fitted(formula, family, data, rng.bytes(32))
-    return found.finite < 3.0 or found.reach > 1.0 or found.clear < 2.0
+    return (found.finite < 3.0).any() or found.reach > 1.0
 
 
 @pytest.mark.parametrize("name", CERTAIN)
@@ -165,7 +167,7 @@ def test_counts_of_a_wide_exposure_start_from_rates_and_hold_their_intervals() -
         data["y"] = np.minimum(rng.poisson(mean), 10).astype(float)
         plan, found, user = fitted("y ~ a + g", COUNTS, data, rng.bytes(32), exposure="t")
         assert plan.rate == pytest.approx(0.5 * np.log(0.5 * 4.0))
-        if found.reach > 1.0 or found.clear < 2.0:
+        if found.reach > 1.0:
             continue
         at = user @ found.back
         error = at @ found.theta - [-1.0, 0.5, 0.4]
