@@ -65,6 +65,12 @@ def normal_expectile(tau: float, c: float) -> float:
     return float(brentq(score, -8.0, 8.0))
 
 
+def clipped_square(c: float) -> float:
+    """E min(Z², c²) of a standard normal Z."""
+    inside = math.erf(c / math.sqrt(2.0))
+    return inside - c * math.sqrt(2.0 / math.pi) * math.exp(-0.5 * c * c) + c * c * (1.0 - inside)
+
+
 def auto_c(p: int, mu: float) -> float:
     """Threshold c in residual sd, in [0.5, 1.345], of the least asymptotic variance: equation (3) of docs/estimator.md.
 

@@ -14,7 +14,8 @@ from privreg.collector.covariates.asking import SHARP
 from privreg.collector.covariates.extremes import longest
 from privreg.collector.covariates.points import FARTHEST
 from privreg.collector.levels import PART, SHOWN
-from privreg.families.constants import QUANTILE_RATIO, score_rules
+from privreg.families.constants import QUANTILE_RATIO, clipped_square, score_rules
+from privreg.families.family import CLASSICAL_C
 from privreg.protocol import codes, sums
 from privreg.protocol.schedule import PILOTS
 
@@ -394,7 +395,9 @@ def rules_of(
     scaled = known.track and family.of_residuals and c is None
     if family.cornered and scaled:
         shares = (0.65, 0.26, 0.06, 0.03)
-    top, slope, square = 1.0, known.curvature, 0.39  # of Huber's and expectiles' at normal errors
+    top, slope, square = 1.0, known.curvature, 0.39  # of Huber's and expectiles' at normal errors, c = 1.345
+    if family.cornered:
+        square *= clipped_square(known.ratio) / clipped_square(CLASSICAL_C) * (CLASSICAL_C / known.ratio) ** 2
     match shape.family:
         case codes.QUANTILE:
             top, square = 0.5 / shape.b, (1.0 - shape.a) * shape.a / shape.b**2

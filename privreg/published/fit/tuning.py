@@ -9,6 +9,7 @@ import numpy as np
 
 from privreg.arrays import Array
 from privreg.errors import InferenceError, OptionError
+from privreg.families.constants import clipped_square
 from privreg.families.family import Family
 from privreg.families.weights import SCORE_WEIGHTS, ScoreWeights, omega
 from privreg.fits.settings import FitOptions, Settings
@@ -40,7 +41,7 @@ def resolve(asked: FitOptions, methods: tuple[Method, ...], spec: ModelSpec, row
     gamma, power = gamma if asked.step is None else asked.step, power if asked.alpha is None else asked.alpha
     reach2 = weights.reach2 if math.isfinite(weights.reach2) else units.reach
     curvature_bound = score.curvature_bound * reach2
-    kappa = _clipped_square(score.c) if family.joint else 0.0
+    kappa = clipped_square(score.c) if family.joint else 0.0
     device = Device(score, weights, mechanism, weights.reach, curvature_bound, spec.family.unit, alone, kappa)
     _refuse_methods(methods, asked, spec, rows, device)
     batch, share = asked.batch_size or 1, CURVATURE_SHARE if any(m.curvature for m in methods) else 0.0
@@ -100,12 +101,6 @@ def _score_senders(rows: int, share: float) -> int:
     from privreg.published.chain.kernels import score_senders  # slow to import
 
     return int(score_senders(rows, turns(share)))
-
-
-def _clipped_square(c: float) -> float:
-    """E min(Z², c²) of a standard normal Z."""
-    inside = math.erf(c / math.sqrt(2.0))
-    return inside - c * math.sqrt(2.0 / math.pi) * math.exp(-0.5 * c * c) + c * c * (1.0 - inside)
 
 
 def _refuse_methods(
