@@ -7,12 +7,7 @@ after a `diary` has kept them; for two collectors `seal` seals shares to each. W
 reads them, and `simulation`, which plays many devices at once.
 """
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from .asked import Limits, RefusedError
-    from .sending import Outcome
-    from .session import respond
+from typing import Any
 
 __all__ = ["Limits", "Outcome", "RefusedError", "respond"]
 
