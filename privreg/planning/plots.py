@@ -6,10 +6,9 @@ import math
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from scipy.stats import norm
 
 from privreg.errors import InferenceError, OptionError
-from privreg.planning.plan import Planned, power_of, targets
+from privreg.planning.plan import StudyPlan, power_of
 from privreg.results.plots.style import COLUMN, DASHES, SMALL, drawing, inks_for, literal, only, panels
 from privreg.tables import shorten
 
@@ -30,7 +29,7 @@ CHARACTER: Final = 0.65
 """Width of a character of a label, relative to its height; labels are kept from each other by their lengths."""
 
 
-def contours(plan: Planned, coef: str, *, ax: Any = None) -> Axes:
+def contours(plan: StudyPlan, coef: str, *, ax: Any = None) -> Axes:
     """Mean width of a coefficient's interval over budget and people; the plan itself and its goal are marked.
 
     Below the dashed line people are so few that a fit would say not to rely on its intervals.
@@ -47,7 +46,7 @@ def contours(plan: Planned, coef: str, *, ax: Any = None) -> Axes:
         return _draw(axes[0, 0], plan, coef, table, reliable, at)
 
 
-def powers(plan: Planned, coefs: Sequence[str], *, ax: Any = None) -> Axes:
+def powers(plan: StudyPlan, coefs: Sequence[str], *, ax: Any = None) -> Axes:
     """Power of each coefficient's test over people at the plan's budget; where it is grey a fit would say not to rely.
     Raises OptionError if a coefficient has no effect that is asked for.
     """
@@ -57,7 +56,7 @@ def powers(plan: Planned, coefs: Sequence[str], *, ax: Any = None) -> Axes:
         raise OptionError(f"power is that of finding an effect, and this plan has none{whose}: give it an effect.")
     at = [list(plan.spec.coefficients).index(c) for c in coefs]
     n = np.unique(np.geomspace(AROUND[0] * plan.n, AROUND[1] * plan.n, POINTS[1]).astype(int))
-    crit = float(norm.isf(plan.alpha / 2.0))
+    crit = plan._z
     footer = f"{plan.budget} per person; tests at level {plan.alpha:g}"
     footer += "\ngrey: so few records that a fit would say not to rely on its intervals" if plan.reliable > n[0] else ""
     with drawing(ax, (COLUMN, 0.8 * COLUMN), footer) as on:
@@ -75,14 +74,14 @@ def powers(plan: Planned, coefs: Sequence[str], *, ax: Any = None) -> Axes:
     return on  # type: ignore[no-any-return]
 
 
-def _draw(ax: Any, plan: Planned, coef: str, table: pd.DataFrame, reliable: Array, at: float) -> Axes:
+def _draw(ax: Any, plan: StudyPlan, coef: str, table: pd.DataFrame, reliable: Array, at: float) -> Axes:
     width = np.ma.masked_invalid(table.to_numpy())  # no lines where people are too few for standard errors
     if not width.count():
         raise InferenceError(f"no number of records about {plan.n:,} is enough for an interval; plan for a larger n=.")
     grid = table.columns.to_numpy(float), table.index.to_numpy(float)
     kept = width[grid[1][:, None] >= reliable].compressed()
     low, high = math.log10(width.min()), math.log10(width.max())
-    wanted = {w: words for w, words in targets(plan).get(coef, {}).items() if width.min() < w < width.max()}
+    wanted = {w: words for w, words in plan._targets().get(coef, {}).items() if width.min() < w < width.max()}
     marks = [m * 10.0**k for k in range(math.floor(low), math.ceil(high) + 1) for m in (1.0, 2.0, 5.0)]
     # beyond what can be relied on widths grow so fast that only powers of ten have room
     top = kept.max() if kept.size else width.max()

@@ -253,11 +253,11 @@ class Assumed:
             rows = f"{spec.people.rows:,} rows each, covariates drawn anew for each row"
             alike = f", residuals correlated by {self.icc:g}" if self.icc else ", residuals independent"
             out.append(("people", rows + alike * (spec.family.response == "number")))
+        own = [c for c in spec.design.columns if c not in spec.design.endog_sources]
         if self.covariates is not None:
-            return [*out, ("covariates", f"drawn from {len(self.covariates):,} public rows")]
-        for c in spec.design.columns:
-            if c in spec.design.endog_sources:
-                continue
+            own = []
+            out.append(("covariates", f"drawn from {len(self.covariates):,} public rows"))
+        for c in own:
             if c in schema.levels:
                 shares = self.shares.get(c)
                 out.append((c, "levels equally frequent" if shares is None else "shares " + _percent(shares)))
@@ -267,6 +267,10 @@ class Assumed:
                 out.append((c, "normal with mean {:g}, sd {:g}".format(*schema.moments[c])))
             else:
                 out.append((c, "uniform on {} to {}".format(*schema.bounds_text(c))))
+        if not spec.family.scaled:
+            model = [f"{c} = {v:g}" for c, v in zip(spec.coefficients, self.params, strict=True) if v]
+            rest = " and 0 otherwise" if len(model) < len(spec.coefficients) else ""
+            out.append(("coefficients", ", ".join(model) + rest if model else "0"))
         return out
 
 

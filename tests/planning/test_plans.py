@@ -24,10 +24,9 @@ from privreg.errors import (
     SchemaError,
 )
 from privreg.planning import precision
-from privreg.planning.plan import least
+from privreg.planning.plan import StudyPlan, least
 from privreg.planning.precision import ASKED
 from privreg.planning.rehearsal import enough_in_main
-from privreg.planning.study_plan import StudyPlan
 from privreg.simulation.streaming.begin import begin
 
 INSURED = {
