@@ -19,7 +19,6 @@ from privreg.inference.pivots import Normal
 from privreg.means.results.fit import MeansFit, limits
 from privreg.options.unknown import all_known_arguments
 from privreg.results.data import Frame
-from privreg.results.statement import PrivacyStatement
 from privreg.tables import Paragraph, Part, Table, View, cells, marked, noted
 
 
@@ -79,19 +78,16 @@ def deviations(f: MeansFit, reliable: NDArray[np.bool_], alpha: float) -> pd.Dat
             "no squares were released; with trust='local' ask for them, as in 'age + I(age**2) ~ 1', and with "
             "by_bounds= there are none of everybody."
         )
-    rows = []
-    for name, one in found.items():
-        variance = one.variance if one.variance > 0.0 else math.nan
-        error2 = _variance(f, {}, {name: (-2.0 * one.mean, 1.0)})
-        if one.square_at is None:
-            error2 += 2.0 * variance**2 / (f.nobs * f.moments[4, one.at])
-        sd = math.sqrt(variance)
-        error = math.sqrt(error2) / (2.0 * sd)
-        of_log = limits(0.0, error / sd, alpha).items()
-        ok = bool(reliable[one.at]) and math.isfinite(sd)
-        limited = {name: sd * math.exp(limit) for name, limit in of_log}
-        rows.append({"estimate": sd, "std_error": error, **limited, "reliable": ok})
-    return Frame(rows, index=pd.Index(list(found), name="column"))
+    kept = list(found.values())
+    variance = np.array([one.variance if one.variance > 0.0 else math.nan for one in kept])
+    error2 = np.array([_variance(f, {}, {name: (-2.0 * one.mean, 1.0)}) for name, one in found.items()])
+    normal = np.array([f.moments[4, one.at] if one.square_at is None else math.inf for one in kept])
+    sd = np.sqrt(variance)
+    error = np.sqrt(error2 + 2.0 * variance**2 / (f.nobs * normal)) / (2.0 * sd)
+    of_log = limits(0.0, error / sd, alpha).items()
+    columns = {"estimate": sd, "std_error": error} | {name: sd * np.exp(limit) for name, limit in of_log}
+    columns["reliable"] = reliable[[one.at for one in kept]] & np.isfinite(sd)
+    return Frame(columns, index=pd.Index(list(found), name="column"))
 
 
 @all_known_arguments
@@ -140,7 +136,7 @@ class Correlations(View):
         return [table, Paragraph(below), *noted(self.notes)]
 
 
-def correlations(f: MeansFit, reliable: NDArray[np.bool_], stated: PrivacyStatement, alpha: float) -> Correlations:
+def correlations(f: MeansFit, reliable: NDArray[np.bool_], alpha: float) -> Correlations:
     """Correlations of pairs whose product was released; see :meth:`MeansResults.corr`."""
     found = _numbers(f)
     pairs = [(a, b, k) for a, b, k in f.products if a != b and a in found and b in found]
@@ -153,6 +149,7 @@ def correlations(f: MeansFit, reliable: NDArray[np.bool_], stated: PrivacyStatem
     ok = np.array([reliable[[found[a].at, found[b].at, k]].all() for a, b, k in pairs], dtype=np.bool_)
     estimate, error = (np.array(v) for v in zip(*out, strict=True))
     names = tuple((a, b) for a, b, _ in pairs)
+    stated = f.statement
     return Correlations(names, estimate, error, ok & np.isfinite(error), alpha, stated.short, stated.doubts)
 
 

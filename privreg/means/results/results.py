@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from privreg.errors import InferenceError, NotPrivateError, OptionError, choose, interval_level
+from privreg.errors import InferenceError, NotPrivateError, OptionError, choose, interval_level, level
 from privreg.files import archive
 from privreg.inference.pivots import Normal
 from privreg.means.results import described
@@ -115,9 +115,7 @@ class MeansResults(Results):
         p, se, estimate = len(f.names), np.sqrt(f.group_variances).ravel(), f.group_params.ravel()
         columns = {"group": np.repeat(list(f.groups), p), "people": np.repeat(list(f.group_people), p)}
         columns |= {"term": list(f.names) * len(f.groups), "estimate": estimate, "std_error": se}
-        return Frame(
-            columns | limits(estimate, se, alpha) | {"reliable": f.group_reliable.ravel() & ~np.isnan(se)},
-        )
+        return Frame(columns | limits(estimate, se, alpha) | {"reliable": f.group_reliable.ravel() & ~np.isnan(se)})
 
     def crosstab(self, table: str | None = None) -> Crosstab:
         """Two-way table of the shares of pairs of levels, with margins, standard errors and a test of independence.
@@ -188,7 +186,7 @@ class MeansResults(Results):
         Limits are normal ones of log sd. Local reports tell all variances. With noise on sums the sampling variance of
         s² is taken as 2 s⁴/n, as of normal numbers, to which the noise's exact one is added.
         """
-        return described.deviations(self._fit, self._reliable(), interval_level(alpha))
+        return described.deviations(self._fit, self._reliable(), alpha)
 
     def corr(self, *, alpha: float = 0.05) -> Correlations:
         """Correlations of the numbers whose product is in the formula, as in ``age + bmi + age:bmi``.
@@ -207,7 +205,7 @@ class MeansResults(Results):
         Limits are Fisher's, normal for artanh r with standard error s/(1 − r²). s has the noise's exact variance; that
         of sampling comes with local reports from the reports, with noise on sums it is (1 − r²)²/n, as of normal pairs.
         """
-        return described.correlations(self._fit, self._reliable(), self.privacy, interval_level(alpha))
+        return described.correlations(self._fit, self._reliable(), level(alpha))
 
     def compare_groups(self, column: str | None = None, *, alpha: float = 0.05) -> pd.DataFrame:
         """Two-sample tests of means and of shares between all pairs of subgroups of ``by=``, as Welch's.
