@@ -338,10 +338,15 @@ class StudyPlan(View):
         more = np.array([worth(replace(self.spec, budget=budget), self._precision) / own for budget in made])
         alike = np.outer(np.array(people, dtype=float), more)
         same = 1.0 if self.spec.trust == "local" else np.sqrt(more)  # people of sampling alone are worth as many
-        widths = 2.0 * self._z * same * self._precision.smooth_errors(alike, at)
+        widths = 2.0 * self._z * same * self._errors(alike, at)
         found = pd.DataFrame(widths, index=pd.Index(people, name="n"), columns=budgets)
         found.columns.name = "epsilon" if pure else "mu"
         return found, self.reliable / more
+
+    def _errors(self, people: Array, coef: int) -> Array:
+        """Standard errors of one coefficient with these numbers of people, same shape."""
+        found = [self._precision.std_errors(float(n))[coef] for n in people.ravel()]
+        return np.array(found).reshape(people.shape)
 
     def _coef(self, coef: str | None) -> str:
         """The coefficient of that name; by default the one with the most demanding goal."""

@@ -5,22 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+import pandas as pd
 from scipy.special import betaincinv, log_ndtr, ndtr, ndtri
 from scipy.stats import poisson
 
+from privreg.arrays import Array
 from privreg.errors import OptionError, SchemaError, real, shown
 from privreg.families.constants import normal_expectile
+from privreg.formula.spec import ModelSpec
 from privreg.protocol import codes
 from privreg.schema.declarations import Schema
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from privreg.arrays import Array
-    from privreg.formula.spec import ModelSpec
 
 OUTSIDE: Final = 4096  # Assumed people by whom it is found how many responses lie outside the declared range
 
