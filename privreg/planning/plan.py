@@ -430,17 +430,7 @@ class StudyPlan(View):
         """Ask the same question of each family for such a response.
 
         Of numbers Huber(), Huber(1.345), Expectile(0.5) and Squared(); of counts Poisson(y_max), and the same with
-        c = 1.5; and the plan's own.
-
-        Parameters
-        ----------
-        coef : str, optional
-            Whose precision is shown; by default the one with the most demanding goal.
-
-        Returns
-        -------
-        StudyTable
-            It prints as a table; ``table`` is the DataFrame.
+        c = 1.5; and the plan's own. `coef` and the table are as of :meth:`compare_trust`.
 
         Raises
         ------

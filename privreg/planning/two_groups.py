@@ -291,8 +291,9 @@ class TwoGroups(View):
             table, inks = self.compare_trust()["people"].dropna(), style.inks_for(on)
             n = np.geomspace(max(0.1 * float(table.min()), 20.0), 3.0 * float(table.max()), POINTS)
             for i, trust in enumerate(t for t in TRUST if t in table):
-                power = [self._under(trust).power_with(k) for k in n]
-                on.plot(n, power, style.DASHES[i], color=inks[i], label=trust.replace("_", " "))
+                one = self._under(trust)
+                label = trust.replace("_", " ")
+                on.plot(n, [one.power_with(k) for k in n], style.DASHES[i], color=inks[i], label=label)
             on.axhline(self.power, color=inks.grey, linewidth=0.7, linestyle=":")
             on.set(xscale="log", xlabel="records of both groups", ylabel="power", ylim=(0.0, 1.02))
             on.legend(frameon=False, fontsize=style.SMALL)

@@ -114,7 +114,7 @@ class MeansResults(Results):
             raise InferenceError("there are no subgroups; fit with by='column', whose levels are declared and public.")
         p, se, estimate = len(f.names), np.sqrt(f.group_variances).ravel(), f.group_params.ravel()
         columns = {"group": np.repeat(list(f.groups), p), "people": np.repeat(list(f.group_people), p)}
-        columns |= {"term": list(f.names) * len(f.groups), "estimate": estimate, "std_error": se}
+        columns |= {"term": np.array(f.names * len(f.groups)), "estimate": estimate, "std_error": se}
         return Frame(columns | limits(estimate, se, alpha) | {"reliable": f.group_reliable.ravel() & ~np.isnan(se)})
 
     def crosstab(self, table: str | None = None) -> Crosstab:

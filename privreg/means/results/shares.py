@@ -40,7 +40,7 @@ class Crossed(NamedTuple):
 
 def _errors(sums: Array, cov: Array) -> Array:
     """Standard errors of combinations of shares, the rows of `sums`."""
-    return np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", sums, cov, sums), 0.0))
+    return np.asarray(np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", sums, cov, sums), 0.0)))
 
 
 # --- two factors -----------------------------------------------------------------------------------------
