@@ -73,7 +73,8 @@ def reach(apart: Callable[[float], float], start: float, low: float, high: float
 
     def log_apart(at: float) -> float:
         if at not in known:
-            known[at] = math.log(min(max(apart(math.exp(at)), 1e-9), 1e9))
+            found = apart(math.exp(at))
+            known[at] = math.log(max(found, 1e-9)) if found < 1e9 else math.log(1e9)  # where nothing is known, too
         return known[at]
 
     ends, at = (math.log(low), math.log(high)), math.log(start)

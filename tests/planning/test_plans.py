@@ -346,7 +346,7 @@ def test_the_command_says_what_the_function_says(capsys, tmp_path):
     public = ["--bounds", "age=18:65", "bmi=18:50", "charges=0:35000", "--levels", "smoker=no,yes", "--scale", "2500"]
     assert main(["plan", FORMULA, "--mu", "1", "--width", "age=20", *public]) == 0
     said = " ".join(str(insured(width={"age": 20})).split())
-    assert " ".join(capsys.readouterr().out.split()) == said.replace("in covariates=", "in --covariates")
+    assert " ".join(capsys.readouterr().out.split()) == said.replace("Give pilot=", "Give --pilot")
     picture = tmp_path / "plan.png"
     given = ["--n", "1e5", "--at-n", "1e5,1e6", "--at-mu", "0.5,1", "--coef", "age", "--plot", str(picture)]
     assert main(["plan", FORMULA, "--mu", "1", *given, *public]) == 0
@@ -460,7 +460,7 @@ def test_wrong_questions_are_explained(what):
 
 @pytest.mark.statistical
 def test_precision_of_many_coefficients_comes_to_an_end():
-    names = [f"x{j}" for j in range(150)]
+    names = [f"x{j}" for j in range(99)]  # the most that local reports by rounds have, with the intercept
     found = pr.plan(
         "y ~ " + " + ".join(names),
         n=10**6,
@@ -469,7 +469,7 @@ def test_precision_of_many_coefficients_comes_to_an_end():
         bounds={c: (-1, 1) for c in names} | {"y": (-9, 9)},
     )
     table = found.table()
-    assert len(table) == 151
+    assert len(table) == 100
     assert np.isfinite(table.to_numpy()).all()
 
 
