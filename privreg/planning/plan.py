@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 FEWEST: Final = 100
 MOST_PEOPLE: Final = 10**13
-START: Final = 64_000  # Where the search for a number of people begins
+START, FEW = 64_000, 4_000  # Where the search for a number of people begins, of local reports and of others
 BUDGETS: Final = (0.01, 100.0)
 CLOSE, CLOSE_MU = 1e-4, 6e-3  # By what part searches for people and for μ may miss
 TRUST: Final = {"local": "", "two_collectors": ", two collectors", "central": ", a trusted curator"}
@@ -104,11 +104,11 @@ def least(enough: Callable[[int], bool]) -> int:
     return int(rounded_up(math.exp(high)))
 
 
-def people_for(apart: Callable[[float], float]) -> int:
+def people_for(apart: Callable[[float], float], start: float = START) -> int:
     """Least number of people for which `apart`, errors over those that are allowed, is at most 1; to three digits.
     Above `MOST_PEOPLE` if none is enough.
     """
-    found = reach(apart, START, FEWEST, MOST_PEOPLE, 0.5, CLOSE)
+    found = reach(apart, start, FEWEST, MOST_PEOPLE, 0.5, CLOSE)
     out = int(rounded_up(min(found, MOST_PEOPLE + 1)))
     while out <= MOST_PEOPLE and apart(out) > 1.0:
         out = int(rounded_up(out * 1.002))
@@ -237,7 +237,8 @@ class StudyPlan(View):
 
     def _people(self, each: AnyPrecision) -> int:
         """Least number of people that reach the goal."""
-        return people_for(lambda n: max(self._hardness(n, each).values()))
+        start = START if self.spec.trust == "local" else FEW
+        return people_for(lambda n: max(self._hardness(n, each).values()), start)
 
     def _at(self, spec: ModelSpec) -> Self:
         """The same question of another model."""
