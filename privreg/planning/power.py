@@ -183,7 +183,12 @@ def plan(
         raise OptionError("give n= for the precision of so many records, or width= or effect= to find how many.")
     if not given and (people is None or not wanted):
         raise BudgetError("give mu= (or epsilon=, rho=); it can be left out to be found from n= and width= or effect=.")
-    assumed = replace(_assumed(spec, scale, params, shares, covariates, pilot), icc=_alike(icc, spec))
+    alike = float(check("plan.formula", "icc", icc))
+    if alike and (who.k_max is None or fam.response != "number"):
+        raise OptionError(
+            f"icc={alike:g} is of residuals of one person's rows: it goes with k_max= and a number's family."
+        )
+    assumed = replace(_assumed(spec, scale, params, shares, covariates, pilot), icc=alike)
     each = precision_of(spec, assumed)
     out = StudyPlan(spec, people or 0, "precision", goal, assumed, alpha, 0, people or 0, each)
     return (out if given else out._with_least_budget())._answered()
@@ -195,16 +200,6 @@ def _persons(formula: str, k_max: int | None) -> tuple[str, Participants]:
         return formula, Participants.declare()
     formula, effect = without_effect(formula)
     return formula, Participants.declare(id=PERSON if effect is None else None, k_max=k_max, effect=effect)
-
-
-def _alike(icc: Any, spec: ModelSpec) -> float:
-    """The correlation of residuals within persons."""
-    value = float(check("plan.formula", "icc", icc))
-    if value and (spec.people.k_max is None or spec.family.response != "number"):
-        raise OptionError(
-            f"icc={value:g} is of residuals of one person's rows: it goes with k_max= and a number's family."
-        )
-    return value
 
 
 def plan_of_fit(fit: FitPlan, n: int, pilot: Any = None) -> StudyPlan:
@@ -246,7 +241,8 @@ def _assumed(spec: ModelSpec, scale: Any, params: Any, shares: Any, covariates: 
         raise OptionError("shares= says how frequent levels are, and covariates= has that already; give one of them.")
     shared, moments = read_shares(shares, design.schema), told.get("moments", Schema())
     out = Assumed(shared, sd, theta, rows, usual, moments=moments, answered=answered)
-    if not family.scaled or not spec.units.constant.any() or not _open(params, spec):
+    given = params is not None and (not isinstance(params, Mapping) or "Intercept" in params)
+    if not family.scaled or not spec.units.constant.any() or given:
         return out
     # the intercept that nobody gave puts responses into the middle of their range
     _, x, _ = out.exog(spec, 4096, np.random.Generator(np.random.PCG64(SEED)))
@@ -281,11 +277,6 @@ def _pilot(given: Any, spec: ModelSpec) -> dict[str, Any]:
     if fitted is not None and family.scaled and response_of(spec) in given:
         told |= {"covariates": given, "scale": float(fitted.scale) ** (1.0 if family.of_residuals else 0.5)}
     return told
-
-
-def _open(params: Any, spec: ModelSpec) -> bool:
-    """Whether nobody gave an intercept."""
-    return params is None or (isinstance(params, Mapping) and "Intercept" not in params)
 
 
 def _params(params: Any, names: Sequence[str]) -> Array:

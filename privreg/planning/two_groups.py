@@ -94,9 +94,6 @@ def plan_two_groups(
     >>> pr.plan_two_groups(share=0.4, difference=0.05, power=0.8, mu=1, trust="two_collectors").n
     3080
     """
-    given = mu is not UNSET or epsilon is not None or delta is not None or rho is not None
-    if not given:
-        raise BudgetError("give mu= (or epsilon=, rho=), the budget per person.")
     budget = Budget.declare(mu, epsilon, delta, rho)
     choose("trust", trust, TRUST)
     choose("missing", missing, ("noise", "raise"))
