@@ -16,7 +16,7 @@ from privreg.options.spelling import in_shell
 if TYPE_CHECKING:
     import pandas as pd
 
-    from privreg.planning.plan import StudyPlan
+    from privreg.planning.study_plan import StudyPlan
 
 
 def run(a: argparse.Namespace) -> int:

@@ -10,7 +10,8 @@ import numpy as np
 
 from privreg.arrays import Array
 from privreg.errors import InferenceError, OptionError
-from privreg.planning.plan import StudyPlan, power_of
+from privreg.planning.plan import Planned
+from privreg.planning.search import power_of
 from privreg.results.plots.style import COLUMN, DASHES, SMALL, drawing, inks_for, literal
 from privreg.tables import shorten
 
@@ -26,7 +27,7 @@ CHARACTER: Final = 0.65
 """Width of a character of a label, relative to its height; labels are kept from each other by their lengths."""
 
 
-def contours(plan: StudyPlan, coef: str, *, ax: Any = None) -> Axes:
+def contours(plan: Planned, coef: str, *, ax: Any = None) -> Axes:
     """Mean width of a coefficient's interval over budget and people; the plan itself and its goal are marked.
 
     Below the dashed line people are so few that a fit would say not to rely on its intervals.
@@ -46,7 +47,7 @@ def contours(plan: StudyPlan, coef: str, *, ax: Any = None) -> Axes:
     return on  # type: ignore[no-any-return]
 
 
-def powers(plan: StudyPlan, coefs: Sequence[str], *, ax: Any = None) -> Axes:
+def powers(plan: Planned, coefs: Sequence[str], *, ax: Any = None) -> Axes:
     """Power of each coefficient's test over people at the plan's budget; where it is grey a fit would say not to rely.
     Raises OptionError if a coefficient has no effect that is asked for.
     """
@@ -74,9 +75,7 @@ def powers(plan: StudyPlan, coefs: Sequence[str], *, ax: Any = None) -> Axes:
     return on  # type: ignore[no-any-return]
 
 
-def _draw(
-    ax: Any, plan: StudyPlan, coef: str, grid: tuple[Array, Array], width: Any, reliable: Array, at: float
-) -> None:
+def _draw(ax: Any, plan: Planned, coef: str, grid: tuple[Array, Array], width: Any, reliable: Array, at: float) -> None:
     kept = width[grid[1][:, None] >= reliable].compressed()
     low, high = math.log10(width.min()), math.log10(width.max())
     wanted = {w: words for w, words in plan._targets().get(coef, {}).items() if width.min() < w < width.max()}

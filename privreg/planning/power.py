@@ -28,9 +28,10 @@ from privreg.options.table import accepted, check
 from privreg.options.threads import one_thread
 from privreg.options.unknown import refuse_unknown
 from privreg.planning.fits import plain_model
-from privreg.planning.plan import Goal, StudyPlan, find, read_people
+from privreg.planning.plan import Goal, find, read_people
 from privreg.planning.precision import SEED, precision_of
 from privreg.planning.scenario import USUAL_SCALE, Assumed, listed, read_scale, read_shares, response_of
+from privreg.planning.study_plan import StudyPlan
 from privreg.privacy.ledger import UNSET, Budget
 from privreg.schema import files
 from privreg.schema.declarations import Schema

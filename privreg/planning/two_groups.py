@@ -16,7 +16,9 @@ from privreg.means.factors import FactorMechanism
 from privreg.means.plan import Plan, make_plan
 from privreg.means.terms import Term
 from privreg.options.unknown import known_arguments
-from privreg.planning.plan import SEES, TRUST, enough, people_for, power_of, read_people, shift_for
+from privreg.planning.plan import TRUST, read_people
+from privreg.planning.search import enough, people_for, power_of, shift_for
+from privreg.planning.study_plan import SEES
 from privreg.privacy.ledger import UNSET, Budget
 from privreg.results.plots import style
 from privreg.tables import Paragraph, Part, Table, View

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -13,11 +13,9 @@ from privreg.diagnostics import Diagnostic
 from privreg.fits.notes import unweighted
 from privreg.fits.results import of_many_rows
 from privreg.planning.fits import MOST
-from privreg.planning.plan import CLOSE, MOST_PEOPLE, TRUST, least
+from privreg.planning.plan import TRUST, Planned
 from privreg.planning.precision import precision_of
-
-if TYPE_CHECKING:
-    from privreg.planning.plan import StudyPlan
+from privreg.planning.search import CLOSE, MOST_PEOPLE, least
 
 MOST_OUTSIDE: Final = 0.02  # Share of responses beyond their declared range from which on a plan warns
 NEVER: Final = f"ost fits of up to {MOST:,} made-up people, the most that were tried, mark some"
@@ -30,7 +28,7 @@ _WIDTHS: Final = (
 """By whether reports are local."""
 
 
-def answer(plan: StudyPlan) -> str:
+def answer(plan: Planned) -> str:
     """What was asked for, in a sentence or two."""
     trust, k = TRUST[plan.spec.trust], plan.spec.people.k_max
     what = f"{plan.spec.family!r}, {plan.budget} per person{trust}"
@@ -49,18 +47,18 @@ def answer(plan: StudyPlan) -> str:
     return f"{rare if never else f'M{NEVER}.'} Below: {records} ({what})."
 
 
-def _named(plan: StudyPlan, columns: Collection[int]) -> str:
+def _named(plan: Planned, columns: Collection[int]) -> str:
     """Coefficients of these columns of the design."""
     width = len(plan.spec.design.names)
     return ", ".join(c for k, c in enumerate(plan.spec.coefficients) if k % width in columns)
 
 
-def _rows(plan: StudyPlan) -> str:
+def _rows(plan: Planned) -> str:
     """Why no number of people is enough to rely on any interval; empty if one is."""
     return of_many_rows(plan.spec) if plan.spec.trust == "local" else ""
 
 
-def _doubts(plan: StudyPlan) -> dict[str, str]:
+def _doubts(plan: Planned) -> dict[str, str]:
     """Why a fit of so many people would say not to rely on intervals."""
     out, each = dict[str, str](), plan._precision
     if rows := _rows(plan):
@@ -85,7 +83,7 @@ def _doubts(plan: StudyPlan) -> dict[str, str]:
     return out
 
 
-def _missed(plan: StudyPlan) -> str:
+def _missed(plan: Planned) -> str:
     """Which goals so many people don't reach, in words."""
     table, goal = plan._table().to_dict("index"), plan.goal
     wide = [c for c, most in goal.widths.items() if table[c]["width"] > most * (1.0 + CLOSE)]
@@ -94,7 +92,7 @@ def _missed(plan: StudyPlan) -> str:
     return ", ".join(out + [f"the power for {c} was to be {goal.power:g}" for c in weak])
 
 
-def notes(plan: StudyPlan) -> tuple[Diagnostic, ...]:
+def notes(plan: Planned) -> tuple[Diagnostic, ...]:
     """What to know about the answer."""
     spec, assumed, local = plan.spec, plan.assumed, plan.spec.trust == "local"
     out = {"widths": f"widths are {_WIDTHS[local].format(f'{100.0 * (1.0 - plan.alpha):g}%')}"}
