@@ -154,16 +154,18 @@ class Planned(View):
         """The plan with the least μ, to three digits, that reaches its goal with its people.
         Raises InferenceError if none does.
         """
+        tried = dict[float, Self]()
 
         def apart(mu: float) -> float:
-            return max(self._hardness(self.n, precision_of(with_mu(self.spec, mu), self.assumed)).values())
+            tried[mu] = self._at(with_mu(self.spec, mu))
+            return max(tried[mu]._hardness(self.n).values())
 
         found = search.reach(apart, 1.0, *BUDGETS, 1.0, CLOSE_MU)
-        if found > BUDGETS[1] * (1.0 + CLOSE_MU):
+        if found == math.inf:
             raise InferenceError(
                 f"{self.n:,} records are too few for that even at mu = {BUDGETS[1]:g}; ask more people, or for less."
             )
-        return replace(self._at(with_mu(self.spec, search.rounded_up(found))), asked="budget")
+        return replace(tried.get(found) or self._at(with_mu(self.spec, found)), asked="budget")
 
     def table(
         self, n: Any = None, mu: Any = None, coef: str | None = None, *, epsilon: Any = None, power: Any = None

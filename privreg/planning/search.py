@@ -18,9 +18,10 @@ CLOSE: Final = 1e-4  # By what part it may miss
 
 
 def reach(apart: Callable[[float], float], start: float, low: float, high: float, power: float, close: float) -> float:
-    """Least number in [low, high], but for a part `close`, at which `apart` is at most 1; inf if it is at none.
+    """Least number in [low, high], to three digits, at which `apart` is at most 1; inf if it is at none.
 
-    `apart` falls about as its argument to the power −`power`: by steps of that size it is enclosed.
+    `apart` falls about as its argument to the power −`power`; by steps of that size the number is enclosed, and found
+    up to a part `close`.
     """
     known: dict[float, float] = {}
 
@@ -36,12 +37,14 @@ def reach(apart: Callable[[float], float], start: float, low: float, high: float
         far = max(1.1 * abs(log_apart(at)) / power, 2.0 * far)  # a little farther, as errors may fall more slowly
         to = min(max(at + math.copysign(far, first), ends[0]), ends[1])
         if to == at:
-            return math.exp(at) if first <= 0.0 else math.inf
+            return rounded_up(math.exp(at)) if first <= 0.0 else math.inf
         if (log_apart(to) <= 0.0) != (first <= 0.0):
             break
         at = to
-    root = float(brentq(log_apart, at, to, xtol=close))
-    return math.exp(root if log_apart(root) <= 0.0 else root + close)
+    out = rounded_up(math.exp(float(brentq(log_apart, at, to, xtol=close))))
+    while apart(out) > 1.0:
+        out = rounded_up(out * (1.0 + close))
+    return out
 
 
 def least(enough: Callable[[int], bool]) -> int:
@@ -61,11 +64,7 @@ def people_for(apart: Callable[[float], float], start: float = START) -> int:
     """Least number of people for which `apart`, errors over those that are allowed, is at most 1; to three digits.
     Above `MOST_PEOPLE` if none is enough.
     """
-    found = reach(apart, start, FEWEST, MOST_PEOPLE, 0.5, CLOSE)
-    out = int(rounded_up(min(found, MOST_PEOPLE + 1)))
-    while out <= MOST_PEOPLE and apart(out) > 1.0:
-        out = int(rounded_up(out * 1.002))
-    return out
+    return int(min(reach(apart, start, FEWEST, MOST_PEOPLE, 0.5, CLOSE), MOST_PEOPLE + 1))
 
 
 def enough(people: int) -> int:

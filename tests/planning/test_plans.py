@@ -26,7 +26,7 @@ from privreg.errors import (
 from privreg.planning import precision
 from privreg.planning.precision import ASKED
 from privreg.planning.rehearsal import enough_in_main
-from privreg.planning.search import least
+from privreg.planning.search import least, reach
 from privreg.planning.study_plan import StudyPlan
 from privreg.simulation.streaming.begin import begin
 
@@ -238,6 +238,24 @@ def test_least_finds_the_first_number_to_three_digits():
         assert found >= wanted
         assert found <= max(100, 1.011 * wanted)
     assert least(lambda n: False) > 10**13
+
+
+@pytest.mark.parametrize("start", [1.0, 300.0, 1e6])
+@pytest.mark.parametrize(
+    ("apart", "wanted"),
+    [
+        (lambda x: (12_345 / x) ** 0.5, 12_400),
+        (lambda x: math.nan if x < 900 else 0.9, 900),  # too few for standard errors
+        (lambda x: 1.02 + 1e-9 / x, math.inf),
+        (lambda x: 0.98 + 2.0 / x, 100),
+        (lambda x: 0.5, 1.0),
+        (lambda x: (5_000 / x) ** 3, 5_000),
+    ],
+)
+def test_what_reaches_a_goal_is_the_least_number_of_three_digits(apart, wanted, start):
+    found = reach(apart, start, 1.0, 1e7, 0.5, 1e-4)
+    assert found == math.inf or apart(found) <= 1.0
+    assert wanted <= found <= 1.011 * wanted
 
 
 # --- what people see ---------------------------------------------------------------------------------------
