@@ -34,15 +34,10 @@ def is_biased(spec: Spec) -> bool:
 
 def _titles(spec: Spec) -> str:
     """Names of the mechanisms, each once."""
-    found: list[str] = []
-    for plan in spec.plans:
-        if plan.sums is not None:
-            found.append("Gaussian, on sums")
-        elif plan.vector is not None:
-            found.append(plan.vector.title)
-        else:
-            found += [item.mechanism.title for item in plan.items]
-    return "; ".join(dict.fromkeys(found))
+    if spec.trust != "local":
+        return "Gaussian, on sums"
+    each = [[item.mechanism for item in plan.items] if plan.vector is None else [plan.vector] for plan in spec.plans]
+    return "; ".join(dict.fromkeys(how.title for some in each for how in some))
 
 
 def header(spec: Spec, people: int, unusable: Sequence[Unusable] = ()) -> tuple[tuple[str, str], ...]:
@@ -100,7 +95,7 @@ def _words(spec: Spec) -> str:
         elif plan.vector is not None:
             said.append(plan.vector.words(plan.radius, plan.size))
         else:
-            said += [item.names for item in plan.items]
+            said += [f"{item.mechanism.title}: {item.mechanism.words()}" for item in plan.items]
     said = list(dict.fromkeys(said))
     more = f"; and {len(said) - 6} more" if len(said) > 6 else ""
     return "numbers on [-1, 1]. " + "; ".join(said[:6]) + more
