@@ -265,7 +265,7 @@ def two_collectors(data):
 
 def central(data):
     model = pr.PrivateOnlineRegression.from_formula("y ~ x + g", data, trust="central", mu=2, **DECLARED)
-    return model.fit(lanes=1, seed=5, progress=False).params.tolist()
+    return model.fit(seed=5, progress=False).params.tolist()
 
 
 def means(data):

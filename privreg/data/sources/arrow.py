@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from privreg.data.cells import plain_vector, read_numbers
 from privreg.data.columns import as_dates
 from privreg.data.sources.source import CHUNK, Batch, Wanted, beyond
 from privreg.errors import DataError, SchemaError, quietly
@@ -92,13 +93,28 @@ def _plain(array: Any) -> Any:
     return array.cast(pa.large_binary()) if _is_odd(pa.types, array.type) else array
 
 
-def _texts(array: Any) -> list[Any]:
+def texts_of(array: Any) -> list[Any]:
     """Texts of a column; bytes that are no UTF-8 make their own cell unreadable, and nothing else."""
     try:
         cells = array.to_pylist()
     except UnicodeDecodeError:
         cells = as_bytes(array).to_pylist()
     return [cell.decode("utf-8", "replace") if isinstance(cell, bytes) else cell for cell in cells]
+
+
+_PLAIN: Final = r"^-?(?:[0-9]{1,20}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})(?:[eE][-+]?[0-9]{1,2})?$"
+"""Numbers in plain digits, of which none is beyond the doubles; others are read one by one."""
+
+
+def number_texts(array: Any) -> np.ndarray:
+    """Numbers of a column of texts or bytes, shape (n,), each by itself; NaN where it is none."""
+    pa, compute = pyarrow("Arrow data"), pyarrow("Arrow data", "pyarrow.compute")
+    plain = compute.match_substring_regex(array, _PLAIN).fill_null(False)
+    at = plain.to_numpy(zero_copy_only=False)
+    out = np.empty(len(array))
+    out[at] = array.filter(plain).cast(pa.string()).cast(pa.float64()).to_numpy()
+    out[~at] = read_numbers(plain_vector(texts_of(array.filter(compute.invert(plain)))))
+    return out
 
 
 def as_bytes(array: Any) -> Any:
@@ -156,7 +172,7 @@ def _values(pa: Any, array: Any, levels: tuple[Any, ...] | None) -> Any:
         return _days(pa, array)
     if text:
         out = np.empty(len(array), dtype=object)
-        out[:] = _texts(array)
+        out[:] = texts_of(array)
         return out
     if types.is_integer(type_) and array.null_count:  # not as doubles: a large id would be rounded
         held = array.fill_null(0).to_numpy(zero_copy_only=False)
@@ -183,13 +199,6 @@ def _exact(type_: Any) -> bool:
     return bool(type_.precision <= _EXACT_DIGITS and 0 <= type_.scale <= _EXACT_POWER)
 
 
-def coded(texts: Any, levels: tuple[Any, ...]) -> Any:
-    """Texts that pandas holds as Arrow does, as codes."""
-    pa = pyarrow("Arrow data")
-    held = pa.array(texts)
-    return _codes((held.combine_chunks() if isinstance(held, pa.ChunkedArray) else held).dictionary_encode(), levels)
-
-
 @lru_cache(maxsize=256)
 def _kind(levels: tuple[Any, ...]) -> Any:
     """Pandas' type of a factor whose levels are all texts."""
@@ -199,7 +208,7 @@ def _kind(levels: tuple[Any, ...]) -> Any:
 def _codes(array: Any, declared: tuple[Any, ...]) -> Any:
     """A dictionary column as pandas' codes; one whose dictionary has nulls or doubles is decoded."""
     # pandas has no category of NaN
-    levels = [None if isinstance(level, float) and math.isnan(level) else level for level in _texts(array.dictionary)]
+    levels = [None if isinstance(level, float) and math.isnan(level) else level for level in texts_of(array.dictionary)]
     held = array.indices if array.indices.type.bit_width < 64 else array.indices.cast("int64")
     if held.null_count:
         held = held.cast("int64").fill_null(-1)
