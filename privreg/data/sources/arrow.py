@@ -125,8 +125,8 @@ def as_bytes(array: Any) -> Any:
     return array.cast(pa.large_binary()) if _is_text(pa.types, array.type) else array
 
 
-def batches_of(arrow: Any, wanted: Wanted, where: str) -> Iterator[Batch]:
-    """An Arrow record batch as batches of at most ``CHUNK`` rows; texts of factors become codes.
+def batches_of(arrow: Any, wanted: Wanted, where: str, most: int = CHUNK) -> Iterator[Batch]:
+    """An Arrow record batch as batches of at most so many rows; texts of factors become codes.
     Raises DataError if a column's type, which is no secret, holds neither numbers nor texts, or it is damaged.
     """
     pa = pyarrow("Arrow data")
@@ -139,8 +139,8 @@ def batches_of(arrow: Any, wanted: Wanted, where: str) -> Iterator[Batch]:
         if kind in {"date", "time or duration", "of another kind"}:
             held = {"date": "holds dates", "time or duration": "holds times or durations"}.get(kind, f"is {kind}")
             raise DataError(f"{where}: column {name!r} {held}; make it a number or a text first.")
-    for a in range(0, arrow.num_rows, CHUNK):
-        part = arrow.slice(a, CHUNK)
+    for a in range(0, arrow.num_rows, most):
+        part = arrow.slice(a, most)
         yield quietly(partial(_columns, pa, part, wanted), DataError(f"{where}: {_UNREADABLE}"))
 
 

@@ -1,8 +1,8 @@
 """Rows from CSV files, plain and compressed, by pyarrow's parser.
 
 A line is a record: nothing in it changes what another line says. The parser takes blocks of whole lines. Where it finds
-other than one row of all columns in each line, or a cell that isn't the number that its column declares, lines are mended one by
-one, and cells are read one by one.
+anything but one row of all columns in each line, or a cell that is no number in a column of numbers, the block's lines
+are mended one by one, and its cells are read one by one.
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ def _mended(block: bytes, columns: int, sep: bytes) -> bytes:
 
     Fields that are absent are empty. A line in which a quote stays open has none.
     """
-    out, known = [], _fields(sep, "{%d}" % (columns - 1))
+    out, known = [], _fields(sep, f"{{{columns - 1}}}")
     for line in re.sub(rb"\r+\n", b"\n", block).replace(b"\r", _ODD).split(b"\n")[:-1]:
         if columns == 1 or not _is_blank(line, sep):
             found = known.match(line + sep * columns)

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 import numpy as np
 
 from privreg.data.sources.arrow import DAMAGED, as_bytes, batches_of, kind_of, pyarrow, streamed
-from privreg.data.sources.order import Piece, chained, dealt_pieces
+from privreg.data.sources.order import Piece, chained, dealt_pieces, held_rows
 from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, ahead, check_labels, file_mark, first
 from privreg.errors import DataError, quietly
 from privreg.privacy.accounts import of_files
@@ -46,9 +46,9 @@ def open_parquet(files: Mapping[str, Path], wanted: Wanted, kind: str) -> Source
 
     blocks = [(file, group) for file in held for group in range(len(file.groups))]
 
-    def read(how: Callable[[list[Piece], int], Iterator[Batch]], skip: int) -> Iterator[Batch]:
+    def read(how: Callable[[list[Piece], int], Iterator[Batch]], skip: int, most: int = CHUNK) -> Iterator[Batch]:
         with _Opened(wanted) as opened:
-            groups = [Piece(file.groups[k], partial(_group, opened, file, k, wanted)) for file, k in blocks]
+            groups = [Piece(file.groups[k], partial(_group, opened, file, k, wanted, most)) for file, k in blocks]
             yield from how(groups, skip)
 
     def dealt(key: bytes | None, groups: list[Piece], skip: int) -> Iterator[Batch]:
@@ -62,7 +62,7 @@ def open_parquet(files: Mapping[str, Path], wanted: Wanted, kind: str) -> Source
         of_files(paths),
         stamp=lambda: [file_mark(path) for path in paths],
         part=lambda skip, rows: first(read(chained, skip), rows),
-        dealt=lambda key: lambda skip: ahead(read(partial(dealt, key), skip)),
+        dealt=lambda key: lambda skip: ahead(read(partial(dealt, key), skip, held_rows(len(wanted.columns)))),
         blocks=tuple(n for file in held for n in file.groups),
     )
 
@@ -133,17 +133,17 @@ class _Opened:
         return self._files[file.path]
 
 
-def _group(files: _Opened, file: _File, group: int, wanted: Wanted, skip: int) -> Iterator[Batch]:
+def _group(files: _Opened, file: _File, group: int, wanted: Wanted, most: int, skip: int) -> Iterator[Batch]:
     where = f"{file.name}, row group {group}"
     broken = DataError(f"{where}: it is damaged; write or download the file again.")
     # one thread: reading costs a tenth of a fit, and threads hold more of a row group at a time
     columns, opened = [c for c in wanted.columns if c not in file.folders], files.at(file)
-    parts = quietly(lambda: opened.iter_batches(CHUNK, row_groups=[group], columns=columns, use_threads=False), broken)
+    parts = quietly(lambda: opened.iter_batches(most, row_groups=[group], columns=columns, use_threads=False), broken)
     read = 0
     while (part := quietly(lambda: next(parts, None), broken)) is not None:
         n = part.num_rows
         if read + n > skip:
-            yield from batches_of(_with(part.slice(max(skip - read, 0)), file.folders), wanted, where)
+            yield from batches_of(_with(part.slice(max(skip - read, 0)), file.folders), wanted, where, most)
         read += n
     if read != file.groups[group]:
         raise broken
