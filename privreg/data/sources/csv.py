@@ -19,8 +19,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as compute
 
-from privreg.data.sources.arrow import batches_of, number_texts, pyarrow, texts_of
+from privreg.data.sources.arrow import batches_of, number_texts, texts_of
 from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, ahead, beyond, check_labels, file_mark
 from privreg.errors import DataError, OptionError, quietly, shown
 from privreg.options.unknown import known_arguments
@@ -236,9 +239,9 @@ _MISSING: Final = (
 
 def _parsed(block: bytes, types: Mapping[str, Any], columns: int, how: Csv) -> Any:
     """A block's rows as an Arrow table; columns are called by their places."""
-    library = pyarrow("a CSV file", "pyarrow.csv")
+    library = import_module("pyarrow.csv")
     return library.read_csv(
-        pyarrow("a CSV file").py_buffer(block),
+        pa.py_buffer(block),
         library.ReadOptions(use_threads=False, block_size=len(block) + 1, column_names=[*map(str, range(columns))]),
         library.ParseOptions(delimiter=how.sep, ignore_empty_lines=columns > 1),
         library.ConvertOptions(
@@ -256,7 +259,6 @@ def _read(block: bytes, kinds: Mapping[str, str], columns: int, how: Csv) -> Any
 
     A kind is "number", "text", "codes" or "any", of which nobody declared whether it holds numbers.
     """
-    pa = pyarrow("a CSV file")
     types = {"number": pa.float64(), "codes": pa.dictionary(pa.int32(), pa.string())}
     first = {place: types.get(kind, pa.string()) for place, kind in kinds.items()}
     if b"\r" not in block or block.count(b"\r") == block.count(b"\r\n"):  # one alone would end a line
@@ -273,7 +275,6 @@ def _read(block: bytes, kinds: Mapping[str, str], columns: int, how: Csv) -> Any
 
 def _mapped(array: Any, change: Callable[[Any], Any]) -> Any:
     """Texts that are changed one by one; of codes those of the dictionary."""
-    pa = pyarrow("a CSV file")
     if not pa.types.is_dictionary(array.type):
         return change(array)
     return pa.DictionaryArray.from_arrays(array.indices, change(array.dictionary))
@@ -281,16 +282,12 @@ def _mapped(array: Any, change: Callable[[Any], Any]) -> Any:
 
 def _pointed(texts: Any) -> Any:
     """Numbers with a decimal comma, written with a point; a text with a point already is none."""
-    compute = pyarrow("a CSV file", "pyarrow.compute")
     with_point = compute.replace_substring(texts, ",", ".")
-    return compute.if_else(
-        compute.match_substring(texts, "."), pyarrow("a CSV file").scalar("", texts.type), with_point
-    )
+    return compute.if_else(compute.match_substring(texts, "."), pa.scalar("", texts.type), with_point)
 
 
 def _guessed(texts: Any) -> Any:
     """Whole numbers or numbers, if all cells of a block are some or missing; else texts."""
-    pa, compute = pyarrow("a CSV file"), pyarrow("a CSV file", "pyarrow.compute")
     gaps = compute.is_in(texts, pa.array(_MISSING))
     texts = compute.if_else(gaps, pa.scalar(None, texts.type), texts)
     for kind in (pa.int64(), pa.float64()):
@@ -321,9 +318,6 @@ def open_csv(path: Path, wanted: Wanted, how: Csv = PLAIN) -> Source:
         return "codes" if name in coded else "number" if schema.is_number(name) else "any"
 
     def rows(block: bytes, places: Mapping[str, str], last: str) -> list[Batch]:
-        import pandas as pd
-
-        pa, compute = pyarrow("a CSV file"), pyarrow("a CSV file", "pyarrow.compute")
         table = _read(block, {places[c]: kind(c) for c in columns}, int(last), how)
         if table is None:
             return []

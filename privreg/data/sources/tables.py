@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
-from privreg.data.sources.arrow import pyarrow, read_stream, streamed
+import pyarrow as pa
+
+from privreg.data.sources.arrow import read_stream, streamed
 from privreg.data.sources.order import Piece, dealt_pieces, held_rows
 from privreg.data.sources.source import CHUNK, Source, Wanted, check_labels, once
 from privreg.errors import DataError, UnsupportedArgumentError, quietly
@@ -44,7 +47,6 @@ def _opened(
     kind: str, data: Any, labels: Iterable[Any], make: Callable[[], Iterable[Any]], wanted: Wanted, **more: Any
 ) -> Source:
     """A source of what `make` gives, Arrow record batches of the columns that are wanted."""
-    pyarrow(f"a {kind}")
     check_labels(wanted.columns, labels, f"the {kind}")
     known = {"rows": None, "identity": data, **more}
     return Source(kind, batches=streamed(make, wanted, f"the {kind}"), **known)
@@ -72,7 +74,7 @@ def _held(data: Any, wanted: Wanted) -> Source:
 
 
 def _record_batch(data: Any, wanted: Wanted) -> Source:
-    return replace(_held(pyarrow("Arrow data").Table.from_batches([data]), wanted), identity=data)
+    return replace(_held(pa.Table.from_batches([data]), wanted), identity=data)
 
 
 def _reader(data: Any, wanted: Wanted) -> Source:
@@ -85,7 +87,7 @@ def _dataset(data: Any, wanted: Wanted) -> Source:
     # little is read ahead (by default 16 batches of 4 files), and row groups are not held whole
     how: dict[str, Any] = {"columns": list(wanted.columns), "batch_size": CHUNK, "batch_readahead": 1}
     if getattr(getattr(data, "format", None), "default_extname", None) == "parquet":
-        options = pyarrow("an Arrow dataset", "pyarrow.dataset").ParquetFragmentScanOptions
+        options = import_module("pyarrow.dataset").ParquetFragmentScanOptions
         how["fragment_scan_options"] = options(use_buffered_stream=True, buffer_size=1 << 16, pre_buffer=False)
 
     def make() -> Any:
@@ -122,10 +124,9 @@ def _by_position(source: Source, wanted: Wanted) -> Source:
 
 def _stream(data: Any, wanted: Wanted) -> Source:
     name = type(data).__name__
-    stream = pyarrow("a table that comes as an Arrow stream").RecordBatchReader.from_stream
 
     def make() -> Any:
-        reader = stream(data)
+        reader = pa.RecordBatchReader.from_stream(data)
         check_labels(wanted.columns, reader.schema.names, f"the {name}")
         return reader
 
