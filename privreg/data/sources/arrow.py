@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as compute
 
-from privreg.data.cells import plain_vector, read_numbers
+from privreg.data.cells import GAP, plain_vector, read_numbers
 from privreg.data.columns import as_dates
 from privreg.data.sources.source import CHUNK, Batch, Wanted, beyond
 from privreg.errors import DataError, SchemaError, quietly
@@ -137,10 +137,11 @@ _UNREADABLE: Final = "a column can't be read; it is damaged, or of a type that h
 
 def _columns(part: Any, wanted: Wanted) -> Batch:
     levels = {c: tuple(wanted.schema.levels.get(c, ())) for c in wanted.coded}
-    return {c: _values(_plain(part.column(c)), levels.get(c)) for c in wanted.columns}
+    numbers = {c for c in wanted.columns if wanted.schema.is_number(c)} - wanted.verbatim
+    return {c: _values(_plain(part.column(c)), levels.get(c), c in numbers) for c in wanted.columns}
 
 
-def _values(array: Any, levels: tuple[Any, ...] | None) -> Any:
+def _values(array: Any, levels: tuple[Any, ...] | None, number: bool) -> Any:
     """A column of numbers, of texts, or as codes: of a factor, by its declared levels, or of texts of dates."""
     factor = levels is not None
     type_, types = array.type, pa.types
@@ -148,12 +149,18 @@ def _values(array: Any, levels: tuple[Any, ...] | None) -> Any:
         return _days(array.dictionary_decode())
     if types.is_dictionary(type_):
         small = len(array.dictionary) <= max(len(array), 1)
-        return _codes(array, levels) if levels is not None and small else _values(array.dictionary_decode(), levels)
+        return (
+            _codes(array, levels)
+            if levels is not None and small
+            else _values(array.dictionary_decode(), levels, number)
+        )
     text = _is_text(type_) or _is_bytes(type_)
     if levels is not None and text:
         return _codes(array.dictionary_encode(), levels)
     if types.is_date(type_) or types.is_timestamp(type_):
         return _days(array)
+    if text and number:
+        return number_texts(array)
     if text:
         out = np.empty(len(array), dtype=object)
         out[:] = texts_of(array)
@@ -189,10 +196,7 @@ def _codes(array: Any, declared: tuple[Any, ...]) -> Any:
     """A dictionary column as pandas' codes; one whose dictionary has nulls or doubles is decoded."""
     # pandas has no category of NaN
     levels = [None if isinstance(level, float) and math.isnan(level) else level for level in texts_of(array.dictionary)]
-    held = array.indices if array.indices.type.bit_width < 64 else array.indices.cast("int64")
-    if held.null_count:
-        held = held.cast("int64").fill_null(-1)
-    codes = held.to_numpy(zero_copy_only=False)
+    codes = array.indices.cast(pa.int64()).fill_null(GAP).to_numpy()
     if codes.size and not -1 <= int(codes.min()) <= int(codes.max()) < len(levels):
         raise ValueError("codes beyond the dictionary")
     if None in levels or len(set(levels)) < len(levels):

@@ -23,7 +23,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as compute
 
-from privreg.data.sources.arrow import batches_of, number_texts, texts_of
+from privreg.data.sources.arrow import batches_of, texts_of
 from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, ahead, beyond, check_labels, file_mark
 from privreg.errors import DataError, OptionError, quietly, shown
 from privreg.options.unknown import known_arguments
@@ -288,14 +288,12 @@ def _pointed(texts: Any) -> Any:
 
 def _guessed(texts: Any) -> Any:
     """Whole numbers or numbers, if all cells of a block are some or missing; else texts."""
-    gaps = compute.is_in(texts, pa.array(_MISSING))
-    texts = compute.if_else(gaps, pa.scalar(None, texts.type), texts)
-    for kind in (pa.int64(), pa.float64()):
-        try:
-            return texts.cast(kind)
-        except pa.ArrowInvalid:
-            pass
-    return texts
+    texts = compute.if_else(compute.is_in(texts, pa.array(_MISSING)), pa.scalar(None, texts.type), texts)
+    try:
+        texts = texts.cast(pa.float64())
+        return texts.cast(pa.int64())
+    except pa.ArrowInvalid:
+        return texts
 
 
 def open_csv(path: Path, wanted: Wanted, how: Csv = PLAIN) -> Source:
@@ -324,15 +322,15 @@ def open_csv(path: Path, wanted: Wanted, how: Csv = PLAIN) -> Source:
         held = {
             c: table[j].combine_chunks() if table[j].num_chunks != 1 else table[j].chunk(0) for c, j in places.items()
         }
-        for c in commas:
-            held[c] = held[c] if held[c].type == pa.float64() else _mapped(held[c], _pointed)
-        for c in coded & {*schema.dates} if how.dates is not None else ():  # of many records few dates differ
-            held[c] = _mapped(held[c], lambda texts: pa.array([_iso(t, str(how.dates)) for t in texts_of(texts)]))
         for c, array in held.items():
+            if c in commas and array.type != pa.float64():
+                held[c] = _mapped(array, _pointed)
+            if c in coded and c in schema.dates and how.dates is not None:  # of many records few dates differ
+                held[c] = _mapped(
+                    array, lambda texts: pa.array([_iso(t, str(how.dates)) for t in texts_of(texts)], "str")
+                )
             if kind(c) == "any":
-                held[c] = _guessed(array)
-            elif kind(c) == "number" and array.type != pa.float64():
-                held[c] = pa.array(number_texts(array))
+                held[c] = _guessed(held[c])
         if last in table.column_names:  # a line with more fields than the header: nobody knows which is which
             whole = compute.equal(table[last].combine_chunks(), "")
             held |= {c: compute.if_else(whole, held[c], pa.scalar(None, held[c].type)) for c in own}
