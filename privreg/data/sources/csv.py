@@ -251,6 +251,7 @@ def _parsed(block: bytes, types: Mapping[str, Any], columns: int, how: Csv) -> A
             null_values=_MISSING,
             decimal_point=how.decimal,
         ),
+        memory_pool=pa.system_memory_pool(),  # so that readers of large arrays find Arrow's own as they left it
     )
 
 

@@ -130,9 +130,11 @@ def _open(file: _File, wanted: Wanted) -> Any:
 def _group(opened: Callable[[], Any], file: _File, group: int, wanted: Wanted, most: int, skip: int) -> Iterator[Batch]:
     where = f"{file.name}, row group {group}"
     broken = DataError(f"{where}: it is damaged; write or download the file again.")
-    # one thread: reading costs a tenth of a fit, and threads hold more of a row group at a time
+    # by batches in one thread: reading costs a tenth of a fit, and threads hold more of a row group at a time
     columns, held = [c for c in wanted.columns if c not in file.folders], opened()
-    parts = quietly(lambda: held.iter_batches(most, row_groups=[group], columns=columns, use_threads=False), broken)
+    parts = quietly(
+        lambda: held.iter_batches(most, row_groups=[group], columns=columns, use_threads=most > CHUNK), broken
+    )
     read = 0
     while (part := quietly(lambda: next(parts, None), broken)) is not None:
         n = part.num_rows
