@@ -16,8 +16,8 @@ pass
 scikit-learn
     One pass of averaged SGD with the Huber loss over an array of as many columns; no privacy, no standard errors.
 
-With ``--files`` there are only fits of a file and of a DataFrame of ten columns of numbers, beside pandas' reading of the
-file, in seconds and as time of all processors; they go to benchmarks/results/reading_files.csv.
+With ``--files`` there are only fits of files and of a DataFrame of ten columns of numbers, beside pandas' reading of
+the file, in seconds and as time of all processors; they go to benchmarks/results/reading_files.csv.
 
 Results go to benchmarks/results/reading.csv with the command, versions and date that made them.
 """
