@@ -1163,7 +1163,7 @@ MUTANTS = (
         "privreg/data/sources/csv.py",
         'if table.num_rows == block.count(b"\\n"):',
         "if True:",
-        ("tests/data/test_csv.py::test_whatever_is_in_a_line_all_others_mean_what_they_meant",),
+        ("tests/data/test_csv.py::test_two_lines_that_quotes_would_make_one_are_two",),
     ),
     Mutant(
         "a long line is read",

@@ -104,6 +104,16 @@ def test_whatever_is_in_a_line_all_others_mean_what_they_meant(part, tmp_path, m
         assert [*found[:k], *found[k + 1 :]] == [*want[:k], *want[k + 1 :]], odd
 
 
+def test_two_lines_that_quotes_would_make_one_are_two(tmp_path):
+    path, rest = tmp_path / "people.csv", [f"{k},u,0.{k},{k:02}" for k in range(9)]
+    for odd in (['1,"x', 'y",0.5,07'], ['1,"', '",0.5,07'], ['"', '",u,0.5,07']):
+        path.write_text("\n".join(["a,g,y,id", *rest, *odd, *rest]) + "\n")
+        found, alone = read(path), tmp_path / "alone.csv"
+        alone.write_text("\n".join(["a,g,y,id", *rest]) + "\n")
+        assert _count_lines(path) == len(found) == 20
+        assert found[:9] == found[11:] == read(alone)
+
+
 @pytest.mark.parametrize("how", [{}, {"decimal": ",", "sep": ";"}], ids=str)
 def test_a_cell_means_the_same_whether_its_block_is_read_at_once_or_line_by_line(how, tmp_path, monkeypatch):
     path, parsed, r = tmp_path / "people.csv", csv._parsed, random.Random(2)
