@@ -116,18 +116,21 @@ _PACKED: Final = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"PK\x03\x04", b"PAR1", b"AR
 _UNPACK: Final = {".gz": "gzip", ".bz2": "bz2", ".xz": "lzma"}
 
 
-def _opened(path: Path, how: Csv) -> Any:
-    """Bytes of a file in UTF-8, unpacked if it is compressed, whatever it is written in."""
+def _opened(path: Path) -> Any:
+    """Bytes of a file, unpacked if it is compressed."""
     suffix = path.suffix.lower()
     if suffix == ".zip":
         archive = import_module("zipfile").ZipFile(path)
         names = [name for name in archive.namelist() if not name.startswith("__MACOSX/") and name[-1] != "/"]
         if len(names) != 1:
             raise DataError(f"{path.name} holds {len(names)} files; unpack it and give a list of them.")
-        file = archive.open(names[0])
-    else:
-        file = import_module(_UNPACK[suffix]).open(path) if suffix in _UNPACK else path.open("rb")
-    return file if how.encoding == "utf-8" else codecs.EncodedFile(file, "utf-8", how.encoding, "replace")
+        return archive.open(names[0])
+    return import_module(_UNPACK[suffix]).open(path) if suffix in _UNPACK else path.open("rb")
+
+
+def _utf8(text: bytes, how: Csv) -> bytes:
+    """Whole lines in UTF-8, whatever they are written in."""
+    return text if how.encoding == "utf-8" else text.decode(how.encoding, "replace").encode()
 
 
 @lru_cache
@@ -138,14 +141,14 @@ def _fields(sep: bytes, count: str) -> re.Pattern[bytes]:
     return re.compile(rb"%b(?:%b%b)%b" % (field, mark, field, count.encode()), re.DOTALL)
 
 
-def _header(file: Any, name: str, sep: bytes) -> list[str]:
+def _header(file: Any, name: str, how: Csv) -> list[str]:
     """Read the column names off the first line that isn't blank.
     Raises DataError if that line is no UTF-8 or ends in carriage returns, or a quote isn't closed in it.
     """
     line: bytes = file.readline()
     while line and not line.removeprefix(b"\xef\xbb\xbf").strip():
         line = file.readline()
-    line = line.rstrip(b"\r\n")
+    line, sep = _utf8(line, how).rstrip(b"\r\n"), how.sep.encode()
     try:
         text = line.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -162,15 +165,15 @@ def _header(file: Any, name: str, sep: bytes) -> list[str]:
         raise DataError(f"{name}: lines end in carriage returns alone; write it anew with line feeds.")
     if not _fields(sep, "*+").fullmatch(line):
         raise DataError(f"{name}: a quote in its header isn't closed on the same line; write it anew.")
-    return next(standard.reader([text], delimiter=sep.decode()), [])
+    return next(standard.reader([text], delimiter=how.sep), [])
 
 
 def header_of(path: Path, how: Csv = PLAIN) -> list[str]:
     """Column names of a CSV file; nothing else is looked at."""
 
     def read() -> list[str]:
-        with _opened(path, how) as file:
-            return _header(file, path.name, how.sep.encode())
+        with _opened(path) as file:
+            return _header(file, path.name, how)
 
     names = quietly(read, DataError(f"{path.name}: not a readable CSV file; mend or download it again."))
     if not names:
@@ -180,12 +183,12 @@ def header_of(path: Path, how: Csv = PLAIN) -> list[str]:
 
 def _blocks(path: Path, how: Csv) -> Iterator[bytes]:
     """Whole lines below the header, some at a time."""
-    with _opened(path, how) as file:
-        _header(file, path.name, how.sep.encode())
+    with _opened(path) as file:
+        _header(file, path.name, how)
         size = BLOCK
         while block := file.read(size):
             block += file.readline()
-            yield block if block.endswith(b"\n") else block + b"\n"
+            yield _utf8(block if block.endswith(b"\n") else block + b"\n", how)
             size = min(len(block) * CHUNK // (block.count(b"\n") + 1), MOST)
 
 
