@@ -196,7 +196,7 @@ def _codes(array: Any, declared: tuple[Any, ...]) -> Any:
     """A dictionary column as pandas' codes; one whose dictionary has nulls or doubles is decoded."""
     # pandas has no category of NaN
     levels = [None if isinstance(level, float) and math.isnan(level) else level for level in texts_of(array.dictionary)]
-    codes = array.indices.cast(pa.int64()).fill_null(GAP).to_numpy()
+    codes = (array.indices.cast(pa.int64()).fill_null(GAP) if array.null_count else array.indices).to_numpy()
     if codes.size and not -1 <= int(codes.min()) <= int(codes.max()) < len(levels):
         raise ValueError("codes beyond the dictionary")
     if None in levels or len(set(levels)) < len(levels):
