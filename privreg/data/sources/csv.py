@@ -99,7 +99,7 @@ def _named(encoding: str) -> str:
     return name
 
 
-def _iso(text: Any, written: str) -> str:
+def _iso(text: Any, written: Any) -> str:
     """An ISO text of a date that is written otherwise; empty where it is none."""
     try:
         return datetime.strptime(str(text), written).isoformat()
@@ -206,13 +206,9 @@ def _count_lines(path: Path, how: Csv = PLAIN) -> int | None:
             held = np.frombuffer(block, dtype=np.uint8)
             ends = np.flatnonzero(held == ord("\n"))
             begins = np.append(0, ends[:-1] + 1)
-            odd = (
-                np.isin(held[begins], tuple(b"\n\r \t")) if several else False
-            )  # few lines begin so: they are looked at
-            lines = (
-                (block[a:b] for a, b in zip(begins[odd].tolist(), ends[odd].tolist(), strict=True)) if several else ()
-            )
-            count += len(ends) - sum(_is_blank(line, sep) for line in lines)
+            count += len(ends)
+            for k in np.flatnonzero(np.isin(held[begins], tuple(b"\n\r \t"))) if several else ():  # few begin so
+                count -= _is_blank(block[begins[k] : ends[k]], sep)
     except Exception:  # whatever is wrong with the file, reading its rows says so in words of our own
         return None
     return count
@@ -223,7 +219,7 @@ def _mended(block: bytes, columns: int, sep: bytes) -> bytes:
 
     Fields that are absent are empty. A line in which a quote stays open has none.
     """
-    out, known = [], _fields(sep, f"{{{columns - 1}}}")
+    out, known = [], _fields(sep, f"{{{columns - 1}}}+")
     for line in re.sub(rb"\r+\n", b"\n", block).replace(b"\r", _ODD).split(b"\n")[:-1]:
         if columns == 1 or not _is_blank(line, sep):
             found = known.match(line + sep * columns)
@@ -323,23 +319,20 @@ def open_csv(path: Path, wanted: Wanted, how: Csv = PLAIN) -> Source:
         table = _read(block, {places[c]: kind(c) for c in columns}, int(last), how)
         if table is None:
             return []
-        held = {
-            c: table[j].combine_chunks() if table[j].num_chunks != 1 else table[j].chunk(0) for c, j in places.items()
-        }
+        (found,) = table.to_batches()
+        held = {c: found[place] for c, place in places.items()}
         for c, array in held.items():
             if c in commas and array.type != pa.float64():
                 held[c] = _mapped(array, _pointed)
             if c in coded and c in schema.dates and how.dates is not None:  # of many records few dates differ
-                held[c] = _mapped(
-                    array, lambda texts: pa.array([_iso(t, str(how.dates)) for t in texts_of(texts)], "str")
-                )
+                held[c] = _mapped(array, lambda texts: pa.array([_iso(t, how.dates) for t in texts_of(texts)], "str"))
             if kind(c) == "any":
                 held[c] = _guessed(held[c])
         if last in table.column_names:  # a line with more fields than the header: nobody knows which is which
-            whole = compute.equal(table[last].combine_chunks(), "")
+            whole = compute.equal(found[last], "")
             held |= {c: compute.if_else(whole, held[c], pa.scalar(None, held[c].type)) for c in own}
-        found = pa.RecordBatch.from_arrays([*held.values()], names=[*held])
-        return [pd.DataFrame(batch, copy=False) for batch in batches_of(found, wanted, path.name)]
+        read = pa.RecordBatch.from_arrays([*held.values()], names=[*held])
+        return [pd.DataFrame(batch, copy=False) for batch in batches_of(read, wanted, path.name)]
 
     def batches() -> Iterator[Batch]:
         header = header_of(path, how)
