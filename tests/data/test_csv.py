@@ -112,6 +112,13 @@ def test_two_lines_that_quotes_would_make_one_are_two(tmp_path):
         alone.write_text("\n".join(["a,g,y,id", *rest]) + "\n")
         assert _count_lines(path) == len(found) == 20
         assert found[:9] == found[11:] == read(alone)
+    none = ("nan", "-1", "nan", "")
+    for odd in ('1,u,0.5,"x', '"1,u,0.5,07', '1,u,0.5,"x""'):  # at the end of a file, with a line feed and without
+        for end in ("", "\n"):
+            path.write_text("\n".join(["a,g,y,id", *rest, odd]) + end)
+            assert _count_lines(path) == 10
+            assert read(path)[9] == none
+            assert read(path)[:9] == read(alone)
 
 
 @pytest.mark.parametrize("how", [{}, {"decimal": ",", "sep": ";"}], ids=str)

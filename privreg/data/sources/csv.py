@@ -263,9 +263,10 @@ def _read(block: bytes, kinds: Mapping[str, str], columns: int, how: Csv) -> Any
     first = {place: types.get(kind, pa.string()) for place, kind in kinds.items()}
     if b"\r" not in block or block.count(b"\r") == block.count(b"\r\n"):  # one alone would end a line
         try:
-            table = _parsed(block, first, columns, how)
-            if table.num_rows == block.count(b"\n"):  # so that no line is blank, and no quote open at its end
-                return table
+            lines, again = block.count(b"\n"), block[: block.index(b"\n") + 1]  # a line after the last one
+            table = _parsed(block + again, first, columns, how)
+            if table.num_rows == lines + 1:  # so that no line is blank, and no quote open at its end
+                return table.slice(0, lines)
         except pa.ArrowInvalid:
             pass
     each = {place: pa.binary() if kind == "number" else first[place] for place, kind in kinds.items()}
