@@ -88,7 +88,7 @@ def table_of(data: Any) -> Table:
         return Table(partial(kind.rows, data), partial(kind.check, data), holders)
     if isinstance(data, Mapping):
         return Table(partial(open_mapping, data), partial(_check_names, data), holders)
-    read = partial(open_frames, data, _rows_of_table)
+    read = partial(open_frames, data)
     if several:
         named = bool(data) and not isinstance(data[0], str | Path)  # as its first is
         check = {"check": table_of(data[0]).check} if named else {}
@@ -117,11 +117,6 @@ _LONGEST: Final = 4096  # Characters of a path; a longer text is none
 
 def _refuse(words: str, wanted: Wanted) -> Source:
     raise UnsupportedArgumentError(words)
-
-
-def _rows_of_table(batch: Any, wanted: Wanted) -> Source | None:
-    kind = kind_of_table(batch)
-    return None if kind is None else kind.rows(batch, wanted)
 
 
 def _check_names(data: Any, columns: Collection[str]) -> list[Any]:

@@ -274,8 +274,8 @@ def _column(values: Any, name: str) -> Any:
     return out
 
 
-def open_frames(data: Iterable[Any], table: Callable[[Any, Wanted], Source | None], wanted: Wanted) -> Source:
-    """Rows of an iterable's DataFrames, or mappings of arrays, or tables of another library, which `table` opens."""
+def open_frames(data: Iterable[Any], wanted: Wanted) -> Source:
+    """Rows of an iterable's DataFrames, or mappings of arrays, or tables of another library."""
 
     def each(batch: Any) -> Iterator[Batch]:
         if isinstance(batch, pd.DataFrame):
@@ -284,8 +284,8 @@ def open_frames(data: Iterable[Any], table: Callable[[Any, Wanted], Source | Non
         elif isinstance(batch, Mapping):
             check_mapping(batch, wanted.columns)
             yield batch
-        elif (opened := table(batch, wanted)) is not None:
-            yield from opened.batches(0)
+        elif (kind := kind_of_table(batch)) is not None:
+            yield from kind.rows(batch, wanted).batches(0)
         else:
             raise UnsupportedArgumentError(
                 f"the iterable yields {type(batch).__name__}; it must yield DataFrames or mappings of arrays, or "
@@ -296,7 +296,8 @@ def open_frames(data: Iterable[Any], table: Callable[[Any, Wanted], Source | Non
         if isinstance(batch, Mapping):
             check_mapping(batch, wanted.columns)  # which refuses a row by itself
         whole = isinstance(batch, pd.DataFrame | Mapping)
-        rows = rows_of(batch) if whole else getattr(table(batch, wanted), "rows", None)
+        kind = None if whole else kind_of_table(batch)
+        rows = rows_of(batch) if whole else None if kind is None else kind.rows(batch, wanted).rows
         return Piece(rows, lambda skip: beyond(each(batch), skip))
 
     def pieces() -> Iterator[Batch]:
