@@ -9,7 +9,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -220,7 +220,6 @@ class MarginalMeans(Estimated):
     notes: tuple[Diagnostic, ...]  # Whatever takes the standard errors back; shown with them
     reliable: NDArray[np.bool_]  # Which means no note takes back, shape (q,)
     scale: str = "identity"  # Or "logit" or "log": on which limits are evenly about the mean, so that they are possible
-    _effects: ClassVar = False
 
     def conf_int(self, alpha: float = 0.05) -> Array:
         """Confidence limits of the means, shape (q, 2)."""
