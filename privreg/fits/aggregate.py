@@ -20,7 +20,7 @@ from privreg.collector.aggregate.rounds import begin
 from privreg.collector.clamping import Shares, harmed
 from privreg.collector.covariates.whitening import correlation
 from privreg.collector.levels import PART, RAREST
-from privreg.diagnostics import Diagnostic, doubt
+from privreg.diagnostics import Diagnostic, note
 from privreg.errors import InferenceError
 from privreg.families.family import Family
 from privreg.families.measures import Gauge
@@ -327,37 +327,15 @@ def doubts(plan: Plan, progress: Progress, found: Estimated) -> tuple[Diagnostic
     # rows that answer again need slopes for variances alone: known to a quarter in the flattest direction
     clear = 1.0 / (PART * math.sqrt(2.0 * plan.size)) if plan.noise.again else CLEAR
     if found.clear < clear:
-        text = (
-            f"how scores change with the coefficients is hardly known beside the noise: {plan.rows:,} records at mu = "
-            f"{plan.mu:g} are few for {plan.d} coefficients, or a level is too rare; more people, a larger mu, fewer "
-            "terms or knots, merged levels"
-        )
-        out.append(doubt("curvature", text))
+        out.append(note("curvature.sums", records=plan.rows, mu=plan.mu, d=plan.d))
     if plan.noise.again and progress.last and not progress.near:
-        text = (
-            f"estimates still moved after {AGAIN} rounds of scores; more records, narrower bounds, or a larger mu give "
-            "a better start"
-        )
-        out.append(doubt("moving", text))
+        out.append(note("moving.again", rounds=AGAIN))
     elif found.reach > 1.0:  # in thresholds: beyond one, the curvature at the last state says little
-        text = (
-            "the early rounds ended far from the estimate, so that the main round's reports say little of it; more "
-            "people, narrower bounds, or a larger mu give a better start"
-        )
-        out.append(doubt("moving", text))
+        out.append(note("moving.far"))
     if found.finite < FINITE:
-        text = (
-            "all records, those of a level, or those beyond some value of a column may have one and the same response, "
-            "0 or 1: then no finite coefficients fit them best; merged levels, fewer terms, or more people tell"
-        )
-        out.append(doubt("perfect", text))
+        out.append(note("perfect"))
     if progress.lost is not None and progress.lost[1] > 1.0:
-        text = (
-            f"{100.0 * progress.lost[0]:.2g}% of the records are seen to be so far out that they are weighted down, "
-            "which may move coefficients by more than a standard error; narrower bounds, logarithms of skewed columns, "
-            "more records or a larger mu"
-        )
-        out.append(doubt("weights", text))
+        out.append(note("weights", percent=100.0 * progress.lost[0]))
     return tuple(out)
 
 

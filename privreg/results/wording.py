@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from scipy.special import ndtr
 
 from privreg.collector.levels import SURE
-from privreg.diagnostics import Diagnostic, doubt
+from privreg.diagnostics import Diagnostic, doubt, note
 from privreg.privacy.amplification import shuffled, shuffling_limit
 from privreg.privacy.ledger import Budget, at_least
 
@@ -163,17 +163,6 @@ def often(right: float, alone: float | None = None) -> str:
 
 # --- notes -----------------------------------------------------------------------------------------------
 
-LEAKED: Final = {
-    "scale": "allow_leak: location and scale of columns were computed from the raw data, which is not private",
-    "levels": "allow_leak: factor levels were collected from the raw data, which is not private",
-}
-MISSING: Final = {
-    "drop": "missing='drop': a person with a missing or invalid value sends nothing, which reveals who answered; "
-    "missing='noise' does not",
-    "raise": "missing='raise': errors tell about rows, so that formulas and declarations can be tried on them; for who "
-    "holds the rows",
-}
-
 
 def opening_notes(
     budget: Budget,
@@ -184,14 +173,9 @@ def opening_notes(
     carries: str = "the reports carry no noise",
 ) -> list[Diagnostic]:
     """What weakens the claim of any front door."""
-    out = []
-    if not budget.private:
-        out.append(Diagnostic("not_private", f"mu=None: NOT private; {carries}"))
-    elif seeded:
-        text = "seed= was given: reproducible noise protects nobody; use it for simulations only"
-        out.append(Diagnostic("seeded", text))
-    out += [Diagnostic("leaked", text) for what, text in LEAKED.items() if what in leaked]
-    return out + ([Diagnostic("missing", MISSING[missing])] if missing in MISSING else [])
+    out = [note("not_private", carries=carries)] if not budget.private else [note("seeded")] if seeded else []
+    out += [note(f"leaked.{what}") for what in ("scale", "levels") if what in leaked]
+    return out + ([note(f"missing.{missing}")] if missing != "noise" else [])
 
 
 MANY, MOST, ROUNDED = 0.2, 0.9, 1e-6
@@ -250,13 +234,7 @@ def repeated_notes(rows: int, times: float) -> list[Diagnostic]:
     """
     if rows == 1 or times < LITTLE:
         return []
-    text = (
-        f"up to {rows:,} rows of one person count, and standard errors take them for independent: if they are alike, "
-        f"errors are up to {times:.2f} times as large at this budget"
-    )
-    if times < ALIKE:
-        return [Diagnostic("repeated", text)]
-    return [doubt("alike", f"{text}; use one row of each person (max_per_id=1), or a smaller budget a row")]
+    return [note("repeated" if times < ALIKE else "alike", count=rows, times=times)]
 
 
 def closing_notes(asked: Budget, kept: Budget, *, whole: bool = False) -> list[Diagnostic]:
@@ -264,23 +242,10 @@ def closing_notes(asked: Budget, kept: Budget, *, whole: bool = False) -> list[D
 
     `whole` says that noise is rounded to whole numbers, of which rounding tells nothing.
     """
-    out = []
-    if kept.pure and not asked.pure:
-        text = f"asked for was {asked}; the mechanism keeps it by {kept}, which is what is stated"
-        out.append(Diagnostic("pure", text))
+    out = [note("pure", asked=asked, kept=kept)] if kept.pure and not asked.pure else []
     if asked.form == "epsilon, delta" and asked.asked[1] > LARGE_DELTA:
-        text = (
-            f"delta = {asked.asked[1]:g} is large: up to that probability nothing is promised; usual values are far "
-            "below one over the number of records"
-        )
-        out.append(Diagnostic("delta", text))
-    if kept.private and not whole:
-        text = (
-            "noise is drawn in double precision: the guarantee holds up to floating-point rounding; where a single "
-            "report must withstand an attack on its last bits, the device needs an exact sampler"
-        )
-        out.append(Diagnostic("rounding", text))
-    return out
+        out.append(note("delta", delta=asked.asked[1]))
+    return [*out, note("rounding.reports")] if kept.private and not whole else out
 
 
 # --- a trusted shuffler --------------------------------------------------------------------------------------

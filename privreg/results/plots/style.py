@@ -254,7 +254,7 @@ def ticks(least: float, most: float, inches: float, write: Callable[[float], str
 
     best, span = [least], math.log(most / least)
     powers = 10.0 ** np.arange(math.floor(math.log10(least)), math.ceil(math.log10(most)) + 1.0)
-    choices = [np.outer(powers, of).ravel() for of in ((1.0,), (1.0, 3.0), (1.0, 2.0, 5.0))]
+    choices: list[Any] = [np.outer(powers, of).ravel() for of in ((1.0,), (1.0, 3.0), (1.0, 2.0, 5.0))]
     choices += [MaxNLocator(n).tick_values(least, most) for n in range(1, 12)]
     for choice in choices if span > 0.0 else ():
         inside = [float(n) for n in choice if least <= n <= most]

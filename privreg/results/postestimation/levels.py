@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from privreg.arrays import Array
-from privreg.diagnostics import Diagnostic, along, doubt
+from privreg.diagnostics import Diagnostic, along, note
 from privreg.errors import DataError, OptionError, choose, interval_level, quietly, shown
 from privreg.inference.pivots import Pivot
 from privreg.options.unknown import all_known_arguments
@@ -35,11 +35,6 @@ ADJUSTMENTS: Final = {
 """Ways of adjusting p-values, by the names and short names of statsmodels' `multipletests`."""
 
 LARGEST: Final = 700.0  # Logarithm of a number, at most
-
-_BOUNDARY: Final = (
-    "a mean is so near to a limit of what is possible that differences to it are far from normal; "
-    "marginal_means(..., which='linear').pairwise() tests linear predictors, such as log odds"
-)
 
 _GRID: Final = 10_000  # Rows of a reference grid, at most
 
@@ -267,7 +262,7 @@ class MarginalMeans(Estimated):
             half = self.pivot.critical(interval_level(alpha)) * self.se
             far = half > (np.minimum(self.mean, 1.0 - self.mean) if self.scale == "logit" else self.mean)
             ok &= ~(far[at] | far[to])
-            notes += (doubt("boundary", _BOUNDARY, of="the marked tests"),) * bool(far.any())
+            notes += (note("boundary"),) * bool(far.any())
         pivot, title = self.known.pivot.along(g), f"Differences of {self.title[0].lower()}{self.title[1:]}"
         tests = ContrastTest(effect, se, pivot, labels, TITLE, notes, ok, np.zeros(len(pairs)), joint)
         return PairwiseTests(tests, how, interval_level(alpha), title)
