@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import textwrap
+import tomllib
 from collections.abc import Mapping, Sequence
+from importlib.resources import files
 from typing import Final, NamedTuple
 
 from scipy.special import ndtr
@@ -57,87 +59,17 @@ class Setting(NamedTuple):
     no_shuffling: str = ""
 
 
-_AGAINST: Final = (("Everybody else", "everybody_else"), ("Both together", "both_together"))
-_RECORD: Final = (("Protects", "protects"), ("Trust model", "trust_words"), ("Mechanism", "mechanism_words"))
-_COLLECTORS: Final = Setting(
-    (*_AGAINST, *_RECORD, ("Report's bound", "weights"), ("Early rounds", "curvature")),
-    bare=("Trust model", "Report's bound"),
-    carries=("the sums carry no noise", "protect nobody"),
-    sees="all that one collector holds and everything published",
-    sees_all="all that one collector holds and everything published in all {} releases",
-    short=", two collectors",
-    trust={
-        "simulated": "two collectors that don't collude, simulated: this process held the rows and played devices "
-        "and both collectors; what is published is as private",
-        "devices": "two collectors that don't collude, {}: people's own devices shared their reports out between them; "
-        "this process never saw a row",
-    },
-    no_shuffling="with two collectors nobody sees a report, so that there is nothing to shuffle; shuffled() is for "
-    "trust='local'.",
-)
-_CURATOR: Final = Setting(
-    (*_RECORD, ("Sensitivity", "weights"), ("Curvature", "curvature")),
-    bare=("Trust model",),
-    carries=("the release carries no noise", "protects nobody"),
-    sees="the release",
-    guess="knows all other records and guesses which of two possible records was among them",
-    after=" The curator sees every record.",
-    short=", central",
-    trust={"curator": "trusted curator: whoever runs this sees all rows; only the release is private"},
-    no_audit="verify() audits people's reports; audit a curator's release by pr.central.audit(...), which runs it "
-    "again and again on two neighbouring data sets made up for it.",
-    no_shuffling="a trusted curator's release has no reports to shuffle; shuffled() is for trust='local'.",
-)
-_SUMS: Final = (("Protects", "protects"), ("Trust model", "trust_words"), ("Mechanism", "noise"))
+def _read() -> dict[str, Setting]:
+    out = dict[str, Setting]()
+    table = tomllib.loads(files("privreg.results").joinpath("settings.toml").read_text("utf-8"))
+    for name, row in table.items():
+        like = out[row.pop("like")]._asdict() if "like" in row else {}
+        pairs = {k: tuple(tuple(v) if isinstance(v, list) else v for v in x) for k, x in row.items() if type(x) is list}
+        out[name] = Setting(**like | row | pairs)
+    return out
 
-SETTINGS: Final = {
-    "reports": Setting(
-        (*_RECORD, ("Score bound", "weights"), ("Pilot, curvature", "curvature")), bare=("Score bound",)
-    ),
-    "collectors": _COLLECTORS,
-    "means": Setting((*_SUMS[:2], ("Asked", "weights"), _SUMS[2])),
-    "curator's means": _CURATOR._replace(
-        rows=_SUMS,
-        carries=("the sums carry no noise", "protect nobody"),
-        guess="knows all other records and guesses which of {} was among them",
-        trust={"curator": "trusted curator: whoever runs this sees all rows; only the noised sums are private"},
-        no_audit="",
-    ),
-    "collectors' means": _COLLECTORS._replace(rows=(*_AGAINST, *_SUMS), bare=("Trust model",)),
-    "curator": _CURATOR,
-    "curator's sums": _CURATOR._replace(
-        rows=(*_RECORD, ("Report's bound", "weights"), ("Rounds", "curvature")),
-        bare=("Trust model", "Report's bound"),
-        carries=("the sums carry no noise", "protect nobody"),
-        guess="knows all other records and guesses which of {} was among them",
-        trust={"curator": "trusted curator: whoever runs this sees all rows; only the noised sums are private"},
-        no_audit="",
-    ),
-    "silos": Setting(
-        (
-            ("Per round", "per_round"),
-            ("Protects", "protects"),
-            ("One person is", "person"),
-            *_RECORD[1:],
-            ("Update bound", "weights"),
-        ),
-        bare=("Update bound",),
-        carries=("the updates carry no noise", "protect nobody"),
-        sees="every update and model",
-        sees_all="every update and model of all {} releases",
-        guess="knows all other silos and guesses which of two possible data sets a silo holds",
-        whose="these silos",
-        one_of="one of these silos",
-        per=" per silo",
-        alone="this fit alone",
-        uncounted="not counted here: every silo must add up the fits it takes part in",
-        trust={
-            "simulated": "one process held all silos' records and played them; what is published has this guarantee",
-            "flower": "every silo randomised its own updates before they were put in a message",
-        },
-        no_shuffling="the theorem on shuffling is about one report of each person, and a silo reports in every round.",
-    ),
-}
+
+SETTINGS: Final = _read()
 """By front door: regression from reports, means, a trusted curator, federated fits."""
 
 ALIKE: Final = 1.3

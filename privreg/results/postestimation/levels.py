@@ -350,9 +350,8 @@ def _public_rows(at: Any, factors: Sequence[str], design: Any) -> pd.DataFrame:
 def _linear(fit: ResultData, rows: Rows) -> list[Effect]:
     """Linear predictors; of a multinomial fit those of all levels but the baseline."""
     k = max(len(fit.levels) - 1, 1)
-    ones, none = np.ones(len(rows.x)), np.zeros(len(rows.x))
     etas = rows.x @ fit.params.reshape(k, -1).T + rows.offset[:, None]
-    return [Effect(etas[:, i], [[(ones if i == j else none, rows.x)] for j in range(k)]) for i in range(k)]
+    return [Effect(etas[:, i], np.kron(np.eye(k)[i], rows.x)) for i in range(k)]
 
 
 def reference_grid(design: Any) -> pd.DataFrame:
