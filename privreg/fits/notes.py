@@ -267,6 +267,11 @@ def _rounded_up(people: float) -> int:
     return math.ceil(math.ceil(people / unit) * unit)
 
 
+def unweighted(times: float) -> Diagnostic:
+    """What it costs that scores have no weights, in `times` the people."""
+    return note("unweighted", times=times)
+
+
 def filled_note(k_max: int | None, filled: float, error: float) -> tuple[Diagnostic, ...]:
     """Note where people surely fill less than half of a report, whose noise doesn't depend on that."""
     if filled + SHOWN * error > 0.5:

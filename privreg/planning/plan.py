@@ -14,8 +14,9 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from privreg.arrays import Array
-from privreg.diagnostics import Diagnostic, doubt, note
+from privreg.diagnostics import Diagnostic
 from privreg.errors import InferenceError, OptionError, meant, shown
+from privreg.fits.notes import unweighted
 from privreg.fits.results import of_many_rows
 from privreg.formula.spec import ModelSpec
 from privreg.options.table import check
@@ -220,28 +221,29 @@ class Planned(View):
         """Why no number of people is enough to rely on any interval; empty if one is."""
         return of_many_rows(self.spec) if self.spec.trust == "local" else ""
 
-    def _doubts(self) -> list[Diagnostic]:
+    def _doubts(self) -> dict[str, str]:
         """Why a fit of so many people would say not to rely on intervals."""
-        out, each = list[Diagnostic](), self._precision
+        out, each = dict[str, str](), self._precision
         if self._rows:
-            return [doubt("rows", self._rows, of="intervals")]
+            return {"rows": f"don't rely on intervals: {self._rows}"}
         enough = least(lambda n: each.reliable(n, ()))
         if self.n < enough:
             more = f"with so few records: {enough:,} are needed for that"
             never_enough = f"as most fits of up to {MOST:,} made-up people, the most that were tried, mark some"
-            text = f"don't rely on intervals {more if enough <= MOST_PEOPLE else never_enough}"
-            out.append(Diagnostic("unreliable", text))
+            out["unreliable"] = f"don't rely on intervals {more if enough <= MOST_PEOPLE else never_enough}"
         never = each.rare(MOST_PEOPLE)
         few = each.rare(self.n) - never
         if few:
             would = least(lambda n: each.rare(n).isdisjoint(few))
-            out.append(note("seldom", columns=self._named(few), would=would))
+            out["seldom"] = (
+                f"don't rely on the intervals of {self._named(few)} with so few records: too few have a level that "
+                f"they depend on; {would:,} records would do"
+            )
         if never:
-            text = (
+            out["rare"] = (
                 f"don't rely on the intervals of {self._named(never)}, with any number of records: a level that they "
                 "depend on is too rare; merge levels, compare with a common one, or leave it out"
             )
-            out.append(Diagnostic("rare", text))
         return out
 
     def _missed(self) -> str:
@@ -267,40 +269,65 @@ class Planned(View):
     @property
     def notes(self) -> tuple[Diagnostic, ...]:
         """What to know about the answer."""
-        level = f"{100.0 * (1.0 - self.alpha):g}%"
-        out = [note("widths.rehearsed" if self.spec.trust == "local" else "widths.fits", level=level)]
+        low = f"{100.0 * (1.0 - self.alpha):g}%"
+        out = {"widths": f"widths are {_WIDTHS[self.spec.trust == 'local'].format(low)}"}
         if self.goal.effects:
-            out.append(note("power", alpha=self.alpha))
+            out["power"] = f"power is that of the two-sided test of each coefficient at level {self.alpha:g}"
         if self.asked == "people" and self.needed < self.n:
-            out.append(note("raised", needed=self.needed, reliable=self.reliable))
+            out["raised"] = (
+                f"{self.needed:,} records would do for that precision, but intervals can be relied on from "
+                f"{self.reliable:,} on"
+            )
         if self.asked == "precision" and (missed := self._missed()):
-            out.append(note("missed", missed=missed))
-        out += self._doubts()
+            out["missed"] = f"so many records at this budget don't reach what was asked for: {missed}"
+        out |= self._doubts()
         if self.spec.unweighted:
             usual = precision_of(replace(self.spec, score_weights=None), self.assumed)
             times = float(np.mean((self._precision.std_errors(self.n) / usual.std_errors(self.n)) ** 2))
-            out.append(note("unweighted", times=times))
+            out["unweighted"] = str(unweighted(times))
         rows = self.spec.people.k_max
         if rows is not None:
             larger = f"{rows:,}/m" if self.spec.people.effect is None else f"{rows - 1:,}/(m - 1)"
-            out.append(note("rows_assumed", count=rows, larger=larger))
+            out["rows_assumed"] = (
+                f"records are people here, with {rows:,} rows each. Where people have fewer, noise makes standard "
+                f"errors up to about {larger} times as large, with m the mean number of rows that count"
+            )
         guessed = self.spec.family.scaled and self.assumed.usual  # from the range itself
         outside = self.assumed.outside(self.spec)
         if outside > MOST_OUTSIDE and not guessed:
-            out.append(note("clamped", percent=100.0 * outside))
+            out["clamped"] = (
+                f"some {100.0 * outside:.0f}% of the responses, as assumed, lie outside the declared range and would "
+                "be clamped: that moves estimates, so that fits mark them. Declare a wider range, or mend params="
+            )
         worst = self.assumed.unknown(self.spec)
         if worst is not None:
             name, times = worst.matters(self.spec)
             how = "correlations of 0.5" if name == "correlations" else f"a skewed {name}"
             most = "the residual sd, to which all widths are proportional, and then " if guessed else ""
             known = "of the sds that were given" if self.assumed.moments.moments else "even"
-            out.append(note("covariates_assumed", known=known, most=most, how=how, times=times))
+            out["covariates_assumed"] = (
+                f"covariates are taken for independent and {known}, as no public rows of them were given. Skewed and "
+                f"related ones need more records: widths are then near the last column. What matters most of all that "
+                f"is assumed is {most}{how}: some intervals would be {times:.1f} times as wide. Give pilot=, rows like "
+                "theirs or their sds"
+            )
         if guessed:
-            (low, high), name = self.spec.design.endog_limits, self.spec.design.endog_name
-            whose = f"a quarter of the declared range of {name}, {low:,.10g} to {high:,.10g}"
-            whose = whose if math.isfinite(high - low) else f"the declared sd of {name}"
-            out.append(note("scale_assumed", spread=self.assumed.spread, whose=whose))
-        return tuple(out)
+            (low_, high), name = self.spec.design.endog_limits, self.spec.design.endog_name
+            whose = f"a quarter of the declared range of {name}, {low_:,.10g} to {high:,.10g}"
+            whose = whose if math.isfinite(high - low_) else f"the declared sd of {name}"
+            out["scale_assumed"] = (
+                f"the residual sd was not given: {self.assumed.spread} is {whose}; widths go with it. Give scale= if "
+                "it is known"
+            )
+        return tuple(Diagnostic(code, text) for code, text in out.items())
+
+
+_WIDTHS: Final = (
+    "usual lengths of {} intervals in fits of made-up people",
+    "mean lengths of {} intervals by the default method, of fits rehearsed on what the assumed records would report on "
+    "average; the rounds before the main ones are counted in",
+)
+"""By whether reports are local."""
 
 
 # --- precision -------------------------------------------------------------------------------------------
