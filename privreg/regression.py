@@ -95,10 +95,10 @@ class PrivateOnlineRegression(Playable):
     -----
     Frozen: `fit` returns results and leaves the model unchanged. Pickling a model leaves its data out.
 
-    With more than 100 coefficients the covariates' correlations are not learned, and with published tuning random
-    scaling keeps variances only: intervals and tests of single coefficients; for tests of several ask for batch_means
-    or random_scaling_full, which keeps the whole matrix (8 p² bytes) of up to 4,000 coefficients. Factors with many
-    levels are then encoded as one column of numbers, which changes no bit.
+    Local reports by rounds go up to 100 coefficients. With published tuning and more of them random scaling keeps
+    variances only: intervals and tests of single coefficients; for tests of several ask for batch_means or
+    random_scaling_full, which keeps the whole matrix (8 p² bytes) of up to 4,000 coefficients. Factors with many levels
+    are then encoded as one column of numbers, which changes no bit.
 
     References
     ----------

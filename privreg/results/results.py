@@ -213,8 +213,8 @@ class PrivateResults(EstimatedResults):
             Above the figure, or on one Axes of yours.
         ax : Axes or sequence of Axes, optional
             Where to draw; a sequence where results have several units, such as dollars and log-odds, one Axes each.
-            Long names are wrapped or shortened, and axes without a layout engine are made smaller where names would
-            leave the figure. Without it a figure is made, with a panel for each unit.
+            Long names are wrapped or shortened; ``plt.subplots(layout="constrained")`` leaves room for them. Without it
+            a figure is made, with a panel for each unit.
 
         Returns
         -------
