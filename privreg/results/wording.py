@@ -59,10 +59,13 @@ class Setting(NamedTuple):
     no_shuffling: str = ""
 
 
+_TABLE: Final = tomllib.loads(files("privreg.results").joinpath("settings.toml").read_text("utf-8"))
+SHUFFLED: Final = _TABLE.pop("shuffled")["text"]  # What a trusted shuffler would grant, conditions, and the truth
+
+
 def _read() -> dict[str, Setting]:
     out = dict[str, Setting]()
-    table = tomllib.loads(files("privreg.results").joinpath("settings.toml").read_text("utf-8"))
-    for name, row in table.items():
+    for name, row in _TABLE.items():
         like = out[row.pop("like")]._asdict() if "like" in row else {}
         pairs = {k: tuple(tuple(v) if isinstance(v, list) else v for v in x) for k, x in row.items() if type(x) is list}
         out[name] = Setting(**like | row | pairs)
@@ -193,23 +196,8 @@ def shuffled_words(n: int, epsilon: float, delta: float, *, seeded: bool, leaked
     lead = "NOT AS RUN, because of seed=; with secret noise, i" if seeded else "I"
     if leaked:
         lead = f"Not counting {' and '.join(leaked)}, taken from the raw data: {lead.lower()}"
-    out = [
-        f"{lead}f, and only if, a trusted shuffler stood between the {n:,} people and the collector, all their "
-        f"reports together would be ({at_least(whole, 3)}, {delta:g})-DP towards whoever sees no more than the "
-        f"shuffler passes on (Feldman, McMillan & Talwar 2021, Theorem III.1, neighbours replacing one record; it "
-        f"asks for a local epsilon up to log(n/(16 log(2/delta))) = {limit:.3g}, here {epsilon:g}). It assumes that",
-        f"each person sends one report, which alone is pure {epsilon:g}-DP;",
-        "people are called in an order that is uniformly random and unknown to the attacker; the randomiser may "
-        "depend on earlier reports and on the place in the order, never on who is called;",
-        "nothing else, such as an address or a time of arrival, tells who sent which report.",
-    ]
-    last = (
-        "This package sends the current state to one person after another and shuffles nothing. Whoever runs the "
-        f"exchange knows who answered when: against them, only the local {epsilon:g}-DP holds."
-    )
-    lines = [textwrap.fill(out[0], 78)]
-    lines += [
-        textwrap.fill(f"[{i}] {text}", 78, subsequent_indent="    ", break_on_hyphens=False)
-        for i, text in enumerate(out[1:], 1)
-    ]
-    return "\n".join([*lines, textwrap.fill(last, 78)])
+    values = {"lead": lead, "n": n, "whole": at_least(whole, 3), "delta": delta, "limit": limit, "epsilon": epsilon}
+    first, *conditions, last = (text.format(**values) for text in SHUFFLED)
+    numbered = (f"[{i}] {text}" for i, text in enumerate(conditions, 1))
+    hung = (textwrap.fill(text, 78, subsequent_indent="    ", break_on_hyphens=False) for text in numbered)
+    return "\n".join([textwrap.fill(first, 78), *hung, textwrap.fill(last, 78)])
