@@ -7,18 +7,15 @@ share of all records that were clamped; over the share that has something to tel
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
 
+from privreg.arrays import Array
 from privreg.collector.levels import RAREST
-from privreg.collector.plan import Clamped
-
-if TYPE_CHECKING:
-    from privreg.arrays import Array
-    from privreg.collector.plan import Bounded, Plan, Progress
-    from privreg.protocol.rounds import Reports
+from privreg.collector.plan import Bounded, Clamped, Plan, Progress
+from privreg.protocol.rounds import Reports
 
 SMALL: Final = 0.01  # Share that counts as nothing: of the records that bounds clamp, and of a response's range
 LARGE: Final = 0.05  # That surely shows: the others' standard error, times its normal quantile, is LARGE − SMALL

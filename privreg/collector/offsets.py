@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from scipy.linalg import hadamard
 from scipy.special import ndtri
 
+from privreg.arrays import Array
 from privreg.collector.estimation import coordinates, curvature
-from privreg.collector.plan import SAMPLED
+from privreg.collector.estimation.reference import Reference
+from privreg.collector.plan import SAMPLED, Carried, Plan, Progress
 from privreg.protocol import codes
-
-if TYPE_CHECKING:
-    from privreg.arrays import Array
-    from privreg.collector.estimation.reference import Reference
-    from privreg.collector.plan import Carried, Plan, Progress
-    from privreg.protocol.rounds import State
+from privreg.protocol.rounds import State
 
 OFFSET: Final = 0.35
 """Length of a group's offset in units of c with few records in main rounds; it falls with the fourth root of more."""

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
 
+from privreg.arrays import Array
 from privreg.collector.estimation.curvature import COMMON
 from privreg.collector.estimation.reference import Reference, expected
 from privreg.collector.levels import BELIEVED, PART, SHOWN
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from privreg.arrays import Array
-    from privreg.families.constants import ScoreRules
+from privreg.families.constants import ScoreRules
 
 
 def doubt() -> float:

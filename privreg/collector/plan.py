@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable
+from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from privreg.arrays import Array
+from privreg.collector.covariates.extremes import Extreme
+from privreg.collector.covariates.factors import Cells
+from privreg.collector.covariates.moments import Layout, Scatter
+from privreg.collector.covariates.thresholds import Search
 from privreg.collector.estimation import curvature
+from privreg.collector.estimation.curvature import Curvature, Prior, RoundMeans
+from privreg.collector.pilot import Fitted
+from privreg.families.constants import ScoreRules
+from privreg.families.measures import Gauge
+from privreg.privacy.mechanisms import Mechanism
+from privreg.protocol.plans import Persons
 from privreg.protocol.rounds import GROUPS, State
 from privreg.protocol.schedule import Round, people_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from privreg.arrays import Array
-    from privreg.collector.covariates.extremes import Extreme
-    from privreg.collector.covariates.factors import Cells
-    from privreg.collector.covariates.moments import Layout, Scatter
-    from privreg.collector.covariates.thresholds import Search
-    from privreg.collector.estimation.curvature import Curvature, Prior, RoundMeans
-    from privreg.collector.pilot import Fitted
-    from privreg.families.constants import ScoreRules
-    from privreg.families.measures import Gauge
-    from privreg.privacy.mechanisms import Mechanism
-    from privreg.protocol.plans import Persons
 
 SAMPLED: Final = 0.7  # Mean square of a score's length, relative to the square of its bound: (12) is 0.74 at κ_c = 0.5
 

@@ -7,16 +7,14 @@ of two peaks, states may have to go many c through a valley, in which scores har
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from privreg.arrays import Array
 from privreg.collector.levels import BELIEVED, SURE
+from privreg.collector.plan import Plan, Progress
 from privreg.protocol import codes
-
-if TYPE_CHECKING:
-    from privreg.arrays import Array
-    from privreg.collector.plan import Plan, Progress
 
 FAR: Final = 1.5
 """Units of c, or of the predictor where curvature depends on it, by which a state may move in one round. A predictor

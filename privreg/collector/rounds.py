@@ -7,33 +7,29 @@ state; `estimate.estimate` carries all that was reported to the coefficients.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
+from privreg.arrays import Array
 from privreg.collector import clamping, pilot, reach
 from privreg.collector.covariates import asking, moments, thresholds, whitening
 from privreg.collector.covariates import factors as cells
+from privreg.collector.covariates.moments import Scatter
 from privreg.collector.estimation import combination, curvature
 from privreg.collector.estimation.carrying import carry_rounds, observed
 from privreg.collector.estimation.coordinates import placed, reference_model
+from privreg.collector.estimation.curvature import Curvature, RoundMeans
 from privreg.collector.estimation.estimate import estimate
+from privreg.collector.estimation.reference import Reference
 from privreg.collector.levels import BELIEVED
 from privreg.collector.offsets import offsets, stretched
+from privreg.collector.pilot import Fitted
 from privreg.collector.plan import Carried, Plan, Progress, ScoreRound
 from privreg.families import measures
 from privreg.options.threads import one_thread
 from privreg.protocol import codes
 from privreg.protocol.rounds import Reports, State
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from privreg.arrays import Array
-    from privreg.collector.covariates.moments import Scatter
-    from privreg.collector.estimation.curvature import Curvature, RoundMeans
-    from privreg.collector.estimation.reference import Reference
-    from privreg.collector.pilot import Fitted
 
 
 @one_thread()

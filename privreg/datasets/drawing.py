@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypedDict
+from typing import Any, Final, TypedDict
 
 import numpy as np
+import pandas as pd
 
 from privreg.errors import whole
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 SEED: Final = 2025
 BLOCK: Final = 1 << 16  # Rows per child seed; changing it changes the data

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from privreg.datasets.drawing import Declarations, carried
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def randhie() -> pd.DataFrame:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+import pandas as pd
 
 from privreg.datasets.drawing import SEED, Columns, Declarations, Recipe, build
 from privreg.errors import choose
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 CONDITIONS: Final = ("none", "High blood pressure", "Diabetes", "Heart disease")
 LEVELS: Final = {

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+import pandas as pd
 
 from privreg.datasets.drawing import SEED, Columns, Declarations, Recipe, build
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def _draw_ride_sharing(rng: np.random.Generator, n: int) -> Columns:

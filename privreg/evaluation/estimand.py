@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy.optimize import root
 
+from privreg.arrays import Array
 from privreg.collector.aggregate.report import parts_of
 from privreg.collector.covariates.whitening import inside
 from privreg.data.participants import Participants, texts_of
@@ -25,18 +27,13 @@ from privreg.errors import InferenceError, OptionError, PrivregWarning
 from privreg.families import scores
 from privreg.families.weights import SCORE_WEIGHTS, omega
 from privreg.formula.spec import units_of
+from privreg.formula.units import Units
 from privreg.options.threads import one_thread
 from privreg.protocol import codes
 from privreg.protocol.plans import Persons
+from privreg.results.data import Equation, ResultData
 from privreg.simulation.streaming.encoding import Rows
 from privreg.simulation.streaming.persons import Gatherer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from privreg.arrays import Array
-    from privreg.formula.units import Units
-    from privreg.results.data import Equation, ResultData
 
 NUMBERS: Final = 1 << 15
 """Predictors, of rows by offsets, that are looked at together: so few that they stay in a processor's cache."""

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
+from privreg.arrays import Array
 from privreg.collector.covariates.extremes import MOST, Extreme
 from privreg.errors import UnsupportedArgumentError
+from privreg.formula.spec import ModelSpec
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from privreg.arrays import Array
-    from privreg.formula.spec import ModelSpec
-
-    Values = Mapping[str, Array]  # Of raw columns: numbers, or codes of levels
+Values: TypeAlias = Mapping[str, Array]  # Of raw columns: numbers, or codes of levels
 
 COARSE, FINE = 9, 65  # Values of a number of which a column may be, and of one of which it is, no linear function
 BETWEEN: Final = 4096  # Rows within the declarations at which what was found is checked

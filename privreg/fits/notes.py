@@ -5,22 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from privreg.collector.clamping import SMALL
+import numpy as np
+from numpy.typing import NDArray
+
+from privreg.arrays import Array
+from privreg.collector.clamping import SMALL, Shares
 from privreg.collector.covariates.rarity import Rare
 from privreg.collector.levels import SHOWN
+from privreg.collector.plan import End
 from privreg.diagnostics import Diagnostic, doubt, note
 from privreg.families.measures import NORMAL_95
 from privreg.results.wording import Unusable
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from privreg.arrays import Array
-    from privreg.collector.clamping import Shares
-    from privreg.collector.plan import End
 
 MANY_MORE: Final = 1.25
 """People, relative to those expected, from whom on a note says that pilots were short for them. With fewer, simulations

@@ -5,20 +5,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+import pandas as pd
 
+from privreg.arrays import Array
 from privreg.data.columns import complete_rows, prepare
 from privreg.errors import DataError, OptionError, PrivregError
+from privreg.formula.spec import ModelSpec
 from privreg.privacy.accounts import Accounts, accounts_of
 from privreg.privacy.ledger import refuse_fitted, refuse_shared
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from privreg.arrays import Array
-    from privreg.formula.spec import ModelSpec
 
 MOST: Final = 2048
 """Public rows that are used, at most: as many as the points of a reference model that nobody gave rows for."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -29,9 +30,6 @@ from privreg.protocol.plans import Persons
 from privreg.protocol.sums import MOST_NUMBERS, width
 from privreg.schema.dates import EPOCH_TEXT
 from privreg.schema.declarations import Schema
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 UNUSABLE: Final = {
     "noise": "records with a value missing, unreadable or not declared, or a term not finite; they {}",

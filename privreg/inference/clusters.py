@@ -6,19 +6,16 @@ All people of a cluster answer in one group, so that groups are independent what
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
 
+from privreg.arrays import Array, Ints
 from privreg.collector.levels import PART
 from privreg.diagnostics import Diagnostic, note
 from privreg.inference.pivots import ENOUGH
 from privreg.protocol.rounds import GROUPS, LEAST_GROUPS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from privreg.arrays import Array, Ints
 
 LEAST: Final = 2 * LEAST_GROUPS  # Clusters at least: two a group
 SUMMED: Final = 24  # Groups of clusters at most whose sums two collectors publish

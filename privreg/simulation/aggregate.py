@@ -139,29 +139,19 @@ class AggregateRun(Keyed):
 
     # --- people ----------------------------------------------------------------------------------------
 
-    def advance(
-        self,
-        y: Array,
-        x: Array,
-        offset: Array | None = None,
-        weight: Array | None = None,
-        clamped: Flags | None = None,
-        cluster: Ints | None = None,
-    ) -> int:
-        """Play the devices of these rows, in order; how many. See `RoundsRun.advance`.
+    def _enter(self, rows: Block) -> None:
+        """Take in rows, and play whole blocks of them.
         Raises StreamError if groups of clusters have had their sums: people of a cluster would be in two that count as
         independent.
         """
-        if cluster is not None and len(y) and any(p.state.role == "main" for p in self.history[:-1]):
+        a, n = 0, len(rows.y)
+        if rows.cluster is not None and n and any(p.state.role == "main" for p in self.history[:-1]):
             raise StreamError(
                 "sums of groups of clusters are published once, and results were asked for: begin a fit anew with all "
                 "people."
             )
-        if cluster is not None:
-            self.clustered += np.bincount(cluster, minlength=self.plan.clusters)
-        rows, a = Block(y, x, offset, weight, None, clamped, None, cluster), 0
-        while a < len(y):
-            b = min(len(y), a + self.size - self.at - self._held)
+        while a < n:
+            b = min(n, a + self.size - self.at - self._held)
             some = cut(rows, a, b)
             self.raw.waiting.append(some if self.asks_clamping(b - a) else some._replace(clamped=None))
             self._held += b - a
@@ -170,7 +160,6 @@ class AggregateRun(Keyed):
                 self._publish()
             elif self._held >= self.block:
                 self._play(self._held // self.block * self.block)
-        return len(y)
 
     def _play(self, rows: int) -> None:
         """Add the next so many records that wait to the open sum, by blocks of a fixed size, in any order."""

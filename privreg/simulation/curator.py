@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
-from privreg.arrays import Array, Flags, Ints
+from privreg.arrays import Ints
 from privreg.collector.aggregate import chain, report
 from privreg.collector.aggregate.chain import Batch
 from privreg.collector.aggregate.lattice import steps
@@ -20,9 +21,6 @@ from privreg.inference.clusters import dealt, summed_groups
 from privreg.protocol import lattice
 from privreg.simulation.aggregate import AggregateRun
 from privreg.simulation.devices import Block, cut, joined
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
 
 ROWS: Final = 8_192
 """Rows that are added up in floating point before they are rounded: 2²⁶ roundings of 2⁻⁵³ of a report of 2²⁰ lattice
@@ -123,20 +121,9 @@ class CuratorRun(AggregateRun):
         """Whether it is asked what bounds clamp: of all records, as far as any may be asked."""
         return True
 
-    def advance(
-        self,
-        y: Array,
-        x: Array,
-        offset: Array | None = None,
-        weight: Array | None = None,
-        clamped: Flags | None = None,
-        cluster: Ints | None = None,
-    ) -> int:
-        """Take in rows, in order; how many."""
-        if cluster is not None and len(y):
-            self.clustered += np.bincount(cluster, minlength=self.plan.clusters)
-        block = Block(y, np.ascontiguousarray(x), offset, weight, None, clamped, None, cluster)
-        self._people += len(y)
+    def _enter(self, rows: Block) -> None:
+        block = rows._replace(x=np.ascontiguousarray(rows.x))
+        self._people += len(rows.y)
         self.bytes += sum(c.nbytes for c in block if c is not None)
         self.rows.append(block)
         if self.bytes > self.most:
@@ -146,7 +133,6 @@ class CuratorRun(AggregateRun):
                     "in each round; write them to Parquet files and give their path."
                 )
             self.rows.clear()
-        return len(y)
 
     def drained(self) -> list[Block]:
         """Rows that came since it was asked last; they are no longer held."""

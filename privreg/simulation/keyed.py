@@ -1,4 +1,7 @@
-"""The secret key of a fit in progress: from it all noise to come is drawn, and nobody ever prints or pickles it."""
+"""A fit in progress that takes rows and holds a secret key, from which all noise to come is drawn.
+
+Nobody ever prints or pickles it.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,46 @@ from typing import Any
 
 import numpy as np
 
+from privreg.arrays import Array, Flags, Ints
 from privreg.privacy.noise import KEY_BYTES, Key, refuse_fork
+from privreg.simulation.devices import Block
 
 
 class Keyed(ABC):
-    """What holds the key of noise to come; None without privacy."""
+    """A fit in progress, with the key of noise to come, None without privacy, and people by cluster, who are public."""
+
+    clustered: Ints
 
     def __init__(self, key: bytes | None) -> None:
         self.key = key
         self._process = os.getpid()
+
+    def advance(
+        self,
+        y: Array,
+        x: Array,
+        offset: Array | None = None,
+        weight: Array | None = None,
+        clamped: Flags | None = None,
+        cluster: Ints | None = None,
+    ) -> int:
+        """Play the devices of these rows, in order, internal units; how many.
+
+        `x`, shape (n, d), has the constant first if there is one. `y`, `offset` and `weight` have the shape (n,):
+        records that have nothing to tell are NaN, and weights are (μ_i/μ_max)² in (0, 1] of records with personal
+        budgets. `clamped`, shape (n, D), is whether bounds clamp them, by column of the plan's `clamps`; it is needed
+        where `asks_clamping`. Of people (`plan.persons`) y, x and offset have an axis of their rows after the first,
+        and weights are survey weights in [0, 1]. `cluster`, shape (n,), has places of their clusters among those
+        declared.
+        """
+        self._enter(Block(y, x, offset, weight, None, clamped, None, cluster))
+        if cluster is not None:
+            self.clustered += np.bincount(cluster, minlength=len(self.clustered))
+        return len(y)
+
+    @abstractmethod
+    def _enter(self, rows: Block) -> None:
+        """Take in rows, and play what is whole."""
 
     @property
     def key(self) -> bytes | None:

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from privreg.arrays import Array, Flags, Ints
+from privreg.arrays import Array, Ints
 from privreg.collector import rounds as collector
 from privreg.collector.aggregate.report import parts_of
 from privreg.collector.estimation import estimate
@@ -147,33 +147,6 @@ class RoundsRun(Keyed):
         """Part of the round that is open."""
         return min(self.at // self.length, self.parts - 1)
 
-    def advance(
-        self,
-        y: Array,
-        x: Array,
-        offset: Array | None = None,
-        weight: Array | None = None,
-        clamped: Flags | None = None,
-        cluster: Ints | None = None,
-    ) -> int:
-        """Play the devices of these rows, in order, internal units; how many.
-
-        `x`, shape (n, d), has the constant first if there is one. `y`, `offset` and `weight` have the shape (n,):
-        records that have nothing to tell are NaN, and weights are (μ_i/μ_max)² in (0, 1] of records with personal
-        budgets. `clamped`, shape (n, D), is whether bounds clamp them, by column of the plan's `clamps`; it is needed
-        where `asks_clamping`. Of people (`plan.persons`) y, x and offset have an axis of their rows after the first,
-        and weights are survey weights in [0, 1]. `cluster`, shape (n,), has places of their clusters among those
-        declared.
-        """
-        rows = Block(y, x, offset, weight, None, clamped, None, cluster)
-        if cluster is not None:
-            self.clustered += np.bincount(cluster, minlength=self.plan.clusters)
-        if self.plan.persons is not None:
-            usable = np.isfinite(y) & np.isfinite(x).all(axis=2)
-            rows = rows._replace(weight=None, parts=parts_of(self.plan.persons, usable, weight))
-        self._enter(self._sent(rows))
-        return len(y)
-
     def _sent(self, rows: Block) -> Block:
         """Rows with what becomes of their reports: all arrive at once."""
         return rows
@@ -190,8 +163,10 @@ class RoundsRun(Keyed):
         return sum(held) + self.at + self._held + rows > sum(sizes)
 
     def _enter(self, rows: Block) -> None:
-        """Let these rows wait, and play what is whole."""
-        i, n = 0, len(rows.y)
+        if self.plan.persons is not None:
+            usable = np.isfinite(rows.y) & np.isfinite(rows.x).all(axis=2)
+            rows = rows._replace(weight=None, parts=parts_of(self.plan.persons, usable, rows.weight))
+        rows, i, n = self._sent(rows), 0, len(rows.y)
         while i < n:
             role = self.progress.state.role
             m = min(n - i, self.size - self.at - self._held)

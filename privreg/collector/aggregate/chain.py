@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
+from privreg.arrays import Array, Ints
 from privreg.collector.aggregate import measuring, rounds
 from privreg.collector.aggregate.lattice import sd, steps
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from privreg.arrays import Array, Ints
-    from privreg.collector.aggregate.plan import Plan, Progress
+from privreg.collector.aggregate.plan import Plan, Progress
 
 DOUBT: Final = 6.5  # Standard deviations of noise by which a mean report may be longer than any report is
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from privreg.arrays import Array, Ints
 from privreg.collector.levels import RAREST
-
-if TYPE_CHECKING:
-    from privreg.arrays import Array, Ints
 
 ROOT2: Final = math.sqrt(2.0)
 

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privreg.arrays import Array
 from privreg.collector.aggregate import rounds
 from privreg.collector.aggregate.budget import paid
-from privreg.collector.aggregate.estimate import estimate
+from privreg.collector.aggregate.estimate import Estimated, estimate
 from privreg.collector.aggregate.lattice import sd
-from privreg.families.measures import REACH, summarise
-
-if TYPE_CHECKING:
-    from privreg.arrays import Array
-    from privreg.collector.aggregate.estimate import Estimated
-    from privreg.collector.aggregate.plan import Plan, Progress
-    from privreg.families.measures import Gauge, Measure
+from privreg.collector.aggregate.plan import Plan, Progress
+from privreg.families.measures import REACH, Gauge, Measure, summarise
 
 
 def advance(plan: Plan, progress: Progress, total: Array, count: int) -> Progress:

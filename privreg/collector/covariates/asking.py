@@ -7,16 +7,14 @@ numbers in, public out.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from privreg.collector.covariates import factors as cells
 from privreg.collector.covariates import moments
+from privreg.collector.covariates.factors import Cells
+from privreg.collector.covariates.moments import Scatter
 from privreg.collector.levels import BELIEVED
-
-if TYPE_CHECKING:
-    from privreg.collector.covariates.factors import Cells
-    from privreg.collector.covariates.moments import Scatter
-    from privreg.collector.plan import Plan, Progress
+from privreg.collector.plan import Plan, Progress
 
 SHARP: Final = 0.2  # Sd of a variance, relative to its size, that reports beside a larger constant may have
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from privreg.arrays import Array
+from privreg.arrays import Array
 
 MOST: Final = 1 << 16  # Rows that are tried; of more the lengths of the rest are added
 ROUNDING: Final = 1e-9  # Part by which rounding may make a row longer

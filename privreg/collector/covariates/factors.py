@@ -9,22 +9,17 @@ the levels, and those tell all that there is to know of the columns of one facto
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import qr
 from scipy.special import ndtri
 
+from privreg.arrays import Array
 from privreg.collector.covariates.points import FARTHEST, even_points, made_white
 from privreg.collector.levels import PRECISE, RAREST, STRICT
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any
-
-    from numpy.typing import NDArray
-
-    from privreg.arrays import Array
 
 RANK: Final = 1e-9  # Part of a column, relative to the largest, below which it adds nothing
 DIGITS: Final = 9  # Of a column's values, by which they are distinguished

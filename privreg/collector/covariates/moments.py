@@ -10,20 +10,16 @@ more noise. Collector side: reports in, public numbers out.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from privreg.arrays import triangle
+from privreg.arrays import Array, triangle
 from privreg.collector.covariates import factors as cells
+from privreg.collector.covariates.factors import Cells, Shares
 from privreg.collector.covariates.points import LIMITS, WIDE, moment_diagonal
 from privreg.collector.levels import RAREST, SURE
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from privreg.arrays import Array
-    from privreg.collector.covariates.factors import Cells, Shares
 
 FLATTEST: Final = 1e-8  # Least eigenvalue, relative to the largest, of second moments that are inverted as they are
 NORMAL_LOG: Final = -0.6351814227307391  # E log abs z of a standard normal z

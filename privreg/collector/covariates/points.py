@@ -6,18 +6,15 @@ Public numbers by quadrature, no randomness.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from scipy.special import betaincinv, gammaincinv, ndtr, ndtri
 
+from privreg.arrays import Array
 from privreg.collector.levels import RAREST
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from privreg.arrays import Array
 
 _LATTICE = 2048
 _FLAT = 1e-8

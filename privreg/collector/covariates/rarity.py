@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
+from privreg.arrays import Array
 from privreg.collector.covariates import asking
 from privreg.collector.covariates import factors as cells
+from privreg.collector.covariates.factors import Cells
 from privreg.collector.covariates.points import FARTHEST
 from privreg.collector.levels import PART
-
-if TYPE_CHECKING:
-    from privreg.arrays import Array
-    from privreg.collector.covariates.factors import Cells
-    from privreg.collector.plan import Crossed, Plan, Progress
+from privreg.collector.plan import Crossed, Plan, Progress
 
 FEW: Final = 6.0
 """Error of the predictor of people with a rare value, in units of c, is to be at most one by this: with fewer of them

@@ -7,18 +7,15 @@ rounds find any centre and scale. Columns are taken to be normal about there, so
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
+from privreg.arrays import Array
 from privreg.collector.levels import RAREST, SURE
 from privreg.protocol.rounds import GROUPS
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from privreg.arrays import Array
 
 FIRST: Final = (1e15, 1e9, 1e6, 1e4, 1e2, 1.0, 1e-2, 1e-5)  # First thresholds, and their negatives
 

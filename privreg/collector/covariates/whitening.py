@@ -6,18 +6,15 @@ covariates, shape (d, d), whose first row is (1, 0, …) if there is a constant.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
+from privreg.arrays import Array
 from privreg.collector.covariates.points import FARTHEST, WIDE, two_point_share
 from privreg.collector.levels import PART
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from privreg.arrays import Array
-    from privreg.collector.plan import Crossed
+from privreg.collector.plan import Crossed
 
 CORRELATED: Final = 2.5
 """Condition number of the learned correlation matrix from which on the optional round of moments is held."""

@@ -6,21 +6,18 @@ Section 5 of docs/estimator.md, from which curvature is learned and the estimate
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from privreg.arrays import Array
 from privreg.collector import pilot
 from privreg.collector.estimation import coordinates, curvature, reference
-from privreg.collector.plan import Carried, Local
+from privreg.collector.estimation.reference import Reference
+from privreg.collector.plan import Carried, Local, Plan, Progress, ScoreRound
+from privreg.families.constants import ScoreRules
 from privreg.protocol import codes
-
-if TYPE_CHECKING:
-    from privreg.arrays import Array
-    from privreg.collector.estimation.reference import Reference
-    from privreg.collector.plan import Plan, Progress, ScoreRound
-    from privreg.families.constants import ScoreRules
-    from privreg.protocol.rounds import State
+from privreg.protocol.rounds import State
 
 WIDEST_THRESHOLD: Final = 2.0  # Threshold c of a round, relative to the last, up to which it enters the estimate
 NEARLY: Final = 1.0 + 1e-9

@@ -7,18 +7,13 @@ The covariance counts the reports' noise and what isn't known of M.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from privreg.arrays import triangle
-from privreg.collector.estimation.curvature import CARRY, LEAST, SMALLEST, means
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from privreg.arrays import Array
-    from privreg.collector.estimation.curvature import Curvature, RoundMeans
+from privreg.arrays import Array, triangle
+from privreg.collector.estimation.curvature import CARRY, LEAST, SMALLEST, Curvature, RoundMeans, means
 
 DRAWS: Final = 400
 

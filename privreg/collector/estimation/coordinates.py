@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from privreg.arrays import Array
 from privreg.collector import pilot
 from privreg.collector.covariates import factors as cells
 from privreg.collector.covariates import moments, whitening
 from privreg.collector.covariates.extremes import longest
+from privreg.collector.covariates.moments import Scatter
 from privreg.collector.covariates.points import WIDE, bounded, lattice, normal_points
 from privreg.collector.estimation import reference
+from privreg.collector.estimation.reference import Reference
 from privreg.collector.plan import End, Plan, Progress
 from privreg.protocol import codes
 from privreg.protocol.rounds import State
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from privreg.arrays import Array
-    from privreg.collector.covariates.moments import Scatter
-    from privreg.collector.estimation.reference import Reference
 
 AT_BOUND: Final = 0.5
 """Learned sd from a bound up to which the mean of a number lies that is there for most records: of an exponential one

@@ -9,19 +9,14 @@ common with later states, which would bias M upwards, is known and taken off.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotri, dtrtrs
 
-from privreg.arrays import triangle
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from privreg.arrays import Array
+from privreg.arrays import Array, triangle
 
 SPREAD: Final = 0.25
 """Prior sd of the eigenvalues of M about their mean.

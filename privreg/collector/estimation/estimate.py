@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from privreg.arrays import Array
 from privreg.collector import pilot
 from privreg.collector.estimation import combination, curvature, reference
 from privreg.collector.estimation.carrying import carry_rounds, counted, kept, limits, offset_bias, offset_kind
+from privreg.collector.estimation.combination import Combined
 from privreg.collector.estimation.coordinates import reference_model
-from privreg.collector.plan import Estimated, Part
+from privreg.collector.estimation.reference import Reference
+from privreg.collector.plan import Carried, Estimated, Part, Plan, Progress
 from privreg.families import measures
+from privreg.families.measures import Measure
 from privreg.options.threads import one_thread
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from privreg.arrays import Array
-    from privreg.collector.estimation.combination import Combined
-    from privreg.collector.estimation.reference import Reference
-    from privreg.collector.plan import Carried, Plan, Progress
-    from privreg.families.measures import Measure
-    from privreg.protocol.rounds import Reports, State
-
+from privreg.protocol.rounds import Reports, State
 
 TURNS: Final = 3  # Times that rounds are carried by the curvature up to the estimate before
 

@@ -8,20 +8,17 @@ nothing rests on it.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
 
+from privreg.arrays import Array
 from privreg.collector.estimation.curvature import LEAST
 from privreg.families import counts, scores
+from privreg.families.constants import ScoreRules
 from privreg.protocol import codes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from privreg.arrays import Array
-    from privreg.families.constants import ScoreRules
 
 STEP: Final = 1e-3  # Of the logarithm of a scale, over which curvature's change is taken
 SMALL: Final = 1e-4  # Distance of two predictors below which a secant is a tangent

@@ -170,6 +170,3 @@ def resolve_loss(family: Family, *, unit: float = 1.0, y_max: float = 1.0) -> Lo
         return Loss(Q_HINGE, q, q - 1.0, q, flat, 1.0, words)
     # |sgn(u)|u|^α − sgn(v)|v|^α| ≤ 2^(1−α)|u − v|^α, attained at v = −u
     return Loss(Q_NORM, q, q - 1.0, q * 2.0 ** (2.0 - q), flat, y_max**q, words)
-
-
-# --- compiled, in one file: a cached caller elsewhere would go stale -------------------------------------
