@@ -255,6 +255,8 @@ def _memory(values: Any, owner: Any) -> Iterator[Account]:
         owner, span = values if root is values else owner, _bits(root)
         last: Any = root.base  # another library's memory doesn't end with this view of it
         kept = None if last is None or isinstance(last, bytes | bytearray | memoryview | mmap) else root
+        arrow = _leaves(last) if comes_from(last, "pyarrow", "Array", "ChunkedArray") else ()
+        span = next((whole for whole, _ in map(_of_arrow, arrow) if whole[0] <= span[0] < whole[1]), span)
         if isinstance(root, np.memmap) and root.filename is not None:
             yield from _of_paths([Path(root.filename)])
     for block in range(span[0] // BLOCK, -(-span[1] // BLOCK)):
