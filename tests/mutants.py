@@ -1324,15 +1324,15 @@ MUTANTS = (
     Mutant(
         "a query of a table in memory is a table",
         "privreg/privacy/accounts.py",
-        "        return Accounts(tuple(_watched(data)), lost=True)\n",
-        "        return Accounts(tuple(_watched(data)), whole=True)\n",
+        "        return Accounts(tuple(watched), lost=True)\n",
+        "        return Accounts(tuple(watched), whole=True)\n",
         ("tests/laws/test_views.py::test_rows_of_which_nothing_tells_whose_they_are_are_refused",),
     ),
     Mutant(
         "a mapping of columns that nothing tells of is counted",
         "privreg/privacy/accounts.py",
-        "    return replace(found, whole=found.whole and not columns.lost, lost=columns.lost)\n",
-        "    return found\n",
+        "others.weak().entries], columns.lost)\n",
+        "others.weak().entries])\n",
         ("tests/laws/test_views.py::test_rows_of_which_nothing_tells_whose_they_are_are_refused",),
     ),
     Mutant(

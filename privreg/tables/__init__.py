@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from privreg.errors import OptionError, choose
 from privreg.files import archive
-from privreg.options.elsewhere import WORDS, by_name
+from privreg.options.elsewhere import WORDS
 from privreg.tables.docx import as_docx
 from privreg.tables.html import as_html, as_page
 from privreg.tables.latex import as_latex, tex
@@ -28,21 +28,12 @@ __all__ = [
 ]  # fmt: skip
 
 
-_FRAMES: Final = ("result_frame", "summary_frame", "frame", "table")  # What views call the DataFrame of their numbers
-
-
 def no_such_part(view: object, name: str) -> AttributeError:
-    """Error for an attribute that what a reader is shown doesn't have: what it is called, or how to make it."""
+    """Error for an attribute that what a reader is shown doesn't have: what it is called, or all there are."""
     there = [n for n in dir(view) if n[0] != "_"]
-    called: dict[str, str] = WORDS["views"]["called"]
-    right = next((ours for ours, names in called.items() if name in names.split() and ours in there), None)
-    made = by_name(WORDS["views"]["made"]).get(name)
-    if made is not None and ("save" in there or "docx" not in made):
-        frame = next((n for n in _FRAMES if hasattr(type(view), n)), "res.tidy")
-        call = "" if isinstance(getattr(type(view), frame, None), property) else "()"
-        hint = made.replace("res.tidy()", f"{frame}{call}")
-    else:
-        hint = f"it has {', '.join(there)}" if right is None else f"it is called {right}()"
+    meant = (ours for ours, names in WORDS["views"].items() if name in names.split() and ours.split("(")[0] in there)
+    right = next(meant, None)
+    hint = f"it has {', '.join(there)}" if right is None else f"it is called {right}"
     return AttributeError(f"{type(view).__name__} has no {name!r}; {hint}.")
 
 
