@@ -49,11 +49,11 @@ from privreg.collector.aggregate import plan as planned
 from privreg.collector.aggregate import report, rounds
 from privreg.collector.aggregate.estimate import estimate
 from privreg.collector.aggregate.plan import Plan
-from privreg.diagnostics import reliable
 from privreg.fits.aggregate import doubts
 from privreg.formula.spec import ModelSpec
 from privreg.simulation import aggregate
 from privreg.simulation.streaming.encoding import Encoder
+from privreg.tables.diagnostics import reliable
 from tests.reference import two_collectors as reference
 
 KNOWN = DESIGNS | ANSWERS

@@ -1358,10 +1358,10 @@ MUTANTS = (
     ),
     Mutant(
         "a saved file is unpacked whatever it holds",
-        "privreg/files/archive.py",
+        "privreg/base/archive.py",
         "        if sum(sizes.values()) - sizes[_DOCUMENT] > 8 * numbers + 256 * len(sizes):\n",
         "        if False:\n",
-        ("tests/files/test_bombs.py::test_what_no_document_needs_is_refused_before_it_is_read",),
+        ("tests/base/test_bombs.py::test_what_no_document_needs_is_refused_before_it_is_read",),
     ),
     Mutant(
         "a limit that doesn't hold",
@@ -1383,7 +1383,9 @@ MUTANTS = (
         "privreg/fits/rounds.py",
         "Estimate(m.name, seen.cov + unknown, pivot)",
         "Estimate(m.name, seen.cov + (unknown if isinstance(pivot, StudentT) else 0.0), pivot)",
-        ("tests/inference/test_paths.py::test_bootstraps_count_what_is_not_known_of_the_curvature_as_batch_means_do",),
+        (
+            "tests/collector/inference/test_paths.py::test_bootstraps_count_what_is_not_known_of_the_curvature_as_batch_means_do",
+        ),
     ),
     Mutant(
         "what is not known of curvature is left out",
@@ -2175,10 +2177,10 @@ MUTANTS = (
     ),
     Mutant(
         "one tail",
-        "privreg/inference/pivots.py",
+        "privreg/collector/inference/pivots.py",
         "return np.asarray(2 * stdtr(self.df, -np.abs(t)))",
         "return np.asarray(stdtr(self.df, -np.abs(t)))",
-        ("tests/inference/test_methods.py::test_p_values_of_students_t_have_two_tails",),
+        ("tests/collector/inference/test_methods.py::test_p_values_of_students_t_have_two_tails",),
     ),
 )
 

@@ -8,8 +8,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from privreg.arrays import Array, Flags, Ints
 from privreg.audit import reports
+from privreg.base.arrays import Array, Flags, Ints
 from privreg.collector.aggregate import measuring, report
 from privreg.collector.aggregate.budget import AGAIN, MOST_MU, share
 from privreg.collector.aggregate.classes import against_first
@@ -19,8 +19,10 @@ from privreg.collector.aggregate.plan import Noise, Plan, Progress, State, narro
 from privreg.collector.aggregate.rounds import begin
 from privreg.collector.clamping import Shares, harmed
 from privreg.collector.covariates.whitening import correlation
+from privreg.collector.inference import clusters
+from privreg.collector.inference.methods import Estimate
+from privreg.collector.inference.pivots import Normal
 from privreg.collector.levels import PART, RAREST
-from privreg.diagnostics import ROUNDED, Diagnostic, note
 from privreg.errors import InferenceError
 from privreg.families.family import Family
 from privreg.families.measures import Gauge
@@ -31,13 +33,11 @@ from privreg.fits.plan import limits_of_offset, order_of, to_user
 from privreg.fits.settings import Settings
 from privreg.formula.spec import ModelSpec
 from privreg.formula.units import Units
-from privreg.inference import clusters
-from privreg.inference.methods import Estimate
-from privreg.inference.pivots import Normal
 from privreg.protocol.schedule import PILOTS
 from privreg.results.data import Equation, RoundHeld
 from privreg.results.target import Target
 from privreg.results.wording import Unusable
+from privreg.tables.diagnostics import ROUNDED, Diagnostic, note
 
 BIAS: Final = 0.25
 """Bias, in standard errors, that is let pass: 95% intervals then hold in 94.3%."""

@@ -12,15 +12,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from privreg.arrays import Array, Flags, Ints
+from privreg.base.archive import like
+from privreg.base.arrays import Array, Flags, Ints
 from privreg.collector.aggregate import chain, report
 from privreg.collector.aggregate.chain import Batch, Chain
 from privreg.collector.aggregate.lattice import noised, steps
 from privreg.collector.aggregate.plan import Plan, Progress, State
+from privreg.collector.inference.clusters import dealt, summed_groups
 from privreg.errors import StreamError
-from privreg.files.archive import like
 from privreg.fits.aggregate import HeldSums, plan_of
-from privreg.inference.clusters import dealt, summed_groups
 from privreg.privacy.noise import derived_key, normals, refuse_fork
 from privreg.protocol.schedule import ENDLESS
 from privreg.simulation.devices import Block, cut, joined

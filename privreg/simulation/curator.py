@@ -10,14 +10,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from privreg.arrays import Ints
+from privreg.base.archive import like
+from privreg.base.arrays import Ints
 from privreg.collector.aggregate import chain, report
 from privreg.collector.aggregate.chain import Batch
 from privreg.collector.aggregate.lattice import steps
 from privreg.collector.aggregate.plan import Plan, State
+from privreg.collector.inference.clusters import dealt, summed_groups
 from privreg.errors import DataError, UnsupportedArgumentError
-from privreg.files.archive import like
-from privreg.inference.clusters import dealt, summed_groups
 from privreg.protocol import lattice
 from privreg.simulation.aggregate import AggregateRun
 from privreg.simulation.devices import Block, cut, joined

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from privreg.arrays import Array, Ints
+from privreg.base.arrays import Array, Ints
 from privreg.collector.aggregate import measuring, rounds
 from privreg.collector.aggregate.lattice import sd, steps
 from privreg.collector.aggregate.plan import Plan, Progress

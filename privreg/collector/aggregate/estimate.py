@@ -17,7 +17,7 @@ from privreg.protocol import codes
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from privreg.arrays import Array
+    from privreg.base.arrays import Array
     from privreg.collector.aggregate.plan import Known, Plan, Progress, Rules, State, Summed
     from privreg.protocol.plans import Shape
 

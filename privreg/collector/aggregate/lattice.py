@@ -11,7 +11,7 @@ import numpy as np
 from privreg.protocol import lattice
 
 if TYPE_CHECKING:
-    from privreg.arrays import Array, Ints
+    from privreg.base.arrays import Array, Ints
     from privreg.collector.aggregate.plan import Plan, State
 
 FORMS: Final = {

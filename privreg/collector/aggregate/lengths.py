@@ -13,7 +13,7 @@ from privreg.collector.aggregate.plan import WIDER, turned
 from privreg.collector.aggregate.report import unstacked
 
 if TYPE_CHECKING:
-    from privreg.arrays import Array, Flags
+    from privreg.base.arrays import Array, Flags
     from privreg.collector.aggregate.plan import Plan, Progress
 
 UNSEEN: Final = 0.1

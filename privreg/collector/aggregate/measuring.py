@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.collector.aggregate import rounds
 from privreg.collector.aggregate.budget import paid
 from privreg.collector.aggregate.estimate import Estimated, estimate

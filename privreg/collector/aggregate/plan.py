@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from privreg.arrays import Array, Flags
+    from privreg.base.arrays import Array, Flags
     from privreg.collector.covariates.extremes import Extreme
     from privreg.families.family import Family
     from privreg.families.measures import Gauge

@@ -18,7 +18,7 @@ from privreg.protocol import codes
 from privreg.protocol.sums import MEDIAN, SCALE
 
 if TYPE_CHECKING:
-    from privreg.arrays import Array, Flags, Ints
+    from privreg.base.arrays import Array, Flags, Ints
     from privreg.collector.aggregate.plan import Plan, Rules, State
     from privreg.protocol.plans import Persons
 

@@ -23,7 +23,7 @@ from privreg.protocol.sums import MEDIAN, SCALE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from privreg.arrays import Array
+    from privreg.base.arrays import Array
 
 WINDOWS: Final = (math.log(2.0), math.log(1.5), math.log(1.3))
 """Factor within which the scale number follows the scale: in approach, after a short step, and in the main round."""

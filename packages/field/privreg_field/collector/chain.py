@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from privreg.arrays import Ints, triangle
+from privreg.base.arrays import Ints, triangle
 from privreg.collector import rounds
 from privreg.collector.plan import Plan
 from privreg.protocol.rounds import Reports

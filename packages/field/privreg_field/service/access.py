@@ -11,8 +11,8 @@ import secrets
 from collections.abc import Collection, Sequence
 from typing import Final
 
+from privreg.base.archive import write_bytes
 from privreg.errors import OptionError, choose
-from privreg.files.archive import write_bytes
 from privreg_field.service.store import Store
 from privreg_field.service.store.kept import Access
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from privreg.limits import MOST_COLUMNS
+from privreg.protocol.limits import MOST_COLUMNS
 from privreg_field.wire import trees
 
 from .trees import Column

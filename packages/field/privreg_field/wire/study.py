@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
-from privreg.limits import MOST_COLUMNS
 from privreg.protocol import codes, lattice, sums
 from privreg.protocol.lattice import Mu
+from privreg.protocol.limits import MOST_COLUMNS
 from privreg.protocol.sums import FORMAT, Sums
 
 from . import analyses, tables, trees

@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Any, Final, NamedTuple
 from unicodedata import normalize
 
-from privreg.limits import DEEPEST, HIGHEST, MOST_KNOTS
+from privreg.protocol.limits import DEEPEST, HIGHEST, MOST_KNOTS
 
 from .wire import MessageError, is_whole, number_of
 

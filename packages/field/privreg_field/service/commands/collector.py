@@ -11,8 +11,8 @@ from typing import Final
 
 import numpy as np
 
+from privreg.base.archive import write_bytes
 from privreg.errors import OptionError
-from privreg.files.archive import write_bytes
 from privreg.protocol.sums import LETTERS
 from privreg_field.collector import chain as chains
 from privreg_field.collector.chain import Cell, Place

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
+from privreg.base.archive import contents, write_bytes
 from privreg.errors import OptionError
-from privreg.files.archive import contents, write_bytes
 from privreg_field.service.store import StoreError, copies, open_store
 from privreg_field.service.store import tables as t
 from privreg_field.service.store.kept import SEALED, Access

@@ -7,9 +7,9 @@ import io
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from privreg.base.archive import write_bytes
+from privreg.base.optional import need
 from privreg.errors import OptionError
-from privreg.files.archive import write_bytes
-from privreg.files.optional import need
 from privreg_field import KIT
 
 NEEDED: Final = ("name", "address")

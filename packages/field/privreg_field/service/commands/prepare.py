@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from privreg.base.archive import LONGEST, contents, write_bytes
 from privreg.errors import OptionError
-from privreg.files.archive import LONGEST, contents, write_bytes
 from privreg_field.service import access
 from privreg_field.service.course import opened
 from privreg_field.service.store import Store, open_store

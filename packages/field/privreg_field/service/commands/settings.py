@@ -13,8 +13,8 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from privreg.base.archive import contents
 from privreg.errors import OptionError, choose
-from privreg.files.archive import contents
 from privreg_field.service.tokens import VARIABLE
 
 PREFIX: Final = "PRIVREG_SERVE_"

@@ -8,8 +8,8 @@ import io
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from privreg.base.archive import write_bytes
 from privreg.errors import OptionError
-from privreg.files.archive import write_bytes
 from privreg_field.service.commands import mail, settings
 from privreg_field.service.commands.prepare import HERE, PORT, database_of, envelope_of, plans_of, prepared
 from privreg_field.service.course import opened

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from privreg.base.archive import contents, write_bytes
 from privreg.errors import OptionError
-from privreg.files.archive import contents, write_bytes
 from privreg.protocol.sums import LETTERS
 from privreg_field.service.store import Store
 from privreg_field.service.store.kept import CLOSED, LOST, PUBLISHED, SUMMED

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from privreg.files.archive import write_bytes
+from privreg.base.archive import write_bytes
 
 SIZE: Final = 32
 

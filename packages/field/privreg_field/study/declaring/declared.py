@@ -17,9 +17,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
+from privreg.doors.loading import load_results
 from privreg.errors import PrivregError, SchemaError, choose, meant, quietly, real, shown
 from privreg.fits.fit_plan import FitPlan
-from privreg.loading import load_results
 from privreg.protocol.lattice import Mu
 from privreg.schema import files
 from privreg.schema.declarations import Schema

@@ -6,12 +6,12 @@ import inspect
 import json
 from typing import Any, Final
 
+from privreg.doors.regression import PrivateOnlineRegression
 from privreg.errors import OptionError, choose, shown
 from privreg.families.builtin import FAMILIES
 from privreg.fits.fit_plan import FitPlan
 from privreg.fits.target import target_of
 from privreg.formula.persons import without_effect
-from privreg.regression import PrivateOnlineRegression
 from privreg.results.target import Target
 from privreg.schema.declarations import Schema
 from privreg_field.study.tabled import TableFit, table_fit

@@ -12,8 +12,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
+from privreg.base.optional import need
 from privreg.errors import OptionError, StudyError, shown
-from privreg.files.optional import need
 from privreg.results.base import Results
 from privreg_field import KIT
 from privreg_field.study.reading.picture import PHASES, picture

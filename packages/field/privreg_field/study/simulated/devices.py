@@ -10,7 +10,8 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 from numpy.typing import NDArray
 
-from privreg.arrays import Ints
+from privreg.base.arrays import Ints
+from privreg.base.optional import need
 from privreg.collector.aggregate import report
 from privreg.collector.aggregate.lattice import steps
 from privreg.collector.aggregate.plan import State
@@ -18,7 +19,6 @@ from privreg.data.cells import as_series
 from privreg.data.columns import column_of
 from privreg.data.sources.open import open_table
 from privreg.errors import OptionError
-from privreg.files.optional import need
 from privreg.fits.plan import order_of
 from privreg.formula.spec import ModelSpec
 from privreg.privacy.ledger import Charge
