@@ -88,7 +88,7 @@ def plan_of(
         mu=math.floor(mu * 1e6) / 1e6 if spec.trust == "central" else mu,  # a sum of fractions, with six decimals
         rules=rules_of(
             *(spec.scored, low, high, units.y_scale),
-            several=people.reports > 1,
+            several=people.rows > 1,
             plain=spec.unbalanced,
             again=spec.trust == "central",
             c=like.c if like else None,
@@ -108,6 +108,7 @@ def plan_of(
         like=None if like is None else (like.map, like.reach or 1.0),
         extremes=extremes_of(spec, order) if spec.unweighted else (),
         rate=0.5 * sum(added) if added else 0.0,
+        shifted=design.offset is not None or design.exposure is not None,
         noise=Noise(1, again=True) if spec.trust == "central" else Noise(),
     )
     return plan, order
@@ -398,15 +399,15 @@ def _equation(plan: Plan, found: Estimated, order: NDArray[np.intp], spec: Model
 
 def _mechanics(held: HeldSums) -> tuple[dict[str, Any], ...]:
     """What is needed to audit each role's sums: reports of rows that are far from each other, and the noise."""
-    plan, out, had = held.plan, list[dict[str, Any]](), set[tuple[str, bytes]]()
+    plan, out, had = held.plan, list[dict[str, Any]](), set[tuple[str, Any]]()
     for p in held.history[:-1]:
         role, mu = p.state.role, p.state.mu
-        one = role, p.state.theta.tobytes() if plan.noise.again else b""  # groups of clusters answer one state
+        of_role = steps(plan, p.state)
+        one = role, p.state.theta.tobytes() if plan.noise.again else of_role  # groups of clusters answer one state
         if one not in had:
             had.add(one)
-            ends, of_role = _far_rows(plan, p.state), steps(plan, role, mu)
             name = f"sum, {role}" + f" ({len(out) + 1})" * plan.noise.again
-            out.append(reports.of_sums(name, ends, of_role.sd, of_role.unit, mu))
+            out.append(reports.of_sums(name, _far_rows(plan, p.state), of_role.sd, of_role.unit, mu))
     return tuple(out)
 
 
@@ -419,5 +420,5 @@ def _far_rows(plan: Plan, state: State) -> dict[str, list[int]]:
     x, y = np.repeat(list(corners.values()), len(limits), axis=0), np.tile(list(limits.values()), len(corners))
     given = (y, x) if plan.persons is None else (y[:, None], x[:, None])
     made = report.vectors(plan, state, *given, None, np.ones((len(y), plan.bounded), dtype=np.bool_))
-    whole = steps(plan, state.role, state.mu).whole(made).tolist()
+    whole = steps(plan, state).whole(made).tolist()
     return {"unusable": [0] * plan.width(state.role), **dict(zip(names, whole, strict=True))}

@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ..limits import MOST_COLUMNS
 from . import codes, lattice, sums
@@ -24,8 +24,11 @@ from .parts.diaries import Diary, read_diary
 from .parts.roles import LATEST, ROLES, SELDOM, TABLE, Held, Role, forms_of, read_roles, read_rounds
 from .parts.tables import Block
 from .parts.trees import Column
-from .sums import FORMAT, Sums
+from .sums import FORMAT, SumAsk, Sums, distance2, squared
 from .wire import KEY, LONGEST, VERSION, MessageError, Record, base, dumps, key_id, loads, must_show, plain, text_of
+
+if TYPE_CHECKING:
+    from .messages import Ask
 
 FAMILIES: Final = {
     "huber": codes.HUBER,
@@ -145,6 +148,22 @@ class PublicPlan(NamedTuple):
     def title_of_mu(self) -> str:
         """The budget of a person in digits."""
         return f"{self.together.p / self.together.q:.4g}"
+
+    def role_of(self, ask: Ask | SumAsk) -> Role:
+        """The role that a state asks for, with the state's own radius where there are two collectors."""
+        role = self.roles[ask.role]
+        return role._replace(radius=ask.radius) if isinstance(ask, SumAsk) else role
+
+    def distance2(self, role: str, ask: SumAsk | None = None) -> Fraction:
+        """Largest squared distance of two reports of norm 1 at most to two collectors: to a state, or to any."""
+        if self.sums is None:
+            return lattice.FARTHEST
+        longest2 = math.inf if ask is None or self.offset is not None else squared(ask.theta) * (ask.reach * ask.reach)
+        rows = self.diary.rows if self.diary else 0
+        of, family = self.sums, FAMILIES[self.family]
+        return distance2(
+            role, of.shares, scaled=of.scaled, family=family, rows=rows, located=of.located, longest2=longest2
+        )
 
     def numbers(self, role: str, form: str) -> int:
         """Numbers in a report of a role: what a device makes, whatever the plan says."""
@@ -379,7 +398,9 @@ def _check_reports(plan: PublicPlan) -> None:
     columns, shared = {c.name: c for c in plan.columns}, bool(plan.collectors)
     if sum(trees.check(c.tree, columns, "the design") for c in plan.design) > trees.MOST:
         raise MessageError("the design is too large.")
-    if plan.sums is not None and (plan.family not in sums.FAMILIES or plan.is_wide or plan.unscaled):
+    of = plan.sums  # slopes of logits are ¼ at most
+    odd = of is not None and plan.family == "logistic" and not (of.top >= 0.25 and of.y_low >= 0.0 and of.y_high <= 1.0)
+    if odd or (of is not None and (plan.family not in sums.FAMILIES or plan.is_wide or plan.unscaled)):
         raise MessageError("the plan asks for reports that two collectors don't add up.")
     beside = plan.part.name or plan.missing == "refuse" or plan.unscaled or plan.is_wide or "measures" in plan.roles
     if plan.diary is not None and beside:
@@ -392,7 +413,7 @@ def _check_reports(plan: PublicPlan) -> None:
             raise MessageError(f"the role {name!r} has another form of report, or other numbers, than devices make.")
         if role.groups > 1 and (shared or name not in {"location", "main"}):
             raise MessageError(f"the role {name!r} has one group.")
-        kept = lattice.is_private(role.form, role.numbers, role.radius, plan.mu, plan.bits)
+        kept = lattice.is_private(role.form, role.numbers, role.radius, plan.mu, plan.bits, plan.distance2(name))
         if not kept or tables.distance2(plan.table, columns) > role.radius**2:
             raise MessageError(f"the radius of the role {name!r} breaks the budget: the noise would be too small.")
 

@@ -57,7 +57,7 @@ def total(
 
     groups = np.zeros(len(y), dtype=np.int64) if group is None else group
     sums, at = np.zeros((int(groups.max(initial=0)) + 1, plan.width(state.role)), dtype=np.int64), 0
-    unit = steps(plan, state.role, state.mu).unit
+    unit = steps(plan, state).unit
     for one in made:
         at = add(columns[id(one.rows)], np.ascontiguousarray(one.by), one.product, scale, unit, groups, at, sums)
     return np.asarray(sums[0] if group is None else sums)

@@ -89,8 +89,8 @@ def report_of_person(plan: Plan, state: State, y: np.ndarray, x: np.ndarray, wei
         for j in rows:
             t = [(x[j, c] - middle[c]) / half[c] for c in plan.numbers]
             t += [] if plan.binary else [(y[j] - 0.5 * (plan.y_low + plan.y_high)) / (0.5 * (plan.y_high - plan.y_low))]
-            out += part * np.array([*t, *np.square(t), 1.0])
-        return out / np.sqrt(len(out))
+            out += part * np.array([*t, *(1.665 * np.square(t)), 1.0])
+        return out / np.sqrt(plan.located * (1.0 + 1.665**2) + 1.0)
     if state.role == "moments":
         out = np.zeros((d + 1, d + 1))
         for j in rows:
@@ -99,7 +99,7 @@ def report_of_person(plan: Plan, state: State, y: np.ndarray, x: np.ndarray, wei
         return stacked(out)
     rules, c, reach = plan.rules, state.threshold(plan.rules), state.reach(plan)
     omega = min(1.0, reach**2 / max(part * sum(z[j] @ z[j] for j in rows), 1e-300))
-    a, b, m, o = np.sqrt(rules.shares)
+    a, b, m, o, t = np.sqrt(rules.shares)
     score, slope, q = np.zeros(d), np.zeros((d, d)), np.zeros(d + int(rules.scaled))
     beyond, middle, numbers = np.zeros(d), np.zeros(d), np.zeros(3)
     for j in rows:
@@ -117,4 +117,4 @@ def report_of_person(plan: Plan, state: State, y: np.ndarray, x: np.ndarray, wei
     if not rules.scaled:
         return np.concatenate([a * score, b * stacked(slope), m * stacked(np.outer(q, q))])
     parts = [a * score, b * stacked(slope), 0.5 * m * stacked(np.outer(q, q)), o * beyond, o * middle]
-    return np.concatenate([np.sqrt(1.0 - 1.25 * 0.2**2) * np.concatenate(parts), 0.2 * numbers])
+    return np.concatenate([*parts, t * numbers])

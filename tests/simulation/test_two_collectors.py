@@ -376,7 +376,7 @@ def test_each_collector_and_each_batch_has_noise_of_its_own() -> None:
     stream.update(nothing)
     run = stream._run
     run.close()
-    sums = [b.total / steps(run.plan, p.state.role).sd for b, p in zip(run.batches, run.history, strict=False)]
+    sums = [b.total / steps(run.plan, p.state).sd for b, p in zip(run.batches, run.history, strict=False)]
     drawn = np.concatenate(sums)
     assert drawn.std() == pytest.approx(math.sqrt(2.0), rel=5 / math.sqrt(2 * len(drawn)))
     for a, b in itertools.combinations(sums, 2):

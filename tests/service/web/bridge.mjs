@@ -84,7 +84,7 @@ const DO = {
   },
   async shares({ plan, state, row, words, token }) {
     const payload = wire.unbase(plan, "plan"), read = await plans.readPlan(payload), hash = await wire.hashOf(payload);
-    const [ask] = messages.readState(wire.unbase(state, "state"), read, hash).asks, role = read.roles.get(ask.role);
+    const [ask] = messages.readState(wire.unbase(state, "state"), read, hash).asks, role = { ...read.roles.get(ask.role), radius: ask.radius };
     const whole = shares.whole(role, shares.beforeShares(read, ask, answer.rowOf(read, row)));
     const bound = await wire.hashOf(wire.unbase(state, "state")), mine = messages.readToken(token);
     const infos = ["a", "b"].map((letter) => wire.base(shares.shareInfo(letter, bound, mine)));
