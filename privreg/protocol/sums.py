@@ -48,14 +48,14 @@ SHARES: Final[dict[str, Shares]] = {
 whose intervals need squared scores; without a scale; of several predictors; and of several rows of a person."""
 
 APART: Final = {"cornered": 24278, "cornered, again": 27350, "window": 24510, "window, again": 27750, "plain": 22400}
-"""Largest squared distances of two reports of scores, in 1/10,000, whatever scores, slopes and scale numbers: (41)."""
+"""Largest squared distances of two reports of scores, in 1/10,000, whatever scores, slopes and scale numbers: (42)."""
 
 ODDS: Final = (
     (0.25, 16215), (1.0, 17169), (2.25, 17964), (4.0, 18765), (6.25, 19613), (9.0, 20501), (12.25, 21404),
     (16.0, 22295), (20.25, 23152), (25.0, 23957), (30.25, 24701), (36.0, 25379), (49.0, 26545), (64.0, 27487),
     (100.0, 28866), (144.0, 29795), (256.0, 30924), (400.0, 31559), (900.0, 32324), (math.inf, 33266),
 )  # fmt: skip
-"""The same of logistic scores, up to a squared length of the coefficients times that of a row: (42)."""
+"""The same of logistic scores, up to a squared length of the coefficients times that of a row: (43)."""
 
 
 def longest2(located: int, persons: bool) -> float:

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from contextlib import nullcontext
 from fractions import Fraction
 
 import numpy as np
@@ -12,12 +13,13 @@ from privreg.collector.aggregate import report
 from privreg.collector.aggregate.plan import Noise, State
 from privreg.device.report import sums as device
 from privreg.device.report.design import Row
-from privreg.protocol import codes, lattice, sums
+from privreg.protocol import codes, lattice, messages, study, sums
 from privreg.protocol.parts.diaries import Diary
 from privreg.protocol.sums import APART, ODDS, SHARES, SQUARED, distance2
+from privreg.protocol.wire import MessageError
 from tests.device.test_sums import engine_of
 from tests.reference.distances import attained, farthest, is_bound
-from tests.studies import NOON, const, sum_ask, sum_plan
+from tests.studies import NOON, const, field_state, sum_ask, sum_plan
 
 MANY = 40_000  # The squared distance of any two reports of norm 1, over 10,000
 LOGISTIC = np.array(SHARES["logistic"])
@@ -199,25 +201,33 @@ def test_the_noise_is_that_of_the_distance_and_neither_more_nor_less():
             assert not lattice.is_private(one.form, one.numbers, one.radius + 1, budget, one.bits, square)
 
 
-def test_scores_that_are_no_scores_are_clipped(monkeypatch):
+@pytest.mark.parametrize("beyond", [False, True])
+def test_scores_that_are_no_scores_are_clipped(monkeypatch, beyond):
     """A distance rests on |score| ≤ 1, slopes within their ends, and none beyond the threshold."""
     plan = sum_plan("huber")
-    ask, engine = sum_ask(plan, "main", rows=ROWS, theta=(0.0,) * 5), engine_of(plan)
-    row = Row([1.0, 0.0, 1.0, 0.3, -0.5], 0.9 * plan.sums.y_high, 0.0)
+    ask, engine = sum_ask(plan, "main", rows=ROWS, theta=(0.0,) * 5, scale=0.5), engine_of(plan)
+    row = Row([1.0, 0.0, 1.0, 0.3, -0.5], 0.9 if beyond else 0.5, 0.0)
+    assert (row.y > engine.rules.ratio * ask.scale) == beyond
     state = State(0, "main", np.eye(5), np.zeros(5), *ask[4:-2], longest=ask.reach)
-    c = engine.rules.ratio * ask.scale
-    row = row._replace(y=min(1.5 * c, plan.sums.y_high))
-    given = np.array([row.y]), np.array([row.x])
-    before = device.before_shares(plan, ask, row), report.vectors(engine, state, *given)[0]
-    assert before[0] == pytest.approx(before[1], abs=1e-12)
-    right = device.score.unit(codes.HUBER, 0.0, 0.0, c, 0.0, row.y)
-    assert (right == -1.0) == (row.y >= c)
     monkeypatch.setattr(device.score, "unit", lambda *_: -7.0)
     monkeypatch.setattr(device, "slope", lambda *_: 9.0)
     monkeypatch.setattr(report, "unit", lambda *_: np.array([-7.0]))
     monkeypatch.setattr(report, "slopes", lambda *_: np.array([9.0]))
-    now = device.before_shares(plan, ask, row), report.vectors(engine, state, *given)[0]
-    assert now[0] == pytest.approx(now[1], abs=1e-12)
-    d = plan.d
-    assert np.linalg.norm(now[0][:d]) <= math.sqrt(plan.sums.shares[0]) + 1e-12
-    assert np.linalg.norm(now[0][d : d + d * (d + 1) // 2]) <= math.sqrt(plan.sums.shares[1]) + 1e-12
+    made = device.before_shares(plan, ask, row), report.vectors(engine, state, np.array([row.y]), np.array([row.x]))[0]
+    d, length = plan.d, np.linalg.norm(row.x) / ask.reach
+    for one in made:
+        assert np.linalg.norm(one[:d]) == pytest.approx(math.sqrt(plan.sums.shares[0]) * length)
+        slope = np.linalg.norm(one[d : d + d * (d + 1) // 2])
+        assert slope == pytest.approx(0.0 if beyond else math.sqrt(plan.sums.shares[1]) * length**2)
+
+
+def test_plans_and_states_whose_numbers_a_distance_does_not_hold_of_are_refused():
+    plan = sum_plan("logistic")
+    for change in ({"top": 0.2}, {"y_high": 2.0}, {"y_low": -1.0}, {"top": 2.0**-61}):
+        with pytest.raises(MessageError, match=r"don't add up|no report is made of"):
+            study.plan_payload(plan._replace(sums=plan.sums._replace(**change)))
+    ask = sum_ask(plan, "main")
+    for reach, right in ((2.0**-60, True), (2.0**-61, False)):
+        payload = messages.state_payload(field_state(bytes(32), ask._replace(reach=reach)))
+        with nullcontext() if right else pytest.raises(MessageError, match="must be positive"):
+            messages.read_state(payload, plan, bytes(32))

@@ -2,7 +2,7 @@
 
 ``python -m tests.reference.distances`` prints the numbers of `privreg.protocol.sums`, with what they are rounded up
 from. A report has the squared norms (score, slope, squared score, score beyond the threshold, scale number) of Equation
-(3) of docs/sums.md; those that follow are Equations (41) and (42).
+(3) of docs/sums.md; what is computed are Equations (42) and (43).
 """
 
 from __future__ import annotations

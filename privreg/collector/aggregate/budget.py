@@ -50,7 +50,6 @@ def share(plan: Plan, progress: Progress) -> float:
     """Share of μ² of the present round: Equation (33). Of a main round half of what is left, or, the last, the rest."""
     size, rules, n, role = plan.d + plan.rules.blocks, plan.rules, plan.mu * plan.rows, progress.state.role
     slope, square = expected(plan, progress)
-    apart = float(plan.distance2("main", progress.state))
     match role:
         case "clamping":
             asked = CHECKED**2 * (plan.bounded + 1.0) / (2.0 * n**2)
@@ -61,9 +60,11 @@ def share(plan: Plan, progress: Progress) -> float:
         case "directions" | "lengths":
             asked = 4.0 * max(plan.d, 4.0 * SURE**2) * plan.rows / (SHIFT * n) ** 2
         case "approach":
-            moved = apart**2 * rules.top**2 * progress.state.reach(plan) ** 6 * plan.size * plan.rows
+            moved = plan.apart**2 * rules.top**2 * progress.state.reach(plan) ** 6 * plan.size * plan.rows
             moved /= 2.0 * WASTED * rules.shares[0] * rules.shares[1] * slope**2 * square * n**4
-            near = apart * progress.state.reach(plan) ** 2 * plan.size / (NEAR**2 * rules.shares[0] * slope**2 * n**2)
+            near = (
+                plan.apart * progress.state.reach(plan) ** 2 * plan.size / (NEAR**2 * rules.shares[0] * slope**2 * n**2)
+            )
             asked, role = max(moved, near), "several"
         case "measures":
             return plan.measured / plan.rows
@@ -76,12 +77,12 @@ def share(plan: Plan, progress: Progress) -> float:
 def slope_edge(plan: Plan, progress: Progress, square: float) -> float:
     """Edge of the noise of slopes, relative to their mean, if rows of squared length `square` count whole."""
     rules, slope = plan.rules, expected(plan, progress)[0]
-    noise = math.sqrt(plan.distance2("main", progress.state) * plan.noise.adders / rules.shares[1]) * rules.top * square
+    noise = math.sqrt(plan.apart * plan.noise.adders / rules.shares[1]) * rules.top * square
     return math.sqrt(2.0 * plan.size) * noise / (slope * plan.mu * plan.rows)
 
 
 def bearable(plan: Plan, progress: Progress) -> float:
     """Largest L² at which scores' noise is a quarter of their sampling, and that of slopes a fifth: Equation (36)."""
-    noise = float(plan.distance2("main", progress.state)) * plan.noise.adders / plan.rules.shares[0]
+    noise = plan.apart * plan.noise.adders / plan.rules.shares[0]
     score = 0.25 * expected(plan, progress)[1] * plan.mu**2 * plan.rows / noise
     return min(score, SHARP / slope_edge(plan, progress, 1.0))

@@ -184,15 +184,14 @@ class Plan(NamedTuple):
             rows = np.diag(1.0 / np.maximum(sd, 1e-12))
             rows[0, 0], rows[1:, 0] = 1.0, -(np.diag(rows) * 0.5 * (self.lows + self.highs))[1:]
             return longest(self.extremes, rows)
-        noise = float(self.distance2("main")) * self.noise.adders
-        noise /= self.mu**2 * self.rules.shares[0] * self.square * self.rows
+        noise = self.apart * self.noise.adders / (self.mu**2 * self.rules.shares[0] * self.square * self.rows)
         return _reach(self.d, noise)
 
     @property
     def sizes(self) -> dict[str, int]:
         """Records of a round of each role but the last, which has the rest: Equation (4)."""
         size, rules = self.d + self.rules.blocks, self.rules
-        noise = 4.0 * float(self.distance2("main")) * self.reach**2 / (self.mu**2 * rules.shares[0] * self.square)
+        noise = 4.0 * self.apart * self.reach**2 / (self.mu**2 * rules.shares[0] * self.square)
         noise = max(noise, 20.0 * self.size)
         closing = math.sqrt(self.rows * noise)
         means = self.located + 0.5 * bool(self.persons)
@@ -226,7 +225,7 @@ class Plan(NamedTuple):
         return sum(max(n, 1) * times.get(role, 1) for role, n in self.sizes.items())
 
     def distance2(self, role: str, state: State | None = None) -> Fraction:
-        """Largest squared distance of two reports of norm 1 at most: to a state, or to any."""
+        """Largest squared distance of two reports of norm 1 at most: to a state, or to any. Equations (41) to (43)."""
         rules, longest2 = self.rules, math.inf
         if state is not None and not self.shifted:
             longest2 = sums.squared(state.theta.tolist()) * (state.reach(self) * state.reach(self))
@@ -235,6 +234,11 @@ class Plan(NamedTuple):
         return sums.distance2(
             role, rules.shares, scaled=scaled, family=family, rows=rows, located=located, longest2=longest2
         )
+
+    @property
+    def apart(self) -> float:
+        """Largest squared distance of two reports of scores, whatever the state."""
+        return float(self.distance2("main"))
 
     def width(self, role: str) -> int:
         """Numbers of a report."""
