@@ -232,9 +232,9 @@ MUTANTS = (
     ),
     Mutant(
         "scores noised for half their distance",
-        LATTICE,
-        "FORMS.get(role, lattice.UNIT)",
-        "FORMS.get(role, lattice.SWITCHES)",
+        DISTANCES,
+        ".get(role, lattice.UNIT)",
+        ".get(role, lattice.SWITCHES)",
         (f"{TWO_DOOR}::test_no_report_is_farther_from_another_than_its_noise_is_made_for",),
     ),
     Mutant(
@@ -359,8 +359,8 @@ MUTANTS = (
     Mutant(
         "offsets are no part of a predictor",
         "privreg/collector/aggregate/plan.py",
-        "if state is not None and not self.shifted:",
-        "if state is not None:",
+        "None if state is None or self.shifted else",
+        "None if state is None else",
         ("tests/simulation/test_two_collectors.py::test_offsets_make_no_distance_smaller",),
     ),
     Mutant(

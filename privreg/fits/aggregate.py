@@ -215,7 +215,7 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
         family=_family(plan, settings, found, units),
         target=_target(plan, spec.family),
         tuning=_tuning(held),
-        spending=_shares(held) if again else _spending(held),
+        spending=_spending(held),
         weighing=(weighing := _weighing(plan, found, settings)),
         bound=f"1 for a whole report; of scores weights {weighing}",
         notes=(*notes(findings, names, order, plan.rules.blocks), *doubts(plan, progress, found), *note),
@@ -254,13 +254,16 @@ def _family(plan: Plan, settings: Settings, found: Estimated, units: Units) -> s
 
 
 def _spending(held: HeldSums) -> str:
-    counts: dict[str, int] = {}
+    """Records of early rounds, or, where rows answer in each of them, shares of μ² that rounds cost."""
+    plan, parts = held.plan, dict[str, float]()
     for p, people in zip(held.history, held.people, strict=False):
-        words = EARLY.get(p.state.role)
-        if words is not None:
-            counts[words] = counts.get(words, 0) + people
-    parts = [f"{people:,} records for {words}" for words, people in counts.items()]
-    return f"{', '.join(parts)}; each person in one round, no extra budget"
+        words = EARLY.get(p.state.role, "scores" if p.state.role == "main" else p.state.role)
+        cost = (p.state.mu / plan.mu) ** 2 * people / plan.rows if plan.noise.again else float(people)
+        parts[words] = parts.get(words, 0.0) + cost * (plan.noise.again or p.state.role in EARLY)
+    if plan.noise.again:
+        return f"of mu² {', '.join(f'{100.0 * share:.2g}% for {words}' for words, share in parts.items())}"
+    told = [f"{people:,.0f} records for {words}" for words, people in parts.items() if people]
+    return f"{', '.join(told)}; each person in one round, no extra budget"
 
 
 def _tuning(held: HeldSums) -> str:
@@ -268,15 +271,6 @@ def _tuning(held: HeldSums) -> str:
     if held.plan.noise.again:  # of clusters groups have a sum each in the last one
         return f"a curator: {sum(held.people) // held.plan.rows} rounds, each of all records"
     return f"two collectors: {len(held.people)} sums, the last of {held.people[-1]:,} records"
-
-
-def _shares(held: HeldSums) -> str:
-    """Shares of μ² that rounds cost, of rows that answer in each of them."""
-    parts = dict[str, float]()
-    for p, people in zip(held.history, held.people, strict=False):
-        words = EARLY.get(p.state.role, "scores" if p.state.role == "main" else p.state.role)
-        parts[words] = parts.get(words, 0.0) + (p.state.mu / held.plan.mu) ** 2 * people / held.plan.rows
-    return f"of mu² {', '.join(f'{100.0 * share:.2g}% for {words}' for words, share in parts.items())}"
 
 
 def _weighing(plan: Plan, found: Estimated, settings: Settings) -> str:
@@ -324,42 +318,30 @@ def _findings(held: HeldSums, spec: ModelSpec, found: Estimated, order: NDArray[
 
 def doubts(plan: Plan, progress: Progress, found: Estimated) -> tuple[Diagnostic, ...]:
     """Doubts that take the estimates back."""
-    out = []
     # rows that answer again need slopes for variances alone: known to a quarter in the flattest direction
     clear = 1.0 / (PART * math.sqrt(2.0 * plan.size)) if plan.noise.again else CLEAR
-    if found.clear < clear:
-        text = (
-            f"how scores change with the coefficients is hardly known beside the noise: {plan.rows:,} records at mu = "
-            f"{plan.mu:g} are few for {plan.d} coefficients, or a level is too rare; more people, a larger mu, fewer "
-            "terms or knots, merged levels"
-        )
-        out.append(doubt("curvature", text))
-    if plan.noise.again and progress.last and not progress.near:
-        text = (
-            f"estimates still moved after {AGAIN} rounds of scores; more records, narrower bounds, or a larger mu give "
-            "a better start"
-        )
-        out.append(doubt("moving", text))
-    elif found.reach > 1.0:  # in thresholds: beyond one, the curvature at the last state says little
-        text = (
-            "the early rounds ended far from the estimate, so that the main round's reports say little of it; more "
-            "people, narrower bounds, or a larger mu give a better start"
-        )
-        out.append(doubt("moving", text))
-    if found.finite < FINITE:
-        text = (
-            "all records, those of a level, or those beyond some value of a column may have one and the same response, "
-            "0 or 1: then no finite coefficients fit them best; merged levels, fewer terms, or more people tell"
-        )
-        out.append(doubt("perfect", text))
-    if progress.lost is not None and progress.lost[1] > 1.0:
-        text = (
-            f"{100.0 * progress.lost[0]:.2g}% of the records are seen to be so far out that they are weighted down, "
-            "which may move coefficients by more than a standard error; narrower bounds, logarithms of skewed columns, "
-            "more records or a larger mu"
-        )
-        out.append(doubt("weights", text))
-    return tuple(out)
+    moving, (lost, shift) = plan.noise.again and progress.last and not progress.near, progress.lost or (0.0, 0.0)
+    said = (
+        (found.clear < clear, "curvature",
+         f"how scores change with the coefficients is hardly known beside the noise: {plan.rows:,} records at mu = "
+         f"{plan.mu:g} are few for {plan.d} coefficients, or a level is too rare; more people, a larger mu, fewer "
+         "terms or knots, merged levels"),
+        (moving, "moving",
+         f"estimates still moved after {AGAIN} rounds of scores; more records, narrower bounds, or a larger mu give "
+         "a better start"),
+        # in thresholds: beyond one, the curvature at the last state says little
+        (found.reach > 1.0 and not moving, "moving",
+         "the early rounds ended far from the estimate, so that the main round's reports say little of it; more "
+         "people, narrower bounds, or a larger mu give a better start"),
+        (found.finite < FINITE, "perfect",
+         "all records, those of a level, or those beyond some value of a column may have one and the same response, "
+         "0 or 1: then no finite coefficients fit them best; merged levels, fewer terms, or more people tell"),
+        (shift > 1.0, "weights",
+         f"{100.0 * lost:.2g}% of the records are seen to be so far out that they are weighted down, which may move "
+         "coefficients by more than a standard error; narrower bounds, logarithms of skewed columns, more records or "
+         "a larger mu"),
+    )  # fmt: skip
+    return tuple(doubt(kind, text) for so, kind, text in said if so)
 
 
 def _rounds(held: HeldSums, trail: dict[int, Estimated], outside: Any, errors: Array) -> tuple[RoundHeld, ...]:

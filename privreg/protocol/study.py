@@ -24,7 +24,7 @@ from .parts.diaries import Diary, read_diary
 from .parts.roles import LATEST, ROLES, SELDOM, TABLE, Held, Role, forms_of, read_roles, read_rounds
 from .parts.tables import Block
 from .parts.trees import Column
-from .sums import FORMAT, SumAsk, Sums, distance2, squared
+from .sums import FORMAT, SumAsk, Sums, distance2
 from .wire import KEY, LONGEST, VERSION, MessageError, Record, base, dumps, key_id, loads, must_show, plain, text_of
 
 if TYPE_CHECKING:
@@ -158,12 +158,9 @@ class PublicPlan(NamedTuple):
         """Largest squared distance of two reports of norm 1 at most to two collectors: to a state, or to any."""
         if self.sums is None:
             return lattice.FARTHEST
-        longest2 = math.inf if ask is None or self.offset is not None else squared(ask.theta) * (ask.reach * ask.reach)
-        rows = self.diary.rows if self.diary else 0
-        of, family = self.sums, FAMILIES[self.family]
-        return distance2(
-            role, of.shares, scaled=of.scaled, family=family, rows=rows, located=of.located, longest2=longest2
-        )
+        at = None if ask is None or self.offset is not None else (ask.theta, ask.reach)
+        of, family, rows = self.sums, FAMILIES[self.family], self.diary.rows if self.diary else 0
+        return distance2(role, of.shares, family, rows, of.located, at, scaled=of.scaled)
 
     def numbers(self, role: str, form: str) -> int:
         """Numbers in a report of a role: what a device makes, whatever the plan says."""

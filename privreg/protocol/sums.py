@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from fractions import Fraction
+from functools import reduce
 from typing import Final, NamedTuple
 
 from . import codes, lattice
@@ -63,34 +64,27 @@ def longest2(located: int, persons: bool) -> float:
     return located * (1.0 + SQUARED * SQUARED) + float(persons)
 
 
-def squared(numbers: Iterable[float]) -> float:
-    """Sum of squares, from the first to the last, so that all who add them up get the same bits."""
-    out = 0.0
-    for v in numbers:
-        out += v * v
-    return out
-
-
 def distance2(
     role: str,
     shares: Shares,
-    *,
-    scaled: bool,  # Whether scores have a residual scale
     family: int,  # See `codes`
     rows: int,  # Of a person, at most, that count; 0 where a report is a row that counts whole
-    located: int = 1,  # Numbers of which a report on location is
-    longest2: float = math.inf,  # Squared length of coefficients times that of a row; ∞ with an offset
+    located: int,  # Numbers of which a report on location is
+    at: tuple[Iterable[float], float] | None = None,  # Coefficients and length L of a state; None: any, or an offset
+    *,
+    scaled: bool,  # Whether scores have a residual scale
 ) -> Fraction:
     """Largest squared distance of two reports whose norms are 1 at most: Equations (41) to (43) of docs/sums.md."""
     if role == "location":
-        each = Fraction(str(SQUARED)) ** 2 + 1
-        whole = located * each + int(rows > 0)
+        whole = located * (Fraction(str(SQUARED)) ** 2 + 1) + int(rows > 0)
         return max(Fraction(4 * located), whole * (rows > 0)) / whole
     if role not in {"approach", "closing", "main"}:
         return Fraction(2)
+    # from the first to the last, so that all who add them up get the same bits
+    square = math.inf if at is None else reduce(lambda sum_, v: sum_ + v * v, at[0], 0.0) * (at[1] * at[1])
+    odds = next((apart for most, apart in ODDS if square <= most), 40_000)
     kinds = ["logistic"] if family == codes.LOGISTIC else [k for k in APART if scaled == (k != "plain")]
     kind = next((k for k in kinds if SHARES[k] == shares and rows < 2 and family != codes.MULTINOMIAL), "")
-    odds = next((apart for most, apart in ODDS if longest2 <= most), 40_000)
     return Fraction({**APART, "logistic": odds}.get(kind, 40_000), 10_000)
 
 
@@ -162,5 +156,7 @@ def width(
 
 
 def form_of(role: str) -> str:
-    """Form of a role's reports: see `lattice`."""
-    return {"moments": lattice.PSD, "clamping": lattice.SWITCHES, "table": lattice.BLOCKS}.get(role, lattice.UNIT)
+    """Form of a role's reports, see `lattice`: vectors of norm 1 by default. Bins of lengths are a diagonal matrix."""
+    matrices = dict.fromkeys(("moments", "directions", "lengths"), lattice.PSD)
+    switches = dict.fromkeys(("clamping", "measures"), lattice.SWITCHES)
+    return {**matrices, **switches, "table": lattice.BLOCKS}.get(role, lattice.UNIT)

@@ -55,7 +55,7 @@ def test_a_row_is_reported_as_the_engine_has_it(family, role):
     assert (one.form, one.numbers, one.radius, one.bits) == (form.form, form.numbers, form.radius, plan.bits)
     theirs = one.whole(report.vectors(engine, state, y, x, offset, clamped.astype(bool)))
     ours = [
-        sums.whole(form, sums.before_shares(plan, ask, Row(list(a), b, c, tuple(f))))
+        sums.whole(form, sums.of_person(plan, ask, [Row(list(a), b, c, tuple(f))]))
         for a, b, c, f in zip(x.tolist(), y.tolist(), offset.tolist(), clamped.tolist(), strict=True)
     ]
     # the same operations in the same order, but for sums of five numbers, and exp and log
@@ -114,7 +114,7 @@ def test_whatever_a_state_asks_the_report_is_in_the_roles_set(family, role, data
         more["rows"] = tuple(tuple(data.draw(real) for _ in range(plan.d)) for _ in range(plan.d))
     ask = sum_ask(plan, role, **more)
     for row in (Row([1.0, 0.0, 1.0, 0.3, -2.0], 0.7, data.draw(real), (1.0, 0.0)), Row([math.nan] * 5, 0.0, 0.0)):
-        assert in_its_set(plan.roles[role], sums.whole(plan.roles[role], sums.before_shares(plan, ask, row)))
+        assert in_its_set(plan.roles[role], sums.whole(plan.roles[role], sums.of_person(plan, ask, [row])))
 
 
 @pytest.mark.parametrize("form", [f for f in lattice.SUM_FORMS if f != lattice.BLOCKS])  # tables': test_analyses

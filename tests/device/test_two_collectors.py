@@ -124,9 +124,7 @@ class Study:
 
     def bare(self, row=GOOD):
         """What the report must be."""
-        return sums.whole(
-            self.plan.role_of(self.asks), sums.before_shares(self.plan, self.asks, row_of(self.plan, row))
-        )
+        return sums.whole(self.plan.role_of(self.asks), sums.of_person(self.plan, self.asks, [row_of(self.plan, row)]))
 
 
 @pytest.fixture

@@ -143,7 +143,7 @@ def bare(plan, ask, row):
         return table.whole(plan, row)
     role, inside = plan.role_of(ask), design.row_of(plan, row)
     if plan.collectors:
-        return sums.whole(role, sums.before_shares(plan, ask, inside))
+        return sums.whole(role, sums.of_person(plan, ask, [inside]))
     return answer.values(role, answer.before_noise(plan, ask, 0, inside))
 
 

@@ -27,7 +27,9 @@ LOGISTIC = np.array(SHARES["logistic"])
 
 def of(shares, role="main", family=codes.HUBER, **more):
     """A largest squared distance, over 10,000."""
-    given = {"scaled": shares != "plain", "family": family, "rows": 0, "located": 1}
+    square = more.pop("longest2", None)
+    at = None if square is None else ([math.sqrt(square) if square < 1e300 else 1e200], 1.0)
+    given = {"scaled": shares != "plain", "family": family, "rows": 0, "located": 1, "at": at}
     return distance2(role, SHARES[shares], **{**given, **more}) * 10_000
 
 
@@ -57,8 +59,8 @@ def test_distances_of_logistic_scores_are_proved_by_branch_and_bound_and_nearly_
     seen = attained(min(k, 1e9), SHARES["logistic"], 4_000)
     assert apart / 10_000 < 1.005 * seen
     assert not is_bound(0.999 * seen, k, LOGISTIC)
-    assert [of("logistic", family=codes.LOGISTIC, longest2=v) for v in (most, math.nextafter(most, 0.0))] == [apart] * 2
-    assert most == math.inf or of("logistic", family=codes.LOGISTIC, longest2=math.nextafter(most, math.inf)) > apart
+    assert [of("logistic", family=codes.LOGISTIC, longest2=v) for v in (most, 0.99 * most)] == [apart] * 2
+    assert most == math.inf or of("logistic", family=codes.LOGISTIC, longest2=most * (1.0 + 1e-9)) > apart
 
 
 def test_the_table_of_logistic_scores_rises():
@@ -122,7 +124,7 @@ def test_offsets_and_rows_of_persons_are_known_to_devices():
 
 def whole_reports(plan, ask, rows):
     """Reports in whole numbers, as devices make them."""
-    return [device.whole(plan.role_of(ask), device.before_shares(plan, ask, row)) for row in rows]
+    return [device.whole(plan.role_of(ask), device.of_person(plan, ask, [row])) for row in rows]
 
 
 def farthest_apart(made):
@@ -213,7 +215,7 @@ def test_scores_that_are_no_scores_are_clipped(monkeypatch, beyond):
     monkeypatch.setattr(device, "slope", lambda *_: 9.0)
     monkeypatch.setattr(report, "unit", lambda *_: np.array([-7.0]))
     monkeypatch.setattr(report, "slopes", lambda *_: np.array([9.0]))
-    made = device.before_shares(plan, ask, row), report.vectors(engine, state, np.array([row.y]), np.array([row.x]))[0]
+    made = device.of_person(plan, ask, [row]), report.vectors(engine, state, np.array([row.y]), np.array([row.x]))[0]
     d, length = plan.d, np.linalg.norm(row.x) / ask.reach
     for one in made:
         assert np.linalg.norm(one[:d]) == pytest.approx(math.sqrt(plan.sums.shares[0]) * length)

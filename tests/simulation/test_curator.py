@@ -712,7 +712,7 @@ def test_a_plan_lists_rounds_and_is_simulated(fitted: pr.PrivateResults) -> None
     assert (table["records"] == N).all()
     assert table["role"].iloc[-1] == "main"
     assert "in all rounds" in plan.guarantee
-    costs = float(distance2("main", SHARES["cornered, again"], scaled=True, family=codes.HUBER, rows=0))
+    costs = float(distance2("main", SHARES["cornered, again"], codes.HUBER, 0, 1, scaled=True))
     costs /= table["noise_sd"].iloc[-1] ** 2
     assert 0.5 < costs < 1.0
     assert plan.to_dict()["rounds"]

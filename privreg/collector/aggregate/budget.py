@@ -62,9 +62,8 @@ def share(plan: Plan, progress: Progress) -> float:
         case "approach":
             moved = plan.apart**2 * rules.top**2 * progress.state.reach(plan) ** 6 * plan.size * plan.rows
             moved /= 2.0 * WASTED * rules.shares[0] * rules.shares[1] * slope**2 * square * n**4
-            near = (
-                plan.apart * progress.state.reach(plan) ** 2 * plan.size / (NEAR**2 * rules.shares[0] * slope**2 * n**2)
-            )
+            near = plan.apart * progress.state.reach(plan) ** 2 * plan.size
+            near /= NEAR**2 * rules.shares[0] * slope**2 * n**2
             asked, role = max(moved, near), "several"
         case "measures":
             return plan.measured / plan.rows

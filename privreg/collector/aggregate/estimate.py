@@ -88,7 +88,8 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     most = WINDOWS[1]  # rounds whose thresholds differ by more estimate something else
     alike = tuple(s for s in progress.seen if abs(math.log(s.state.threshold(plan.rules) / c)) < most)
     rules, d = plan.rules, plan.size
-    best = _narrowest(alike)
+    least = min(s.state.window for s in alike)
+    best = tuple(s for s in alike if s.state.window == least)  # of the scale
     scale, common = _scale(plan, best, last.rows, last.theta) if rules.scaled else 1.0, c
     turned = [_turn(s, last.rows, s.state.threshold(rules), common) for s in alike]
     known = progress.known.whole
@@ -343,12 +344,6 @@ def _weights(alone: Array, far: Array, unsure: float) -> Array:
     both = np.diag(alone[held]) + 0.5 * unsure * (1.0 + 1.0 / far.shape[1]) * far @ far.T
     weights[held] = np.maximum(np.linalg.solve(both, np.ones(len(far))), 0.0)
     return np.asarray(weights / weights.sum())
-
-
-def _narrowest(rounds: tuple[Summed, ...]) -> tuple[Summed, ...]:
-    """Rounds of the narrowest window, from which the residual scale is estimated."""
-    least = min(s.state.window for s in rounds)
-    return tuple(s for s in rounds if s.state.window == least)
 
 
 def _crowd(rounds: Sequence[Summed], *, again: bool) -> Array:

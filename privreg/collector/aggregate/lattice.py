@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from privreg.protocol import lattice
+from privreg.protocol.sums import form_of
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
     from privreg.arrays import Array, Ints
     from privreg.collector.aggregate.plan import Plan, State
-
-FORMS: Final = {
-    "moments": lattice.PSD, "clamping": lattice.SWITCHES, "measures": lattice.SWITCHES,
-    "directions": lattice.PSD, "lengths": lattice.PSD,
-}  # fmt: skip
-"""What reports of a role are, where not vectors of norm 1. Bins are a diagonal matrix."""
 
 
 class Steps(NamedTuple):
@@ -54,13 +49,10 @@ def _steps(form: str, numbers: int, mu: float, square: Fraction) -> Steps:
 
 
 def steps(plan: Plan, asked: State | str, mu: float = 0.0) -> Steps:
-    """Whole numbers of reports to a state, with the largest radius that keeps its budget; to any, if it is a role.
-
-    Of a role the budget is `mu`; 0: the plan's.
-    """
+    """Whole numbers of reports to a state, or to any of a role and budget `mu`, 0: the plan's; the largest radius."""
     role, mu = (asked, mu) if isinstance(asked, str) else (asked.role, asked.mu)
     square = plan.distance2(role, None if isinstance(asked, str) else asked)
-    return _steps(FORMS.get(role, lattice.UNIT), plan.width(role), mu or plan.mu, square)
+    return _steps(form_of(role), plan.width(role), mu or plan.mu, square)
 
 
 def sd(plan: Plan, asked: State | str, mu: float = 0.0) -> float:

@@ -226,14 +226,9 @@ class Plan(NamedTuple):
 
     def distance2(self, role: str, state: State | None = None) -> Fraction:
         """Largest squared distance of two reports of norm 1 at most: to a state, or to any. Equations (41) to (43)."""
-        rules, longest2 = self.rules, math.inf
-        if state is not None and not self.shifted:
-            longest2 = sums.squared(state.theta.tolist()) * (state.reach(self) * state.reach(self))
-        rows, family = self.persons.rows if self.persons else 0, rules.shape.family
-        scaled, located = rules.scaled, self.located
-        return sums.distance2(
-            role, rules.shares, scaled=scaled, family=family, rows=rows, located=located, longest2=longest2
-        )
+        rules, rows = self.rules, self.persons.rows if self.persons else 0
+        at = None if state is None or self.shifted else (state.theta.tolist(), state.reach(self))
+        return sums.distance2(role, rules.shares, rules.shape.family, rows, self.located, at, scaled=rules.scaled)
 
     @property
     def apart(self) -> float:

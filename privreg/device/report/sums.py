@@ -30,11 +30,6 @@ FIRST: Final = frozenset({"location", "moments"})  # Roles of rounds about covar
 # --- numbers -------------------------------------------------------------------------------------------------
 
 
-def before_shares(plan: PublicPlan, ask: SumAsk, row: Row) -> list[float]:
-    """What a row says to a state, as real numbers of norm 1 at most; of moments, a vector u, reported as u u'."""
-    return of_person(plan, ask, [row])
-
-
 def of_person(plan: PublicPlan, ask: SumAsk, rows: Sequence[Row]) -> list[float]:
     """What a person's rows say to a state, as real numbers of norm 1 at most, by the rows' parts: Equation (26).
 

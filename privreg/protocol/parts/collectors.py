@@ -85,13 +85,7 @@ def read_sums(record: Record, d: int) -> Sums:
 
 
 def read_ask(record: Record, plan: Any, words: int) -> SumAsk:
-    """Read what a state of a `PublicPlan` asks.
-
-    Raises
-    ------
-    MessageError
-        If it is not of this version, out of range, or its radius doesn't keep the budget.
-    """
+    """Read what a state of a `PublicPlan` asks; refuse a radius that doesn't keep the budget."""
     d, role = plan.d, record.choice("role", (*ROLES, "table"))
     if role not in plan.roles:
         raise MessageError("the state asks for a role that the plan doesn't describe.")
