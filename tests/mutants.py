@@ -938,8 +938,8 @@ MUTANTS = (
     Mutant(
         "rounding of matrices not counted",
         "privreg/protocol/lattice.py",
-        "(a * radius * radius + b * rounded)",
-        "(a * radius * radius)",
+        "numbers * (4 if form == MOMENTS else 1)",
+        "numbers * (4 if form == MOMENTS else 0)",
         (f"{SHARED}::test_radii_of_sums_are_the_largest_that_keep_the_budget",),
     ),
     Mutant(

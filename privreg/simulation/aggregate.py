@@ -28,7 +28,7 @@ from privreg.simulation.keyed import Keyed
 from privreg.simulation.rounds import Raw
 from privreg.simulation.workers.crew import Crew
 
-__all__ = ["AggregateRun", "Batch", "plan_of", "play", "total"]
+__all__ = ["AggregateRun", "Batch", "plan_of", "total"]
 
 NUMBERS: Final = 1 << 21  # Numbers of reports that are made together, about
 LATE: Final = frozenset({"main", "measures"})  # Roles of rounds whose batches end when results are asked for
@@ -265,11 +265,3 @@ class AggregateRun(Keyed):
             self._known(Batch(people, like(self.raw.sum[0], arrays[f"total_{k}"]).copy()))
         if self.plan.clusters:
             self.clustered = like(self.clustered, arrays["clustered"]).copy()
-
-
-def play(plan: Plan, y: Array, x: Array, key: bytes | None, offset: Array | None = None) -> Progress:
-    """Play all rounds on made-up rows, in order; it has no front door and enters nothing in the ledger."""
-    run = AggregateRun(plan, key)
-    run.advance(y, x, offset)
-    run.close()
-    return run.progress

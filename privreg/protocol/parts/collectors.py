@@ -108,7 +108,6 @@ def read_ask(record: Record, plan: Any, words: int) -> SumAsk:
     if min(out.scale, out.window, out.ball) <= 0.0 or out.reach < LEAST:
         raise MessageError("scale, window, ball and reach of a state must be positive.")
     of, square = plan.roles[role], plan.distance2(role, out)
-    fixed = of.form not in {lattice.UNIT, lattice.PSD} and out.radius != of.radius
-    if fixed or not lattice.is_private(of.form, of.numbers, out.radius, plan.mu, plan.bits, square):
+    if not lattice.is_private(of.form, of.numbers, out.radius, plan.mu, plan.bits, square):
         raise MessageError("the radius of the state breaks the budget: the noise would be too small.")
     return out

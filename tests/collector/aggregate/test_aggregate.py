@@ -203,7 +203,7 @@ def test_no_noise_makes_a_fit_fail(name: str) -> None:
         keys = (rng.bytes(32), rng.bytes(32), None)  # Without noise a sum may be exactly 0
         for (y, x), key in itertools.product(tries, keys):
             with np.errstate(all="raise", under="ignore"):
-                found = estimate(plan, aggregate.play(plan, y, x, key))
+                found = estimate(plan, reference.play(plan, y, x, key))
             assert found is None or (np.isfinite(found.theta).all() and (np.diag(found.cov) > 0.0).all())
 
 
@@ -285,7 +285,7 @@ def test_records_with_nothing_to_tell_do_not_move_the_estimate() -> None:
 def test_every_record_answers_one_round() -> None:
     y, x = _rows("huber", 3_000)
     plan = plan_for("huber", rows=3_000)
-    progress = aggregate.play(plan, y, x, b"0" * 32)
+    progress = reference.play(plan, y, x, b"0" * 32)
     assert sum(progress.held) == 3_000
     assert progress.seen[-1].state.role == "main"
     assert progress.seen[-1].people > 1_500

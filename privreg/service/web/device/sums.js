@@ -135,9 +135,9 @@ export function readSumAsk(record, plan) {
   };
   record.done();
   need(Math.min(out.scale, out.window, out.ball) > 0 && out.reach >= LEAST, "the state's numbers must be positive.");
-  const { form, numbers, radius } = /** @type {import("./plan.js").Role} */ (plan.roles.get(role));
-  const kept = role === "table" || lattice.isPrivate(form, numbers, out.radius, plan.mu, plan.bits, distance2(plan, role, out));
-  need(kept && (form === "unit" || form === "psd" || out.radius === radius), "the radius of the state doesn't keep the budget mu: the noise would be too small.");
+  const { form, numbers } = /** @type {import("./plan.js").Role} */ (plan.roles.get(role));
+  const square = role === "table" ? undefined : distance2(plan, role, out);
+  need(lattice.isPrivate(form, numbers, out.radius, plan.mu, plan.bits, square), "the radius of the state doesn't keep the budget mu: the noise would be too small.");
   return out;
 }
 
