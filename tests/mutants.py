@@ -69,6 +69,7 @@ UNPROVED = (f"{APART_TESTS}::test_what_no_proof_is_of_is_as_far_apart_as_the_bal
 UNLIKE = (f"{APART_TESTS}::test_offsets_and_rows_of_persons_are_known_to_devices",)
 CLIPPED = (f"{APART_TESTS}::test_scores_that_are_no_scores_are_clipped",)
 OF_STATES = (f"{PAIR}::test_states_whose_radius_is_for_other_coefficients_than_theirs_are_refused",)
+IN_BROWSERS = ("tests/service/test_js_vectors.py::test_two_reports_are_as_far_apart_in_a_browser",)
 OF_STATES_IN_BROWSERS = (f"{PAIR_PAGES}::test_states_whose_radius_is_for_other_coefficients_than_theirs_are_refused",)
 ODD = (f"{APART_TESTS}::test_plans_and_states_whose_numbers_a_distance_does_not_hold_of_are_refused",)
 RESTORED = "tests/service/test_two_restored.py"
@@ -389,7 +390,7 @@ MUTANTS = (
         f"{WEB}/sums.js",
         "[1, 17169]",
         "[1, 17069]",
-        OF_STATES_IN_BROWSERS,
+        IN_BROWSERS,
     ),
     Mutant(
         "a device's score of any size",

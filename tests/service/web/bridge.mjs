@@ -90,6 +90,10 @@ const DO = {
     const infos = ["a", "b"].map((letter) => wire.base(shares.shareInfo(letter, bound, mine)));
     return { whole, infos, shares: shares.shares(whole, () => wire.unbase(words, "words")).map(wire.base) };
   },
+  async apart({ plan, asks }) {
+    const read = await plans.readPlan(wire.unbase(plan, "plan"));
+    return asks.map(([role, theta, reach]) => read.summing.distance2(read, role, theta && { theta, reach }).map(String));
+  },
   wholes: ({ cases }) => cases.map(([role, report]) => shares.whole(role, report.map(real))),
   bits: ({ mus }) => mus.map(lattice.bitsOfSums),
   async seal({ own, public: x, key, info, plain }) {
