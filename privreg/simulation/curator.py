@@ -42,7 +42,7 @@ def total(plan: Plan, state: State, rows: Block) -> Ints:
     Sums that differ in one record are as far from each other as two reports, and half a lattice step more in each
     number, twice. Balls and matrices leave room for that; switches don't, and are rounded report by report.
     """
-    given, one = (rows.y, rows.x, rows.offset, rows.clamped, rows.weight), steps(plan, state.role, state.mu)
+    given, one = (rows.y, rows.x, rows.offset, rows.clamped, rows.weight), steps(plan, state)
     if one.form == lattice.SWITCHES:
         return np.asarray(one.whole(report.vectors(plan, state, *given)).sum(axis=0))
     made, scale = report.factors(plan, state, *given)

@@ -169,7 +169,7 @@ def _asks(records: Sequence[Record], plan: PublicPlan) -> tuple[Ask | SumAsk, ..
         return tuple(_ask(a, plan) for a in records)
     if len(records) != 1:
         raise MessageError("a state asks the same of everybody if there are two collectors.")
-    return (read_ask(records[0], plan.roles, plan.d, WORDS),)
+    return (read_ask(records[0], plan, WORDS),)
 
 
 def _triangle(values: Sequence[float], size: int) -> tuple[tuple[float, ...], ...]:
