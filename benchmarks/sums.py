@@ -127,6 +127,7 @@ def cell(trust: str, name: str, n: int, mu: float, runs: range) -> list[float]:
     alone, out, some = true.errors / np.sqrt(n), list[float](), min(len(true.y), 50_000)
     y, x = true.y[:some], true.x[:some]
     base = reference.root(plan, y, x, np.ones(some), true.root)
+    other = base - true.root if name not in DESIGNS else 0.0  # of another score, as of counts with two collectors
     for run in runs:
         rng = np.random.default_rng([run, n, zlib.crc32(name.encode())])
         rows = encoder.encode(pd.DataFrame(design.make(rng, n)))
@@ -135,7 +136,7 @@ def cell(trust: str, name: str, n: int, mu: float, runs: range) -> list[float]:
         played.close()
         found = estimate(played.plan, played.progress)
         assert found is not None
-        own = reference.root(plan, y, x, weights(played.plan, found, x), base) - base
+        own = reference.root(plan, y, x, weights(played.plan, found, x), base) - base + other
         cov = found.back @ found.cov @ found.back.T
         marked = ~reliable(doubts(played.plan, played.progress, found, found.back), plan.size)
         errors = (found.back @ found.theta - true.root) / alone

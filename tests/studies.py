@@ -268,7 +268,7 @@ SUMS = {
     "quantile": (sums.SHARES["window"], 1.0, True, 0.625),
     "squared": (sums.SHARES["plain"], 1.0, False, 0.5),
     "logistic": (sums.SHARES["logistic"], 1.0, False, 0.25),
-    "poisson": (sums.SHARES["plain"], 1.0, False, 2.0),
+    "poisson": (sums.SHARES["plain"], 1.0, False, 1.0),
 }
 """Shares, threshold in scales, whether there is a scale, and the steepest slope, of what two collectors fit."""
 
@@ -287,6 +287,7 @@ def sum_plan(family="huber", mu=ONE, collectors=COLLECTORS, **more):
         "moment_response": False, "collectors": collectors, "sums": of, "roles": {"main": None},
         "rounds": (Held("moments", 100, DAY, 10, False), Held("main", 0, 0, 0, False)),
     }  # fmt: skip
+    given |= {"b": 1.0} if family == "poisson" else {}  # the likelihood's score
     plan = study_plan(family, mu, **{**given, **more})
     roles = {}
     for name in sums.ROLES:

@@ -226,7 +226,7 @@ class ModelSpec:
     @property
     def unbalanced(self) -> bool:
         """True if scores are those of the likelihood up to weights of rows, for counts too."""
-        return self.unweighted or (self.trust == "central" and self.scored.link == "log")
+        return self.unweighted or (self.trust != "local" and self.scored.link == "log")
 
     @property
     def clusters(self) -> int:

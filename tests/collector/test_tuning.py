@@ -22,8 +22,7 @@ KIT = ROOT / "packages" / "field"
 PLACES = (
     *sorted((ROOT / "privreg/collector").rglob("*.py")),
     *sorted((KIT / "privreg_field" / "collector").rglob("*.py")),
-    *sorted((ROOT / "privreg/fits").rglob("*.py")),
-    *sorted((ROOT / "privreg/inference").rglob("*.py")),
+    *sorted((ROOT / "privreg/fits").glob("*.py")),  # but for the published algorithm's
     *(
         ROOT / f"privreg/{name}.py"
         for name in ("simulation/tuning", "protocol/codes", "protocol/rounds", "protocol/schedule")

@@ -332,7 +332,7 @@ def test_a_diary_is_of_one_study_and_is_never_half_written(tmp_path: Any, monkey
     diary.path.write_text("31 years")
     with pytest.raises(DiaryError, match="no diary that can be read") as e:
         diary.rows("a", b"k")
-    assert "31" not in str(e.value)
+    assert "31" not in str(e.value).replace(str(tmp_path), "")
 
 
 def test_calls_at_the_same_time_lose_no_row(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:

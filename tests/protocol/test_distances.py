@@ -162,8 +162,11 @@ def wide(plan, **more):
 ROWS = tuple(tuple(float(j == k) for k in range(5)) for j in range(5))
 
 
-@pytest.mark.parametrize("family", ["huber", "expectile", "quantile", "squared", "poisson"])
-def test_adversarial_reports_are_no_farther_apart_than_claimed_and_nearly_as_far(family):
+@pytest.mark.parametrize(
+    ("family", "part"),  # the likelihood's score of counts is ±1 where its slope is 0
+    [("huber", 0.95), ("expectile", 0.95), ("quantile", 0.95), ("squared", 0.95), ("poisson", 0.85)],
+)
+def test_adversarial_reports_are_no_farther_apart_than_claimed_and_nearly_as_far(family, part):
     rng = np.random.default_rng(1)
     plan = sum_plan(family)
     scaled = plan.sums.scaled  # a state, and a ratio, at which the scale number jumps where the score turns
@@ -171,8 +174,7 @@ def test_adversarial_reports_are_no_farther_apart_than_claimed_and_nearly_as_far
     ask = sum_ask(plan, "main", rows=ROWS, theta=(1e7, 0.0, 0.0, 0.0, 0.0), scale=1.0, window=1e-6)
     allowed = Fraction(plan.mu.p, plan.mu.q) ** 2 * 4**plan.bits
     found = farthest_apart(whole_reports(plan, ask, adversaries(plan, ask, rng)))
-    assert found <= allowed
-    assert found > 0.95 * allowed
+    assert part * allowed < found <= allowed
 
 
 @pytest.mark.parametrize("k", [0.5, 2.0, 4.0, 12.0])

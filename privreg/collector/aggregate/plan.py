@@ -417,7 +417,7 @@ def rules_of(
         case codes.LOGISTIC:
             top, slope, square = 0.25, 0.2, 0.2
         case codes.POISSON:
-            top, slope, square = 1.0 if plain else 2.0, 2.0 / shape.a, 2.0 / shape.a**2
+            top, slope, square = 1.0, 2.0 / shape.a, 2.0 / shape.a**2
         case codes.SQUARED:
             top, slope, square = 1.0 / (high - low), 1.0 / (high - low), 0.01
         case codes.MULTINOMIAL:  # ¼ and less by numbers of equally frequent classes

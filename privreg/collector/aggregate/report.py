@@ -286,10 +286,7 @@ def slopes(rules: Rules, c: float, eta: Array, y: Array) -> Array:
                 return np.asarray(e / (1.0 + e) ** 2)
             case codes.POISSON:
                 mean = np.exp(np.minimum(eta, 700.0))
-                if shape.b:
-                    return np.where(mean < shape.a, mean / shape.a, 0.0)
-                small = mean * (shape.a - y) / np.maximum(shape.a - mean, 0.5 * shape.a) ** 2
-                return np.clip(np.where(mean > 0.5 * shape.a, y / mean, small), 0.0, rules.top)
+                return np.where(mean < shape.a, mean / shape.a, 0.0)
             case codes.SMOOTHED_HINGE:
                 short = 1.0 - (2.0 * y - 1.0) * eta
                 return np.where((short > 0.0) & (short < shape.a), rules.top, 0.0)

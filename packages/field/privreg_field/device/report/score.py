@@ -94,6 +94,8 @@ def unit(family: int, a: float, b: float, c: float, eta: float, y: float) -> flo
         e = exp(-abs(eta))
         return (1.0 - y) - (1.0 - (1.0 - y)) * e if eta >= 0.0 else -(y - (1.0 - y) * e)
     if family == codes.POISSON:
+        if b:
+            return divide((a if eta > log(a) else exp(eta)) - y, a)
         if eta > log(0.5 * a):
             return 1.0 - y * exp(-eta)
         mean = exp(eta)

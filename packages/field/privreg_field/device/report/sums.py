@@ -142,10 +142,7 @@ def slope(family: int, a: float, b: float, c: float, eta: float, y: float, top: 
         return e / ((1.0 + e) * (1.0 + e))
     if family == codes.POISSON:
         mean = score.exp(min(eta, 700.0))
-        if mean > 0.5 * a:
-            return score.clipped(y / mean, 0.0, top)
-        most = max(a - mean, 0.5 * a)
-        return score.clipped(score.divide(mean * (a - y), most * most), 0.0, top)
+        return mean / a if mean < a else 0.0
     return top if a <= eta <= b else 0.0
 
 

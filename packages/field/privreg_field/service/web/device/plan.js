@@ -343,6 +343,7 @@ function checkReports(plan) {
   const size = plan.design.reduce((n, c) => n + check(c.tree, plan.columns, "the design"), 0);
   right(size <= MOST, "design");
   const { summing } = plan;
+  right(plan.family !== "poisson" || plan.b === Number(Boolean(summing)), "sums"); // of sums the likelihood's score
   right(plan.roles.has("table") === plan.table.length > 0 && (!plan.table.length || plan.roles.size === 1), "table");
   if (summing && !plan.table.length) {
     const { top, yLow, yHigh } = /** @type {import("./sums.js").Sums} */ (plan.sums); // slopes of logits are ¼ at most

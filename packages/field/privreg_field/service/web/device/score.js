@@ -106,6 +106,7 @@ export function unit(family, a, b, c, eta, y) {
       return eta >= 0 ? 1 - y - (1 - (1 - y)) * e : -(y - (1 - y) * e);
     }
     case "poisson": {
+      if (b) return ((eta > Math.log(a) ? a : Math.exp(eta)) - y) / a;
       if (eta > Math.log(0.5 * a)) return 1 - y * Math.exp(-eta);
       const mean = Math.exp(eta);
       return (mean - y) / (a - mean);

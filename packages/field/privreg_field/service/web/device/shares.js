@@ -126,8 +126,8 @@ function slope(family, a, b, c, eta, y, top) {
     return e / ((1 + e) * (1 + e));
   }
   if (family === "squared") return a <= eta && eta <= b ? top : 0;
-  const mean = Math.exp(Math.min(eta, 700)), most = Math.max(a - mean, 0.5 * a);
-  return clipped(mean > 0.5 * a ? y / mean : (mean * (a - y)) / (most * most), 0, top);
+  const mean = Math.exp(Math.min(eta, 700));
+  return mean < a ? mean / a : 0;
 }
 
 /** A report in whole numbers, in the set of its role's form. @param {Role} role @param {number[]} report anything @returns {number[]} */
