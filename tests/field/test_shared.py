@@ -12,7 +12,7 @@ from privreg.errors import InferenceError, OptionError, StudyError
 from privreg_field.collector import batches as chain
 from privreg_field.study import servers
 from privreg_field.study.reading import live, summed
-from privreg_field.study.reading.command import main as results
+from privreg_field.study.reading.connect import main as results
 from privreg_field.wire import messages, study, wire
 from tests.field.two import COLLECTORS, KEY, SIGNERS, URLS, Two
 from tests.studies import ROOT, key_of, public, signed, study_plan

@@ -17,7 +17,7 @@ from privreg.protocol import lattice as radii
 from privreg.protocol.lattice import Mu
 from privreg.protocol.sums import LETTERS
 from privreg_field.collector import batches as chain
-from privreg_field.study.declaring import declared, model
+from privreg_field.study.declaring import declared
 from privreg_field.study.declaring.plan import study_plan
 from privreg_field.study.reading import summed
 from privreg_field.study.simulated.devices import SharedCrowd
@@ -70,7 +70,7 @@ def plan_of(family="huber", collectors=COLLECTORS, **more):
         closes=NOON + 10**6, questions={n: f"{n}?" for n in ("age", "hours", "shift", "ill", "visits")},
         model={"declared": text}, collectors=collectors,
     )  # fmt: skip
-    fit = model.fit_of(text)
+    fit = declared.fit_of(text)
     return study_plan(fit, fit.spec.design.trees(), about, [c.key for c in collectors])
 
 

@@ -1,4 +1,4 @@
-"""What a study asks of this device: its plan and its states, verified, or refused on public grounds."""
+"""Plan and states of a study, verified on the device, or refused on public grounds."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ PATIENCE = 60.0  # Seconds in which a plan must be had; nobody knows before how 
 
 
 class Limits(NamedTuple):
-    """What a device allows, whatever a plan asks."""
+    """Limits of a device on budgets, whatever a plan asks."""
 
-    mu: Fraction = Fraction(2)  # Of one report
+    mu: Fraction = Fraction(2)  # Budget of one report
     yearly: Fraction = Fraction(2)  # √(Σ μ²) of a year's reports to studies of one release group, or of one analyst
     total: Fraction = Fraction(2)  # √(Σ μ²) of a year's reports to all studies: no more than one study may cost
 
@@ -35,7 +35,7 @@ class RefusedError(Exception):
 
 
 class Session(NamedTuple):
-    """What one call works with."""
+    """Session of one call: invitation, memory, transport and limits."""
 
     invitation: Invitation
     root: bytes
@@ -113,7 +113,7 @@ def check_plan(s: Session, plan: PublicPlan, *, issued: bool, again: bool) -> No
 
 
 def addresses_of(s: Session, plan: PublicPlan) -> list[str]:
-    """Where a report is posted: at the study's server, or its shares at each collector's."""
+    """Addresses for posts: the study's server, or each collector's for its share."""
     if not plan.collectors:
         return [f"{s.invitation.base}{plan.path}/reports"]
     links = [f"{c.url.rstrip('/')}/v1/studies/{plan.study}" for c in plan.collectors]

@@ -23,9 +23,9 @@ CLOSING: Final = 6
 
 
 class Outcome(NamedTuple):
-    """How it ended."""
+    """Outcome of a call."""
 
-    sent: bool  # Whether the report has arrived; at both collectors, where there are two
+    sent: bool  # The report has arrived; at both collectors, where there are two
     words: str
     plan: PublicPlan
 
@@ -60,7 +60,9 @@ def _send(s: Session, plan: PublicPlan, plan_hash: bytes, stored: Stored) -> Out
     assert stored.body  # by whoever calls
     bodies, addresses = stored.body.split(LINE), addresses_of(s, plan)
     until, attempt = until_of(s, float(plan.closes + plan.grace)), 0
-    arrived: dict[int, bool] = {}  # By place: whether it is kept or summed there, or was deleted unsummed
+    arrived: dict[
+        int, bool
+    ] = {}  # For each place, True if it is kept or summed there, False if it was deleted unsummed
     while True:
         wait, failed = 0.0, Answer(0, b"")
         for k in [k for k in range(len(bodies)) if k not in arrived]:
@@ -101,7 +103,7 @@ def _send(s: Session, plan: PublicPlan, plan_hash: bytes, stored: Stored) -> Out
 
 
 def _is_signed(kind: str, plan: PublicPlan, plan_hash: bytes, place: int, stored: Stored, body: bytes) -> bool:
-    """Whether a collector has signed that this token's share is "unsummed", deleted and in no sum, or "lost"."""
+    """True if a collector has signed that this token's share is "unsummed", deleted and in no sum, or "lost"."""
     if not plan.collectors:
         return False
     try:
@@ -113,7 +115,7 @@ def _is_signed(kind: str, plan: PublicPlan, plan_hash: bytes, place: int, stored
 
 
 def _ended(s: Session, plan: PublicPlan, body: bytes, arrived: list[bool]) -> Outcome | None:
-    """What each collector has said, or the server, is remembered; the bytes are deleted."""
+    """Remember what each collector has said, or the server; delete the bytes."""
     if not any(arrived):
         s.memory.unsummed(s.root, plan.slug, body)
         return None

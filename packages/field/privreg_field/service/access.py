@@ -14,7 +14,7 @@ from typing import Final
 from privreg.errors import OptionError, choose
 from privreg.files.archive import write_bytes
 from privreg_field.service.store import Store
-from privreg_field.service.store.kept import Access
+from privreg_field.service.store.records import Access
 
 RESULTS, CELLS, OPERATE = "results", "cells", "operate"
 ROLES: Final = (RESULTS, CELLS, OPERATE)
@@ -38,7 +38,7 @@ def granted(store: Store, now: float) -> list[Access]:
 
 
 def roles_of(known: Collection[Access], authorization: str) -> set[str]:
-    """What the bearer of a request's header may do; nothing if the token is none."""
+    """Roles of the bearer of a request's header; none if the token is unknown."""
     kind, _, given = authorization.partition(" ")
     digest = _hash(given.strip())
     return {

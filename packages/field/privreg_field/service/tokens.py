@@ -27,7 +27,7 @@ def _code(secret: bytes, plan_hash: bytes, key: int, own: bytes) -> bytes:
 
 
 def is_good(token: Token, secrets_: Mapping[int, bytes | None], plan_hash: bytes) -> bool:
-    """Whether an issuer made a token."""
+    """True if an issuer made the token."""
     secret = secrets_.get(token.key)
     # a wrong key costs as much time as a wrong code
     code = _code(secret or bytes(SECRET), plan_hash, token.key, token.id)
@@ -65,7 +65,7 @@ def new_secret() -> tuple[bytes, bytes]:
 
 
 def kept_secret(secret: bytes) -> bytes:
-    """What is kept of a secret: it is encrypted, if the environment has a passphrase."""
+    """A secret as it is stored: encrypted, if the environment has a passphrase."""
     cipher = _cipher()
     return secret if cipher is None else _SEALED + cipher.encrypt(secret)
 

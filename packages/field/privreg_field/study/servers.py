@@ -32,7 +32,7 @@ class Server(NamedTuple):
     token: str | None  # The analyst's
 
     def get(self, path: str) -> bytes:
-        """What it has there; see `fetched`."""
+        """Bytes at a path; see `fetched`."""
         return fetched(self.base, path, self.token)
 
 

@@ -49,7 +49,7 @@ NONCE: Final = 16
 
 
 class Token(NamedTuple):
-    """What entitles to one report."""
+    """A token, which entitles to one report."""
 
     key: int  # Which of the issuer's keys made it, 1 to 255; 0 for one that a device of an open study made
     id: bytes  # 16 bytes
@@ -57,7 +57,7 @@ class Token(NamedTuple):
 
 
 class Place(NamedTuple):
-    """What follows from a token's id and the plan's hash, each uniform below 2³²."""
+    """Three words of a token's id and the plan's hash, each uniform below 2³²."""
 
     role: int
     group: int
@@ -92,13 +92,13 @@ def place_of(plan_hash: bytes, token: Token) -> Place:
 class Gauge(NamedTuple):
     """Public numbers by which fit is measured, internal units of the response."""
 
-    residual: float  # What residuals are clipped to
-    spread: float  # What responses about `centre` are clipped to
+    residual: float  # Bound of residuals
+    spread: float  # Bound of responses about `centre`
     centre: float
 
 
 class Ask(NamedTuple):
-    """What a state asks of the tokens of a role."""
+    """Ask of a state to the tokens of a role."""
 
     role: str
     below: int  # Tokens whose first word lies below it, and not below the one before
@@ -110,7 +110,7 @@ class Ask(NamedTuple):
     step: float  # Coefficients of a group are θ ± step
     signs: tuple[bytes, ...]  # One a group, a bit a coefficient, least first; 1: minus. Empty: no such offsets
     offsets: tuple[tuple[float, ...], ...]  # Or coefficients of a group are θ + these, one row a group
-    thresholds: tuple[tuple[float, ...], ...]  # Of columns whose scale nobody declared, one row a group
+    thresholds: tuple[tuple[float, ...], ...]  # For columns whose scale nobody declared, one row a group
     gauge: Gauge | None
 
     def theta_of(self, group: int) -> list[float]:
@@ -130,10 +130,10 @@ class FieldState(NamedTuple):
     number: int
     before: bytes  # Hash of the payload of the state before; of the first, the plan's
     time: int  # Seconds since 1970 UTC
-    open: bool  # Whether it still asks anybody
+    open: bool  # It still asks somebody
     slots: tuple[int, int]  # Tokens whose third word lies at or above the second wait for a later state
     asks: tuple[Ask | SumAsk, ...]  # With two collectors one
-    nonces: bytes = b""  # What two collectors have drawn, one after the other, so that no two states are alike
+    nonces: bytes = b""  # Drawn by two collectors, one after the other, so that no two states are alike
 
 
 def read_state(payload: bytes, plan: PublicPlan, plan_hash: bytes) -> FieldState:
@@ -247,7 +247,7 @@ def state_payload(state: FieldState) -> bytes:
 
 
 def agree(one: FieldState, other: FieldState) -> bool:
-    """Whether two states are the same but for floating point: reals differ by `ALIKE` of the largest beside them.
+    """True if two states are the same but for floating point: reals differ by `ALIKE` of the largest beside them.
 
     Computers round in ways of their own, so that who makes a state again can't ask for the same bytes.
     """
@@ -255,7 +255,7 @@ def agree(one: FieldState, other: FieldState) -> bool:
 
 
 def follows(said: FieldState, ask: Ask | SumAsk, number: int, before: bytes) -> bool:
-    """Whether a state asks all tokens this, see `agree`, and has this number, after the state of this hash."""
+    """True if a state asks all tokens this, see `agree`, and has this number, after the state of this hash."""
     return agree(said, said._replace(number=number, before=before, slots=(0, WORDS), asks=(ask,)))
 
 
@@ -273,7 +273,7 @@ def _alike(one: Any, other: Any) -> bool:
 
 
 def ask_of(state: FieldState, place: Place) -> Ask | SumAsk:
-    """What a state asks of a token."""
+    """Ask of a state to a token."""
     return next(a for a in state.asks if place.role < a.below)
 
 
@@ -286,7 +286,7 @@ def group_of(plan: PublicPlan, role: str, place: Place) -> int:
 
 
 class Report(NamedTuple):
-    """What a device sends: the only thing about a row that leaves it."""
+    """A device's report: the only thing about a row that leaves it."""
 
     plan: bytes  # Hash of the plan
     state: int

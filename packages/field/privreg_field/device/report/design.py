@@ -11,9 +11,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from privreg_field.wire.columns import Cell
 from privreg_field.wire.study import PublicPlan
-from privreg_field.wire.trees import Column, label_text
+from privreg_field.wire.trees import Cell, Column, label_text
 
 from .score import divide, exp, log
 
@@ -24,12 +23,12 @@ Answers = Mapping[str, float]  # Numbers, clamped; of a factor the place of its 
 
 
 class Row(NamedTuple):
-    """What a device computes with, internal units; not numbers throughout if there is nothing to report."""
+    """A row of the design, internal units; not numbers throughout if there is nothing to report."""
 
     x: list[float]
     y: float
     offset: float
-    clamped: tuple[float, ...] = ()  # Of each of the plan's `clamping`: 1 if bounds clamp the answer, else 0
+    clamped: tuple[float, ...] = ()  # For each of the plan's `clamping`: 1 if bounds clamp the answer, else 0
     part: float = 1.0  # In its person's report, π of equations (26) and (41); of a report of one row 1
 
 
@@ -53,7 +52,7 @@ def _own(answer: object) -> object:
 
 
 def _plain(column: Column, answer: object) -> float | None:
-    """The same before it is clamped."""
+    """One answer before it is clamped."""
     answer = _own(answer)
     if column.levels:
         if not isinstance(answer, str | int | float):
@@ -90,7 +89,7 @@ def unread(plan: PublicPlan, answers: Mapping[str, object]) -> list[str]:
 
 
 def wrong(plan: PublicPlan, answers: Mapping[str, object]) -> list[str]:
-    """What each answer must be that is given and isn't that, by column; public words, for the respondent's own eyes."""
+    """Corrections of answers that can't be read, by column; public words, for the respondent's own eyes."""
     out = []
     for column in plan.form:
         answer = _own(answers.get(column.name))

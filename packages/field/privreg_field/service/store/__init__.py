@@ -1,6 +1,6 @@
-"""What a collector keeps of a study: `kept` says what, `sql` and `shares` how; `writer` is who writes.
+"""Record store of a collector: `records` are its types, `sql` and `shares` the statements; `writer` is the one thread.
 
-`tables` is the schema, `versions` how it came about; `copies` takes a study from one database to another. Which
+`tables` is the schema, and how it came about; `copies` takes a study from one database to another. Which
 database it is says its address; `sqlite` and `postgres` are what they differ in.
 """
 
@@ -10,8 +10,19 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from privreg_field.service.store.kept import FAILED, KEPT, NEW, OTHER, SAME, About, Arrived, Held, Keeper, StoreError
 from privreg_field.service.store.postgres import SCHEMES, Postgres
+from privreg_field.service.store.records import (
+    FAILED,
+    KEPT,
+    NEW,
+    OTHER,
+    SAME,
+    About,
+    Arrived,
+    Held,
+    RecordStore,
+    StoreError,
+)
 from privreg_field.service.store.sql import Store
 from privreg_field.service.store.sqlite import SCHEME, SQLite
 from privreg_field.service.store.writer import MOST, Full, Writer
@@ -37,6 +48,6 @@ def open_store(
 
 
 __all__ = [
-    "FAILED", "KEPT", "MOST", "NEW", "OTHER", "SAME", "About", "Arrived", "Full", "Held", "Keeper", "Store",
+    "FAILED", "KEPT", "MOST", "NEW", "OTHER", "SAME", "About", "Arrived", "Full", "Held", "RecordStore", "Store",
     "StoreError", "Writer", "open_store",
 ]  # fmt: skip

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from privreg_field.service.store.kept import FAILED, KEPT, NEW, Keeper, StoreError
+from privreg_field.service.store.records import FAILED, KEPT, NEW, RecordStore, StoreError
 
 MOST: Final = 512
 TICK: Final = 0.05  # Seconds between two transactions, at least: each takes as long as many a report
@@ -23,11 +23,11 @@ class Full(Exception):
 
 
 class Writer(threading.Thread):
-    """The one thread of a process that writes reports, to `keeper`; it calls `after` after a commit of new ones."""
+    """The one thread of a process that writes reports, to `records`; it calls `after` after a commit of new ones."""
 
-    def __init__(self, keeper: Keeper, after: Callable[[], None]) -> None:
+    def __init__(self, records: RecordStore, after: Callable[[], None]) -> None:
         super().__init__(name="privreg-writer", daemon=True)
-        self._keeper, self._after = keeper, after
+        self._records, self._after = records, after
         self._queue: queue.Queue[tuple[Any, Callable[[str], None]] | None] = queue.Queue(WAITING)
         self._counts: Counter[str] = Counter()
         self._lock = threading.Lock()
@@ -71,7 +71,7 @@ class Writer(threading.Thread):
             return
         reports = [arrived for arrived, _ in some if arrived is not None]
         try:
-            kept = iter(self._keeper.take(reports, counts, trial=len(reports) < len(some)))
+            kept = iter(self._records.take(reports, counts, trial=len(reports) < len(some)))
             outcomes = [KEPT if arrived is None else next(kept) for arrived, _ in some]
         except (SQLAlchemyError, StoreError):  # a full disk, another place: nothing was kept, devices come again
             outcomes = [FAILED] * len(some)

@@ -1,4 +1,4 @@
-"""What commands of collectors do in a study with two: the issuer's secret, what can be checked and exported."""
+"""Commands of a collector in a study with two: the issuer's secret, checks, closing and export."""
 
 from __future__ import annotations
 
@@ -9,28 +9,27 @@ from privreg.errors import OptionError
 from privreg.files.archive import contents, write_bytes
 from privreg.protocol.sums import LETTERS
 from privreg_field.service.store import Store
-from privreg_field.service.store.kept import CLOSED, LOST, PUBLISHED, SUMMED
+from privreg_field.service.store.records import CLOSED, LOST, PUBLISHED, SUMMED
 from privreg_field.service.sums import peer
-from privreg_field.service.sums.course import SumCourse
+from privreg_field.service.sums.scheduler import SumScheduler
 from privreg_field.service.tokens import SECRET, kept_secret
 from privreg_field.study import keys
 from privreg_field.wire import peers, wire
 
 
-def course_of(store: Store, role: str, key: str) -> SumCourse:
-    """The course at one of the collectors, which speaks with the other."""
+def scheduler_of(store: Store, role: str, key: str) -> SumScheduler:
+    """The scheduler at one of the collectors, which speaks with the other."""
     own = keys.load_collector(key)
-    course = SumCourse(store, own)
-    if course.letter != role:
+    scheduler = SumScheduler(store, own)
+    if (letter := scheduler.letter) != role:
         raise OptionError(
-            f"{key!r} has the keys that the plan names as those of collector {course.letter}, and --role is {role}. If "
-            f"this is collector {course.letter}, write --role {course.letter}; if it is {role}, keys were swapped: "
-            "give the other file, --key FILE, or have the analyst swap key and seal of the two in the study's file, "
-            "and sign it anew."
+            f"{key!r} has the keys that the plan names as those of collector {letter}, and --role is {role}. If this "
+            f"is collector {letter}, write --role {letter}; if it is {role}, keys were swapped: give the other file, "
+            "--key FILE, or have the analyst swap key and seal of the two in the study's file, and sign it anew."
         )
-    other = course.plan.collectors[1 - LETTERS.index(role)]
-    course.post = peer.poster(other.url, course.plan.study + course.plan.path, own.sign, other.key)
-    return course
+    other = scheduler.plan.collectors[1 - LETTERS.index(role)]
+    scheduler.post = peer.poster(other.url, scheduler.plan.study + scheduler.plan.path, own.sign, other.key)
+    return scheduler
 
 
 def write_issuer(path: str, number: int, secret: bytes, plan_hash: bytes) -> None:
@@ -56,43 +55,44 @@ def take_issuer(store: Store, path: str | None, plan_hash: bytes) -> str:
     return f"Tokens of key {number} are good here, too. Delete {path!r}."
 
 
-def check(course: SumCourse) -> str:
+def check(scheduler: SumScheduler) -> str:
     """Check what can still be: signatures and lists, that each share is in one sum, that states follow."""
-    people, alone = 0, course.unvouched()
-    for k in range(len(course.states)):
-        batch = course.shares.batch(k)
+    people, alone = 0, scheduler.unvouched()
+    for k in range(len(scheduler.states)):
+        batch = scheduler.shares.batch(k)
         if batch.status == PUBLISHED:
             ids = peers.ids_of(batch.ids)
-            signed = zip(LETTERS, course.plan.keys, batch.values(LETTERS.index(course.letter)), strict=True)
-            read = [peer.opened(value, course.plan_hash, letter, key) for letter, key, value in signed]
-            if course.shares.tokens(k, SUMMED) != ids or not all(course.fits(one, batch) for one in read):
+            signed = zip(LETTERS, scheduler.plan.keys, batch.values(LETTERS.index(scheduler.letter)), strict=True)
+            read = [peer.opened(value, scheduler.plan_hash, letter, key) for letter, key, value in signed]
+            if scheduler.shares.tokens(k, SUMMED) != ids or not all(scheduler.fits(one, batch) for one in read):
                 raise OptionError(f"batch {k} is not what both have signed: the database was changed, or is damaged.")
             people += len(ids)
     return (
-        f"{people:,} shares are in one sum each, as signed, and {course.asked} states follow from the sums. Whether a "
-        "sum is that of its shares can't be checked any more: shares and noise are deleted, so that nobody learns them."
+        f"{people:,} shares are in one sum each, as signed, and {scheduler.asked} states follow from the sums. Whether "
+        "a sum is that of its shares can't be checked any more: shares and noise are deleted, so that nobody learns "
+        "them."
         + (f" The other collector's word is all there is for batches {', '.join(map(str, alone))}." if alone else "")
     )
 
 
-def close(course: SumCourse, role: str) -> str:
+def close(scheduler: SumScheduler, role: str) -> str:
     """Let A close the study at its next turn."""
     if role != LETTERS[0]:
         raise OptionError("collector a leads: the study is closed there, by privreg collector close --role a.")
-    course.store.mark(CLOSED)
+    scheduler.store.mark(CLOSED)
     return "The open batch is closed at the next turn of privreg serve, with the other collector; then nobody is asked."
 
 
-def export(course: SumCourse) -> dict[str, Any]:
+def export(scheduler: SumScheduler) -> dict[str, Any]:
     """Plan, states, sums of both and counts, for anybody to recompute."""
-    batches = [course.shares.batch(k) for k in range(len(course.states))]
+    batches = [scheduler.shares.batch(k) for k in range(len(scheduler.states))]
     return {
-        "plan": json.loads(course.envelope),
-        "states": [json.loads(s.envelope) for s in course.states],
-        "sums": [[json.loads(v) for v in b.values(LETTERS.index(course.letter))] if b.status == PUBLISHED else None
+        "plan": json.loads(scheduler.envelope),
+        "states": [json.loads(s.envelope) for s in scheduler.states],
+        "sums": [[json.loads(v) for v in b.values(LETTERS.index(scheduler.letter))] if b.status == PUBLISHED else None
                  for b in batches],
         "lost": [b.k for b in batches if b.status == LOST],
-        "unvouched": course.unvouched(),
-        "counts": [{"minute": m, "outcome": n, "count": k} for m, n, k in course.store.counts()],
-        "plan_hash": wire.base(course.plan_hash),
+        "unvouched": scheduler.unvouched(),
+        "counts": [{"minute": m, "outcome": n, "count": k} for m, n, k in scheduler.store.counts()],
+        "plan_hash": wire.base(scheduler.plan_hash),
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""What a study says of itself in its file: texts in one language or several, times, and its two collectors."""
+"""Texts of a study's file, in one language or several, its times, and its two collectors."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _words_of_the_page() -> tuple[str, ...]:
 
 
 def about_of(doc: Mapping[str, Any]) -> About:
-    """What respondents read, when, and of whom; raises SchemaError."""
+    """Texts for respondents, times and contact; raises SchemaError."""
     questions = doc.get("questions") or {}
     if not isinstance(questions, dict) or not all(isinstance(v, str) for v in questions.values()):
         raise SchemaError("questions must be texts by column, such as {age: How old are you?}.")
@@ -138,7 +138,7 @@ def about_of(doc: Mapping[str, Any]) -> About:
 
 
 def choices_of(doc: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """What respondents read for each level, by column and the level's code as text."""
+    """Labels of levels, by column and the level's code as text."""
     levels = doc.get("levels")
     if isinstance(levels, dict) and any(isinstance(v, dict) for v in levels.values()):
         raise SchemaError(

@@ -24,11 +24,9 @@ from privreg_field.study.tabled import TableFit, blocks_of
 from privreg_field.wire import trees
 from privreg_field.wire.analyses import Part, mu_of
 from privreg_field.wire.collectors import Collector
-from privreg_field.wire.columns import Cell
-from privreg_field.wire.diaries import Diary
-from privreg_field.wire.roles import TABLE, Held
+from privreg_field.wire.roles import TABLE, Diary, Held
 from privreg_field.wire.study import FAMILIES, LIMIT, NO_MODEL, PublicPlan, plan_payload, read_plans
-from privreg_field.wire.trees import Column, label_text
+from privreg_field.wire.trees import Cell, Column, label_text
 from privreg_field.wire.wire import MessageError
 
 DAY = 86_400
@@ -49,15 +47,15 @@ class DesignTrees(Protocol):
 
     @property
     def offset(self) -> Any:
-        """What is added to the linear predictor, or None."""
+        """Offset of the linear predictor, or None."""
 
 
 @dataclass(frozen=True)
 class About:
-    """What a study says of itself."""
+    """Texts, times and rules of a study."""
 
     study: str  # Short name in addresses: a-z, 0-9, - and _
-    # What respondents read
+    # Texts for respondents
     title: str
     purpose: str
     contact: str
@@ -67,7 +65,7 @@ class About:
     grace: int = 2 * DAY  # Seconds after closing in which reports still count
     diary: int = 0  # Seconds after opening in which people add rows, before anybody reports
     questions: Mapping[str, str] = field(default_factory=dict)  # Text of the question behind each column
-    # What respondents read for each level of a column, by its code as text; a column left out shows its codes
+    # Labels of levels, by column and the level's code as text; a column left out shows its codes
     choices: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     release_group: str = ""  # Studies of one group share a yearly budget on a device; the contact by default
     tokens: str = "issued"  # "issued", or "open" to anybody
@@ -114,7 +112,7 @@ def study_plans(
 
 
 def _common(about: About, keys: Sequence[bytes], part: Part) -> dict[str, Any]:
-    """What the plans of all analyses have alike."""
+    """Members that the plans of all analyses have in common."""
     return {
         "study": about.study, "title": about.title, "purpose": about.purpose, "contact": about.contact,
         "opens": about.opens, "closes": about.closes, "grace": about.grace, "keys": tuple(keys),
@@ -210,7 +208,7 @@ def _of_fit(fit: FitPlan, design: DesignTrees, about: About, keys: Sequence[byte
 
 
 def _diary(spec: ModelSpec, about: About) -> Diary | None:
-    """How devices make a report of several rows, or of one that has a weight."""
+    """Rules for a report of several rows, or of one that has a weight."""
     people, made = spec.people, spec.persons
     if made is None:
         return None
@@ -219,7 +217,7 @@ def _diary(spec: ModelSpec, about: About) -> Diary | None:
 
 
 def _local(fit: FitPlan, about: About) -> tuple[dict[str, Any], NDArray[np.intp]]:
-    """What the plan of devices that add noise has beside, and the order of columns inside."""
+    """Further members of the plan of devices that add noise, and the order of columns inside."""
     engine, order = plan_of(fit.spec, fit.settings, None)
     check_field(engine)
     if about.collectors:
@@ -255,7 +253,7 @@ def _refuse_collectors(about: About) -> Never:
 
 
 def _shared(fit: FitPlan, about: About) -> tuple[dict[str, Any], NDArray[np.intp]]:
-    """What the plan of devices that share their reports out has beside, and the order of columns inside."""
+    """Further members of the plan of devices that share their reports out, and the order of columns inside."""
     if len(about.collectors) != len(LETTERS):
         _refuse_collectors(about)
     if fit.rows is None:
@@ -329,7 +327,7 @@ def _column(name: str, schema: Schema, about: About) -> Column:
 
 
 def _labels(name: str, codes: Sequence[str], said: Mapping[str, str]) -> tuple[str, ...]:
-    """What respondents read for each level of a column."""
+    """Labels of a column's levels."""
     if not codes:
         raise SchemaError(
             f"choices[{name!r}]: the column has no levels to choose from; declare them, such as levels: {{{name}: "

@@ -23,11 +23,10 @@ from privreg.privacy.ledger import Release
 from privreg.protocol import lattice
 from privreg.results.base import Results
 from privreg_field.collector import chain as chains
-from privreg_field.collector.chain import Cell, Cells, Chain, Place
+from privreg_field.collector.chain import Cell, Cells, Chain, Place, Tabled
 from privreg_field.collector.messages import roles_of
-from privreg_field.collector.table import Tabled
 from privreg_field.study import tabled
-from privreg_field.study.declaring.model import declared_of, fit_of
+from privreg_field.study.declaring.declared import declared_of, fit_of
 from privreg_field.study.tabled import TableFit
 from privreg_field.wire.analyses import mu_of
 from privreg_field.wire.roles import TABLE
@@ -39,10 +38,10 @@ _WHOLE: Final = re.compile(r"-?[0-9]{1,40}")
 
 
 class Came(NamedTuple):
-    """How many answered a study."""
+    """Numbers of people who answered a study."""
 
     people: int
-    late: int  # Of them after their state had closed
+    late: int  # People after their state had closed
     invited: int | None = None  # Tokens that were issued, if the collector says
 
 
@@ -57,7 +56,7 @@ def fit_plan_of(plan: PublicPlan) -> FitPlan:
 
 
 def made(make: Callable[[], T]) -> T:
-    """What is made of a plan's text, which may say anything."""
+    """Result of reading a plan's text, which may say anything."""
     try:
         return quietly(make, StudyError("it is none that `privreg study sign` writes."))
     except PrivregError as e:
@@ -88,7 +87,7 @@ def table_of(plan: PublicPlan) -> TableFit:
 
 
 def engine_of(plan: PublicPlan) -> Plan | Tabled:
-    """What the collector's rounds know before the first report; raises as `begun` does."""
+    """Plan of the collector's rounds before the first report; raises as `begun` does."""
     if plan.table:
         return tabled.engine_of(plan, table_of(plan))
     return _begun(plan)[1]
@@ -148,7 +147,7 @@ def follow(engine: Plan | Tabled, plan: PublicPlan, snapshots: Iterable[Cells]) 
 
 
 def held_by(engine: Plan, plan: PublicPlan, chain: Chain, cells: Cells) -> Held:
-    """What the collector of a study holds: late reports, and those of the present state, included."""
+    """Sums that the collector of a study holds, with late reports and those of the present state."""
     chain = chains.taken(engine, chain, plan.roles, cells)
     progress, here = chain.progress, chains.present(chain, plan.roles, cells)
     reports = {chain.asked[state]: known for state, known in sorted(chain.known.items())}

@@ -27,8 +27,8 @@ class Followed(NamedTuple):
     """A study, as far as it is followed."""
 
     name: str
-    counts: Callable[[], bytes]  # What its server tells of its progress
-    estimated: Callable[[], Results]  # Of sums that were verified
+    counts: Callable[[], bytes]  # Asks its server for its progress
+    estimated: Callable[[], Results]  # Computes results of sums that were verified
 
 
 def live(studies: Mapping[str, Followed], every: float) -> Any:

@@ -1,4 +1,4 @@
-"""What a study's dashboard shows: what came, and estimates, as plain numbers. Servers and notebooks share it.
+"""Numbers of a study's dashboard: counts of reports, and estimates. Servers and notebooks share it.
 
 While a study is open its analyst looks again and again, and may stop because of what is seen. An interval that holds at
 one look does not hold then; the band of `inference="anytime"` does. It goes by the sandwich's standard errors, which
@@ -32,7 +32,7 @@ TIMES: Final = tuple(float(v) for v in np.round(np.geomspace(1.0, 1e6, 121), 4))
 
 
 PHASES: Final = ("before", "open", "closing", "closed")
-"""Of a study: before it opens; while it asks; while it asks nobody, and what is on its way still counts; and then."""
+"""Phases of a study: before it opens; while it asks; while reports on their way still count; and then."""
 
 
 class Round(NamedTuple):
@@ -43,7 +43,7 @@ class Round(NamedTuple):
     reports: int
     ends: int | None  # Reports that close it, while it is open; None: it stays open, or is closed
     open: bool
-    fetched: int = 0  # How often the server handed it out
+    fetched: int = 0  # Times that the server handed it out
 
 
 class Side(NamedTuple):
@@ -52,11 +52,11 @@ class Side(NamedTuple):
     name: str
     batches: int | None  # That are published or lost; None of the other, as nobody but the other says it
     reports: int | None  # That it holds or has summed
-    lags: bool  # Whether it is waited for
+    lags: bool  # It is waited for
 
 
 class Known(NamedTuple):
-    """How a study goes on: numbers of reports, and nothing of what they hold."""
+    """Progress of a study: numbers of reports, and nothing of what they hold."""
 
     rounds: tuple[Round, ...]  # That have asked somebody
     state: int  # Number of the present state
@@ -72,7 +72,7 @@ class Known(NamedTuple):
 
 
 def progress(plan: PublicPlan, known: Known, minutes: Mapping[str, Any]) -> dict[str, Any]:
-    """What has come by now, as a dashboard shows it; `minutes` has "totals", "recent", "whole" by `pages.feed`."""
+    """Counts of reports as the JSON of a dashboard; `minutes` has "totals", "recent", "whole" of its feed."""
     return {
         "v": VERSION,
         "study": plan.study,
@@ -159,7 +159,7 @@ def estimates(res: Any) -> dict[str, Any]:
 
 
 def _of_table(res: MeansResults, table: Any) -> dict[str, Any]:
-    """The same of a table, whose estimates have no way behind them and no band."""
+    """Estimates of a table, which have no path and no band."""
     columns = {"estimate": "estimate", "std_error": "std_error", "low": "conf_low", "high": "conf_high"}
     nothing = {"always_low": None, "always_high": None}
     return {

@@ -17,7 +17,7 @@ from privreg_field.study.reading.study import Study, StudyModel, laid_out
 class Studies:
     """A study with several analyses, each a study with a name; made by `privreg.connect`."""
 
-    answers_formulas: Final = True  # By which `from_formula` tells it from rows
+    answers_formulas: Final = True  # Tells `from_formula` that it is no rows
 
     def __init__(self, parts: Mapping[str, Study]) -> None:
         self._parts = dict(parts)

@@ -28,7 +28,7 @@ STATUS: Final = ("open", "offered", "fixed", "published", "lost")
 
 
 class Published(NamedTuple):
-    """What a collector says of a batch."""
+    """A batch as one collector publishes it."""
 
     people: int  # In its sum; before there is one, shares that this collector holds
     status: str  # One of `STATUS`
@@ -36,11 +36,11 @@ class Published(NamedTuple):
     words: bytes = b""  # Its shares' sum with its noise
     own: bytes = b""  # Hash of the envelope with it
     other: bytes = b""  # Hash of the other collector's, as it was sent to this one
-    vouched: bool = False  # Whether this one says that it heard the other's commitment before its own sum left
+    vouched: bool = False  # It says that it heard the other's commitment before its own sum left
 
 
 class Said(NamedTuple):
-    """What a collector says of all batches."""
+    """All batches as one collector publishes them."""
 
     letter: str
     issued: int  # Invitations, if it knows of them
@@ -89,7 +89,7 @@ class SharedStudy(Study):
     def _begin(self) -> None:
         self._plan = engine_of(self.signed)
         self._sums: Chain = chains.begin(self._plan)
-        self._had: tuple[tuple[bytes, ...], ...] = ((), ())  # What both have published, in the plan's order
+        self._had: tuple[tuple[bytes, ...], ...] = ((), ())  # Sums that both have published, in the plan's order
         self._unvouched: dict[int, str] = {}  # Batches with letters of collectors that heard no commitment
         self._names = [plain(one.name) for one in self.signed.collectors]
 
@@ -212,7 +212,7 @@ class SharedStudy(Study):
         return json.dumps(progress(plan, known, minutes)).encode()
 
     def _sides(self, both: tuple[Said, Said]) -> tuple[Side, ...]:
-        """What each collector has done, and whether it lags."""
+        """Progress of each collector, and whether it lags."""
         most = max(one.over for one in both)
         named = zip(self._names, both, strict=True)
         return tuple(Side(name, one.over, one.people, one.over < most) for name, one in named)

@@ -34,7 +34,7 @@ from privreg_field.wire.wire import MessageError
 
 
 class _Known(NamedTuple):
-    """What the server has published by now, verified."""
+    """Sums and states that the server has published, verified."""
 
     chain: Chain
     cells: Cells
@@ -48,7 +48,7 @@ class Study:
     `servers` are at the analysis's address; `payload` is that of the plan, whose signature was verified.
     """
 
-    answers_formulas: Final = True  # By which `from_formula` tells it from rows
+    answers_formulas: Final = True  # Tells `from_formula` that it is no rows
 
     def __init__(self, servers: Sequence[Server], signed: PublicPlan, payload: bytes) -> None:
         self._servers, self.signed = servers, signed
@@ -221,7 +221,7 @@ class Study:
 
     @property
     def followed(self) -> Followed:
-        """What a dashboard asks of it."""
+        """The study as a dashboard follows it."""
         return Followed(self.signed.study, self._counts, self._estimated)
 
     def _counts(self) -> bytes:
@@ -291,7 +291,7 @@ class Study:
         ]
 
     def _now(self) -> list[tuple[str, str]]:
-        """What has come."""
+        """Lines on reports and the state."""
         known = self._known()
         people = sum(c.people for c in known.cells.values())
         of = f" of {known.issued:,} invited" if known.issued else ""
@@ -333,7 +333,7 @@ class StudyModel:
 
 
 def _holds(cells: Cells, before: Cells) -> bool:
-    """Whether all that had come before is among what has come by now."""
+    """True if all reports of `before` are among those of `cells`."""
     for place, cell in before.items():
         now = cells.get(place)
         if now is None or now.people < cell.people:

@@ -21,7 +21,7 @@ from privreg.protocol.lattice import unit_of_sums
 from privreg.protocol.sums import LETTERS
 from privreg.results.base import Results
 from privreg_field.collector import batches as chains
-from privreg_field.collector.table import Tabled
+from privreg_field.collector.chain import Tabled
 from privreg_field.device.consent import plain
 from privreg_field.study import tabled
 from privreg_field.study.reading.collected import begun, table_of
@@ -30,7 +30,7 @@ from privreg_field.wire.study import PublicPlan
 
 
 def engine_of(plan: PublicPlan) -> Plan | Tabled:
-    """What the rounds of two collectors know before the first report; raises as `begun` does."""
+    """Plan of the rounds of two collectors before the first report; raises as `begun` does."""
     return tabled.engine_of(plan, table_of(plan)) if plan.table else _begun(plan)[1]
 
 
@@ -85,7 +85,7 @@ def alone(chain: Chain, unvouched: Mapping[int, str]) -> str:
 
 
 def protocol_of(chain: Chain, issued: int, unvouched: Mapping[int, str] = MappingProxyType({})) -> str:
-    """What came, for the summary's header: batches, people on one collector's word, and invitations in no sum."""
+    """Entry of the summary's header: batches, people on one collector's word, and invitations in no sum."""
     lost, people = _lost(chain), sum(b.people for b in chain.batches)
     parts = [f"{len(chain.batches)} batch{'es' * (len(chain.batches) != 1)}"]
     parts += [f"{len(lost)} lost"] if lost else []
@@ -102,7 +102,7 @@ def _lost(chain: Chain) -> list[int]:
 
 
 def senders_of(plan: PublicPlan, chain: Chain, unvouched: Mapping[int, str] = MappingProxyType({})) -> Senders:
-    """Who randomised, as the privacy statement says it: devices that are people's own, and the two collectors."""
+    """Senders of the privacy statement: devices that are people's own, and the two collectors."""
     names = tuple(plain(one.name) for one in plan.collectors)
     main = next(plan.roles[r] for r in ("main", TABLE) if r in plan.roles)
     unit = main.radius if plan.table else unit_of_sums(main.form, main.numbers, main.radius)

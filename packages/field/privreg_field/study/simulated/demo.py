@@ -147,7 +147,7 @@ def _by_themselves(at: Path) -> None:
 
 
 def analyses_of(plan: Path) -> list[str]:
-    """Where the analyses of a signed plan are, below the study's address."""
+    """Paths of a signed plan's analyses, below the study's address."""
     return [one.path for one in read_plans(open_envelope(plan.read_bytes(), "plan").payload)]
 
 

@@ -28,7 +28,7 @@ from privreg.simulation.devices import Block, Devices
 from privreg.simulation.streaming.encoding import Encoder
 from privreg_field import KIT
 from privreg_field.collector.messages import state_of
-from privreg_field.device.report import answer, design, persons, sums, table
+from privreg_field.device.report import answer, design, sums
 from privreg_field.study.reading import summed
 from privreg_field.study.reading.collected import engine_of, fit_plan_of, table_of
 from privreg_field.wire import messages, peers, wire
@@ -129,9 +129,9 @@ class Crowd:
         """The role that is asked, and reports of rows `who` on the lattice before noise: by the devices' own clip."""
         (ask,) = state.asks
         if self.plan.table:
-            return ask.role, [table.whole(self.plan, self._answers[i]) for i in who]
+            return ask.role, [answer.whole(self.plan, self._answers[i]) for i in who]
         role = self.plan.roles[ask.role]
-        held = [persons.rows_of(self.plan, self._diaries[i]) for i in who] if self.plan.diary is not None else []
+        held = [answer.rows_of(self.plan, self._diaries[i]) for i in who] if self.plan.diary is not None else []
         if isinstance(ask, SumAsk):
             return ask.role, [sums.whole(role, sums.of_person(self.plan, ask, rows)) for rows in held]
         inside, gauge = state_of(self.engine, ask)
@@ -161,7 +161,7 @@ class Crowd:
         return range(self.plan.d + int(self.plan.constant) + int(self.plan.moment_response))
 
     def bodies(self, state: FieldState, who: Sequence[int], tokens: Sequence[Token]) -> list[bytes]:
-        """What these people's devices post, with their noise; the ledger has the rows before the first does.
+        """Bodies that these people's devices post, with their noise; the ledger has the rows before the first does.
         Raises BudgetError if it would exceed the limit of this process.
         """
         self._charge.enter()
@@ -176,7 +176,7 @@ class Crowd:
         ]
 
     def posts(self, state: FieldState, who: Sequence[int], tokens: Sequence[Token]) -> list[tuple[bytes, ...]]:
-        """What each device posts, one body for every server; see `bodies`."""
+        """Posts of each device, one body for every server; see `bodies`."""
         return [(body,) for body in self.bodies(state, who, tokens)]
 
 
@@ -191,7 +191,7 @@ class SharedCrowd(Crowd):
         return np.zeros(0, dtype=np.intp) if spec is None else order_of(spec, factors=False)[0]
 
     def posts(self, state: FieldState, who: Sequence[int], tokens: Sequence[Token]) -> list[tuple[bytes, ...]]:
-        """What each device posts to either collector: its share, sealed. See `bodies`."""
+        """Posts of each device to either collector: its share, sealed. See `bodies`."""
         self._charge.enter()
         (ask,) = state.asks
         assert isinstance(ask, SumAsk)

@@ -33,12 +33,12 @@ MOST: Final = 2000  # Devices that answer one look at the state, at most
 
 
 class Answers(NamedTuple):
-    """What became of a swarm."""
+    """Outcome of a swarm."""
 
     devices: int
-    lost: int  # Whose report was never sent
-    late: int  # Whose report was held back
-    statuses: dict[int, int]  # Of posts
+    lost: int  # Devices whose report was never sent
+    late: int  # Devices whose report was held back
+    statuses: dict[int, int]  # Numbers of posts by status
 
 
 class _Poster:
@@ -171,7 +171,7 @@ def _must_be_here(base: str, anywhere: bool) -> None:
 
 
 class _Swarm(NamedTuple):
-    """What a swarm works with."""
+    """A swarm's people, tokens and connections."""
 
     crowd: Crowd
     tokens: list[Token]

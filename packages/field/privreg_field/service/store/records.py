@@ -1,7 +1,4 @@
-"""What a collector keeps of a study, whatever the database: every report once, states, tokens, counts.
-
-How it is kept, `sql` and `shares` say.
-"""
+"""Records that a collector stores, whatever the database: reports, states, tokens, and with two collectors shares."""
 
 from __future__ import annotations
 
@@ -12,12 +9,15 @@ from privreg.errors import OptionError
 from privreg_field.wire.wire import hash_of
 
 NEW, SAME, OTHER, FAILED, KEPT = "new", "same", "other", "failed", "kept"
-"""What became of a report; the last two of one that couldn't be written, and of a trial."""
+"""Outcomes of a report; the last two are of one that couldn't be written, and of a trial."""
 
 CLOSED, SEALED = "closed", "sealed"
 """A study that asks nobody, and one of which no report counts any more, whatever clocks say."""
 
-FROZEN, UNSUMMED = "frozen", "unsummed"  # Of a share: its batch is full or being closed, or was closed without it
+FROZEN, UNSUMMED = (
+    "frozen",
+    "unsummed",
+)  # Outcomes of a share: its batch is full or being closed, or was closed without it
 
 OPEN, OFFERED, FIXED, PUBLISHED, LOST = "open", "offered", "fixed", "published", "lost"
 HELD, SUMMED = "held", "summed"  # Status of a batch, and of a share, which may also be unsummed
@@ -61,26 +61,26 @@ class About(NamedTuple):
     """A study, its plan and what commands have changed."""
 
     slug: str
-    plan_hash: bytes  # Of the analysis
+    plan_hash: bytes  # Hash of the analysis
     plan: bytes  # The signed envelope
     status: str  # "open", "closed" by hand, or "sealed": no report counts any more
     issued: int  # Tokens that were handed out
     seq: int  # Reports that count
-    moved: str | None  # Where it is since; then nothing here counts
+    moved: str | None  # Database that it was moved to; then nothing here counts
     erased: int | None  # When its reports were deleted, seconds since 1970; their sums stay
 
 
-class Keeper(Protocol):
-    """Where what devices send is kept: a store, or what seals it before."""
+class RecordStore(Protocol):
+    """Record store for what devices send: a database, or one collector of two, which seals shares before."""
 
     def take(self, arrived: Sequence[Any], counts: Mapping[str, int], *, trial: bool = False) -> list[str]:
         """Keep some; what became of each."""
 
     def has(self, token: bytes, body_hash: bytes) -> bool:
-        """Whether these bytes of a token count."""
+        """True if these bytes of a token count."""
 
     def people(self) -> dict[int, int]:
-        """How many count, by the state that they answered."""
+        """Numbers of reports that count, by the state that they answered."""
 
 
 # --- studies with two collectors -----------------------------------------------------------------------------
@@ -92,7 +92,7 @@ class Posted(NamedTuple):
     token_id: bytes
     state: int
     body_hash: bytes
-    sealed: bytes | None  # By the batch's key; None if it can't be kept now
+    sealed: bytes | None  # Sealed by the batch's key; None if it can't be stored now
 
 
 class Batch(NamedTuple):
@@ -113,7 +113,7 @@ class Batch(NamedTuple):
 
     @property
     def vouched(self) -> bool:
-        """Whether the other has committed to its sum before it could know this one's."""
+        """True if the other has committed to its sum before it could know this one's."""
         return bool(self.peer_hash)
 
     def values(self, place: int) -> tuple[bytes, bytes]:
