@@ -1,6 +1,6 @@
 """What reading and encoding cost beside the fit, other readers and another library's pass, in one run.
 
-``python -m benchmarks.reading [--rows N] [--repeats R] [--out FILE]``
+``python -m benchmarks.reading [--rows N] [--repeats R] [--files] [--out FILE]``
 
 The insurance formula of the README, 20 coefficients, from a frame with categories and with strings, CSV and Parquet.
 Jobs take turns, as in `benchmarks.speed`; the table has medians, and medians over rounds of ratios within a round.
@@ -15,6 +15,9 @@ pass
     other threads encode.
 scikit-learn
     One pass of averaged SGD with the Huber loss over an array of as many columns; no privacy, no standard errors.
+
+With ``--files`` there are only fits of files and of a DataFrame of ten columns of numbers, beside pandas' reading of
+the file, in seconds and as time of all processors; they go to benchmarks/results/reading_files.csv.
 
 Results go to benchmarks/results/reading.csv with the command, versions and date that made them.
 """
@@ -43,6 +46,7 @@ from privreg.collector import rounds
 from privreg.data.sources.open import open_arrays
 
 OUT = Path("benchmarks/results/reading.csv")
+FILES = OUT.with_name("reading_files.csv")
 FORMULA = (
     "charges ~ age + gender + bmi + children + smoker + medical_history + family_medical_history + exercise_frequency"
     " + occupation + coverage_level"
@@ -56,6 +60,10 @@ TARGETS = (
     ("CSV", PANDAS, 3.0),
     ("Parquet", f"{ARROW} and fit, arrays", 2.0),
 )
+
+
+OF_FILES = (("fit of the CSV file", PANDAS, 2.5), ("fit of the Parquet file", "fit of the DataFrame", 1.2))
+"""What is held against what, in one run, and at most how many times as long it is to take."""
 
 
 class Row(NamedTuple):
@@ -235,6 +243,46 @@ def forms(n: int, repeats: int, folder: Path) -> tuple[list[Row], list[str]]:
     return out, lines
 
 
+def of_files(n: int, repeats: int, folder: Path) -> tuple[pd.DataFrame, list[str]]:
+    """Fits of a file and of a DataFrame, and pandas' reading, in turn: medians, and medians of ratios in a round."""
+    y, x = arrays(n, 10)
+    names = [f"x{j}" for j in range(1, 10)]
+    rows = pd.DataFrame(x[:, 1:], columns=names).assign(y=y)
+    rows.to_csv(folder / "rows.csv", index=False)
+    rows.to_parquet(folder / "rows.parquet", index=False)
+    public = {"bounds": {**dict.fromkeys(names, (-1, 1)), "y": (-8, 8)}, "mu": 1.0, "family": pr.Huber(scale=0.3)}
+
+    def fit(data: object) -> None:
+        pr.PrivateOnlineRegression.from_formula("y ~ " + " + ".join(names), data, **public).fit(progress=False)
+
+    jobs = {
+        PANDAS: lambda: pd.read_csv(folder / "rows.csv"),
+        "fit of the DataFrame": lambda: fit(rows),
+        "fit of the CSV file": lambda: fit(folder / "rows.csv"),
+        "fit of the Parquet file": lambda: fit(folder / "rows.parquet"),
+    }
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in jobs}
+    for k in range(repeats + 1):
+        for name, run in jobs.items():
+            gc.collect()
+            begin = time.perf_counter(), time.process_time()
+            run()
+            if k:  # the first time warms up
+                times[name].append((time.perf_counter() - begin[0], time.process_time() - begin[1]))
+    took = {name: np.array(some) for name, some in times.items()}
+    beside, most = {job: b for job, b, _ in OF_FILES}, {job: m for job, _, m in OF_FILES}
+    table, lines = [], []
+    for name, seconds in took.items():
+        ratios = np.median(seconds / took[beside[name]], axis=0) if name in beside else np.full(2, math.nan)
+        table.append((name, n, *np.median(seconds, axis=0), beside.get(name, ""), *ratios))
+        if name in beside:
+            lines.append(
+                f"{name}, by {beside[name]}: {ratios[0]:.2f}, of processors {ratios[1]:.2f} (target {most[name]:g})"
+            )
+    columns = ["job", "rows", "seconds", "processor", "beside", "ratio", "processor_ratio"]
+    return pd.DataFrame(table, columns=columns), lines
+
+
 def growth(n: int, repeats: int) -> list[Row]:
     """Encoding a frame by numbers of columns and of factors with four levels."""
     rng = np.random.default_rng(1)
@@ -298,19 +346,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rows", type=int, default=1_000_000, help="records (default 1,000,000)")
     parser.add_argument("--repeats", type=int, default=5, help="rounds (default 5)")
     parser.add_argument("--dask", type=int, default=0, help="records of the fits by Dask workers, none by default")
-    parser.add_argument("--out", type=Path, default=OUT, help=f"where the table is stored (default {OUT})")
+    parser.add_argument("--files", action="store_true", help="fits of files of ten columns only")
+    parser.add_argument("--out", type=Path, help=f"where the table is stored (default {OUT}, or {FILES})")
     given = parser.parse_args(arguments)
     busy = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as folder:
-        rows, lines = forms(given.rows, given.repeats, Path(folder))
-        rows += growth(given.rows, given.repeats)
-        if given.dask:
-            rows += workers(given.dask, max(given.repeats // 2, 1), Path(folder))
+        if given.files:
+            table, lines = of_files(given.rows, given.repeats, Path(folder))
+        else:
+            rows, lines = forms(given.rows, given.repeats, Path(folder))
+            rows += growth(given.rows, given.repeats)
+            if given.dask:
+                rows += workers(given.dask, max(given.repeats // 2, 1), Path(folder))
+            table = pd.DataFrame(rows, columns=Row._fields)
     lines.append(f"processes that wanted a processor: {busy:.1f} before, {os.getloadavg()[0]:.1f} after")
     words = " ".join(["python -m benchmarks.reading", *(sys.argv[1:] if arguments is None else arguments)])
-    table = pd.DataFrame(rows, columns=Row._fields).round(3)
-    save_table(table, given.out, words, tuple(lines))
-    print(table.to_string(index=False), *lines, sep="\n")
+    save_table(table.round(3), given.out or (FILES if given.files else OUT), words, tuple(lines))
+    print(table.round(3).to_string(index=False), *lines, sep="\n")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
-"""Diagnostics: the notes of a result, each a text with a code, by which programs go."""
+"""Diagnostics: the notes of a result, each a text with a code, by which programs go; their table is `notes.toml`."""
 
 from __future__ import annotations
 
+import tomllib
 import warnings
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import numpy as np
@@ -19,89 +21,16 @@ if TYPE_CHECKING:
 
 
 class Code(NamedTuple):
-    """Severity and meaning of a note's code."""
+    """A row of the table: what a code of a note means."""
 
-    severity: Severity  # "doubt" marks rows as unreliable, "caution" weakens a claim or an estimate, "info" explains
-    meaning: str  # Meaning in a few words; of doubts those of the warning
+    severity: Severity  # "doubt" takes rows back, "caution" weakens a claim or an estimate, "info" explains
+    meaning: str  # In a few words; of doubts they are those of the warning
+    text: Any = ""  # With names of values to be filled in, or several such texts by name
+    of: str = "the intervals"  # Which a doubt takes back
 
 
-CODES: Final = {
-    # about privacy
-    "curator": Code("caution", "one release needed a trusted curator"),
-    "delta": Code("caution", "delta is large"),
-    "leaked": Code("caution", "a declaration was taken from the raw data"),
-    "left_out": Code("caution", "a sum of two collectors was lost, or is none of reports"),
-    "missing": Code("caution", "records that can't be used are treated in a way that reveals something"),
-    "not_private": Code("caution", "no noise"),
-    "public_weights": Code("info", "weights were declared public"),
-    "pure": Code("info", "the mechanism keeps a stricter budget than was asked for"),
-    "memory": Code("info", "a device that lost its memory may spend more"),
-    "page": Code("info", "whoever serves a survey's page serves the program that sees the answers"),
-    "rounding": Code("info", "noise is drawn in double precision"),
-    "seeded": Code("caution", "whoever knows the seed can draw the noise again"),
-    "split": Code("info", "each record is in one lane, which spends the whole budget on it"),
-    # about estimates
-    "biased": Code("caution", "the mechanism moves the estimates"),
-    "binary": Code("info", "the response may be a yes or no"),
-    "clamping": Code("caution", "declared bounds clamp more than 1% of the records"),
-    "clusters": Code("caution", "clusters are few, or one is large"),
-    "diagonal": Code("caution", "no correlations of covariates are learned"),
-    "early": Code("caution", "no intervals yet"),
-    "excess": Code("caution", "rows beyond max_per_id may shorten intervals"),
-    "marginal": Code("info", "terms are in interactions too, which says where they are tested"),
-    "filled": Code("info", "people fill less than half of a report of several rows, or weighted"),
-    "heaped": Code("caution", "most residuals are at one point"),
-    "later": Code("info", "no measures of fit yet"),
-    "measured": Code("info", "records beyond rows= answered measures of fit only"),
-    "no_errors": Code("info", "there are no standard errors"),
-    "first_row": Code("info", "one row of each person counts"),
-    "repeated": Code("caution", "rows of one person may be alike"),
-    "remark": Code("info", "as a note of an earlier version says"),
-    "unusable": Code("info", "some records could not be used"),
-    "unvouched": Code("caution", "a sum of two collectors rests on the word of one"),
-    "unweighted": Code("info", "scores have no weights, which takes more people"),
-    "within": Code("info", "coefficients are of changes within a person"),
-    # about plans
-    "clamped": Code("caution", "assumed responses are outside the declared range"),
-    "covariates_assumed": Code("info", "covariates were taken for even and independent"),
-    "missed": Code("caution", "so many records don't reach what was asked for"),
-    "power": Code("info", "the test that the power refers to"),
-    "raised": Code("info", "more records than the precision needs, so that intervals can be relied on"),
-    "rows_assumed": Code("info", "people were taken to have as many rows as count"),
-    "scale_assumed": Code("info", "the residual sd was not given"),
-    "seldom": Code("caution", "too few of so many records would have a level"),
-    "unreliable": Code("caution", "a fit would say that its intervals can't be relied on"),
-    "widths": Code("info", "the intervals that the widths refer to"),
-    # that take rows back
-    "alike": Code("doubt", "rows of one person are taken for independent"),
-    "unbegun": Code("doubt", "the reports so far set scales, and none is about the estimate"),
-    "answers": Code("doubt", "fewer than 10 records gave, or did not give, some answer"),
-    "before": Code("doubt", "as a note of an earlier version says"),
-    "changing": Code("doubt", "the first records give other coefficients than the later ones"),
-    "collinear": Code("doubt", "columns that are nearly sums of others"),
-    "confounded": Code("doubt", "levels of several factors go together"),
-    "curvature": Code("doubt", "the curvature is hardly known"),
-    "boundary": Code("doubt", "a mean is near a limit of what is possible"),
-    "few": Code("doubt", "few records at this budget"),
-    "empty": Code("doubt", "hardly any records near a bound of a spline"),
-    "flat": Code("doubt", "the response hardly varies inside its declared range"),
-    "imprecise": Code("doubt", "predictors are hardly known, and the curvature depends on them"),
-    "lane": Code("doubt", "one lane has no standard errors"),
-    "levels": Code("doubt", "rare levels are compared with a rare reference level"),
-    "weights": Code("doubt", "records far out are weighted down"),
-    "limit": Code("doubt", "the estimate is at a public limit of the response"),
-    "perfect": Code("doubt", "some records may be predicted perfectly"),
-    "lost": Code("doubt", "the search for a scale did not converge"),
-    "more": Code("doubt", "far more records came than rows= said"),
-    "moving": Code("doubt", "the estimates had not converged"),
-    "narrow": Code("doubt", "bounds that clamp so many values that coefficients are biased"),
-    "nonresponse": Code("doubt", "most records seem to have sent noise only"),
-    "rare": Code("doubt", "too few records with some value of a column"),
-    "rows": Code("doubt", "levels of people with many rows were taken out"),
-    "strong": Code("doubt", "effects seem too strong to be estimated"),
-    "unidentified": Code("doubt", "the records don't tell some columns from others"),
-    "wide": Code("doubt", "bounds that don't fit the values"),
-}
+_TABLE: Final = files("privreg").joinpath("notes.toml").read_text("utf-8")
+CODES: Final = {code: Code(**row) for code, row in tomllib.loads(_TABLE).items()}
 """Every code that a note can have."""
 
 _MOST: Final = 6
@@ -134,6 +63,26 @@ class Diagnostic(str):
     def severity(self) -> Severity:
         """Severity of the note: "doubt" marks rows as unreliable, "caution" weakens a claim, "info" explains."""
         return CODES[self.code].severity
+
+
+def note(
+    code: str, rows: Iterable[int] | None = None, *, of: str = "", methods: Iterable[str] = (), **values: Any
+) -> Diagnostic:
+    """Make a note by its text in the table, in which `values` are filled in.
+
+    Examples
+    --------
+    >>> str(note("split", lanes=8))[:44]
+    'each of 8 lanes spends the whole budget on i'
+    >>> str(note("limit"))[:45], note("moving.far").code
+    ("don't rely on the interval: the estimate lies", 'moving')
+    """
+    code, _, which = code.partition(".")
+    known = CODES[code]
+    text = (known.text[which] if which else known.text).format(**values)
+    if known.severity == "doubt":
+        return Diagnostic(code, f"don't rely on {of or known.of}: {text}", rows, methods)
+    return Diagnostic(code, text, rows, methods)
 
 
 def doubt(code: str, text: str, rows: Iterable[int] | None = None, *, of: str = "the intervals") -> Diagnostic:

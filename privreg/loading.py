@@ -16,7 +16,8 @@ from privreg.formula.covariates import PublicRows
 from privreg.formula.describe import design_from_json
 from privreg.formula.language.rowwise import Rowwise
 from privreg.formula.spec import ModelSpec
-from privreg.means.results.results import from_saved as means_from_saved
+from privreg.means.results import fit as means
+from privreg.means.results.results import MeansResults
 from privreg.privacy.ledger import Budget
 from privreg.regression import PrivateOnlineRegression
 from privreg.results.results import PrivateResults
@@ -89,7 +90,7 @@ def _load(path: str | Path, functions: Any, trust: str | Path | None, *, streams
 
 def _rebuild(path: Path, document: dict[str, Any], arrays: dict[str, Any], design: Any = None) -> Any:
     if document["kind"] == "means":
-        return means_from_saved(document, arrays)
+        return MeansResults(means.restored(document, arrays))
     document = upgraded(document)
     if document["kind"] == "central results":
         from privreg.published.descent.results import from_saved as from_curator

@@ -83,8 +83,11 @@ class PrivateOnlineRegression(Playable):
         Names for arrays that have none; "x1", "x2", … and "y" by default.
     trust : {"local", "two_collectors", "central"}
         "local" (default): people's devices send noisy reports, and nobody is trusted. "two_collectors": each report is
-        shared out between two collectors that don't collude, and noise is added once to sums, so that some 2,000 people
-        are enough. "central": a trusted curator holds the rows and releases such sums, of all rows in each round.
+        shared out between two collectors that don't collude; either share alone is uniform noise, and both add noise
+        once to their sums. `mu` holds against either collector, μ/√2 against everybody else, nothing against both
+        together. Some 2,000 people are enough; numbers need `bounds`, and the model an intercept. "central": a trusted
+        curator holds the rows and releases such sums, of all rows in each round; `mu` is that of all rounds together,
+        so that some hundred rows are enough. A fit has all options of two collectors, and no `start()`.
 
     Raises
     ------
@@ -95,10 +98,10 @@ class PrivateOnlineRegression(Playable):
     -----
     Frozen: `fit` returns results and leaves the model unchanged. Pickling a model leaves its data out.
 
-    With more than 100 coefficients the covariates' correlations are not learned, and with published tuning random
-    scaling keeps variances only: intervals and tests of single coefficients; for tests of several ask for batch_means
-    or random_scaling_full, which keeps the whole matrix (8 p² bytes) of up to 4,000 coefficients. Factors with many
-    levels are then encoded as one column of numbers, which changes no bit.
+    Local reports by rounds go up to 100 coefficients. With published tuning and more of them random scaling keeps
+    variances only: intervals and tests of single coefficients; for tests of several ask for batch_means or
+    random_scaling_full, which keeps the whole matrix (8 p² bytes) of up to 4,000 coefficients. Factors with many levels
+    are then encoded as one column of numbers, which changes no bit.
 
     References
     ----------
@@ -245,15 +248,7 @@ class PrivateOnlineRegression(Playable):
             Declarations, or the YAML or JSON file that holds them, see ``pr.Schema.from_file``. `bounds`, `levels` and
             `moments` given beside it take precedence, column by column; and all of these before what the data carry.
         family, epsilon, delta, rho, bounds, levels, moments, scaling, mechanism, private, score_weights
-            As for the class; and so are missing, rows, dataset and allow_leak.
-        trust : {"local", "two_collectors", "central"}
-            "local" (default): people's devices send noisy reports, and nobody is trusted. "two_collectors": each
-            person's report is shared out between two collectors that don't collude; either share alone is uniform
-            noise, and both collectors add noise once to their sums. `mu` holds against either collector, μ/√2 against
-            everybody else, nothing against both together. Some 2,000 people are enough; numbers need `bounds`, and the
-            model an intercept. "central": a trusted curator holds the rows. The same sums, of all rows in each round,
-            are released with noise once; `mu` is that of all rounds together, so that some hundred rows are enough. A
-            fit has all options of two collectors, and no `start()`.
+            As for the class; and so are missing, rows, dataset, allow_leak and trust.
 
         Returns
         -------

@@ -108,8 +108,7 @@ def _whole(files: Sequence[Path]) -> str:
 
 
 def _rendered(shown: Shown, kind: str, a: argparse.Namespace) -> bytes:
-    from privreg.tables import as_html, as_page
-    from privreg.tables.writing import rendered
+    from privreg.tables import as_html, as_page, rendered
 
     parts = shown.summary._exported()
     if kind == ".html":

@@ -2,5 +2,5 @@
 
 `cells` says what one cell means and takes rows of columns in memory, `participants` who counts (ids, personal budgets,
 missing values), `inspect` holds a schema against a file's own names, `carried` names of columns against data and
-declarations, and finds those that data carry, `writing` writes tables.
+declarations, and finds those that data carry.
 """

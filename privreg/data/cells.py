@@ -16,6 +16,7 @@ from unicodedata import normalize
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from privreg.schema.dates import day_of, days_of_times
@@ -28,9 +29,7 @@ UNKNOWN: Final = -2
 _NUMBERS: Final = ("integer", "floating", "mixed-integer-float", "decimal", "boolean", "empty")
 LARGEST: Final = 1e300  # Whole numbers are written out below it
 _TRUTH: Final = {"true": 1, "false": 0}
-_WHOLE: Final = 1 << 17
 _TOGETHER: Final = 1 << 12  # Rows
-_TEXTS: Final = frozenset({str, float, type(None)})
 _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 """Types of cells that are compared with each other; the code of others could say that they equal any."""
 
@@ -321,25 +320,16 @@ def factorized(raw: Any) -> tuple[NDArray[Any], list[Any]]:
 def coded_texts(values: Any) -> Any:
     """A whole column of texts as codes of its distinct cells, so that batches of it are cheap; any other as it is."""
     dtype = getattr(values, "dtype", None)
-    text = isinstance(dtype, pd.StringDtype)
-    if not text and getattr(dtype, "numpy_dtype", dtype) != np.dtype(object):
+    if not isinstance(dtype, pd.StringDtype) and getattr(dtype, "numpy_dtype", dtype) != np.dtype(object):
         return values
-    seen: dict[Any, int] = {}
-    codes = np.empty(len(values), dtype=np.int32)
     try:
-        for a in range(0, len(values), _WHOLE):
-            part = values[a : a + _WHOLE]
-            if not text and not _TEXTS.issuperset(map(type, part.tolist())):
-                return values
-            own, cells = pd.factorize(part)
-            table = [seen.setdefault(cell, len(seen)) for cell in cells.tolist()]
-            codes[a : a + _WHOLE] = np.array([*table, GAP], dtype=np.int32).take(own)
-        if not all(type(cell) is str for cell in seen):
+        cells = pa.array(values if isinstance(dtype, pd.StringDtype) else np.asarray(values), from_pandas=True)
+        held = (cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells).dictionary_encode()
+        if held.type.value_type not in (pa.string(), pa.large_string()):
             return values
-        return pd.Categorical.from_codes(
-            codes, dtype=pd.CategoricalDtype(pd.Index([*seen], dtype=object)), validate=False
-        )
-    except Exception:  # half of a character, say: each batch is looked at by itself
+        kind = pd.CategoricalDtype(pd.Index(held.dictionary.to_pylist(), dtype=object))
+        return pd.Categorical.from_codes(held.indices.fill_null(GAP).to_numpy(), dtype=kind, validate=False)
+    except Exception:  # cells of several types, or half of a character: each batch is looked at by itself
         return values
 
 

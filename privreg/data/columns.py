@@ -258,6 +258,9 @@ def joined(
         n = len(some[names[0]])
         if rows + n > most:
             raise DataError("there are more rows than were counted; data must not change while they are read.")
+        if n == most:  # all of them in one frame, which needs no copy
+            held, rows = some, n
+            continue
         for name, values in some.items():
             held.setdefault(name, np.empty(most, dtype=values.dtype))[rows : rows + n] = values
         rows += n
@@ -275,6 +278,8 @@ def _small(raw: Any, name: str, schema: Schema, verbatim: bool) -> NDArray[Any]:
         cells = as_series(raw).tolist()
         return np.fromiter(cells, dtype=object, count=len(cells))
     levels = schema.levels.get(name)
+    if levels is None and isinstance(raw, np.ndarray) and raw.dtype == np.float64:
+        return raw  # looked at where it is encoded
     if levels is None:
         return numbers(raw, name, gaps=True, dates=name in schema.dates)
     codes, places = _coded(raw, name, levels)

@@ -134,8 +134,9 @@ class Family:
     def inverse_link(self, eta: Array) -> Array:
         """Mean response (or quantile, expectile, class margin) at linear predictor `eta`, same shape."""
         if self.link == "logit":
-            e = np.exp(-np.abs(eta))
-            return np.where(eta >= 0, 1.0, e) / (1.0 + e)
+            rising = np.real(eta) >= 0  # of complex numbers too, as derivatives take steps along the imaginary axis
+            e = np.exp(np.where(rising, -eta, eta))
+            return np.where(rising, 1.0, e) / (1.0 + e)
         if self.link == "log":
             with np.errstate(over="ignore"):
                 return np.asarray(np.exp(eta))

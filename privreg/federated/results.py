@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from privreg.arrays import Array
-from privreg.diagnostics import Diagnostic
+from privreg.diagnostics import Diagnostic, note
 from privreg.errors import NotPrivateError, OptionError, choose, shown
 from privreg.federated.plan import Plan
 from privreg.federated.server import State, half_mean
@@ -35,11 +35,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-STILL_MOVING: Final = Diagnostic(
-    "moving",
-    "The estimates had not converged: they moved in the second half of the rounds by more than noise explains, so "
-    "coefficients fall short of the limit of the rounds. Ask for more rounds, more local steps, or a larger clip.",
-)
+STILL_MOVING: Final = note("moving.silos")
 ENOUGH: Final = 0.1  # Share of the model's length by which it may move in the second half of the rounds
 MOST: Final = 12  # Curves drawn unless terms are named: more look alike
 FAR: Final = 2.0  # Root mean squares of noise by which it may move
@@ -273,22 +269,10 @@ def _per_round(plan: Plan) -> str:
 def _notes(plan: Plan) -> tuple[Diagnostic, ...]:
     """Whatever qualifies the fit."""
     m, private = plan.mechanism, plan.budget.private
-    text = (
-        "Coefficients have no standard errors: clipping and local steps move the limit of the rounds, by an amount "
-        "that depends on the silos and is not known."
-    )
-    out = [Diagnostic("no_errors", text)]
+    out = [note("no_errors")]
     if plan.weights is not None:
-        text = "The silos' weights were declared public and are protected by nothing."
-        out.append(Diagnostic("public_weights", text))
+        out.append(note("public_weights"))
     if m.geometric and private:
-        biases = {
-            "Angle noise shrinks the mean of a report towards zero, and debias=False leaves it so.": not m.debias,
-            f"Directions outside the fixed box of factor beta={m.beta:g} are moved into it: a bias.": m.beta < 1.0,
-            "Every update counts with the public magnitude, the clip, however short it was.": m.name == "ldpvec",
-        }
-        out += [Diagnostic("biased", text) for text, holds in biases.items() if holds]
-    if private:
-        text = "Noise is drawn in double precision: the guarantee holds up to floating-point rounding."
-        out.append(Diagnostic("rounding", text))
-    return tuple(out)
+        biases = {"angles": not m.debias, "box": m.beta < 1.0, "clip": m.name == "ldpvec"}
+        out += [note(f"biased.{which}", beta=m.beta) for which, holds in biases.items() if holds]
+    return (*out, note("rounding.silos")) if private else tuple(out)

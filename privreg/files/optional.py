@@ -20,7 +20,7 @@ FIELD: Final = {
     "verbs": ("collector", "respond", "results", "serve", "study", "swarm", "tokens"),
     "names": ("connect",),
 }
-"""Of the kit for studies in the field, for who has not installed it."""
+"""Verbs and names that the kit for studies in the field adds, known where it is not installed."""
 
 
 def need(module: str, extra: str, what: str, of: str = "privreg") -> Any:
@@ -46,7 +46,7 @@ def comes_from(value: object, package: str, *names: str) -> bool:
 
 @cache
 def added(group: str) -> dict[str, EntryPoint]:
-    """What installed distributions add to a group, "verbs" or "names", by name."""
+    """Entry points of a group, "verbs" or "names", that installed distributions add, by name."""
     from importlib.metadata import entry_points  # as long as importing privreg itself
 
     return {point.name: point for point in entry_points(group=f"privreg.{group}")}

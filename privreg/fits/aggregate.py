@@ -20,7 +20,7 @@ from privreg.collector.aggregate.rounds import begin
 from privreg.collector.clamping import Shares, harmed
 from privreg.collector.covariates.whitening import correlation
 from privreg.collector.levels import PART, RAREST
-from privreg.diagnostics import ROUNDED, Diagnostic, doubt
+from privreg.diagnostics import ROUNDED, Diagnostic, note
 from privreg.errors import InferenceError
 from privreg.families.family import Family
 from privreg.families.measures import Gauge
@@ -334,39 +334,17 @@ def doubts(plan: Plan, progress: Progress, found: Estimated, loads: Array) -> tu
         return None if marked.all() else np.flatnonzero(marked).tolist()
 
     if (blurred := ~(found.blurred(loads) <= PART)).any():
-        text = (
-            "how scores change with these coefficients is hardly known beside the noise: "
-            f"{plan.rows:,} records at mu = {plan.mu:g} are few for {plan.d} coefficients, or a level is too rare; "
-            "more people, a larger mu, fewer terms or knots, merged levels"
-        )
-        out.append(doubt("curvature", text, those(blurred)))
+        out.append(note("curvature.sums", those(blurred), records=plan.rows, mu=plan.mu, d=plan.d))
     again = plan.noise.again
     if again and progress.last and not progress.near and (moved := found.displaced(loads, 0.0) > BIAS).any():
-        text = (
-            f"estimates still moved after {AGAIN} rounds of scores; more records, narrower bounds, or a larger mu give "
-            "a better start"
-        )
-        out.append(doubt("moving", text, those(moved)))
+        out.append(note("moving.again", those(moved), rounds=AGAIN))
     elif not again and (moved := found.displaced(loads) > BIAS).any():
-        text = (
-            "the early rounds ended far from the estimate, so that the main round's reports say little of it; more "
-            "people, narrower bounds, or a larger mu give a better start"
-        )
-        out.append(doubt("moving", text, those(moved)))
+        out.append(note("moving.far", those(moved)))
     if (perfect := found.finite < FINITE).any():
-        text = (
-            "all records, those of a level, or those beyond some value of a column may have one and the same response, "
-            "0 or 1: then no finite coefficients fit them best; merged levels, fewer terms, or more people tell"
-        )
         by = np.abs(loads @ found.ends[perfect].T)
-        out.append(doubt("perfect", text, those((by > ROUNDED * np.abs(loads).max(axis=1, keepdims=True)).any(axis=1))))
+        out.append(note("perfect", those((by > ROUNDED * np.abs(loads).max(axis=1, keepdims=True)).any(axis=1))))
     if progress.lost is not None and (shifted := progress.lost[1] * found.pulled(loads, progress.pull) > 1.0).any():
-        text = (
-            f"{100.0 * progress.lost[0]:.2g}% of the records are seen to be so far out that they are weighted down, "
-            "which may move coefficients by more than a standard error; narrower bounds, logarithms of skewed columns, "
-            "more records or a larger mu"
-        )
-        out.append(doubt("weights", text, those(shifted)))
+        out.append(note("weights", those(shifted), percent=100.0 * progress.lost[0]))
     return tuple(out)
 
 

@@ -18,7 +18,7 @@ from privreg.collector.estimation.curvature import Curvature
 from privreg.collector.levels import BELIEVED, PART, PRECISE, SHOWN, STRICT, SURE
 from privreg.collector.offsets import STRETCHED
 from privreg.collector.plan import Carried, Estimated, Plan, Progress
-from privreg.diagnostics import Diagnostic
+from privreg.diagnostics import Diagnostic, note
 from privreg.fits.held import Held
 from privreg.fits.notes import Findings
 from privreg.fits.settings import Settings
@@ -279,11 +279,6 @@ def _early(
     if not missing:
         return []
     if begun:  # all but those that begin later; what was asked for first, if it isn't there, hides the others
-        text = (
-            f"no intervals yet by anytime: they begin at {FIRST:,} people whose reports enter the estimate, and "
-            f"{senders:,} have"
-        )
-        return [Diagnostic("early", text, methods=("anytime",))]
+        return [note("early", methods=("anytime",), first=FIRST, people=senders)]
     before = before_role(held.plan, held.progress, "main")
-    text = f"no intervals yet: main rounds begin after {before:,} people, and {held.people:,} have reported"
-    return [Diagnostic("unbegun", text)]
+    return [note("unbegun", before=before, people=held.people)]

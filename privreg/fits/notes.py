@@ -15,7 +15,7 @@ from privreg.collector.clamping import SMALL, Shares
 from privreg.collector.covariates.rarity import Rare
 from privreg.collector.levels import SHOWN
 from privreg.collector.plan import End
-from privreg.diagnostics import Diagnostic, doubt
+from privreg.diagnostics import Diagnostic, doubt, note
 from privreg.families.measures import NORMAL_95
 from privreg.results.wording import Unusable
 
@@ -103,36 +103,16 @@ def notes(found: Findings, names: Sequence[str], order: NDArray[np.intp], blocks
 
 def _of_declarations(fit: _Fit) -> list[Diagnostic]:
     """Notes on bounds that don't fit the values, and on scales that were not found."""
-    found, out = fit.found, list[Diagnostic]()
-    if found.lost:
-        text = (
-            f"the search for the scale of {fit.called(found.lost)} did not converge, as for a column that is the same "
-            "for most records or varies little beside its distance from 0; declare bounds= or moments=, and levels= "
-            "for a rare indicator"
-        )
-        out.append(doubt("lost", text))
+    found = fit.found
+    out = [note("lost", columns=fit.called(found.lost))] if found.lost else []
     out += _of_bounds(fit) if found.have else []
-    if found.have and found.flat:
-        text = (
-            "the response hardly varies inside its declared range, as where all were clamped to one end of it; "
-            "see that bounds= are those of the response, in its units"
-        )
-        out.append(doubt("flat", text, of="the results"))
-    return out
+    return out + ([note("flat")] if found.have and found.flat else [])
 
 
 def _of_columns(fit: _Fit) -> list[Diagnostic]:
     """Notes that mark columns' intervals as unreliable, that on nonresponse of most records among them."""
-    found, out = fit.found, list[Diagnostic]()
-    if found.nonresponse:
-        text = (
-            "by the reports, most records sent noise only (a value missing or not declared, or more rows than "
-            "max_per_id), or there are too few for this budget; see that the declared levels match the data and dates "
-            "have dates as bounds, leave out a column that most records lack, give fewer rows of each person, raise "
-            "max_per_id= with a smaller budget, or ask more people"
-        )
-        out.append(doubt("nonresponse", text, of="the results"))
-    return out + (_of_levels(fit) + _of_curvature(fit) if found.have else [])
+    out = [note("nonresponse.most")] if fit.found.nonresponse else []
+    return out + (_of_levels(fit) + _of_curvature(fit) if fit.found.have else [])
 
 
 def _of_levels(fit: _Fit) -> list[Diagnostic]:
@@ -141,12 +121,8 @@ def _of_levels(fit: _Fit) -> list[Diagnostic]:
     together = [j for j in rare.columns if found.tied[j]]
     own = [j for j in rare.columns if not found.tied[j]]
     if together:
-        text = (
-            "levels of two factors or more go together in nearly all records: at this budget too few seem to "
-            f"distinguish {fit.called(together)} from the columns of other factors; leave out one of the factors, "
-            "merge levels, or ask more people"
-        )
-        out.append(doubt("confounded", text, fit.place([*together, *(rare.crossed if not own else ())])))
+        at = fit.place([*together, *(rare.crossed if not own else ())])
+        out.append(note("confounded", at, columns=fit.called(together)))
     # the first records, of which shares are learned, are not like the others, and a note says so
     if found.gone or not (own or rare.compared) or (found.ordered and found.changing):
         return out
@@ -162,12 +138,8 @@ def _of_levels(fit: _Fit) -> list[Diagnostic]:
         first = f"see that the declared levels match the data, {first}"
     if found.ordered:
         first = f"shuffle rows that are sorted by it, as they are taken in the order they come, {first}"
-    text = (
-        f"too few records at this budget seem to have {' or '.join(few)}; the interval of such a column can be far too "
-        f"short, and the others suffer: {first}ask more people, merge levels, or leave it out"
-    )
-    out.append(doubt("rare", text, fit.place(sorted({*own, *rare.compared, *rare.crossed, *rare.about}))))
-    return out
+    at = fit.place(sorted({*own, *rare.compared, *rare.crossed, *rare.about}))
+    return [*out, note("rare", at, few=" or ".join(few), first=first)]
 
 
 def _of_curvature(fit: _Fit) -> list[Diagnostic]:
@@ -175,13 +147,7 @@ def _of_curvature(fit: _Fit) -> list[Diagnostic]:
     if not bare or fit.found.gone:
         return []
     columns = [j for j in range(len(fit.found.shares)) if set(fit.place([j])) & set(bare)]
-    text = (
-        f"the reports suggest that few responses lie near the model's line along {fit.called(columns)}, or that the "
-        "fit had not converged there: a group's responses may differ in ways that the model leaves out, too few "
-        "records may have some of its values, or noise alone may look so; the interval of such a coefficient can be "
-        "far too short: add what is missing (an interaction, a curve), or ask more people"
-    )
-    return [doubt("curvature", text, bare)]
+    return [note("curvature.line", bare, columns=fit.called(columns))]
 
 
 def _of_bounds(fit: _Fit) -> list[Diagnostic]:
@@ -189,72 +155,28 @@ def _of_bounds(fit: _Fit) -> list[Diagnostic]:
     constant = [0] if fit.found.constant else []
     if collinear:
         beside = _listed(f"of {fit.called([j])} beside {fit.called(k)}" for j, k in collinear.items())
-        text = (
-            f"columns are collinear: by the reports hardly anything is left {beside}; leave one out, or subtract the "
-            "middle before a power, as in I((x - 50)**2)"
-        )
-        out.append(doubt("collinear", text, fit.place([*constant, *fit.found.summed])))
+        out.append(note("collinear", fit.place([*constant, *fit.found.summed]), beside=beside))
     if fit.found.empty:
         ends = {(end.name, "upper" if end.upper else "lower"): None for end in fit.found.empty}
         rows = {int(j) for end in fit.found.empty for j in (*end.columns, *(constant if not end.upper else ()))}
-        text = (
-            f"hardly any records seem to be near {_listed(f'the {bound} bound of {name}' for name, bound in ends)}, to "
-            "which a spline reaches: some of its coefficients stand for what is there; give narrower bounds "
-            "(lower_bound= and upper_bound= of the spline, bounds= of the number), fewer knots, or a straight line"
-        )
-        out.append(doubt("empty", text, fit.place(sorted(rows))))
-    if not wide:
-        return out
-    text = (
-        f"the bounds of {fit.called(j for j, _ in wide)} span {min(span for _, span in wide):.0f} or more times the "
-        "learned sd, given the other columns: nearly all values lie together, and few or none far from them. Of a "
-        "skewed amount use np.log1p(x), with I(x > 0) if it is mostly 0; of a rare 0/1 declare levels=; else see that "
-        "bounds= are in the units of the values and not far too wide, and that rows are not sorted by it"
-    )
-    # the constant stands for where these columns are 0, which is as little known
-    return [*out, doubt("wide", text, fit.place([*constant, *(j for j, _ in wide)]))]
+        said = _listed(f"the {bound} bound of {name}" for name, bound in ends)
+        out.append(note("empty", fit.place(sorted(rows)), ends=said))
+    if wide:
+        # the constant stands for where these columns are 0, which is as little known
+        at, span = fit.place([*constant, *(j for j, _ in wide)]), min(span for _, span in wide)
+        out.append(note("wide", at, columns=fit.called(j for j, _ in wide), span=span))
+    return out
 
 
 def _of_results(found: Findings) -> list[Diagnostic]:
     """Notes that mark all results as unreliable, but that on few records."""
-    out = list[Diagnostic]()
-    if found.have and found.changing:
-        text = (
-            "the first records give other coefficients than the later ones. Rows are taken in the order they "
-            "come: shuffle rows that are sorted, by a factor or by the response; if effects change over time, "
-            "windows(by=...) has them"
-        )
-        out.append(doubt("changing", text, of="the results"))
-    if found.heaped:
-        text = (
-            "most residuals seem to be at one point, as of amounts that are mostly 0: with the threshold that was "
-            "learned the estimate is nearer to a conditional median than to a mean. Use Poisson(y_max=...) for counts, "
-            "Logistic() for whether there is any, Squared() or Expectile(0.5) for means, at the price of noise in "
-            "proportion to the bounds of the response or of longer intervals, or a wider threshold, "
-            "Huber(1.345, scale=...)"
-        )
-        out.append(Diagnostic("heaped", text))
-    if found.have and found.at_limit:
-        text = (
-            "the estimate lies at a public limit of the response, where the search ran out of records; ask more "
-            "people, or spend more"
-        )
-        out.append(doubt("limit", text, of="the interval"))
+    out = [note("changing")] if found.have and found.changing else []
+    out += [note("heaped")] if found.heaped else []
+    out += [note("limit")] if found.have and found.at_limit else []
     if found.strong:
-        text = (
-            f"effects seem so strong (the linear predictor's sd is above {found.strong:g}) that scores hardly "
-            "show how strong, or there are few records and they are noise; predictions may serve, but coefficients "
-            "may be far too large or small"
-        )
-        out.append(doubt("strong", text))
+        out.append(note("strong", sd=found.strong))
     elif found.imprecise and found.needed is None:
-        text = (
-            f"linear predictors are known to ± {found.imprecise:.2g} only along a direction of the covariates (the sd "
-            "of their error), and what reports tell of coefficients depends on them: intervals may be far too short or "
-            "too long; ask more people, spend more, leave out a column that hardly varies, or declare a smaller y_max= "
-            "of counts, or Poisson(y_max, c=1.5) if their variance is their mean"
-        )
-        out.append(doubt("imprecise", text))
+        out.append(note("imprecise", sd=found.imprecise))
     return out
 
 
@@ -300,22 +222,13 @@ def _of_records(found: Findings) -> list[Diagnostic]:
     """Notes on numbers of records: those expected, those who came, and the unusable ones."""
     rows, people, out = found.rows, found.people, list[Diagnostic]()
     if found.measures and not found.measuring:
-        text = f"no measures of fit yet: they come from the last records of rows={rows:,}, and {people:,} have reported"
-        out.append(Diagnostic("later", text))
+        out.append(note("later", expected=rows, people=people))
     if found.unanswered is not None:
         out += _unusable(found, found.unanswered)
     if rows and found.measuring and people > SOME_MORE * rows:
-        text = (
-            f"rows={rows:,} was said and {people:,} records came: those beyond answered measures of fit and sent no "
-            "score, so estimates are no more precise for them; give rows= as it is"
-        )
-        out.append(Diagnostic("measured", text))
+        out.append(note("measured", expected=rows, people=people))
     elif rows and people > MANY_MORE * rows:
-        text = (
-            f"rows={rows:,} was said and {people:,} records came, so the pilots were short for them; give rows= as it "
-            "is, or leave it out"
-        )
-        out.append(doubt("more", text))
+        out.append(note("more", expected=rows, people=people))
     return out
 
 
@@ -336,11 +249,8 @@ def _of_few(found: Findings, coefficients: int) -> list[Diagnostic]:
     # of those, some say that more are wanted, and would make no number of it
     if not found.have or found.nonresponse or found.strong or found.needed is None:
         return []
-    text = (
-        f"{found.people:,} records are few for {coefficients} coefficients at this budget; no simulations tell of "
-        f"coverage with fewer than about {_rounded_up(found.needed):,}"
-    )
-    return [doubt("few", text)]
+    needed = _rounded_up(found.needed)
+    return [note("few.simulated", people=found.people, coefficients=coefficients, needed=needed)]
 
 
 def _listed(names: Iterable[str]) -> str:
@@ -357,11 +267,7 @@ def _rounded_up(people: float) -> int:
 
 def unweighted(times: float) -> Diagnostic:
     """Note on the cost of scores without weights: `times` the people."""
-    text = (
-        "scores have no weights, so that coefficients are those of the loss itself, as glm() has them, on records "
-        f"within their bounds; the same standard errors take about {times:.2g} times the people that weights need"
-    )
-    return Diagnostic("unweighted", text)
+    return note("unweighted", times=times)
 
 
 def filled_note(k_max: int | None, filled: float, error: float) -> tuple[Diagnostic, ...]:
@@ -369,8 +275,4 @@ def filled_note(k_max: int | None, filled: float, error: float) -> tuple[Diagnos
     if filled + SHOWN * error > 0.5:
         return ()
     what = "the largest weight" if k_max is None else f"k_max={k_max} rows"
-    text = (
-        f"people fill about {max(filled, 0.0):.0%} (± {2.0 * error:.0%}) of a report of {what}, and noise relative to "
-        "scores is larger by as much: a smaller k_max, or bounds of weights that clamp the largest, may be more precise"
-    )
-    return (Diagnostic("filled", text),)
+    return (note("filled", filled=max(filled, 0.0), error=2.0 * error, what=what),)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from privreg.collector.plan import SAMPLED
-from privreg.diagnostics import Diagnostic, doubt
+from privreg.diagnostics import Diagnostic, doubt, note
 from privreg.fits.outcome import FitOutcome
 from privreg.fits.settings import Settings
 from privreg.formula.spec import CLAMPING, ModelSpec
@@ -184,23 +184,12 @@ def _of_persons(spec: ModelSpec) -> list[Diagnostic]:
     """Notes on rows of a person: only the first counts, or only changes within persons do."""
     who = spec.people
     if who.id is not None and who.k_max is None and who.max_per_id == 1:
-        text = (
-            "one row of each person counts, the first; further ones tell nothing, although they are among the "
-            "observations. With k_max= all rows of a person make one report"
-        )
-        return [Diagnostic("first_row", text)]
+        return [note("first_row")]
     if who.effect is None:
         return []
     rest = "the intercept is 0 but for noise" if not spec.family.cornered else "the intercept takes errors' asymmetry"
-    text = (
-        f"coefficients are of changes within a person, whose level a device took out of all columns but the constant; "
-        f"{rest}; what never changes within a person has no slope here"
-    )
-    if spec.family.cornered:
-        text += (
-            ". With Huber() they are those of the mean if errors of a person are exchangeable; with Squared() always"
-        )
-    out = [Diagnostic("within", text)]
+    mean = ". With Huber() they are those of the mean if errors of a person are exchangeable; with Squared() always"
+    out = [note("within", rest=rest, mean=mean if spec.family.cornered else "")]
     why = of_many_rows(spec)
     return [*out, doubt("rows", why)] if why else out
 
@@ -222,28 +211,18 @@ def _notes(
     carries = SETTINGS[_setting(spec)].carries[0]
     out = opening_notes(spec.budget, seeded=seeded, leaked=schema.leaked, missing=spec.people.missing, carries=carries)
     if spec.family.of_residuals and schema.bounds.get(design.endog_bare or "") == (0.0, 1.0):
-        text = (
-            f"{design.endog_bare} is declared within 0 and 1: if it is a yes or no, this family's line is drawn to the "
-            "more frequent answer; family='logistic' gives log-odds, Squared() differences of shares"
-        )
-        out.append(Diagnostic("binary", text))
-    unused = any(note.code in {"nonresponse", "unusable"} for note in outcome.notes)
+        out.append(note("binary", response=design.endog_bare))
+    unused = any(one.code in {"nonresponse", "unusable"} for one in outcome.notes)
     if unused and spec.family.kind == "binary" and design.endog_levels is None:
-        text = (
-            f"{design.endog_name} was read as 0 and 1, as no levels are declared for it: texts such as 'yes' and 'no' "
-            f"need levels={{{design.endog_name!r}: [...]}}"
-        )
-        out.append(Diagnostic("remark", text))
+        out.append(note("remark", response=design.endog_name))
     if any(m.central for m in settings.methods):
-        total = within(settings.total_mu(spec.people.max_per_id), 4)
-        text = f"plug_in_central is one release by a trusted curator, not local privacy: {total}-GDP with the reports"
-        out.append(Diagnostic("curator", text))
+        out.append(note("curator", total=within(settings.total_mu(spec.people.max_per_id), 4)))
     out += _of_persons(spec)
     out += _repeated(spec, settings) if outcome.estimates else []
-    out += [note for e in outcome.estimates for note in e.notes]
+    out += [one for e in outcome.estimates for one in e.notes]
     closing = closing_notes(spec.budget, settings.mechanism.budget, whole=spec.trust != "local")
     if senders.notes is not None:
-        closing = [*(note for note in closing if note.code != "rounding"), *senders.notes]
+        closing = [*(one for one in closing if one.code != "rounding"), *senders.notes]
     return (*out, *outcome.notes, *closing)
 
 

@@ -14,13 +14,13 @@ from privreg.audit import reports
 from privreg.collector.clamping import shares_of
 from privreg.collector.estimation import coordinates, estimate, reference
 from privreg.collector.plan import Estimated, Plan, Progress
-from privreg.diagnostics import Diagnostic
+from privreg.diagnostics import Diagnostic, note
 from privreg.errors import InferenceError
 from privreg.families.constants import score_rules
 from privreg.families.family import Family
 from privreg.fits.findings import before_role, found_of
 from privreg.fits.held import Held
-from privreg.fits.notes import clamping_words, filled_note, notes, unweighted
+from privreg.fits.notes import clamping_words, filled_note, notes
 from privreg.fits.outcome import FitOutcome, of_clusters, outside_of, refuse_overflow
 from privreg.fits.plan import device_plan, to_user
 from privreg.fits.settings import Settings
@@ -200,7 +200,7 @@ def _price(plan: Plan, progress: Progress, theta: Array, spec: ModelSpec) -> tup
         back = np.linalg.inv(reference.secant(one, *at))
         noise = plan.sd("main") ** 2 * np.eye(plan.size) + reference.variance(one, *at)
         traces.append(float(np.trace(back @ noise @ back.T)))
-    return (unweighted(traces[0] / traces[1]),)
+    return (note("unweighted", times=traces[0] / traces[1]),)
 
 
 def _tuning(plan: Plan, held: int) -> str:

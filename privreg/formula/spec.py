@@ -13,7 +13,7 @@ from privreg.collector.estimation.curvature import MOST
 from privreg.collector.plan import Bounded
 from privreg.data.participants import DIFFERENCES, WITHIN, Participants
 from privreg.data.sources.open import Source, open_table
-from privreg.data.sources.persons import by_person
+from privreg.data.sources.order import by_person
 from privreg.errors import BudgetError, OptionError, SchemaError, UnsupportedArgumentError
 from privreg.families.builtin import Logistic
 from privreg.families.family import Family, check_response

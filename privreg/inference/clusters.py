@@ -13,7 +13,7 @@ import numpy as np
 
 from privreg.arrays import Array, Ints
 from privreg.collector.levels import PART
-from privreg.diagnostics import Diagnostic
+from privreg.diagnostics import Diagnostic, note
 from privreg.inference.pivots import ENOUGH
 from privreg.protocol.rounds import GROUPS, LEAST_GROUPS
 
@@ -78,15 +78,8 @@ def notes(people: Sequence[int], groups: int, *, lanes: bool) -> tuple[Diagnosti
     some = int(np.count_nonzero(held))
     if some < ENOUGH * groups:
         fewer = "fewer groups (lanes=8) or " if lanes and groups > LEAST_GROUPS else ""
-        text = (
-            f"{some:,} clusters in {groups} random groups are {some / groups:.3g} a group, and t intervals take "
-            f"groups' means for normal, for which {ENOUGH} are enough; {fewer}more clusters help"
-        )
-        out.append(Diagnostic("clusters", text))
+        each = some / groups
+        out.append(note("clusters.few", clusters=some, groups=groups, each=each, enough=ENOUGH, fewer=fewer))
     if held.sum() and held.max() > PART / groups * held.sum():
-        text = (
-            f"one cluster has {held.max() / held.sum():.0%} of the people, more than 1/(4 × {groups}) of them: its "
-            "group is hardly more than this cluster, and degrees of freedom are fewer than they seem"
-        )
-        out.append(Diagnostic("clusters", text))
+        out.append(note("clusters.large", share=held.max() / held.sum(), groups=groups))
     return tuple(out)

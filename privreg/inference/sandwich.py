@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from privreg.arrays import Array
-from privreg.diagnostics import Diagnostic, doubt
+from privreg.diagnostics import Diagnostic, note
 
 KAPPA = 1e-3  # Published floors κ₁ = κ₂ of the eigenvalues, internal units
 
@@ -35,9 +35,5 @@ def sandwich(
     middle = (meat_vectors * meat_values) @ meat_vectors.T
     notes: tuple[Diagnostic, ...] = ()
     if low:
-        text = (
-            f"{low} eigenvalue(s) of the privatised curvature were raised to the floor {bread_floor:.2g}; use random "
-            "scaling or more people"
-        )
-        notes = (doubt("curvature", text, of=f"the {name} intervals"),)
+        notes = (note("curvature.floor", of=f"the {name} intervals", low=low, floor=bread_floor),)
     return Sandwich(inverse @ middle @ inverse / n, notes)

@@ -48,11 +48,6 @@ class Item:
         """Its place in a report."""
         return slice(self.at, self.at + self.size)
 
-    @property
-    def names(self) -> str:
-        """Title and what is done, for the privacy block."""
-        return f"{self.mechanism.title}: {self.mechanism.words()}"
-
 
 @dataclass(frozen=True)
 class Plan:

@@ -90,9 +90,15 @@ def declared(
         raise OptionError(
             f"missing='drop' tells how many rows can be used, which is not public with trust={trust!r}; use 'noise'."
         )
-    groups = read_groups(by, schema, names, people, by_budget, by_bounds)
-    budgets = read_budgets(budget, groups, by_budget)
-    ranges = read_ranges(terms, groups, by_bounds)
+    groups, public = (
+        read_groups(by, schema, [*names, *people.columns]),
+        {"by_budget": by_budget, "by_bounds": by_bounds},
+    )
+    given = {option: _by_group(option, value, groups) for option, value in public.items() if value is not None}
+    if by is None and given:
+        raise OptionError(f"{next(iter(given))}= is by subgroup; name their public column too, by='column'.")
+    budgets = read_budgets(budget, groups, given.get("by_budget", {}))
+    ranges = read_ranges(terms, groups, given.get("by_bounds", {}))
     nonresponse = people.missing == "noise" or people.id is not None
     most = max(budgets, key=lambda b: b.mu)  # all keep the kind of guarantee that suits it best
     kind = make_plan(terms, most, nonresponse=nonresponse, **how).budget.pure
@@ -101,26 +107,21 @@ def declared(
     return Spec(formula, terms, schema, budget, people, by, groups, ranges, plans)
 
 
-def read_groups(
-    by: Any, schema: Schema, columns: Sequence[str], people: Participants, by_budget: Any, by_bounds: Any
-) -> tuple[Any, ...]:
-    """Levels of the public column of subgroups; one nameless subgroup if there is none."""
+def read_groups(by: Any, schema: Schema, private: Sequence[str]) -> tuple[Any, ...]:
+    """Levels of the public column of subgroups, none of the `private` ones; one nameless subgroup if there is none."""
     if by is None:
-        if by_budget is not None or by_bounds is not None:
-            given = "by_budget" if by_budget is not None else "by_bounds"
-            raise OptionError(f"{given}= is by subgroup; name their public column too, by='column'.")
         return (None,)
     if not isinstance(by, str):
         raise OptionError(f"by={shown(by)} must be the name of a column of public subgroups.")
     if by not in schema.levels:
         raise SchemaError(f"by={by!r} needs its public levels; give levels={{{by!r}: [...]}} with all of them.")
-    if by in columns or by in people.columns:
+    if by in private:
         raise SchemaError(f"by={by!r} is public, so nothing about it is to be estimated; take it out of the rest.")
     return schema.levels[by]
 
 
 def _by_group(option: str, given: Any, groups: Sequence[Any]) -> Mapping[Any, Any]:
-    if given is None:
+    if groups == (None,):
         return {}
     if not isinstance(given, Mapping):
         raise OptionError(f"{option} must be a mapping from subgroups, got {type(given).__name__}.")
@@ -132,33 +133,28 @@ def _by_group(option: str, given: Any, groups: Sequence[Any]) -> Mapping[Any, An
     return named
 
 
-def read_budgets(budget: Budget, groups: Sequence[Any], by_budget: Any) -> list[Budget]:
+def read_budgets(budget: Budget, groups: Sequence[Any], given: Mapping[Any, Any]) -> list[Budget]:
     """Budget of every subgroup, in the form of the model's."""
-    given = _by_group("by_budget", by_budget, groups)
     if given and not budget.private:
         raise BudgetError("by_budget= needs a budget of the model, the largest of all, and mu=None is none.")
-    out = []
-    for name in groups:
-        if name not in given:
-            out.append(budget)
-            continue
-        value = real(given[name])
+    out = dict.fromkeys(groups, budget)
+    for name, asked in given.items():
+        value = real(asked)
         if value is None or not 0.0 < value <= budget.asked[0]:
             raise BudgetError(
-                f"by_budget[{name!r}] is {shown(given[name])}; it must be a number above 0 and at most the model's "
-                f"budget, {budget.asked[0]:g}."
+                f"by_budget[{name!r}] is {shown(asked)}; it must be a number above 0 and at most the model's budget, "
+                f"{budget.asked[0]:g}."
             )
-        out.append(Budget.restore(budget.form, (value, *budget.asked[1:])))
-    return out
+        out[name] = Budget.restore(budget.form, (value, *budget.asked[1:]))
+    return list(out.values())
 
 
-def read_ranges(terms: Sequence[Term], groups: Sequence[Any], by_bounds: Any) -> tuple[tuple[Term, ...], ...]:
+def read_ranges(terms: Sequence[Term], groups: Sequence[Any], given: Mapping[Any, Any]) -> tuple[tuple[Term, ...], ...]:
     """Terms with each subgroup's ranges."""
-    given = _by_group("by_bounds", by_bounds, groups)
     known = {t.column: t for t in terms if not t.is_factor and not t.parts}
-    out = []
-    for name in groups:
-        inside = Schema.declare(bounds=given.get(name, {})).bounds
+    out = dict.fromkeys(groups, tuple(terms))
+    for name, ranges in given.items():
+        inside = Schema.declare(bounds=ranges).bounds
         for column, (low, high) in inside.items():
             if column not in known:
                 raise SchemaError(
@@ -171,6 +167,6 @@ def read_ranges(terms: Sequence[Term], groups: Sequence[Any], by_bounds: Any) ->
                     f"by_bounds[{name!r}][{column!r}] = ({low:g}, {high:g}) must be inside the range of all, "
                     f"({term.low:g}, {term.high:g}), low < high."
                 )
-        given_here: dict[str, Any] = {c: {"low": low, "high": high} for c, (low, high) in inside.items()}
-        out.append(tuple(replace(t, **given_here.get(t.column, {})) for t in terms))
-    return tuple(out)
+        narrow = {c: replace(known[c], low=low, high=high) for c, (low, high) in inside.items()}
+        out[name] = tuple(narrow.get(t.column, t) for t in terms)
+    return tuple(out.values())

@@ -14,7 +14,6 @@ from privreg.errors import DataError, InferenceError
 from privreg.means import collector, device
 from privreg.means.factors import FactorMechanism
 from privreg.means.plan import Plan
-from privreg.means.results.crosstab import Crossed
 from privreg.means.results.fit import MeansFit
 from privreg.means.results.results import MeansResults
 from privreg.means.results.words import header, is_biased, silent, statement
@@ -191,7 +190,7 @@ class MeansStream:
                 unusable=whole.unusable,
                 alike=max(collector.alike(plan, s, rows) for plan, s in zip(spec.plans, states, strict=True)),
             ),
-            tables=tuple(Crossed(at, row, rows, column, columns) for at, (row, column), (rows, columns) in tables),
+            tables=tuple((at, row, rows, column, columns) for at, (row, column), (rows, columns) in tables),
             variables=tuple((t.column, t.labels) for t in spec.terms),
             missing=missing,
             sds=collector.spreads(spec.terms, spec.group_terms, spec.plans, states)[: 1 + len(groups)],

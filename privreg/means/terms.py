@@ -159,28 +159,38 @@ def read_formula(formula: object) -> tuple[list[Column], list[str]]:
     tree = syntax(_COLON.sub(lambda m: m[1] or ("@" if m[0] == ":" else "@@"), left.strip()))
     if tree is None:
         raise FormulaError(f"the formula can't be read; {_FORM}.")
-    columns: list[Column] = []
-    factors: list[str] = []
     summands: list[ast.expr] = []
     while isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Add):
         summands, tree = [tree.right, *summands], tree.left
+    columns, factors = list[Column](), list[str]()
     for node in [tree, *summands]:
         refuse_deep(node, left)
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
-            parts = _column(node.left), _column(node.right)
-            pair = parts[0][0], parts[1][0]
-            if pair[0] == pair[1]:
-                raise FormulaError(f"the formula crosses {pair[0]!r} with itself; {_FORM}.")
-            columns.append(pair)
-            factors += pair if any(factor for _, factor in parts) else ()
-            continue
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in {"I", "cut"}:
-            columns.append(_product(node) if node.func.id == "I" else _cut(node))
-            continue
-        name, factor = _column(node)
-        columns.append(name)
-        factors += [name] * factor
+        one, some = _summand(node)
+        columns.append(one)
+        factors += some
     return _once(columns, "the formula"), list(dict.fromkeys(factors))
+
+
+def _summand(node: ast.expr) -> tuple[Column, Sequence[str]]:
+    """What a summand asks for, and the columns that must be factors."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+        (one, first), (other, second) = _column(node.left), _column(node.right)
+        if one == other:
+            raise FormulaError(f"the formula crosses {one!r} with itself; {_FORM}.")
+        return (one, other), (one, other) if first or second else ()
+    match node:
+        case ast.Call(ast.Name("I"), [ast.BinOp(left, ast.Mult(), right)], []):
+            return (_column(left)[0], _column(right)[0]), ()
+        case ast.Call(ast.Name("I"), [ast.BinOp(left, ast.Pow(), ast.Constant(2))], []):
+            return (_column(left)[0],) * 2, ()
+        case ast.Call(ast.Name("cut"), [number, *more], []) if len(more) < 2:
+            try:
+                breaks = ast.literal_eval(more[0]) if more else 20
+            except ValueError:
+                raise _refused(node) from None
+            return Cut(_column(number)[0], tuple(breaks) if isinstance(breaks, list) else breaks), ()
+    name, factor = _column(node)
+    return name, [name] * factor
 
 
 def _once(columns: list[Column], where: str) -> list[Column]:
@@ -199,37 +209,14 @@ def _refused(node: ast.expr) -> FormulaError:
     )
 
 
-def _product(node: ast.Call) -> tuple[str, str]:
-    """I(a * b) or I(a**2)."""
-    inside = node.args[0] if len(node.args) == 1 and not node.keywords else node
-    if isinstance(inside, ast.BinOp) and isinstance(inside.op, ast.Mult):
-        return _column(inside.left)[0], _column(inside.right)[0]
-    if isinstance(inside, ast.BinOp) and isinstance(inside.op, ast.Pow) and ast.unparse(inside.right) == "2":
-        name = _column(inside.left)[0]
-        return name, name
-    raise _refused(node)
-
-
-def _cut(node: ast.Call) -> Cut:
-    """cut(a), cut(a, 10) or cut(a, [0, 1, 5])."""
-    try:
-        given = [ast.literal_eval(more) for more in node.args[1:]]
-    except ValueError:
-        raise _refused(node) from None
-    if not node.args or len(given) > 1 or node.keywords:
-        raise _refused(node)
-    breaks = given[0] if given else 20
-    return Cut(_column(node.args[0])[0], tuple(breaks) if isinstance(breaks, list) else breaks)
-
-
 def _column(node: ast.expr) -> tuple[str, bool]:
-    if isinstance(node, ast.Name):
-        return node.id, False
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and len(node.args) == 1 and not node.keywords:
-        inside = node.args[0]
-        if node.func.id == "Q" and isinstance(inside, ast.Constant) and isinstance(inside.value, str):
-            return inside.value, False
-        if node.func.id == "C" and not (isinstance(inside, ast.Call) and getattr(inside.func, "id", "") == "C"):
+    """The column that a name, Q() or C() is of, and whether it must be a factor."""
+    match node:
+        case ast.Name(name):
+            return name, False
+        case ast.Call(ast.Name("Q"), [ast.Constant(str(name))], []):
+            return name, False
+        case ast.Call(ast.Name("C"), [ast.Name() | ast.Call(ast.Name("Q")) as inside], []):
             return _column(inside)[0], True
     raise _refused(node)
 
@@ -253,43 +240,40 @@ def declared_terms(columns: Sequence[Column], factors: Sequence[str], schema: Sc
     """Columns with their public declarations; `factors` are those that must be factors, of pairs both must.
     Raises SchemaError if one has neither finite bounds nor levels, or the wrong ones.
     """
-    out = []
-    for name in columns:
-        if isinstance(name, Cut):
-            out.append(_classes(name, *declared_terms([name.column], (), schema)))
-            continue
-        if not isinstance(name, str):
-            crossed = any(c in schema.levels or c in factors for c in name)
-            one, other = parts = tuple(declared_terms([c], [c] if crossed else [], schema)[0] for c in name)
-            if crossed and one == other:
-                raise SchemaError(f"{name[0]!r} is crossed with itself; name another factor, or it alone.")
-            column = ":".join(name)
-            if crossed:
-                out.append(Term(column, levels=tuple(product(one.levels, other.levels)), parts=parts))
-            else:
-                most = one.half * other.half
-                out.append(Term(column, 0.0 if one == other else -most, most, parts=parts))
-            continue
-        if name in schema.levels:
-            out.append(Term(name, levels=schema.levels[name]))
-            continue
-        if name in factors:
-            raise SchemaError(f"C({name}) needs public levels; give levels={{{name!r}: [...]}} with all of them.")
-        low, high = schema.limits(name)
-        if not np.isfinite([low, high]).all():
-            raise SchemaError(
-                f"column {name!r} has no public range: a mean needs bounds={{{name!r}: (low, high)}}, a factor "
-                f"levels={{{name!r}: [...]}}.{meant(name, [*schema.bounds, *schema.levels])}"
-            )
-        if not low < high:
-            raise SchemaError(
-                f"bounds[{name!r}] = ({low:g}, {high:g}) leave one value, so the mean is known; leave it out."
-            )
-        out.append(Term(name, low, high))
-    names = [n for term in out for n in term.names]
+    terms = tuple(_declared(name, factors, schema) for name in columns)
+    names = [n for term in terms for n in term.names]
     if len(set(names)) < len(names):
         raise SchemaError("two estimates would have the same name, from levels that read alike; rename a level.")
-    return tuple(out)
+    return terms
+
+
+def _declared(name: Column, factors: Sequence[str], schema: Schema) -> Term:
+    if isinstance(name, Cut):
+        return _classes(name, _declared(name.column, (), schema))
+    if isinstance(name, tuple):
+        crossed = any(c in schema.levels or c in factors for c in name)
+        one, other = (_declared(c, [c] * crossed, schema) for c in name)
+        if not crossed:
+            most = one.half * other.half
+            return Term(":".join(name), 0.0 if one == other else -most, most, parts=(one, other))
+        if one == other:
+            raise SchemaError(f"{name[0]!r} is crossed with itself; name another factor, or it alone.")
+        return Term(":".join(name), levels=tuple(product(one.levels, other.levels)), parts=(one, other))
+    if name in schema.levels:
+        return Term(name, levels=schema.levels[name])
+    if name in factors:
+        raise SchemaError(f"C({name}) needs public levels; give levels={{{name!r}: [...]}} with all of them.")
+    low, high = schema.limits(name)
+    if not np.isfinite([low, high]).all():
+        raise SchemaError(
+            f"column {name!r} has no public range: a mean needs bounds={{{name!r}: (low, high)}}, a factor "
+            f"levels={{{name!r}: [...]}}.{meant(name, [*schema.bounds, *schema.levels])}"
+        )
+    if not low < high:
+        raise SchemaError(
+            f"bounds[{name!r}] = ({low:g}, {high:g}) leave one value, so the mean is known; leave it out."
+        )
+    return Term(name, low, high)
 
 
 def _classes(cut: Cut, whole: Term) -> Term:

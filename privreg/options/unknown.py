@@ -10,7 +10,7 @@ from pathlib import PurePath
 from typing import Final, ParamSpec, TypeVar
 
 from privreg.errors import OptionError, UnsupportedArgumentError, choose, meant, shown
-from privreg.options.elsewhere import OPTIONS, TEXTS, WORDS, by_name
+from privreg.options.elsewhere import OPTIONS, WORDS, by_name
 from privreg.options.table import DOORS, TABLE, Option, accepted
 
 MODELS: Final = ("arrays", "formula")  # Stages at which a model is described; at the others it is fitted
@@ -97,43 +97,39 @@ def same(value: object, default: object) -> bool:
 
 # --- keywords of methods -------------------------------------------------------------------------------------
 
-_LEVEL: Final = "Give alpha=, one minus the level: alpha=0.1 for 90%"
 _OF_METHODS: Final = {
-    (method, name): TEXTS.get(text, text)
+    (method, name): text
     for text, of in WORDS["methods"].items()
     for methods, names in of.items()
     for method in methods.split()
     for name in names.split()
 }
-_PLOTS: Final = by_name(WORDS["plots"])  # What is said of arguments of any plot
+_PLOTS: Final = by_name(WORDS["plots"])  # Arguments of any plot
 _NESTED: Final = "It tests the terms of these results; privreg.anova(small, large) tests nested fits"
 _PAIRS: Final = (
     "It compares two fits, or tests the terms of one; of several, test each with the next: privreg.anova(m1, m2), "
     "privreg.anova(m2, m3)"
 )
-
-
 _LIMITS: Final = ("t_test", "marginal_means", "marginal_effects", "get_prediction")  # Methods whose views have limits
 
 
 def _refuse(where: str, name: str, known: Sequence[str]) -> UnsupportedArgumentError:
     """Error for an argument that a method does not take, with those that it takes."""
     hint = _OF_METHODS.get((where, name))
-    if name.startswith("cov") or name == "use_t":
-        hint = f"T{TEXTS['cov'][1:]}"
-    elif name in ("level", "conf_level") and "alpha" in known:
-        hint = _LEVEL
+    if name in ("level", "conf_level") and "alpha" in known:
+        hint = "Give alpha=, one minus the level: alpha=0.1 for 90%"
     elif where in _LIMITS and name in ("alpha", "level", "conf_level"):
         hint = f"It belongs to what comes back: {where}(...).conf_int(alpha=0.1)"
     elif where.startswith("plot"):
         hint = _PLOTS.get(name, hint)
+    elif hint is None and name.startswith("cov"):
+        hint = "The covariance is a sandwich already; choose another by fit(inference=...)"
     said = f" {hint}." if hint else meant(name, known)
     takes = f"It takes {', '.join(f'{k}=' for k in known)}." if known else "It takes none."
     return UnsupportedArgumentError(f"{where}() has no argument {name!r}.{said} {takes}")
 
 
 _FIGURES: Final = (".png", ".pdf", ".svg", ".eps", ".jpg", ".jpeg", ".tif", ".tiff")
-
 
 P = ParamSpec("P")
 R = TypeVar("R")

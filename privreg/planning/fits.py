@@ -96,11 +96,6 @@ class FittedPrecision:
             square = there - slope * (1.0 - MOST / n)
         return np.asarray(np.sqrt(square / max(n, 1.0)))
 
-    def smooth_errors(self, n: Array, coef: int) -> Array:
-        """Standard errors of one coefficient, same shape as `n`."""
-        size = np.asarray(n, dtype=np.float64)
-        return np.array([self.std_errors(float(m))[coef] for m in size.ravel()]).reshape(size.shape)
-
     def rare(self, n: int) -> frozenset[int]:
         """Columns that no fit of so many people lets be relied on for their being rare: marks say it of single fits."""
         return frozenset()

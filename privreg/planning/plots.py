@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from scipy.stats import norm
 
+from privreg.arrays import Array
 from privreg.errors import InferenceError, OptionError
-from privreg.planning.plan import Planned, power_of, targets
-from privreg.results.plots.style import COLUMN, DASHES, SMALL, drawing, inks_for, literal, only, panels
+from privreg.planning.plan import Planned
+from privreg.planning.search import power_of
+from privreg.results.plots.style import COLUMN, DASHES, SMALL, drawing, inks_for, literal
 from privreg.tables import shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pandas as pd
     from matplotlib.axes import Axes
-
-    from privreg.arrays import Array
 
 POINTS: Final = (41, 41)
 AROUND: Final = (0.1, 10.0)  # How far the axes reach about the plan's own numbers
@@ -41,10 +38,13 @@ def contours(plan: Planned, coef: str, *, ax: Any = None) -> Axes:
     budgets = np.geomspace(AROUND[0] * middle, AROUND[1] * middle, POINTS[0]).tolist()
     n = np.unique(np.geomspace(AROUND[0] * plan.n, AROUND[1] * plan.n, POINTS[1]).astype(int)).tolist()
     table, reliable = plan._nearby(n, budgets, coef, pure=pure)
-    if ax is not None:
-        return _draw(only(ax), plan, coef, table, reliable, at)
-    with panels(1, 1, (COLUMN, 0.8 * COLUMN)) as (_, axes):
-        return _draw(axes[0, 0], plan, coef, table, reliable, at)
+    width = np.ma.masked_invalid(table.to_numpy())  # no lines where people are too few for standard errors
+    if not width.count():
+        raise InferenceError(f"no number of records about {plan.n:,} is enough for an interval; plan for a larger n=.")
+    with drawing(ax, (COLUMN, 0.8 * COLUMN), "") as on:
+        _draw(on, plan, coef, (table.columns.to_numpy(float), table.index.to_numpy(float)), width, reliable, at)
+        on.set_xlabel(f"budget {'ε' if pure else 'μ'} per person")
+    return on  # type: ignore[no-any-return]
 
 
 def powers(plan: Planned, coefs: Sequence[str], *, ax: Any = None) -> Axes:
@@ -57,13 +57,13 @@ def powers(plan: Planned, coefs: Sequence[str], *, ax: Any = None) -> Axes:
         raise OptionError(f"power is that of finding an effect, and this plan has none{whose}: give it an effect.")
     at = [list(plan.spec.coefficients).index(c) for c in coefs]
     n = np.unique(np.geomspace(AROUND[0] * plan.n, AROUND[1] * plan.n, POINTS[1]).astype(int))
-    crit = float(norm.isf(plan.alpha / 2.0))
+    crit = plan._z
     footer = f"{plan.budget} per person; tests at level {plan.alpha:g}"
     footer += "\ngrey: so few records that a fit would say not to rely on its intervals" if plan.reliable > n[0] else ""
     with drawing(ax, (COLUMN, 0.8 * COLUMN), footer) as on:
         inks = inks_for(on)
         for i, (c, j) in enumerate(zip(coefs, at, strict=True)):
-            error = plan._precision.smooth_errors(n.astype(float), j)
+            error = plan._errors(n, j)
             label = literal(f"{shorten([c], 24)[0]} = {plan.goal.effects[c]:g}")
             on.plot(n, power_of(abs(plan.goal.effects[c]) / error, crit), DASHES[i % 4], color=inks[i], label=label)
         if plan.reliable > n[0]:
@@ -75,14 +75,10 @@ def powers(plan: Planned, coefs: Sequence[str], *, ax: Any = None) -> Axes:
     return on  # type: ignore[no-any-return]
 
 
-def _draw(ax: Any, plan: Planned, coef: str, table: pd.DataFrame, reliable: Array, at: float) -> Axes:
-    width = np.ma.masked_invalid(table.to_numpy())  # no lines where people are too few for standard errors
-    if not width.count():
-        raise InferenceError(f"no number of records about {plan.n:,} is enough for an interval; plan for a larger n=.")
-    grid = table.columns.to_numpy(float), table.index.to_numpy(float)
+def _draw(ax: Any, plan: Planned, coef: str, grid: tuple[Array, Array], width: Any, reliable: Array, at: float) -> None:
     kept = width[grid[1][:, None] >= reliable].compressed()
     low, high = math.log10(width.min()), math.log10(width.max())
-    wanted = {w: words for w, words in targets(plan).get(coef, {}).items() if width.min() < w < width.max()}
+    wanted = {w: words for w, words in plan._targets().get(coef, {}).items() if width.min() < w < width.max()}
     marks = [m * 10.0**k for k in range(math.floor(low), math.ceil(high) + 1) for m in (1.0, 2.0, 5.0)]
     # beyond what can be relied on widths grow so fast that only powers of ten have room
     top = kept.max() if kept.size else width.max()
@@ -90,12 +86,7 @@ def _draw(ax: Any, plan: Planned, coef: str, table: pd.DataFrame, reliable: Arra
     marks = [m for m in marks if m not in wanted]
     inks = inks_for(ax)
     lines = ax.contour(*grid, width, levels=marks, colors=inks[0], linewidths=0.8)
-    ax.set(
-        xscale="log",
-        yscale="log",
-        xlabel=f"budget {'ε' if table.columns.name == 'epsilon' else 'μ'} per person",
-        ylabel="records",
-    )
+    ax.set(xscale="log", yscale="log", ylabel="records")
     drawn = [(lines, {m: f"{m:,.0f}" if m >= 1.0 else f"{m:g}" for m in marks})]
     if wanted:
         drawn.insert(0, (ax.contour(*grid, width, levels=sorted(wanted), colors=inks[1], linewidths=1.6), wanted))
@@ -123,7 +114,6 @@ def _draw(ax: Any, plan: Planned, coef: str, table: pd.DataFrame, reliable: Arra
     head, name = f"mean width of {level} intervals,", shorten([coef], TITLE)[0]
     gap = " " if len(head) + len(name) < TITLE else "\n"
     ax.set_title(literal(f"{head}{gap}{name}"), loc="left")
-    return ax  # type: ignore[no-any-return]
 
 
 def _threshold(ax: Any, budgets: Array, reliable: Array, people: tuple[float, float], ink: str) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from privreg.arrays import Array
 from privreg.data.columns import prepare
 from privreg.data.participants import Participants
-from privreg.errors import BudgetError, InferenceError, OptionError, UnsupportedArgumentError, level, real, shown
+from privreg.errors import BudgetError, OptionError, UnsupportedArgumentError, level, real, shown
 from privreg.families.builtin import resolve_family
 from privreg.fits.fit_plan import FitPlan
 from privreg.formula.covariates import check_covariates
@@ -28,10 +28,10 @@ from privreg.options.table import accepted, check
 from privreg.options.threads import one_thread
 from privreg.options.unknown import refuse_unknown
 from privreg.planning.fits import plain_model
-from privreg.planning.plan import Goal, distance, find, people_for, read_people, reliable_from, with_mu
-from privreg.planning.precision import SEED, precision_of, worth
+from privreg.planning.plan import Goal, find, read_people
+from privreg.planning.precision import SEED, precision_of
 from privreg.planning.scenario import USUAL_SCALE, Assumed, listed, read_scale, read_shares, response_of
-from privreg.planning.study_plan import StudyPlan, answered
+from privreg.planning.study_plan import StudyPlan
 from privreg.privacy.ledger import UNSET, Budget
 from privreg.schema import files
 from privreg.schema.declarations import Schema
@@ -39,10 +39,6 @@ from privreg.schema.declarations import Schema
 PLANNED: Final = "a plan that draws people from them"
 POWER: Final = 0.8
 PERSON: Final = "person (made up)"  # Column of ids, where the formula names none
-BUDGETS: Final = (0.01, 100.0)
-STEPS: Final = 4  # By what records are worth, before an interval is halved
-TRIALS: Final = 30
-CLOSE: Final = 0.015  # How often a budget is tried at most, and by what part standard errors may be better than asked
 
 
 @one_thread()
@@ -188,14 +184,15 @@ def plan(
         raise OptionError("give n= for the precision of so many records, or width= or effect= to find how many.")
     if not given and (people is None or not wanted):
         raise BudgetError("give mu= (or epsilon=, rho=); it can be left out to be found from n= and width= or effect=.")
-    assumed = replace(_assumed(spec, scale, params, shares, covariates, pilot), icc=_alike(icc, spec))
+    alike = float(check("plan.formula", "icc", icc))
+    if alike and (who.k_max is None or fam.response != "number"):
+        raise OptionError(
+            f"icc={alike:g} is of residuals of one person's rows: it goes with k_max= and a number's family."
+        )
+    assumed = replace(_assumed(spec, scale, params, shares, covariates, pilot), icc=alike)
     each = precision_of(spec, assumed)
     out = StudyPlan(spec, people or 0, "precision", goal, assumed, alpha, 0, people or 0, each)
-    if not given:
-        assert people is not None
-        out = _find_budget(out, people)
-        return replace(out, reliable=reliable_from(out))
-    return answered(out)
+    return (out if given else out._with_least_budget())._answered()
 
 
 def _persons(formula: str, k_max: int | None) -> tuple[str, Participants]:
@@ -206,16 +203,6 @@ def _persons(formula: str, k_max: int | None) -> tuple[str, Participants]:
     return formula, Participants.declare(id=PERSON if effect is None else None, k_max=k_max, effect=effect)
 
 
-def _alike(icc: Any, spec: ModelSpec) -> float:
-    """The correlation of residuals within persons."""
-    value = float(check("plan.formula", "icc", icc))
-    if value and (spec.people.k_max is None or spec.family.response != "number"):
-        raise OptionError(
-            f"icc={value:g} is of residuals of one person's rows: it goes with k_max= and a number's family."
-        )
-    return value
-
-
 def plan_of_fit(fit: FitPlan, n: int, pilot: Any = None) -> StudyPlan:
     """Precision of a fit that is described already, for so many people as :func:`plan` assumes them with this `pilot`.
     Raises OptionError or InferenceError if the family has no model of the response, or the people assumed don't
@@ -223,57 +210,7 @@ def plan_of_fit(fit: FitPlan, n: int, pilot: Any = None) -> StudyPlan:
     """
     assumed = _assumed(fit.spec, None, None, None, None, pilot)
     each = precision_of(fit.spec, assumed, fit.asked)
-    out = StudyPlan(fit.spec, n, "precision", _goal(None, None, None, None, ()), assumed, 0.05, 0, n, each)
-    return replace(out, reliable=reliable_from(out))
-
-
-def _find_budget(plan: StudyPlan, n: int) -> StudyPlan:
-    """The same plan with the least μ that reaches its goal."""
-    # people who would do at the plan's own budget are worth as much as n at the one that is looked for
-    wanted = people_for(plan, plan._precision) * worth(plan.spec, plan._precision) / n
-    (low, high), found = BUDGETS, None
-    mu = _budget_worth(plan, wanted)
-    for trial in range(TRIALS):
-        each = precision_of(with_mu(plan.spec, mu), plan.assumed)
-        apart = distance(plan, n, each)
-        if apart <= 1.0:
-            high, found = mu, replace(plan, spec=each.spec, asked="budget", _precision=each)
-            if (apart > 1.0 - CLOSE and trial < STEPS) or mu == BUDGETS[0]:
-                break
-        elif mu == BUDGETS[1]:
-            break
-        else:
-            low = mu
-        if high < low * (1.0 + CLOSE):
-            break
-        wanted *= (apart * (1.0 + 0.5 * CLOSE)) ** 2
-        mu = _budget_worth(plan, wanted)
-        # errors fall more slowly than worth grows where people themselves differ, and then such steps creep
-        if trial >= STEPS or not low < mu < high:
-            mu = _rounded_up(math.sqrt(low * high)) if found is not None or trial < STEPS else BUDGETS[1]
-    if found is None:
-        raise InferenceError(
-            f"{n:,} records are too few for that even at mu = {BUDGETS[1]:g}; ask more people, or for less."
-        )
-    return found
-
-
-def _budget_worth(plan: StudyPlan, wanted: float) -> float:
-    """Least μ, to three digits, at which a record is worth so much."""
-    low, high = (math.log(v) for v in BUDGETS)
-    spec, each = plan.spec, plan._precision
-    if worth(with_mu(spec, BUDGETS[1]), each) < wanted:
-        return BUDGETS[1]
-    while high - low > 1e-4:
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if worth(with_mu(spec, math.exp(middle)), each) >= wanted else (middle, high)
-    return max(_rounded_up(math.exp(high)), BUDGETS[0])
-
-
-def _rounded_up(mu: float) -> float:
-    """Up to three digits."""
-    digits = 2 - math.floor(math.log10(mu))
-    return round(math.ceil(mu * 10.0**digits) / 10.0**digits, digits)
+    return StudyPlan(fit.spec, n, "precision", Goal({}, {}, POWER), assumed, 0.05, 0, n, each)._answered()
 
 
 def _assumed(spec: ModelSpec, scale: Any, params: Any, shares: Any, covariates: Any, pilot: Any = None) -> Assumed:
@@ -305,7 +242,8 @@ def _assumed(spec: ModelSpec, scale: Any, params: Any, shares: Any, covariates: 
         raise OptionError("shares= says how frequent levels are, and covariates= has that already; give one of them.")
     shared, moments = read_shares(shares, design.schema), told.get("moments", Schema())
     out = Assumed(shared, sd, theta, rows, usual, moments=moments, answered=answered)
-    if not family.scaled or not spec.units.constant.any() or not _open(params, spec):
+    given = params is not None and (not isinstance(params, Mapping) or "Intercept" in params)
+    if not family.scaled or not spec.units.constant.any() or given:
         return out
     # the intercept that nobody gave puts responses into the middle of their range
     _, x, _ = out.exog(spec, 4096, np.random.Generator(np.random.PCG64(SEED)))
@@ -342,11 +280,6 @@ def _pilot(given: Any, spec: ModelSpec) -> dict[str, Any]:
     return told
 
 
-def _open(params: Any, spec: ModelSpec) -> bool:
-    """Whether nobody gave an intercept."""
-    return params is None or (isinstance(params, Mapping) and "Intercept" not in params)
-
-
 def _params(params: Any, names: Sequence[str]) -> Array:
     """Coefficients to expect; 0 for those that a mapping leaves out."""
     if params is None:
@@ -363,10 +296,9 @@ def _params(params: Any, names: Sequence[str]) -> Array:
 
 
 def _goal(width: Any, effect: Any, power: Any, coef: Any, names: Sequence[str]) -> Goal:
-    chosen = _chosen(coef, names)
-    for what, given in (("width", width), ("effect", effect)):
-        if isinstance(given, Mapping) and coef is not None:
-            raise OptionError(f"{what}= names its coefficients itself; leave coef= out.")
+    given = {"width": width, "effect": effect}
+    if coef is not None and any(isinstance(sizes, Mapping) for sizes in given.values()):
+        raise OptionError("width= or effect= names its coefficients itself; leave coef= out.")
     if coef is not None and width is None and effect is None:
         raise OptionError("coef= says what width= or effect= is meant for; give one of them.")
     if power is not None and effect is None:
@@ -374,29 +306,19 @@ def _goal(width: Any, effect: Any, power: Any, coef: Any, names: Sequence[str]) 
             "power= is that of telling an effect from zero; give effect= too. The effects that n records find are in "
             "table(power=) of a plan for n=."
         )
-    share = POWER if power is None else check("plan.formula", "power", power)
-    widths, effects = _sizes("width", width, chosen, names), _sizes("effect", effect, chosen, names)
-    if any(v < 0 for v in widths.values()):
+    chosen: Iterable[Any] = [c for c in names if c.rpartition(":")[2] != "Intercept"] or names
+    if coef is not None:
+        chosen = [coef] if isinstance(coef, str) or not isinstance(coef, Iterable) else coef
+    chosen = [c for one in chosen for c in find(one, names)]
+    found = dict[str, dict[str, float]]()
+    for what, sizes in given.items():
+        items = dict(sizes) if isinstance(sizes, Mapping) else {} if sizes is None else dict.fromkeys(chosen, sizes)
+        found[what] = {}
+        for name, value in items.items():
+            size = real(value)
+            if size is None or size == 0.0 or not math.isfinite(size):
+                raise OptionError(f"{what}={shown(value)} must be a number other than 0, in the coefficient's units.")
+            found[what] |= dict.fromkeys(find(name, names, what), size)
+    if any(v < 0 for v in found["width"].values()):
         raise OptionError("width= must be positive.")
-    return Goal(widths, effects, share)
-
-
-def _chosen(coef: Any, names: Sequence[str]) -> list[str]:
-    if coef is None:
-        slopes = [c for c in names if c.rpartition(":")[2] != "Intercept"]
-        return slopes or list(names)
-    given = [coef] if isinstance(coef, str) else list(coef) if isinstance(coef, Iterable) else [coef]
-    return list(dict.fromkeys(c for one in given for c in find(one, names)))
-
-
-def _sizes(what: str, given: Any, chosen: Sequence[str], names: Sequence[str]) -> dict[str, float]:
-    if given is None:
-        return {}
-    items = given.items() if isinstance(given, Mapping) else [(c, given) for c in chosen]
-    out: dict[str, float] = {}
-    for name, value in items:
-        size = real(value)
-        if size is None or size == 0.0 or not math.isfinite(size):
-            raise OptionError(f"{what}={shown(value)} must be a number other than 0, in the coefficient's units.")
-        out |= dict.fromkeys(find(name, names, what), size)
-    return out
+    return Goal(found["width"], found["effect"], POWER if power is None else check("plan.formula", "power", power))

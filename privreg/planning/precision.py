@@ -9,43 +9,35 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final, TypeAlias
 
 import numpy as np
-from scipy.interpolate import PchipInterpolator
+from numpy.typing import NDArray
 
+from privreg.arrays import Array
 from privreg.collector.aggregate.report import parts_of
 from privreg.collector.covariates import rarity
+from privreg.collector.plan import Plan, Progress
 from privreg.errors import InferenceError, OptionError, UnsupportedArgumentError
 from privreg.fits.findings import wanted
 from privreg.fits.plan import plan_of, to_user
 from privreg.fits.results import of_many_rows
 from privreg.fits.settings import FitOptions
+from privreg.formula.spec import ModelSpec
 from privreg.planning.fits import FittedPrecision
 from privreg.planning.rehearsal import People, bread, enough_in_main, located, rehearse, residuals, rows_map
-from privreg.planning.scenario import response_of
+from privreg.planning.scenario import Assumed, response_of
 from privreg.protocol import codes
 from privreg.simulation.devices import Block
 from privreg.simulation.streaming.encoding import Encoder
 from privreg.simulation.streaming.persons import Gatherer
 from privreg.simulation.tuning import resolve_tuning
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from privreg.arrays import Array
-    from privreg.collector.plan import Plan, Progress
-    from privreg.formula.spec import ModelSpec
-    from privreg.planning.scenario import Assumed
-
-    _Planned = tuple[Plan, NDArray[np.intp]]
+_Planned: TypeAlias = tuple[Plan, NDArray[np.intp]]
 
 ASKED: Final = FitOptions()  # What a plan's fit is asked for
 SEED: Final = 20_250_508  # Of assumed people and of noise: the same question has the same answer
 FEWEST, TIMES = 1000, 4  # Fits are rehearsed of so many people, of as many times more, and so on
-
-FEW_NODES: Final = 4
-"""Numbers of people at which fits are rehearsed for a smooth curve, at least beside those that are known already."""
 
 PAIRS, NEAR = 4, 50.0
 """Pairs of fits that are rehearsed of so few people, relative to those from whom on intervals can be relied on, that
@@ -109,16 +101,6 @@ class Precision:
                     found.append(np.sqrt(np.maximum(((linear @ cov) * linear).sum(axis=1), 0.0)))
             self._known[k] = math.sqrt(n) * np.mean(found, axis=0)
         return self._known[k]
-
-    def smooth_errors(self, n: Array, coef: int) -> Array:
-        """Mean standard errors of one coefficient, same shape as `n`: a smooth curve through few rehearsals."""
-        size = np.maximum(np.asarray(n, dtype=np.float64), 1.0)
-        at = np.maximum(np.log(size / FEWEST) / math.log(TIMES), 0.0)
-        low, high = math.floor(at.min()), max(math.ceil(at.max()), math.floor(at.min()) + 1)
-        wanted_nodes = {round(v) for v in np.linspace(low, high, min(FEW_NODES, high - low + 1))}
-        nodes = sorted(wanted_nodes | {k for k in self._known if low <= k <= high})
-        values = [math.log(float(self._node(k)[coef])) for k in nodes]
-        return np.asarray(np.exp(PchipInterpolator(nodes, values)(at)) / np.sqrt(size))
 
     def rare(self, n: int) -> frozenset[int]:
         """Columns of the design whose intervals a fit of so many people takes back, as too few have a level."""

@@ -5,22 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+import pandas as pd
 from scipy.special import betaincinv, log_ndtr, ndtr, ndtri
 from scipy.stats import poisson
 
+from privreg.arrays import Array
 from privreg.errors import OptionError, SchemaError, real, shown
 from privreg.families.constants import normal_expectile
+from privreg.formula.spec import ModelSpec
 from privreg.protocol import codes
 from privreg.schema.declarations import Schema
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from privreg.arrays import Array
-    from privreg.formula.spec import ModelSpec
 
 OUTSIDE: Final = 4096  # Assumed people by whom it is found how many responses lie outside the declared range
 
@@ -253,11 +250,11 @@ class Assumed:
             rows = f"{spec.people.rows:,} rows each, covariates drawn anew for each row"
             alike = f", residuals correlated by {self.icc:g}" if self.icc else ", residuals independent"
             out.append(("people", rows + alike * (spec.family.response == "number")))
+        own = [c for c in spec.design.columns if c not in spec.design.endog_sources]
         if self.covariates is not None:
-            return [*out, ("covariates", f"drawn from {len(self.covariates):,} public rows")]
-        for c in spec.design.columns:
-            if c in spec.design.endog_sources:
-                continue
+            own = []
+            out.append(("covariates", f"drawn from {len(self.covariates):,} public rows"))
+        for c in own:
             if c in schema.levels:
                 shares = self.shares.get(c)
                 out.append((c, "levels equally frequent" if shares is None else "shares " + _percent(shares)))
@@ -267,6 +264,10 @@ class Assumed:
                 out.append((c, "normal with mean {:g}, sd {:g}".format(*schema.moments[c])))
             else:
                 out.append((c, "uniform on {} to {}".format(*schema.bounds_text(c))))
+        if not spec.family.scaled:
+            model = [f"{c} = {v:g}" for c, v in zip(spec.coefficients, self.params, strict=True) if v]
+            rest = " and 0 otherwise" if len(model) < len(spec.coefficients) else ""
+            out.append(("coefficients", ", ".join(model) + rest if model else "0"))
         return out
 
 

@@ -3,37 +3,66 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 import pandas as pd
-from scipy.stats import binom, norm
+from scipy.stats import binom
 
+from privreg.diagnostics import Diagnostic
 from privreg.errors import BudgetError, InferenceError, OptionError, SchemaError, UnsupportedArgumentError, flag, whole
 from privreg.families import Expectile, Family, Huber, Poisson, Squared
 from privreg.formula.spec import ModelSpec
 from privreg.options.progress import progress_bar
 from privreg.options.table import check
+from privreg.planning import wording
 from privreg.planning.fits import fit_of, plain_precision
-from privreg.planning.plan import MOST_PEOPLE, Planned, find, people_for, reliable_from, table_of
-from privreg.planning.precision import SEED, precision_of
-from privreg.tables import Notes, Paragraph, Part, Table, View, in_one_format
+from privreg.planning.plan import TRUST, Planned, find
+from privreg.planning.precision import SEED
+from privreg.tables import Lines, Notes, Paragraph, Part, Table, View, in_one_format
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from matplotlib.axes import Axes
 
-
+SEES: Final = {
+    "local": "nobody",
+    "two_collectors": "nobody, if two don't collude",
+    "central": "a curator",
+    "no privacy": "who analyses",
+}
 USUAL: Final = 1.345  # Corner of Huber's and expectiles' scores in residual sd, where noise falls on sums
 MOST_ROWS: Final = 10**8
 SURE: Final = 0.999
+COLUMNS: Final = ["people", "std_error", "width", "reliable"]
+SAID: Final = frozenset({"raised", "missed", "unreliable", "seldom", "rare"})
+"""Notes of a plan that comparisons repeat."""
 
 
 @dataclass(frozen=True, repr=False)
 class StudyPlan(Planned):
     """What a regression with so many people at such a budget will show. Made by :func:`privreg.plan`."""
+
+    def summary(self) -> Self:
+        """The plan itself, which prints as a table."""
+        return self
+
+    @property
+    def notes(self) -> tuple[Diagnostic, ...]:
+        """What to know about the answer."""
+        return wording.notes(self)
+
+    def _layout(self) -> list[Part]:
+        table = self._table()
+        columns = [["" if v == "nan" else v for v in in_one_format(table[c], 3)] for c in table.columns]
+        heads = [str(c).replace("_", " ") for c in table.columns]
+        if self.skewed is not None:
+            heads, columns = [*heads, "if skewed"], [*columns, in_one_format(self.skewed._table()["width"], 3)]
+        shown = Table([str(i) for i in table.index], heads, list(zip(*columns, strict=True)))
+        model = "Assumed: " + "; ".join(f"{a} {b}" for a, b in self.assumed.words(self.spec))
+        head, space = Paragraph(f"Plan: {self.spec.formula}"), Lines(("",))
+        return [head, space, Paragraph(wording.answer(self)), shown, space, Paragraph(model), Notes(self.notes)]
 
     def plot(self, coef: str | None = None, *, power: bool = False, ax: Axes | None = None) -> Axes:
         """Contours of an interval's mean width over budget and people; or the power of tests over people.
@@ -58,6 +87,8 @@ class StudyPlan(Planned):
             return plots.powers(self, wanted, ax=ax)
         return plots.contours(self, self._coef(coef), ax=ax)
 
+    # --- the same question otherwise -------------------------------------------------------------------
+
     def compare_trust(self, coef: str | None = None) -> StudyTable:
         """Ask the same question under each trust model, and without privacy.
 
@@ -72,42 +103,27 @@ class StudyPlan(Planned):
             It prints as a table; ``table`` is the DataFrame.
         """
         coef = self._coef(coef)
-        wanted, at = self.asked == "people", list(self.spec.coefficients).index(coef)
-        half = float(norm.isf(self.alpha / 2.0))
-        found, notes = _asked({t: _under(self, trust=t) for t in ("local", "two_collectors", "central")}, at)
-        lines = {trust: (SEES[trust], *line) for trust, line in found.items()}
-        plain = plain_precision(self.spec, self.assumed, SEED)
+        found = self._compared({t: {"trust": t} for t in TRUST}, coef)
+        table, plain = found.table, plain_precision(self.spec, self.assumed, SEED)
         if plain is not None:
-            n = people_for(self, plain) if wanted else self.n
-            error = float(plain.std_errors(n)[at])
-            lines["no privacy"] = (SEES["no privacy"], n, error, 2.0 * half * error, True)
-        table = pd.DataFrame.from_dict(lines, orient="index", columns=["sees_a_row", *COLUMNS]).astype(
-            {"people": "Int64"}
-        )
-        return StudyTable(table, _title(self, coef), tuple(notes))
+            n = self._people(plain) if self.asked == "people" else self.n
+            table = pd.concat([table, self._table(n, plain).loc[[coef]].assign(people=n, reliable=True)[COLUMNS]])
+            table.index = pd.Index([*found.table.index, "no privacy"])
+        table.insert(0, "sees_a_row", [SEES[str(trust)] for trust in table.index])
+        return replace(found, table=table)
 
     def compare_families(self, coef: str | None = None) -> StudyTable:
         """Ask the same question of each family for such a response.
 
         Of numbers Huber(), Huber(1.345), Expectile(0.5) and Squared(); of counts Poisson(y_max), and the same with
-        c = 1.5; and the plan's own.
-
-        Parameters
-        ----------
-        coef : str, optional
-            Whose precision is shown; by default the one with the most demanding goal.
-
-        Returns
-        -------
-        StudyTable
-            It prints as a table; ``table`` is the DataFrame.
+        c = 1.5; and the plan's own. `coef` and the table are as of :meth:`compare_trust`.
 
         Raises
         ------
         OptionError
             If the response is neither a number nor a count.
         """
-        own = self.spec.family
+        own, families = self.spec.family, list[Family]()
         if own.response == "count":
             families = [Poisson(own.y_max), Poisson(own.y_max, c=1.5)]
         elif own.scaled:
@@ -115,12 +131,35 @@ class StudyPlan(Planned):
         else:
             raise OptionError(f"families are compared of numbers and counts, and this is a plan for {own!r}.")
         families += [own] if own not in families else []
-        coef = self._coef(coef)
-        at = list(self.spec.coefficients).index(coef)
-        lines, notes = _asked({repr(family): _under(self, family=family) for family in families}, at)
+        found = self._compared({repr(family): {"family": family} for family in families}, self._coef(coef))
+        return replace(found, notes=(*(f"{family!r}: {family.estimand}" for family in families), *found.notes))
+
+    def _compared(self, asked: Mapping[str, Mapping[str, Any]], coef: str) -> StudyTable:
+        """The same question under other trust models or of other families: people, and precision of `coef`."""
+        lines, notes = dict[str, Sequence[Any]](), list[str]()
+        for name, other in asked.items():
+            try:
+                one = self._under(**other)
+            except (BudgetError, InferenceError, OptionError, SchemaError, UnsupportedArgumentError) as e:
+                lines[name] = (None, math.nan, math.nan, False)
+                notes.append(f"{name}: {e}")
+                continue
+            line = one._table().loc[coef]
+            lines[name] = (one.n, line["std_error"], line["width"], one.n >= one.reliable)
+            notes += [f"{name}: {note}" for note in one.notes if note.code in SAID]
         table = pd.DataFrame.from_dict(lines, orient="index", columns=COLUMNS).astype({"people": "Int64"})
-        estimands = [f"{family!r}: {family.estimand}" for family in families]
-        return StudyTable(table, _title(self, coef), (*estimands, *notes))
+        what = "people needed" if self.asked == "people" else f"{self.n:,} people"
+        title = f"{self.spec.formula}, {self.budget} per person: {what}; precision of {coef}"
+        return StudyTable(table, title, tuple(notes))
+
+    def _under(self, trust: str | None = None, family: Family | None = None) -> Self:
+        """The same question under another trust model, or of another family."""
+        old, trust = self.spec, trust or self.spec.trust
+        if (trust, family or old.family) == (old.trust, old.family):
+            return self
+        how = (old.score_weights, old.mechanism if family else "auto", old.private, old.people, trust)
+        spec = ModelSpec.declare(old.design, family or old.family, old.budget, *how)
+        return replace(self._at(spec), n=0 if self.asked == "people" else self.n)._answered()
 
     def check(self, reps: int = 20, *, seed: int | None = None, progress: bool | None = None) -> pd.DataFrame:
         """Simulate people as assumed, fit them, and compare.
@@ -145,37 +184,32 @@ class StudyPlan(Planned):
         OptionError
             If the response is an expression, or there are more than 10⁸ rows to fit.
         """
-        reps = whole("reps", reps, 2)
-        seed, spec, assumed, truth = check("local.fit", "seed", seed), self.spec, self.assumed, None
+        reps, seed = whole("reps", reps, 2), check("local.fit", "seed", seed)
         if self.n * reps > MOST_ROWS:
             most = MOST_ROWS // self.n
             raise OptionError(
                 f"{reps} fits of {self.n:,} records are more than {MOST_ROWS:,} rows; "
                 + (f"give reps={most} at most." if most > 1 else "check a plan of fewer records with the same budget.")
             )
-        widths, held, found = [], [], []
+        limits = []
         with progress_bar(reps, progress) as bar:
             for k, state in enumerate(np.random.SeedSequence(seed).spawn(reps)):
-                rng = np.random.Generator(np.random.SFC64(state))
-                res, settings = fit_of(spec, assumed, self.n, rng, None if seed is None else (seed + k) % 2**63)
-                efficient = settings.efficient
-                if truth is None:
-                    truth = assumed.truth(spec, USUAL if efficient is None else efficient.rules.ratio)
-                low, high = res.conf_int(self.alpha).to_numpy().T
-                widths.append(high - low)
-                held.append((low <= truth) & (truth <= high))
-                found.append((low > 0.0) | (high < 0.0))
+                rng, noise = np.random.Generator(np.random.SFC64(state)), None if seed is None else (seed + k) % 2**63
+                res, settings = fit_of(self.spec, self.assumed, self.n, rng, noise)
+                limits.append(res.conf_int(self.alpha).to_numpy().T)
                 bar.update(1)
-        assert truth is not None
-        table = self.table()
-        out = pd.DataFrame({"planned": table["width"], "simulated": np.mean(widths, axis=0)})
+        low, high = np.swapaxes(limits, 0, 1)
+        truth = self.assumed.truth(self.spec, USUAL if settings.efficient is None else settings.efficient.rules.ratio)
+        table, widths = self._table(), high - low
+        out = pd.DataFrame({"planned": table["width"], "simulated": widths.mean(axis=0)})
         out["ratio"] = out["simulated"] / out["planned"]
-        out["ratio_se"] = np.std(widths, axis=0, ddof=1) / math.sqrt(reps) / out["planned"]
-        out["coverage"] = np.where(np.isnan(truth), math.nan, np.mean(held, axis=0))
-        low_, high_ = binom.interval(SURE, reps, 1.0 - self.alpha)
-        out["at_least"], out["at_most"] = low_ / reps, high_ / reps
+        out["ratio_se"] = widths.std(axis=0, ddof=1) / math.sqrt(reps) / out["planned"]
+        held = ((low <= truth) & (truth <= high)).mean(axis=0)
+        out["coverage"] = np.where(np.isnan(truth), math.nan, held)
+        few, many = binom.interval(SURE, reps, 1.0 - self.alpha)
+        out["at_least"], out["at_most"] = few / reps, many / reps
         if self.goal.effects:
-            out["power"], out["told"] = table["power"], np.mean(found, axis=0)
+            out["power"], out["told"] = table["power"], ((low > 0.0) | (high < 0.0)).mean(axis=0)
         return out
 
 
@@ -206,70 +240,3 @@ class StudyTable(View):
         heads = [name.replace("_", " ") for name in shown.columns]
         table = Table(list(shown.index), heads, list(shown.itertuples(index=False)))
         return [Paragraph(self.title), table, Notes(self.notes)]
-
-
-SEES: Final = {
-    "local": "nobody",
-    "two_collectors": "nobody, if two don't collude",
-    "central": "a curator",
-    "no privacy": "who analyses",
-}
-
-SAID: Final = frozenset({"raised", "missed", "unreliable", "seldom", "rare"})
-"""Notes of a plan that the comparison repeats."""
-
-
-def answered(plan: StudyPlan) -> StudyPlan:
-    """The plan with the people that its goal needs, where they are asked for, and from whom on fits can be relied on.
-    Raises InferenceError if no number of people is enough.
-    """
-    out = plan
-    if not plan.n:
-        needed = people_for(plan, plan._precision)
-        if needed > MOST_PEOPLE:
-            raise InferenceError(f"even {MOST_PEOPLE:.0e} records would not do; raise the budget, or ask for less.")
-        out = replace(plan, n=needed, asked="people", needed=needed)
-    out = replace(out, reliable=reliable_from(out))
-    raised = out.asked == "people" and out.reliable <= MOST_PEOPLE
-    return replace(out, n=max(out.n, int(out.reliable))) if raised else out
-
-
-COLUMNS: Final = ["people", "std_error", "width", "reliable"]
-
-
-def _title(plan: StudyPlan, coef: str) -> str:
-    what = f"{plan.budget} per person: " + ("people needed" if plan.asked == "people" else f"{plan.n:,} people")
-    return f"{plan.spec.formula}, {what}; precision of {coef}"
-
-
-def _asked(plans: Mapping[str, Callable[[], StudyPlan]], at: int) -> tuple[dict[str, tuple[Any, ...]], list[str]]:
-    """Lines of a comparison, people and precision of the coefficient `at`, and what is to be said of them."""
-    lines: dict[str, tuple[Any, ...]] = {}
-    notes = []
-    for name, make in plans.items():
-        try:
-            one = make()
-        except (BudgetError, InferenceError, OptionError, SchemaError, UnsupportedArgumentError) as e:
-            lines[name] = (None, math.nan, math.nan, False)
-            notes.append(f"{name}: {e}")
-            continue
-        line = table_of(one, one.n, one._precision).iloc[at]
-        lines[name] = (one.n, line["std_error"], line["width"], one.n >= one.reliable)
-        notes += [f"{name}: {note}" for note in one.notes if note.code in SAID]
-    return lines, notes
-
-
-def _under(plan: StudyPlan, *, trust: str | None = None, family: Family | None = None) -> Callable[[], StudyPlan]:
-    """The same question under another trust model, or of another family."""
-
-    def make() -> StudyPlan:
-        old = plan.spec
-        if (trust or old.trust, family or old.family) == (old.trust, old.family):
-            return plan
-        mechanism = old.mechanism if trust is None else "auto"
-        how = (old.score_weights, mechanism, old.private, old.people, trust or old.trust)
-        spec = ModelSpec.declare(old.design, family or old.family, old.budget, *how)
-        people = 0 if plan.asked == "people" else plan.n
-        return answered(replace(plan, spec=spec, n=people, _precision=precision_of(spec, plan.assumed)))
-
-    return make

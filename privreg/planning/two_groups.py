@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 import pandas as pd
+from scipy.optimize import brentq
 from scipy.stats import norm
 
 from privreg.errors import BudgetError, InferenceError, OptionError, choose, level, real, shown
@@ -15,7 +16,8 @@ from privreg.means.factors import FactorMechanism
 from privreg.means.plan import Plan, make_plan
 from privreg.means.terms import Term
 from privreg.options.unknown import known_arguments
-from privreg.planning.plan import MOST_PEOPLE, TRUST, least, power_of, read_people
+from privreg.planning.plan import TRUST, read_people
+from privreg.planning.search import enough, people_for, power_of, shift_for
 from privreg.planning.study_plan import SEES
 from privreg.privacy.ledger import UNSET, Budget
 from privreg.results.plots import style
@@ -94,14 +96,10 @@ def plan_two_groups(
     >>> pr.plan_two_groups(share=0.4, difference=0.05, power=0.8, mu=1, trust="two_collectors").n
     3080
     """
-    given = mu is not UNSET or epsilon is not None or delta is not None or rho is not None
-    if not given:
-        raise BudgetError("give mu= (or epsilon=, rho=), the budget per person.")
     budget = Budget.declare(mu, epsilon, delta, rho)
     choose("trust", trust, TRUST)
     choose("missing", missing, ("noise", "raise"))
-    parts = _positive("ratio", ratio)
-    first = _group(share, mean, sd, bounds)
+    parts, first = _positive("ratio", ratio), _group(share, mean, sd, bounds)
     if n is None and difference is None:
         raise OptionError("give difference= to find how many records, or n= to find the difference.")
     if n is not None and difference is not None and power is not None:
@@ -109,17 +107,15 @@ def plan_two_groups(
     wanted = real(0.8 if power is None else power)
     if wanted is None or not level(alpha) < wanted < 1.0:
         raise OptionError(f"power={shown(0.8 if power is None else power)} must be a number between alpha and 1.")
+    by = 0.0 if difference is None else first.checked(difference)
     plan = make_plan((first.term,), budget, nonresponse=missing == "noise", trust=trust)
-    out = TwoGroups(first, plan, 0.0, wanted, 0, alpha, parts, trust, missing, budget)
-    if difference is not None:
-        out = replace(out, difference=first.checked(difference))
-    if n is not None:
-        out = replace(out, n=read_people(n))
-        if min(out.people) < 2:
-            a, b = out.people
-            raise OptionError(f"n={out.n} gives groups of {a} and {b} records; each needs 2 or more.")
-        return out.answered() if difference is not None else replace(out, difference=out.detectable(out.n))
-    return out.needed()
+    out = TwoGroups(first, plan, by, wanted, 0 if n is None else read_people(n), alpha, parts, trust, missing, budget)
+    if n is None:
+        return out._needed()
+    if min(out.people) < 2:
+        a, b = out.people
+        raise OptionError(f"n={out.n} gives groups of {a} and {b} records; each needs 2 or more.")
+    return replace(out, power=out.power_with(out.n)) if by else replace(out, difference=out._detectable())
 
 
 @dataclass(frozen=True)
@@ -199,7 +195,7 @@ class TwoGroups(View):
         one = round(self.n / (1.0 + self.ratio))
         return one, self.n - one
 
-    def std_error(self, n: int | None = None) -> float:
+    def std_error(self, n: float | None = None) -> float:
         """Standard error of the difference."""
         total = self.n if n is None else n
         one = total / (1.0 + self.ratio)
@@ -237,32 +233,37 @@ class TwoGroups(View):
 
     def power_with(self, n: float) -> float:
         """Probability that the test finds the difference with so many records."""
-        return float(power_of(abs(self.difference) / self.std_error(int(n)), float(norm.isf(self.alpha / 2.0))))
+        return float(power_of(abs(self.difference) / self.std_error(int(n)), self._z))
 
-    def answered(self) -> TwoGroups:
-        """The same with the power of its records."""
-        return replace(self, power=self.power_with(self.n))
+    @property
+    def _z(self) -> float:
+        return float(norm.isf(self.alpha / 2.0))
 
-    def detectable(self, n: int) -> float:
-        """Least difference, upwards unless there is no room, that is found with the power."""
-        room = self.first.term.high - self.first.mean
-        sign = 1.0 if room >= self.first.mean - self.first.term.low else -1.0
-        most = max(room, self.first.mean - self.first.term.low) * (1.0 - 1e-9)
-        low, high = 0.0, most
-        if replace(self, difference=sign * most).power_with(n) < self.power:
-            raise InferenceError(f"with {n:,} records no difference within the bounds is found with that power.")
-        while high - low > 1e-4 * high:
-            middle = 0.5 * (low + high)
-            enough = replace(self, difference=sign * middle).power_with(n) >= self.power
-            low, high = (low, middle) if enough else (middle, high)
-        return sign * high
+    def _detectable(self) -> float:
+        """Least difference, upwards unless there is no room, that is found with the power.
+        Raises InferenceError if none within the bounds is.
+        """
+        up, down = self.first.term.high - self.first.mean, self.first.mean - self.first.term.low
+        sign, most = math.copysign(1.0, up - down), max(up, down) * (1.0 - 1e-9)
+        shift = shift_for(self.power, self._z)
 
-    def needed(self) -> TwoGroups:
+        def over(by: float) -> float:
+            return by - shift * replace(self, difference=sign * by).std_error()
+
+        if over(most) < 0.0:
+            raise InferenceError(f"with {self.n:,} records no difference within the bounds is found with that power.")
+        return sign * float(brentq(over, 0.0, most, rtol=1e-6))
+
+    def _needed(self) -> TwoGroups:
         """The same with the records that its power needs."""
-        found = least(lambda n: self.power_with(n) >= self.power)
-        if found > MOST_PEOPLE:
-            raise InferenceError(f"even {MOST_PEOPLE:.0e} records would not do; raise the budget, or ask for less.")
-        return replace(self, n=found)
+        allowed = abs(self.difference) / shift_for(self.power, self._z)
+        return replace(self, n=enough(people_for(lambda n: self.std_error(n) / allowed)))
+
+    def _under(self, trust: str) -> TwoGroups:
+        """The same records under another trust model, or without privacy."""
+        budget, under = (Budget.declare(mu=None), "local") if trust == "no privacy" else (self.budget, trust)
+        plan = make_plan((self.first.term,), budget, nonresponse=self.missing == "noise", trust=under)
+        return replace(self, plan=plan, trust=trust)
 
     def compare_trust(self) -> pd.DataFrame:
         """Records needed for the difference and the power under each trust model, and without privacy.
@@ -274,12 +275,8 @@ class TwoGroups(View):
         """
         rows: dict[str, tuple[str, int | None, float]] = {}
         for trust in (*TRUST, "no privacy"):
-            budget = Budget.declare(mu=None) if trust == "no privacy" else self.budget
             try:
-                nonresponse = self.missing == "noise"
-                under = "local" if trust == "no privacy" else trust
-                plan = make_plan((self.first.term,), budget, nonresponse=nonresponse, trust=under)
-                one = self if trust == self.trust else replace(self, plan=plan, trust=trust).needed()
+                one = self if trust == self.trust else self._under(trust)._needed()
                 rows[trust] = (SEES[trust], one.n, one.std_error())
             except (BudgetError, InferenceError):
                 rows[trust] = (SEES[trust], None, math.nan)
@@ -293,11 +290,9 @@ class TwoGroups(View):
             table, inks = self.compare_trust()["people"].dropna(), style.inks_for(on)
             n = np.geomspace(max(0.1 * float(table.min()), 20.0), 3.0 * float(table.max()), POINTS)
             for i, trust in enumerate(t for t in TRUST if t in table):
-                plan = make_plan((self.first.term,), self.budget, nonresponse=self.missing == "noise", trust=trust)
-                one = replace(self, plan=plan)
-                on.plot(
-                    n, [one.power_with(k) for k in n], style.DASHES[i], color=inks[i], label=trust.replace("_", " ")
-                )
+                one = self._under(trust)
+                label = trust.replace("_", " ")
+                on.plot(n, [one.power_with(k) for k in n], style.DASHES[i], color=inks[i], label=label)
             on.axhline(self.power, color=inks.grey, linewidth=0.7, linestyle=":")
             on.set(xscale="log", xlabel="records of both groups", ylabel="power", ylim=(0.0, 1.02))
             on.legend(frameon=False, fontsize=style.SMALL)

@@ -1,9 +1,7 @@
 """Identification of data sets for the ledger: arrays by memory, files by inode, tables as objects, or `dataset=`.
 
-No value of a row is read, so a copy can't be recognised. Columns are identified by the memory that holds them, of
-whatever library they are views; all views of one NumPy array are the same people, whichever rows they have. A table is
-identified also as an object, a file by device and inode; the source of a query's rows is not known. Names that outlive
-their objects count too much rather than too little: the inode of a deleted file may be another's later. Objects are
+No value of a row is read, so a copy can't be recognised. All rows of a buffer are the same people, whichever library
+shows which of them; a file is identified by device and inode; the source of a query's rows is not known. Objects are
 watched, so that no new one is taken for one that is gone; memory whose end is not reported, as Arrow's, is kept.
 """
 
@@ -33,17 +31,19 @@ class Account(NamedTuple):
     key: tuple[Any, ...]
     # Object for whose life the key is valid, or a weak reference to it; None for a key that is valid for ever
     owner: Any = None
-    span: tuple[int, int] | None = None  # Begin and end in memory, in bits
+    span: tuple[int, int] = (0, 1)  # Begin and end of the buffer, in bits
     part: tuple[int, int] = (0, 1)  # Begin and end of these rows in it
     times: int = 1  # Largest number of times that a person is in these rows
-    shared: bool = False  # True if different people of one release may have it, as slices of an array
-    # Object whose memory others may share unseen, kept once a report from it had secret noise
-    kept: Any = None
+    kept: Any = None  # Memory that others may share unseen, kept once a report from it had secret noise
+
+    @property
+    def shared(self) -> bool:
+        """True if different people of one release may have it, as slices of an array."""
+        return self.key[0] in {"memory", "dataset"}
 
     def meets(self, other: Account) -> bool:
         """True if two accounts are of the same people, as far as the ledger can know."""
-        a, b = self.span, other.span
-        return self.key == other.key and (a is None or b is None or (a[0] < b[1] and b[0] < a[1]))
+        return self.key == other.key and self.span[0] < other.span[1] and other.span[0] < self.span[1]
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,7 @@ class Accounts:
 
     entries: tuple[Account, ...] = ()
     whole: bool = False  # True if everybody is in one of them
-    # Files whose accounts are looked up anew each time: another may have taken a file's place since
-    paths: tuple[Path, ...] = ()
+    paths: tuple[Path, ...] = ()  # Files, looked up anew each time: another may have taken a file's place since
     lost: bool = False  # True if there may be rows that no account identifies
 
     def now(self) -> list[Account]:
@@ -63,12 +62,9 @@ class Accounts:
         return [one._replace(owner=owner) for one, owner in held if owner is not None or one.owner is None]
 
     def weak(self) -> Accounts:
-        """Accounts with weak references, which keep nothing alive."""
-        weakly = [
-            one._replace(owner=None if one.owner is None else weakref.ref(one.owner), kept=None)
-            for one in self.now()
-            if not isinstance(one.owner, np.generic)  # a single value, which holds no rows
-        ]
+        """Accounts with weak references, which keep nothing alive; none of single values, which hold no rows."""
+        held = (one for one in self.now() if not isinstance(one.owner, np.generic))
+        weakly = [one._replace(owner=None if one.owner is None else weakref.ref(one.owner), kept=None) for one in held]
         return replace(self, entries=tuple(weakly))
 
 
@@ -85,8 +81,15 @@ def named(data: Any, dataset: str | Iterable[str] | None) -> Any:
     if not names or not all(isinstance(name, str) and name.strip() for name in names):
         raise OptionError("dataset= must be a name of these people, such as 'survey 2026', or a list of names.")
     alike = dict.fromkeys(" ".join(unicodedata.normalize("NFC", name).split()) for name in names)
-    found, more = accounts_of(data), [Account(("dataset", name), shared=True) for name in alike]
+    found, more = accounts_of(data), [Account(("dataset", name)) for name in alike]
     return replace(found, entries=(*found.entries, *more), whole=True)
+
+
+_FORMS: Final = ("__arrow_c_stream__", "__array__", "__array_interface__", "__dlpack__", "__dataframe__")
+"""Protocols by which other libraries' objects give rows without their place in memory."""
+
+_QUERIES: Final = {"polars": "LazyFrame", "pyarrow": "Dataset", "duckdb": "DuckDBPyRelation", "privreg": "Sql"}
+"""Objects that know how to find rows, which may be whose they will."""
 
 
 def accounts_of(data: Any) -> Accounts:
@@ -98,29 +101,25 @@ def accounts_of(data: Any) -> Accounts:
     if isinstance(data, str):
         return Accounts((Account(("name", data)),), whole=True)
     if isinstance(data, list):
-        return of_parts(data)
+        return _of_parts(data)
     if isinstance(data, tuple):
         return of_columns(data)
     if isinstance(data, Mapping):
         return of_mapping(data, ())
-    if any(comes_from(data, *names) for names in _QUERIES.items()):
-        return Accounts(tuple(_watched(data)), lost=True)
-    found = _whole(_of_object(data))
+    watched = list(_watched(data))
+    if _is_query(data):
+        return Accounts(tuple(watched), lost=True)
+    columns = (_together([list(_memory(values, data)) for values in _leaves(column)]) for column in _columns(data))
+    found = _about([watched, *columns])
     rows = any(hasattr(data, name) for name in _FORMS) and getattr(data, "size", 1) != 0
-    lost = rows and found.entries == tuple(_watched(data))
-    return replace(found, whole=found.whole and not lost, lost=lost)
-
-
-_FORMS: Final = ("__arrow_c_stream__", "__array__", "__array_interface__", "__dlpack__", "__dataframe__")
-"""Protocols by which other libraries' objects give rows without their place in memory."""
+    return _about([found.entries], rows and len(found.entries) == len(watched))
 
 
 def of_columns(columns: Iterable[Any]) -> Accounts:
     """Accounts of columns about the same people, one of which is enough to identify them."""
     each = [accounts_of(column) for column in columns if _holds_rows(column)]
-    found = _whole(accounts.now() for accounts in each)
     lost = any(accounts.lost for accounts in each) and not any(accounts.whole for accounts in each)
-    return replace(found, whole=found.whole and not lost, lost=lost)
+    return _about((accounts.now() for accounts in each), lost)
 
 
 def of_mapping(data: Mapping[str, Any], read: Iterable[Any]) -> Accounts:
@@ -129,17 +128,7 @@ def of_mapping(data: Mapping[str, Any], read: Iterable[Any]) -> Accounts:
     Columns that are not among those `read` are not kept alive, and not asked for unless the mapping is a dict.
     """
     columns, others = of_columns(read), of_columns(dict.values(data) if isinstance(data, dict) else ())
-    found = _whole([columns.entries, _watched(data), others.weak().entries])
-    return replace(found, whole=found.whole and not columns.lost, lost=columns.lost)
-
-
-def of_parts(parts: Iterable[Any]) -> Accounts:
-    """Accounts of tables that hold different people, in whatever order."""
-    each = [accounts_of(part) for part in parts if isinstance(part, Mapping) or _holds_rows(part)]
-    plain = isinstance(parts, list | tuple) and len(each) < len(parts)
-    entries = tuple(_together([accounts.now() for accounts in each]))
-    lost, paths = any(accounts.lost for accounts in each), tuple(path for a in each for path in a.paths)
-    return Accounts(entries, bool(each) and not plain and all(accounts.whole for accounts in each), paths, lost)
+    return _about([columns.entries, _watched(data), others.weak().entries], columns.lost)
 
 
 def of_files(paths: Iterable[Path]) -> Accounts:
@@ -148,11 +137,19 @@ def of_files(paths: Iterable[Path]) -> Accounts:
     return Accounts(tuple(_of_paths(held)), whole=True, paths=held)
 
 
-def _whole(groups: Iterable[Iterable[Account]]) -> Accounts:
-    """All accounts of columns about the same people."""
+def _of_parts(parts: Sequence[Any]) -> Accounts:
+    """Accounts of tables that hold different people, in whatever order."""
+    each = [accounts_of(part) for part in parts if isinstance(part, Mapping) or _holds_rows(part)]
+    whole = bool(each) and len(each) == len(parts) and all(accounts.whole for accounts in each)
+    lost, paths = any(accounts.lost for accounts in each), tuple(path for a in each for path in a.paths)
+    return Accounts(tuple(_together([accounts.now() for accounts in each])), whole, paths, lost)
+
+
+def _about(groups: Iterable[Iterable[Account]], lost: bool = False) -> Accounts:
+    """All accounts of columns about the same people; of one buffer that with the most of somebody's rows."""
     each = sorted(chain.from_iterable(groups), key=lambda one: one.times)
-    known = {(one.key, one.span, one.part): one for one in each}
-    return Accounts(tuple(known.values()), whole=bool(known))
+    entries = tuple({(one.key, one.span, one.part): one for one in each}.values())
+    return Accounts(entries, bool(entries) and not lost, lost=lost)
 
 
 def _together(groups: Sequence[Sequence[Account]]) -> list[Account]:
@@ -169,12 +166,15 @@ def _together(groups: Sequence[Sequence[Account]]) -> list[Account]:
     return out
 
 
+def _is_query(data: Any) -> bool:
+    return any(comes_from(data, *names) for names in _QUERIES.items())
+
+
 def _holds_rows(value: Any) -> bool:
     """True if a value is an object that holds rows: no number or text, no list of them, and no class."""
     if isinstance(value, type | str | bytes | int | float | list | tuple | None):
         return False
-    kinds = ("__len__", "__next__", *_FORMS)
-    return any(hasattr(value, name) for name in kinds) or any(comes_from(value, *names) for names in _QUERIES.items())
+    return any(hasattr(value, name) for name in ("__len__", "__next__", *_FORMS)) or _is_query(value)
 
 
 def _watched(data: Any) -> Iterator[Account]:
@@ -186,11 +186,18 @@ def _watched(data: Any) -> Iterator[Account]:
         return
 
 
-def _of_object(data: Any) -> Iterator[Iterable[Account]]:
-    """Accounts of a thing and of each of its columns."""
-    yield _watched(data)
-    for column in _columns(data):
-        yield _together([list(_memory(values, data)) for values in _leaves(column)])
+def _of_paths(paths: Iterable[Path]) -> Iterator[Account]:
+    for path in paths:
+        try:
+            stat = path.stat()
+        except OSError:
+            continue  # gone; reading it says so
+        yield Account(("file", stat.st_dev, stat.st_ino) if stat.st_ino else ("file", str(path.resolve())))
+
+
+# --- memory ---------------------------------------------------------------------------------------------------
+
+BLOCK: Final = 1 << 26  # Bits of memory whose accounts are looked through together: 8 MB
 
 
 def _columns(data: Any) -> Iterable[Any]:
@@ -205,22 +212,28 @@ def _columns(data: Any) -> Iterable[Any]:
 def _leaves(data: Any) -> Iterator[Any]:
     """Arrays of NumPy and Arrow that hold a column, without a copy or a look at values; none of other kinds."""
     parts: Iterable[Any] = ()
-    if isinstance(data, np.ndarray) or comes_from(data, "pyarrow", "Array"):
+    if isinstance(data, np.ndarray) or comes_from(data, "pyarrow", "Array") or _exported(data) is not None:
         yield data
     elif comes_from(data, "pyarrow", "ChunkedArray"):
         parts = data.chunks
     elif comes_from(data, "polars", "Series"):
-        held = data.to_physical() if str(data.dtype).startswith("Categorical") else data
-        yield from () if str(data.dtype) == "Object" else _of_polars(held)
+        parts = _of_polars(data)
     elif comes_from(data, "pandas", "Series", "Index"):
         parts = [data.to_numpy() if isinstance(data.dtype, np.dtype) else data.array]
     elif comes_from(data, "pandas", "ExtensionArray"):
         names = ("_pa_array", "_ndarray", "_data", "_sparse_values")  # Arrow's, NumPy's, with a mask, mostly alike
         parts = [held for name in names if (held := getattr(data, name, None)) is not None][:1]
-    elif _exported(data) is not None:
-        yield data
     for part in parts:
         yield from _leaves(part)
+
+
+def _of_polars(series: Any) -> Iterator[Any]:
+    held = series.to_physical() if str(series.dtype).startswith("Categorical") else series
+    for chunk in held.get_chunks() if str(series.dtype) != "Object" else ():
+        try:  # texts of another level would be copied
+            yield chunk.to_arrow(compat_level=import_module("polars").CompatLevel.newest())
+        except Exception:  # of a kind that no model reads
+            return
 
 
 def _exported(data: Any) -> np.ndarray | None:
@@ -231,47 +244,24 @@ def _exported(data: Any) -> np.ndarray | None:
         return None
 
 
-def _of_polars(series: Any) -> Iterator[Any]:
-    level = import_module("polars").CompatLevel.newest()  # texts of others would be copied
-    for chunk in series.get_chunks():
-        try:
-            yield chunk.to_arrow(compat_level=level)
-        except Exception:  # of a kind that no model reads
-            return
-
-
-_QUERIES: Final = {"polars": "LazyFrame", "pyarrow": "Dataset", "duckdb": "DuckDBPyRelation", "privreg": "Sql"}
-"""Objects that know how to find rows, which may be whose they will."""
-
-
-def _of_paths(paths: Iterable[Path]) -> Iterator[Account]:
-    for path in paths:
-        try:
-            stat = path.stat()
-        except OSError:
-            continue  # gone; reading it says so
-        yield Account(("file", stat.st_dev, stat.st_ino) if stat.st_ino else ("file", str(path.resolve())))
-
-
 def _memory(values: Any, owner: Any) -> Iterator[Account]:
-    """Accounts of the memory of a column: the array that it is a view of, or its part of a buffer of Arrow's."""
+    """Accounts of the buffer that a column is a view of, one for each block of memory that it lies in."""
     kept, root = values, values if isinstance(values, np.ndarray) else _exported(values)
-    if root is not None:
+    if root is None:
+        span, part = _of_arrow(values)
+    else:
+        part = _bits(root)
         while isinstance(base := root.base.obj if isinstance(root.base, memoryview) else root.base, np.ndarray):
             owner = root = base
-        owner = values if root is values else owner
+        owner, span = values if root is values else owner, _bits(root)
         last: Any = root.base  # another library's memory doesn't end with this view of it
         kept = None if last is None or isinstance(last, bytes | bytearray | memoryview | mmap) else root
+        arrow = _leaves(last) if comes_from(last, "pyarrow", "Array", "ChunkedArray") else ()
+        span = next((whole for whole, _ in map(_of_arrow, arrow) if whole[0] <= span[0] < whole[1]), span)
         if isinstance(root, np.memmap) and root.filename is not None:
             yield from _of_paths([Path(root.filename)])
-        span, part = _bits(root), _bits(np.asarray(values))
-    else:
-        span = part = _of_arrow(values)
     for block in range(span[0] // BLOCK, -(-span[1] // BLOCK)):
-        yield Account(("memory", block), owner, span, part, shared=root is not None, kept=kept)
-
-
-BLOCK: Final = 1 << 26  # Bits of memory whose accounts are looked through together: 8 MB
+        yield Account(("memory", block), owner, span, part, kept=kept)
 
 
 def _bits(array: np.ndarray) -> tuple[int, int]:
@@ -282,15 +272,15 @@ def _bits(array: np.ndarray) -> tuple[int, int]:
     return (8 * (first + low), 8 * (first + high + array.itemsize)) if array.size else (0, 0)
 
 
-def _of_arrow(array: Any) -> tuple[int, int]:
-    """Begin and end of an Arrow array's rows in memory, in bits; for texts, of their offsets or views."""
+def _of_arrow(array: Any) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Begin and end of the buffer of an Arrow array, and of its rows there, in bits; of texts those of their places."""
     array = getattr(array, "storage", array)
     array = getattr(array, "indices", array)
     kind, buffers = array.type, array.buffers()
     if kind.num_fields or len(buffers) < 2 or buffers[1] is None:
-        return 0, 0
+        return (0, 0), (0, 0)
     name = str(kind).removeprefix("large_")
     texts = 128 if name.endswith("_view") else 64 if name != str(kind) else 32
     bits = texts if name.startswith(("binary", "string")) else kind.bit_width
-    first = 8 * int(buffers[1].address) + bits * array.offset
-    return first, first + bits * len(array)
+    low, first = 8 * int(buffers[1].address), 8 * int(buffers[1].address) + bits * array.offset
+    return (low, low + 8 * int(buffers[1].size)), (first, first + bits * len(array))

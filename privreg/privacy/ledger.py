@@ -64,12 +64,11 @@ class _Entry:
 class Ledger:
     """Releases from each data source in this process.
 
-    The same people are those of the same object, the same memory, the same file or the same ``dataset=``; of a copy
-    nobody can know. Columns count by their memory, whether NumPy's, pandas', Arrow's or polars'. All views of one NumPy
-    array are the same people, whichever rows they have; only the batches of one stream and the silos of one fit are
-    others, and slices of Arrow and polars that have no row in common. A table counts as itself and by its columns, a
-    mapping by its columns, a list by its members in any order, a file by device and inode. Where a query will look for
-    rows is not known, so a limit asks for a name of their people. Of several accounts the fullest one is named.
+    The same people are those of the same object, the same buffer, the same file or the same ``dataset=``; of a copy
+    nobody can know. All views of a buffer are the same people, whichever rows they show and whichever library shows
+    them; only the batches of one stream and the silos of one fit are others. A table counts as itself and by its
+    columns, a mapping by its columns, a list by its members in any order, a file by device and inode. Where a query
+    will look for rows is not known, so a limit asks for a name of their people.
 
     Entries go when the object goes; memory of Arrow and polars, which don't tell when it goes, is kept until the
     process ends, if noise was secret. Entries of files and names stay. Fits enter their releases in the process's own
@@ -228,18 +227,10 @@ class Ledger:
                     del self._spent[key]
 
     def _of(self, account: Account, *, seeded: bool = True) -> list[float]:
-        """Costs μ of the releases from an account's people, of those of them with the largest total."""
-        met = [
-            (e.number, e.account.span or (0, 1), [e.mu] * e.account.times)
-            for e in self._spent.get(account.key, ())
-            if (seeded or not e.seeded) and e.account.meets(account)
-        ]
-        most: list[float] = []
-        for place in {max(begin, (account.span or (0, 1))[0]) for _, (begin, _), _ in met}:  # where parts begin
-            here = sorted((number, costs) for number, (a, b), costs in met if a <= place < b)
-            once = dict(here)  # a release of two columns of the same memory is one, that of who is in it more often
-            most = max(most, [mu for costs in once.values() for mu in costs], key=compose)
-        return most
+        """Costs μ of the releases from an account's people; a release of two columns of one buffer is one."""
+        met = [e for e in self._spent.get(account.key, ()) if (seeded or not e.seeded) and e.account.meets(account)]
+        once = {e.number: [e.mu] * e.account.times for e in sorted(met, key=lambda e: e.account.times)}
+        return [mu for costs in once.values() for mu in costs]
 
     def __repr__(self) -> str:
         limit = "no limit" if self.limit is None else f"limit {_words(self.limit)} per person"
@@ -330,9 +321,8 @@ def limit_spending(limit: float | None) -> None:
     """Refuse, from now on in this process, every fit that would spend more than `limit` on one source of people.
 
     Releases made before count too, also those that failed after the first report; one that goes on from its checkpoint
-    counts once. Under a limit ``fit()`` refuses before the first report is sent, and streams, queries and plain lists
-    are refused without a ``dataset=``, as nothing tells whose rows they are. A stream begun or loaded goes on with
-    batches that can be counted. :class:`Ledger` says what one source is.
+    counts once. Streams, queries and plain lists are refused without a ``dataset=``, as nothing tells whose rows they
+    are; a stream begun or loaded goes on with batches that can be counted. :class:`Ledger` says what one source is.
 
     Parameters
     ----------
@@ -343,6 +333,5 @@ def limit_spending(limit: float | None) -> None:
     ------
     BudgetError
         If `limit` is not a positive number.
-
     """
     LEDGER._limit = _allowed(limit)

@@ -16,7 +16,7 @@ from privreg.options.unknown import all_known_arguments
 from privreg.results import saving
 from privreg.results.data import Frame, ResultData
 from privreg.results.estimates import EstimatedResults
-from privreg.results.plots import inference, trajectory
+from privreg.results.plots import trajectory
 from privreg.results.summary import summary as one_screen
 
 if TYPE_CHECKING:
@@ -130,7 +130,6 @@ class PrivateResults(EstimatedResults):
     evaluate = predictions.evaluate
     calibration = predictions.calibration
     plot_calibration = predictions.plot_calibration
-    plot_inference = inference.plot_inference
     plot_trajectory = trajectory.plot_trajectory
     summary = one_screen
 
@@ -214,8 +213,8 @@ class PrivateResults(EstimatedResults):
             Above the figure, or on one Axes of yours.
         ax : Axes or sequence of Axes, optional
             Where to draw; a sequence where results have several units, such as dollars and log-odds, one Axes each.
-            Long names are wrapped or shortened, and axes without a layout engine are made smaller where names would
-            leave the figure. Without it a figure is made, with a panel for each unit.
+            Long names are wrapped or shortened; ``plt.subplots(layout="constrained")`` leaves room for them. Without it
+            a figure is made, with a panel for each unit.
 
         Returns
         -------

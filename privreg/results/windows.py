@@ -153,8 +153,6 @@ class Windows(View):
 
         from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-        from privreg.results.plots.trajectory import compact
-
         def one(name: str, panel: Any) -> str:
             one, inks = table.iloc[named[name] :: len(fit.names)], style.inks_for(panel)
             for low, high, begin, end in one[["conf_low", "conf_high", "begin", "end"]].to_numpy():
@@ -164,7 +162,7 @@ class Windows(View):
             panel.set_ylabel(*map(style.literal, marked([name], [reliable[named[name]]])))
             panel.set_xlabel("records")
             panel.xaxis.set_major_locator(MaxNLocator(5))
-            panel.xaxis.set_major_formatter(FuncFormatter(lambda v, _: compact(v)))
+            panel.xaxis.set_major_formatter(FuncFormatter(lambda v, _: style.compact(v)))
             return footer if name == list(named)[-1] else ""
 
         out: Axes | NDArray[Any] = style.each_drawn(one, list(named), title, ax, (style.COLUMN, 1.9))

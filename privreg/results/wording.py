@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 import textwrap
+import tomllib
 from collections.abc import Mapping, Sequence
+from importlib.resources import files
 from typing import Final, NamedTuple
 
 from scipy.special import ndtr
 
 from privreg.collector.levels import SURE
-from privreg.diagnostics import Diagnostic, doubt
+from privreg.diagnostics import Diagnostic, doubt, note
 from privreg.privacy.amplification import shuffled, shuffling_limit
 from privreg.privacy.ledger import Budget, at_least
 
@@ -57,87 +59,20 @@ class Setting(NamedTuple):
     no_shuffling: str = ""
 
 
-_AGAINST: Final = (("Everybody else", "everybody_else"), ("Both together", "both_together"))
-_RECORD: Final = (("Protects", "protects"), ("Trust model", "trust_words"), ("Mechanism", "mechanism_words"))
-_COLLECTORS: Final = Setting(
-    (*_AGAINST, *_RECORD, ("Report's bound", "weights"), ("Early rounds", "curvature")),
-    bare=("Trust model", "Report's bound"),
-    carries=("the sums carry no noise", "protect nobody"),
-    sees="all that one collector holds and everything published",
-    sees_all="all that one collector holds and everything published in all {} releases",
-    short=", two collectors",
-    trust={
-        "simulated": "two collectors that don't collude, simulated: this process held the rows and played devices "
-        "and both collectors; what is published is as private",
-        "devices": "two collectors that don't collude, {}: people's own devices shared their reports out between them; "
-        "this process never saw a row",
-    },
-    no_shuffling="with two collectors nobody sees a report, so that there is nothing to shuffle; shuffled() is for "
-    "trust='local'.",
-)
-_CURATOR: Final = Setting(
-    (*_RECORD, ("Sensitivity", "weights"), ("Curvature", "curvature")),
-    bare=("Trust model",),
-    carries=("the release carries no noise", "protects nobody"),
-    sees="the release",
-    guess="knows all other records and guesses which of two possible records was among them",
-    after=" The curator sees every record.",
-    short=", central",
-    trust={"curator": "trusted curator: whoever runs this sees all rows; only the release is private"},
-    no_audit="verify() audits people's reports; audit a curator's release by pr.central.audit(...), which runs it "
-    "again and again on two neighbouring data sets made up for it.",
-    no_shuffling="a trusted curator's release has no reports to shuffle; shuffled() is for trust='local'.",
-)
-_SUMS: Final = (("Protects", "protects"), ("Trust model", "trust_words"), ("Mechanism", "noise"))
+_TABLE: Final = tomllib.loads(files("privreg.results").joinpath("settings.toml").read_text("utf-8"))
+SHUFFLED: Final = _TABLE.pop("shuffled")["text"]  # What a trusted shuffler would grant, conditions, and the truth
 
-SETTINGS: Final = {
-    "reports": Setting(
-        (*_RECORD, ("Score bound", "weights"), ("Pilot, curvature", "curvature")), bare=("Score bound",)
-    ),
-    "collectors": _COLLECTORS,
-    "means": Setting((*_SUMS[:2], ("Asked", "weights"), _SUMS[2])),
-    "curator's means": _CURATOR._replace(
-        rows=_SUMS,
-        carries=("the sums carry no noise", "protect nobody"),
-        guess="knows all other records and guesses which of {} was among them",
-        trust={"curator": "trusted curator: whoever runs this sees all rows; only the noised sums are private"},
-        no_audit="",
-    ),
-    "collectors' means": _COLLECTORS._replace(rows=(*_AGAINST, *_SUMS), bare=("Trust model",)),
-    "curator": _CURATOR,
-    "curator's sums": _CURATOR._replace(
-        rows=(*_RECORD, ("Report's bound", "weights"), ("Rounds", "curvature")),
-        bare=("Trust model", "Report's bound"),
-        carries=("the sums carry no noise", "protect nobody"),
-        guess="knows all other records and guesses which of {} was among them",
-        trust={"curator": "trusted curator: whoever runs this sees all rows; only the noised sums are private"},
-        no_audit="",
-    ),
-    "silos": Setting(
-        (
-            ("Per round", "per_round"),
-            ("Protects", "protects"),
-            ("One person is", "person"),
-            *_RECORD[1:],
-            ("Update bound", "weights"),
-        ),
-        bare=("Update bound",),
-        carries=("the updates carry no noise", "protect nobody"),
-        sees="every update and model",
-        sees_all="every update and model of all {} releases",
-        guess="knows all other silos and guesses which of two possible data sets a silo holds",
-        whose="these silos",
-        one_of="one of these silos",
-        per=" per silo",
-        alone="this fit alone",
-        uncounted="not counted here: every silo must add up the fits it takes part in",
-        trust={
-            "simulated": "one process held all silos' records and played them; what is published has this guarantee",
-            "flower": "every silo randomised its own updates before they were put in a message",
-        },
-        no_shuffling="the theorem on shuffling is about one report of each person, and a silo reports in every round.",
-    ),
-}
+
+def _read() -> dict[str, Setting]:
+    out = dict[str, Setting]()
+    for name, row in _TABLE.items():
+        like = out[row.pop("like")]._asdict() if "like" in row else {}
+        pairs = {k: tuple(tuple(v) if isinstance(v, list) else v for v in x) for k, x in row.items() if type(x) is list}
+        out[name] = Setting(**like | row | pairs)
+    return out
+
+
+SETTINGS: Final = _read()
 """By front door: regression from reports, means, a trusted curator, federated fits."""
 
 ALIKE: Final = 1.3
@@ -163,17 +98,6 @@ def often(right: float, alone: float | None = None) -> str:
 
 # --- notes -----------------------------------------------------------------------------------------------
 
-LEAKED: Final = {
-    "scale": "allow_leak: location and scale of columns were computed from the raw data, which is not private",
-    "levels": "allow_leak: factor levels were collected from the raw data, which is not private",
-}
-MISSING: Final = {
-    "drop": "missing='drop': a person with a missing or invalid value sends nothing, which reveals who answered; "
-    "missing='noise' does not",
-    "raise": "missing='raise': errors tell about rows, so that formulas and declarations can be tried on them; for who "
-    "holds the rows",
-}
-
 
 def opening_notes(
     budget: Budget,
@@ -184,14 +108,9 @@ def opening_notes(
     carries: str = "the reports carry no noise",
 ) -> list[Diagnostic]:
     """What weakens the claim of any front door."""
-    out = []
-    if not budget.private:
-        out.append(Diagnostic("not_private", f"mu=None: NOT private; {carries}"))
-    elif seeded:
-        text = "seed= was given: reproducible noise protects nobody; use it for simulations only"
-        out.append(Diagnostic("seeded", text))
-    out += [Diagnostic("leaked", text) for what, text in LEAKED.items() if what in leaked]
-    return out + ([Diagnostic("missing", MISSING[missing])] if missing in MISSING else [])
+    out = [note("not_private", carries=carries)] if not budget.private else [note("seeded")] if seeded else []
+    out += [note(f"leaked.{what}") for what in ("scale", "levels") if what in leaked]
+    return out + ([note(f"missing.{missing}")] if missing != "noise" else [])
 
 
 MANY, MOST, ROUNDED = 0.2, 0.9, 1e-6
@@ -250,13 +169,7 @@ def repeated_notes(rows: int, times: float) -> list[Diagnostic]:
     """
     if rows == 1 or times < LITTLE:
         return []
-    text = (
-        f"up to {rows:,} rows of one person count, and standard errors take them for independent: if they are alike, "
-        f"errors are up to {times:.2f} times as large at this budget"
-    )
-    if times < ALIKE:
-        return [Diagnostic("repeated", text)]
-    return [doubt("alike", f"{text}; use one row of each person (max_per_id=1), or a smaller budget a row")]
+    return [note("repeated" if times < ALIKE else "alike", count=rows, times=times)]
 
 
 def closing_notes(asked: Budget, kept: Budget, *, whole: bool = False) -> list[Diagnostic]:
@@ -264,23 +177,10 @@ def closing_notes(asked: Budget, kept: Budget, *, whole: bool = False) -> list[D
 
     `whole` says that noise is rounded to whole numbers, of which rounding tells nothing.
     """
-    out = []
-    if kept.pure and not asked.pure:
-        text = f"asked for was {asked}; the mechanism keeps it by {kept}, which is what is stated"
-        out.append(Diagnostic("pure", text))
+    out = [note("pure", asked=asked, kept=kept)] if kept.pure and not asked.pure else []
     if asked.form == "epsilon, delta" and asked.asked[1] > LARGE_DELTA:
-        text = (
-            f"delta = {asked.asked[1]:g} is large: up to that probability nothing is promised; usual values are far "
-            "below one over the number of records"
-        )
-        out.append(Diagnostic("delta", text))
-    if kept.private and not whole:
-        text = (
-            "noise is drawn in double precision: the guarantee holds up to floating-point rounding; where a single "
-            "report must withstand an attack on its last bits, the device needs an exact sampler"
-        )
-        out.append(Diagnostic("rounding", text))
-    return out
+        out.append(note("delta", delta=asked.asked[1]))
+    return [*out, note("rounding.reports")] if kept.private and not whole else out
 
 
 # --- a trusted shuffler --------------------------------------------------------------------------------------
@@ -296,23 +196,8 @@ def shuffled_words(n: int, epsilon: float, delta: float, *, seeded: bool, leaked
     lead = "NOT AS RUN, because of seed=; with secret noise, i" if seeded else "I"
     if leaked:
         lead = f"Not counting {' and '.join(leaked)}, taken from the raw data: {lead.lower()}"
-    out = [
-        f"{lead}f, and only if, a trusted shuffler stood between the {n:,} people and the collector, all their "
-        f"reports together would be ({at_least(whole, 3)}, {delta:g})-DP towards whoever sees no more than the "
-        f"shuffler passes on (Feldman, McMillan & Talwar 2021, Theorem III.1, neighbours replacing one record; it "
-        f"asks for a local epsilon up to log(n/(16 log(2/delta))) = {limit:.3g}, here {epsilon:g}). It assumes that",
-        f"each person sends one report, which alone is pure {epsilon:g}-DP;",
-        "people are called in an order that is uniformly random and unknown to the attacker; the randomiser may "
-        "depend on earlier reports and on the place in the order, never on who is called;",
-        "nothing else, such as an address or a time of arrival, tells who sent which report.",
-    ]
-    last = (
-        "This package sends the current state to one person after another and shuffles nothing. Whoever runs the "
-        f"exchange knows who answered when: against them, only the local {epsilon:g}-DP holds."
-    )
-    lines = [textwrap.fill(out[0], 78)]
-    lines += [
-        textwrap.fill(f"[{i}] {text}", 78, subsequent_indent="    ", break_on_hyphens=False)
-        for i, text in enumerate(out[1:], 1)
-    ]
-    return "\n".join([*lines, textwrap.fill(last, 78)])
+    values = {"lead": lead, "n": n, "whole": at_least(whole, 3), "delta": delta, "limit": limit, "epsilon": epsilon}
+    first, *conditions, last = (text.format(**values) for text in SHUFFLED)
+    numbered = (f"[{i}] {text}" for i, text in enumerate(conditions, 1))
+    hung = (textwrap.fill(text, 78, subsequent_indent="    ", break_on_hyphens=False) for text in numbered)
+    return "\n".join([textwrap.fill(first, 78), *hung, textwrap.fill(last, 78)])

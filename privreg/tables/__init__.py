@@ -1,47 +1,70 @@
 """Tables and other views as text, HTML, LaTeX and Markdown.
 
-`words` has numbers, names and lines, `parts` what a view consists of, `text`, `html`, `latex`, `markdown` and `docx`
-lay it out, and `writing` puts it in files.
+`words` has numbers, names and lines, `parts` what a view consists of; `text`, `html`, `latex`, `markdown` and `docx`
+lay it out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from privreg.options.elsewhere import WORDS, by_name
+from privreg.errors import OptionError, choose
+from privreg.files import archive
+from privreg.options.elsewhere import WORDS
+from privreg.tables.docx import as_docx
 from privreg.tables.html import as_html, as_page
 from privreg.tables.latex import as_latex, tex
 from privreg.tables.markdown import as_markdown
 from privreg.tables.parts import Header, Lines, Notes, Pairs, Paragraph, Part, Table, estimates_table, noted, respelt
 from privreg.tables.text import as_text
 from privreg.tables.words import MARK, WIDTH, cells, fold, in_one_format, limits_header, marked, plain, shorten, span
-from privreg.tables.writing import save_parts
 
 __all__ = [
     "MARK", "WIDTH", "Header", "Lines", "Notes", "Pairs", "Paragraph", "Part", "Table", "View", "as_html", "as_latex",
     "as_markdown", "as_page", "as_text", "cells", "estimates_table", "fold", "in_one_format", "limits_header", "marked",
-    "no_such_part", "noted", "plain", "respelt", "shorten", "span", "tex",
+    "no_such_part", "noted", "plain", "rendered", "respelt", "shorten", "span", "tex",
 ]  # fmt: skip
 
 
-_FRAMES: Final = ("result_frame", "summary_frame", "frame", "table")  # What views call the DataFrame of their numbers
-
-
 def no_such_part(view: object, name: str) -> AttributeError:
-    """Error for an attribute that what a reader is shown doesn't have: what it is called, or how to make it."""
+    """Error for an attribute that what a reader is shown doesn't have: what it is called, or all there are."""
     there = [n for n in dir(view) if n[0] != "_"]
-    called: dict[str, str] = WORDS["views"]["called"]
-    right = next((ours for ours, names in called.items() if name in names.split() and ours in there), None)
-    made = by_name(WORDS["views"]["made"]).get(name)
-    if made is not None and ("save" in there or "docx" not in made):
-        frame = next((n for n in _FRAMES if hasattr(type(view), n)), "res.tidy")
-        call = "" if isinstance(getattr(type(view), frame, None), property) else "()"
-        hint = made.replace("res.tidy()", f"{frame}{call}")
-    else:
-        hint = f"it has {', '.join(there)}" if right is None else f"it is called {right}()"
+    meant = (ours for ours, names in WORDS["views"].items() if name in names.split() and ours.split("(")[0] in there)
+    right = next(meant, None)
+    hint = f"it has {', '.join(there)}" if right is None else f"it is called {right}"
     return AttributeError(f"{type(view).__name__} has no {name!r}; {hint}.")
+
+
+_NUMBERS: Final = frozenset({".csv", ".tsv", ".xlsx", ".xls", ".parquet", ".json"})
+"""Endings of files that hold numbers, and nothing that they rest on."""
+
+
+def rendered(
+    parts: Sequence[Part], ending: str, title: str = "", more: Mapping[str, Callable[[], str]] | None = None
+) -> bytes:
+    """Contents of a file of a view, by its ending: .txt, .md, .html (a whole page), .tex (to be included) or .docx.
+
+    `title` is that of the page, by default the first title in it; `more` are further forms, by ending.
+    Raises OptionError if the ending is another; MissingExtraError if it is .docx, and python-docx is not installed.
+    """
+    title = title or next(filter(None, (getattr(part, "title", "") for part in parts)), "Results")
+    forms: dict[str, Callable[[], str | bytes]] = {
+        ".txt": lambda: as_text(parts) + "\n",
+        ".md": lambda: as_markdown(parts),
+        ".html": lambda: as_page(title, as_html(parts)) + "\n",
+        ".tex": lambda: as_latex(parts),
+        ".docx": lambda: as_docx(parts),
+        **(more or {}),
+    }
+    if ending in _NUMBERS - set(forms):
+        raise OptionError(
+            f"save() writes {', '.join(forms)}, not {ending}; for numbers alone let pandas write the DataFrame of "
+            "tidy(), summary_frame() or table."
+        )
+    made = forms[choose("the ending of the file", ending, forms)]()
+    return made if isinstance(made, bytes) else made.encode()
 
 
 class View:
@@ -115,7 +138,9 @@ class View:
         SavedFileError
             If the file can't be written.
         """
-        save_parts(self._exported(), path, self._forms())
+        if not isinstance(path, str | Path) or not str(path):
+            raise OptionError('save() takes the name of a file, such as save("table.docx").')
+        archive.write_bytes(path, rendered(self._exported(), Path(path).suffix.lower(), more=self._forms()))
 
     if not TYPE_CHECKING:  # type checkers would take every name for one that is there
 

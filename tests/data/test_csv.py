@@ -7,10 +7,11 @@ import random
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from privreg.data.columns import prepare
-from privreg.data.sources import csv, lines
+from privreg.data.sources import csv
 from privreg.data.sources.csv import _count_lines
 from privreg.data.sources.open import open_table, rows_of
 from privreg.errors import DataError
@@ -75,8 +76,10 @@ def test_no_cell_depends_on_the_chunk_it_is_in_and_reading_goes_on_anywhere(part
         path.write_bytes(made(seed))
         want = read(path)
         with monkeypatch.context() as m:
-            m.setattr(csv, "CHUNK", 7)
+            m.setattr(csv, "MOST", 40)
+            m.setattr(csv, "BLOCK", 40)
             assert read(path) == want, seed
+            assert _count_lines(path) == len(want), seed
         assert _count_lines(path) == len(want), seed
         skip = len(want) // 2
         assert read(path, skip) == want[skip:], seed
@@ -94,36 +97,48 @@ def test_whatever_is_in_a_line_all_others_mean_what_they_meant(part, tmp_path, m
         odd = "1" + "".join(r.choice('""",,,a1 \t\r\0\ufeff.') for _ in range(r.choice([1, 3, 9, 40])))  # not blank
         odd = r.choice([odd, odd[1:] + "1", "9" * 310, '"' * 7, f'1,"{"x" * 3000}'])
         path.write_bytes("\n".join(["a,g,y,id", *rest[:k], odd, *rest[k + 1 :]]).encode())
-        monkeypatch.setattr(lines, "PIECE", r.choice([1, 50, 1 << 18]))
+        for name in ("BLOCK", "MOST"):
+            monkeypatch.setattr(csv, name, r.choice([1, 50, 1 << 18]))
         found = read(path)
         assert _count_lines(path) == len(found) == len(want), odd
         assert [*found[:k], *found[k + 1 :]] == [*want[:k], *want[k + 1 :]], odd
 
 
-def test_where_a_parser_gives_up_reading_goes_on_cell_by_cell(tmp_path, monkeypatch):
-    path = tmp_path / "people.csv"
-    path.write_text("a,g,y,id\n" + plain(40))
-    want, reader = read(path), csv._reader
-    monkeypatch.setattr(csv, "CHUNK", 7)
+def test_two_lines_that_quotes_would_make_one_are_two(tmp_path):
+    path, rest = tmp_path / "people.csv", [f"{k},u,0.{k},{k:02}" for k in range(9)]
+    for odd in (['1,"x', 'y",0.5,07'], ['1,"', '",0.5,07'], ['"', '",u,0.5,07']):
+        path.write_text("\n".join(["a,g,y,id", *rest, *odd, *rest]) + "\n")
+        found, alone = read(path), tmp_path / "alone.csv"
+        alone.write_text("\n".join(["a,g,y,id", *rest]) + "\n")
+        assert _count_lines(path) == len(found) == 20
+        assert found[:9] == found[11:] == read(alone)
+    none = ("nan", "-1", "nan", "")
+    for odd in ('1,u,0.5,"x', '"1,u,0.5,07', '1,u,0.5,"x""'):  # at the end of a file, with a line feed and without
+        for end in ("", "\n"):
+            path.write_text("\n".join(["a,g,y,id", *rest, odd]) + end)
+            assert _count_lines(path) == 10
+            assert read(path)[9] == none
+            assert read(path)[:9] == read(alone)
 
-    class Fails:
-        def __init__(self, *given, dtype, **how):
-            self.reader, self.typed = reader(*given, dtype=dtype, **how), "0" not in dtype
 
-        def __enter__(self):
-            return self
+@pytest.mark.parametrize("how", [{}, {"decimal": ",", "sep": ";"}], ids=str)
+def test_a_cell_means_the_same_whether_its_block_is_read_at_once_or_line_by_line(how, tmp_path, monkeypatch):
+    path, parsed, r = tmp_path / "people.csv", csv._parsed, random.Random(2)
+    for _ in range(20):
+        cells = [[r.choice(NUMBERS), r.choice(TEXTS), r.choice(NUMBERS), r.choice(["07", "", "NA"])] for _ in range(40)]
+        cells[7][0] = r.choice(ODD[:10])
+        text = "\n".join(how.get("sep", ",").join(line) for line in [["a", "g", "y", "id"], *cells]) + "\n"
+        path.write_text(text.replace(".", how.get("decimal", ".")))
+        want = read(csv.csv(path, **how))
 
-        def __exit__(self, *_):
-            self.reader.close()
+        def at_once(block, types, columns, how):
+            if columns == 4:
+                raise pa.ArrowInvalid
+            return parsed(block, types, columns, how)
 
-        def __iter__(self):
-            for k, chunk in enumerate(self.reader):
-                if k == 2 and self.typed:
-                    raise OverflowError
-                yield chunk
-
-    monkeypatch.setattr(csv, "_reader", Fails)
-    assert read(path) == want
+        with monkeypatch.context() as m:
+            m.setattr(csv, "_parsed", at_once)
+            assert read(csv.csv(path, **how)) == want
 
 
 def test_a_cell_means_what_it_means_in_a_table(tmp_path):

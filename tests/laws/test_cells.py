@@ -221,6 +221,14 @@ def test_letters_of_one_byte_are_read_by_their_encoding(tmp_path):
     assert pr.csv(path, encoding="UTF-8") == pr.csv(path)
 
 
+def test_a_letter_that_ends_a_line_elsewhere_ends_none_in_a_file_of_one_byte_letters(tmp_path, monkeypatch):
+    path, schema = tmp_path / "t.csv", Schema.declare({}, {"v": ["x", "a\x85b", "\x0c\x1c"]}, {})
+    monkeypatch.setattr("privreg.data.sources.csv.BLOCK", 1)
+    monkeypatch.setattr("privreg.data.sources.csv.MOST", 1)
+    path.write_bytes("k\x85,v\n0,a\x85b\n0,\x0c\x1c\n0,x\n".encode("latin-1"))
+    assert read(pr.csv(path, encoding="latin-1"), schema).tolist() == [1, 2, 0]
+
+
 WRONG = [{"sep": ";;"}, {"sep": "a"}, {"decimal": "'"}, {"sep": ",", "decimal": ","}, {"dates": "%d.%m."}]
 WRONG += [{"dates": 1}, {"dates": "dd.mm.yyyy"}, {"encoding": "utf-16"}, {"encoding": "gbk"}, {"encoding": "none"}]
 
@@ -265,7 +273,7 @@ def two_collectors(data):
 
 def central(data):
     model = pr.PrivateOnlineRegression.from_formula("y ~ x + g", data, trust="central", mu=2, **DECLARED)
-    return model.fit(lanes=1, seed=5, progress=False).params.tolist()
+    return model.fit(seed=5, progress=False).params.tolist()
 
 
 def means(data):

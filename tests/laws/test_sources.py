@@ -15,7 +15,7 @@ import pytest
 import privreg as pr
 from privreg.data import columns
 from privreg.data.sources.open import CHUNK, open_table, rows_of
-from privreg.errors import DataError, MissingExtraError, UnsupportedArgumentError
+from privreg.errors import DataError, UnsupportedArgumentError
 from privreg.schema.declarations import Schema
 from tests.tables import BOUNDS, KNOWN, LEVELS, NAMES, bits, gappy, model, people, sources
 
@@ -268,14 +268,6 @@ def test_a_reader_is_read_once():
     frames.fit(**QUICK)
     with pytest.raises(DataError, match="was read before"):
         frames.fit(**QUICK)
-
-
-@pytest.mark.parametrize("module", ["pyarrow", "pyarrow.parquet"])
-def test_a_package_that_is_not_there_is_named_with_its_extra(module, tmp_path, monkeypatch):
-    people().to_parquet(tmp_path / "people.parquet")
-    monkeypatch.setitem(__import__("sys").modules, module, None)
-    with pytest.raises(MissingExtraError, match=r"needs pyarrow, which is not installed: pip install privreg\[arrow\]"):
-        model(tmp_path / "people.parquet")
 
 
 def test_an_old_polars_is_told_what_to_do(monkeypatch):

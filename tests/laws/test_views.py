@@ -156,6 +156,17 @@ def test_what_looks_into_the_memory_of_an_array_is_known_as_it(same):
     assert ledger.spent(np.linspace(-1, 1, N)) == 0.0
 
 
+def test_parts_of_a_buffer_are_the_same_people_whichever_library_shows_them():
+    whole = arrow()
+    parts = [whole.slice(0, 10), whole.slice(500)["x"], whole.slice(20, 5)["x"].chunk(0).to_numpy()]
+    parts += [whole.slice(700)["x"].to_numpy(), whole.slice(90, 9).to_pandas(types_mapper=pd.ArrowDtype)]
+    for first in parts:
+        ledger = Ledger()
+        ledger.spend(first, 1.0)
+        assert [ledger.spent(part) for part in (*parts, whole)] == [1.0] * 6
+        assert ledger.spent(arrow()) == 0.0
+
+
 def test_a_file_that_is_mapped_twice_is_one_file(tmp_path):
     path, ledger = tmp_path / "x.f8", Ledger()
     np.linspace(-1, 1, N).tofile(path)

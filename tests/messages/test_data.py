@@ -210,15 +210,14 @@ def test_what_a_library_says_about_a_file_is_not_passed_on(kind, tmp_path, monke
         raise kind(WORD, INSIDE)
 
     path = csv(tmp_path, table())
-    monkeypatch.setattr("pyarrow.csv.read_csv", quoting)  # after which pandas is asked
-    monkeypatch.setattr("pandas.read_csv", quoting)
+    monkeypatch.setattr("pyarrow.csv.read_csv", quoting)
     with pytest.raises(DataError, match=r"people\.csv: it can't be read to its end") as caught:
         by_formula(data=path).fit()
     assert_says_nothing(caught.value)
 
 
 @pytest.mark.parametrize("missing", ["noise", "raise"])
-@pytest.mark.parametrize("place", ["privreg.data.cells._each_number", "privreg.data.columns.pd.factorize"])
+@pytest.mark.parametrize("place", ["privreg.data.cells._each_number", "privreg.data.columns.factorized"])
 def test_what_a_library_says_about_a_column_is_not_passed_on(place, missing, monkeypatch):
     def quoting(*_args, **_more):
         raise ValueError(WORD, INSIDE)

@@ -85,7 +85,6 @@ MEANT = {
     "glance": "res.glance()",
     "ggpredict": "res.get_prediction(new)",
     "median": "family=pr.Quantile(0.5)",
-    "wilcox_test": "there are no tests of ranks",
     "Surv": "there are no models of survival times",
 }
 

@@ -265,8 +265,6 @@ def test_levels_that_are_no_sequence_are_refused(wrong):
         ("R2", "fit(measures=0.05)"),
         ("fvalue", "wald_test(['x1', 'x2'])"),
         ("df_model", "params.size"),
-        ("screenreg", "privreg.compare("),
-        ("Stargazer", "privreg.compare("),
         ("boot", "inference='block_bootstrap'"),
         ("linear_hypothesis", "wald_test("),
         ("update", "from_formula()"),

@@ -442,7 +442,7 @@ REFUSED = {
         (lambda _: results().wald_test(np.eye(3)), "shape (3, 3)", "4 coeff"),
         (lambda _: results().wald_test(np.ones((1, 4, 4))), "shape (1, 4, 4)"),
         (lambda _: results().wald_test([[0, 0, np.nan, 0]]), "NaN or infinite"),
-        (lambda _: results().wald_test((np.eye(4), [0])), "1 value(s)"),
+        (lambda _: results().wald_test((np.eye(4), [0])), "(array, values)"),
         (lambda _: results().t_test("a = 0").conf_int(1), "alpha=1", "(0, 1)"),
         (lambda _: results().t_test("a = 0").summary_frame("x"), "alpha='x'"),
         (lambda _: results().predict(rows(), which="median"), "'median'", "'mean', 'linear'", "Did you mean 'mean'?"),

@@ -140,7 +140,7 @@ def test_a_test_set_is_judged_as_by_hand():
 
 @pytest.mark.thorough
 def test_a_test_set_may_be_a_file(tmp_path, monkeypatch):
-    monkeypatch.setattr("privreg.data.sources.frames.CHUNK", 1000)
+    monkeypatch.setattr("privreg.data.sources.tables.CHUNK", 1000)
     y, x, _ = made("binary")
     frame = pd.DataFrame({"y": np.where(y == 1, "yes", "no"), "a": x[:, 1], "b": x[:, 2], "o": x[:, 1] / 4})
     frame.to_csv(tmp_path / "test.csv", index=False)

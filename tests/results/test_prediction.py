@@ -270,12 +270,6 @@ def test_a_row_that_cant_be_used_has_nan_in_its_place_and_changes_no_other(base)
         assert "nan" in str(res.get_prediction(rows.head(3))).lower()
 
 
-def test_plots_of_predictions_say_what_they_are_of(base):
-    rows = pd.DataFrame({"g": ["a", "a"], "x": [1.0, 2.0]})
-    found = with_factor(base).get_prediction(rows)
-    assert found.plot(x=rows["x"]).get_ylabel() == found.plot().get_xlabel() == "the mean of y"
-
-
 def test_arrays_and_what_is_added_have_nan_in_their_rows(base):
     arrays = PrivateResults(base)
     x = np.ones((3, len(arrays.params)))

@@ -1,8 +1,10 @@
 """What takes rows back reaches all that people use: marked rows, a column of the table, one warning."""
 
+import ast
 import dataclasses
 import pickle
 import re
+import string
 import warnings
 from functools import partial
 from html import unescape
@@ -249,15 +251,42 @@ def test_columns_are_found_in_the_users_order_and_at_every_level():
     assert sum(" † " in line for line in lines) == 2
 
 
+def calls_of(name):
+    """Calls of a function by this name in the package: the first argument's node, and names of keywords."""
+    for path in [path for package in (pr, privreg_field) for path in Path(package.__file__).parent.rglob("*.py")]:
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", None) == name and node.args:
+                yield node.args[0], {k.arg for k in node.keywords}
+
+
 def test_the_table_has_every_code_that_is_used_and_no_other():
     files = [path for package in (pr, privreg_field) for path in Path(package.__file__).parent.rglob("*.py")]
     texts = [path.read_text() for path in files if path.name != "diagnostics.py"]
-    constants = {word for text in texts for word in re.findall(r'"([^"\n]+)"', text)}
+    constants = {word for text in texts for word in re.findall(r'"([^".\n{]+)[^"\n]*"', text)}
     assert set(CODES) - {"before", "diagonal", "remark", "excess"} <= constants  # of earlier files
     with pytest.raises(ValueError, match="no code of a note: 'fewer'"):
         Diagnostic("fewer", "few people")
     assert {code.severity for code in CODES.values()} == {"info", "caution", "doubt"}
     assert (FEW.severity, Diagnostic("seeded", "").severity) == ("doubt", "caution")
+
+
+def test_every_text_of_the_table_is_used_and_given_its_values():
+    texts = {}
+    for code, row in CODES.items():
+        several = row.text if isinstance(row.text, dict) else {"": row.text}
+        texts |= {f"{code}.{which}".rstrip("."): text for which, text in several.items() if text}
+    needed = {n: {f for _, f, _, _ in string.Formatter().parse(text) if f} for n, text in texts.items()}
+    used = set()
+    for first, given in calls_of("note"):
+        names = [n.value for n in ast.walk(first) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+        made = isinstance(first, ast.JoinedStr)  # of one of several texts
+        found = [n for n in texts if n in names or (made and n.startswith(tuple(names)))]
+        assert found or isinstance(first, ast.Name), ast.unparse(first)
+        used |= {*found}
+        for name in found:
+            assert needed[name] <= given, name
+            assert made or len(found) > 1 or given - {"rows", "of", "methods"} == needed[name], name
+    assert set(texts) - used == {"unidentified", "moving.descent"}  # whose code is a variable there
 
 
 def test_a_doubt_of_one_method_marks_its_rows_only_there():

@@ -132,7 +132,7 @@ def test_without_a_seed_the_order_is_fresh_and_without_privacy_it_is_fixed(monke
         keys.append(key)
         return original(rows, key, *more)
 
-    monkeypatch.setattr("privreg.data.sources.frames.dealt_rows", noted)
+    monkeypatch.setattr("privreg.data.sources.tables.dealt_rows", noted)
     data = people(3_000, 1)
     fitted(data, seed=None)
     fitted(data, seed=None)

@@ -1,7 +1,6 @@
 """Readers of rows; only the columns asked for are touched.
 
-`open` knows tables, queries and paths by their kind, and `files` the formats of paths: `csv`, whose records are
-`lines`, `parquet` (and Feather). `frames` has rows in memory, `tables` other libraries' tables, `arrow` their columns,
-`database` queries; `source` is what all are, `order` the random order in which rows that can be addressed are read,
-`persons` that in which rows of one person come together.
+`open` knows tables, queries and paths by their kind, and `files` the formats of paths: `csv` and `parquet` (with
+Feather). `tables` has rows in memory and other libraries' tables, `arrow` Arrow's columns, `database` queries; `source`
+is what all are, `order` the order in which rows are read: at random where they can be addressed, or person by person.
 """

@@ -10,28 +10,22 @@ from typing import Any, Final
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as compute
 
+from privreg.data.cells import GAP, plain_vector, read_numbers
 from privreg.data.columns import as_dates
 from privreg.data.sources.source import CHUNK, Batch, Wanted, beyond
 from privreg.errors import DataError, SchemaError, quietly
-from privreg.files.optional import need
 from privreg.schema.dates import PER_DAY
 
-_EXACT_DIGITS: Final = 15
-"""Decimals with so many digits are whole doubles before their point is set: one division, rounded once, is exact."""
-
-_EXACT_POWER: Final = 22  # Powers of ten up to it are doubles
+_EXACT_DIGITS: Final = 15  # Decimals with so many are told apart by doubles
 
 DAMAGED: Final = {
     kind: f"not a readable {words} file (cut off, damaged, or of another kind); write or download it again."
     for kind, words in (("Parquet", "Parquet"), ("Feather", "Feather or Arrow IPC"))
 }
 """What is said of a file by its kind."""
-
-
-def pyarrow(what: str, module: str = "pyarrow") -> Any:
-    """Import pyarrow, or a module of it."""
-    return need(module, "arrow", what)
 
 
 def attrs_of(name: str, metadata: Mapping[bytes, bytes] | None) -> Any:
@@ -46,7 +40,6 @@ def attrs_of(name: str, metadata: Mapping[bytes, bytes] | None) -> Any:
 
 def kind_of(type_: Any) -> str:
     """What a column of an Arrow type holds, in a word; numbers of any width are one kind."""
-    pa = pyarrow("Arrow data")
     types = pa.types
     if types.is_dictionary(type_) or types.is_run_end_encoded(type_):
         return kind_of(type_.value_type)
@@ -56,7 +49,7 @@ def kind_of(type_: Any) -> str:
         return "boolean"
     if types.is_integer(type_) or types.is_floating(type_) or types.is_decimal(type_):
         return "number"
-    if _is_text(types, type_) or _is_bytes(types, type_):
+    if _is_text(type_) or _is_bytes(type_):
         return "text"
     if types.is_null(type_):
         return "empty"
@@ -65,34 +58,33 @@ def kind_of(type_: Any) -> str:
     return "time or duration" if types.is_temporal(type_) else "of another kind"
 
 
-def _is_text(types: Any, type_: Any) -> bool:
-    return bool(types.is_string(type_) or types.is_large_string(type_) or types.is_string_view(type_))
+def _is_text(type_: Any) -> bool:
+    return type_ in (pa.string(), pa.large_string(), pa.string_view())
 
 
-def _is_bytes(types: Any, type_: Any) -> bool:
-    return bool(types.is_binary(type_) or types.is_large_binary(type_) or _is_odd(types, type_))
+def _is_bytes(type_: Any) -> bool:
+    return type_ in (pa.binary(), pa.large_binary()) or _is_odd(type_)
 
 
-def _is_odd(types: Any, type_: Any) -> bool:
+def _is_odd(type_: Any) -> bool:
     """Whether bytes are held in a form of which many of Arrow's functions make nothing."""
-    return bool(types.is_binary_view(type_) or types.is_fixed_size_binary(type_))
+    return bool(type_ == pa.binary_view() or pa.types.is_fixed_size_binary(type_))
 
 
 def _plain(array: Any) -> Any:
     """A column in a form that all of Arrow's functions take: no views, no runs, no types that an extension names."""
-    pa = pyarrow("Arrow data")
     if isinstance(array.type, pa.BaseExtensionType):
         return _plain(array.storage)
     if pa.types.is_run_end_encoded(array.type):
-        return _plain(pyarrow("Arrow data", "pyarrow.compute").run_end_decode(array))
+        return _plain(compute.run_end_decode(array))
     if pa.types.is_dictionary(array.type):
         return pa.DictionaryArray.from_arrays(array.indices, _plain(array.dictionary))
     if pa.types.is_string_view(array.type):
         return array.cast(pa.large_string())
-    return array.cast(pa.large_binary()) if _is_odd(pa.types, array.type) else array
+    return array.cast(pa.large_binary()) if _is_odd(array.type) else array
 
 
-def _texts(array: Any) -> list[Any]:
+def texts_of(array: Any) -> list[Any]:
     """Texts of a column; bytes that are no UTF-8 make their own cell unreadable, and nothing else."""
     try:
         cells = array.to_pylist()
@@ -101,19 +93,31 @@ def _texts(array: Any) -> list[Any]:
     return [cell.decode("utf-8", "replace") if isinstance(cell, bytes) else cell for cell in cells]
 
 
+_PLAIN: Final = r"^-?(?:[0-9]{1,20}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})(?:[eE][-+]?[0-9]{1,2})?$"
+"""Numbers in plain digits, of which none is beyond the doubles; others are read one by one."""
+
+
+def number_texts(array: Any) -> np.ndarray:
+    """Numbers of a column of texts or bytes, shape (n,), each by itself; NaN where it is none."""
+    plain = compute.match_substring_regex(array, _PLAIN).fill_null(False)
+    at = plain.to_numpy(zero_copy_only=False)
+    out = np.empty(len(array))
+    out[at] = array.filter(plain).cast(pa.string()).cast(pa.float64()).to_numpy()
+    out[~at] = read_numbers(plain_vector(texts_of(array.filter(compute.invert(plain)))))
+    return out
+
+
 def as_bytes(array: Any) -> Any:
     """A column of texts as one of bytes, which may be any, also where they are a dictionary's; others as they are."""
-    pa = pyarrow("Arrow data")
     if pa.types.is_dictionary(array.type):
         return pa.DictionaryArray.from_arrays(array.indices, as_bytes(array.dictionary))
-    return array.cast(pa.large_binary()) if _is_text(pa.types, array.type) else array
+    return array.cast(pa.large_binary()) if _is_text(array.type) else array
 
 
-def batches_of(arrow: Any, wanted: Wanted, where: str) -> Iterator[Batch]:
-    """An Arrow record batch as batches of at most ``CHUNK`` rows; texts of factors become codes.
+def batches_of(arrow: Any, wanted: Wanted, where: str, most: int = CHUNK) -> Iterator[Batch]:
+    """An Arrow record batch as batches of at most so many rows; texts of factors become codes.
     Raises DataError if a column's type, which is no secret, holds neither numbers nor texts, or it is damaged.
     """
-    pa = pyarrow("Arrow data")
     for name in wanted.columns:
         kind = kind_of(arrow.schema.field(name).type)
         if kind == "date" and name in wanted.schema.dates:
@@ -123,52 +127,55 @@ def batches_of(arrow: Any, wanted: Wanted, where: str) -> Iterator[Batch]:
         if kind in {"date", "time or duration", "of another kind"}:
             held = {"date": "holds dates", "time or duration": "holds times or durations"}.get(kind, f"is {kind}")
             raise DataError(f"{where}: column {name!r} {held}; make it a number or a text first.")
-    for a in range(0, arrow.num_rows, CHUNK):
-        part = arrow.slice(a, CHUNK)
-        yield quietly(partial(_columns, pa, part, wanted), DataError(f"{where}: {_UNREADABLE}"))
+    for a in range(0, arrow.num_rows, most):
+        part = arrow.slice(a, most)
+        yield quietly(partial(_columns, part, wanted), DataError(f"{where}: {_UNREADABLE}"))
 
 
 _UNREADABLE: Final = "a column can't be read; it is damaged, or of a type that holds neither numbers nor texts."
 
 
-def _columns(pa: Any, part: Any, wanted: Wanted) -> Batch:
-    levels = wanted.schema.levels
-
-    def declared(name: str) -> tuple[Any, ...] | None:
-        return tuple(levels.get(name, ())) if name in wanted.coded else None
-
-    return {c: _values(pa, _plain(part.column(c)), declared(c)) for c in wanted.columns}
+def _columns(part: Any, wanted: Wanted) -> Batch:
+    levels = {c: tuple(wanted.schema.levels.get(c, ())) for c in wanted.coded}
+    numbers = {c for c in wanted.columns if wanted.schema.is_number(c)} - wanted.verbatim
+    return {c: _values(_plain(part.column(c)), levels.get(c), c in numbers) for c in wanted.columns}
 
 
-def _values(pa: Any, array: Any, levels: tuple[Any, ...] | None) -> Any:
+def _values(array: Any, levels: tuple[Any, ...] | None, number: bool) -> Any:
     """A column of numbers, of texts, or as codes: of a factor, by its declared levels, or of texts of dates."""
     factor = levels is not None
     type_, types = array.type, pa.types
     if types.is_dictionary(type_) and (types.is_date(type_.value_type) or types.is_timestamp(type_.value_type)):
-        return _days(pa, array.dictionary_decode())
+        return _days(array.dictionary_decode())
     if types.is_dictionary(type_):
         small = len(array.dictionary) <= max(len(array), 1)
-        return _codes(array, levels) if levels is not None and small else _values(pa, array.dictionary_decode(), levels)
-    text = _is_text(types, type_) or _is_bytes(types, type_)
+        return (
+            _codes(array, levels)
+            if levels is not None and small
+            else _values(array.dictionary_decode(), levels, number)
+        )
+    text = _is_text(type_) or _is_bytes(type_)
     if levels is not None and text:
         return _codes(array.dictionary_encode(), levels)
     if types.is_date(type_) or types.is_timestamp(type_):
-        return _days(pa, array)
+        return _days(array)
+    if text and number:
+        return number_texts(array)
     if text:
         out = np.empty(len(array), dtype=object)
-        out[:] = _texts(array)
+        out[:] = texts_of(array)
         return out
     if types.is_integer(type_) and array.null_count:  # not as doubles: a large id would be rounded
         held = array.fill_null(0).to_numpy(zero_copy_only=False)
         return pd.arrays.IntegerArray(held, array.is_null().to_numpy(zero_copy_only=False))
     if types.is_integer(type_) or types.is_floating(type_) or (types.is_boolean(type_) and not array.null_count):
         return array.to_numpy(zero_copy_only=False)  # a copy only where there are nulls, or booleans
-    if types.is_decimal128(type_) and not factor and _exact(type_):
-        return _decimals(array)
+    if types.is_decimal(type_) and not factor and type_.precision <= _EXACT_DIGITS:
+        return array.cast(pa.string()).cast(pa.float64()).to_numpy(zero_copy_only=False)  # the nearest doubles
     return array.to_pandas()
 
 
-def _days(pa: Any, array: Any) -> np.ndarray:
+def _days(array: Any) -> np.ndarray:
     """Dates and times as days since 1970-01-01; with a zone they are held in UTC."""
     days = pa.types.is_date32(array.type)
     one = 1 if days else PER_DAY[getattr(array.type, "unit", "ms")]  # 64 bits of a date count milliseconds
@@ -177,17 +184,6 @@ def _days(pa: Any, array: Any) -> np.ndarray:
     if array.null_count:
         out[array.is_null().to_numpy(zero_copy_only=False)] = np.nan
     return np.asarray(out)
-
-
-def _exact(type_: Any) -> bool:
-    return bool(type_.precision <= _EXACT_DIGITS and 0 <= type_.scale <= _EXACT_POWER)
-
-
-def coded(texts: Any, levels: tuple[Any, ...]) -> Any:
-    """Texts that pandas holds as Arrow does, as codes."""
-    pa = pyarrow("Arrow data")
-    held = pa.array(texts)
-    return _codes((held.combine_chunks() if isinstance(held, pa.ChunkedArray) else held).dictionary_encode(), levels)
 
 
 @lru_cache(maxsize=256)
@@ -199,11 +195,8 @@ def _kind(levels: tuple[Any, ...]) -> Any:
 def _codes(array: Any, declared: tuple[Any, ...]) -> Any:
     """A dictionary column as pandas' codes; one whose dictionary has nulls or doubles is decoded."""
     # pandas has no category of NaN
-    levels = [None if isinstance(level, float) and math.isnan(level) else level for level in _texts(array.dictionary)]
-    held = array.indices if array.indices.type.bit_width < 64 else array.indices.cast("int64")
-    if held.null_count:
-        held = held.cast("int64").fill_null(-1)
-    codes = held.to_numpy(zero_copy_only=False)
+    levels = [None if isinstance(level, float) and math.isnan(level) else level for level in texts_of(array.dictionary)]
+    codes = (array.indices.cast(pa.int64()).fill_null(GAP) if array.null_count else array.indices).to_numpy()
     if codes.size and not -1 <= int(codes.min()) <= int(codes.max()) < len(levels):
         raise ValueError("codes beyond the dictionary")
     if None in levels or len(set(levels)) < len(levels):
@@ -216,16 +209,6 @@ def _codes(array: Any, declared: tuple[Any, ...]) -> Any:
         return pd.Categorical.from_codes(table.take(codes), dtype=_kind(declared), validate=False)
     kind = pd.CategoricalDtype(pd.Index(levels, dtype=object))
     return pd.Categorical.from_codes(codes, dtype=kind, validate=False)
-
-
-def _decimals(array: Any) -> np.ndarray:
-    """Short decimals as the nearest doubles, from the whole numbers they are kept as."""
-    a = array.offset
-    whole = np.frombuffer(array.buffers()[1], dtype="<i8")[2 * a : 2 * (a + len(array)) : 2]
-    out = whole / 10.0**array.type.scale
-    if array.null_count:
-        out[array.is_null().to_numpy(zero_copy_only=False)] = np.nan
-    return np.asarray(out)
 
 
 def read_stream(arrow: Iterable[Any], wanted: Wanted, where: str) -> Iterator[Batch]:

@@ -1,21 +1,30 @@
-"""Rows from CSV files, plain and compressed, by pandas' parser."""
+"""Rows from CSV files, plain and compressed, by pyarrow's parser.
+
+A line is a record: nothing in it changes what another line says. The parser takes blocks of whole lines. Where it finds
+anything but one row of all columns in each line, or a cell that is no number in a column of numbers, the block's lines
+are mended one by one, and its cells are read one by one.
+"""
 
 from __future__ import annotations
 
 import codecs
-import io
-from collections.abc import Collection, Iterator, Sequence
+import csv as standard
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
+from functools import lru_cache, partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as compute
 
-from privreg.data.sources import lines
-from privreg.data.sources.arrow import coded
-from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, ahead, check_labels, file_mark
+from privreg.data.sources.arrow import batches_of, texts_of
+from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, ahead, beyond, check_labels, file_mark
 from privreg.errors import DataError, OptionError, quietly, shown
 from privreg.options.unknown import known_arguments
 from privreg.privacy.accounts import of_files
@@ -90,7 +99,7 @@ def _named(encoding: str) -> str:
     return name
 
 
-def _iso(text: Any, written: str) -> str:
+def _iso(text: Any, written: Any) -> str:
     """An ISO text of a date that is written otherwise; empty where it is none."""
     try:
         return datetime.strptime(str(text), written).isoformat()
@@ -98,69 +107,73 @@ def _iso(text: Any, written: str) -> str:
         return ""
 
 
-def _opened(path: Path, how: Csv) -> Any:
-    """Bytes of a file in UTF-8, whatever it is written in."""
-    file = lines.opened(path)
-    return file if how.encoding == "utf-8" else codecs.EncodedFile(file, "utf-8", how.encoding, "replace")
+# --- lines -----------------------------------------------------------------------------------------------
+
+BLOCK: Final = 1 << 18  # Bytes of the first block; later ones have so many that a batch of rows is in each
+MOST: Final = 1 << 22  # Bytes of a block, about, where lines are long: some five are in memory
+_ODD: Final = "\ufffd".encode()  # What stands for bytes that no number and no level holds
+_PACKED: Final = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"PK\x03\x04", b"PAR1", b"ARROW1")  # Begins of files of no text
+_UNPACK: Final = {".gz": "gzip", ".bz2": "bz2", ".xz": "lzma"}
 
 
-def _count_lines(path: Path, how: Csv = PLAIN) -> int | None:
-    """Records of a file but its header, at a fraction of the cost of reading them; None if it can't be read."""
-    sep = how.sep.encode()
+def _opened(path: Path) -> Any:
+    """Bytes of a file, unpacked if it is compressed."""
+    suffix = path.suffix.lower()
+    if suffix == ".zip":
+        archive = import_module("zipfile").ZipFile(path)
+        names = [name for name in archive.namelist() if not name.startswith("__MACOSX/") and name[-1] != "/"]
+        if len(names) != 1:
+            raise DataError(f"{path.name} holds {len(names)} files; unpack it and give a list of them.")
+        return archive.open(names[0])
+    return import_module(_UNPACK[suffix]).open(path) if suffix in _UNPACK else path.open("rb")
+
+
+def _utf8(text: bytes, how: Csv) -> bytes:
+    """Whole lines in UTF-8, whatever they are written in."""
+    return text if how.encoding == "utf-8" else text.decode(how.encoding, "replace").encode()
+
+
+@lru_cache
+def _fields(sep: bytes, count: str) -> re.Pattern[bytes]:
+    """Fields of a line after which no quote is open. A quote that doesn't begin a field is a character."""
+    mark = re.escape(sep)
+    field = rb'(?:"[^"]*+(?:""[^"]*+)*+"(?:[^"%b][^%b]*+)?|(?:[^"%b][^%b]*+)?)' % (mark, mark, mark, mark)
+    return re.compile(rb"%b(?:%b%b)%b" % (field, mark, field, count.encode()), re.DOTALL)
+
+
+def _header(file: Any, name: str, how: Csv) -> list[str]:
+    """Read the column names off the first line that isn't blank.
+    Raises DataError if that line is no UTF-8 or ends in carriage returns, or a quote isn't closed in it.
+    """
+    line: bytes = file.readline()
+    while line and not line.removeprefix(b"\xef\xbb\xbf").strip():
+        line = file.readline()
+    line, sep = _utf8(line, how).rstrip(b"\r\n"), how.sep.encode()
     try:
-        with _opened(path, how) as file:
-            columns = len(lines.header(file, path.name, sep) or header_of(path, how))  # which refuses an empty file
-            return sum(lines.lines_in(piece, columns, sep) for piece in lines.pieces(file, columns, sep=sep))
-    except Exception:  # whatever is wrong with the file, reading its rows says so in words of our own
-        return None
-
-
-def _chunks(path: Path, how: Csv, columns: int, skip: int, text: dict[str, Any], **given: Any) -> Iterator[Any]:
-    """Records after the first `skip`, by chunks.
-
-    Some versions of pandas fail where one number has hundreds of digits. Then reading goes on from there with every
-    column as `text`, of which each cell is read by itself: no cell decides whether a file can be read.
-    """
-    came = skip
-    for dtype in (given.pop("dtype"), text):
-        try:
-            with _opened(path, how) as file:
-                sep = how.sep.encode()
-                lines.header(file, path.name, sep)
-                below = lines.pieces(file, columns, came, sep)
-                with _reader(below, columns, dtype=dtype, sep=how.sep, **given) as reader:
-                    for chunk in ahead(reader):
-                        came += len(chunk)
-                        yield chunk
-        except Exception as problem:
-            if isinstance(problem, OSError) or dtype is text:
-                raise
-        else:
-            return
-
-
-def _reader(below: Iterator[bytes], columns: int, **how: Any) -> Any:
-    """Pandas' reader of the records below a header, by chunks, with columns that go by position.
-
-    Names that pandas would mend (duplicates) or guess (an index) can't slip in. There is one column more than the
-    header has, filled only where a line is too long: pandas drops the rest.
-    """
-    import pandas as pd
-
-    names = how["sep"].join(map(str, range(columns + 1))) + "\n"
-    fixed: dict[str, Any] = {"index_col": False, "keep_default_na": False, "low_memory": False}
-    fixed["skip_blank_lines"] = columns > 1  # in a table of one column a blank line is a missing value
-    if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1):  # before it, the last bits of numbers are lost
-        fixed["float_precision"] = "round_trip"
-    return pd.read_csv(_Text(names, below), chunksize=CHUNK, **fixed, **how)
+        text = line.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        if line.startswith(_PACKED):
+            said = "compressed (.csv.gz, .bz2, .xz, .zip), of Parquet (.parquet) or Feather (.feather), or a workbook"
+            raise DataError(f"{name} is no text, but {said}; give it the ending of what it is, or save it as CSV.")
+        raise DataError(
+            f"{name}: its first line is no UTF-8, but Latin-1 or UTF-16, say; save the file as UTF-8, or, of Latin-1, "
+            "read it with encoding='latin-1'."
+        )
+    if b"\r" in line:
+        raise DataError(f"{name}: lines end in carriage returns alone; write it anew with line feeds.")
+    if not _fields(sep, "*+").fullmatch(line):
+        raise DataError(f"{name}: a quote in its header isn't closed on the same line; write it anew.")
+    return next(standard.reader([text], delimiter=how.sep), [])
 
 
 def header_of(path: Path, how: Csv = PLAIN) -> list[str]:
     """Column names of a CSV file; nothing else is looked at."""
 
     def read() -> list[str]:
-        with _opened(path, how) as file:
-            return lines.header(file, path.name, how.sep.encode())
+        with _opened(path) as file:
+            return _header(file, path.name, how)
 
     names = quietly(read, DataError(f"{path.name}: not a readable CSV file; mend or download it again."))
     if not names:
@@ -168,61 +181,178 @@ def header_of(path: Path, how: Csv = PLAIN) -> list[str]:
     return names
 
 
+def _blocks(path: Path, how: Csv) -> Iterator[bytes]:
+    """Whole lines below the header, some at a time."""
+    with _opened(path) as file:
+        _header(file, path.name, how)
+        size = BLOCK
+        while block := file.read(size):
+            block += file.readline()
+            yield _utf8(block if block.endswith(b"\n") else block + b"\n", how)
+            size = min(len(block) * CHUNK // (block.count(b"\n") + 1), MOST)
+
+
+def _is_blank(line: bytes, sep: bytes) -> bool:
+    """Whether a line is no record of a table of several columns; one of tabs is, where tabs are between fields."""
+    return not line.strip(b" \t\r".replace(sep, b""))
+
+
+def _count_lines(path: Path, how: Csv = PLAIN) -> int | None:
+    """Records of a file but its header, at a fraction of the cost of reading them; None if it can't be read."""
+    sep, count = how.sep.encode(), 0
+    try:
+        several = len(header_of(path, how)) > 1
+        for block in _blocks(path, how):
+            held = np.frombuffer(block, dtype=np.uint8)
+            ends = np.flatnonzero(held == ord("\n"))
+            begins = np.append(0, ends[:-1] + 1)
+            count += len(ends)
+            for k in np.flatnonzero(np.isin(held[begins], tuple(b"\n\r \t"))) if several else ():  # few begin so
+                count -= _is_blank(block[begins[k] : ends[k]], sep)
+    except Exception:  # whatever is wrong with the file, reading its rows says so in words of our own
+        return None
+    return count
+
+
+def _mended(block: bytes, columns: int, sep: bytes) -> bytes:
+    """Lines of one field more than there are columns, which is empty but where a line holds too many fields.
+
+    Fields that are absent are empty. A line in which a quote stays open has none.
+    """
+    out, known = [], _fields(sep, f"{{{columns - 1}}}+")
+    for line in re.sub(rb"\r+\n", b"\n", block).replace(b"\r", _ODD).split(b"\n")[:-1]:
+        if columns == 1 or not _is_blank(line, sep):
+            found = known.match(line + sep * columns)
+            out.append(sep * columns + b"-" if found is None else found[0] + sep + b"-" * (found.end() < len(line)))
+    return b"".join(line + b"\n" for line in out)
+
+
+# --- cells -----------------------------------------------------------------------------------------------
+
+_MISSING: Final = (
+    *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A"),
+    *("NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
+)
+"""Texts that stand for a missing number. In a column of texts none does: "NA" may be a level, and so may ""."""
+
+
+def _parsed(block: bytes, types: Mapping[str, Any], columns: int, how: Csv) -> Any:
+    """A block's rows as an Arrow table; columns are called by their places."""
+    library = import_module("pyarrow.csv")
+    return library.read_csv(
+        pa.py_buffer(block),
+        library.ReadOptions(use_threads=False, block_size=len(block) + 1, column_names=[*map(str, range(columns))]),
+        library.ParseOptions(delimiter=how.sep, ignore_empty_lines=columns > 1),
+        library.ConvertOptions(
+            check_utf8=False,
+            column_types=types,
+            include_columns=[*types],
+            null_values=_MISSING,
+            decimal_point=how.decimal,
+        ),
+        memory_pool=pa.system_memory_pool(),  # so that readers of large arrays find Arrow's own as they left it
+    )
+
+
+def _read(block: bytes, kinds: Mapping[str, str], columns: int, how: Csv) -> Any:
+    """Cells of a block, each by itself: an Arrow table with a column for each place in `kinds`; None of blank lines.
+
+    A kind is "number", "text", "codes" or "any", of which nobody declared whether it holds numbers.
+    """
+    types = {"number": pa.float64(), "codes": pa.dictionary(pa.int32(), pa.string())}
+    first = {place: types.get(kind, pa.string()) for place, kind in kinds.items()}
+    if b"\r" not in block or block.count(b"\r") == block.count(b"\r\n"):  # one alone would end a line
+        try:
+            lines, again = block.count(b"\n"), block[: block.index(b"\n") + 1]  # a line after the last one
+            table = _parsed(block + again, first, columns, how)
+            if table.num_rows == lines + 1:  # so that no line is blank, and no quote open at its end
+                return table.slice(0, lines)
+        except pa.ArrowInvalid:
+            pass
+    each = {place: pa.binary() if kind == "number" else first[place] for place, kind in kinds.items()}
+    mended = _mended(block, columns, how.sep.encode())
+    return _parsed(mended, {**each, str(columns): pa.string()}, columns + 1, how) if mended else None
+
+
+def _mapped(array: Any, change: Callable[[Any], Any]) -> Any:
+    """Texts that are changed one by one; of codes those of the dictionary."""
+    if not pa.types.is_dictionary(array.type):
+        return change(array)
+    return pa.DictionaryArray.from_arrays(array.indices, change(array.dictionary))
+
+
+def _pointed(texts: Any) -> Any:
+    """Numbers with a decimal comma, written with a point; a text with a point already is none."""
+    with_point = compute.replace_substring(texts, ",", ".")
+    return compute.if_else(compute.match_substring(texts, "."), pa.scalar("", texts.type), with_point)
+
+
+def _guessed(texts: Any) -> Any:
+    """Whole numbers or numbers, if all cells of a block are some or missing; else texts."""
+    texts = compute.if_else(compute.is_in(texts, pa.array(_MISSING)), pa.scalar(None, texts.type), texts)
+    try:
+        texts = texts.cast(pa.float64())
+        return texts.cast(pa.int64())
+    except pa.ArrowInvalid:
+        return texts
+
+
 def open_csv(path: Path, wanted: Wanted, how: Csv = PLAIN) -> Source:
     """Rows of a CSV file that exists."""
     columns, schema = wanted.columns, wanted.schema
-    text = {c for c in columns if c in wanted.verbatim or c in wanted.coded}
-    worded = {c for c, levels in schema.levels.items() if any(isinstance(level, str) for level in levels)}
-    commas = {*columns} - wanted.verbatim - {*schema.dates} - worded if how.decimal == "," else set[str]()
     if how.dates is not None and not schema.dates:
         raise OptionError(
             f"dates={how.dates!r} is for columns of dates, and none has dates as its bounds; give them, as in "
             "bounds={'day': ('2020-01-01', '2020-12-31')}, or leave dates= out."
         )
-    dates = {c for c in columns if how.dates is not None and c in schema.dates and c not in wanted.verbatim}
-    text |= commas | dates  # each cell by itself: pandas reads a column so, or none of its cells
-    # Ids are nearly all different: a chunk's categories would only cost time. Pandas makes numbers of categories that
-    # all look like numbers. A column of which it finds out itself that there are texts it reads in half of the time:
-    # if a chunk has none, it has no declared level either, as none looks like a number.
-    words = {c for c in text if c in schema.levels and not any(map(_typed, schema.levels[c]))}
-    found = words if _arrow_texts() else set()
-    kinds = {c: "category" if c in words else "str" for c in text - found}
-
+    coded = {c for c in columns if c in wanted.coded} - wanted.verbatim
+    worded = {c for c, levels in schema.levels.items() if any(isinstance(level, str) for level in levels)}
+    commas = {*columns} - wanted.verbatim - {*schema.dates} - worded if how.decimal == "," else set[str]()
     # a personal budget is public, and needed for the noise of a record that can't be read, too
-    own = {c for c in columns if c in text or schema.declares(c)} | set(columns[:1])
+    own = {c for c in columns if c in coded | wanted.verbatim or schema.declares(c)} | set(columns[:1])
 
-    def batches(skip: int) -> Iterator[Batch]:
-        import pandas as pd
+    def kind(name: str) -> str:
+        if name in wanted.verbatim:
+            return "text"
+        return "codes" if name in coded else "number" if schema.is_number(name) else "any"
 
+    def rows(block: bytes, places: Mapping[str, str], last: str) -> list[Batch]:
+        table = _read(block, {places[c]: kind(c) for c in columns}, int(last), how)
+        if table is None:
+            return []
+        (found,) = table.to_batches()
+        held = {c: found[place] for c, place in places.items()}
+        for c, array in held.items():
+            if c in commas and array.type != pa.float64():
+                held[c] = _mapped(array, _pointed)
+            if c in coded and c in schema.dates and how.dates is not None:  # of many records few dates differ
+                held[c] = _mapped(array, lambda texts: pa.array([_iso(t, how.dates) for t in texts_of(texts)], "str"))
+            if kind(c) == "any":
+                held[c] = _guessed(held[c])
+        if last in table.column_names:  # a line with more fields than the header: nobody knows which is which
+            whole = compute.equal(found[last], "")
+            held |= {c: compute.if_else(whole, held[c], pa.scalar(None, held[c].type)) for c in own}
+        read = pa.RecordBatch.from_arrays([*held.values()], names=[*held])
+        return [pd.DataFrame(batch, copy=False) for batch in batches_of(read, wanted, path.name)]
+
+    def batches() -> Iterator[Batch]:
         header = header_of(path, how)
         check_commas(path, header, columns)
         check_labels(columns, header, path.name)
-        place = {c: str(header.index(c)) for c in columns}
-        last = str(len(header))
-        missing_texts: dict[str, Sequence[str]] = {j: [] if c in text else _MISSING for c, j in place.items()}
+        places = {c: str(header.index(c)) for c in columns}
         problem = DataError(
             f"{path.name}: it can't be read to its end (cut off, or damaged); mend or download it again."
         )
-        dtype = {place[c]: kind for c, kind in kinds.items()} | {last: "category"}
-        given = {"usecols": [*place.values(), last], "na_values": {**missing_texts, last: [""]}}
-        texts = dict.fromkeys(place.values(), "str") | dtype
-        chunks = _chunks(path, how, len(header), skip, texts, dtype=dtype, **given)
-        while (chunk := quietly(lambda: next(chunks, None), problem)) is not None:
-            whole = chunk[last].isna().to_numpy()
-            held = {c: _as_codes(chunk[j], schema.levels[c]) if c in found else chunk[j] for c, j in place.items()}
-            held |= {c: held[c].map(_pointed) for c in commas}
-            for c in dates:  # of many records few dates differ
-                held[c] = held[c].map({cell: _iso(cell, str(how.dates)) for cell in held[c].unique()})
-            if not whole.all():  # a line with more fields than the header: nobody knows which is which
-                held |= {c: held[c].astype(object).where(whole, None) for c in own}
-            yield pd.DataFrame(held, copy=False)
+        parts = ahead(_blocks(path, how), lambda block: rows(block, places, str(len(header))))
+        while (some := quietly(lambda: next(parts, None), problem)) is not None:
+            yield from some
 
     count = partial(_count_lines, path, how)
 
     def stamp() -> list[Any] | None:  # workers and whoever goes on with a fit know a file by its path alone
         return [file_mark(path)] if replace(how, files=()) == PLAIN else None
 
-    return Source(f"CSV file {path.name}", None, batches, of_files([path]), count, stamp)
+    return Source(f"CSV file {path.name}", None, lambda skip: beyond(batches(), skip), of_files([path]), count, stamp)
 
 
 _OTHERS: Final = {";": "semicolons", "\t": "tabs", "|": "bars", " ": "spaces"}
@@ -245,57 +375,3 @@ def check_commas(path: Path, header: Sequence[str], columns: Collection[str]) ->
     if mark == " ":
         mend = "write it anew, as by pandas.read_csv(path, sep=r'\\s+').to_csv(new, index=False)."
     raise DataError(f"{path.name}: its header is separated by {_OTHERS[mark]}, and fields must be by commas; {mend}")
-
-
-def _pointed(cell: Any) -> Any:
-    """A number with a decimal comma, written with a point; a text with a point already is none."""
-    return cell if not isinstance(cell, str) else "" if "." in cell else cell.replace(",", ".")
-
-
-def _arrow_texts() -> bool:
-    """Whether pandas holds the texts that it finds in a file as Arrow does."""
-    import pandas as pd
-
-    dtype = pd.Series(["a"]).dtype
-    return isinstance(dtype, pd.StringDtype) and dtype.storage == "pyarrow"
-
-
-def _as_codes(column: Any, levels: Sequence[Any]) -> Any:
-    """A column in which pandas has found texts as codes of them; where it has found none, as it is."""
-    import pandas as pd
-
-    if not isinstance(column.dtype, pd.StringDtype):
-        return column
-    return pd.Series(coded(column.array, tuple(levels)), index=column.index)
-
-
-def _typed(level: Any) -> bool:
-    """Whether a level is, or could be taken for, a number or a truth value."""
-    import pandas as pd
-
-    return (
-        not isinstance(level, str)
-        or level.lower() in {"true", "false"}
-        or not np.isnan(pd.to_numeric(level, errors="coerce"))
-    )
-
-
-_MISSING: Final = (
-    *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A"),
-    *("NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
-)
-"""Texts that stand for a missing number. In a column of texts none does: "NA" may be a level, and so may ""."""
-
-
-class _Text(io.TextIOBase):
-    """A first line and pieces after it; pandas asks for nothing but `read`."""
-
-    def __init__(self, first: str, rest: Iterator[bytes]) -> None:
-        self._held, self._rest = first, rest
-
-    def read(self, size: int | None = -1, /) -> str:
-        if not self._held:  # bytes that are no UTF-8 make their own cell unreadable, and nothing else
-            self._held = next(self._rest, b"").decode("utf-8", "replace")
-        end = len(self._held) if size is None or size < 0 else size
-        out, self._held = self._held[:end], self._held[end:]
-        return out

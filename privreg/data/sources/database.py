@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, beyond, check_labels
-from privreg.data.sources.tables import open_relation, quoted
+from privreg.data.sources.tables import RELATION, quoted
 from privreg.errors import DataError, MissingExtraError, UnsupportedArgumentError, quietly
 from privreg.files.optional import comes_from, need
 
@@ -146,7 +146,7 @@ def _place(connection: Any) -> str:
 
 
 def _of_duckdb(data: Sql, wanted: Wanted) -> Source:
-    return Source("SQL query on duckdb", None, open_relation(_relation_of(data), wanted).batches, data)
+    return Source("SQL query on duckdb", None, RELATION.rows(_relation_of(data), wanted).batches, data)
 
 
 def _relation_of(data: Sql) -> Any:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from glob import glob
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from privreg.data.sources.arrow import DAMAGED, pyarrow
+import pyarrow as pa
+
+from privreg.data.sources.arrow import DAMAGED
 from privreg.data.sources.csv import PLAIN, Csv, header_of, open_csv
 from privreg.data.sources.order import Piece, chained, dealt_pieces
 from privreg.data.sources.parquet import open_feather, open_parquet, partitions
@@ -52,14 +55,13 @@ def arrow_schema(name: str, path: Path) -> Any:
     kind = _kind(path)
     if kind == "CSV":
         return None
-    library = pyarrow(f"a {kind} file", "pyarrow.parquet" if kind == "Parquet" else "pyarrow.ipc")
 
     def read() -> Any:
         if kind == "Parquet":
-            held, pa = library.read_schema(path), pyarrow("a Parquet file")
+            held = import_module("pyarrow.parquet").read_schema(path)
             more = [pa.field(name, pa.null()) for name in partitions(path) if name not in held.names]
             return pa.schema([*held, *more], metadata=held.metadata)
-        with library.open_file(str(path)) as opened:
+        with pa.ipc.open_file(str(path)) as opened:
             return opened.schema
 
     return quietly(read, DataError(f"{name}: {DAMAGED[kind]}"))

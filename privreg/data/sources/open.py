@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from privreg.data.columns import check_mapping, missing
 from privreg.data.sources.csv import PLAIN, Csv, check_commas, header_of
 from privreg.data.sources.database import Sql, open_sql
 from privreg.data.sources.files import FEATHER, PARQUET, arrow_schema, files_of, is_dask, open_files, paths_of
-from privreg.data.sources.frames import open_arrays, open_frame, open_frames, open_mapping
 from privreg.data.sources.source import (
     CHUNK,
     Batch,
@@ -33,7 +33,7 @@ from privreg.data.sources.source import (
     refuse_few,
     rows_of,
 )
-from privreg.data.sources.tables import kind_of_table
+from privreg.data.sources.tables import kind_of_table, open_arrays, open_frame, open_frames, open_mapping
 from privreg.errors import DataError, NotPrivateError, PrivregError, UnsupportedArgumentError
 from privreg.files.optional import comes_from
 from privreg.privacy.ledger import refuse_fitted
@@ -63,8 +63,6 @@ def table_of(data: Any) -> Table:
     Paths are of CSV, Parquet and Feather files, or of a folder of Parquet files; SQL comes by `privreg.sql`. A Dask
     DataFrame stands for the Parquet files it was read from.
     """
-    import pandas as pd
-
     holders = partial(_holders, data)
     if isinstance(data, pd.DataFrame):
         return Table(partial(open_frame, data), partial(_check_names, data), holders)
@@ -90,7 +88,7 @@ def table_of(data: Any) -> Table:
         return Table(partial(kind.rows, data), partial(kind.check, data), holders)
     if isinstance(data, Mapping):
         return Table(partial(open_mapping, data), partial(_check_names, data), holders)
-    read = partial(open_frames, data, _rows_of_table)
+    read = partial(open_frames, data)
     if several:
         named = bool(data) and not isinstance(data[0], str | Path)  # as its first is
         check = {"check": table_of(data[0]).check} if named else {}
@@ -119,11 +117,6 @@ _LONGEST: Final = 4096  # Characters of a path; a longer text is none
 
 def _refuse(words: str, wanted: Wanted) -> Source:
     raise UnsupportedArgumentError(words)
-
-
-def _rows_of_table(batch: Any, wanted: Wanted) -> Source | None:
-    kind = kind_of_table(batch)
-    return None if kind is None else kind.rows(batch, wanted)
 
 
 def _check_names(data: Any, columns: Collection[str]) -> list[Any]:
@@ -177,8 +170,6 @@ def one_batch(data: Any, columns: tuple[str, ...], schema: Schema) -> Any:
 
 def as_frame(data: Any, columns: tuple[str, ...] | None = None, schema: Schema | None = None) -> Any:
     """A table of another library as a DataFrame of these columns, all by default; anything else as it is."""
-    import pandas as pd
-
     kind = kind_of_table(data)
     if isinstance(data, pd.DataFrame | Mapping | tuple) or len(getattr(data, "shape", (0, 0))) == 1 or kind is None:
         return data

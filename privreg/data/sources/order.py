@@ -4,22 +4,26 @@ A table is cut into strata, strata into blocks of consecutive rows. A run takes 
 rows in turn, so that it stands for the whole table; successive runs spread evenly inside strata, too.
 
 What can be read by pieces only, such as files and their row groups, comes piece by piece at random. As many rows as can
-be held are taken together and dealt as those of a table are: all rows of a table that isn't large.
+be held are taken together and dealt as those of a table are: all rows of a table that isn't large. Where rows can be
+addressed, those of one person are gathered by their id.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from privreg.arrays import Ints
 from privreg.data.cells import Taken
-from privreg.data.columns import joined
-from privreg.data.sources.source import CHUNK, Batch, Wanted, beyond, chunk_of, first, rows_of
+from privreg.data.columns import column_of, joined
+from privreg.data.participants import ids_of, texts_of, without_id
+from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, beyond, chunk_of, first, rows_of
 from privreg.privacy.noise import KEY_BYTES, derived_key, words
 
 STRATA: Final = 256
@@ -182,3 +186,62 @@ def spread(key: bytes, many: int, count: int) -> NDArray[np.int32]:
         flips = drawn.astype(np.int32).reshape(many, 1 << j)
         out = 2 * out + ((turn >> j & 1) ^ np.take_along_axis(flips, out, axis=1))
     return out[out < count].reshape(many, max(count, 0))
+
+
+def by_person(source: Source, column: str, *, gaps: bool) -> Source:
+    """Rows of which those of one person come one after the other; `column` tells people apart.
+
+    Rows that can be had at any place are gathered: people in the order in which they first come, or dealt in random
+    order, and `rows` of the source are people; `column` has their numbers then. A row without an id is nobody's with
+    `gaps`, else an error. Rows of other sources are taken as they lie, and nothing tells how many people there are:
+    that depends on the kind of source, never on its rows.
+    """
+    if source.at is None:
+        return replace(source, rows=None, count=lambda: None, part=None, dealt=None, blocks=())
+    ids = [ids_of(column_of(batch, column)) for batch in source.batches(0)]
+    if len({some.dtype for some in ids}) != 1:
+        ids = [np.zeros(0, dtype=object), *map(texts_of, ids)]
+    values, order = np.concatenate(ids), None
+    if values.dtype.kind in "iu" and (values[1:] >= values[:-1]).all():
+        first = np.r_[np.flatnonzero(np.r_[True, values[1:] != values[:-1]])[: len(values)], len(values)]
+        codes = np.repeat(np.arange(len(first) - 1), np.diff(first))
+    else:
+        codes, found = pd.factorize(values)
+        order = _in_order(codes)
+        first = np.r_[0, np.bincount(codes[codes >= 0], minlength=len(found)).cumsum()]
+    people = len(first) - 1
+    if not gaps and first[-1] < len(codes):
+        raise without_id(column)
+
+    def rows(which: NDArray[np.int64], skip: int) -> Iterator[Batch]:
+        ends = np.diff(first)[which].cumsum()
+        moves = first[which + 1] - ends
+        for a in range(skip, int(ends[-1]) if len(ends) else 0, chunk_of(1)):
+            b = min(a + chunk_of(1), int(ends[-1]))
+            i, j = np.searchsorted(ends, [a, b - 1], side="right")
+            times = np.diff(np.minimum(ends[i : j + 1], b), prepend=a)
+            places = np.arange(a, b) + np.repeat(moves[i : j + 1], times)
+            places = places if order is None else order[places]
+            batch = source.at(places)  # type: ignore[misc]
+            yield Taken({**batch.columns, column: codes}, places)
+
+    def dealt(key: bytes | None, skip: int) -> Iterator[Batch]:
+        return rows(np.concatenate([*dealt_rows(people, key), np.zeros(0, dtype=np.int64)]), skip)
+
+    return replace(
+        source,
+        rows=people,
+        batches=partial(rows, np.arange(people)),
+        count=lambda: people,
+        part=None,
+        dealt=lambda key: partial(dealt, key),
+        at=None,
+        gathered=True,
+    )
+
+
+def _in_order(codes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Places of people's rows, person by person, of a number for each row, below 0 for nobody: sorted by halves."""
+    low = np.argsort((codes & 0xFFFF).astype(np.uint16), kind="stable")
+    order = low[np.argsort((codes[low] >> 16).astype(np.int16), kind="stable")]
+    return order[np.count_nonzero(codes < 0) :]

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
 import numpy as np
+import pyarrow as pa
 
-from privreg.data.sources.arrow import DAMAGED, as_bytes, batches_of, kind_of, pyarrow, streamed
-from privreg.data.sources.order import Piece, chained, dealt_pieces
+from privreg.data.sources.arrow import DAMAGED, as_bytes, batches_of, kind_of, streamed
+from privreg.data.sources.order import Piece, chained, dealt_pieces, held_rows
 from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, ahead, check_labels, file_mark, first
 from privreg.errors import DataError, quietly
 from privreg.privacy.accounts import of_files
@@ -44,12 +46,25 @@ def open_parquet(files: Mapping[str, Path], wanted: Wanted, kind: str) -> Source
     held = [_footer(name, path, wanted.columns) for name, path in files.items()]
     _check_kinds(held)
 
-    blocks = [(file, group) for file in held for group in range(len(file.groups))]
+    blocks = [(place, group) for place, file in enumerate(held) for group in range(len(file.groups))]
 
-    def read(how: Callable[[list[Piece], int], Iterator[Batch]], skip: int) -> Iterator[Batch]:
-        with _Opened(wanted) as opened:
-            groups = [Piece(file.groups[k], partial(_group, opened, file, k, wanted)) for file, k in blocks]
+    def read(how: Callable[[list[Piece], int], Iterator[Batch]], skip: int, most: int = CHUNK) -> Iterator[Batch]:
+        opened: dict[int, Any] = {}
+
+        def at(place: int) -> Any:  # the footer of a file with a thousand row groups takes as long as one of these
+            if place not in opened and len(opened) == OPEN:
+                opened.pop(next(iter(opened))).close()
+            opened[place] = opened.get(place) or _open(held[place], wanted)
+            return opened[place]
+
+        try:
+            groups = [
+                Piece(held[i].groups[k], partial(_group, partial(at, i), held[i], k, wanted, most)) for i, k in blocks
+            ]
             yield from how(groups, skip)
+        finally:
+            for file in opened.values():
+                file.close()
 
     def dealt(key: bytes | None, groups: list[Piece], skip: int) -> Iterator[Batch]:
         return dealt_pieces(lambda: groups, wanted)(key)(skip)
@@ -62,13 +77,13 @@ def open_parquet(files: Mapping[str, Path], wanted: Wanted, kind: str) -> Source
         of_files(paths),
         stamp=lambda: [file_mark(path) for path in paths],
         part=lambda skip, rows: first(read(chained, skip), rows),
-        dealt=lambda key: lambda skip: ahead(read(partial(dealt, key), skip)),
+        dealt=lambda key: lambda skip: ahead(read(partial(dealt, key), skip, held_rows(len(wanted.columns)))),
         blocks=tuple(n for file in held for n in file.groups),
     )
 
 
 def _footer(name: str, path: Path, columns: Sequence[str]) -> _File:
-    pq = pyarrow("a Parquet file", "pyarrow.parquet")
+    import pyarrow.parquet as pq
 
     def read() -> tuple[tuple[int, ...], dict[str, str], list[str]]:
         with pq.ParquetFile(path, **_READ) as opened:
@@ -97,7 +112,8 @@ def _check_kinds(files: Sequence[_File]) -> None:
 
 def _open(file: _File, wanted: Wanted) -> Any:
     """A file whose footer says what it said before."""
-    pq = pyarrow("a Parquet file", "pyarrow.parquet")
+    import pyarrow.parquet as pq
+
     coded = [c for c in wanted.columns if c in wanted.coded and file.kinds[c] == "text"]
     # checksums, where the file has them: a flipped bit in a number can't be found otherwise
     opened = quietly(
@@ -111,39 +127,19 @@ def _open(file: _File, wanted: Wanted) -> Any:
     return opened
 
 
-class _Opened:
-    """Files that are read by turns. The footer of one with a thousand row groups takes as long as one of these."""
-
-    def __init__(self, wanted: Wanted) -> None:
-        self._wanted, self._files = wanted, dict[Path, Any]()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for opened in self._files.values():
-            opened.close()
-
-    def at(self, file: _File) -> Any:
-        """A file, open; the one that was opened first is closed where there are too many."""
-        if file.path not in self._files:
-            if len(self._files) == OPEN:
-                self._files.pop(next(iter(self._files))).close()
-            self._files[file.path] = _open(file, self._wanted)
-        return self._files[file.path]
-
-
-def _group(files: _Opened, file: _File, group: int, wanted: Wanted, skip: int) -> Iterator[Batch]:
+def _group(opened: Callable[[], Any], file: _File, group: int, wanted: Wanted, most: int, skip: int) -> Iterator[Batch]:
     where = f"{file.name}, row group {group}"
     broken = DataError(f"{where}: it is damaged; write or download the file again.")
-    # one thread: reading costs a tenth of a fit, and threads hold more of a row group at a time
-    columns, opened = [c for c in wanted.columns if c not in file.folders], files.at(file)
-    parts = quietly(lambda: opened.iter_batches(CHUNK, row_groups=[group], columns=columns, use_threads=False), broken)
+    # by batches in one thread: reading costs a tenth of a fit, and threads hold more of a row group at a time
+    columns, held = [c for c in wanted.columns if c not in file.folders], opened()
+    parts = quietly(
+        lambda: held.iter_batches(most, row_groups=[group], columns=columns, use_threads=most > CHUNK), broken
+    )
     read = 0
     while (part := quietly(lambda: next(parts, None), broken)) is not None:
         n = part.num_rows
         if read + n > skip:
-            yield from batches_of(_with(part.slice(max(skip - read, 0)), file.folders), wanted, where)
+            yield from batches_of(_with(part.slice(max(skip - read, 0)), file.folders), wanted, where, most)
         read += n
     if read != file.groups[group]:
         raise broken
@@ -153,7 +149,6 @@ def _with(part: Any, folders: Mapping[str, str | None]) -> Any:
     """A record batch with the columns that its folders' names give."""
     if not folders:
         return part
-    pa = pyarrow("a Parquet file")
     codes = pa.array(np.zeros(part.num_rows, dtype=np.int32))
     more = [pa.DictionaryArray.from_arrays(codes, pa.array([text], pa.string())) for text in folders.values()]
     return pa.RecordBatch.from_arrays([*part.columns, *more], names=[*part.schema.names, *folders])
@@ -161,23 +156,22 @@ def _with(part: Any, folders: Mapping[str, str | None]) -> Any:
 
 def open_feather(path: Path, wanted: Wanted) -> Source:
     """Rows of a Feather or Arrow IPC file that exists."""
-    ipc, pa = pyarrow("a Feather file", "pyarrow.ipc"), pyarrow("a Feather file")
     damaged = DataError(f"{path.name}: {DAMAGED['Feather']}")
 
     def opened(**how: Any) -> Any:  # not mapped: pages of a mapped file would count as memory
-        return ipc.open_file(pa.OSFile(str(path)), **how)
+        return pa.ipc.open_file(pa.OSFile(str(path)), **how)
 
     names = quietly(lambda: list(opened().schema.names), damaged)
     check_labels(wanted.columns, names, path.name)
     fields = [names.index(c) for c in wanted.columns]
 
     def parts() -> Iterator[Any]:
-        file = opened(options=ipc.IpcReadOptions(included_fields=fields, use_threads=False))
+        file = opened(options=pa.ipc.IpcReadOptions(included_fields=fields, use_threads=False))
         return (_whole(file.get_batch(i)) for i in range(file.num_record_batches))
 
     def count() -> int | None:
         try:
-            return int(pyarrow("a Feather file", "pyarrow.dataset").dataset(path, format="ipc").count_rows())
+            return int(import_module("pyarrow.dataset").dataset(path, format="ipc").count_rows())
         except Exception:  # reading the rows says what is wrong
             return None
 
@@ -190,7 +184,6 @@ def _whole(batch: Any) -> Any:
 
     Texts go as bytes: one that is no UTF-8 is its record's own affair, and no damage.
     """
-    pa = pyarrow("a Feather file")
     out = pa.RecordBatch.from_arrays([as_bytes(column) for column in batch.columns], names=batch.schema.names)
     out.validate(full=True)
     return out

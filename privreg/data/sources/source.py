@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -123,14 +124,22 @@ def first(batches: Iterable[Batch], rows: int) -> Iterator[Batch]:
             return
 
 
-def ahead(batches: Iterable[Any]) -> Iterator[Any]:
-    """The same, the next read in a thread of its own while one is worked on."""
-    coming = iter(batches)
-    with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(next, coming, None)
-        while (batch := waiting.result()) is not None:
-            waiting = pool.submit(next, coming, None)
-            yield batch
+def ahead(items: Iterable[Any], work: Callable[[Any], Any] | None = None, most: int = 2) -> Iterator[Any]:
+    """The same, or what `work` makes of each, the next ones in threads of their own while one is worked on."""
+    coming, waiting = iter(items), deque[Future[Any]]()
+    with ThreadPoolExecutor(1) as reader, ThreadPoolExecutor(most) as pool:
+        read = reader.submit(next, coming, None)
+        while read.exception() is None and (item := read.result()) is not None:
+            read = reader.submit(next, coming, None)
+            if work is None:
+                yield item
+                continue
+            waiting.append(pool.submit(work, item))
+            if len(waiting) > most:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+        read.result()  # raises what ended the reading
 
 
 def pieces(batches: Iterable[Batch], most: int) -> Iterator[Batch]:

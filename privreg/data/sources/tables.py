@@ -1,29 +1,39 @@
-"""Rows of other libraries' tables: Arrow's, polars', DuckDB's, and whatever hands out Arrow's streams."""
+"""Rows of tables: arrays, DataFrames, mappings and lists of them; Arrow's, polars' and DuckDB's; streams of Arrow's."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
+from importlib import import_module
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
-from privreg.data.sources.arrow import pyarrow, read_stream, streamed
-from privreg.data.sources.order import Piece, dealt_pieces, held_rows
-from privreg.data.sources.source import CHUNK, Source, Wanted, check_labels, once
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from privreg.data.cells import Taken, coded_texts, plain_vector, taken, unmasked
+from privreg.data.columns import check_mapping, row_labels
+from privreg.data.sources.arrow import streamed
+from privreg.data.sources.order import Piece, chained, dealt_pieces, dealt_rows, held_rows
+from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, beyond, check_labels, once, part_of, rows_of
 from privreg.errors import DataError, UnsupportedArgumentError, quietly
 from privreg.files.optional import comes_from
-from privreg.privacy.accounts import UNKNOWN, accounts_of
+from privreg.privacy.accounts import UNKNOWN, accounts_of, of_columns, of_mapping
 
 
 class Kind(NamedTuple):
-    """A kind of other libraries' tables."""
+    """A kind of other libraries' tables, each of which hands out Arrow record batches."""
 
     package: str
     type: str
     called: str
     labels: Callable[[Any], Iterable[str]] | None  # Names of columns, unread; None if only reading tells them
-    rows: Callable[[Any, Wanted], Source]
+    batches: Callable[[Any, list[str]], Iterable[Any]]  # of some columns of it
+    # What else is known of a source of its rows
+    more: Callable[[Kind, Source, Wanted], Source] = lambda kind, source, wanted: source
 
     def check(self, data: Any, columns: Iterable[str]) -> list[str] | None:
         """Refuse a table without one of the columns, and return the names of those it has, if they are told unread."""
@@ -33,71 +43,68 @@ class Kind(NamedTuple):
         check_labels(columns, labels, f"the {self.called}")
         return labels
 
+    def part(self, data: Any, wanted: Wanted) -> Callable[[int], Iterator[Batch]]:
+        """Batches of a table of this kind, or of a part of one."""
+        return streamed(partial(self.batches, data, list(wanted.columns)), wanted, f"the {self.called}")
+
+    def rows(self, data: Any, wanted: Wanted) -> Source:
+        """Rows of a table of this kind."""
+        self.check(data, wanted.columns)
+        return self.more(self, Source(self.called, None, self.part(data, wanted), data), wanted)
+
 
 def kind_of_table(data: Any) -> Kind | None:
     """The kind of a table of another library; None if it isn't one."""
-    stream = Kind("", "", type(data).__name__, None, _stream) if hasattr(data, "__arrow_c_stream__") else None
+    stream = _of_stream(type(data).__name__) if hasattr(data, "__arrow_c_stream__") else None
     return next((kind for kind in _KINDS if comes_from(data, kind.package, kind.type)), stream)
 
 
-def _opened(
-    kind: str, data: Any, labels: Iterable[Any], make: Callable[[], Iterable[Any]], wanted: Wanted, **more: Any
-) -> Source:
-    """A source of what `make` gives, Arrow record batches of the columns that are wanted."""
-    pyarrow(f"a {kind}")
-    check_labels(wanted.columns, labels, f"the {kind}")
-    known = {"rows": None, "identity": data, **more}
-    return Source(kind, batches=streamed(make, wanted, f"the {kind}"), **known)
+def _of_stream(name: str) -> Kind:
+    def batches(data: Any, columns: list[str]) -> Any:
+        reader = pa.RecordBatchReader.from_stream(data)
+        check_labels(columns, reader.schema.names, f"the {name}")
+        return reader
+
+    return Kind(
+        "", "", name, None, batches, lambda kind, source, wanted: replace(source, kind=f"Arrow stream of {name}")
+    )
 
 
-def _held(data: Any, wanted: Wanted) -> Source:
-    """A table in memory, of Arrow or polars."""
-    arrow = hasattr(data, "column_names")
-    kind, labels = ("Arrow table", data.column_names) if arrow else ("polars DataFrame", data.columns)
-
-    def part(a: int) -> Iterable[Any]:
-        some = data.select(list(wanted.columns)).slice(a, CHUNK)
-        batches: Iterable[Any] = (some if arrow else some.to_arrow()).to_batches()
-        return batches
-
-    def make() -> Iterator[Any]:
-        return (batch for a in range(0, len(data), CHUNK) for batch in part(a))
+def _held(kind: Kind, source: Source, wanted: Wanted) -> Source:
+    """A table in memory, whose rows are told, and of which some can be taken."""
+    data = source.identity
 
     def pieces() -> Iterator[Piece]:
         for a in range(0, len(data), CHUNK):
-            yield Piece(min(CHUNK, len(data) - a), streamed(partial(part, a), wanted, f"the {kind}"))
+            yield Piece(min(CHUNK, len(data) - a), kind.part(data.slice(a, CHUNK), wanted))
 
-    source = _opened(kind, data, labels, make, wanted, rows=len(data))
-    return replace(source, dealt=dealt_pieces(pieces, wanted))
-
-
-def _record_batch(data: Any, wanted: Wanted) -> Source:
-    return replace(_held(pyarrow("Arrow data").Table.from_batches([data]), wanted), identity=data)
+    dealt = dealt_pieces(pieces, wanted)
+    return replace(source, rows=len(data), batches=lambda skip: chained(pieces(), skip), dealt=dealt)
 
 
-def _reader(data: Any, wanted: Wanted) -> Source:
-    where = "the Arrow reader"
-    check_labels(wanted.columns, data.schema.names, where)
-    return Source("Arrow reader", None, once(read_stream(data, wanted, where), where), UNKNOWN, repeatable=False)
+def _once(kind: Kind, source: Source, wanted: Wanted) -> Source:
+    batches = once(source.batches(0), f"the {source.kind}")
+    return replace(source, batches=batches, identity=UNKNOWN, repeatable=False)
 
 
-def _dataset(data: Any, wanted: Wanted) -> Source:
-    # little is read ahead (by default 16 batches of 4 files), and row groups are not held whole
-    how: dict[str, Any] = {"columns": list(wanted.columns), "batch_size": CHUNK, "batch_readahead": 1}
+def _scanner(data: Any, columns: list[str], **more: Any) -> Any:
+    """Record batches of a dataset or a fragment, of which little is read ahead; row groups are not held whole."""
+    how: dict[str, Any] = {"columns": columns, "batch_size": CHUNK, "batch_readahead": 1, **more}
     if getattr(getattr(data, "format", None), "default_extname", None) == "parquet":
-        options = pyarrow("an Arrow dataset", "pyarrow.dataset").ParquetFragmentScanOptions
+        options = import_module("pyarrow.dataset").ParquetFragmentScanOptions
         how["fragment_scan_options"] = options(use_buffered_stream=True, buffer_size=1 << 16, pre_buffer=False)
+    return data.scanner(**how).to_batches()
 
-    def make() -> Any:
-        return data.scanner(fragment_readahead=1, **how).to_batches()
+
+def _fragments(kind: Kind, source: Source, wanted: Wanted) -> Source:
+    """A dataset, which is dealt by its row groups."""
+    data = source.identity
 
     def pieces() -> Iterator[Piece]:
         for fragment in data.get_fragments():
             for part in fragment.split_by_row_group() if hasattr(fragment, "split_by_row_group") else [fragment]:
-                yield Piece(part.count_rows(), streamed(partial(read, part), wanted, "the Arrow dataset"))
-
-    def read(part: Any) -> Any:
-        return part.scanner(schema=data.schema, **how).to_batches()
+                make = partial(_scanner, part, list(wanted.columns), schema=data.schema)
+                yield Piece(part.count_rows(), streamed(make, wanted, f"the {source.kind}"))
 
     def count() -> int | None:
         try:
@@ -105,74 +112,64 @@ def _dataset(data: Any, wanted: Wanted) -> Source:
         except Exception:  # whatever is wrong with its files, reading them says so in words of our own
             return None
 
-    source = _opened("Arrow dataset", data, data.schema.names, make, wanted, count=count)
+    source = replace(source, count=count)
     try:
         data.get_fragments()
     except ValueError:  # Arrow hands out no pieces of a dataset that is filtered
-        return _by_position(source, wanted)
+        return _by_position(kind, source, wanted)
     broken = DataError("the Arrow dataset can't be read; mend its files.")
     return replace(source, dealt=dealt_pieces(lambda: quietly(lambda: list(pieces()), broken), wanted))
 
 
-def _by_position(source: Source, wanted: Wanted) -> Source:
+def _by_position(kind: Kind, source: Source, wanted: Wanted) -> Source:
     """A source whose rows come one after another, dealt among as many as can be held."""
     dealt = dealt_pieces(lambda: [Piece(None, source.batches)], wanted)
     return replace(source, dealt=dealt, mixed=held_rows(len(wanted.columns)))
 
 
-def _stream(data: Any, wanted: Wanted) -> Source:
-    name = type(data).__name__
-    stream = pyarrow("a table that comes as an Arrow stream").RecordBatchReader.from_stream
-
-    def make() -> Any:
-        reader = stream(data)
-        check_labels(wanted.columns, reader.schema.names, f"the {name}")
-        return reader
-
-    return Source(f"Arrow stream of {name}", None, streamed(make, wanted, f"the {name}"), data)
+def _relation(data: Any, columns: list[str]) -> Any:
+    found = data.project(", ".join(quoted(c) for c in columns))
+    read = found.to_arrow_reader if hasattr(found, "to_arrow_reader") else found.fetch_arrow_reader
+    return read(CHUNK)
 
 
-def _lazy(data: Any, wanted: Wanted) -> Source:
+def _lazy(data: Any, columns: list[str]) -> Iterator[Any]:
+    frames = data.select(columns).collect_batches(chunk_size=CHUNK, maintain_order=True, lazy=True)
+    return (batch for frame in frames for batch in frame.to_arrow().to_batches())
+
+
+def _planned(data: Any) -> list[str]:
     if not hasattr(data, "collect_batches"):
         raise UnsupportedArgumentError(
             "this version of polars can't hand out a LazyFrame batch by batch; update polars, or give lazy.collect(), "
             "or the file written by lazy.sink_parquet(path)."
         )
-
-    def make() -> Iterator[Any]:
-        held = data.select(list(wanted.columns))
-        return _flat(held.collect_batches(chunk_size=CHUNK, maintain_order=True, lazy=True))
-
-    return _by_position(_opened("polars LazyFrame", data, _planned(data), make, wanted), wanted)
-
-
-def _planned(data: Any) -> list[str]:
     unplanned = DataError("the polars LazyFrame: its query can't be planned; try lazy.head().collect().")
     return list(quietly(data.collect_schema, unplanned).names())
 
 
-def open_relation(data: Any, wanted: Wanted) -> Source:
-    """Rows of a relation of DuckDB."""
-
-    def make() -> Any:
-        found = data.project(", ".join(quoted(c) for c in wanted.columns))
-        read = found.to_arrow_reader if hasattr(found, "to_arrow_reader") else found.fetch_arrow_reader
-        return read(CHUNK)
-
-    source = _opened("DuckDB relation", data, data.columns, make, wanted)
-    return _by_position(replace(source, identity=accounts_of(data)), wanted)  # now, as no rows are read yet
-
-
 _names, _columns = attrgetter("schema.names"), attrgetter("columns")
 
+RELATION: Final = Kind(
+    *("duckdb", "DuckDBPyRelation", "DuckDB relation", _columns, _relation),
+    # known by its accounts now, as no rows are read yet
+    lambda kind, source, wanted: _by_position(kind, replace(source, identity=accounts_of(source.identity)), wanted),
+)
 _KINDS: Final = (
-    Kind("pyarrow", "Table", "Arrow table", _names, _held),
-    Kind("pyarrow", "RecordBatch", "Arrow table", _names, _record_batch),
-    Kind("pyarrow", "RecordBatchReader", "Arrow reader", _names, _reader),
-    Kind("pyarrow", "Dataset", "Arrow dataset", _names, _dataset),
-    Kind("polars", "DataFrame", "polars DataFrame", _columns, _held),
-    Kind("polars", "LazyFrame", "polars LazyFrame", _planned, _lazy),
-    Kind("duckdb", "DuckDBPyRelation", "DuckDB relation", _columns, open_relation),
+    Kind("pyarrow", "Table", "Arrow table", _names, lambda data, some: data.select(some).to_batches(), _held),
+    Kind("pyarrow", "RecordBatch", "Arrow table", _names, lambda data, some: [data.select(some)], _held),
+    Kind("pyarrow", "RecordBatchReader", "Arrow reader", _names, lambda data, some: data, _once),
+    Kind("pyarrow", "Dataset", "Arrow dataset", _names, partial(_scanner, fragment_readahead=1), _fragments),
+    Kind(
+        "polars",
+        "DataFrame",
+        "polars DataFrame",
+        _columns,
+        lambda d, some: d.select(some).to_arrow().to_batches(),
+        _held,
+    ),
+    Kind("polars", "LazyFrame", "polars LazyFrame", _planned, _lazy, _by_position),
+    RELATION,
 )
 
 
@@ -181,5 +178,134 @@ def quoted(name: str, mark: str = '"') -> str:
     return mark + name.replace(mark, 2 * mark) + mark
 
 
-def _flat(frames: Iterable[Any]) -> Iterator[Any]:
-    return (batch for frame in frames for batch in frame.to_arrow().to_batches())
+# --- arrays, DataFrames, mappings and lists ----------------------------------------------------------------
+
+
+def open_arrays(
+    endog: np.ndarray,
+    exog: np.ndarray,
+    offset: np.ndarray | None,
+    whose: Iterable[Any] = (),
+    *,
+    exposure: np.ndarray | None = None,
+) -> Source:
+    """Rows held as arrays of shapes (n,), (n, p) and, for the offset and the exposure, (n,).
+
+    `whose` are the objects that they came in, by which the ledger knows their people.
+    """
+    parts = (endog, exog, offset, exposure)
+
+    def deal(at: NDArray[np.int64]) -> Batch:
+        return tuple(None if part is None else taken(part, at) for part in parts)
+
+    return _in_memory("arrays", len(endog), of_columns(whose), lambda: parts, deal, exog.shape[1])
+
+
+def _in_memory(
+    kind: str, n: int, identity: Any, rows: Callable[[], Batch], deal: Callable[[Any], Batch], width: int
+) -> Source:
+    """Rows that are held; `rows` are what whoever reads all is given, and `deal` some of them."""
+
+    def batches(skip: int) -> Iterator[Batch]:
+        return (part_of(rows(), slice(a, a + CHUNK)) for a in range(skip, n, CHUNK))
+
+    def dealt(key: bytes | None, skip: int) -> Iterator[Batch]:
+        return (deal(at) for at in dealt_rows(n, key, skip, width))
+
+    return Source(kind, n, batches, identity, dealt=lambda key: partial(dealt, key), at=deal)
+
+
+def _columnwise(kind: str, columns: Mapping[str, Any], n: int, identity: Any, texts: Container[str]) -> Source:
+    """Rows of columns that are held; those of another library, such as a file's, may be sliced only."""
+
+    @cache
+    def coded() -> Mapping[str, Any]:  # once somebody reads all rows
+        return {name: coded_texts(values) if name in texts else values for name, values in columns.items()}
+
+    source = _in_memory(kind, n, identity, coded, lambda at: Taken(coded(), at), len(columns))
+    free = all(isinstance(v, np.ndarray | pd.api.extensions.ExtensionArray) for v in columns.values())
+    return source if free else replace(source, dealt=None, at=None)
+
+
+def _values(column: Any) -> Any:
+    """Return a column's values without index and copy: plain arrays of numbers, pandas' own of the rest."""
+    if isinstance(getattr(column, "dtype", None), np.dtype) and column.dtype.kind in "biuf":
+        return np.asarray(column)
+    return getattr(column, "array", column)
+
+
+def open_frame(data: Any, wanted: Wanted) -> Source:
+    """Rows of a DataFrame."""
+    columns = wanted.columns
+    names = list(data.columns)
+    twice = [c for c in columns if names.count(c) > 1]
+    if twice:
+        raise DataError(f"the data have more than one column named {twice[0]!r}; rename or drop one.")
+    # Slices of single columns are views: nothing is copied but the chunk being encoded.
+    held = {c: _values(data[c]) for c in columns if c in names}
+    if len(held) < len(columns):
+        return Source("DataFrame", len(data), lambda skip: iter([data.iloc[:1]]), accounts_of(data))
+    # as they are now, for the columns are held: others may take their place in the frame
+    return _columnwise("DataFrame", held, len(data), accounts_of(data), wanted.coded)
+
+
+def open_mapping(data: Mapping[str, Any], wanted: Wanted) -> Source:
+    """Rows of a mapping of arrays."""
+    columns = wanted.columns
+    given = {c: data[c] for c in columns if c in data}
+    held = {c: _column(values, c) for c, values in given.items()}
+    lengths = {len(v) for v in held.values()}
+    if len(held) < len(columns) or not held:
+        return Source("mapping of arrays", None, lambda skip: iter([data]), None)
+    if len(lengths) > 1:
+        raise DataError("the columns of the mapping differ in length.")
+    row_labels(data, columns)
+    n = lengths.pop()
+    held = {c: _values(v) for c, v in held.items()}
+    return _columnwise("mapping of arrays", held, n, of_mapping(data, given.values()), wanted.coded)
+
+
+def _column(values: Any, name: str) -> Any:
+    wrong = DataError(f"column {name!r} of the mapping must be one-dimensional, with one number or level a row.")
+    values = unmasked(values)
+    out = values if hasattr(values, "dtype") else quietly(lambda: plain_vector(values), wrong)
+    if getattr(out, "ndim", 0) != 1:
+        raise wrong
+    return out
+
+
+def open_frames(data: Iterable[Any], wanted: Wanted) -> Source:
+    """Rows of an iterable's DataFrames, or mappings of arrays, or tables of another library."""
+
+    def each(batch: Any) -> Iterator[Batch]:
+        if isinstance(batch, pd.DataFrame):
+            for a in range(0, max(len(batch), 1), CHUNK):
+                yield batch.iloc[a : a + CHUNK]
+        elif isinstance(batch, Mapping):
+            check_mapping(batch, wanted.columns)
+            yield batch
+        elif (kind := kind_of_table(batch)) is not None:
+            yield from kind.rows(batch, wanted).batches(0)
+        else:
+            raise UnsupportedArgumentError(
+                f"the iterable yields {type(batch).__name__}; it must yield DataFrames or mappings of arrays, or "
+                "Arrow or polars tables."
+            )
+
+    def piece(batch: Any) -> Piece:
+        if isinstance(batch, Mapping):
+            check_mapping(batch, wanted.columns)  # which refuses a row by itself
+        whole = isinstance(batch, pd.DataFrame | Mapping)
+        kind = None if whole else kind_of_table(batch)
+        rows = rows_of(batch) if whole else None if kind is None else kind.rows(batch, wanted).rows
+        return Piece(rows, lambda skip: beyond(each(batch), skip))
+
+    def pieces() -> Iterator[Batch]:
+        return (part for batch in data for part in each(batch))
+
+    held = [piece(batch) for batch in data] if isinstance(data, list | tuple) else []
+    dealt = dealt_pieces(lambda: held, wanted) if held and all(part.rows is not None for part in held) else None
+    identity = list(data) if isinstance(data, tuple) else data if isinstance(data, list) else UNKNOWN
+    again = not isinstance(data, Iterator)
+    batches: Any = (lambda skip: beyond(pieces(), skip)) if again else once(pieces(), "the iterator of DataFrames")
+    return Source("iterable of DataFrames", None, batches, identity, repeatable=again, dealt=dealt)

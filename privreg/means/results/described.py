@@ -16,10 +16,9 @@ from privreg.arrays import Array
 from privreg.diagnostics import Diagnostic
 from privreg.errors import InferenceError, choose
 from privreg.inference.pivots import Normal
-from privreg.means.results.fit import MeansFit
+from privreg.means.results.fit import MeansFit, limits
 from privreg.options.unknown import all_known_arguments
 from privreg.results.data import Frame
-from privreg.results.statement import PrivacyStatement
 from privreg.tables import Paragraph, Part, Table, View, cells, marked, noted
 
 
@@ -38,7 +37,7 @@ class _Number(NamedTuple):
 
 def _numbers(f: MeansFit) -> dict[str, _Number]:
     """Numbers of which mean and square were released, by column."""
-    firsts = np.cumsum([0, *(max(len(levels), 1) for _, levels in f.variables)])
+    firsts = np.cumsum([0, *f.widths])
     means = {name: int(k) for (name, levels), k in zip(f.variables, firsts, strict=False) if not levels}
     squares, taken = {a: k for a, b, k in f.products if a == b}, {k for *_, k in f.products}
     out = {}
@@ -79,19 +78,16 @@ def deviations(f: MeansFit, reliable: NDArray[np.bool_], alpha: float) -> pd.Dat
             "no squares were released; with trust='local' ask for them, as in 'age + I(age**2) ~ 1', and with "
             "by_bounds= there are none of everybody."
         )
-    rows = []
-    for name, one in found.items():
-        variance = one.variance if one.variance > 0.0 else math.nan
-        error2 = _variance(f, {}, {name: (-2.0 * one.mean, 1.0)})
-        if one.square_at is None:
-            error2 += 2.0 * variance**2 / (f.nobs * f.moments[4, one.at])
-        sd = math.sqrt(variance)
-        error = math.sqrt(error2) / (2.0 * sd)
-        far = math.exp(Normal().critical(alpha) * error / sd)
-        ok = bool(reliable[one.at]) and math.isfinite(sd)
-        rows.append((sd, error, sd / far, sd * far, ok))
-    columns = ["estimate", "std_error", "conf_low", "conf_high", "reliable"]
-    return Frame(rows, columns=columns, index=pd.Index(list(found), name="column"))
+    kept = list(found.values())
+    variance = np.array([one.variance if one.variance > 0.0 else math.nan for one in kept])
+    error2 = np.array([_variance(f, {}, {name: (-2.0 * one.mean, 1.0)}) for name, one in found.items()])
+    normal = np.array([f.moments[4, one.at] if one.square_at is None else math.inf for one in kept])
+    sd = np.sqrt(variance)
+    error = np.sqrt(error2 + 2.0 * variance**2 / (f.nobs * normal)) / (2.0 * sd)
+    of_log = limits(0.0, error / sd, alpha).items()
+    columns = {"estimate": sd, "std_error": error} | {name: sd * np.exp(limit) for name, limit in of_log}
+    columns["reliable"] = reliable[[one.at for one in kept]] & np.isfinite(sd)
+    return Frame(columns, index=pd.Index(list(found), name="column"))
 
 
 @all_known_arguments
@@ -123,10 +119,10 @@ class Correlations(View):
         """
         with np.errstate(invalid="ignore", divide="ignore"):
             z, se = np.arctanh(self.estimate), self.error / (1.0 - self.estimate**2)
-            half = Normal().critical(self.alpha) * se
             columns: dict[str, Any] = {"estimate": self.estimate, "std_error": self.error, "statistic": z / se}
             columns |= {"p_value": Normal().two_sided(z / se)}
-            columns |= {"conf_low": np.tanh(z - half), "conf_high": np.tanh(z + half), "reliable": self.reliable}
+            columns |= {name: np.tanh(limit) for name, limit in limits(z, se, self.alpha).items()}
+            columns["reliable"] = self.reliable
         return Frame(columns, index=pd.Index([":".join(pair) for pair in self.pairs], name="pair"))
 
     def _layout(self) -> list[Part]:
@@ -140,7 +136,7 @@ class Correlations(View):
         return [table, Paragraph(below), *noted(self.notes)]
 
 
-def correlations(f: MeansFit, reliable: NDArray[np.bool_], stated: PrivacyStatement, alpha: float) -> Correlations:
+def correlations(f: MeansFit, reliable: NDArray[np.bool_], alpha: float) -> Correlations:
     """Correlations of pairs whose product was released; see :meth:`MeansResults.corr`."""
     found = _numbers(f)
     pairs = [(a, b, k) for a, b, k in f.products if a != b and a in found and b in found]
@@ -153,6 +149,7 @@ def correlations(f: MeansFit, reliable: NDArray[np.bool_], stated: PrivacyStatem
     ok = np.array([reliable[[found[a].at, found[b].at, k]].all() for a, b, k in pairs], dtype=np.bool_)
     estimate, error = (np.array(v) for v in zip(*out, strict=True))
     names = tuple((a, b) for a, b, _ in pairs)
+    stated = f.statement
     return Correlations(names, estimate, error, ok & np.isfinite(error), alpha, stated.short, stated.doubts)
 
 
@@ -191,8 +188,8 @@ def differences(f: MeansFit, column: str | None, alpha: float) -> pd.DataFrame:
     at, one, other = np.repeat(at, len(one)), np.tile(one, len(at)), np.tile(other, len(at))
     v, w = f.group_variances[one, at], f.group_variances[other, at]
     difference, error = f.group_params[one, at] - f.group_params[other, at], np.sqrt(v + w)
-    lost = np.repeat(np.nan_to_num(f.missing[1:, :, 0]), [max(len(levels), 1) for _, levels in f.variables], axis=1)
-    free = np.maximum(np.array(f.group_people)[:, None] * (1.0 - lost) - 1.0, 1.0)  # of those who have a value
+    have = np.array(f.group_people)[:, None] * (1.0 - np.nan_to_num(f.lost[1:]))
+    free = np.maximum(have - 1.0, 1.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         df = (v + w) ** 2 / (v**2 / free[one, at] + w**2 / free[other, at])
         ratio = difference / error

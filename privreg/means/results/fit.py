@@ -1,18 +1,29 @@
-"""What results of means know."""
+"""What results of means know, how it is kept in files, and normal limits."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privreg.arrays import Array
+from privreg.diagnostics import Diagnostic
+from privreg.errors import interval_level
+from privreg.files import archive
 from privreg.inference.methods import Estimate
 from privreg.inference.pivots import Normal
-from privreg.means.results.crosstab import Crossed
+from privreg.means.verification import trials
 from privreg.results.data import Labelled
 from privreg.results.statement import PrivacyStatement
+
+
+def limits(estimate: Any, error: Any, alpha: float) -> dict[str, Any]:
+    """Normal confidence limits, by the columns of tables that hold them."""
+    half = Normal().critical(interval_level(alpha)) * error
+    return {"conf_low": estimate - half, "conf_high": estimate + half}
 
 
 @dataclass(frozen=True)
@@ -34,7 +45,8 @@ class MeansFit(Labelled):
     biased: bool  # Whether the mechanism is a biased one, so that the estimates are not means
     statement: PrivacyStatement
     group_reliable: NDArray[np.bool_]  # Whether a subgroup's estimate may be relied on, shape (g, p)
-    tables: tuple[Crossed, ...] = ()  # Two-way tables among the estimates
+    # Two-way tables among the estimates: where the first cell is, row, its levels, column, its levels
+    tables: tuple[tuple[int, str, tuple[str, ...], str, tuple[str, ...]], ...] = ()
     variables: tuple[tuple[str, tuple[str, ...]], ...] = ()  # What they are of: columns, with levels
     # Standard deviations of numbers, of everybody, then of subgroups, shape (1 + g, p); NaN with local noise
     sds: Array = field(default_factory=lambda: np.zeros((0, 0)))
@@ -50,3 +62,82 @@ class MeansFit(Labelled):
     def estimates(self) -> tuple[Estimate, ...]:
         """The one way to their precision: the variance of the reports as they came."""
         return (Estimate("reports", self.cov, Normal()),)
+
+    @property
+    def widths(self) -> list[int]:
+        """Estimates of each variable."""
+        return [max(len(levels), 1) for _, levels in self.variables]
+
+    @property
+    def lost(self) -> Array:
+        """Shares without a usable value, of everybody, then of subgroups, by estimate; shape (1 + g, p)."""
+        return np.repeat(self.missing[:, :, 0], self.widths, axis=1)
+
+    def doubts(self, at: slice) -> tuple[Diagnostic, ...]:
+        """Whatever takes back some estimate at these positions."""
+        rows = set(range(at.start, at.stop))
+        return tuple(n for n in self.statement.doubts if not n.rows or set(n.rows) & rows)
+
+
+# --- files -----------------------------------------------------------------------------------------------
+
+_PLAIN: Final = ("names", "by", "groups", "header", "biased", "tables", "products", "cuts", "variables")
+_NEWER: Final = ("sds", "group_tests", "moments", "missing")  # Arrays that older files don't have
+
+
+def _shapes(p: int, g: int, t: int) -> dict[str, tuple[int, ...]]:
+    """Shapes of the arrays of p estimates of t variables and g subgroups."""
+    alone = dict.fromkeys(("centres", "halves", "params"), (p,))
+    every = {"cov": (p, p), "group_params": (g, p), "group_variances": (g, p)}
+    return {**alone, **every, "sds": (1 + g, p), "group_tests": (t, 2), "moments": (5, p), "missing": (1 + g, t, 2)}
+
+
+def parts(f: MeansFit) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What is kept in a file: a document and arrays."""
+    document = {name: getattr(f, name) for name in _PLAIN}
+    document |= {"counts": [f.nobs, *f.group_people], "statement": f.statement.to_json()}
+    return document, {name: getattr(f, name) for name in (*_shapes(0, 0, 0), "group_reliable")}
+
+
+def restored(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> MeansFit:
+    """Rebuild what :func:`parts` made.
+    Raises ValueError if the arrays don't fit each other.
+    """
+    names, groups = tuple(map(str, document["names"])), tuple(map(str, document["groups"]))
+    variables = tuple((str(name), tuple(map(str, levels))) for name, levels in document.get("variables", ()))
+    p, g, t = len(names), len(groups), len(variables)
+    shapes = {k: shape for k, shape in _shapes(p, g, t).items() if t or k not in _NEWER}
+    held = {k: arrays.get(k, np.full(shape, np.nan)) if k in _NEWER else arrays[k] for k, shape in shapes.items()}
+    archive.expect(*(held[k].shape == shape and held[k].dtype.kind == "f" for k, shape in shapes.items()))
+    setting = document["statement"].get("setting", "means")
+    stated = PrivacyStatement.from_json(document["statement"], setting=setting, neighbours=trials)
+    reliable = arrays.get("group_reliable", np.full((g, p), not stated.doubts))  # older files don't have it
+    tables = tuple((int(k), str(r), tuple(a), str(c), tuple(b)) for k, r, a, c, b in document.get("tables", ()))
+    products = tuple((str(a), str(b), int(k)) for a, b, k in document.get("products", ()))
+    cuts = tuple((str(c), int(k), tuple(map(float, e))) for c, k, e in document.get("cuts", ()))
+    nobs, *people = (int(v) for v in document["counts"])
+    archive.expect(
+        len(people) == g,
+        reliable.shape == (g, p) and reliable.dtype.kind == "b",
+        not t or sum(max(len(levels), 1) for _, levels in variables) == p,
+        *(not note.rows or note.rows[-1] < p for note in stated.doubts),
+        *(k >= 0 and k + len(a) * len(b) <= p for k, _, a, _, b in tables),
+        *(0 <= k < p for *_, k in products),
+        *(k >= 0 and k + len(e) - 1 <= p and len(e) > 2 for _, k, e in cuts),
+    )
+    return MeansFit(
+        names=names,
+        by=None if document["by"] is None else str(document["by"]),
+        groups=groups,
+        nobs=nobs,
+        group_people=tuple(people),
+        header=tuple((str(a), str(b)) for a, b in document["header"]),
+        biased=bool(document["biased"]),
+        statement=stated,
+        group_reliable=reliable,
+        tables=tables,
+        products=products,
+        cuts=cuts,
+        variables=variables,
+        **held,
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,22 +9,19 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from privreg.errors import InferenceError, NotPrivateError, OptionError, choose, interval_level
+from privreg.errors import InferenceError, NotPrivateError, OptionError, choose, interval_level, level
 from privreg.files import archive
 from privreg.inference.pivots import Normal
 from privreg.means.results import described
-from privreg.means.results.crosstab import Crossed, Crosstab, IndependenceTest
 from privreg.means.results.described import Correlations
-from privreg.means.results.fit import MeansFit
-from privreg.means.results.histogram import Histogram
+from privreg.means.results.fit import MeansFit, limits, parts
+from privreg.means.results.shares import Crossed, Crosstab, Histogram, IndependenceTest
 from privreg.means.results.table_one import COLUMNS, TableOne
-from privreg.means.verification import trials
 from privreg.options.elsewhere import needs_rows
 from privreg.options.unknown import all_known_arguments
 from privreg.published.shrinking.rules import shrink
 from privreg.results.base import Results
 from privreg.results.data import Frame
-from privreg.results.statement import PrivacyStatement
 from privreg.results.summary import Summary, caution
 from privreg.tables import Paragraph, Table, cells, marked
 
@@ -92,8 +88,8 @@ class MeansResults(Results):
         items, (1 − m/d) Var(t)/r, which LDPTube leaves out, and the people's variance, Var(t)/n. For the mean of the
         very people who reported the last part is not needed, and the intervals are a little long.
         """
-        half = self._half(alpha)
-        return pd.DataFrame({0: self._fit.params - half, 1: self._fit.params + half}, index=self._fit.index)
+        low, high = limits(self._fit.params, self._errors(), alpha).values()
+        return pd.DataFrame({0: low, 1: high}, index=self._fit.index)
 
     def tidy(self, *, alpha: float = 0.05) -> pd.DataFrame:
         """Build the one table that every view renders.
@@ -116,21 +112,10 @@ class MeansResults(Results):
         f = self._fit
         if f.by is None:
             raise InferenceError("there are no subgroups; fit with by='column', whose levels are declared and public.")
-        se = np.sqrt(f.group_variances).ravel()
-        half, estimate = Normal().critical(interval_level(alpha)) * se, f.group_params.ravel()
-        p = len(f.names)
-        return Frame(
-            {
-                "group": np.repeat(list(f.groups), p),
-                "people": np.repeat(list(f.group_people), p),
-                "term": list(f.names) * len(f.groups),
-                "estimate": estimate,
-                "std_error": se,
-                "conf_low": estimate - half,
-                "conf_high": estimate + half,
-                "reliable": f.group_reliable.ravel() & ~np.isnan(se),
-            }
-        )
+        p, se, estimate = len(f.names), np.sqrt(f.group_variances).ravel(), f.group_params.ravel()
+        columns = {"group": np.repeat(list(f.groups), p), "people": np.repeat(list(f.group_people), p)}
+        columns |= {"term": np.array(f.names * len(f.groups)), "estimate": estimate, "std_error": se}
+        return Frame(columns | limits(estimate, se, alpha) | {"reliable": f.group_reliable.ravel() & ~np.isnan(se)})
 
     def crosstab(self, table: str | None = None) -> Crosstab:
         """Two-way table of the shares of pairs of levels, with margins, standard errors and a test of independence.
@@ -152,13 +137,12 @@ class MeansResults(Results):
         f = self._fit
         if not f.tables:
             raise InferenceError("there is no two-way table; estimate one, as in 'C(smoker):C(region) ~ 1'.")
-        named = {f"{t.row}:{t.column}": t for t in f.tables}
-        one = f.tables[0] if table is None else named[choose("table", table, tuple(named))]
-        at = one.here
-        notes = tuple(n for n in self.privacy.doubts if not n.rows or set(n.rows) & set(range(at.start, at.stop)))
-        shares = f.params[at].reshape(len(one.rows), len(one.columns))
-        lost = dict(zip(dict(f.variables), f.missing[0], strict=True)).get(f"{one.row}:{one.column}", ())
-        return Crosstab(one, shares, f.cov[at, at], f.nobs, f.statement.short, notes, *lost)
+        named = {f"{t.row}:{t.column}": t for t in (Crossed(*held) for held in f.tables)}
+        name = next(iter(named)) if table is None else choose("table", table, tuple(named))
+        one, lost = named[name], dict(zip(dict(f.variables), f.missing[0], strict=True)).get(name, ())
+        shares = f.params[one.here].reshape(len(one.rows), len(one.columns))
+        said = f.statement.short, f.doubts(one.here)
+        return Crosstab(one, shares, f.cov[one.here, one.here], f.nobs, *said, *lost)
 
     def histogram(self, column: str | None = None) -> Histogram:
         """Histogram of a number that was cut into classes, ``cut(age, 20)`` in the formula.
@@ -184,8 +168,7 @@ class MeansResults(Results):
         name = f.cuts[0][0] if column is None else choose("column", column, tuple(named))
         first, edges = named[name]
         at = slice(first, first + len(edges) - 1)
-        notes = tuple(n for n in self.privacy.doubts if not n.rows or set(n.rows) & set(range(at.start, at.stop)))
-        return Histogram(name, edges, f.params[at], f.cov[at, at], f.nobs, f.statement.short, notes)
+        return Histogram(name, edges, f.params[at], f.cov[at, at], f.nobs, f.statement.short, f.doubts(at))
 
     def sd(self, *, alpha: float = 0.05) -> pd.DataFrame:
         """Standard deviations of numbers: estimate, std_error, conf_low, conf_high, reliable, by column.
@@ -203,7 +186,7 @@ class MeansResults(Results):
         Limits are normal ones of log sd. Local reports tell all variances. With noise on sums the sampling variance of
         s² is taken as 2 s⁴/n, as of normal numbers, to which the noise's exact one is added.
         """
-        return described.deviations(self._fit, self._reliable(), interval_level(alpha))
+        return described.deviations(self._fit, self._reliable(), alpha)
 
     def corr(self, *, alpha: float = 0.05) -> Correlations:
         """Correlations of the numbers whose product is in the formula, as in ``age + bmi + age:bmi``.
@@ -222,7 +205,7 @@ class MeansResults(Results):
         Limits are Fisher's, normal for artanh r with standard error s/(1 − r²). s has the noise's exact variance; that
         of sampling comes with local reports from the reports, with noise on sums it is (1 − r²)²/n, as of normal pairs.
         """
-        return described.correlations(self._fit, self._reliable(), self.privacy, interval_level(alpha))
+        return described.correlations(self._fit, self._reliable(), level(alpha))
 
     def compare_groups(self, column: str | None = None, *, alpha: float = 0.05) -> pd.DataFrame:
         """Two-sample tests of means and of shares between all pairs of subgroups of ``by=``, as Welch's.
@@ -282,11 +265,10 @@ class MeansResults(Results):
             raise InferenceError("an earlier version saved these results, without what this table needs; fit again.")
         everybody = self.tidy().assign(group="(All)" if "All" in f.groups else "All", people=f.nobs)
         table = everybody if f.by is None else pd.concat([everybody, self.by_group()], ignore_index=True)
-        many = [max(len(levels), 1) for _, levels in f.variables]
         lines, k = [(name, level) for name, levels in f.variables for level in levels or (None,)], len(f.sds)
         table["variable"], table["level"] = [name for name, _ in lines] * k, [level for _, level in lines] * k
-        table["sd"], table["p_value"] = f.sds.ravel(), np.tile(np.repeat(chi2.sf(*f.group_tests.T), many), k)
-        lost = np.repeat(f.missing[:, :, 0], many, axis=1).ravel() * table["people"]
+        table["sd"], table["p_value"] = f.sds.ravel(), np.tile(np.repeat(chi2.sf(*f.group_tests.T), f.widths), k)
+        lost = f.lost.ravel() * table["people"]
         table["count"] = (table["estimate"] * (table["people"] - lost.fillna(0.0))).where(table["level"].notna())
         table["missing"] = lost
         return TableOne(table[list(COLUMNS)], f.by, f.statement.short, self.privacy.doubts)
@@ -365,72 +347,4 @@ class MeansResults(Results):
             If the name is that of a page, a text, a table or another program's file; the message says how to write one.
         """
         archive.refuse_suffix(path)
-        f = self._fit
-        document = {
-            "names": list(f.names),
-            "by": f.by,
-            "groups": list(f.groups),
-            "counts": [f.nobs, *f.group_people],
-            "header": f.header,
-            "biased": f.biased,
-            "tables": f.tables,
-            "products": f.products,
-            "cuts": f.cuts,
-            "variables": f.variables,
-            "statement": f.statement.to_json(),
-        }
-        arrays = {name: getattr(f, name) for name in (*_ARRAYS, "group_reliable", *_NEWER)}
-        archive.write_archive(path, "means", document, arrays)
-
-
-_ARRAYS = ("centres", "halves", "params", "cov", "group_params", "group_variances")
-_NEWER = ("sds", "group_tests", "moments", "missing")  # Arrays that older files don't have
-
-
-def from_saved(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> MeansResults:
-    """Rebuild results from what :meth:`MeansResults.save` wrote.
-    Raises ValueError if the arrays don't fit each other.
-    """
-    names, groups = tuple(map(str, document["names"])), tuple(map(str, document["groups"]))
-    p, g = len(names), len(groups)
-    shapes = {"cov": (p, p), "group_params": (g, p), "group_variances": (g, p)}
-    archive.expect(*(arrays[k].shape == shapes.get(k, (p,)) and arrays[k].dtype.kind == "f" for k in _ARRAYS))
-    nobs, *people = (int(v) for v in document["counts"])
-    archive.expect(len(people) == g)
-    setting = document["statement"].get("setting", "means")
-    stated = PrivacyStatement.from_json(document["statement"], setting=setting, neighbours=trials)
-    group_reliable = arrays.get("group_reliable", np.full((g, p), not stated.doubts))  # older files don't have it
-    archive.expect(*(not note.rows or note.rows[-1] < p for note in stated.doubts))
-    tables = tuple(Crossed(int(k), str(r), tuple(a), str(c), tuple(b)) for k, r, a, c, b in document.get("tables", ()))
-    archive.expect(*(t.first >= 0 and t.here.stop <= p for t in tables))
-    variables = tuple((str(name), tuple(map(str, levels))) for name, levels in document.get("variables", ()))
-    if variables:
-        archive.expect(sum(max(len(levels), 1) for _, levels in variables) == p)
-        archive.expect(arrays["sds"].shape == (1 + g, p), arrays["group_tests"].shape == (len(variables), 2))
-    older = {"moments": np.full((5, p), np.nan), "missing": np.full((1 + g, len(variables), 2), np.nan)}
-    arrays = {**older, **arrays}
-    archive.expect(arrays["missing"].shape == older["missing"].shape)
-    products = tuple((str(a), str(b), int(k)) for a, b, k in document.get("products", ()))
-    cuts = tuple((str(c), int(k), tuple(map(float, e))) for c, k, e in document.get("cuts", ()))
-    archive.expect(arrays["moments"].shape == (5, p), *(0 <= k < p for *_, k in products))
-    archive.expect(*(k >= 0 and k + len(e) - 1 <= p and len(e) > 2 for _, k, e in cuts))
-    archive.expect(group_reliable.shape == (g, p), group_reliable.dtype.kind == "b")
-    return MeansResults(
-        MeansFit(
-            names=names,
-            by=None if document["by"] is None else str(document["by"]),
-            groups=groups,
-            nobs=nobs,
-            group_people=tuple(people),
-            header=tuple((str(a), str(b)) for a, b in document["header"]),
-            biased=bool(document["biased"]),
-            statement=stated,
-            group_reliable=group_reliable,
-            tables=tables,
-            products=products,
-            cuts=cuts,
-            variables=variables,
-            **{k: arrays[k] for k in _NEWER if variables},
-            **{k: arrays[k] for k in _ARRAYS},
-        )
-    )
+        archive.write_archive(path, "means", *parts(self._fit))

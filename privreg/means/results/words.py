@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from privreg.collector.levels import SURE
-from privreg.diagnostics import Diagnostic, doubt
+from privreg.diagnostics import Diagnostic, note
 from privreg.formula.spec import CLAMPING, UNUSABLE
 from privreg.means import verification
 from privreg.means.factors import FactorMechanism
@@ -34,15 +34,10 @@ def is_biased(spec: Spec) -> bool:
 
 def _titles(spec: Spec) -> str:
     """Names of the mechanisms, each once."""
-    found: list[str] = []
-    for plan in spec.plans:
-        if plan.sums is not None:
-            found.append("Gaussian, on sums")
-        elif plan.vector is not None:
-            found.append(plan.vector.title)
-        else:
-            found += [item.mechanism.title for item in plan.items]
-    return "; ".join(dict.fromkeys(found))
+    if spec.trust != "local":
+        return "Gaussian, on sums"
+    each = [[item.mechanism for item in plan.items] if plan.vector is None else [plan.vector] for plan in spec.plans]
+    return "; ".join(dict.fromkeys(how.title for some in each for how in some))
 
 
 def header(spec: Spec, people: int, unusable: Sequence[Unusable] = ()) -> tuple[tuple[str, str], ...]:
@@ -70,12 +65,8 @@ def silent(unusable: Sequence[Unusable]) -> frozenset[int]:
 def _unusable(spec: Spec, unusable: Sequence[Unusable]) -> list[Diagnostic]:
     shares, few = "; ".join(_shares(spec, unusable)), silent(unusable)
     if few:
-        text = (
-            "by the reports, hardly any record has a usable value of "
-            f"{', '.join(spec.terms[k].column for k in sorted(few))}, or there are too few for this budget; {MATCH}, "
-            "leave such a column out, or ask more people"
-        )
-        return [doubt("nonresponse", text, np.flatnonzero(spec.concerned(few)), of="the results")]
+        columns = ", ".join(spec.terms[k].column for k in sorted(few))
+        return [note("nonresponse.columns", np.flatnonzero(spec.concerned(few)), columns=columns, match=MATCH)]
     text = f"by the reports no use could be made of {shares}; estimates are of the other records"
     return list(max((one for one in unusable if one.sure), default=Unusable(0.0, 0.0)).noted(text))
 
@@ -100,7 +91,7 @@ def _words(spec: Spec) -> str:
         elif plan.vector is not None:
             said.append(plan.vector.words(plan.radius, plan.size))
         else:
-            said += [item.names for item in plan.items]
+            said += [f"{item.mechanism.title}: {item.mechanism.words()}" for item in plan.items]
     said = list(dict.fromkeys(said))
     more = f"; and {len(said) - 6} more" if len(said) > 6 else ""
     return "numbers on [-1, 1]. " + "; ".join(said[:6]) + more
@@ -149,18 +140,10 @@ def statement(
     carries = "the reports carry no noise" if spec.trust == "local" else "the sums carry no noise"
     notes = opening_notes(budget, seeded=seeded, missing=spec.people.missing, carries=carries)
     if few:
-        text = (
-            "fewer than 10 records gave, or did not give, some answer, too few for normal limits; ask more people, or "
-            "declare fewer levels"
-        )
-        notes.append(doubt("answers", text, np.flatnonzero(spec.concerned(few))))
+        notes.append(note("answers", np.flatnonzero(spec.concerned(few))))
     notes += _unusable(spec, unusable)
     if is_biased(spec):
-        text = (
-            "square_wave_biased: the estimates of numbers are NOT means but an affine function of them, whose slope "
-            "the budget fixes; mechanism='square_wave' inverts it"
-        )
-        notes.append(Diagnostic("biased", text))
+        notes.append(note("biased.means"))
     notes += repeated_notes(spec.people.max_per_id, alike)
     notes += closing_notes(spec.budget, budget, whole=spec.trust != "local")
     return PrivacyStatement(

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from privreg.arrays import Array
-from privreg.diagnostics import doubt
+from privreg.diagnostics import note
 from privreg.inference.batches import Batches, batches
 from privreg.inference.sandwich import Sandwich, sandwich
 from privreg.published.chain import blocks as marks
@@ -76,8 +76,5 @@ def path_sandwich(found: Regression, updates: float, steps: float, floor: float)
     unsure = math.sqrt(2.0 / (max(weakest, floor) * steps)) if steps > 0.0 else math.inf
     if not unsure > UNSURE:
         return out
-    text = (
-        f"with these steps the curvature is known to some {100 * unsure:.0f}% only; use random_scaling, "
-        "or ask more people"
-    )
-    return out._replace(notes=(doubt("curvature", text, of="the path-curvature intervals"), *out.notes))
+    said = note("curvature.path", of="the path-curvature intervals", percent=100 * unsure)
+    return out._replace(notes=(said, *out.notes))

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from privreg.arrays import Array
-from privreg.diagnostics import Diagnostic, doubt
+from privreg.diagnostics import Diagnostic, note
 from privreg.errors import InferenceError
 from privreg.formula.spec import ModelSpec
 from privreg.inference.methods import Estimate
@@ -43,23 +43,7 @@ WANDER, SYMMETRIC = 0.03, 0.5
 """Largest spread of iterates, relative to the range over which the loss is quadratic; the second of regressions."""
 KINKED: Final = 0.03  # Largest spread of iterates, internal units, for losses whose kink is not symmetric
 
-_HIDDEN: Final = (
-    "at this budget the records don't tell {} from the other columns, as where nobody or hardly anybody has a level or "
-    "the reference level, columns add up to each other, a column hardly varies inside its bounds, or all responses are "
-    "alike; compare with a common level, leave a column out, merge levels, declare closer bounds=, or ask more people"
-)
-_MOVING: Final = (
-    "the descent has not arrived: the steps are too small, or too few, to forget the start along {}; leave "
-    "tuning='published' out, or take more epochs=, a larger step=, fewer lanes=, or bounds= closer to the columns"
-)
-ONE_LANE: Final = doubt(
-    "lane", "one lane tells nothing of its precision, so there are none; fit with lanes=8", of="standard errors"
-)
-ROUNDING: Final = "noise is drawn in double precision: the guarantee holds up to floating-point rounding"
-SPLIT: Final = (
-    "each of {} lanes spends the whole budget on its own records; a record is in one of them, by a draw that does not "
-    "look at it"
-)
+ONE_LANE: Final = note("lane")
 PROTECTS: Final = (
     "one record, a row with all its values; neighbours replace one record, so the number of records is public; who has "
     "several rows is protected less"
@@ -125,14 +109,14 @@ def notes(released: Release, plan: Plan, loss: Loss, matrix: Array, names: Seque
     off = share / (1.0 - share) * np.abs(lanes.mean(axis=0) @ vectors)
     slow = ~hidden & (off > BIAS * error(vectors.T))
     known, said, sure, loading = ~(hidden | slow), [], -float(ndtri(CHANCE / (2.0 * p * p))), matrix @ vectors
-    for part, code, text in ((hidden, "unidentified", _HIDDEN), (slow, "moving", _MOVING)):
+    for part, code in ((hidden, "unidentified"), (slow, "moving.descent")):
         gaps = values[known][:, None] - values[part]
         turned = plan.curvature_sd / math.sqrt(2.0) * np.sqrt(loading[:, known] ** 2 @ gaps**-2.0)
         least = np.maximum(sure * turned, 1e-9 * np.linalg.norm(loading, axis=1, keepdims=True))  # rounding
         length = np.where(np.abs(loading[:, part]) > least, np.abs(loading[:, part]), 0.0)
         much = length.any(axis=1) if code == "unidentified" else length @ off[part] > BIAS * error(matrix)
         if rows := np.flatnonzero(much).tolist():
-            said.append(doubt(code, text.format(", ".join(names[j] for j in rows)), rows))
+            said.append(note(code, rows, columns=", ".join(names[j] for j in rows)))
     return said + wandering(plan, loss, p)
 
 
@@ -150,11 +134,8 @@ def wandering(plan: Plan, loss: Loss, p: int) -> list[Diagnostic]:
     times = sd * loss.holder / loss.slope / limit if smooth else sd / KINKED if lopsided else 0.0
     if times <= 1.0 or len(plan.sizes) == 1 or not plan.noisy:
         return []
-    text = (
-        "there are few records for this budget, and noisy iterates wander where the loss is no longer quadratic: "
-        f"some {float(f'{times * sum(plan.sizes):.2g}'):,.0f} records, or {times:,.2g} times the budget, would do"
-    )
-    return [doubt("few", text)]
+    needed = float(f"{times * sum(plan.sizes):.2g}")
+    return [note("few.wandering", needed=needed, times=times)]
 
 
 @all_known_arguments
@@ -266,8 +247,8 @@ def make_statement(spec: ModelSpec, plan: Plan, loss: Loss, *, n: int, seeded: b
             f"{loss.steepest * spec.units.reach**2:.4g} (internal units)"
         )
     out = opening_notes(spec.budget, seeded=seeded, carries="the release carries no noise")
-    out += [Diagnostic("split", SPLIT.format(lanes))] if private and lanes > 1 else []
-    out += [Diagnostic("rounding", ROUNDING)] if private else []
+    out += [note("split", lanes=lanes)] if private and lanes > 1 else []
+    out += [note("rounding.release")] if private else []
     return PrivacyStatement(
         setting="curator",
         budget=spec.budget,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from privreg.arrays import Array
 from privreg.audit import reports
-from privreg.diagnostics import Diagnostic, doubt
+from privreg.diagnostics import Diagnostic, note
 from privreg.errors import InferenceError
 from privreg.fits.outcome import FitOutcome, outside_of, refuse_overflow
 from privreg.fits.rounds import SMALLER
@@ -153,12 +153,7 @@ def mixing_note(how: Published, updates: int) -> Diagnostic | None:
     forgotten = how.steps.total(updates) * how.weakest
     if forgotten >= MIXING:
         return None
-    text = (
-        "few records for this model. Were the declared bounds 4 sd from the mean, the steps would sum to "
-        f"{forgotten:.1f} relaxation times of the slowest direction; {MIXING:g} are wanted. More people, tighter "
-        "bounds or moments= help"
-    )
-    return doubt("few", text)
+    return note("few.steps", forgotten=forgotten, wanted=MIXING)
 
 
 def _equation(how: Published, theta: Array, sigma: float) -> Equation:

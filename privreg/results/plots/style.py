@@ -7,6 +7,7 @@ import re
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -223,3 +224,58 @@ def add_title(ax: Any, title: str | None, *, made: bool) -> None:
         )
     else:
         ax.set_title(literal(title), loc="left")
+
+
+# --- logarithmic axes ------------------------------------------------------------------------------------
+
+_LETTER: Final = 0.6 * SMALL / 72  # Width of a letter in inches, about
+_GAP: Final = 1.4  # Letters between two labels, at least
+_ENOUGH: Final = 3  # Labels of an axis that will do
+_NEAR: Final = 0.06  # Of the axis' length, so near to a marked label no other has room
+
+
+def compact(n: float) -> str:
+    """Write a count in few characters, as in 500, 20k or 3M."""
+    for unit, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if n >= unit:
+            return f"{n / unit:g}{letter}"
+    return f"{n:g}"
+
+
+def ticks(least: float, most: float, inches: float, write: Callable[[float], str] = compact) -> list[float]:
+    """Round numbers on a logarithmic axis of so many inches: the fewest that are three, else as many as have room.
+
+    Examples
+    --------
+    >>> [compact(n) for n in ticks(2e3, 150e3, 2.5)]
+    ['3k', '10k', '30k', '100k']
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    best, span = [least], math.log(most / least)
+    powers = 10.0 ** np.arange(math.floor(math.log10(least)), math.ceil(math.log10(most)) + 1.0)
+    choices: list[Any] = [np.outer(powers, of).ravel() for of in ((1.0,), (1.0, 3.0), (1.0, 2.0, 5.0))]
+    choices += [MaxNLocator(n).tick_values(least, most) for n in range(1, 12)]
+    for choice in choices if span > 0.0 else ():
+        inside = [float(n) for n in choice if least <= n <= most]
+        room = _LETTER * (max((len(write(n)) for n in inside), default=0) + _GAP)
+        gaps = (inches * math.log(b / a) / span for a, b in pairwise(inside))
+        if len(inside) > len(best) and all(gap >= room for gap in gaps):
+            best = inside
+        if len(best) >= _ENOUGH:
+            break
+    return best
+
+
+def log_axis(ax: Any, write: Callable[[float], str], least: float, most: float, *, marked: float | None = None) -> None:
+    """Label a logarithmic x axis by plain numbers, `marked` among them: matplotlib's are powers of ten."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
+
+    found = ticks(least, most, ax.bbox.width / ax.figure.dpi, write)
+    if marked is not None and least <= marked <= most:
+        apart = _NEAR * math.log(most / least)
+        found = [*(n for n in found if abs(math.log(n / marked)) > apart), marked]
+        ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_major_locator(FixedLocator(found))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda n, _: write(n)))
+    ax.xaxis.set_minor_formatter(NullFormatter())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -158,66 +157,13 @@ def _curve(ax: Any, curve: pd.DataFrame, i: int, label: str | None, shares: pd.D
     marker = "o" if len(n) == 1 else None
     dash = style.DASHES[i % len(style.DASHES)]
     ax.plot(n, curve["estimate"], color=colour, linewidth=1.2, linestyle=dash, marker=marker, markersize=4, label=label)
-    _people_ticks(ax)
+    style.log_axis(ax, style.compact, *ax.dataLim.intervalx)
     held = curve if shares is None else shares
     least, most = _shown(held)
     if math.isfinite(least) and least < most:
         ax.set_ylim(least, most)
     if least <= 0 <= most:
         ax.axhline(0, color=inks.grey, linewidth=0.6, linestyle=":", zorder=0)
-
-
-def _people_ticks(ax: Any) -> None:
-    """Three labels or more on the logarithmic axis if there is room: matplotlib's own run into each other."""
-    from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
-
-    least, most = ax.dataLim.intervalx
-    inches = float(ax.figure.get_figwidth() * ax.get_position().width)
-    ax.xaxis.set_major_locator(FixedLocator(ticks(least, most, inches)))
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: compact(v)))
-    ax.xaxis.set_minor_formatter(NullFormatter())
-
-
-def ticks(least: float, most: float, inches: float) -> list[float]:
-    """Round numbers on a logarithmic axis of so many inches: the fewest that are three, else as many as have room.
-
-    Examples
-    --------
-    >>> [compact(n) for n in ticks(41e3, 60e3, 1.5)], [compact(n) for n in ticks(2e3, 150e3, 2.5)]
-    (['45k', '50k', '55k', '60k'], ['3k', '10k', '30k', '100k'])
-    """
-    span = math.log(most / least)
-    if not span > 0:
-        return [least]
-    unit = 10.0 ** math.floor(math.log10(least))
-    powers = [unit * 10.0**k for k in range(int(math.log10(most / unit)) + 1)]
-    steps = [k * unit for k in (0.1, 0.2, 0.25, 0.5, 1.0, 2.0, 2.5, 5.0, 10.0, 20.0, 25.0, 50.0)]
-    choices = [[m * power for power in powers for m in mantissas] for mantissas in _MANTISSAS]
-    choices += [[step * i for i in range(1, int(most / step) + 1)] for step in reversed(steps) if most / step < 200]
-    best: list[float] = []
-    for choice in choices:
-        inside = [n for n in choice if least <= n <= most]
-        room = _LETTER * (max((len(compact(n)) for n in inside), default=0) + _GAP)
-        gaps = (inches * math.log(b / a) / span for a, b in itertools.pairwise(inside))
-        if len(inside) > len(best) and all(gap >= room for gap in gaps):
-            best = inside
-        if len(best) >= _ENOUGH:
-            break
-    return best
-
-
-_MANTISSAS: Final = ((1.0,), (1.0, 3.0), (1.0, 2.0, 5.0))
-_LETTER: Final = 0.6 * style.SMALL / 72  # Width of a letter in inches, about
-_GAP: Final = 1.4  # Letters between two labels, at least
-_ENOUGH: Final = 3  # Labels of an axis that will do
-
-
-def compact(n: float) -> str:
-    """Write a count in few characters, as in 500, 20k or 3M."""
-    for unit, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if n >= unit:
-            return f"{n / unit:g}{letter}"
-    return f"{n:g}"
 
 
 def _shown(curve: pd.DataFrame) -> tuple[float, float]:

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from privreg.arrays import Array
 from privreg.diagnostics import along
 from privreg.errors import DataError, NotPrivateError, OptionError
-from privreg.families.family import Family
 from privreg.inference.resampling import Bootstrap
 from privreg.options.unknown import all_known_arguments
 from privreg.results.data import ResultData
@@ -23,6 +22,7 @@ from privreg.results.postestimation.known import Known, Tested
 from privreg.results.postestimation.prediction import estimand_words, probabilities
 
 _STEP: Final = 6e-6  # About the third root of the rounding unit: best for central differences
+_TINY: Final = 2.0**-300  # Of a step along the imaginary axis, whose square is nothing
 _FLOOR: Final = 1e-4  # The step of a number near 0, in steps of its public scale: logarithms bend there
 _JUMP: Final = 1e-3  # Share of its range on the public box by which no continuous design column moves in such a step
 
@@ -39,10 +39,9 @@ class MarginalEffects(Tested):
 def marginal_effects(known: Known, at: Any, average: bool) -> MarginalEffects:
     """Effects at public rows, by the covariance of all coefficients; see `PrivateResults.marginal_effects`.
 
-    With h the inverse link, the derivative of the mean by a raw number v is h′(η) ∂η/∂v with ∂η/∂v = (∂x/∂v)ᵀβ: the
-    design's part by differences of public rows through the formula, so that polynomials, splines, logarithms and
-    interactions count; the rest, and the gradient by β, h″(η) (∂η/∂v) x + h′(η) ∂x/∂v, analytically. A factor's effect
-    is h(η) at a level less h(η) at its reference, other columns as they are in the row.
+    The derivative of the mean h(xᵀβ) by a raw number takes that of the design by differences of public rows through the
+    formula, so that polynomials, splines, logarithms and interactions count, and the rest by complex steps. A factor's
+    effect is the mean at a level less that at its reference, other columns as they are in the row.
 
     See Bartus (2005), Estimation of marginal effects using margeff, Stata Journal 5, 309-329.
     """
@@ -92,9 +91,7 @@ class Effect(NamedTuple):
     """Change of one mean at each row: of the response, or of one class's probability."""
 
     value: Array  # Shape (n,)
-    # For each block of coefficients pairs of shapes (n,) and (n, p): the gradient of row i by a block is the sum of the
-    # pairs' products at i
-    gradient: list[list[tuple[Array, Array]]]
+    gradient: Array  # By the coefficients, shape (n, q)
 
 
 class Stacked(NamedTuple):
@@ -109,24 +106,16 @@ class Stacked(NamedTuple):
 
 def stacked(known: Known, changes: Iterable[tuple[Any, list[Effect]]], average: bool, *, keep: bool) -> Stacked:
     """Changes of the means, those of a term together, with their errors; averaged over rows, or row by row."""
-    names, terms = [], []
+    names, terms, gradients = list[Any](), [], []
     for name, change in changes:
         names.append(name)
-        terms.append([_measured(known, part, average, keep) for part in change])
+        if average:
+            change = [Effect(*(a.mean(axis=0, keepdims=True) for a in part)) for part in change]
+        terms.append([(v, known.errors(g), along(known.notes, g)) for v, g in change])
+        gradients.append([g for _, g in change if keep])
     value, se, reliable = (np.array([[part[k] for part in term] for term in terms]).T.reshape(-1) for k in range(3))
-    g = np.array([[part[3] for part in term] for term in terms]) if keep and terms else None
-    return Stacked(names, value, se, reliable, None if g is None else g.transpose(2, 1, 0, 3).reshape(-1, g.shape[3]))
-
-
-def _measured(known: Known, part: Effect, average: bool, keep: bool) -> tuple[Any, ...]:
-    """Values, standard errors, which no note takes back, each of shape (1,) or (n,), and gradients if they are kept."""
-    if average:
-        blocks = [np.sum([c @ x for c, x in pairs], axis=0)[None, :] / len(part.value) for pairs in part.gradient]
-    else:
-        blocks = [np.sum([c[:, None] * x for c, x in pairs], axis=0) for pairs in part.gradient]
-    g = np.hstack(blocks)
-    value = part.value.mean(keepdims=True) if average else part.value
-    return value, known.errors(g), along(known.notes, g), g if keep else None
+    g = np.array(gradients).transpose(2, 1, 0, 3) if keep and terms else None
+    return Stacked(names, value, se, reliable, None if g is None else g.reshape(-1, g.shape[3]))
 
 
 class Rows(NamedTuple):
@@ -136,57 +125,33 @@ class Rows(NamedTuple):
     offset: Array
 
 
-def _slope(fit: ResultData, rows: Rows, by: Rows) -> list[Effect]:
-    """Derivatives of the means, if the rows move by `by`."""
-    if not fit.levels:
-        eta, speed = rows.x @ fit.params + rows.offset, by.x @ fit.params + by.offset
-        first, second = fit.family.inverse_link_derivative(eta), _second_derivative(fit.family, eta)
-        return [Effect(first * speed, [[(second * speed, rows.x), (first, by.x)]])]
-    beta = fit.params.reshape(len(fit.levels) - 1, -1)
-    shares = probabilities(rows.x @ beta.T)
-    speeds = np.column_stack([np.zeros(len(by.x)), by.x @ beta.T])
-    ahead = speeds - np.sum(shares * speeds, axis=1, keepdims=True)  # of the mean predictor
-    out = []
-    for k, share in enumerate(shares.T):
-        gradient = []
-        for j in range(1, shares.shape[1]):
-            tilt = _tilt(shares, k, j)
-            gradient.append([(tilt * ahead[:, k] - share * shares[:, j] * ahead[:, j], rows.x), (tilt, by.x)])
-        out.append(Effect(share * ahead[:, k], gradient))
-    return out
-
-
 def means_at(fit: ResultData, rows: Rows) -> list[Effect]:
     """Means at the rows: of the response, or of each class's probability."""
     if not fit.levels:
         eta = rows.x @ fit.params + rows.offset
-        return [Effect(fit.family.inverse_link(eta), [[(fit.family.inverse_link_derivative(eta), rows.x)]])]
-    beta = fit.params.reshape(len(fit.levels) - 1, -1)
-    shares = probabilities(rows.x @ beta.T)
-    others = range(1, shares.shape[1])
-    return [Effect(share, [[(_tilt(shares, k, j), rows.x)] for j in others]) for k, share in enumerate(shares.T)]
+        return [Effect(fit.family.inverse_link(eta), fit.family.inverse_link_derivative(eta)[:, None] * rows.x)]
+    shares = probabilities(rows.x @ fit.params.reshape(len(fit.levels) - 1, -1).T)
+    same = np.eye(len(fit.levels))
+    tilts = [share[:, None] * (same[k] - shares)[:, 1:] for k, share in enumerate(shares.T)]  # by the predictors
+    return [
+        Effect(share, (tilt[:, :, None] * rows.x[:, None, :]).reshape(len(share), -1))
+        for share, tilt in zip(shares.T, tilts, strict=True)
+    ]
+
+
+def _slope(fit: ResultData, rows: Rows, by: Rows) -> list[Effect]:
+    """Derivatives of the means, if the rows move by `by`: by a step along the imaginary axis, exact to rounding.
+
+    See Squire & Trapp (1998), Using complex variables to estimate derivatives of real functions, SIAM Review 40, 110.
+    """
+    moved: Any = means_at(fit, Rows(rows.x + 1j * _TINY * by.x, rows.offset + 1j * _TINY * by.offset))
+    return [Effect(value.imag / _TINY, gradient.imag / _TINY) for value, gradient in moved]
 
 
 def _difference(fit: ResultData, rows: Rows, base: Rows) -> list[Effect]:
     """Means at `rows` less those at `base`."""
-    out = []
-    for one, zero in zip(means_at(fit, rows), means_at(fit, base), strict=True):
-        less = [[(-c, x) for c, x in pairs] for pairs in zero.gradient]
-        gradient = [here + other for here, other in zip(one.gradient, less, strict=True)]
-        out.append(Effect(one.value - zero.value, gradient))
-    return out
-
-
-def _tilt(shares: Array, k: int, j: int) -> Array:
-    """Derivative of class k's probability by class j's predictor, shape (n,)."""
-    return np.asarray(shares[:, k] * (float(k == j) - shares[:, j]))
-
-
-def _second_derivative(family: Family, eta: Array) -> Array:
-    """Second derivative of the inverse link, same shape."""
-    if family.link == "logit":
-        return family.inverse_link_derivative(eta) * (1.0 - 2.0 * family.inverse_link(eta))
-    return family.inverse_link(eta) if family.link == "log" else np.zeros_like(eta)
+    both = zip(means_at(fit, rows), means_at(fit, base), strict=True)
+    return [Effect(one.value - zero.value, one.gradient - zero.gradient) for one, zero in both]
 
 
 # --- what moves ------------------------------------------------------------------------------------------

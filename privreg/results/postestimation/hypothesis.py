@@ -100,26 +100,15 @@ def p_words(p: float) -> str:
 _UNREADABLE: Final = "(),=+-*/"  # What patsy takes for something else at the beginning of a name
 
 
-def _from_text(names: Sequence[str], text: str | Sequence[str], terms: Iterable[str]) -> tuple[Array, Array]:
-    """Restrictions such as "age = bmi" as (R, r), shapes (q, p) and (q,), by patsy's grammar for them."""
-    from patsy import DesignInfo, PatsyError
-
-    reason = "it is not a linear equation"
-    try:
-        found = DesignInfo(list(names)).linear_constraint(text if isinstance(text, str) else list(text))
-    except PatsyError as e:
-        reason = (str(e).splitlines() or [reason])[0]
-    except Exception:
-        pass  # patsy's parser raises many kinds; none of them is passed on
-    else:
-        return np.asarray(found.coefs, dtype=np.float64), np.asarray(found.constants, dtype=np.float64).reshape(-1)
+def _unreadable(names: Sequence[str], text: Any, terms: Iterable[str], reason: str) -> FormulaError:
+    """Error for restrictions such as "age = bmi" that patsy can't read, for this reason if it gave one."""
     got = shown(text) if isinstance(text, str) else f"in a list of {len(text)}"
     odd = next((n for n in names if n[:1] in _UNREADABLE), None)
     by_array = f" A name such as {odd!r} can't be written in a string: give an array of shape (q, {len(names)})."
     reasons = _unknown(names, text, terms) if isinstance(text, str) else None  # a list may be a column by mistake
     joined = isinstance(text, str) and ("&" in text or " and " in text)
-    why, fix = reasons or (reason, f"write it as {_example(names, 1 + joined)}.")
-    raise FormulaError(
+    why, fix = reasons or (reason or "it is not a linear equation", f"write it as {_example(names, 1 + joined)}.")
+    return FormulaError(
         f"the restriction {got} can't be read: {why}; {fix} Coefficients of this fit are {', '.join(names)}."
         f"{by_array if odd is not None else ''}"
     )
@@ -196,40 +185,37 @@ def _meant(word: str, known: Sequence[str]) -> str | None:
 
 
 def _read(fit: ResultData, restrictions: Any) -> tuple[Array, Array, tuple[str, ...]]:
-    """Restrictions as R, r and labels, shapes (q, p), (q,) and (q,); a term's name stands for all its coefficients."""
+    """Restrictions as R, r and labels, shapes (q, p), (q,) and (q,), by patsy's grammar of linear constraints.
+
+    A term's name stands for all its coefficients.
+    """
+    from patsy import DesignInfo, PatsyError
+
     names, terms = fit.names, fit.of_terms
-    labels: tuple[str, ...] = ()
-    if isinstance(restrictions, dict) and restrictions:  # of values by name, as patsy reads them
-        labels = tuple(f"{name} = {value}" for name, value in restrictions.items())
-        restrictions = pd.DataFrame(np.eye(len(restrictions)), columns=list(restrictions)), list(restrictions.values())
     restrictions = _ordered(restrictions, {*names, *terms})
-    values: Array
     at = _of_terms(names, restrictions, terms)
     if at is not None:
-        labels = tuple(names[j] for j in at)
-        matrix, values = np.eye(len(names))[at], np.zeros(len(at))
-    elif isinstance(restrictions, str | list) and len(restrictions) and all(isinstance(r, str) for r in restrictions):
-        matrix, values = _from_text(names, restrictions, terms)
-        parts = restrictions.split(",") if isinstance(restrictions, str) else restrictions
-        labels = tuple(s.strip() for s in parts)
-    else:
-        given = None
-        if isinstance(restrictions, tuple) and len(restrictions) == 2:
-            restrictions, given = restrictions
-        try:
-            restrictions, called = _placed(names, restrictions)
-            labels = labels or called
-            matrix = np.atleast_2d(_numbers(restrictions))
-            values = np.zeros(len(matrix)) if given is None else np.atleast_1d(np.asarray(given, dtype=np.float64))
-        except (TypeError, ValueError, OverflowError):
-            raise OptionError(
-                f"restrictions must be a string such as {_example(names)}, an array of shape (q, {len(names)}), or "
-                "(array, values)."
-            ) from None
-    if matrix.ndim != 2 or matrix.shape[1] != len(names) or values.shape != (len(matrix),):
+        return np.eye(len(names))[at], np.zeros(len(at)), tuple(names[j] for j in at)
+    listed = restrictions if isinstance(restrictions, list) else [restrictions]
+    text, labels = len(listed) > 0 and all(isinstance(r, str) and r for r in listed), tuple[str, ...]()
+    if text:
+        labels = tuple(s.strip() for r in listed for s in (r.split(",") if r is restrictions else [r]))
+    elif isinstance(restrictions, dict):
+        labels = tuple(f"{name} = {value}" for name, value in restrictions.items())
+    try:
+        if not labels:
+            restrictions, labels = _placed(names, restrictions)
+        found = DesignInfo(list(names)).linear_constraint(restrictions)
+        matrix, values = np.asarray(found.coefs, np.float64), np.asarray(found.constants, np.float64).reshape(-1)
+    except Exception as e:  # patsy's parser raises many kinds; none of them is passed on
+        if text:
+            reason = str(e).partition("\n")[0] if isinstance(e, PatsyError) else ""
+            raise _unreadable(names, restrictions, terms, reason) from None
+        what = f"of shape {restrictions.shape} " if isinstance(restrictions, np.ndarray) else ""
         raise OptionError(
-            f"restrictions of shape {matrix.shape} with {values.size} value(s) don't fit {len(names)} coefficients."
-        )
+            f"restrictions {what}don't fit {len(names)} coefficients: give a string such as {_example(names)}, numbers "
+            f"by name, an array of shape (q, {len(names)}), or (array, values)."
+        ) from None
     if not (np.isfinite(matrix).all() and np.isfinite(values).all()):
         raise OptionError("restrictions hold a NaN or infinite number; all must be finite.")
     return matrix, values, labels if len(labels) == len(matrix) else tuple(f"c{i}" for i in range(len(matrix)))
@@ -240,26 +226,20 @@ def _placed(names: Sequence[str], given: Any) -> tuple[Any, tuple[str, ...]]:
 
     Coefficients that it doesn't name get 0, and a Series is a row. What has no names is returned as it is.
     """
+    if isinstance(given, tuple) and len(given) == 2:
+        matrix, labels = _placed(names, given[0])
+        return (matrix, given[1]), labels
     table = given.to_frame().T if isinstance(given, pd.Series) else given
-    if isinstance(table, np.ndarray) or not hasattr(table, "__array__"):
-        return given, ()
-    columns = getattr(table, "column_names", getattr(table, "columns", None))
+    held = hasattr(table, "__array__")  # a lazy table holds no numbers
+    columns = getattr(table, "column_names", getattr(table, "columns", None)) if held else None
     if columns is None or isinstance(columns, pd.RangeIndex):
         return given, ()
     if not {*columns} <= {*names} or len({*columns}) < len(columns):
-        raise OptionError(f"columns of restrictions are named by different coefficients: {', '.join(names)}.")
+        raise ValueError("other columns than coefficients")  # _read() says what is wanted
     matrix = np.zeros((len(table), len(names)))
-    matrix[:, [names.index(column) for column in columns]] = _numbers(table)
+    matrix[:, [names.index(column) for column in columns]] = table
     rows = getattr(table, "index", None)
     return matrix, tuple(rows) if isinstance(rows, pd.Index) and all(isinstance(r, str) for r in rows) else ()
-
-
-def _numbers(given: Any) -> Array:
-    """What an array or a table holds; a TypeError where that is text or complex."""
-    held = np.asarray(given)
-    if held.dtype.kind not in "biufO":
-        raise TypeError
-    return held.astype(np.float64)
 
 
 def _ordered(restrictions: Any, known: Collection[str]) -> Any:

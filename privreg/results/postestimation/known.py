@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -12,12 +12,9 @@ import pandas as pd
 from privreg.errors import InferenceError, flag, interval_level
 from privreg.inference.simultaneous import joint_critical
 from privreg.results.data import Frame, ResultData
-from privreg.results.plots.dots import draw_curves, draw_frame
-from privreg.results.plots.style import literal
-from privreg.tables import Part, View, estimates_table, noted, plain
+from privreg.tables import Part, View, estimates_table, noted
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
     from privreg.arrays import Array
@@ -59,11 +56,6 @@ class Estimated(View):
     pivot: Pivot
     title: str
     notes: tuple[Diagnostic, ...]
-    _effects: ClassVar = True  # Whether they may be 0
-
-    def _axis(self) -> str:
-        """What the numbers are, for the axis of a plot; what follows a comma is written below it."""
-        return self.title
 
     def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
         """Return the numbers of the table; the last three columns are limits, and whether no note takes a line back."""
@@ -71,37 +63,6 @@ class Estimated(View):
 
     def _layout(self) -> list[Part]:
         return [estimates_table(self.summary_frame(), f"{self.title} ({self.pivot.label})"), *noted(self.notes)]
-
-    def plot(self, x: Any = None, *, alpha: float = 0.05, title: str | None = None, ax: Any = None) -> Axes:
-        """Draw estimates as dots with their intervals, a row each, or over numbers as curves with bands.
-
-        Parameters
-        ----------
-        x : Series or array, shape (n,), optional
-            A number for each row, such as a covariate at which predictions are; of several classes each has a curve.
-        alpha : float
-            One minus the level of the intervals, which hold one by one.
-        title : str, optional
-            Above the figure.
-        ax : Axes, optional
-            Where to draw; without it a figure is made.
-
-        Returns
-        -------
-        Axes
-            Dots that should not be relied on are hollow. It is saved by ``axes.figure.savefig(path)``.
-
-        Raises
-        ------
-        OptionError
-            If there are too many rows for dots, or not as many as `x` has.
-        """
-        frame = self.summary_frame(alpha)
-        words, _, where = literal(plain(self._axis())).partition(", ")
-        footer = "; ".join([*filter(None, [where]), f"{100 * (1 - alpha):.6g}% intervals"])
-        if x is not None:
-            return draw_curves(frame, x, words, footer, title, ax)
-        return draw_frame(frame, words, footer, title, ax, effects=self._effects)
 
 
 @dataclass(frozen=True, repr=False)

@@ -9,14 +9,14 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from privreg.arrays import Array
-from privreg.diagnostics import Diagnostic, along, doubt
+from privreg.diagnostics import Diagnostic, along, note
 from privreg.errors import DataError, OptionError, choose, interval_level, quietly, shown
 from privreg.inference.pivots import Pivot
 from privreg.options.unknown import all_known_arguments
@@ -35,11 +35,6 @@ ADJUSTMENTS: Final = {
 """Ways of adjusting p-values, by the names and short names of statsmodels' `multipletests`."""
 
 LARGEST: Final = 700.0  # Logarithm of a number, at most
-
-_BOUNDARY: Final = (
-    "a mean is so near to a limit of what is possible that differences to it are far from normal; "
-    "marginal_means(..., which='linear').pairwise() tests linear predictors, such as log odds"
-)
 
 _GRID: Final = 10_000  # Rows of a reference grid, at most
 
@@ -220,7 +215,6 @@ class MarginalMeans(Estimated):
     notes: tuple[Diagnostic, ...]  # Whatever takes the standard errors back; shown with them
     reliable: NDArray[np.bool_]  # Which means no note takes back, shape (q,)
     scale: str = "identity"  # Or "logit" or "log": on which limits are evenly about the mean, so that they are possible
-    _effects: ClassVar = False
 
     def conf_int(self, alpha: float = 0.05) -> Array:
         """Confidence limits of the means, shape (q, 2)."""
@@ -268,7 +262,7 @@ class MarginalMeans(Estimated):
             half = self.pivot.critical(interval_level(alpha)) * self.se
             far = half > (np.minimum(self.mean, 1.0 - self.mean) if self.scale == "logit" else self.mean)
             ok &= ~(far[at] | far[to])
-            notes += (doubt("boundary", _BOUNDARY, of="the marked tests"),) * bool(far.any())
+            notes += (note("boundary"),) * bool(far.any())
         pivot, title = self.known.pivot.along(g), f"Differences of {self.title[0].lower()}{self.title[1:]}"
         tests = ContrastTest(effect, se, pivot, labels, TITLE, notes, ok, np.zeros(len(pairs)), joint)
         return PairwiseTests(tests, how, interval_level(alpha), title)
@@ -356,9 +350,8 @@ def _public_rows(at: Any, factors: Sequence[str], design: Any) -> pd.DataFrame:
 def _linear(fit: ResultData, rows: Rows) -> list[Effect]:
     """Linear predictors; of a multinomial fit those of all levels but the baseline."""
     k = max(len(fit.levels) - 1, 1)
-    ones, none = np.ones(len(rows.x)), np.zeros(len(rows.x))
     etas = rows.x @ fit.params.reshape(k, -1).T + rows.offset[:, None]
-    return [Effect(etas[:, i], [[(ones if i == j else none, rows.x)] for j in range(k)]) for i in range(k)]
+    return [Effect(etas[:, i], np.kron(np.eye(k)[i], rows.x)) for i in range(k)]
 
 
 def reference_grid(design: Any) -> pd.DataFrame:

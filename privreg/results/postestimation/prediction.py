@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -59,11 +59,9 @@ def with_errors(known: Known, x: Array, offset: Array, index: pd.Index) -> Predi
         k, p = eta.shape[1], x.shape[1]
         covs = np.einsum("ia,jakb,ib->ijk", x, known.cov.reshape(k, p, k, p), x)
         ok = along(known.notes, np.tile(x, (1, k)))
-        return ClassPrediction(eta, covs, known.pivot, fit.levels, index, x, known.notes, ok, estimand_words(fit))
+        return ClassPrediction(eta, covs, known.pivot, fit.levels, index, x, known.notes, ok)
     ok = along(known.notes, x)
-    return Prediction(
-        eta, known.errors(x), known.pivot.along(x), fit.family, index, known.notes, ok, estimand_words(fit)
-    )
+    return Prediction(eta, known.errors(x), known.pivot.along(x), fit.family, index, known.notes, ok)
 
 
 def _linear(fit: ResultData, x: Array, offset: Array) -> Array:
@@ -137,11 +135,6 @@ class _Predicted(Estimated):
 
     index: pd.Index
     title = "Predictions"
-    of: str
-    _effects: ClassVar = False
-
-    def _axis(self) -> str:
-        return self.of
 
     def _layout(self) -> list[Part]:
         rows, frame = len(self.index), self.summary_frame()
@@ -170,7 +163,6 @@ class Prediction(_Predicted):
     index: pd.Index
     notes: tuple[Diagnostic, ...]  # Whatever takes the limits back; shown with them
     reliable: NDArray[np.bool_]  # Which predictions no note takes back, shape (n,)
-    of: str  # What they are of, in words
 
     @property
     def predicted_mean(self) -> Array:
@@ -206,7 +198,6 @@ class ClassPrediction(_Predicted):
     exog: Array  # Shape (n, p)
     notes: tuple[Diagnostic, ...]  # Whatever takes the limits back; shown with them
     reliable: NDArray[np.bool_]  # Of which rows no note takes the predictions back, shape (n,)
-    of: str  # What they are of, in words
 
     @property
     def predicted_mean(self) -> Array:

@@ -268,15 +268,11 @@ class MetaAnalysis(View):
         ax.set_yticks([*at, 0.0], [*map(style.literal, shorten(names, 24)), "pooled"])
         ax.set_ylim(-0.7, len(names) + 0.7)
         ax.set_xlabel(style.literal(plain(term)))
-        far = one.critical(alpha) * one.error
-        pooled = (one.estimate, one.estimate - far, one.estimate + far)
-        each = zip((y, y - half, y + half), pooled, strict=True)
-        shown = [in_one_format([*v, last], 0, one.error) for v, last in each]
+        numbers = np.column_stack([[*y, one.estimate], [*(y - half), row.conf_low], [*(y + half), row.conf_high]])
+        shown = zip(*(in_one_format(column, 0, one.error) for column in numbers.T), strict=True)
         alone = len(names) if self.held.relative else 0  # Labels without limits
         beside = ax.secondary_yaxis("right")
-        beside.set_yticks(
-            [*at, 0.0], [m if i < alone else f"{m} [{a}, {b}]" for i, (m, a, b) in enumerate(zip(*shown, strict=True))]
-        )
+        beside.set_yticks([*at, 0.0], [m if i < alone else f"{m} [{a}, {b}]" for i, (m, a, b) in enumerate(shown)])
         beside.tick_params(length=0, labelsize=style.SMALL)
         return footer
 

@@ -7,7 +7,7 @@ import pytest
 
 import privreg as pr
 from privreg.errors import OptionError
-from privreg.results.plots.trajectory import ticks
+from privreg.results.plots.style import ticks
 
 
 @pytest.fixture(scope="module")

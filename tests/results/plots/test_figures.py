@@ -334,7 +334,6 @@ PLOTS = {
     "coefficients": lambda res: res.plot_coef(),
     "several": lambda res: coefficients.coefficients([res] * 6),
     "trajectory": lambda res: res.plot_trajectory(["a", "b"])[0],
-    "inference": lambda res: res.plot_inference(),
     "privacy": lambda res: res.plot_privacy()[0],
     "plan": lambda _: pr.plan("y ~ x", mu=1, n=20_000, scale=1, bounds={"x": (0, 1), "y": (0, 1)}).plot("x"),
 }
@@ -381,7 +380,6 @@ DRAWN = {
     "plot_coef": lambda res, ax: res.plot_coef(ax=ax),
     "plot_trajectory": lambda res, ax: res.plot_trajectory(ax=ax),
     "plot_privacy": lambda res, ax: res.plot_privacy(ax=ax),
-    "plot_inference": lambda res, ax: res.plot_inference(ax=ax),
     "windows": lambda res, ax: res.windows(1_000).plot("a", ax=ax),
 }
 

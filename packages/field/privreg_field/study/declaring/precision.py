@@ -15,7 +15,7 @@ from privreg.errors import PrivregError
 from privreg.fits.fit_plan import FitPlan
 from privreg.options.spelling import in_study
 from privreg.planning import power
-from privreg.planning.plan import with_mu
+from privreg.planning.plan import BUDGETS, with_mu
 from privreg.tables import as_text, respelt
 from privreg_field.study.declaring.declared import Declared
 from privreg_field.study.tabled import TableFit, half_widths
@@ -55,7 +55,7 @@ def _fit(fit: FitPlan, several: bool, sds: Mapping[str, float] = MappingProxyTyp
     plan = power.plan_of_fit(fit, fit.rows, *told)
     noise = math.nan
     if several:
-        free = power.plan_of_fit(replace(fit, spec=with_mu(fit.spec, power.BUDGETS[1])), fit.rows, *told)
+        free = power.plan_of_fit(replace(fit, spec=with_mu(fit.spec, BUDGETS[1])), fit.rows, *told)
         noise = float(np.mean((plan.table()["std_error"] / free.table()["std_error"]) ** 2)) - 1.0
     text = as_text(respelt(plan._layout(), in_study))
     if plan.assumed.usual:

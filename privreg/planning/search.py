@@ -1,0 +1,90 @@
+"""Searches for the least number that is enough: of people, of a budget, of a difference. To three digits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+from scipy.optimize import brentq
+from scipy.stats import norm
+
+from privreg.errors import InferenceError
+
+FEWEST: Final = 100
+MOST_PEOPLE: Final = 10**13
+START: Final = 64_000  # Where the search for a number of people begins
+CLOSE: Final = 1e-4  # By what part it may miss
+
+
+def reach(apart: Callable[[float], float], start: float, low: float, high: float, power: float, close: float) -> float:
+    """Least number in [low, high], to three digits, at which `apart` is at most 1; inf if it is at none.
+
+    `apart` falls about as its argument to the power −`power`; by steps of that size the number is enclosed, and found
+    up to a part `close`.
+    """
+    known: dict[float, float] = {}
+
+    def log_apart(at: float) -> float:
+        if at not in known:
+            found = apart(math.exp(at))
+            known[at] = math.log(max(found, 1e-9)) if found < 1e9 else math.log(1e9)  # where nothing is known, too
+        return known[at]
+
+    ends, at = (math.log(low), math.log(high)), math.log(start)
+    far, first = 2.0 * close, log_apart(at)
+    while True:
+        far = max(1.1 * abs(log_apart(at)) / power, 2.0 * far)  # a little farther, as errors may fall more slowly
+        to = min(max(at + math.copysign(far, first), ends[0]), ends[1])
+        if to == at:
+            return rounded_up(math.exp(at)) if first <= 0.0 else math.inf
+        if (log_apart(to) <= 0.0) != (first <= 0.0):
+            break
+        at = to
+    out = rounded_up(math.exp(float(brentq(log_apart, at, to, xtol=close))))
+    while apart(out) > 1.0:
+        out = rounded_up(out * (1.0 + close))
+    return out
+
+
+def least(enough: Callable[[int], bool]) -> int:
+    """Least number of people for which something holds, to three digits; it is taken to hold from there on."""
+    low, high = math.log(FEWEST), math.log(MOST_PEOPLE)
+    if enough(FEWEST):
+        return FEWEST
+    if not enough(MOST_PEOPLE):
+        return MOST_PEOPLE + 1
+    while high - low > 1e-3:
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if enough(int(math.exp(middle))) else (middle, high)
+    return int(rounded_up(math.exp(high)))
+
+
+def people_for(apart: Callable[[float], float], start: float = START) -> int:
+    """Least number of people for which `apart`, errors over those that are allowed, is at most 1; to three digits.
+    Above `MOST_PEOPLE` if none is enough.
+    """
+    return int(min(reach(apart, start, FEWEST, MOST_PEOPLE, 0.5, CLOSE), MOST_PEOPLE + 1))
+
+
+def enough(people: int) -> int:
+    """Refuse more people than there ever are."""
+    if people > MOST_PEOPLE:
+        raise InferenceError(f"even {MOST_PEOPLE:.0e} records would not do; raise the budget, or ask for less.")
+    return people
+
+
+def rounded_up(value: float) -> float:
+    """Up to three digits."""
+    digits = 2 - math.floor(math.log10(value))
+    return round(math.ceil(value * 10.0**digits - 1e-9) / 10.0**digits, digits)
+
+
+def power_of(shift: Any, crit: float) -> Any:
+    """Power of the two-sided test of an effect of `shift` standard errors."""
+    return norm.sf(crit - shift) + norm.cdf(-crit - shift)
+
+
+def shift_for(power: float, crit: float) -> float:
+    """Effect in standard errors that the two-sided test finds with this probability."""
+    return float(brentq(lambda v: power_of(v, crit) - power, 0.0, 60.0))
