@@ -56,7 +56,7 @@ CURATOR = "tests/simulation/test_curator.py"
 IDENTIFIED = "tests/published/descent/test_identified.py"
 WEB, PAGES = "packages/field/privreg_field/service/web/device", "tests/service/test_js_session.py"
 DEVICE = "packages/field/privreg_field/device/report/answer.py"
-ASKED, SESSION, SENDING = (f"packages/field/privreg_field/device/{name}.py" for name in ("asked", "session", "sending"))
+EXCHANGE, SESSION = (f"packages/field/privreg_field/device/{name}.py" for name in ("exchange", "session"))
 ANSWERS, VISITS = "tests/device/test_answer.py", "tests/device/test_session.py"
 APART = (f"{ANSWERS}::test_whatever_comes_two_reports_are_no_farther_apart_than_the_noise_is_for",)
 SUMS = "tests/means/test_sums.py"
@@ -796,14 +796,14 @@ MUTANTS = (
     Mutant("directions of any length", DEVICE, "or not score.dot(u, u) <= 1.0 + score.NEAR_ONE", "", APART),
     Mutant(
         "signatures are not looked at",
-        ASKED,
+        EXCHANGE,
         "kid in named and ed25519.verify(named[kid], message, sig)",
         "kid in named",
         (f"{VISITS}::test_a_forged_plan_is_refused",),
     ),
     Mutant(
         "states may go back",
-        ASKED,
+        EXCHANGE,
         "if back or other or torn:",
         "if other or torn:",
         (f"{VISITS}::test_states_that_go_back_are_refused",),
@@ -866,7 +866,7 @@ MUTANTS = (
     ),
     Mutant(
         "a new plan of a study asks under other names",
-        ASKED,
+        EXCHANGE,
         "if not s.memory.plans(s.root, plans[0].study) <= set(hashes.values()):",
         "if False:",
         (f"{VISITS}::test_a_plan_that_changes_is_refused",),
@@ -905,35 +905,35 @@ MUTANTS = (
     # devices and two collectors
     Mutant(
         "one collector's signature is enough",
-        ASKED,
+        EXCHANGE,
         "if len(signed) < needed:",
         "if not signed:",
         (f"{PAIR}::test_a_state_that_one_collector_signed_is_refused",),
     ),
     Mutant(
         "a report is made afresh if one collector deleted its share",
-        SENDING,
+        EXCHANGE,
         "    if not any(arrived):\n",
         "    if not all(arrived):\n",
         (f"{PAIR}::test_if_only_one_deleted_its_share_the_person_is_done",),
     ),
     Mutant(
         "whoever says that a share was deleted is believed",
-        SENDING,
+        EXCHANGE,
         "payload = opened(body, kind, (plan.collectors[place].key,))",
         "payload = wire.open_envelope(body, kind).payload",
         (f"{PAIR}::test_nothing_is_made_afresh_because_of_a_forged_word",),
     ),
     Mutant(
         "another token's share was deleted",
-        SENDING,
+        EXCHANGE,
         "(said.letter, said.state, said.ids) == (LETTERS[place], stored.state, stored.token[: messages.ID])",
         "said.letter == LETTERS[place]",
         (f"{PAIR}::test_nothing_is_made_afresh_because_of_a_forged_word",),
     ),
     Mutant(
         "an analyst is one of the two collectors",
-        ASKED,
+        EXCHANGE,
         "if s.root in (one.key, one.seal):",
         "if False:",
         (f"{PAIR}::test_an_analyst_who_is_a_collector_is_refused",),
@@ -1651,7 +1651,7 @@ MUTANTS = (
     ),
     Mutant(
         "a server is asked whenever a row is added to a diary",
-        ASKED,
+        EXCHANGE,
         'signed = kept or _got(s, "/plan", "the plan", until)',
         'signed = _got(s, "/plan", "the plan", until)',
         ("tests/device/test_diary.py::test_rows_are_kept_until_the_day_of_reports_and_make_one",),
@@ -2037,7 +2037,7 @@ MUTANTS = (
     ),
     Mutant(
         "devices are told before a report is kept",
-        "packages/field/privreg_field/service/store/writer.py",
+        "packages/field/privreg_field/service/store/records.py",
         "            outcomes = [FAILED] * len(some)\n",
         "            outcomes = [NEW] * len(some)\n",
         ("tests/service/test_store.py::test_a_writer_answers_what_could_not_be_kept",),

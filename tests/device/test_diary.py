@@ -35,8 +35,8 @@ from privreg.simulation.streaming.encoding import Encoder
 from privreg.simulation.streaming.persons import Gatherer
 from privreg_field.collector import messages as field
 from privreg_field.collector.batches import present_ask
-from privreg_field.device.asked import RefusedError
 from privreg_field.device.diary import Diary, DiaryError
+from privreg_field.device.exchange import RefusedError
 from privreg_field.device.memory import Memory
 from privreg_field.device.report import answer, sums
 from privreg_field.study.declaring.declared import read_study

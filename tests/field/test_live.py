@@ -12,7 +12,7 @@ from privreg.errors import InferenceError, MissingExtraError, OptionError, Study
 from privreg_field.service.http.app import Options, make
 from privreg_field.service.pages.dashboard import Feed
 from privreg_field.study import servers
-from privreg_field.study.reading import live
+from privreg_field.study.reading import picture as live
 from privreg_field.study.reading.picture import picture
 from privreg_field.wire import wire
 from tests.field.two import KEY, URLS, Two

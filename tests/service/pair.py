@@ -11,11 +11,11 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
 from privreg_field.service import access
+from privreg_field.service.access import Issuer
 from privreg_field.service.store import open_store
 from privreg_field.service.sums import scheduler as schedulers
 from privreg_field.service.sums.peer import Away
 from privreg_field.service.sums.sealing import SUITE
-from privreg_field.service.tokens import Issuer
 from privreg_field.study import keys
 from privreg_field.study.declaring import declared
 from privreg_field.study.declaring.plan import study_plan

@@ -12,11 +12,12 @@ import pytest
 import privreg as pr
 from privreg.errors import InferenceError, OptionError, ReliabilityWarning, StudyError
 from privreg_field.device import client
-from privreg_field.device.asked import RefusedError
+from privreg_field.device.exchange import RefusedError
 from privreg_field.device.memory import Memory
 from privreg_field.device.report import answer
 from privreg_field.device.session import respond
 from privreg_field.service import access
+from privreg_field.service.access import Issuer
 from privreg_field.service.http.app import Options, Service
 from privreg_field.service.http.handler import application
 from privreg_field.service.scheduler import Scheduler
@@ -24,9 +25,8 @@ from privreg_field.service.store import open_store
 from privreg_field.service.sums.app import SumService
 from privreg_field.service.sums.peer import Away
 from privreg_field.service.sums.scheduler import SumScheduler
-from privreg_field.service.tokens import Issuer
 from privreg_field.study import keys
-from privreg_field.study.reading.several import Studies
+from privreg_field.study.reading.connect import Studies
 from privreg_field.study.simulated.swarm import swarm
 from privreg_field.wire import messages, study, wire
 from privreg_field.wire.analyses import hash_of_part, word_of
@@ -136,7 +136,7 @@ class Memory2:
 
 
 def test_a_cap_counts_the_whole_before_the_first_report(several, tmp_path):
-    from privreg_field.device.asked import Limits
+    from privreg_field.device.exchange import Limits
 
     posted = []
 

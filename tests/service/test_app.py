@@ -19,12 +19,13 @@ from sqlalchemy.exc import OperationalError
 from starlette.testclient import TestClient
 
 from privreg_field.service import access
+from privreg_field.service.access import VARIABLE, Issuer, new_secret
 from privreg_field.service.http import guard, handler
 from privreg_field.service.http.app import Options, Service, make
 from privreg_field.service.http.guard import Quota, place_of
 from privreg_field.service.scheduler import Clock, Scheduler
-from privreg_field.service.store import Full, open_store
-from privreg_field.service.tokens import VARIABLE, Issuer, new_secret
+from privreg_field.service.store import open_store
+from privreg_field.service.store.records import Full
 from privreg_field.wire import messages, wire
 from privreg_field.wire.messages import Token
 from tests.service.served import served

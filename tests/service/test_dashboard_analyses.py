@@ -5,7 +5,7 @@ import pytest
 from privreg_field.device.memory import Memory
 from privreg_field.device.session import respond
 from privreg_field.service.pages.dashboard import Feed
-from privreg_field.study.reading import live
+from privreg_field.study.reading import picture as live
 from privreg_field.study.reading.picture import picture
 from tests.service.test_analyses import ROW, Several
 from tests.service.test_dashboard_page import PATH, RULES, browser, opened, shown, wait_shown  # noqa: F401

@@ -19,8 +19,9 @@ from privreg_field.collector import chain as chains
 from privreg_field.service import access
 from privreg_field.service.commands.collector import collector
 from privreg_field.service.commands.prepare import prepared
-from privreg_field.service.store import MOST, StoreError, Writer, open_store, tables
+from privreg_field.service.store import StoreError, open_store, tables
 from privreg_field.service.store.postgres import Postgres
+from privreg_field.service.store.records import MOST, Writer
 from privreg_field.service.store.sql import Store
 from privreg_field.wire import messages
 from privreg_field.wire.study import LIMIT
@@ -176,7 +177,8 @@ def test_a_writer_keeps_more_than_a_transaction_at_once_and_counts(world):
 KILLED = """
     import os, signal, sys
     import sqlalchemy as sa
-    from privreg_field.service.store import open_store, Arrived
+    from privreg_field.service.store import open_store
+    from privreg_field.service.store.records import Arrived
     url, when = sys.argv[1], sys.argv[2]
     store = open_store(url, "sleep")
     arrived = Arrived(*eval(sys.stdin.read()))

@@ -14,16 +14,16 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from starlette.testclient import TestClient
 
+from privreg_field.service.access import is_good, opened
 from privreg_field.service.commands.collector import collector
 from privreg_field.service.commands.tokens import tokens
 from privreg_field.service.http.handler import Options
 from privreg_field.service.pages.dashboard import Feed
 from privreg_field.service.store import open_store
-from privreg_field.service.sums import command, peer
+from privreg_field.service.sums import app, peer
 from privreg_field.service.sums.app import make
 from privreg_field.service.sums.peer import Away, Refused
 from privreg_field.service.sums.scheduler import LAG, SumScheduler
-from privreg_field.service.tokens import is_good, opened
 from privreg_field.study import keys
 from privreg_field.wire import messages, wire
 from privreg_field.wire.messages import token_text
@@ -483,16 +483,16 @@ def test_a_collector_is_served_by_the_keys_of_its_role(pair, tmp_path):
     how = Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
     path.write_bytes(b"".join(k.private_bytes(*how) for k in OWN[0]))
     store = open_store(pair.url(0), "sleep")
-    scheduler = command.scheduler_of(store, "a", str(path))
+    scheduler = app.scheduler_of(store, "a", str(path))
     assert scheduler.letter == "a"
     assert hashlib.sha256(scheduler.envelope).digest() == hashlib.sha256(pair.envelope).digest()
-    with pytest.raises(command.OptionError, match="--role a"):
-        command.scheduler_of(store, "b", str(path))
-    with pytest.raises(command.OptionError, match=r"those of collector a.*keys were swapped.*--key") as e:
-        command.scheduler_of(store, "b", str(path))
+    with pytest.raises(app.OptionError, match="--role a"):
+        app.scheduler_of(store, "b", str(path))
+    with pytest.raises(app.OptionError, match=r"those of collector a.*keys were swapped.*--key") as e:
+        app.scheduler_of(store, "b", str(path))
     assert "swap key and seal of the two in the study's file" in str(e.value)
     mixed = keys.CollectorKeys(OWN[0].sign, OWN[1].seal)  # as if the plan's file had named b's seal under a
-    with pytest.raises(command.OptionError, match="key and seal are those of different"):
+    with pytest.raises(app.OptionError, match="key and seal are those of different"):
         SumScheduler(store, mixed)
-    with pytest.raises(command.OptionError, match="give the file of one"):
+    with pytest.raises(app.OptionError, match="give the file of one"):
         SumScheduler(store, keys.CollectorKeys(OWN[0].sign, keys.make_collector(tmp_path / "c.key").seal))

@@ -14,7 +14,7 @@ from privreg_field.device.report.sums import shares
 from privreg_field.device.seal import seal
 from privreg_field.service.scheduler import CLOSED
 from privreg_field.service.store.records import FIXED, LOST, OFFERED, OPEN, PUBLISHED
-from privreg_field.service.sums import batch_log, command, peer, sealing
+from privreg_field.service.sums import app, batch_log, peer, sealing
 from privreg_field.service.sums.batch_log import SOON
 from privreg_field.service.sums.peer import Refused
 from privreg_field.study import keys
@@ -465,8 +465,8 @@ def test_a_collector_of_a_backup_takes_over_what_was_published_and_adds_no_other
     on(pair)
     assert [c.shares.batch(0).value for c in pair.schedulers] == values
     assert [c.unvouched() for c in pair.schedulers] == [[0] * (place == k) for k in (0, 1)]
-    assert "word is all there is for batches 0." in command.check(pair.schedulers[place])
-    assert "word is all" not in command.check(pair.schedulers[1 - place])
+    assert "word is all there is for batches 0." in app.check(pair.schedulers[place])
+    assert "word is all" not in app.check(pair.schedulers[1 - place])
     assert ids(pair)[0] == ids(pair)[1]
     assert pair.schedulers[0].states == pair.schedulers[1].states
     assert all(len(hashes) == 1 for which in (0, 1) for hashes in pair.values(which).values())

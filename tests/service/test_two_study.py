@@ -8,8 +8,8 @@ from privreg.privacy.ledger import Release
 from privreg.simulation import aggregate as played
 from privreg.simulation.streaming.begin import begin
 from privreg_field.collector import batches as chains
+from privreg_field.service.access import Issuer
 from privreg_field.service.sums import sealing
-from privreg_field.service.tokens import Issuer
 from privreg_field.study.reading.collected import fit_plan_of
 from privreg_field.study.simulated.devices import SharedCrowd
 from privreg_field.wire import messages

@@ -13,9 +13,10 @@ from privreg.privacy.ledger import Release
 from privreg.simulation.streaming.begin import begin
 from privreg_field.collector.messages import reports_of
 from privreg_field.service import access
+from privreg_field.service.access import Issuer
 from privreg_field.service.scheduler import Scheduler
-from privreg_field.service.store import Arrived, open_store
-from privreg_field.service.tokens import Issuer
+from privreg_field.service.store import open_store
+from privreg_field.service.store.records import Arrived
 from privreg_field.study import keys
 from privreg_field.study.declaring import declared
 from privreg_field.study.declaring.plan import study_plan

@@ -177,14 +177,6 @@ def plain(cells: Cells) -> list[dict[str, Any]]:
     for place in sorted(cells):
         cell = cells[place]
         squares = [int(h) * (1 << LOW) + int(low) for h, low in zip(*cell.squares, strict=True)]
-        out.append(
-            {
-                "state": place.state,
-                "role": place.role,
-                "group": place.group,
-                "people": cell.people,
-                "sums": [str(v) for v in cell.sums.tolist()],
-                "squares": [str(v) for v in squares],
-            }
-        )
+        texts = {"sums": [str(v) for v in cell.sums.tolist()], "squares": [str(v) for v in squares]}
+        out.append({**place._asdict(), "people": cell.people, **texts})
     return out

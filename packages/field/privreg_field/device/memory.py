@@ -29,6 +29,7 @@ CREATE TABLE IF NOT EXISTS report (
     body BLOB, receipt BLOB, UNIQUE (root, slug));
 """
 _OURS: Final = {"study", "report"}
+_SEEN: Final = "SELECT plan, number, state, time FROM study WHERE root = ? AND slug = ?"
 _YEAR: Final = "SELECT p, q FROM report WHERE clock > ? AND p > 0"
 _OF_STUDY: Final = "WHERE root = ? AND (slug = ? OR substr(slug, 1, length(?) + 1) = ? || '/')"
 _GROUP: Final = "SELECT p, q FROM report WHERE (release = ? OR root = ?) AND (time > ? OR clock > ?)"
@@ -125,9 +126,7 @@ class Memory:
     def seen(self, root: bytes, slug: str) -> Seen | None:
         """Plan and state that were seen of the study of this name and key."""
         with self._read() as db:
-            found = db.execute(
-                "SELECT plan, number, state, time FROM study WHERE root = ? AND slug = ?", (root, slug)
-            ).fetchone()
+            found = db.execute(_SEEN, (root, slug)).fetchone()
         return None if found is None else Seen(*found)
 
     def note(self, root: bytes, slug: str, seen: Seen) -> Seen:
@@ -139,10 +138,7 @@ class Memory:
                 "WHERE root = ? AND slug = ? AND plan = ? AND number < ?",
                 (seen.number, seen.state, seen.time, root, slug, seen.plan, seen.number),
             )
-            found = db.execute(
-                "SELECT plan, number, state, time FROM study WHERE root = ? AND slug = ?", (root, slug)
-            ).fetchone()
-        return Seen(*found)
+            return Seen(*db.execute(_SEEN, (root, slug)).fetchone())
 
     def plans(self, root: bytes, study: str) -> set[bytes]:
         """Hashes of plans that were seen of a study of this name and key: one for each analysis."""

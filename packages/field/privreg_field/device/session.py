@@ -22,14 +22,13 @@ from privreg_field.wire.study import PublicPlan
 from privreg_field.wire.wire import MessageError
 
 from . import client, seal
-from .asked import Limits, RefusedError, Session, check_plan, plan_of, turn
 from .client import Transport
 from .consent import GO_ON, QUESTION, doubts, words, wrapped
 from .diary import Diary, DiaryError
+from .exchange import LINE, Limits, Outcome, RefusedError, Session, check_plan, plan_of, send_all, turn
 from .memory import Memory, Stored, StoreError, squares
 from .report import answer, design, noise, sums
 from .report.answer import Rows
-from .sending import LINE, Outcome, send_all
 
 ANSWERED: Final = "this device has answered the study; every device answers once."
 

@@ -21,8 +21,8 @@ from privreg.results.base import Results
 from privreg_field.collector import chain as chains
 from privreg_field.collector.chain import Cells, Chain, Tabled
 from privreg_field.device import ed25519
-from privreg_field.service.store import Held, RecordStore, Store
-from privreg_field.service.store.records import CLOSED, SEALED
+from privreg_field.service.store import Store
+from privreg_field.service.store.records import CLOSED, SEALED, Held, RecordStore
 from privreg_field.study import keys
 from privreg_field.study.reading.collected import engine_of, read_cells, results
 from privreg_field.study.reading.picture import Known, Round
@@ -147,6 +147,20 @@ class Study:
 
     def results(self) -> Results:
         """Results of what has come by now; raises InferenceError before there are any."""
+        raise NotImplementedError
+
+    def exported(self) -> dict[str, Any]:
+        """All of the study but what single devices sent, for anybody to recompute: plan, states, sums and counts."""
+        return {
+            "plan": json.loads(self.envelope),
+            "states": [json.loads(s.envelope) for s in self.states],
+            **self._sums(),
+            "counts": [{"minute": m, "outcome": n, "count": k} for m, n, k in self.store.counts()],
+            "plan_hash": wire.base(self.plan_hash),
+        }
+
+    def _sums(self) -> dict[str, Any]:
+        """Sums to export, by the kind of study."""
         raise NotImplementedError
 
     @property
@@ -328,6 +342,15 @@ class Scheduler(Study):
                 self.catch_up()
                 cells, issued = self.store.cells(), self.store.about().issued
             return results(self.plan, self.chain, cells, invited=issued or None)
+
+    def exported(self) -> dict[str, Any]:
+        """All of the study at one moment; see `Study.exported`."""
+        with self.still():
+            return super().exported()
+
+    def _sums(self) -> dict[str, Any]:
+        snapshots = [json.loads(s) for s in self.store.snapshots()]
+        return {"snapshots": snapshots, "cells": chains.plain(self.store.cells())}
 
     def replay(self) -> int:
         """Make every state again from the snapshots, see `messages.agree`; how many.

@@ -83,11 +83,6 @@ def _whole(answer: Any, until: float) -> bytes:
     return bytes(out)
 
 
-def verified(base: str, kind: str, keys: tuple[bytes, ...], *, by_all: bool = False) -> bytes:
-    """Payload of a study's plan or present state; see `opened`. Raises `StudyError`."""
-    return opened(fetched(base, kind), kind, keys, by_all=by_all)
-
-
 def opened(data: bytes, kind: str, keys: tuple[bytes, ...], *, by_all: bool = False) -> bytes:
     """Payload of an envelope that one of the keys has signed, or all have; raises `StudyError`."""
     try:

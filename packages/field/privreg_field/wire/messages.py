@@ -14,25 +14,12 @@ from typing import Any, Final, NamedTuple
 from privreg.protocol import lattice
 from privreg.protocol.sums import SumAsk
 
+from . import wire
 from .analyses import WORDS
 from .collectors import read_ask
 from .roles import LATEST, ROLES, TABLE
 from .study import LIMIT, PublicPlan
-from .wire import (
-    LONGEST,
-    VERSION,
-    MessageError,
-    Record,
-    base,
-    dumps,
-    loads,
-    number_of,
-    pack,
-    plain,
-    text_of,
-    unbase,
-    unpack,
-)
+from .wire import MessageError, Record
 
 ALIKE: Final = 1e-6
 """Relative difference that moves no estimate, and that rounding doesn't reach: some 2⁻⁵³ times a condition number."""
@@ -66,12 +53,12 @@ class Place(NamedTuple):
 
 def token_text(token: Token) -> str:
     """Write a token: base64url of 33 bytes."""
-    return base(bytes([token.key]) + token.id + token.mac)
+    return wire.base(bytes([token.key]) + token.id + token.mac)
 
 
 def read_token(text: object) -> Token:
     """Read a token; raises `MessageError`."""
-    data = unbase(text, "a token")
+    data = wire.unbase(text, "a token")
     if len(data) != TOKEN:
         raise MessageError(f"a token must be base64url of {TOKEN} bytes.")
     token = Token(data[0], data[1 : 1 + ID], data[1 + ID :])
@@ -144,7 +131,7 @@ def read_state(payload: bytes, plan: PublicPlan, plan_hash: bytes) -> FieldState
     MessageError
         If anything is unknown, of the wrong shape, not finite or beyond 2⁶⁰.
     """
-    record = of_plan(payload, "the state", plan_hash, LONGEST)
+    record = of_plan(payload, "the state", plan_hash, wire.LONGEST)
     low, high = record.integers("slots", 0, WORDS, 2)
     asks = _asks([Record(a, "an ask of the state") for a in record.items("asks", most=MOST_ASKS)], plan)
     state = FieldState(
@@ -172,10 +159,6 @@ def _asks(records: Sequence[Record], plan: PublicPlan) -> tuple[Ask | SumAsk, ..
     return (read_ask(records[0], plan.roles, plan.d, WORDS),)
 
 
-def _triangle(values: Sequence[float], size: int) -> tuple[tuple[float, ...], ...]:
-    return tuple(tuple(values[j * (j + 1) // 2 : (j + 1) * (j + 2) // 2]) for j in range(size))
-
-
 def _ask(record: Record, plan: PublicPlan) -> Ask:
     role = record.choice("role", (*ROLES, TABLE))
     if role not in plan.roles:
@@ -190,12 +173,13 @@ def _ask(record: Record, plan: PublicPlan) -> Ask:
         rows = flat[:d], flat[d:]
     else:
         size = d + (int(plan.constant) + int(plan.moment_response) if role == "moments" else 0)
-        rows = _triangle(record.reals("rows", size * (size + 1) // 2), size)
+        flat = record.reals("rows", size * (size + 1) // 2)
+        rows = tuple(flat[j * (j + 1) // 2 : (j + 1) * (j + 2) // 2] for j in range(size))
     theta = record.reals("theta", plan.size if scores else 0)
     y_centre, y_scale, c = record.real("y_centre"), record.real("y_scale"), record.real("c")
     step = record.real("step")
     signs = record.items("signs", most=groups)
-    octets = tuple(unbase(s, "'signs' of the state") for s in signs)
+    octets = tuple(wire.unbase(s, "'signs' of the state") for s in signs)
     apart = role == "main" and bool(signs)
     if (signs and not apart) or (apart and (len(signs) != groups or any(len(s) != -(-plan.size // 8) for s in octets))):
         raise MessageError("'signs' of the state must have a bit for each coefficient of each group.")
@@ -220,29 +204,29 @@ def _ask(record: Record, plan: PublicPlan) -> Ask:
 def _by_group(record: Record, name: str, groups: int, size: int) -> tuple[tuple[float, ...], ...]:
     what = f"{name!r} of the state"
     return tuple(
-        tuple(number_of(v, what) for v in Record({"of": row}, what).items("of", size))
+        tuple(wire.number_of(v, what) for v in Record({"of": row}, what).items("of", size))
         for row in record.items(name, most=groups)
     )
 
 
 def state_payload(state: FieldState) -> bytes:
     """Write the payload of a state."""
-    asks = [{**plain(ask), "rows": [text_of(v) for row in ask.rows for v in row]} for ask in state.asks]
-    payload = dumps(
+    asks = [{**wire.plain(ask), "rows": [wire.text_of(v) for row in ask.rows for v in row]} for ask in state.asks]
+    payload = wire.dumps(
         {
-            "v": VERSION,
-            "plan": base(state.plan),
+            "v": wire.VERSION,
+            "plan": wire.base(state.plan),
             "number": state.number,
-            "before": base(state.before),
+            "before": wire.base(state.before),
             "time": state.time,
             "open": state.open,
             "slots": list(state.slots),
             "asks": asks,
-            **({"nonces": base(state.nonces)} if state.nonces else {}),
+            **({"nonces": wire.base(state.nonces)} if state.nonces else {}),
         }
     )
-    if len(payload) > LONGEST:
-        raise MessageError(f"the state is longer than {LONGEST} bytes.")
+    if len(payload) > wire.LONGEST:
+        raise MessageError(f"the state is longer than {wire.LONGEST} bytes.")
     return payload
 
 
@@ -297,19 +281,19 @@ class Report(NamedTuple):
 
 def body_of(plan: bytes, state: int, role: str, token: Token, **rest: str) -> bytes:
     """Write what a device sends: the bytes that are posted."""
-    said = {"v": VERSION, "plan": base(plan), "state": state, "role": role, "token": token_text(token)}
-    return dumps(said | rest)
+    said = {"v": wire.VERSION, "plan": wire.base(plan), "state": state, "role": role, "token": token_text(token)}
+    return wire.dumps(said | rest)
 
 
 def report_body(report: Report) -> bytes:
     """Write a report: the bytes that are posted."""
-    return body_of(*report[:4], values=pack(report.values))
+    return body_of(*report[:4], values=wire.pack(report.values))
 
 
 def of_plan(data: bytes, what: str, plan_hash: bytes, longest: int) -> Record:
     """Read a message of so many bytes at most, of this version and of a plan; raises `MessageError`."""
-    record = Record(loads(data, what, longest), what)
-    record.fixed("v", VERSION)
+    record = Record(wire.loads(data, what, longest), what)
+    record.fixed("v", wire.VERSION)
     if record.binary("plan", HASH) != plan_hash:
         raise MessageError(f"{what} is one of another plan.")
     return record
@@ -340,7 +324,7 @@ def read_report(data: bytes, plan: PublicPlan, plan_hash: bytes) -> Report:
     record = of_plan(data, "the report", plan_hash, min(plan.limit, LIMIT))
     head = read_head(record, plan)
     form = plan.roles[head[1]]
-    values = unpack(record.take("values"), form.numbers, "'values' of the report")
+    values = wire.unpack(record.take("values"), form.numbers, "'values' of the report")
     record.done()
     most = lattice.most(form.radius, plan.bits)
     if any(abs(v) > most for v in values):

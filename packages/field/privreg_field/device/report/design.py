@@ -135,10 +135,6 @@ def _mixed(row: Sequence[float], x: Sequence[float]) -> float:
 # --- operations ----------------------------------------------------------------------------------------------
 
 
-def _mod(a: float, b: float) -> float:
-    return a % b if b != 0.0 and math.isfinite(a) else math.nan
-
-
 def _floordiv(a: float, b: float) -> float:
     if b == 0.0:
         return divide(a, b)
@@ -159,33 +155,17 @@ def _pow(a: float, b: float) -> float:
         return math.nan if a != 0.0 else math.copysign(math.inf, a) if odd else math.inf
 
 
-def _min(a: float, b: float) -> float:
-    return math.nan if math.isnan(a) or math.isnan(b) else min(a, b)
-
-
-def _max(a: float, b: float) -> float:
-    return math.nan if math.isnan(a) or math.isnan(b) else max(a, b)
-
-
-def _log1p(a: float) -> float:
-    return math.log1p(a) if a > -1.0 else -math.inf if a == -1.0 else math.nan
-
-
 def _sqrt(a: float) -> float:
     return math.sqrt(a) if a >= 0.0 else math.nan
 
 
-def _round(a: float) -> float:
-    return math.copysign(float(round(a)), a) if math.isfinite(a) else a
-
-
 _ONE: Final[dict[str, Callable[[float], float]]] = {
     "log": log,
-    "log1p": _log1p,
+    "log1p": lambda a: math.log1p(a) if a > -1.0 else -math.inf if a == -1.0 else math.nan,
     "exp": exp,
     "sqrt": _sqrt,
     "abs": abs,
-    "round": _round,
+    "round": lambda a: math.copysign(float(round(a)), a) if math.isfinite(a) else a,
     "not": lambda a: float(a == 0.0),
 }
 
@@ -194,11 +174,11 @@ _TWO: Final[dict[str, Callable[[float, float], float]]] = {
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,
     "div": divide,
-    "mod": _mod,
+    "mod": lambda a, b: a % b if b != 0.0 and math.isfinite(a) else math.nan,
     "floordiv": _floordiv,
     "pow": _pow,
-    "min": _min,
-    "max": _max,
+    "min": lambda a, b: math.nan if math.isnan(a) or math.isnan(b) else min(a, b),
+    "max": lambda a, b: math.nan if math.isnan(a) or math.isnan(b) else max(a, b),
     "and": lambda a, b: float(a != 0.0 and b != 0.0),
     "or": lambda a, b: float(a != 0.0 or b != 0.0),
 }

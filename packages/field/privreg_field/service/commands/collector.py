@@ -20,19 +20,19 @@ from privreg.protocol.sums import LETTERS
 from privreg_field.collector import chain as chains
 from privreg_field.collector.chain import Cell, Place
 from privreg_field.service import access
+from privreg_field.service.access import new_secret
 from privreg_field.service.commands import prepare
 from privreg_field.service.commands.prepare import beside_plan, database_of, plans_of, prepared
-from privreg_field.service.http import operate
+from privreg_field.service.http.handler import together
 from privreg_field.service.scheduler import Scheduler
 from privreg_field.service.store import StoreError, copies, open_store
 from privreg_field.service.store import tables as t
 from privreg_field.service.store.records import SEALED, Access
 from privreg_field.service.store.sql import BACKUP, Store
 from privreg_field.service.store.sqlite import SCHEME
-from privreg_field.service.sums import command as two
+from privreg_field.service.sums import app as two
 from privreg_field.service.sums.scheduler import SumScheduler
 from privreg_field.service.sums.sealing import BatchKeys
-from privreg_field.service.tokens import new_secret
 from privreg_field.study import keys
 from privreg_field.study.running import done, parser_of
 from privreg_field.wire.messages import read_token
@@ -63,11 +63,13 @@ def _collector(a: argparse.Namespace) -> str:
     if a.verb in _ACCESS:
         return _access(store, a)
     if a.verb == "export":
-        made = {name: (two.export(SumScheduler(one, None, place=LETTERS.index(a.role))) if plans[0].collectors
-                       else operate.exported(Scheduler(one, None))) for name, one in stores.items()}  # fmt: skip
+        made = {
+            name: (SumScheduler(one, None, place=LETTERS.index(a.role)) if a.role else Scheduler(one, None)).exported()
+            for name, one in stores.items()
+        }
         if a.out is None:
             raise OptionError("export needs --out FILE.")
-        write_bytes(a.out, operate.together(made), new=True)
+        write_bytes(a.out, together(made), new=True)
         return f"Wrote plan, states and sums to {a.out!r}; no single report is in it."
     if a.verb != "rotate-keys":
         said = [(name, _audited(a, one)) for name, one in stores.items()]
@@ -88,7 +90,8 @@ def _audited(a: argparse.Namespace, store: Store) -> str:
     if a.verb == "close":
         Scheduler(store, keys.load(a.state_key or Path(a.plan).with_name("server.key"))).close()
         return "Closed: the last state asks nobody. Reports that answer earlier states count until the grace is over."
-    said = [] if a.verb == "replay" else [_check(store)]
+    with store.moment():  # with the sums of the same moment
+        said = [] if a.verb == "replay" else [_added_up(store)]
     said += [] if a.verb == "check" else [f"{Scheduler(store, None).replay()} states follow from the reports."]
     return " ".join(said)
 
@@ -112,13 +115,8 @@ def _access(store: Store, a: argparse.Namespace) -> str:
     return f"Wrote a token of {a.name!r} to {a.out!r}: hand it over, and delete the file."
 
 
-def _check(store: Store) -> str:
-    """Add up all reports again, with the sums of the same moment."""
-    with store.moment():
-        return _added_up(store)
-
-
 def _added_up(store: Store) -> str:
+    """Add up all reports again, and compare their sums."""
     if store.about().erased is not None:
         people = sum(cell.people for cell in store.cells().values())
         return f"Reports were erased after their sums had been checked; {people:,} people are in them."

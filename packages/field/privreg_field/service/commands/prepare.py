@@ -19,9 +19,9 @@ from typing import Any, Final
 from privreg.errors import OptionError, choose
 from privreg.files.archive import LONGEST, contents, write_bytes
 from privreg_field.service import access
+from privreg_field.service.access import VARIABLE
 from privreg_field.service.scheduler import opened
 from privreg_field.service.store import Store, open_store
-from privreg_field.service.tokens import VARIABLE
 from privreg_field.wire.analyses import hash_of_part
 from privreg_field.wire.study import PublicPlan
 

@@ -14,6 +14,7 @@ from typing import Final
 import uvicorn
 
 from privreg.errors import OptionError
+from privreg_field.service.access import VARIABLE
 from privreg_field.service.commands import prepare
 from privreg_field.service.commands.prepare import HERE, PORT, database_of, plans_of, prepared
 from privreg_field.service.http.app import Service
@@ -21,9 +22,8 @@ from privreg_field.service.http.guard import CONNECTIONS, Guarded, Proxied
 from privreg_field.service.http.handler import Handler, Options, application
 from privreg_field.service.logs import Journal, Logged, take_over
 from privreg_field.service.scheduler import Scheduler
-from privreg_field.service.sums import command as two
+from privreg_field.service.sums import app as two
 from privreg_field.service.sums.app import SumService
-from privreg_field.service.tokens import VARIABLE
 from privreg_field.study import keys
 from privreg_field.study.running import done, parser_of
 

@@ -14,14 +14,14 @@ from privreg.errors import OptionError
 from privreg.files.archive import write_bytes
 from privreg.files.optional import need
 from privreg_field import KIT
+from privreg_field.service.access import Issuer, new_secret
+from privreg_field.service.access import opened as secret_of
 from privreg_field.service.commands import prepare
 from privreg_field.service.commands.prepare import HERE, PORT, database_of, envelope_of, plans_of, prepared
 from privreg_field.service.scheduler import opened
-from privreg_field.service.sums import command as two
-from privreg_field.service.tokens import Issuer, new_secret
-from privreg_field.service.tokens import opened as secret_of
 from privreg_field.study import keys
 from privreg_field.study.running import done, parser_of
+from privreg_field.wire import wire
 from privreg_field.wire.analyses import word_of
 
 
@@ -76,7 +76,8 @@ def write_tokens(
         secret, kept = new_secret()
         number = store.issue(kept)
     if issuer is not None:
-        two.write_issuer(issuer, number, secret, plan_hash)
+        told = {"v": wire.VERSION, "plan": wire.base(plan_hash), "key": number, "secret": wire.base(secret)}
+        write_bytes(issuer, wire.dumps(told) + b"\n", secret=True, new=True)
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")
     made = list(Issuer(number, secret, plan_hash).tokens(count))

@@ -12,10 +12,9 @@ from starlette.responses import Response
 
 from privreg_field.collector import chain as chains
 from privreg_field.service.access import CELLS
-from privreg_field.service.http import operate
 from privreg_field.service.http.handler import Endpoint, Handler, Options, application
 from privreg_field.service.scheduler import Scheduler
-from privreg_field.service.store import Arrived
+from privreg_field.service.store.records import Arrived
 from privreg_field.wire import messages, wire
 
 
@@ -35,14 +34,9 @@ class Service(Handler):
     def _arrived(self, report: Any, digest: bytes) -> Any:
         """A report as the writer takes it."""
         place = messages.place_of(self.scheduler.plan_hash, report.token)
-        return Arrived(
-            report.token.id,
-            report.state,
-            report.role,
-            messages.group_of(self.scheduler.plan, report.role, place),
-            digest,
-            b"".join(v.to_bytes(4, "little", signed=True) for v in report.values),
-        )
+        group = messages.group_of(self.scheduler.plan, report.role, place)
+        values = b"".join(v.to_bytes(4, "little", signed=True) for v in report.values)
+        return Arrived(report.token.id, report.state, report.role, group, digest, values)
 
     async def cells(self, request: Request) -> Response:
         """Sums of reports, from which anybody can make all again: now, and when each state closed."""
@@ -63,10 +57,6 @@ class Service(Handler):
     def close(self) -> None:
         """Close the study."""
         self.scheduler.close()
-
-    def exported(self) -> dict[str, Any]:
-        """All there is of it but single reports."""
-        return operate.exported(self.scheduler)
 
     def of_study(self) -> list[tuple[str, str, Endpoint]]:
         """Addresses of this kind of study."""

@@ -12,7 +12,7 @@ import json
 import math
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from importlib.resources import files
 from typing import Any, Final, NamedTuple
@@ -27,14 +27,13 @@ from starlette.routing import Route
 
 from privreg.errors import OptionError
 from privreg_field.service import access
-from privreg_field.service.http import operate
+from privreg_field.service.access import is_good, opened
 from privreg_field.service.http.guard import TITLES, Problem, Quota
 from privreg_field.service.logs import quiet
 from privreg_field.service.pages import dashboard, survey
 from privreg_field.service.pages.dashboard import Feed
 from privreg_field.service.scheduler import Study
-from privreg_field.service.store import FAILED, NEW, OTHER, SAME, Full, Writer
-from privreg_field.service.tokens import is_good, opened
+from privreg_field.service.store.records import FAILED, NEW, OTHER, SAME, Full, Writer
 from privreg_field.study.reading.picture import picture
 from privreg_field.wire import wire
 from privreg_field.wire.analyses import word_of
@@ -251,11 +250,12 @@ class Handler:
         loop = asyncio.get_running_loop()
         done: asyncio.Future[str] = loop.create_future()
 
-        def tell(outcome: str) -> None:
-            loop.call_soon_threadsafe(_settle, done, outcome)
+        def settle(outcome: str) -> None:
+            if not done.done():  # whoever asked may have gone
+                done.set_result(outcome)
 
         try:
-            self.writer.put(arrived, tell)
+            self.writer.put(arrived, lambda outcome: loop.call_soon_threadsafe(settle, outcome))
         except Full:
             raise Problem(503, "Too many reports wait; send the same bytes again later.", 1) from None
         return await done
@@ -340,6 +340,20 @@ class Handler:
             raise Problem(503, "Reports can't be kept now.", 5)
         return len(scheduler.states) - 1
 
+    async def close_all(self, request: Request) -> Response:
+        """Publish a last state of each analysis, which asks nobody."""
+        self.allow(request, access.OPERATE)
+        for one in self.all:
+            await asyncio.to_thread(one.close)
+            one.options.journal("close", analysis=one.scheduler.plan.part.name)
+        return JSONResponse({"status": "closed"})
+
+    async def export(self, request: Request) -> Response:
+        """Plan, states, sums and counts of all analyses."""
+        self.allow(request, access.OPERATE)
+        made = {one.scheduler.plan.part.name: await asyncio.to_thread(one.scheduler.exported) for one in self.all}
+        return Response(together(made), media_type="application/json")
+
     async def show_metrics(self, request: Request) -> Response:
         """Numbers in Prometheus' text format."""
         self.allow(request)
@@ -373,10 +387,6 @@ class Handler:
         """Close the study; raises `Problem` if that is done elsewhere."""
         raise NotImplementedError
 
-    def exported(self) -> dict[str, Any]:
-        """All there is of it but what single devices sent."""
-        raise NotImplementedError
-
     @property
     def base(self) -> str:
         """Address of the analysis's interface."""
@@ -390,9 +400,9 @@ class Handler:
             ("/metrics", self.show_metrics),
             ("/openapi.json", self.openapi),
         ]
-        out = [Route(f"{BASE}/plan", self._of_study(self.plan), methods=["GET"])]
+        of_study = [("GET", "/plan", self.plan), ("POST", "/close", self.close_all), ("GET", "/export", self.export)]
+        out = [Route(BASE + path, self._of_study(endpoint), methods=[verb]) for verb, path, endpoint in of_study]
         out += [Route(path, endpoint, methods=["GET"]) for path, endpoint in whole]
-        out += [Route(BASE + path, self._of_study(do), methods=[verb]) for verb, path, do in operate.routes(self)]
         return out + dashboard.page_routes(self._of_study)
 
     def routes(self) -> list[Route]:
@@ -417,9 +427,9 @@ class Handler:
         return handle
 
 
-def _settle(done: asyncio.Future[str], outcome: str) -> None:
-    if not done.done():  # whoever asked may have gone
-        done.set_result(outcome)
+def together(made: Mapping[str, dict[str, Any]]) -> bytes:
+    """Exports of a study's analyses, by name; a study of one has no name for it."""
+    return json.dumps(made.get("", {"analyses": made}), indent=1).encode() + b"\n"
 
 
 async def body_of(request: Request, limit: int, patience: float | None = None) -> bytes:

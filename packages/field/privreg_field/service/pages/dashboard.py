@@ -107,29 +107,11 @@ def _shown(counts: Mapping[str, int]) -> Counter[str]:
     return out
 
 
-class Progress:
-    """Counts of a study."""
-
-    def __init__(self, scheduler: Study) -> None:
-        self._scheduler, self._minutes, self._lock = scheduler, Minutes(), threading.Lock()
-
-    def __call__(self) -> dict[str, Any]:
-        """Counts of reports by minute and by state."""
-        with self._lock:
-            self._minutes.add(self._scheduler.store.counts(self._minutes.since))
-            counts = self._minutes.all()
-            bins = {"recent": self._minutes.binned(1, RECENT), "whole": self._minutes.whole()}
-        known = self._scheduler.known()
-        rounds = tuple(r._replace(fetched=counts[f"fetched.{r.state}"]) for r in known.rounds)
-        totals = {name: _shown(counts)[name] for name in OUTCOMES}
-        return progress(self._scheduler.plan, known._replace(rounds=rounds), {"totals": totals, **bins})
-
-
 class Feed:
     """Events of a study, for all listeners."""
 
     def __init__(self, scheduler: Study) -> None:
-        self._scheduler, self.progress = scheduler, Progress(scheduler)
+        self._scheduler, self._minutes, self._lock = scheduler, Minutes(), threading.Lock()
         self._said: dict[str, tuple[int, str]] = {}  # Number and text of each kind's last event
         self._listeners, self._stopped = 0, False
         self._news = asyncio.Event()
@@ -187,6 +169,17 @@ class Feed:
             self._at = at
         return said
 
+    def progress(self) -> dict[str, Any]:
+        """Counts of reports by minute and by state."""
+        with self._lock:
+            self._minutes.add(self._scheduler.store.counts(self._minutes.since))
+            counts = self._minutes.all()
+            bins = {"recent": self._minutes.binned(1, RECENT), "whole": self._minutes.whole()}
+        known = self._scheduler.known()
+        rounds = tuple(r._replace(fetched=counts[f"fetched.{r.state}"]) for r in known.rounds)
+        totals = {name: _shown(counts)[name] for name in OUTCOMES}
+        return progress(self._scheduler.plan, known._replace(rounds=rounds), {"totals": totals, **bins})
+
     def results(self) -> dict[str, Any]:
         """Estimates of what has come by now."""
         self.made += 1
@@ -217,12 +210,7 @@ HEADERS: Final = {**survey.HEADERS, "Content-Security-Policy": POLICY}
 
 KINDS: Final = {"html": "text/html", "css": "text/css", "js": "text/javascript", "LICENSE": "text/plain"}
 FILES: Final = {
-    "page.css": "page.css",
-    "page.js": "page.js",
-    "stream.js": "stream.js",
-    "curves.js": "curves.js",
-    "view.css": "view.css",
-    "view.js": "view.js",
+    **{name: name for name in ("page.css", "page.js", "stream.js", "curves.js", "view.css", "view.js")},
     "uPlot.esm.js": "uplot/uPlot.esm.js",
     "uPlot.min.css": "uplot/uPlot.min.css",
     "uPlot.LICENSE": "uplot/LICENSE",

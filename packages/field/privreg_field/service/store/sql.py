@@ -368,7 +368,7 @@ class Store(RecordStore):
         """Sums of the reports that answered these states, or any."""
         chosen = sa.select(t.cell).where(t.cell.c.study == self.slug)
         rows = c.execute(chosen if states is None else chosen.where(t.cell.c.k.in_(states)))
-        return {Place(row.k, row.role, row.grp): _cell_of(row) for row in rows}
+        return {Place(r.k, r.role, r.grp): Cell(r.people, _read(r.sums), _read(r.squares).reshape(2, -1)) for r in rows}
 
     def people(self) -> dict[int, int]:
         """Numbers of reports that count, by the state that they answered."""
@@ -419,6 +419,5 @@ def _packed(values: NDArray[np.int64]) -> bytes:
     return values.astype("<i8").tobytes()
 
 
-def _cell_of(row: Any) -> Cell:
-    sums = np.frombuffer(row.sums, dtype="<i8").astype(np.int64)
-    return Cell(row.people, sums, np.frombuffer(row.squares, dtype="<i8").astype(np.int64).reshape(2, -1))
+def _read(packed: bytes) -> NDArray[np.int64]:
+    return np.frombuffer(packed, dtype="<i8").astype(np.int64)

@@ -12,131 +12,118 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    ForeignKeyConstraint,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    PrimaryKeyConstraint,
-    String,
-    Table,
-    Text,
-)
 
 from privreg_field.service.store.records import StoreError
 
 FORMAT: Final = 3  # Version of the tables; a change of them needs a step in `versions`
 
-METADATA: Final = MetaData()
+METADATA: Final = sa.MetaData()
 
-meta = Table("meta", METADATA, Column("name", String(64), primary_key=True), Column("value", String))
+meta = sa.Table("meta", METADATA, sa.Column("name", sa.String(64), primary_key=True), sa.Column("value", sa.String))
 
 
-def _of_study(name: str, key: Sequence[str], *rest: Any, metadata: MetaData = METADATA, **more: Any) -> Table:
+def _of_study(name: str, key: Sequence[str], *rest: Any, metadata: sa.MetaData = METADATA, **more: Any) -> sa.Table:
     """A table whose rows are of one study each, and that beside it has these columns as its key."""
-    own = Column("study", String(127), nullable=False)
-    return Table(name, metadata, own, *rest, PrimaryKeyConstraint("study", *key), **more)
+    own = sa.Column("study", sa.String(127), nullable=False)
+    return sa.Table(name, metadata, own, *rest, sa.PrimaryKeyConstraint("study", *key), **more)
 
 
-study = Table(
+study = sa.Table(
     "study",
     METADATA,
-    Column("slug", String(127), primary_key=True),
-    Column("plan_hash", LargeBinary, nullable=False),
-    Column("plan", LargeBinary, nullable=False),  # The signed envelope
-    Column("status", String(16), nullable=False),  # "open", "closed" by hand, or "sealed": no report counts any more
-    Column("issued", BigInteger, nullable=False),  # Tokens that were handed out
-    Column("seq", BigInteger, nullable=False),  # Number of the last report
-    Column("moved", String(1024)),  # Database that the study was moved to; then nothing here counts
-    Column("erased", BigInteger),  # When reports were deleted, in seconds since 1970; their sums stay
+    sa.Column("slug", sa.String(127), primary_key=True),
+    sa.Column("plan_hash", sa.LargeBinary, nullable=False),
+    sa.Column("plan", sa.LargeBinary, nullable=False),  # The signed envelope
+    sa.Column("status", sa.String(16), nullable=False),  # "open", "closed" by hand, or "sealed": no report counts
+    sa.Column("issued", sa.BigInteger, nullable=False),  # Tokens that were handed out
+    sa.Column("seq", sa.BigInteger, nullable=False),  # Number of the last report
+    sa.Column("moved", sa.String(1024)),  # Database that the study was moved to; then nothing here counts
+    sa.Column("erased", sa.BigInteger),  # When reports were deleted, in seconds since 1970; their sums stay
 )
 
 issuer = _of_study(
     "issuer",
     ("key",),
-    Column("key", Integer, nullable=False),  # 1 to 255: the first byte of its tokens
-    Column("secret", LargeBinary, nullable=False),  # Encrypted, if a key was given
-    Column("revoked", Integer, nullable=False),
+    sa.Column("key", sa.Integer, nullable=False),  # 1 to 255: the first byte of its tokens
+    sa.Column("secret", sa.LargeBinary, nullable=False),  # Encrypted, if a key was given
+    sa.Column("revoked", sa.Integer, nullable=False),
 )
 
 access = _of_study(
     "access",
     ("digest",),
-    Column("digest", LargeBinary(32), nullable=False),  # SHA-256 of a token of whoever reads results or operates
-    Column("name", Text, nullable=False),
-    Column("may", String(64), nullable=False),  # Roles, with blanks between
-    Column("until", BigInteger),  # Seconds since 1970 when it ends
+    sa.Column("digest", sa.LargeBinary(32), nullable=False),  # SHA-256 of a token of whoever reads results or operates
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("may", sa.String(64), nullable=False),  # Roles, with blanks between
+    sa.Column("until", sa.BigInteger),  # Seconds since 1970 when it ends
 )
 
-revoked = _of_study("revoked", ("token_id",), Column("token_id", LargeBinary(16), nullable=False))
+revoked = _of_study("revoked", ("token_id",), sa.Column("token_id", sa.LargeBinary(16), nullable=False))
 
 state = _of_study(
     "state",
     ("k",),
-    Column("k", Integer, nullable=False),
-    Column("envelope", LargeBinary, nullable=False),
-    Column("payload", LargeBinary, nullable=False),
-    Column("hash", LargeBinary, nullable=False),
-    Column("prev", LargeBinary, nullable=False),
-    Column("time", BigInteger, nullable=False),
+    sa.Column("k", sa.Integer, nullable=False),
+    sa.Column("envelope", sa.LargeBinary, nullable=False),
+    sa.Column("payload", sa.LargeBinary, nullable=False),
+    sa.Column("hash", sa.LargeBinary, nullable=False),
+    sa.Column("prev", sa.LargeBinary, nullable=False),
+    sa.Column("time", sa.BigInteger, nullable=False),
 )
 
 report = _of_study(
     "report",
     ("token_id",),
-    Column("token_id", LargeBinary(16), nullable=False),
-    Column("k", Integer, nullable=False),
-    Column("role", String(16), nullable=False),
-    Column("grp", Integer, nullable=False),
-    Column("body_hash", LargeBinary(32), nullable=False),
-    Column("vals", LargeBinary, nullable=False),  # int32, little-endian
-    ForeignKeyConstraint(["study", "k"], ["state.study", "state.k"]),
+    sa.Column("token_id", sa.LargeBinary(16), nullable=False),
+    sa.Column("k", sa.Integer, nullable=False),
+    sa.Column("role", sa.String(16), nullable=False),
+    sa.Column("grp", sa.Integer, nullable=False),
+    sa.Column("body_hash", sa.LargeBinary(32), nullable=False),
+    sa.Column("vals", sa.LargeBinary, nullable=False),  # int32, little-endian
+    sa.ForeignKeyConstraint(["study", "k"], ["state.study", "state.k"]),
     sqlite_with_rowid=False,  # rows' own numbers would tell in which order reports came
 )
 
 cell = _of_study(
     "cell",
     ("k", "role", "grp"),
-    Column("k", Integer, nullable=False),
-    Column("role", String(16), nullable=False),
-    Column("grp", Integer, nullable=False),
-    Column("people", BigInteger, nullable=False),
-    Column("sums", LargeBinary, nullable=False),
-    Column("squares", LargeBinary, nullable=False),
-    Column("upto", BigInteger, nullable=False),  # The last report in it
+    sa.Column("k", sa.Integer, nullable=False),
+    sa.Column("role", sa.String(16), nullable=False),
+    sa.Column("grp", sa.Integer, nullable=False),
+    sa.Column("people", sa.BigInteger, nullable=False),
+    sa.Column("sums", sa.LargeBinary, nullable=False),
+    sa.Column("squares", sa.LargeBinary, nullable=False),
+    sa.Column("upto", sa.BigInteger, nullable=False),  # The last report in it
 )
 
 snapshot = _of_study(
     "snapshot",
     ("k",),
-    Column("k", Integer, nullable=False),
-    Column("cells", LargeBinary, nullable=False),  # JSON: all cells when state k closed
+    sa.Column("k", sa.Integer, nullable=False),
+    sa.Column("cells", sa.LargeBinary, nullable=False),  # JSON: all cells when state k closed
 )
 
 counter = _of_study(
     "counter",
     ("minute", "name"),
-    Column("minute", BigInteger, nullable=False),  # Since 1970
-    Column("name", String(32), nullable=False),
-    Column("count", BigInteger, nullable=False),
+    sa.Column("minute", sa.BigInteger, nullable=False),  # Since 1970
+    sa.Column("name", sa.String(32), nullable=False),
+    sa.Column("count", sa.BigInteger, nullable=False),
 )
 
 # --- studies with two collectors ------------------------------------------------------------------------------
 
-SUMS: Final = MetaData()  # Tables of such studies beside the others; databases of other studies are without them
+SUMS: Final = sa.MetaData()  # Tables of such studies beside the others; databases of other studies are without them
 
 share = _of_study(
     "share",
     ("token_id",),
-    Column("token_id", LargeBinary(16), nullable=False),
-    Column("k", Integer, nullable=False),
-    Column("status", String(8), nullable=False),  # "held", "summed" or "unsummed"; never out of "summed"
-    Column("body_hash", LargeBinary(32), nullable=False),
-    Column("sealed", LargeBinary),  # Sealed by the batch's key, which is in no table; null once it is not held
-    Index("share_by_batch", "study", "k", "status"),
+    sa.Column("token_id", sa.LargeBinary(16), nullable=False),
+    sa.Column("k", sa.Integer, nullable=False),
+    sa.Column("status", sa.String(8), nullable=False),  # "held", "summed" or "unsummed"; never out of "summed"
+    sa.Column("body_hash", sa.LargeBinary(32), nullable=False),
+    sa.Column("sealed", sa.LargeBinary),  # Sealed by the batch's key, which is in no table; null once it is not held
+    sa.Index("share_by_batch", "study", "k", "status"),
     metadata=SUMS,
     sqlite_with_rowid=False,
 )
@@ -144,13 +131,13 @@ share = _of_study(
 batch = _of_study(
     "batch",
     ("k",),
-    Column("k", Integer, nullable=False),
-    Column("status", String(10), nullable=False),  # See `records.Batch`
-    Column("offer", LargeBinary, nullable=False),
-    Column("ids", LargeBinary, nullable=False),
-    Column("value", LargeBinary, nullable=False),
-    Column("peer_hash", LargeBinary, nullable=False),
-    Column("peer_value", LargeBinary, nullable=False),
+    sa.Column("k", sa.Integer, nullable=False),
+    sa.Column("status", sa.String(10), nullable=False),  # See `records.Batch`
+    sa.Column("offer", sa.LargeBinary, nullable=False),
+    sa.Column("ids", sa.LargeBinary, nullable=False),
+    sa.Column("value", sa.LargeBinary, nullable=False),
+    sa.Column("peer_hash", sa.LargeBinary, nullable=False),
+    sa.Column("peer_value", sa.LargeBinary, nullable=False),
     metadata=SUMS,
 )
 

@@ -2,5 +2,5 @@
 
 `sealing` has the keys of batches, in files, and adds up shares with noise; `peer` is how the two speak. `batch_log`
 has the study at one of them, `scheduler` says whose turn it is and what is answered. `app` answers devices, analysts
-and the other; `command` is what `privreg collector` does. `store/` has the records.
+and the other, and has what `privreg collector` does. `store/` has the records.
 """

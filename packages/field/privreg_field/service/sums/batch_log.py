@@ -19,13 +19,25 @@ from privreg.errors import OptionError, SavedFileError
 from privreg.protocol.sums import LETTERS
 from privreg_field.collector import batches as chains
 from privreg_field.service.scheduler import Study, steady
-from privreg_field.service.store import FAILED, NEW, Held, RecordStore, Store
-from privreg_field.service.store.records import FIXED, LOST, OFFERED, OPEN, PUBLISHED, Batch, Posted
+from privreg_field.service.store import Store
+from privreg_field.service.store.records import (
+    FAILED,
+    FIXED,
+    LOST,
+    NEW,
+    OFFERED,
+    OPEN,
+    PUBLISHED,
+    Batch,
+    Held,
+    Posted,
+    RecordStore,
+)
 from privreg_field.service.sums import peer, sealing
 from privreg_field.service.sums.peer import Away, Post
 from privreg_field.service.sums.sealing import BatchKeys
 from privreg_field.study.keys import CollectorKeys
-from privreg_field.study.reading.summed import engine_of
+from privreg_field.study.reading.shared import engine_of
 from privreg_field.wire import messages, peers, wire
 from privreg_field.wire.messages import NONCE, FieldState
 from privreg_field.wire.peers import Share, Signed, ids_of, list_hash, share_info

@@ -7,8 +7,9 @@ noise, and commits, too; each sends its sum. A batch in which the two don't agre
 
 from __future__ import annotations
 
+import json
 import math
-from typing import Final
+from typing import Any, Final
 
 from privreg.protocol.sums import LETTERS
 from privreg.results.base import Results
@@ -20,9 +21,9 @@ from privreg_field.service.sums import peer
 from privreg_field.service.sums.batch_log import SOON, BatchLog
 from privreg_field.service.sums.peer import Away, Refused
 from privreg_field.study import keys
-from privreg_field.study.reading import summed
+from privreg_field.study.reading import shared
 from privreg_field.study.reading.picture import Known, Round, Side
-from privreg_field.study.reading.summed import protocol_of, senders_of
+from privreg_field.study.reading.shared import protocol_of, senders_of
 from privreg_field.wire import messages, wire
 from privreg_field.wire.messages import NONCE
 from privreg_field.wire.peers import Signed, ids_of, list_hash
@@ -120,9 +121,19 @@ class SumScheduler(BatchLog):
     def results(self) -> Results:
         """Results of the sums that both have published."""
         chain, issued, deaf = self.chain, self.store.about().issued, dict.fromkeys(self.unvouched(), self.letter)
-        return summed.results(
+        return shared.results(
             self.plan, chain, senders_of(self.plan, chain, deaf), [("Protocol", protocol_of(chain, issued, deaf))]
         )
+
+    def _sums(self) -> dict[str, Any]:
+        batches = [self.shares.batch(k) for k in range(len(self.states))]
+        return {
+            "sums": [
+                [json.loads(v) for v in b.values(self._place)] if b.status == PUBLISHED else None for b in batches
+            ],
+            "lost": [b.k for b in batches if b.status == LOST],
+            "unvouched": self.unvouched(),
+        }
 
     def _meet(self) -> bool:
         """Ask the other, at the start of a process, what was fixed here."""

@@ -75,19 +75,16 @@ def spoken(doc: Any, languages: Mapping[str, dict[str, str]]) -> tuple[Any, dict
     made = {code: {**said(code), "texts": _checked_words(languages[code])} for code in others}
     spoken = {k: v for k, v in doc.items() if k != "language"} | {k: v for k, v in said(first).items() if v}
     spoken["texts"] = {**({} if first == "en" and not shared and not others else languages[first]), **shared}
-    _must_show_all(made)
-    return spoken, made
-
-
-def _must_show_all(made: Mapping[str, Any]) -> None:
     for code, one in made.items():
         texts = {**one["texts"], **one["questions"], "title": one["title"], "purpose": one["purpose"]}
         _must_show({k if k == "purpose" else f"{k} ({code})": v for k, v in texts.items()})
+    return spoken, made
 
 
 def _checked_words(words: Mapping[str, Any]) -> dict[str, str]:
-    """Words of the survey's page, by name."""
-    known = _words_of_the_page()
+    """Words of the survey's page, by name, which are those of the page's own file."""
+    page = files_of_package("privreg_field.service").joinpath("web", "survey", "texts.js").read_text("utf-8")
+    known = tuple(re.findall(r"^  (\w+):", page, flags=re.MULTILINE))
     if not all(isinstance(v, str) for v in words.values()):
         raise SchemaError("texts must be words of the survey's page by name, such as {language: de, send: Absenden}.")
     for name in words:
@@ -98,12 +95,6 @@ def _checked_words(words: Mapping[str, Any]) -> dict[str, str]:
     if not _LANGUAGE.fullmatch(words.get("language", "en")):
         raise SchemaError("language of the texts is a code such as de or pt-BR.")
     return {str(k): v.strip() for k, v in words.items()}
-
-
-def _words_of_the_page() -> tuple[str, ...]:
-    """Names of the survey page's texts, from the page's own file."""
-    text = files_of_package("privreg_field.service").joinpath("web", "survey", "texts.js").read_text("utf-8")
-    return tuple(re.findall(r"^  (\w+):", text, flags=re.MULTILINE))
 
 
 def about_of(doc: Mapping[str, Any]) -> About:

@@ -19,8 +19,8 @@ from privreg.protocol.lattice import unit_of_sums
 from privreg.protocol.sums import LETTERS
 from privreg.results.target import Target
 from privreg_field.device import ed25519
-from privreg_field.device.asked import Limits
 from privreg_field.device.consent import QUESTION, plain, words
+from privreg_field.device.exchange import Limits
 from privreg_field.study import keys
 from privreg_field.study.running import done, parser_of
 from privreg_field.wire.analyses import WORDS

@@ -113,13 +113,11 @@ def study_plans(
 
 def _common(about: About, keys: Sequence[bytes], part: Part) -> dict[str, Any]:
     """Members that the plans of all analyses have in common."""
-    return {
-        "study": about.study, "title": about.title, "purpose": about.purpose, "contact": about.contact,
-        "opens": about.opens, "closes": about.closes, "grace": about.grace, "keys": tuple(keys),
-        "missing": about.missing, "tokens": about.tokens, "release_group": about.release_group or about.contact,
-        "model": about.model, "texts": tuple(about.texts.items()), "languages": about.languages,
-        "collectors": about.collectors, "part": part,
-    }  # fmt: skip
+    names = ("study", "title", "purpose", "contact", "opens", "closes", "grace", "missing", "tokens", "model",
+             "languages", "collectors")  # fmt: skip
+    said = {name: getattr(about, name) for name in names}
+    group, texts = about.release_group or about.contact, tuple(about.texts.items())
+    return {**said, "keys": tuple(keys), "release_group": group, "texts": texts, "part": part}
 
 
 def _limit(about: About, numbers: int) -> int:
@@ -193,17 +191,14 @@ def _of_fit(fit: FitPlan, design: DesignTrees, about: About, keys: Sequence[byte
         ),
         about.questions,
     )
+    model = {"response": response, "offset": offset, "design": cells, "mix": mix}
     return PublicPlan(
         **_common(about, keys, part),
+        **{**NO_MODEL, **model, **parts},
         columns=tuple(_column(name, spec.design.schema, about) for name in made_of),
-        response=response,
-        offset=offset,
-        design=cells,
-        mix=mix,
         mu=mu_of(spec.budget.mu),
         limit=_limit(about, numbers),
         diary=_diary(spec, about),
-        **parts,
     )
 
 
@@ -236,9 +231,6 @@ def _local(fit: FitPlan, about: About) -> tuple[dict[str, Any], NDArray[np.intp]
         "unscaled": engine.unscaled,
         "constant": bool(engine.extra),
         "moment_response": engine.layout.response,
-        "wide": (),
-        "edges": (),
-        "is_wide": False,
         "y_max": 0.0 if gauge is None else float(gauge.y_max),
         "silent": gauge is not None and gauge.nonresponse,
         "clamping": tuple(c.name for c in engine.clamps) if "clamping" in roles else (),
@@ -273,21 +265,12 @@ def _shared(fit: FitPlan, about: About) -> tuple[dict[str, Any], NDArray[np.intp
         "family": known[shape.family],
         "a": shape.a,
         "b": shape.b,
-        "blocks": 1,
         "bits": lattice.bits_of_sums(mu_of(fit.spec.budget.mu)),
         "roles": roles,
         "rounds": tuple(
             Held(role, n, about.after, max(1, min(LEAST, n // 2)), role in {"approach", "closing"})
             for role, n in planned.items()
         ),
-        "unscaled": (),
-        "constant": False,
-        "moment_response": False,
-        "wide": (),
-        "edges": (),
-        "is_wide": False,
-        "y_max": 0.0,
-        "silent": False,
         "clamping": tuple(c.name for c in fit.spec.clamps) if "clamping" in roles else (),
         "sums": batches.sums_of(engine),
     }, order

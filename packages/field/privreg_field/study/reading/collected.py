@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,14 +35,6 @@ from privreg_field.wire.wire import MessageError, Record
 
 T = TypeVar("T")
 _WHOLE: Final = re.compile(r"-?[0-9]{1,40}")
-
-
-class Came(NamedTuple):
-    """Numbers of people who answered a study."""
-
-    people: int
-    late: int  # People after their state had closed
-    invited: int | None = None  # Tokens that were issued, if the collector says
 
 
 def fit_plan_of(plan: PublicPlan) -> FitPlan:
@@ -169,10 +161,9 @@ def results(plan: PublicPlan, chain: Chain, cells: Cells, *, invited: int | None
     if plan.table:
         some = list(cells.values())
         total = sum((c.sums for c in some), np.zeros(plan.roles[TABLE].numbers, dtype=np.int64))
-        came = Came(sum(c.people for c in some), 0, invited)
-        return tabled.results(
-            plan, table_of(plan), came.people, total, _senders(plan), [("Protocol", _protocol(plan, came))]
-        )
+        people, senders = sum(c.people for c in some), _senders(plan)
+        head = [("Protocol", _protocol(plan, people, 0, invited))]
+        return tabled.results(plan, table_of(plan), people, total, senders, head)
     fit, engine, order = _begun(plan)
     people, last = sum(c.people for c in cells.values()), len(chain.asked) - 1
     here = sum(c.people for place, c in cells.items() if place.state == last)
@@ -182,16 +173,17 @@ def results(plan: PublicPlan, chain: Chain, cells: Cells, *, invited: int | None
         fit.settings,
         Release(0, plan.mu.p / plan.mu.q),
         senders=_senders(plan),
-        added=[("Protocol", _protocol(plan, Came(people, people - here - chain.on_time, invited)))],
+        added=[("Protocol", _protocol(plan, people, people - here - chain.on_time, invited))],
     )
 
 
-def _protocol(plan: PublicPlan, came: Came) -> str:
+def _protocol(plan: PublicPlan, people: int, late: int, invited: int | None) -> str:
+    """Entry of the summary's header: rounds, invitations without an answer, and reports after their state closed."""
     groups = max(role.groups for role in plan.roles.values())
     parts = ["one round"] if plan.table else [f"{len(plan.rounds)} rounds", f"{groups} groups"]
-    if came.invited:
-        parts.append(f"{100.0 * (1.0 - came.people / came.invited):.1f}% never answered")
-    parts.append(f"{100.0 * came.late / max(came.people, 1):.1f}% late (counted)")
+    if invited:
+        parts.append(f"{100.0 * (1.0 - people / invited):.1f}% never answered")
+    parts.append(f"{100.0 * late / max(people, 1):.1f}% late (counted)")
     return ", ".join(parts)
 
 

@@ -1,26 +1,107 @@
-"""`privreg.connect` and `privreg results`: a study collected elsewhere, whose plan is verified by the analyst's key."""
+"""`privreg.connect` and `privreg results`: a study collected elsewhere, whose plan is verified by the analyst's key.
+
+Of a plan with several analyses each is a study by itself, under its name.
+"""
 
 from __future__ import annotations
 
 import argparse
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from privreg.errors import InferenceError, OptionError, PrivregError, ReliabilityWarning, StudyError
+import pandas as pd
+
+from privreg.errors import InferenceError, OptionError, PrivregError, ReliabilityWarning, StudyError, choose
+from privreg.means.results.table_one import TableOne
 from privreg_field.device.client import invitation
 from privreg_field.device.consent import plain
 from privreg_field.study import keys
-from privreg_field.study.reading.several import Studies
+from privreg_field.study.reading.picture import live
 from privreg_field.study.reading.shared import SharedStudy
-from privreg_field.study.reading.study import Study
+from privreg_field.study.reading.study import Shown, Study, StudyModel
 from privreg_field.study.running import done, parser_of
 from privreg_field.study.servers import Server, opened, token_of
 from privreg_field.wire import wire
 from privreg_field.wire.study import read_plans
 from privreg_field.wire.wire import MessageError, base
+
+
+class Studies(Shown):
+    """A study with several analyses, each a study with a name; made by `privreg.connect`."""
+
+    answers_formulas: Final = True  # Tells `from_formula` that it is no rows
+
+    def __init__(self, parts: Mapping[str, Study]) -> None:
+        self._parts = dict(parts)
+
+    @property
+    def analyses(self) -> tuple[str, ...]:
+        """Their names, in order."""
+        return tuple(self._parts)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parts)
+
+    def __getitem__(self, name: str) -> Study:
+        return self._parts[choose("analysis", name, self.analyses)]
+
+    def results(self, name: str | None = None) -> Any:
+        """Results of the analysis with this name, of all that came by now; see `Study.results`."""
+        return self._named(name)._warned(3)
+
+    def table(self, name: str | None = None) -> TableOne:
+        """The table of the analysis with this name, which is one; see `Study.table`."""
+        return self._named(name).table()
+
+    def _named(self, name: str | None) -> Study:
+        if name is None and len(self._parts) > 1:
+            raise OptionError(f"this study has several analyses; name one of {', '.join(map(repr, self.analyses))}.")
+        return self[self.analyses[0] if name is None else name]
+
+    def live(self, name: str | None = None, *, every: float = 2.0) -> Any:
+        """Show the study in a notebook, an analysis at a time, of which one is chosen there; see `Study.live`.
+
+        Parameters
+        ----------
+        name : str, optional
+            The one that is shown first.
+        every : float
+        """
+        first = self.analyses[0] if name is None else self[name].signed.part.name
+        return live({n: self[n].followed for n in sorted(self, key=lambda n: n != first)}, every)
+
+    @property
+    def rounds(self) -> pd.DataFrame:
+        """Reports by analysis and state; see `Study.rounds`."""
+        frames = [part.rounds.assign(analysis=name) for name, part in self._parts.items()]
+        whole = pd.concat(frames, ignore_index=True)
+        return whole[["analysis", *whole.columns.drop("analysis")]]
+
+    def model(self, formula: str, asked: dict[str, Any]) -> StudyModel:
+        """The model of the analysis with this formula, if that is what was signed; see `Study.model`."""
+        bare = "".join(formula.split())
+        for part in self._parts.values():
+            if not part.signed.table and "".join(part.formula.split()) == bare:
+                return part.model(formula, asked)
+        raise StudyError(f"no analysis has this formula; the study's are {', '.join(map(repr, self.analyses))}.")
+
+    def _lines(self) -> list[tuple[str, str]]:
+        out: list[tuple[str, str]] = []
+        for name, part in self._parts.items():
+            lines = dict(part._lines())
+            if not out:
+                signed = part.signed
+                whole = f"mu = {signed.title_of_mu} per person, for all analyses together"
+                if any(p.signed.part.people != signed.part.people for p in self._parts.values()):
+                    whole = f"mu = {signed.title_of_mu} per person, each of whom is dealt to one analysis"
+                out = [(k, lines[k]) for k in ("Study", "Purpose", "Contact", "Collectors") if k in lines]
+                out.append(("Guarantee", whole))
+            what = lines.get("Formula", lines.get("Table", ""))
+            out.append((name, f"{what}; {lines['Guarantee']}; reports: {lines['Reports']}; state {lines['State']}"))
+        return out
 
 
 def connect(

@@ -25,7 +25,7 @@ from privreg_field.collector.chain import Cells, Chain
 from privreg_field.device.consent import WIDEST, plain
 from privreg_field.study.reading.collected import engine_of, fit_plan_of, read_cells, table_of
 from privreg_field.study.reading.collected import results as results_of
-from privreg_field.study.reading.live import Followed, live
+from privreg_field.study.reading.picture import Followed, live
 from privreg_field.study.servers import Server, opened
 from privreg_field.wire import messages, wire
 from privreg_field.wire.analyses import hash_of_part
@@ -42,7 +42,26 @@ class _Known(NamedTuple):
     issued: int
 
 
-class Study:
+class Shown:
+    """A study as text, and as a table of a notebook."""
+
+    def _lines(self) -> list[tuple[str, str]]:
+        """Names, and what is said of each."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        lines = self._lines()
+        wide = max(len(name) for name, _ in lines) + 2
+        return "\n".join(
+            textwrap.fill(f"{name + ':':<{wide}}{words}", WIDEST, subsequent_indent=wide * " ") for name, words in lines
+        )
+
+    def _repr_html_(self) -> str:
+        rows = "".join(f"<tr><th>{escape(a)}</th><td>{escape(b)}</td></tr>" for a, b in self._lines())
+        return f"<table><caption>A study in the field</caption>{rows}</table>"
+
+
+class Study(Shown):
     """A study with one analysis that is collected elsewhere; made by `privreg.connect`.
 
     `servers` are at the analysis's address; `payload` is that of the plan, whose signature was verified.
@@ -300,21 +319,6 @@ class Study:
             ("Reports", f"{people:,}{of}"),
             ("State", f"{last} of about {len(self.signed.rounds)}, {'open' if known.is_open else 'closed'}"),
         ]
-
-    def __repr__(self) -> str:
-        return laid_out(self._lines())
-
-    def _repr_html_(self) -> str:
-        rows = "".join(f"<tr><th>{escape(a)}</th><td>{escape(b)}</td></tr>" for a, b in self._lines())
-        return f"<table><caption>A study in the field</caption>{rows}</table>"
-
-
-def laid_out(lines: Sequence[tuple[str, str]]) -> str:
-    """Names and what is said of each, as text."""
-    wide = max(len(name) for name, _ in lines) + 2
-    return "\n".join(
-        textwrap.fill(f"{name + ':':<{wide}}{words}", WIDEST, subsequent_indent=wide * " ") for name, words in lines
-    )
 
 
 class StudyModel:
