@@ -48,7 +48,7 @@ import pandas as pd
 
 import privreg as pr
 from benchmarks.store import save_table
-from privreg.inference.methods import WIDE
+from privreg.collector.inference.methods import WIDE
 from privreg.privacy.noise import NoiseStream
 from privreg.protocol import codes
 from privreg.published.chain import kernels

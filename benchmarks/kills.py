@@ -24,7 +24,7 @@ import pandas as pd
 
 import privreg as pr
 from benchmarks.store import save_table
-from privreg.files import archive
+from privreg.base import archive
 
 SEED = 7
 FIT = """

@@ -43,11 +43,11 @@ from benchmarks.real_designs import REAL, TUNED, population
 from benchmarks.store import Runs, save_table
 from privreg.collector.aggregate.estimate import estimate
 from privreg.collector.aggregate.plan import Plan
-from privreg.diagnostics import reliable
 from privreg.fits.aggregate import doubts, plan_of
 from privreg.simulation.aggregate import AggregateRun
 from privreg.simulation.curator import CuratorRun
 from privreg.simulation.streaming.encoding import Encoder
+from privreg.tables.diagnostics import reliable
 
 RESULTS = Path(__file__).parent / "results" / "mean_regression.csv"
 MADE_ROWS = 2_000_000

@@ -47,7 +47,7 @@ from scipy.stats import beta, norm
 import privreg as pr
 from benchmarks.papers.duan import corrections
 from benchmarks.store import save_table
-from privreg.files.archive import write_bytes
+from privreg.base.archive import write_bytes
 from privreg.means import device
 from privreg.means.plan import Plan, make_plan
 from privreg.means.terms import Term

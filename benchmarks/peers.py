@@ -63,11 +63,11 @@ from benchmarks.real_designs import REAL, population
 from benchmarks.store import Runs, save_table
 from privreg.collector.aggregate.estimate import estimate
 from privreg.collector.aggregate.plan import Plan
-from privreg.diagnostics import reliable
 from privreg.fits.aggregate import doubts, plan_of
 from privreg.privacy.conversions import gdp_epsilon
 from privreg.simulation.curator import CuratorRun, least
 from privreg.simulation.streaming.encoding import Encoder
+from privreg.tables.diagnostics import reliable
 from tests.reference import two_collectors as reference
 
 KNOWN: Final = {"normal": DESIGNS["normal"]} | REAL

@@ -9,7 +9,7 @@ import pandas as pd
 from benchmarks.papers import store
 from benchmarks.papers.store import commit, header, read_table
 from benchmarks.tuning import tuning_hash
-from privreg.files.archive import write_bytes
+from privreg.base.archive import write_bytes
 
 __all__ = ["Runs", "commit", "header", "read_table", "save_table"]
 

@@ -53,12 +53,12 @@ from benchmarks.store import Runs, save_table
 from benchmarks.tuning import changed, listed, tuning
 from privreg.collector.aggregate.estimate import Estimated, estimate
 from privreg.collector.aggregate.plan import Plan
-from privreg.diagnostics import reliable
 from privreg.fits.aggregate import doubts, plan_of
 from privreg.formula.spec import ModelSpec
 from privreg.simulation.aggregate import AggregateRun
 from privreg.simulation.curator import CuratorRun, least
 from privreg.simulation.streaming.encoding import Encoder
+from privreg.tables.diagnostics import reliable
 from tests.reference import two_collectors as reference
 
 MADE = ["normal", "quadratic", "factors", "charges", "ten numbers", "yes, wrong link"]

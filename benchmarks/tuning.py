@@ -153,7 +153,7 @@ def changed(values: Mapping[str, Any]) -> Iterator[None]:
             if loaded is not None:
                 spots += [(loaded, alias, new) for alias in aliases if hasattr(loaded, alias)]
     before = [(module, alias, getattr(module, alias)) for module, alias, _ in spots]
-    places = ("privreg",) if any(path.startswith("privreg.inference.") for path in values) else ENGINE
+    places = ("privreg",) if any(path.startswith("privreg.collector.inference.") for path in values) else ENGINE
     try:
         for module, alias, new in spots:
             setattr(module, alias, new)

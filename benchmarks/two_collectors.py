@@ -49,11 +49,11 @@ from privreg.collector.aggregate import plan as planned
 from privreg.collector.aggregate import report, rounds
 from privreg.collector.aggregate.estimate import estimate
 from privreg.collector.aggregate.plan import Plan
-from privreg.diagnostics import reliable
 from privreg.fits.aggregate import doubts
 from privreg.formula.spec import ModelSpec
 from privreg.simulation import aggregate
 from privreg.simulation.streaming.encoding import Encoder
+from privreg.tables.diagnostics import reliable
 from tests.reference import two_collectors as reference
 
 KNOWN = DESIGNS | ANSWERS
@@ -118,7 +118,7 @@ def cell(name: str, n: int, mu: float, runs: range) -> list[float]:
     for run in runs:
         rng = np.random.default_rng([run, n, zlib.crc32(name.encode())])
         rows = encoder.encode(pd.DataFrame(design.make(rng, n)))
-        progress = aggregate.play(plan, rows.endog, rows.exog, rng.bytes(32))
+        progress = reference.play(plan, rows.endog, rows.exog, rng.bytes(32))
         found = estimate(plan, progress)
         assert found is not None
         here = reference.root(plan, true.y, true.x, reference.weight(plan, found, true.x), here)

@@ -19,12 +19,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from privreg.version import __version__
+from privreg.base.version import __version__
 
 if TYPE_CHECKING:
     from privreg import central, datasets, errors, families, federated, means
     from privreg.data.sources.csv import csv
     from privreg.data.sources.database import sql
+    from privreg.doors.loading import load
+    from privreg.doors.regression import PrivateOnlineRegression
     from privreg.errors import PrivacyLeakError, PrivacyLeakWarning
     from privreg.families.builtin import (
         Expectile,
@@ -38,12 +40,10 @@ if TYPE_CHECKING:
         Squared,
     )
     from privreg.formula.language.rowwise import rowwise
-    from privreg.loading import load
     from privreg.means.model import table_one
     from privreg.planning.power import plan
     from privreg.planning.two_groups import plan_two_groups
     from privreg.privacy.ledger import Budget, Ledger, limit_spending
-    from privreg.regression import PrivateOnlineRegression
     from privreg.results.several.comparison import anova, compare
     from privreg.results.several.meta import meta_analysis
     from privreg.results.several.shrinkage import shrink
@@ -67,12 +67,12 @@ _HOMES = {
         "errors": "PrivacyLeakError PrivacyLeakWarning",
         "families.builtin": "Expectile Hinge Huber Logistic Multinomial Poisson Quantile SmoothedHinge Squared",
         "formula.language.rowwise": "rowwise",
-        "loading": "load",
+        "doors.loading": "load",
         "means.model": "table_one",
         "planning.power": "plan",
         "planning.two_groups": "plan_two_groups",
         "privacy.ledger": "Budget Ledger limit_spending",
-        "regression": "PrivateOnlineRegression",
+        "doors.regression": "PrivateOnlineRegression",
         "results.several.comparison": "anova compare",
         "results.several.meta": "meta_analysis",
         "results.several.shrinkage": "shrink",
@@ -92,7 +92,7 @@ def __getattr__(name: str) -> Any:
     elif name in {"central", "datasets", "errors", "families", "federated", "means"}:
         value = import_module(f"privreg.{name}")
     else:
-        value = None if name.startswith("_") else import_module("privreg.files.optional").find("names", name)
+        value = None if name.startswith("_") else import_module("privreg.base.optional").find("names", name)
         if value is None:
             raise import_module("privreg.options.elsewhere").no_such_name(name, __dir__())
     globals()[name] = value
@@ -100,6 +100,6 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    from privreg.files.optional import added
+    from privreg.base.optional import added
 
     return sorted({*__all__, *added("names")})

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from privreg.audit.descent import audit
+from privreg.doors.regression import PrivateOnlineRegression
 from privreg.errors import OptionError, shown
 from privreg.options.elsewhere import public_names
 from privreg.published.descent.losses import Absolute, QHinge, QNorm
 from privreg.published.descent.results import CentralResults
-from privreg.published.descent.verification import audit
-from privreg.regression import PrivateOnlineRegression
 
 __all__ = ["Absolute", "CentralResults", "QHinge", "QNorm", "Regression", "audit"]
 

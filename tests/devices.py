@@ -15,7 +15,7 @@ from privreg.published.chain import normal
 from privreg_field.device.report import score
 
 if TYPE_CHECKING:
-    from privreg.arrays import Array
+    from privreg.base.arrays import Array
     from privreg.privacy.mechanisms import Mechanism
     from privreg.protocol.plans import Channel, ScorePlan
 

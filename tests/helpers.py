@@ -5,9 +5,9 @@ import math
 import numpy as np
 
 import privreg as pr
+from privreg.base import archive
 from privreg.families.scores import Score
 from privreg.families.weights import SCORE_WEIGHTS
-from privreg.files import archive
 from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import Gaussian
 from privreg.protocol import codes

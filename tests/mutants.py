@@ -62,6 +62,16 @@ APART = (f"{ANSWERS}::test_whatever_comes_two_reports_are_no_farther_apart_than_
 SUMS = "tests/means/test_sums.py"
 SHARED = "tests/field/test_two_collectors.py"
 PAIR, PAIR_PAGES = "tests/device/test_two_collectors.py", "tests/service/test_js_two_collectors.py"
+DISTANCES, APART_TESTS = "privreg/protocol/sums.py", "tests/protocol/test_distances.py"
+SUPREMUM = (f"{APART_TESTS}::test_distances_of_scores_with_any_slope_are_the_supremum_at_corners",)
+BOUNDED = (f"{APART_TESTS}::test_distances_of_logistic_scores_are_proved_by_branch_and_bound_and_nearly_attained",)
+UNPROVED = (f"{APART_TESTS}::test_what_no_proof_is_of_is_as_far_apart_as_the_ball_is_wide",)
+UNLIKE = (f"{APART_TESTS}::test_offsets_and_rows_of_persons_are_known_to_devices",)
+CLIPPED = (f"{APART_TESTS}::test_scores_that_are_no_scores_are_clipped",)
+OF_STATES = (f"{PAIR}::test_states_whose_radius_is_for_other_coefficients_than_theirs_are_refused",)
+IN_BROWSERS = ("tests/service/test_js_vectors.py::test_two_reports_are_as_far_apart_in_a_browser",)
+OF_STATES_IN_BROWSERS = (f"{PAIR_PAGES}::test_states_whose_radius_is_for_other_coefficients_than_theirs_are_refused",)
+ODD = (f"{APART_TESTS}::test_plans_and_states_whose_numbers_a_distance_does_not_hold_of_are_refused",)
 RESTORED = "tests/service/test_two_restored.py"
 LIAR = "tests/service/test_two_liar.py"
 SCHEDULERS, SHARES = "tests/service/test_two_schedulers.py", "packages/field/privreg_field/service/store/shares.py"
@@ -189,8 +199,8 @@ MUTANTS = (
     Mutant(
         "a round of a curator has the whole budget",
         LATTICE,
-        "plan.width(role), mu or plan.mu)",
-        "plan.width(role), plan.mu)",
+        "plan.width(role), mu or plan.mu, square)",
+        "plan.width(role), plan.mu, square)",
         (f"{CURATOR}::test_sums_of_neighbours_are_as_far_apart_as_the_budget_allows",),
     ),
     Mutant(
@@ -223,9 +233,9 @@ MUTANTS = (
     ),
     Mutant(
         "scores noised for half their distance",
-        LATTICE,
-        "FORMS.get(role, lattice.BALL)",
-        "FORMS.get(role, lattice.SWITCHES)",
+        DISTANCES,
+        ".get(role, lattice.UNIT)",
+        ".get(role, lattice.SWITCHES)",
         (f"{TWO_DOOR}::test_no_report_is_farther_from_another_than_its_noise_is_made_for",),
     ),
     Mutant(
@@ -252,16 +262,184 @@ MUTANTS = (
     Mutant(
         "whole numbers beyond their ball",
         "privreg/protocol/lattice.py",
-        "return radius - 0.5 * math.sqrt(numbers) - 1.0 if",
-        "return radius + 0.5 * math.sqrt(numbers) if",
+        "return radius - 0.5 * math.sqrt(numbers) * (form == SWITCHES)",
+        "return 1.1 * radius",
         (f"{TWO_TESTS}::test_reports_lie_in_the_ball_before_and_after_rounding_whatever_the_row",),
     ),
     Mutant(
         "shares of a logistic report that don't fit together",
-        "privreg/collector/aggregate/plan.py",
-        "(0.94, 0.6, 0.06, 0.0)",
-        "(0.94, 1.6, 0.06, 0.0)",
+        DISTANCES,
+        "(0.83, 0.5, 0.17, 0.0, 0.0)",
+        "(0.83, 1.5, 0.17, 0.0, 0.0)",
         (f"{TWO_TESTS}::test_scores_are_bounded_by_their_weights_and_not_by_shortening",),
+    ),
+    Mutant(
+        "a distance below the supremum: cornered",
+        DISTANCES,
+        '"cornered": 24278',
+        '"cornered": 24178',
+        SUPREMUM,
+    ),
+    Mutant(
+        "a distance below the supremum: cornered, again",
+        DISTANCES,
+        '"cornered, again": 27350',
+        '"cornered, again": 27250',
+        SUPREMUM,
+    ),
+    Mutant(
+        "a distance below the supremum: window",
+        DISTANCES,
+        '"window": 24510',
+        '"window": 24410',
+        SUPREMUM,
+    ),
+    Mutant(
+        "a distance below the supremum: window, again",
+        DISTANCES,
+        '"window, again": 27750',
+        '"window, again": 27650',
+        SUPREMUM,
+    ),
+    Mutant(
+        "a distance below the supremum: plain",
+        DISTANCES,
+        '"plain": 22400',
+        '"plain": 22300',
+        SUPREMUM,
+    ),
+    Mutant(
+        "a distance of logistic scores that is no bound",
+        DISTANCES,
+        "(2.25, 17964)",
+        "(2.25, 17864)",
+        BOUNDED,
+    ),
+    Mutant(
+        "a distance of logistic scores of larger coefficients",
+        DISTANCES,
+        "(20.25, 23152)",
+        "(21.25, 23152)",
+        BOUNDED,
+    ),
+    Mutant(
+        "squares that add to the distance of numbers",
+        DISTANCES,
+        "SQUARED: Final = 1.665",
+        "SQUARED: Final = 1.7",
+        (f"{APART_TESTS}::test_squares_of_numbers_add_nothing_to_their_distance",),
+    ),
+    Mutant(
+        "the number 1 of persons costs nothing",
+        DISTANCES,
+        "whole * (rows > 0))",
+        "whole * (rows > 9))",
+        (f"{APART_TESTS}::test_squares_of_numbers_add_nothing_to_their_distance",),
+    ),
+    Mutant(
+        "rows of persons are as near as one row",
+        DISTANCES,
+        "SHARES[k] == shares and rows < 2",
+        "SHARES[k] == shares",
+        UNPROVED,
+    ),
+    Mutant(
+        "distances of scores with a scale for those without",
+        DISTANCES,
+        'if scaled == (k != "plain")]',
+        "if k]",
+        UNPROVED,
+    ),
+    Mutant(
+        "offsets are no part of a device's predictor",
+        "packages/field/privreg_field/wire/study.py",
+        "if ask is None or self.offset is not None else",
+        "if ask is None else",
+        UNLIKE,
+    ),
+    Mutant(
+        "offsets are no part of a predictor",
+        "privreg/collector/aggregate/plan.py",
+        "None if state is None or self.shifted else",
+        "None if state is None else",
+        ("tests/simulation/test_two_collectors.py::test_offsets_make_no_distance_smaller",),
+    ),
+    Mutant(
+        "a state's radius is not checked",
+        "packages/field/privreg_field/wire/collectors.py",
+        "out.radius, plan.mu, plan.bits, square)",
+        "1, plan.mu, plan.bits, square)",
+        OF_STATES,
+    ),
+    Mutant(
+        "a browser takes any state's radius",
+        f"{WEB}/sums.js",
+        "isPrivate(form, numbers, out.radius,",
+        "isPrivate(form, numbers, 1,",
+        OF_STATES_IN_BROWSERS,
+    ),
+    Mutant(
+        "a browser's distance below the supremum",
+        f"{WEB}/sums.js",
+        "0.0232], 24278]",
+        "0.0232], 24178]",
+        OF_STATES_IN_BROWSERS,
+    ),
+    Mutant(
+        "a browser's distance of logistic scores",
+        f"{WEB}/sums.js",
+        "[1, 17169]",
+        "[1, 17069]",
+        IN_BROWSERS,
+    ),
+    Mutant(
+        "a device's score of any size",
+        "packages/field/privreg_field/device/report/sums.py",
+        "psi = score.clipped(score.unit(family, plan.a, plan.b, c, eta, y), -1.0, 1.0) * weight",
+        "psi = score.unit(family, plan.a, plan.b, c, eta, y) * weight",
+        CLIPPED,
+    ),
+    Mutant(
+        "a device's slope beyond the threshold",
+        "packages/field/privreg_field/device/report/sums.py",
+        "sums.top) * weight * (not beyond)",
+        "sums.top) * weight",
+        CLIPPED,
+    ),
+    Mutant(
+        "a score of any size",
+        "privreg/collector/aggregate/report.py",
+        "np.clip(unit(rules.shape, c, eta, y, rules.function), -1.0, 1.0) * weight / reach",
+        "unit(rules.shape, c, eta, y, rules.function) * weight / reach",
+        CLIPPED,
+    ),
+    Mutant(
+        "a slope beyond the threshold",
+        "privreg/collector/aggregate/report.py",
+        "np.where(beyond, 0.0, np.clip(slopes(rules, c, eta, y), 0.0, rules.top)) * weight",
+        "np.clip(slopes(rules, c, eta, y), 0.0, rules.top) * weight",
+        CLIPPED,
+    ),
+    Mutant(
+        "slopes of logits above a quarter",
+        "packages/field/privreg_field/wire/study.py",
+        "not (of.top >= 0.25 and",
+        "not (of.top >= 0.1 and",
+        ODD,
+    ),
+    Mutant(
+        "lengths whose squares underflow",
+        "packages/field/privreg_field/wire/collectors.py",
+        "or out.reach < LEAST",
+        "or out.reach <= 0.0",
+        ODD,
+    ),
+    Mutant(
+        "half a curator's distance",
+        "privreg/protocol/lattice.py",
+        "4 * a * b * rounded",
+        "a * b * rounded",
+        (f"{SHARED}::test_radii_of_sums_are_the_largest_that_keep_the_budget",),
     ),
     Mutant(
         "a curator's switches are rounded by blocks",
@@ -761,8 +939,8 @@ MUTANTS = (
     Mutant(
         "rounding of matrices not counted",
         "privreg/protocol/lattice.py",
-        "(2 * radius * radius + numbers)",
-        "(2 * radius * radius)",
+        "numbers * (4 if form == MOMENTS else 1)",
+        "numbers * (4 if form == MOMENTS else 0)",
         (f"{SHARED}::test_radii_of_sums_are_the_largest_that_keep_the_budget",),
     ),
     Mutant(
@@ -782,8 +960,8 @@ MUTANTS = (
     Mutant(
         "truncation of moments not counted",
         "privreg/protocol/lattice.py",
-        "4 * numbers)",
-        "0 * numbers)",
+        "numbers * (4 if form == MOMENTS else 1)",
+        "numbers * (0 if form == MOMENTS else 1)",
         (f"{ANSWERS}::test_radii_are_the_largest_that_keep_the_budget",),
     ),
     Mutant(
@@ -898,7 +1076,7 @@ MUTANTS = (
     Mutant(
         "a radius is not checked",
         "packages/field/privreg_field/wire/study.py",
-        "kept = lattice.is_private(role.form, role.numbers, role.radius, plan.mu, plan.bits)",
+        "kept = lattice.is_private(role.form, role.numbers, role.radius, plan.mu, plan.bits, plan.distance2(name))",
         "kept = True",
         (f"{VISITS}::test_a_radius_too_large_is_refused_though_it_is_signed",),
     ),
@@ -955,7 +1133,7 @@ MUTANTS = (
     Mutant(
         "vectors for two collectors of any length",
         "packages/field/privreg_field/device/report/sums.py",
-        "return shortened([round(v * unit) for v in entries], role.radius)",
+        "return shortened([round(v * unit) for v in entries], role.radius + math.isqrt(size) // 2 + 2)",
         "return [round(1.01 * v * unit) for v in entries]",
         ("tests/device/test_sums.py::test_whatever_is_told_is_in_the_roles_set",),
     ),
@@ -1358,10 +1536,10 @@ MUTANTS = (
     ),
     Mutant(
         "a saved file is unpacked whatever it holds",
-        "privreg/files/archive.py",
+        "privreg/base/archive.py",
         "        if sum(sizes.values()) - sizes[_DOCUMENT] > 8 * numbers + 256 * len(sizes):\n",
         "        if False:\n",
-        ("tests/files/test_bombs.py::test_what_no_document_needs_is_refused_before_it_is_read",),
+        ("tests/base/test_bombs.py::test_what_no_document_needs_is_refused_before_it_is_read",),
     ),
     Mutant(
         "a limit that doesn't hold",
@@ -1383,7 +1561,9 @@ MUTANTS = (
         "privreg/fits/rounds.py",
         "Estimate(m.name, seen.cov + unknown, pivot)",
         "Estimate(m.name, seen.cov + (unknown if isinstance(pivot, StudentT) else 0.0), pivot)",
-        ("tests/inference/test_paths.py::test_bootstraps_count_what_is_not_known_of_the_curvature_as_batch_means_do",),
+        (
+            "tests/collector/inference/test_paths.py::test_bootstraps_count_what_is_not_known_of_the_curvature_as_batch_means_do",
+        ),
     ),
     Mutant(
         "what is not known of curvature is left out",
@@ -2175,10 +2355,10 @@ MUTANTS = (
     ),
     Mutant(
         "one tail",
-        "privreg/inference/pivots.py",
+        "privreg/collector/inference/pivots.py",
         "return np.asarray(2 * stdtr(self.df, -np.abs(t)))",
         "return np.asarray(stdtr(self.df, -np.abs(t)))",
-        ("tests/inference/test_methods.py::test_p_values_of_students_t_have_two_tails",),
+        ("tests/collector/inference/test_methods.py::test_p_values_of_students_t_have_two_tails",),
     ),
 )
 

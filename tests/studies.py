@@ -263,12 +263,12 @@ COLLECTORS = tuple(
 )
 
 SUMS = {
-    "huber": ((0.65, 0.26, 0.06, 0.03), 1.345, True, 1.0),
-    "expectile": ((0.65, 0.26, 0.06, 0.03), 1.0, True, 1.0),
-    "quantile": ((0.68, 0.26, 0.06, 0.0), 1.0, True, 0.625),
-    "squared": ((0.68, 0.26, 0.06, 0.0), 1.0, False, 0.5),
-    "logistic": ((0.94, 0.6, 0.06, 0.0), 1.0, False, 0.25),
-    "poisson": ((0.68, 0.26, 0.06, 0.0), 1.0, False, 2.0),
+    "huber": (sums.SHARES["cornered"], 1.345, True, 1.0),
+    "expectile": (sums.SHARES["cornered"], 1.0, True, 1.0),
+    "quantile": (sums.SHARES["window"], 1.0, True, 0.625),
+    "squared": (sums.SHARES["plain"], 1.0, False, 0.5),
+    "logistic": (sums.SHARES["logistic"], 1.0, False, 0.25),
+    "poisson": (sums.SHARES["plain"], 1.0, False, 2.0),
 }
 """Shares, threshold in scales, whether there is a scale, and the steepest slope, of what two collectors fit."""
 
@@ -292,7 +292,7 @@ def sum_plan(family="huber", mu=ONE, collectors=COLLECTORS, **more):
     for name in sums.ROLES:
         form = sums.form_of(name)
         numbers = plan.numbers(name, form)
-        roles[name] = Role(form, numbers, lattice.radius(form, numbers, mu, plan.bits), 1)
+        roles[name] = Role(form, numbers, lattice.radius(form, numbers, mu, plan.bits, plan.distance2(name)), 1)
     return plan if "roles" in more else plan._replace(roles=roles)
 
 
@@ -305,9 +305,18 @@ def sum_ask(plan, role, rng=None, **more):
     rows = tuple(tuple((rng.randint(-32, 32) + 96 * (j == k)) / 64.0 for k in range(d)) for j in range(d))
     given = {
         "role": role, "below": WORDS, "rows": rows, "theta": tuple(rng.randint(-32, 32) / 64.0 for _ in range(d)),
-        "y_centre": 0.125, "scale": 0.75, "window": 0.5, "ball": 4.0, "reach": 2.5,
+        "y_centre": 0.125, "scale": 0.75, "window": 0.5, "ball": 4.0, "reach": 2.5, "radius": 1,
     }  # fmt: skip
-    return SumAsk(**{**given, **more})
+    made = SumAsk(**{**given, **more})
+    return made if "radius" in more else made._replace(radius=radius_of(plan, made))
+
+
+def radius_of(plan, ask):
+    """The largest radius with which reports to such a state keep the budget."""
+    of = plan.roles[ask.role]
+    if of.form not in {lattice.UNIT, lattice.PSD}:
+        return of.radius
+    return lattice.radius(of.form, of.numbers, plan.mu, plan.bits, plan.distance2(ask.role, ask))
 
 
 def field_state(plan_hash, *asks, number=0, before=None, time=NOON, **more):

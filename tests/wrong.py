@@ -16,8 +16,8 @@ import pandas as pd
 import pytest
 
 import privreg as pr
+from privreg.base import archive
 from privreg.errors import PrivregError
-from privreg.files import archive
 from tests.helpers import read_saved
 
 INSIDE, OUTSIDE, ANSWER = 31415.926535, 27182.818, 16180.339887

@@ -18,10 +18,10 @@ from benchmarks.papers.simulation import along, at_hand
 from benchmarks.papers.store import printed
 from benchmarks.papers.summaries import failed, first_error, rounded
 from privreg import datasets
-from privreg.arrays import Array
+from privreg.base.arrays import Array
+from privreg.doors.regression import PrivateOnlineRegression
 from privreg.errors import PrivacyLeakWarning
 from privreg.families.builtin import Huber
-from privreg.regression import PrivateOnlineRegression
 
 TEN: Final = (
     *("age", "gender", "bmi", "children", "smoker", "medical_history", "family_medical_history"),

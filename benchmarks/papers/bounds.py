@@ -12,7 +12,7 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.errors import OptionError, quietly, real, shown
 from privreg.published.chain.theory import checked, omega
 

@@ -13,7 +13,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 from scipy.stats import norm
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 
 THRESHOLD: Final = 1.345  # Huber's c of the published tuning, the response's units
 CHUNK: Final = 1 << 16  # Rows in memory at once

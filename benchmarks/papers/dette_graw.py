@@ -24,7 +24,7 @@ from benchmarks.papers.simulation import Cell, at_hand, limit_sd, replicate
 from benchmarks.papers.store import printed
 from benchmarks.papers.summaries import beside, rounded, summarise
 from benchmarks.papers.xsjkh import DEFAULTS, trajectories
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.published.chain.blocks import growing_edges
 
 SIZES: Final = (1_000_000, 10_000_000, 100_000_000)

@@ -16,7 +16,7 @@ from scipy.special import gammaln
 from scipy.stats import kstest, norm
 
 from benchmarks.papers.store import commit, save_table
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.means import break_even, hdr4me, moments
 from privreg.privacy.ledger import Budget, gdp_mu
 from privreg.privacy.scalar import number_mechanism

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd
 
+from privreg.base.archive import write_bytes
 from privreg.errors import MissingExtraError, OptionError
-from privreg.files.archive import write_bytes
 from privreg.results.plots.style import COLOURS, COLUMN, DASHES, GREY, MARKERS, SMALL, STYLE, TEXT
 
 if TYPE_CHECKING:

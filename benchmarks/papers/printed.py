@@ -32,7 +32,7 @@ from scipy.stats import fisher_exact
 from benchmarks.papers import EXPERIMENTS
 from benchmarks.papers.duan import corrections, layers
 from benchmarks.papers.store import read_table
-from privreg.version import __version__
+from privreg.base.version import __version__
 
 RESULTS: Final = Path(__file__).parent / "results"
 LEVEL: Final = 0.01

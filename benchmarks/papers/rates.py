@@ -20,13 +20,13 @@ from benchmarks.papers.engine import described, seeds
 from benchmarks.papers.figures import distance_figure, order_figure, rate_figure
 from benchmarks.papers.simulation import EDGE, along
 from benchmarks.papers.summaries import failed, first_error, rounded
-from privreg.arrays import Array
+from privreg.base.arrays import Array
+from privreg.doors.regression import PrivateOnlineRegression
 from privreg.families.builtin import Huber, Logistic
+from privreg.fits.published.report import numbers
 from privreg.fits.settings import FitOptions, Settings
 from privreg.published.chain.numbers import Steps
 from privreg.published.chain.theory import rates
-from privreg.published.fit.report import numbers
-from privreg.regression import PrivateOnlineRegression
 from privreg.simulation.streaming.stream import Stream
 from privreg.simulation.tuning import resolve_tuning
 

@@ -13,12 +13,12 @@ from scipy.special import ndtri
 
 from benchmarks.papers.designs import THRESHOLD, Design, asymptotic_sd, chunks, truth
 from benchmarks.papers.engine import _named, seeds
-from privreg.arrays import Array
+from privreg.base.arrays import Array
+from privreg.collector.inference.methods import METHODS
+from privreg.doors.regression import PrivateOnlineRegression
 from privreg.errors import InferenceError, PrivregError
 from privreg.families.builtin import Expectile, Huber, Logistic, Quantile
 from privreg.families.family import Family
-from privreg.inference.methods import METHODS
-from privreg.regression import PrivateOnlineRegression
 from privreg.results.results import PrivateResults
 from privreg.simulation.streaming.stream import Stream
 

@@ -18,9 +18,9 @@ import numba
 import numpy as np
 import pandas as pd
 
+from privreg.base.archive import write_bytes
+from privreg.base.version import __version__
 from privreg.errors import SavedFileError
-from privreg.files.archive import write_bytes
-from privreg.version import __version__
 
 HERE: Final = Path(__file__).parent
 _CELL: Final = "# cell: "

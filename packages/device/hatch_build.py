@@ -13,7 +13,6 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 PARTS = (
-    "privreg/limits.py",
     "packages/field/privreg_field/device",
     "privreg/protocol",
     "packages/field/privreg_field/wire",
@@ -24,7 +23,7 @@ IMPORTED = re.compile(r"^( *from )(?:privreg|privreg_field)(?=\.| import)", flag
 def _repository(root: str) -> Path | None:
     """The repository in which this package stands, if it does."""
     there = Path(root).parents[1]
-    return there if (there / "privreg" / "version.py").is_file() else None
+    return there if (there / "privreg" / "base" / "version.py").is_file() else None
 
 
 class Parts(BuildHookInterface):
@@ -61,7 +60,7 @@ class Version(MetadataHookInterface):
     def update(self, metadata: dict[str, Any]) -> None:
         """Read it from the repository, or from what was written of the source distribution."""
         there = _repository(self.root)
-        file = Path(self.root) / "PKG-INFO" if there is None else there / "privreg" / "version.py"
+        file = Path(self.root) / "PKG-INFO" if there is None else there / "privreg" / "base" / "version.py"
         found = re.search(r'^(?:Version: |__version__ = ")([^"\s]+)', file.read_text("utf-8"), flags=re.MULTILINE)
         if found is None:
             raise ValueError(f"{file} names no version")

@@ -12,7 +12,7 @@ class Version(MetadataHookInterface):
 
     def update(self, metadata: dict[str, Any]) -> None:
         """Read it."""
-        there = Path(self.root).parents[1] / "privreg" / "version.py"
+        there = Path(self.root).parents[1] / "privreg" / "base" / "version.py"
         file = there if there.is_file() else Path(self.root) / "PKG-INFO"
         found = re.search(r'^(?:Version: |__version__ = ")([^"\s]+)', file.read_text("utf-8"), flags=re.MULTILINE)
         if found is None:

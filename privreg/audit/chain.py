@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from privreg.arrays import Array
 from privreg.audit.neighbours import Row
+from privreg.base.arrays import Array
 from privreg.privacy.channels import width
 from privreg.privacy.mechanisms import released
 from privreg.privacy.noise import NoiseStream, fresh_key

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from privreg.arrays import Array, triangle
+from privreg.base.arrays import Array, triangle
 from privreg.families import scores
 from privreg.protocol.codes import LEVER2, TINY
 from privreg.protocol.plans import ScorePlan

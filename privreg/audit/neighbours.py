@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from scipy.special import betaincinv, ndtri
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.errors import OptionError, level
 
 _THRESHOLDS: Final = 400  # Thresholds tried on the first half: enough that the best of them is as good as any

@@ -14,10 +14,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from privreg.arrays import Array, Ints
 from privreg.audit.devices import scored, second_moments
 from privreg.audit.neighbours import Row
 from privreg.audit.verification import Trial
+from privreg.base.arrays import Array, Ints
 from privreg.collector.aggregate import lattice
 from privreg.families import scores
 from privreg.privacy.budget import Budget

@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-from privreg.arrays import Array
 from privreg.audit.neighbours import audit, delta_lower
+from privreg.base.arrays import Array
 from privreg.errors import OptionError, shown
 from privreg.privacy.budget import Budget
 from privreg.tables import Paragraph, Part, Table, View

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from privreg.base.optional import FIELD, added, find
 from privreg.cli import data, fit, means, plan, schema, show
 from privreg.cli.output import FAILED, complain
 from privreg.cli.parser import parsers, spread
@@ -28,7 +29,6 @@ from privreg.errors import (
     ReliabilityWarning,
     choose,
 )
-from privreg.files.optional import FIELD, added, find
 
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141  # what a shell reports for a writer whose reader has gone

@@ -11,7 +11,7 @@ from privreg.cli.values import budget, check_order, csv_of, family, given
 if TYPE_CHECKING:
     import pandas as pd
 
-    from privreg.regression import PrivateOnlineRegression
+    from privreg.doors.regression import PrivateOnlineRegression
     from privreg.results.results import PrivateResults
 
 
@@ -22,10 +22,10 @@ def run(a: argparse.Namespace) -> int:
     loss, constants = family(a)
     described, asked = {**budget(a), **given(a, "local.formula")}, given(a, "local.fit")
 
+    from privreg.doors.loading import load_results
+    from privreg.doors.regression import PrivateOnlineRegression
     from privreg.families.builtin import FAMILIES
     from privreg.families.family import check_ratios
-    from privreg.loading import load_results
-    from privreg.regression import PrivateOnlineRegression
 
     model = PrivateOnlineRegression.from_formula(
         a.formula, csv_of(a) or a.path, family=FAMILIES[loss](**constants), **described

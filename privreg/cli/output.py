@@ -12,9 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from privreg.base.version import __version__
 from privreg.errors import OptionError, PrivregError
 from privreg.options.spelling import in_shell
-from privreg.version import __version__
 
 FAILED: Final = 2
 NOTHING: Final = 3  # Results are there, but most records seem to have sent noise only
@@ -61,7 +61,7 @@ def targets(a: argparse.Namespace) -> list[Path]:
             if kept is not None and target.resolve() == Path(kept).resolve():
                 raise OptionError(f"--out {str(target)!r} would overwrite the {what}; give another name.")
         if target.suffix.lower() == ".docx":
-            from privreg.files.optional import need
+            from privreg.base.optional import need
 
             need("docx", "docx", "a .docx file")
     if a.quiet and not found:
@@ -77,7 +77,7 @@ def deliver(shown: Shown, files: Sequence[Path], a: argparse.Namespace) -> int:
     """
     from dataclasses import replace  # which takes longer than all else of --help
 
-    from privreg.files import archive
+    from privreg.base import archive
 
     problems = []
     shown = shown._replace(summary=replace(shown.summary, whole=_whole([*files, Path(a.path)])))

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
+from privreg.base.version import __version__
 from privreg.cli.values import as_meant, check_spaces
 from privreg.errors import OptionError, nearest
 from privreg.options.table import BUDGET, TABLE, Option, of_verb
-from privreg.version import __version__
 
 
 class _Parser(argparse.ArgumentParser):

@@ -102,7 +102,7 @@ def _draw(found: StudyPlan, a: argparse.Namespace) -> None:
         raise OptionError(f"--plot {a.plot!r}: give a file in a folder that exists, named {', '.join(kinds)}.")
     import io
 
-    from privreg.files import archive
+    from privreg.base import archive
 
     figure: Any = found.plot(a.coef).figure
     picture = io.BytesIO()

@@ -44,8 +44,8 @@ def _check(a: argparse.Namespace) -> int:
 
 
 def _template(a: argparse.Namespace) -> int:
+    from privreg.base import archive
     from privreg.data.inspect import template
-    from privreg.files import archive
 
     text = template(a.path, *filter(None, [csv_of(a)]))
     if a.out is None:

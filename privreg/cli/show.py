@@ -12,7 +12,7 @@ def run(a: argparse.Namespace) -> int:
     """Run the verb."""
     targets, alpha = output.targets(a), output.alpha(a)
 
-    from privreg.loading import load_results
+    from privreg.doors.loading import load_results
     from privreg.means.results.results import MeansResults
 
     res = load_results(a.path)

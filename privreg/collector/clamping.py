@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.collector.levels import RAREST
 from privreg.collector.plan import Bounded, Clamped, Plan, Progress
 from privreg.protocol.rounds import Reports

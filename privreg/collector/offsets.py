@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg import hadamard
 from scipy.special import ndtri
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.collector.estimation import coordinates, curvature
 from privreg.collector.estimation.reference import Reference
 from privreg.collector.plan import SAMPLED, Carried, Plan, Progress

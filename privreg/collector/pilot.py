@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.collector.estimation.curvature import COMMON
 from privreg.collector.estimation.reference import Reference, expected
 from privreg.collector.levels import BELIEVED, PART, SHOWN

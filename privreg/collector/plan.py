@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.collector.covariates.extremes import Extreme
 from privreg.collector.covariates.factors import Cells
 from privreg.collector.covariates.moments import Layout, Scatter

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.collector.levels import BELIEVED, SURE
 from privreg.collector.plan import Plan, Progress
 from privreg.protocol import codes

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.collector import clamping, pilot, reach
 from privreg.collector.covariates import asking, moments, thresholds, whitening
 from privreg.collector.covariates import factors as cells

@@ -13,10 +13,10 @@ from typing import Any, Final
 
 import pandas as pd
 
+from privreg.base.optional import comes_from
 from privreg.data.sources.arrow import attrs_of, kind_of
 from privreg.data.sources.open import table_of
 from privreg.errors import FormulaError, SchemaError, nearest
-from privreg.files.optional import comes_from
 from privreg.schema.declarations import Schema
 
 KEY: Final = "privreg"  # Key of the declarations in a DataFrame's attrs

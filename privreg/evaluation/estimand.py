@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import root
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.collector.aggregate.report import parts_of
 from privreg.collector.covariates.whitening import inside
 from privreg.data.participants import Participants, texts_of

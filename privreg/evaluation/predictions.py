@@ -21,7 +21,7 @@ from privreg.tables import shorten
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from privreg.arrays import Array
+    from privreg.base.arrays import Array
     from privreg.results.data import ResultData
     from privreg.results.estimates import EstimatedResults
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from scipy.special import gammaln, pdtr, xlogy
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.protocol.counts import FARTHEST, LARGE
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.errors import OptionError, SchemaError
 from privreg.families.compiled import compiled
 from privreg.families.scores import Score

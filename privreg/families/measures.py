@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.families.family import Family
 from privreg.protocol import codes
 

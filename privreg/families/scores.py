@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.families import counts
 from privreg.protocol import codes
 from privreg.protocol.plans import Shape

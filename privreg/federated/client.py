@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import numpy as np
 import pandas as pd
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.data.columns import column_of
 from privreg.data.sources.open import Source
 from privreg.errors import OptionError, PrivregError, StreamError

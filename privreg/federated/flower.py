@@ -11,7 +11,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
+from privreg.base.optional import need
 from privreg.data.sources.open import open_table
 from privreg.errors import OptionError, StreamError, whole
 from privreg.federated import server
@@ -19,7 +20,6 @@ from privreg.federated.client import Client, read_silo
 from privreg.federated.model import FederatedRegression
 from privreg.federated.plan import Plan
 from privreg.federated.results import FederatedResults, make_results, make_statement
-from privreg.files.optional import need
 from privreg.options.table import check
 from privreg.privacy.ledger import LEDGER, Release
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.errors import OptionError, real, shown
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.errors import OptionError, real, shown
 from privreg.families.scores import Score
 from privreg.federated.reports import GEOMETRIC, UpdateMechanism, update_mechanism

@@ -12,7 +12,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.errors import OptionError
 from privreg.federated.geometry import AngleBox, attenuation, from_angles, magnitude_sensitivity, to_angles
 from privreg.options.table import check

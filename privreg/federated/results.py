@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import numpy as np
 import pandas as pd
 
-from privreg.arrays import Array
-from privreg.diagnostics import Diagnostic, note
+from privreg.base.arrays import Array
 from privreg.errors import NotPrivateError, OptionError, choose, shown
 from privreg.federated.plan import Plan
 from privreg.federated.server import State, half_mean
@@ -30,6 +29,7 @@ from privreg.results.statement import PrivacyStatement
 from privreg.results.summary import Summary, caution, declared_columns, level_table
 from privreg.results.wording import Unusable
 from privreg.tables import plain, shorten
+from privreg.tables.diagnostics import Diagnostic, note
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from privreg.arrays import Array
 from privreg.audit.verification import Trial, Verification, verify
+from privreg.base.arrays import Array
 from privreg.errors import BudgetError
 from privreg.federated.geometry import from_angles
 from privreg.federated.reports import UpdateMechanism

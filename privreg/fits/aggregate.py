@@ -8,8 +8,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from privreg.arrays import Array, Flags, Ints
 from privreg.audit import reports
+from privreg.base.arrays import Array, Flags, Ints
 from privreg.collector.aggregate import measuring, report
 from privreg.collector.aggregate.budget import AGAIN, MOST_MU, share
 from privreg.collector.aggregate.classes import against_first
@@ -19,8 +19,10 @@ from privreg.collector.aggregate.plan import Noise, Plan, Progress, State, narro
 from privreg.collector.aggregate.rounds import begin
 from privreg.collector.clamping import Shares, harmed
 from privreg.collector.covariates.whitening import correlation
+from privreg.collector.inference import clusters
+from privreg.collector.inference.methods import Estimate
+from privreg.collector.inference.pivots import Normal
 from privreg.collector.levels import PART, RAREST
-from privreg.diagnostics import ROUNDED, Diagnostic, note
 from privreg.errors import InferenceError
 from privreg.families.family import Family
 from privreg.families.measures import Gauge
@@ -31,13 +33,11 @@ from privreg.fits.plan import limits_of_offset, order_of, to_user
 from privreg.fits.settings import Settings
 from privreg.formula.spec import ModelSpec
 from privreg.formula.units import Units
-from privreg.inference import clusters
-from privreg.inference.methods import Estimate
-from privreg.inference.pivots import Normal
 from privreg.protocol.schedule import PILOTS
 from privreg.results.data import Equation, RoundHeld
 from privreg.results.target import Target
 from privreg.results.wording import Unusable
+from privreg.tables.diagnostics import ROUNDED, Diagnostic, note
 
 BIAS: Final = 0.25
 """Bias, in standard errors, that is let pass: 95% intervals then hold in 94.3%."""
@@ -87,7 +87,7 @@ def plan_of(
         mu=math.floor(mu * 1e6) / 1e6 if spec.trust == "central" else mu,  # a sum of fractions, with six decimals
         rules=rules_of(
             *(spec.scored, low, high, units.y_scale),
-            several=people.reports > 1,
+            several=people.rows > 1,
             plain=spec.unbalanced,
             again=spec.trust == "central",
             c=like.c if like else None,
@@ -107,6 +107,7 @@ def plan_of(
         like=None if like is None else (like.map, like.reach or 1.0),
         extremes=extremes_of(spec, order) if spec.unweighted else (),
         rate=0.5 * sum(added) if added else 0.0,
+        shifted=design.offset is not None or design.exposure is not None,
         noise=Noise(1, again=True) if spec.trust == "central" else Noise(),
     )
     return narrowed(plan), order
@@ -214,7 +215,7 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
         family=_family(plan, settings, found, units),
         target=_target(plan, spec.family),
         tuning=_tuning(held),
-        spending=_shares(held) if again else _spending(held),
+        spending=_spending(held),
         weighing=(weighing := _weighing(plan, found, settings, progress.lost)),
         bound=f"1 for a whole report; of scores weights {weighing}",
         notes=(*notes(findings, names, order, plan.rules.blocks), *said, *note),
@@ -253,13 +254,16 @@ def _family(plan: Plan, settings: Settings, found: Estimated, units: Units) -> s
 
 
 def _spending(held: HeldSums) -> str:
-    counts: dict[str, int] = {}
+    """Records of early rounds, or, where rows answer in each of them, shares of μ² that rounds cost."""
+    plan, parts = held.plan, dict[str, float]()
     for p, people in zip(held.history, held.people, strict=False):
-        words = EARLY.get(p.state.role)
-        if words is not None:
-            counts[words] = counts.get(words, 0) + people
-    parts = [f"{people:,} records for {words}" for words, people in counts.items()]
-    return f"{', '.join(parts)}; each person in one round, no extra budget"
+        words = EARLY.get(p.state.role, "scores" if p.state.role == "main" else p.state.role)
+        cost = (p.state.mu / plan.mu) ** 2 * people / plan.rows if plan.noise.again else float(people)
+        parts[words] = parts.get(words, 0.0) + cost * (plan.noise.again or p.state.role in EARLY)
+    if plan.noise.again:
+        return f"of mu² {', '.join(f'{100.0 * share:.2g}% for {words}' for words, share in parts.items())}"
+    told = [f"{people:,.0f} records for {words}" for words, people in parts.items() if people]
+    return f"{', '.join(told)}; each person in one round, no extra budget"
 
 
 def _tuning(held: HeldSums) -> str:
@@ -267,15 +271,6 @@ def _tuning(held: HeldSums) -> str:
     if held.plan.noise.again:  # of clusters groups have a sum each in the last one
         return f"a curator: {sum(held.people) // held.plan.rows} rounds, each of all records"
     return f"two collectors: {len(held.people)} sums, the last of {held.people[-1]:,} records"
-
-
-def _shares(held: HeldSums) -> str:
-    """Shares of μ² by round, if rows answer in each of them."""
-    parts = dict[str, float]()
-    for p, people in zip(held.history, held.people, strict=False):
-        words = EARLY.get(p.state.role, "scores" if p.state.role == "main" else p.state.role)
-        parts[words] = parts.get(words, 0.0) + (p.state.mu / held.plan.mu) ** 2 * people / held.plan.rows
-    return f"of mu² {', '.join(f'{100.0 * share:.2g}% for {words}' for words, share in parts.items())}"
 
 
 def _weighing(plan: Plan, found: Estimated, settings: Settings, lost: tuple[float, float] | None) -> str:
@@ -385,15 +380,15 @@ def _equation(plan: Plan, found: Estimated, order: NDArray[np.intp], spec: Model
 
 def _mechanics(held: HeldSums) -> tuple[dict[str, Any], ...]:
     """Inputs for an audit of each role's sums: reports of rows that are far from each other, and the noise."""
-    plan, out, had = held.plan, list[dict[str, Any]](), set[tuple[str, bytes]]()
+    plan, out, had = held.plan, list[dict[str, Any]](), set[tuple[str, Any]]()
     for p in held.history[:-1]:
         role, mu = p.state.role, p.state.mu
-        one = role, p.state.theta.tobytes() if plan.noise.again else b""  # groups of clusters answer one state
+        of_role = steps(plan, p.state)
+        one = role, p.state.theta.tobytes() if plan.noise.again else of_role  # groups of clusters answer one state
         if one not in had:
             had.add(one)
-            ends, of_role = _far_rows(plan, p.state), steps(plan, role, mu)
             name = f"sum, {role}" + f" ({len(out) + 1})" * plan.noise.again
-            out.append(reports.of_sums(name, ends, of_role.sd, of_role.unit, mu))
+            out.append(reports.of_sums(name, _far_rows(plan, p.state), of_role.sd, of_role.unit, mu))
     return tuple(out)
 
 
@@ -406,5 +401,5 @@ def _far_rows(plan: Plan, state: State) -> dict[str, list[int]]:
     x, y = np.repeat(list(corners.values()), len(limits), axis=0), np.tile(list(limits.values()), len(corners))
     given = (y, x) if plan.persons is None else (y[:, None], x[:, None])
     made = report.vectors(plan, state, *given, None, np.ones((len(y), plan.bounded), dtype=np.bool_))
-    whole = steps(plan, state.role, state.mu).whole(made).tolist()
+    whole = steps(plan, state).whole(made).tolist()
     return {"unusable": [0] * plan.width(state.role), **dict(zip(names, whole, strict=True))}

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.collector.covariates.extremes import MOST, Extreme
 from privreg.errors import UnsupportedArgumentError
 from privreg.formula.spec import ModelSpec

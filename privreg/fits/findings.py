@@ -9,24 +9,24 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc, ndtr
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.collector import clamping, pilot, reach
 from privreg.collector.covariates import rarity, thresholds, whitening
 from privreg.collector.covariates.points import LIMITS
 from privreg.collector.estimation import carrying, combination, coordinates, curvature, estimate
 from privreg.collector.estimation.curvature import Curvature
+from privreg.collector.inference.methods import Estimate
+from privreg.collector.inference.resampling import FIRST
 from privreg.collector.levels import BELIEVED, PART, PRECISE, SHOWN, STRICT, SURE
 from privreg.collector.offsets import STRETCHED
 from privreg.collector.plan import Carried, Estimated, Plan, Progress
-from privreg.diagnostics import Diagnostic, note
 from privreg.fits.held import Held
 from privreg.fits.notes import Findings
 from privreg.fits.settings import Settings
-from privreg.inference.methods import Estimate
-from privreg.inference.resampling import FIRST
 from privreg.protocol import codes
 from privreg.protocol.rounds import PARTS
 from privreg.results.wording import Unusable
+from privreg.tables.diagnostics import Diagnostic, note
 
 ENOUGH: Final = 400.0
 """Records in main rounds, times μ²/d²; no study of many designs was made with fewer (`benchmarks.validity`)."""

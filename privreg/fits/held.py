@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from privreg.arrays import Ints
+from privreg.base.arrays import Ints
 from privreg.collector.plan import Plan, Progress
 from privreg.protocol.rounds import Reports
 

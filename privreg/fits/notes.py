@@ -10,14 +10,14 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.collector.clamping import SMALL, Shares
 from privreg.collector.covariates.rarity import Rare
 from privreg.collector.levels import SHOWN
 from privreg.collector.plan import End
-from privreg.diagnostics import Diagnostic, doubt, note
 from privreg.families.measures import NORMAL_95
 from privreg.results.wording import Unusable
+from privreg.tables.diagnostics import Diagnostic, doubt, note
 
 MANY_MORE: Final = 1.25
 """People, relative to those expected, from whom on a note says that pilots were short for them. With fewer, simulations

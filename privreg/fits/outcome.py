@@ -7,18 +7,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from privreg.arrays import Array
-from privreg.diagnostics import Diagnostic
+from privreg.base.arrays import Array
+from privreg.collector.inference.clusters import between
+from privreg.collector.inference.methods import Estimate
+from privreg.collector.inference.pivots import StudentT
+from privreg.collector.inference.windows import Steps
 from privreg.errors import InferenceError
 from privreg.families.measures import Measure
 from privreg.formula.units import Units
-from privreg.inference.clusters import between
-from privreg.inference.methods import Estimate
-from privreg.inference.pivots import StudentT
-from privreg.inference.windows import Steps
 from privreg.results.data import NO_STEPS, Equation, Later, RoundHeld
 from privreg.results.wording import Unusable
 from privreg.tables import in_one_format
+from privreg.tables.diagnostics import Diagnostic
 
 
 class FitOutcome(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.collector import clamping
 from privreg.collector.covariates import factors as cells
 from privreg.collector.covariates.factors import Cells

@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from privreg.collector.plan import SAMPLED
-from privreg.diagnostics import Diagnostic, doubt, note
 from privreg.fits.outcome import FitOutcome
 from privreg.fits.settings import Settings
 from privreg.formula.spec import CLAMPING, ModelSpec
@@ -29,6 +28,7 @@ from privreg.results.wording import (
     repeated_notes,
     whole_records,
 )
+from privreg.tables.diagnostics import Diagnostic, doubt, note
 
 OF_RESPONSES: Final = (
     f"{RESPONSE_ALONE}, used once; covariates and offsets are public, not protected; neighbours replace one response"

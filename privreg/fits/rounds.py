@@ -9,12 +9,17 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from privreg.arrays import Array
 from privreg.audit import reports
+from privreg.base.arrays import Array
 from privreg.collector.clamping import shares_of
 from privreg.collector.estimation import coordinates, estimate, reference
+from privreg.collector.inference import clusters
+from privreg.collector.inference.batches import batches
+from privreg.collector.inference.methods import METHODS, Estimate
+from privreg.collector.inference.pivots import Normal, RandomScaling, StudentT
+from privreg.collector.inference.resampling import FIRST, Anytime, Bootstrap
+from privreg.collector.inference.windows import Steps
 from privreg.collector.plan import Estimated, Plan, Progress
-from privreg.diagnostics import Diagnostic, note
 from privreg.errors import InferenceError
 from privreg.families.constants import score_rules
 from privreg.families.family import Family
@@ -26,14 +31,9 @@ from privreg.fits.plan import device_plan, to_user
 from privreg.fits.settings import Settings
 from privreg.formula.spec import ModelSpec
 from privreg.formula.units import Units
-from privreg.inference import clusters
-from privreg.inference.batches import batches
-from privreg.inference.methods import METHODS, Estimate
-from privreg.inference.pivots import Normal, RandomScaling, StudentT
-from privreg.inference.resampling import FIRST, Anytime, Bootstrap
-from privreg.inference.windows import Steps
 from privreg.options.threads import one_thread
 from privreg.results.data import NO_STEPS, Equation, Later, RoundHeld
+from privreg.tables.diagnostics import Diagnostic, note
 
 ROLES: Final = {
     "location": "told where columns lie",

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 
 LINE: Final = 1024  # Numbers in a line, about
 CACHED: Final = 1 << 15  # Numbers that several operations follow each other on: 256 kB

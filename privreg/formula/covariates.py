@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.data.columns import complete_rows, prepare
 from privreg.errors import DataError, OptionError, PrivregError
 from privreg.formula.spec import ModelSpec

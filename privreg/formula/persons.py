@@ -6,12 +6,12 @@ import math
 import re
 from typing import Final
 
+from privreg.collector.inference.clusters import LEAST
 from privreg.data.participants import DIFFERENCES, WITHIN, Participants
 from privreg.errors import FormulaError, OptionError, SchemaError, UnsupportedArgumentError
 from privreg.families.family import Family
 from privreg.formula.design import Design
 from privreg.formula.units import Units
-from privreg.inference.clusters import LEAST
 from privreg.protocol import codes
 
 _COLUMN: Final = r"""(?:Q\(\s*(?P<q>['"])(?P<quoted>.+?)(?P=q)\s*\)|(?P<name>[^\W\d]\w*))"""

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privreg.collector.inference.methods import WIDE
 from privreg.data.cells import Floats
 from privreg.errors import FormulaError
-from privreg.inference.methods import WIDE
 from privreg.schema.declarations import Schema
 
 Prepared = Mapping[str, NDArray[Any]]  # numbers as float64, factors as codes of the declared levels

@@ -15,11 +15,11 @@ from typing import Final
 
 import numpy as np
 
-from privreg.arrays import Array, Flags
+from privreg.base.arrays import Array, Flags
+from privreg.collector.inference.methods import WIDE
 from privreg.errors import SchemaError
 from privreg.formula import affine
 from privreg.formula.design import Design
-from privreg.inference.methods import WIDE
 from privreg.schema.declarations import Schema
 
 CROWDED = 30.0  # Condition number of the probe's correlation matrix above which columns are made orthogonal

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import ndtr
 
-from privreg.arrays import Array, Ints
+from privreg.base.arrays import Array, Ints
 from privreg.means.factors import FactorMechanism
 from privreg.means.plan import Plan
 from privreg.means.sums import Sums

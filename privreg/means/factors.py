@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 from scipy.special import ndtr
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.errors import OptionError, choose
 from privreg.privacy.ledger import Budget, at_least
 from privreg.privacy.mechanisms import Randomiser, bits_sensitivity

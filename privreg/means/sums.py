@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from privreg.arrays import Array, Ints
+from privreg.base.arrays import Array, Ints
 from privreg.errors import BudgetError
 from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import bits_sensitivity, blocks_sensitivity, square_sensitivity

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from privreg.arrays import Array
 from privreg.audit.verification import Trial, claim_of
+from privreg.base.arrays import Array
 from privreg.means import device
 from privreg.means.factors import FactorMechanism
 from privreg.means.plan import Item, Plan

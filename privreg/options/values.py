@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.errors import OptionError
 
 LONG: Final = 200_000  # People from whom on threads are used by default

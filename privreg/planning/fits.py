@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.errors import InferenceError, quietly
 from privreg.fits.settings import FitOptions
 from privreg.formula.spec import ModelSpec

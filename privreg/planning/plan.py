@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import norm
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.errors import InferenceError, OptionError, meant, shown
 from privreg.formula.spec import ModelSpec
 from privreg.options.table import check

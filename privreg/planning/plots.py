@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.errors import InferenceError, OptionError
 from privreg.planning.plan import Planned
 from privreg.planning.search import power_of

@@ -14,7 +14,7 @@ from typing import Any, Final, Never
 
 import numpy as np
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.data.columns import prepare
 from privreg.data.participants import Participants
 from privreg.errors import BudgetError, OptionError, UnsupportedArgumentError, level, real, shown

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.collector.aggregate.report import parts_of
 from privreg.collector.covariates import rarity
 from privreg.collector.plan import Plan, Progress

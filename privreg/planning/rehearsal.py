@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.collector import rounds as collector
 from privreg.collector.estimation import coordinates, reference
 from privreg.collector.estimation.estimate import estimate

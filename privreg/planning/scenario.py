@@ -12,7 +12,7 @@ import pandas as pd
 from scipy.special import betaincinv, log_ndtr, ndtr, ndtri
 from scipy.stats import poisson
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.errors import OptionError, SchemaError, real, shown
 from privreg.families.constants import normal_expectile
 from privreg.formula.spec import ModelSpec

@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 from scipy.stats import binom
 
-from privreg.diagnostics import Diagnostic
 from privreg.errors import BudgetError, InferenceError, OptionError, SchemaError, UnsupportedArgumentError, flag, whole
 from privreg.families import Expectile, Family, Huber, Poisson, Squared
 from privreg.formula.spec import ModelSpec
@@ -22,6 +21,7 @@ from privreg.planning.fits import fit_of, plain_precision
 from privreg.planning.plan import TRUST, Planned, find
 from privreg.planning.precision import SEED
 from privreg.tables import Lines, Notes, Paragraph, Part, Table, View, in_one_format
+from privreg.tables.diagnostics import Diagnostic
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

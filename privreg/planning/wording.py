@@ -9,13 +9,13 @@ from typing import Final
 
 import numpy as np
 
-from privreg.diagnostics import Diagnostic
 from privreg.fits.notes import unweighted
 from privreg.fits.results import of_many_rows
 from privreg.planning.fits import MOST
 from privreg.planning.plan import TRUST, Planned
 from privreg.planning.precision import precision_of
 from privreg.planning.search import CLOSE, MOST_PEOPLE, least
+from privreg.tables.diagnostics import Diagnostic
 
 MOST_OUTSIDE: Final = 0.02  # Share of responses beyond their declared range from which on a plan warns
 NEVER: Final = f"ost fits of up to {MOST:,} made-up people, the most that were tried, mark some"

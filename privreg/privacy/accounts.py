@@ -21,8 +21,8 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from privreg.base.optional import comes_from
 from privreg.errors import OptionError
-from privreg.files.optional import comes_from
 
 
 class Account(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.protocol import codes
 from privreg.protocol.plans import Channel
 

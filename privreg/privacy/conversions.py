@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 from scipy.special import erfinv, log_ndtr, ndtr, ndtri, ndtri_exp
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 
 _TINY: Final = 1e-320  # Stands for a δ that underflows where a logarithm is wanted
 

@@ -251,6 +251,10 @@ def _words(mu: float) -> str:
     return f"{at_least(mu, 4)}-GDP" if mu < math.inf else "no privacy"
 
 
+_OTHERS: Final = (
+    "give public rows, if they are others built anew, as by pd.DataFrame(rows.to_dict('list')): copies share texts"
+)
+
 LEDGER: Final = Ledger()  # Ledger of this process's fits; without a limit until `limit_spending` sets one
 
 
@@ -301,7 +305,7 @@ def refuse_fitted(rows: Any, what: str, *, simulated: bool = False) -> None:
     if any(0.0 < compose(costs) < math.inf for costs in LEDGER._costs(accounts, seeded=not simulated)):
         raise NotPrivateError(
             f"these rows were fitted privately in this process, or share memory with rows that were, and {what} would "
-            "tell of them without noise; give public rows, a copy if they are others."
+            f"tell of them without noise; {_OTHERS}."
         )
 
 
@@ -313,7 +317,7 @@ def refuse_shared(public: Any, fitted: Any, what: str) -> None:
     if any(one.meets(other) for one in accounts_of(public).now() for other in people):
         raise NotPrivateError(
             f"{what} is for other rows, which are public, and these are among the rows to be fitted, or share memory "
-            "with them: the fit would tell of them without noise; give public rows, a copy if they are others."
+            f"with them: the fit would tell of them without noise; {_OTHERS}."
         )
 
 

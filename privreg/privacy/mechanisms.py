@@ -15,7 +15,7 @@ from typing import ClassVar, Final
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.errors import OptionError, choose
 from privreg.privacy.channels import width
 from privreg.privacy.ledger import Budget, at_least

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import log_ndtr, ndtr
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.errors import OptionError, choose, real, shown
 from privreg.privacy.ledger import Budget, at_least
 from privreg.privacy.mechanisms import Randomiser, score_sensitivity

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numba import njit
 
-from privreg.arrays import Array, Words
+from privreg.base.arrays import Array, Words
 
 LAYERS: Final = 256
 _TAIL: Final = 3.6541528853610088

@@ -25,26 +25,26 @@ MOMENTS: Final = "moments"
 
 BOX: Final = "box"  # Every number in [0, R]: indicators, and other numbers that lie in [0, 1]
 
-PSD: Final = "psd"
-"""A positive semidefinite matrix of Frobenius norm R at most, entries off the diagonal times √2, each rounded."""
+UNIT: Final = "unit"
+"""A vector of norm R at most, each number rounded; how far apart two are follows from the role: `sums.distance2`."""
 
-PAIRS: Final = "pairs"
-"""Numbers t and their squares t², k of them, each t in [-1, 1], over √(2k) R; or convex combinations of these and 0."""
+PSD: Final = "psd"  # The same of a positive semidefinite matrix, entries off the diagonal times √2
 
 SWITCHES: Final = "switches"  # Every number between 0 and a largest one, whose squares sum to R²: indicators say
 BLOCKS: Final = "blocks"  # Of a table: blocks whose distances, squared and added, are R² at most, see `tables`
 
 FORMS: Final = (BALL, JOINT, MOMENTS, BOX, BLOCKS)
-SUM_FORMS: Final = (BALL, PSD, SWITCHES, BLOCKS)  # Of reports to two collectors, who add the noise to their sums
+SUM_FORMS: Final = (UNIT, PSD, SWITCHES, BLOCKS)  # Of reports to two collectors, who add the noise to their sums
 BITS: Final = 20  # m of version 1: the noise of a number has the sd 2^m lattice steps
 CLAMP: Final = 6  # A report's number is clamped to R + 6 · 2^m, which holds all but 2 in 10⁹ of those at the edge
 
 SLACK: Final = 2
-"""Lattice steps by which rounding of u, and of R u uᵀ in floating point, may part two reports of moments.
+"""Lattice steps by which floating point, and of u rounding, may part two reports: of each by a step.
 
 Σ ‖u‖² is at most 1 + 2⁻³⁰, which moves R u uᵀ by R 2⁻³⁰ at most, and R < 2³⁰; floating point by far less.
 """
 
+FARTHEST: Final = Fraction(4)  # Squared distance of two vectors of norm 1, at most
 LARGEST: Final = 1 << 30
 LEAST_MU: Final = 1e-5
 MOST_BITS: Final = 52  # Noise of a larger m isn't small beside 2⁶⁴, the modulus of two collectors' sums
@@ -65,17 +65,17 @@ def fraction_of(value: float) -> Mu:
     return Mu(exact.numerator, exact.denominator)
 
 
-def is_private(form: str, numbers: int, radius: int, mu: Mu, bits: int = BITS) -> bool:
-    """Whether reports of this form, of `FORMS`, `SUM_FORMS` or `PAIRS`, and radius R are μ-GDP, in integers alone.
+def is_private(form: str, numbers: int, radius: int, mu: Mu, bits: int = BITS, square: Fraction = FARTHEST) -> bool:
+    """Whether reports of this form, of `FORMS` or `SUM_FORMS`, and radius R are μ-GDP, in integers alone.
 
     That is, whether the largest ℓ2 distance of two reports of so many `numbers`, in lattice steps, is at most μ 2^m, m
     being `bits`.
 
     Distances: 2R (ball); √((2R)² + R²) (joint); √2 R + 2√D + 2 (moments: positive semidefinite matrices of trace R at
     most have a non-negative inner product, each of D entries is truncated by less than 1, see `SLACK`); √D R (box);
-    √2 R + √D (psd: such matrices, each entry rounded by 1/2 at most; pairs: (a − b)² + (a² − b²)² ≤ 4 for a and b in
-    [-1, 1], and convex sets are as wide as their corners); R (switches, blocks). A sum of reports is as far
-    from one that differs in one.
+    R √(A/B) + √D + 2 (unit: A/B is `square`, the largest squared distance of two vectors before rounding over R²; psd:
+    it is 2; each number is rounded by 1/2 at most); R (switches, blocks). A sum of reports is as far from one
+    that differs in one.
     """
     p, q = mu
     if min(p, q, numbers, radius) < 1 or radius >= LARGEST or not 0 <= bits <= MOST_BITS:
@@ -89,18 +89,17 @@ def is_private(form: str, numbers: int, radius: int, mu: Mu, bits: int = BITS) -
         return numbers * (q * radius) ** 2 <= noise**2
     if form in {SWITCHES, BLOCKS}:
         return q * radius <= noise
-    if form in {PSD, PAIRS}:  # √2 q R + q √D ≤ noise, squared twice
-        square = noise**2 - q * q * (2 * radius * radius + numbers)
-        return square >= 0 and 8 * numbers * (q * q * radius) ** 2 <= square**2
-    if form != MOMENTS:
+    if form not in {UNIT, PSD, MOMENTS}:
         return False
-    rest = noise - SLACK * q  # √2 q R + 2 q √D ≤ rest, squared twice
-    square = rest**2 - q * q * (2 * radius * radius + 4 * numbers)
-    return rest >= 0 and square >= 0 and 32 * numbers * (q * q * radius) ** 2 <= square**2
+    a, b = square.as_integer_ratio() if form == UNIT else (2, 1)
+    rounded = numbers * (4 if form == MOMENTS else 1)
+    rest = noise - SLACK * q  # q R √(A/B) + q √D ≤ rest, squared twice
+    left = b * rest**2 - q * q * (a * radius * radius + b * rounded)
+    return rest >= 0 and left >= 0 and 4 * a * b * rounded * (q * q * radius) ** 2 <= left**2
 
 
-def radius(form: str, numbers: int, mu: Mu, bits: int = BITS) -> int:
-    """Largest radius by which reports of this form are μ-GDP; 0 if there is none.
+def radius(form: str, numbers: int, mu: Mu, bits: int = BITS, square: Fraction = FARTHEST) -> int:
+    """Largest radius by which reports of this form are μ-GDP, see `is_private`; 0 if there is none.
 
     Examples
     --------
@@ -110,7 +109,7 @@ def radius(form: str, numbers: int, mu: Mu, bits: int = BITS) -> int:
     low, high = 0, min((mu.p << bits) // max(mu.q, 1) + 1, LARGEST)
     while high - low > 1:
         middle = (low + high) // 2
-        if is_private(form, numbers, middle, mu, bits):
+        if is_private(form, numbers, middle, mu, bits, square):
             low = middle
         else:
             high = middle
@@ -123,7 +122,7 @@ def composed(parts: Iterable[Mu], mu: Mu) -> bool:
 
 
 def bits_of_sums(mu: Mu) -> int:
-    """M of two collectors' noise: that by which the radius of scores is 2¹⁹ at least, below 2²⁰ if m is not 0.
+    """M of two collectors' noise: the least for which μ 2^m is 2²⁰ at least.
 
     Examples
     --------
@@ -137,11 +136,8 @@ def bits_of_sums(mu: Mu) -> int:
 
 
 def unit_of_sums(form: str, numbers: int, radius: int) -> float:
-    """What a report's norm of 1 is in lattice steps: R less what rounding may add, and 1 for floating point.
-
-    Of switches that is the norm of all of them.
-    """
-    return radius - 0.5 * math.sqrt(numbers) - 1.0 if form != SWITCHES else radius - 0.5 * math.sqrt(numbers)
+    """What a report's norm of 1 is in lattice steps; of switches that of all of them, less what rounding may add."""
+    return radius - 0.5 * math.sqrt(numbers) * (form == SWITCHES)
 
 
 def most(radius: int, bits: int = BITS) -> int:

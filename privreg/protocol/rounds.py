@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from privreg.arrays import Array
+    from privreg.base.arrays import Array
 
 LEAST_GROUPS: Final = 8  # t with 7 degrees of freedom makes intervals a fifth longer than of a known variance
 MOST_GROUPS: Final = 64

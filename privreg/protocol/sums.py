@@ -6,24 +6,86 @@ words to the other, modulo 2⁶⁴. Noise is added to the collectors' sums. Stan
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
+from fractions import Fraction
+from functools import reduce
 from typing import Final, NamedTuple
 
-from . import lattice
+from . import codes, lattice
 
 ROLES: Final = ("clamping", "location", "moments", "approach", "closing", "main")  # Of rounds with two collectors
+
+LEAST: Final = 2.0**-60  # Of the length L and of slopes: products of smaller ones would lose digits
 
 LETTERS: Final = ("a", "b")  # Collectors by their place in the plan; the first leads
 MOST_NUMBERS: Final = 5_900  # Numbers of a report, at most: a share of 64 KB holds them
 
-FORMAT: Final = 2
-"""Of what plans and states say of sums. In 1, of privreg 0.1 and 0.2, all rounds had the length of the plan."""
+FORMAT: Final = 3
+"""Of what plans and states say of sums. In 1 all rounds had the length of the plan; in 2 any two reports of scores were
+as far from each other as the ball is wide."""
 
 FAMILIES: Final = ("huber", "expectile", "quantile", "squared", "logistic", "poisson")
 """Scores with a slope that a report holds."""
 
 
 MEDIAN: Final = 0.6744897501960817  # Median absolute value of a standard normal
-SCALE: Final = 0.2  # Norm of a report's number on the residual scale (the scale number), where the family has one
+
+SQUARED: Final = 1.665  # By which t² is multiplied beside t: 1.665² ≤ φ⁵/4, so that t² adds nothing to the distance
+
+Shares = tuple[float, float, float, float, float]
+"""Squared norms in a report of scores: of score, slope, squared score, score beyond the threshold, and scale number;
+0: none."""
+
+SHARES: Final[dict[str, Shares]] = {
+    "cornered": (0.455, 0.455, 0.046, 0.015, 0.0232), "cornered, again": (0.54, 0.275, 0.1, 0.02, 0.052),
+    "window": (0.47, 0.455, 0.046, 0.0, 0.0232), "window, again": (0.56, 0.275, 0.1, 0.0, 0.052),
+    "plain": (0.48, 0.32, 0.2, 0.0, 0.0), "logistic": (0.83, 0.5, 0.17, 0.0, 0.0),
+    "classes": (0.94, 0.26, 0.06, 0.0, 0.0),
+    "cornered, persons": (0.5225, 0.247, 0.152, 0.0285, 0.04), "window, persons": (0.551, 0.247, 0.152, 0.0, 0.04),
+    "plain, persons": (0.58, 0.26, 0.16, 0.0, 0.0), "logistic, persons": (0.84, 0.6, 0.16, 0.0, 0.0),
+}  # fmt: skip
+"""By the score: with a residual scale, and a threshold or a window of slopes; of rows that answer every round `again`,
+whose intervals need squared scores; without a scale; of several predictors; and of several rows of a person."""
+
+APART: Final = {"cornered": 24278, "cornered, again": 27350, "window": 24510, "window, again": 27750, "plain": 22400}
+"""Largest squared distances of two reports of scores, in 1/10,000, whatever scores, slopes and scale numbers: (46)."""
+
+ODDS: Final = (
+    (0.25, 16215), (1.0, 17169), (2.25, 17964), (4.0, 18765), (6.25, 19613), (9.0, 20501), (12.25, 21404),
+    (16.0, 22295), (20.25, 23152), (25.0, 23957), (30.25, 24701), (36.0, 25379), (49.0, 26545), (64.0, 27487),
+    (100.0, 28866), (144.0, 29795), (256.0, 30924), (400.0, 31559), (900.0, 32324), (math.inf, 33266),
+)  # fmt: skip
+"""The same of logistic scores, up to a squared length of the coefficients times that of a row: (47)."""
+
+
+def longest2(located: int, persons: bool) -> float:
+    """Squared length of (t, 1.665 t²) of so many numbers at most, of persons with a 1 beside: Equation (1)."""
+    return located * (1.0 + SQUARED * SQUARED) + float(persons)
+
+
+def distance2(
+    role: str,
+    shares: Shares,
+    family: int,  # See `codes`
+    rows: int,  # Of a person, at most, that count; 0 where a report is a row that counts whole
+    located: int,  # Numbers of which a report on location is
+    at: tuple[Iterable[float], float] | None = None,  # Coefficients and length L of a state; None: any, or an offset
+    *,
+    scaled: bool,  # Whether scores have a residual scale
+) -> Fraction:
+    """Largest squared distance of two reports whose norms are 1 at most: Equations (45) to (47) of docs/sums.md."""
+    if role == "location":
+        whole = located * (Fraction(str(SQUARED)) ** 2 + 1) + int(rows > 0)
+        return max(Fraction(4 * located), whole * (rows > 0)) / whole
+    if role not in {"approach", "closing", "main"}:
+        return Fraction(2)
+    # from the first to the last, so that all who add them up get the same bits
+    square = math.inf if at is None else reduce(lambda sum_, v: sum_ + v * v, at[0], 0.0) * (at[1] * at[1])
+    odds = next((apart for most, apart in ODDS if square <= most), 40_000)
+    kinds = ["logistic"] if family == codes.LOGISTIC else [k for k in APART if scaled == (k != "plain")]
+    kind = next((k for k in kinds if SHARES[k] == shares and rows < 2 and family != codes.MULTINOMIAL), "")
+    return Fraction({**APART, "logistic": odds}.get(kind, 40_000), 10_000)
 
 
 class Sums(NamedTuple):
@@ -32,7 +94,7 @@ class Sums(NamedTuple):
     Equations (1) to (3) of docs/sums.md. Columns and response are in internal units.
     """
 
-    shares: tuple[float, ...]  # Squared norms of score, slope, squared score, score beyond the threshold; 0: none
+    shares: Shares
     ratio: float  # Threshold in residual scales
     scaled: bool  # Whether the threshold follows the residual scale
     top: float  # Largest slope of the unit score, times the threshold
@@ -68,6 +130,7 @@ class SumAsk(NamedTuple):
     window: float
     ball: float
     reach: float  # Length of covariates beyond which a record's weight falls
+    radius: int  # What a report's norm of 1 is in whole numbers: as large as the distance of two reports allows
 
 
 def width(
@@ -93,5 +156,7 @@ def width(
 
 
 def form_of(role: str) -> str:
-    """Form of a role's reports: see `lattice`."""
-    return {"moments": lattice.PSD, "clamping": lattice.SWITCHES, "table": lattice.BLOCKS}.get(role, lattice.BALL)
+    """Form of a role's reports, see `lattice`: vectors of norm 1 by default. Bins of lengths are a diagonal matrix."""
+    matrices = dict.fromkeys(("moments", "directions", "lengths"), lattice.PSD)
+    switches = dict.fromkeys(("clamping", "measures"), lattice.SWITCHES)
+    return {**matrices, **switches, "table": lattice.BLOCKS}.get(role, lattice.UNIT)

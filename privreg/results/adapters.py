@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
+from privreg.base.optional import need
+from privreg.collector.inference.methods import METHODS
+from privreg.collector.inference.pivots import Normal
 from privreg.errors import InferenceError, OptionError
-from privreg.files.optional import need
-from privreg.inference.methods import METHODS
-from privreg.inference.pivots import Normal
 from privreg.results.data import Frame, ModelNames
 from privreg.results.postestimation.prediction import probabilities
 

@@ -8,18 +8,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from privreg import diagnostics
-from privreg.arrays import Array
+from privreg.base.arrays import Array
+from privreg.collector.inference.methods import METHODS, WIDE, Estimate
+from privreg.collector.inference.simultaneous import joint_critical
 from privreg.errors import InferenceError, NotPrivateError, choose, flag, interval_level
-from privreg.inference.methods import METHODS, WIDE, Estimate
-from privreg.inference.simultaneous import joint_critical
 from privreg.options.elsewhere import MEASURES, unavailable
 from privreg.privacy.ledger import refuse_fitted
 from privreg.results.data import Frame
 from privreg.results.postestimation.known import Known
 from privreg.results.postestimation.prediction import note_outside
 from privreg.results.statement import PrivacyStatement
-from privreg.tables import View
+from privreg.tables import View, diagnostics
 
 
 class Results(ABC):

@@ -12,13 +12,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from privreg.arrays import Array
+from privreg.base import archive
+from privreg.base.arrays import Array
+from privreg.collector.inference.methods import Estimate
+from privreg.collector.inference.windows import Steps
 from privreg.errors import InferenceError, OptionError
 from privreg.families.family import Family
 from privreg.families.measures import Measure
-from privreg.files import archive
-from privreg.inference.methods import Estimate
-from privreg.inference.windows import Steps
 from privreg.options.elsewhere import no_rows_in
 from privreg.protocol.plans import Shape
 from privreg.results.statement import PrivacyStatement

@@ -9,11 +9,11 @@ from typing import Any, Final, Self
 import numpy as np
 import pandas as pd
 
+from privreg.collector.inference.methods import METHODS
+from privreg.collector.inference.pivots import Normal
+from privreg.collector.inference.resampling import FIRST, Anytime
 from privreg.errors import InferenceError, OptionError, choose, flag, interval_level, level, shown
 from privreg.families.family import Family, check_ratios
-from privreg.inference.methods import METHODS
-from privreg.inference.pivots import Normal
-from privreg.inference.resampling import FIRST, Anytime
 from privreg.privacy.ledger import REPORTED_DELTA, refuse_fitted
 from privreg.results import adapters
 from privreg.results.data import Frame, ModelNames, ResultData
@@ -130,7 +130,7 @@ class EstimatedResults(TestedResults):
             An inference method of this fit; its first by default.
         simultaneous : bool
             Whether the intervals that are returned are to hold all together at that level; they are wider then, by
-            the distribution of the largest t-ratio (see `privreg.inference.simultaneous`).
+            the distribution of the largest t-ratio (see `privreg.collector.inference.simultaneous`).
 
         Returns
         -------

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import pandas as pd
 
+from privreg.base import archive
 from privreg.errors import InferenceError, level
 from privreg.evaluation import predictions
 from privreg.evaluation.estimand import estimand
 from privreg.families.measures import frame as measures_frame
-from privreg.files import archive
 from privreg.options.unknown import all_known_arguments
 from privreg.results import saving
 from privreg.results.data import Frame, ResultData
@@ -168,7 +168,7 @@ class PrivateResults(EstimatedResults):
         InferenceError
             If the results hold no estimates along the stream, or records came in random order.
         """
-        from privreg.inference.windows import of_chain
+        from privreg.collector.inference.windows import of_chain
         from privreg.results import windows
 
         used = None if self._fit.rounds else of_chain(self._fit.estimates)

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privreg.base import archive
+from privreg.collector.inference.methods import METHODS, Estimate
+from privreg.collector.inference.pivots import Normal, Pivot, RandomScaling, StudentT
+from privreg.collector.inference.resampling import Anytime, Bootstrap
+from privreg.collector.inference.windows import Steps
 from privreg.families.family import Family
 from privreg.families.measures import Measure
-from privreg.files import archive
-from privreg.inference.methods import METHODS, Estimate
-from privreg.inference.pivots import Normal, Pivot, RandomScaling, StudentT
-from privreg.inference.resampling import Anytime, Bootstrap
-from privreg.inference.windows import Steps
 from privreg.results.data import Later, ResultData, RoundHeld, equation_from
 from privreg.results.statement import PrivacyStatement
 

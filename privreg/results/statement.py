@@ -9,15 +9,15 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 from privreg.audit.verification import Trial, Verification
-from privreg.diagnostics import Diagnostic, doubts
-from privreg.diagnostics import from_json as notes_from_json
-from privreg.diagnostics import to_json as notes_to_json
+from privreg.base import archive
 from privreg.errors import BudgetError
-from privreg.files import archive
 from privreg.privacy.ledger import REPORTED_DELTA, Budget, Release, at_least, within
 from privreg.results import wording
 from privreg.results.wording import WHOLE_RECORD, Setting
 from privreg.tables import Notes, Pairs, Part, View
+from privreg.tables.diagnostics import Diagnostic, doubts
+from privreg.tables.diagnostics import from_json as notes_from_json
+from privreg.tables.diagnostics import to_json as notes_to_json
 
 _OTHERWISE: Final = frozenset(
     {"budget", "release", "neighbours"}

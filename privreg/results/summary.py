@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from privreg.diagnostics import Diagnostic, for_reading
+from privreg.collector.inference.methods import METHODS, Estimate
+from privreg.collector.inference.pivots import RandomScaling
+from privreg.collector.inference.simultaneous import joint_critical
 from privreg.errors import OptionError, flag
-from privreg.inference.methods import METHODS, Estimate
-from privreg.inference.pivots import RandomScaling
-from privreg.inference.simultaneous import joint_critical
 from privreg.results.wording import WHOLE_RECORD
 from privreg.tables import Header, Lines, Notes, Pairs, Paragraph, Part, Table, View
+from privreg.tables.diagnostics import Diagnostic, for_reading
 from privreg.tables.words import MARK, WIDTH, cells, marked, shorten, span
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.protocol import codes
 from privreg.results.data import ResultData
 

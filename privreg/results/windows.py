@@ -10,12 +10,11 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtri
 
-from privreg import diagnostics
+from privreg.collector.inference import windows
 from privreg.errors import InferenceError, OptionError, ReliabilityWarning, real, shown
-from privreg.inference import windows
 from privreg.results.data import Frame, ResultData
 from privreg.results.plots import style
-from privreg.tables import MARK, Paragraph, Part, Table, View, cells, marked
+from privreg.tables import MARK, Paragraph, Part, Table, View, cells, diagnostics, marked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,8 +22,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-    from privreg.arrays import Array
-    from privreg.inference.windows import Windowed
+    from privreg.base.arrays import Array
+    from privreg.collector.inference.windows import Windowed
 
 ALONE: Final = "Each interval holds by itself; reports are those of the fit: no further budget"
 

@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 from scipy.special import ndtr
 
 from privreg.collector.levels import SURE
-from privreg.diagnostics import Diagnostic, doubt, note
 from privreg.privacy.amplification import shuffled, shuffling_limit
 from privreg.privacy.ledger import Budget, at_least
+from privreg.tables.diagnostics import Diagnostic, doubt, note
 
 WHOLE_RECORD: Final = "one person's whole record, used once; neighbours replace one record"
 ALL_ROWS: Final = "one person, all rows, in one report; neighbours replace one person with all rows"

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, Final
 from unicodedata import normalize
 
+from privreg.base import archive
+from privreg.base.optional import need
 from privreg.errors import SchemaError, quietly, shown
-from privreg.files import archive
-from privreg.files.optional import need
 
 PARTS: Final = ("bounds", "levels", "moments", "correlations")
 _YAML: Final = (".yaml", ".yml")

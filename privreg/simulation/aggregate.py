@@ -12,15 +12,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from privreg.arrays import Array, Flags, Ints
+from privreg.base.archive import like
+from privreg.base.arrays import Array, Flags, Ints
 from privreg.collector.aggregate import chain, report
 from privreg.collector.aggregate.chain import Batch, Chain
 from privreg.collector.aggregate.lattice import noised, steps
 from privreg.collector.aggregate.plan import Plan, Progress, State
+from privreg.collector.inference.clusters import dealt, summed_groups
 from privreg.errors import StreamError
-from privreg.files.archive import like
 from privreg.fits.aggregate import HeldSums, plan_of
-from privreg.inference.clusters import dealt, summed_groups
 from privreg.privacy.noise import derived_key, normals, refuse_fork
 from privreg.protocol.schedule import ENDLESS
 from privreg.simulation.devices import Block, cut, joined
@@ -28,7 +28,7 @@ from privreg.simulation.keyed import Keyed
 from privreg.simulation.rounds import Raw
 from privreg.simulation.workers.crew import Crew
 
-__all__ = ["AggregateRun", "Batch", "plan_of", "play", "total"]
+__all__ = ["AggregateRun", "Batch", "plan_of", "total"]
 
 NUMBERS: Final = 1 << 21  # Numbers of reports that are made together, about
 LATE: Final = frozenset({"main", "measures"})  # Roles of rounds whose batches end when results are asked for
@@ -57,7 +57,7 @@ def total(
 
     groups = np.zeros(len(y), dtype=np.int64) if group is None else group
     sums, at = np.zeros((int(groups.max(initial=0)) + 1, plan.width(state.role)), dtype=np.int64), 0
-    unit = steps(plan, state.role, state.mu).unit
+    unit = steps(plan, state).unit
     for one in made:
         at = add(columns[id(one.rows)], np.ascontiguousarray(one.by), one.product, scale, unit, groups, at, sums)
     return np.asarray(sums[0] if group is None else sums)
@@ -254,11 +254,3 @@ class AggregateRun(Keyed):
             self._known(Batch(people, like(self.raw.sum[0], arrays[f"total_{k}"]).copy()))
         if self.plan.clusters:
             self.clustered = like(self.clustered, arrays["clustered"]).copy()
-
-
-def play(plan: Plan, y: Array, x: Array, key: bytes | None, offset: Array | None = None) -> Progress:
-    """Play all rounds on made-up rows, in order; it has no front door and enters nothing in the ledger."""
-    run = AggregateRun(plan, key)
-    run.advance(y, x, offset)
-    run.close()
-    return run.progress

@@ -10,14 +10,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from privreg.arrays import Ints
+from privreg.base.archive import like
+from privreg.base.arrays import Ints
 from privreg.collector.aggregate import chain, report
 from privreg.collector.aggregate.chain import Batch
 from privreg.collector.aggregate.lattice import steps
 from privreg.collector.aggregate.plan import Plan, State
+from privreg.collector.inference.clusters import dealt, summed_groups
 from privreg.errors import DataError, UnsupportedArgumentError
-from privreg.files.archive import like
-from privreg.inference.clusters import dealt, summed_groups
 from privreg.protocol import lattice
 from privreg.simulation.aggregate import AggregateRun
 from privreg.simulation.devices import Block, cut, joined
@@ -42,7 +42,7 @@ def total(plan: Plan, state: State, rows: Block) -> Ints:
     Sums that differ in one record are as far from each other as two reports, and half a lattice step more in each
     number, twice. Balls and matrices leave room for that; switches don't, and are rounded report by report.
     """
-    given, one = (rows.y, rows.x, rows.offset, rows.clamped, rows.weight), steps(plan, state.role, state.mu)
+    given, one = (rows.y, rows.x, rows.offset, rows.clamped, rows.weight), steps(plan, state)
     if one.form == lattice.SWITCHES:
         return np.asarray(one.whole(report.vectors(plan, state, *given)).sum(axis=0))
     made, scale = report.factors(plan, state, *given)

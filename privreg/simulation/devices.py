@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from privreg.arrays import Array, Flags, Ints
+from privreg.base.arrays import Array, Flags, Ints
 from privreg.collector.aggregate.report import averaged
 from privreg.collector.plan import Plan
 from privreg.families.measures import Gauge

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from privreg.arrays import Array, Flags, Ints
+from privreg.base.arrays import Array, Flags, Ints
 from privreg.privacy.noise import KEY_BYTES, Key, refuse_fork
 from privreg.simulation.devices import Block
 

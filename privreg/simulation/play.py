@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from privreg.arrays import Array, triangle
+from privreg.base.arrays import Array, triangle
 from privreg.collector.plan import Plan
 from privreg.families import measures, scores
 from privreg.families.measures import Gauge

@@ -203,8 +203,8 @@ class Playable(Described):
             with published tuning. Others are "between_lanes" (how far random groups differ, with Student's t),
             "batch_means", "block_bootstrap", "block_bootstrap_t", "anytime", "random_scaling_full", "plug_in" and
             "path_curvature" (the sandwich, but for published tuning), and with ``tuning="published"``
-            "plug_in_central"; `privreg.inference.describe` tells what each costs and assumes. None gives estimates
-            only.
+            "plug_in_central"; `privreg.collector.inference.describe` tells what each costs and assumes. None gives
+            estimates only.
         lanes : int, optional
             Random groups of each main round, which answer slightly different states: 8, 16 (default), 32 or 64.
         threads : int, optional

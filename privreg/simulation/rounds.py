@@ -13,14 +13,14 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from privreg.arrays import Array, Ints
+from privreg.base.archive import like
+from privreg.base.arrays import Array, Ints
 from privreg.collector import rounds as collector
 from privreg.collector.aggregate.report import parts_of
 from privreg.collector.estimation import estimate
+from privreg.collector.inference.clusters import dealt
 from privreg.collector.plan import Estimated, Plan, Progress
-from privreg.files.archive import like
 from privreg.fits.held import Held
-from privreg.inference.clusters import dealt
 from privreg.privacy.noise import derived_key, normals, refuse_fork
 from privreg.protocol.rounds import PARTS, Reports
 from privreg.protocol.schedule import ENDLESS, people_of

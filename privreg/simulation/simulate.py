@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from privreg.arrays import Array, Ints
+from privreg.base.arrays import Array, Ints
 from privreg.collector import rounds as collector
 from privreg.collector.plan import Progress
 from privreg.data.carried import check_columns

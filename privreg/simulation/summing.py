@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 from numba import njit
 
-from privreg.arrays import Array, Ints
+from privreg.base.arrays import Array, Ints
 
 TOGETHER: Final = 256  # Rows of which all numbers are made, so that they stay in the processor's cache
 

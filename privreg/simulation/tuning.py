@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from privreg.collector.inference.clusters import local_groups
+from privreg.collector.inference.methods import FULLEST, METHODS, WIDE, Method, resolve_methods
 from privreg.errors import InferenceError, OptionError, PrivregWarning, UnsupportedArgumentError
 from privreg.families.constants import ScoreRules, score_rules
 from privreg.families.family import Family
@@ -15,16 +17,14 @@ from privreg.families.measures import Gauge, count
 from privreg.fits.aggregate import plan_of
 from privreg.fits.findings import ENOUGH
 from privreg.fits.fit_plan import FitPlan
+from privreg.fits.published import tuning as published
 from privreg.fits.settings import Efficient, FitOptions, ScoreReports, Settings, Summing
 from privreg.formula.spec import ModelSpec, refuse_what_sums_cannot
 from privreg.formula.units import Units
-from privreg.inference.clusters import local_groups
-from privreg.inference.methods import FULLEST, METHODS, WIDE, Method, resolve_methods
 from privreg.options.table import accepted, check, find
 from privreg.options.unknown import refuse_unknown, same
 from privreg.protocol.codes import BALANCED, EXPECTILE, MULTINOMIAL, POISSON
 from privreg.protocol.rounds import GROUPS, LEAST_GROUPS, MOST_GROUPS
-from privreg.published.fit import tuning as published
 from privreg.simulation.curator import refuse_few
 
 RATIOS: Final = (0.1, 2.0)  # Threshold of a loss over the residual scale where a fit learns that, at least and at most

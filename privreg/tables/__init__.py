@@ -1,7 +1,7 @@
 """Tables and other views as text, HTML, LaTeX and Markdown.
 
 `words` has numbers, names and lines, `parts` what a view consists of; `text`, `html`, `latex`, `markdown` and `docx`
-lay it out.
+lay it out. `diagnostics` are the notes of results, by code and severity.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from privreg.base import archive
 from privreg.errors import OptionError, choose
-from privreg.files import archive
 from privreg.options.elsewhere import WORDS
 from privreg.tables.docx import as_docx
 from privreg.tables.html import as_html, as_page

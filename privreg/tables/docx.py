@@ -7,7 +7,7 @@ from importlib import import_module
 from io import BytesIO
 from typing import Any, Final
 
-from privreg.files.optional import need
+from privreg.base.optional import need
 from privreg.tables.parts import Header, Lines, Notes, Pairs, Paragraph, Part, Table
 from privreg.tables.words import plain
 

@@ -16,10 +16,10 @@ import pytest
 
 import privreg as pr
 from privreg import datasets
+from privreg.base import archive
 from privreg.cli.app import VERBS, main
 from privreg.cli.values import levels, pairs
 from privreg.errors import SchemaError
-from privreg.files import archive
 from privreg.options.table import accepted, of_verb
 
 SENTINEL = "sentinel7319"

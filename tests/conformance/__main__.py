@@ -1,6 +1,6 @@
 """`python -m tests.conformance`: write the vectors anew."""
 
-from privreg.files import archive
+from privreg.base import archive
 from tests.conformance.make import FILES, FOLDER, text_of
 
 for name in FILES:

@@ -7,7 +7,7 @@ import random
 import tempfile
 from pathlib import Path
 
-from privreg.limits import DEEPEST, HIGHEST, MOST_KNOTS
+from privreg.protocol.limits import DEEPEST, HIGHEST, MOST_KNOTS
 from privreg.protocol.sums import LETTERS
 from privreg_field.device import ed25519, seal
 from privreg_field.device.report import answer, sums
@@ -406,7 +406,7 @@ def shares():
             (ask,) = messages.read_state(state, plan, wire.hash_of(payload)).asks
             for k, row in enumerate(ROWS):
                 words = hashlib.shake_256(f"{family} {role} {k}".encode()).digest(8 * form.numbers)
-                a = sums.whole(form, sums.before_shares(plan, ask, row_of(plan, row)))
+                a = sums.whole(plan.role_of(ask), sums.of_person(plan, ask, [row_of(plan, row)]))
                 first, _ = sums.shares(a, lambda n, words=words: words[:n])
                 infos = [peers.share_info(letter, wire.hash_of(state), token(k)) for letter in LETTERS]
                 held["cases"].append(
@@ -479,7 +479,7 @@ def diaries():
 def whole_of(plan, role, state, rows):
     """The whole numbers of a person's report before noise, of the first group."""
     (ask,) = messages.read_state(state, plan, wire.hash_of(study.plan_payload(plan))).asks
-    mine, form = answer.rows_of(plan, rows), plan.roles[role]
+    mine, form = answer.rows_of(plan, rows), plan.role_of(ask)
     if plan.collectors:
         return sums.whole(form, sums.of_person(plan, ask, mine))
     return answer.values(form, answer.of_person(plan, ask, 0, mine))

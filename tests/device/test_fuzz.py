@@ -146,7 +146,7 @@ def test_a_dishonest_study_of_two_collectors_is_refused_or_adds_up_no_more(famil
     form, made = plan.roles[one.role], [row_of(plan, row) for row in ROWS]
     made.append(Row([1e200] * plan.d, 1e300, -1e300, (1.0,) * len(plan.clamping)))
     made.append(Row([math.nan] * plan.d, math.nan, math.nan))
-    sent = [sums.whole(form, sums.before_shares(plan, one, row)) for row in made]
+    sent = [sums.whole(form, sums.of_person(plan, one, [row])) for row in made]
     assert {len(a) for a in sent} == {form.numbers}
     assert max(far(a, b) for a in sent for b in sent) * plan.mu.q**2 <= (plan.mu.p << plan.bits) ** 2
 

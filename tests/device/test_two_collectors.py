@@ -23,6 +23,7 @@ from privreg_field.device.memory import Memory, Stored
 from privreg_field.device.report import sums
 from privreg_field.device.report.design import row_of
 from privreg_field.wire import messages, peers, study, wire
+from privreg_field.wire.wire import MessageError
 from tests.studies import (
     COLLECTORS,
     DAY,
@@ -124,9 +125,7 @@ class Study:
 
     def bare(self, row=GOOD):
         """What the report must be."""
-        return sums.whole(
-            self.plan.roles[self.asks.role], sums.before_shares(self.plan, self.asks, row_of(self.plan, row))
-        )
+        return sums.whole(self.plan.role_of(self.asks), sums.of_person(self.plan, self.asks, [row_of(self.plan, row)]))
 
 
 @pytest.fixture
@@ -329,8 +328,26 @@ def changed(change):
 def test_radii_that_dont_keep_the_budget_and_forms_that_are_unknown_are_refused(memory, role):
     radius = sum_plan().roles[role].radius
     refused("noise would be too small", changed(lambda p: p["roles"][role].update(radius=radius + 1)), memory)
-    for form in ("box", "joint", "moments", "sphere", "psd" if role != "moments" else "ball"):
+    for form in ("box", "joint", "moments", "sphere", "ball", "psd" if role != "moments" else "unit"):
         refused("form", changed(lambda p, form=form: p["roles"][role].update(form=form)), memory)
+
+
+@pytest.mark.parametrize("family", ["huber", "logistic"])
+@pytest.mark.parametrize("role", sum_plan().roles)
+def test_states_whose_radius_is_for_other_coefficients_than_theirs_are_refused(tmp_path, family, role):
+    """The larger ‖θ‖ L of a logistic score is, the farther apart reports are; of others they always are as far."""
+    plan = sum_plan(family)
+    if role not in plan.roles:
+        return
+    for theta in ((0.0,) * plan.d, (0.25,) * plan.d, (9.0,) * plan.d, (2.0**60,) * plan.d):
+        right = sum_ask(plan, role, theta=theta)
+        payload = messages.state_payload(field_state(bytes(32), right))
+        assert messages.read_state(payload, plan, bytes(32)).asks == (right,)
+        for wrong in (right.radius + 1, 0, 2**30):
+            payload = messages.state_payload(field_state(bytes(32), right._replace(radius=wrong)))
+            with pytest.raises(MessageError, match="radius"):
+                messages.read_state(payload, plan, bytes(32))
+    assert (sum_ask(plan, "main", theta=theta).radius < sum_ask(plan, "main").radius) == (family == "logistic")
 
 
 def test_what_this_version_doesnt_know_is_refused(memory):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from privreg.version import __version__
+from privreg.base.version import __version__
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = {

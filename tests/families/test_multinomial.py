@@ -12,12 +12,12 @@ from scipy.special import expit, logit, softmax
 from statsmodels.discrete.discrete_model import MNLogit
 
 import privreg as pr
+from privreg.collector.inference.methods import Estimate
+from privreg.collector.inference.pivots import Normal, RandomScaling
 from privreg.errors import FormulaError, InferenceError, OptionError, SavedFileError
 from privreg.families.builtin import Logistic, Multinomial
 from privreg.families.measures import Measure
 from privreg.formula.design import formula_design
-from privreg.inference.methods import Estimate
-from privreg.inference.pivots import Normal, RandomScaling
 from privreg.results.results import PrivateResults
 from privreg.schema.declarations import Schema
 from tests.results.test_summary import check_latex, flat, read
@@ -391,7 +391,7 @@ def test_a_file_that_contradicts_itself_is_refused(fitted, tmp_path, change):
         damaged = dataclasses.replace(fit, measures=(Measure("a", 0.5, 0.1, "b"),))
     path = tmp_path / "a.privreg"
     if change == "measures":
-        from privreg.files import archive
+        from privreg.base import archive
         from privreg.results import saving
 
         document, arrays = saving.parts(damaged)

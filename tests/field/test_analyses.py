@@ -127,7 +127,7 @@ def asks_of(plan, rng):
         if plan.collectors:
             rows = rng.normal(0, big, (d, d))
             theta = tuple(rng.normal(0, big, d))
-            yield SumAsk(name, WORDS, tuple(map(tuple, rows.tolist())), theta, 0.3, 1e-3, 1.0, 2.0, 1.5)
+            yield SumAsk(name, WORDS, tuple(map(tuple, rows.tolist())), theta, 0.3, 1e-3, 1.0, 2.0, 1.5, role.radius)
             continue
         n = d + (int(plan.constant) + int(plan.moment_response) if name == "moments" else 0)
         rows = () if name == TABLE else tuple(tuple(rng.normal(0, big, j + 1)) for j in range(n))
@@ -140,9 +140,9 @@ def asks_of(plan, rng):
 def bare(plan, ask, row):
     if plan.table:
         return answer.whole(plan, row)
-    role, inside = plan.roles[ask.role], design.row_of(plan, row)
+    role, inside = plan.role_of(ask), design.row_of(plan, row)
     if plan.collectors:
-        return sums.whole(role, sums.before_shares(plan, ask, inside))
+        return sums.whole(role, sums.of_person(plan, ask, [inside]))
     return answer.values(role, answer.before_noise(plan, ask, 0, inside))
 
 

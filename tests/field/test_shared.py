@@ -106,7 +106,7 @@ def test_results_name_both_collectors_and_what_each_can_do(over, tmp_path):
 def test_a_batch_that_was_lost_or_is_impossible_is_said(fresh):
     study = connected()
     fresh.batch(lost=True)
-    steps = lattice.steps(fresh.engine, fresh.chain.progress.state.role)
+    steps = lattice.steps(fresh.engine, fresh.chain.progress.state)
     far = np.zeros(fresh.engine.width(fresh.chain.progress.state.role), dtype=np.int64)
     far[0] = int(400.0 * steps.unit + 40.0 * steps.sd)
     fresh.batch(200, total=far)

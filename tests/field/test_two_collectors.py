@@ -2,6 +2,7 @@
 
 import json
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -84,8 +85,10 @@ def test_a_plan_is_read_as_it_was_written_and_makes_the_same_rounds(family):
     assert {r.role for r in plan.rounds} == set(plan.roles)
     for name, role in plan.roles.items():
         assert role.numbers == engine.width(name)
-        assert radii.is_private(role.form, role.numbers, role.radius, plan.mu, plan.bits)
-        assert not radii.is_private(role.form, role.numbers, role.radius + 1, plan.mu, plan.bits)
+        square = plan.distance2(name)
+        assert square == engine.distance2(name)
+        assert radii.is_private(role.form, role.numbers, role.radius, plan.mu, plan.bits, square)
+        assert not radii.is_private(role.form, role.numbers, role.radius + 1, plan.mu, plan.bits, square)
 
 
 @pytest.mark.parametrize("mu", [Mu(1, 1), Mu(1, 2), Mu(7, 3), Mu(1, 1000), Mu(10, 1)])
@@ -97,14 +100,16 @@ def test_radii_of_sums_are_the_largest_that_keep_the_budget(form, mu):
     for numbers in (2, 10, 78, 1000):
         radius = radii.radius(form, numbers, mu, bits)
         wanted = {
-            radii.BALL: noise / 2.0,
-            radii.PSD: (noise - math.sqrt(numbers)) / math.sqrt(2.0),
-            radii.PAIRS: (noise - math.sqrt(numbers)) / math.sqrt(2.0),
+            radii.UNIT: (noise - math.sqrt(numbers) - 2.0) / 2.0,
+            radii.PSD: (noise - math.sqrt(numbers) - 2.0) / math.sqrt(2.0),
             radii.SWITCHES: noise,
             radii.BLOCKS: noise,
         }[form]
         assert radius == math.floor(wanted)
-        assert radii.unit_of_sums(form, numbers, radius) < radius
+        assert (radii.unit_of_sums(form, numbers, radius) < radius) == (form == radii.SWITCHES)
+        for square in (Fraction(24278, 10_000), Fraction(4_000_000, 3_772_225)):
+            radius = radii.radius(radii.UNIT, numbers, mu, bits, square)
+            assert radius == math.floor((noise - math.sqrt(numbers) - 2.0) / math.sqrt(square))
 
 
 def test_states_are_read_as_they_were_written_and_results_follow_from_sums():
@@ -124,7 +129,7 @@ def test_states_are_read_as_they_were_written_and_results_follow_from_sums():
         x = np.clip(x, engine.lows, engine.highs)
         y = np.clip(x @ [0.1, 0.2, 0.0, 0.1] + 0.2 * rng.standard_normal(n), engine.y_low, engine.y_high)
         flags = np.zeros((n, engine.bounded), dtype=bool)
-        steps = lattice.steps(engine, state.role)
+        steps = lattice.steps(engine, state)
         exact = steps.whole(report.vectors(engine, state, y, x, None, flags)).sum(axis=0)
         drawn = tuple(rng.standard_normal((2, len(exact))))
         batches.append(Batch(n, lattice.noised(engine, state, exact, drawn)))
@@ -141,7 +146,7 @@ def test_states_are_read_as_they_were_written_and_results_follow_from_sums():
 def test_a_sum_that_no_reports_can_have_is_left_out_and_others_are_asked_the_same():
     engine = shared.engine_of(plan_of())
     held = chain.begin(engine)
-    size, steps = engine.width(held.progress.state.role), lattice.steps(engine, held.progress.state.role)
+    size, steps = engine.width(held.progress.state.role), lattice.steps(engine, held.progress.state)
     far = np.zeros(size, dtype=np.int64)
     far[0] = int(40.0 * steps.unit + 40.0 * steps.sd)
     after = chain.closed(engine, held, Batch(20, far))
@@ -185,6 +190,10 @@ def test_a_study_names_two_collectors_or_none():
         study.read_plan(json.dumps(said).encode())
     said = json.loads(study.plan_payload(plan))
     said["sums"] = {k: v for k, v in said["sums"].items() if k not in {"format", "rate"}} | {"reach": "0x1p+1"}
+    with pytest.raises(MessageError, match="plan is of two collectors of an earlier version"):
+        study.read_plan(json.dumps(said).encode())
+    said = json.loads(study.plan_payload(plan))
+    said["sums"]["format"] = 2
     with pytest.raises(MessageError, match="plan is of two collectors of an earlier version"):
         study.read_plan(json.dumps(said).encode())
     engine = shared.engine_of(plan)
@@ -279,7 +288,7 @@ def test_a_crowds_shares_are_sealed_to_both_and_add_up_to_reports(sealed):
         assert (opened[0] != opened[1]).mean() > 0.99  # fresh shares
         x, y, flags = crowd._x, crowd._y, crowd._clamped
         made = report.vectors(engine, inside, y, x, None, flags)
-        np.testing.assert_array_equal(reports[0], lattice.steps(engine, inside.role).whole(made))
+        np.testing.assert_array_equal(reports[0], lattice.steps(engine, inside).whole(made))
         assert not reports[0][0].any()  # whose record can't be used
         assert reports[0][1:].any(axis=1).all()
         top = opened[0].view(np.uint64) >> np.uint64(63)  # of a share alone, as a coin: 5 sd

@@ -55,7 +55,7 @@ class Two:
         x = np.clip(x, engine.lows, engine.highs)
         y = np.clip(x @ TRUE + 0.2 * self.rng.standard_normal(n), engine.y_low, engine.y_high)
         flags = np.zeros((n, engine.bounded), dtype=bool)
-        exact = lattice.steps(engine, state.role).whole(report.vectors(engine, state, y, x, None, flags)).sum(axis=0)
+        exact = lattice.steps(engine, state).whole(report.vectors(engine, state, y, x, None, flags)).sum(axis=0)
         return lattice.noised(engine, state, exact, tuple(self.rng.standard_normal((2, len(exact)))))
 
     def batch(self, n=None, *, total=None, lost=False, is_open=True):

@@ -14,8 +14,8 @@ from privreg.formula.language.limits import LONGEST, NESTED, read
 from privreg.formula.trees.compile import compile_trees
 from privreg.formula.trees.evaluate import Program
 from privreg.formula.trees.splines import problem, trees
-from privreg.limits import DEEPEST, HIGHEST, MOST_COLUMNS, MOST_KNOTS
 from privreg.means.terms import read_formula
+from privreg.protocol.limits import DEEPEST, HIGHEST, MOST_COLUMNS, MOST_KNOTS
 from privreg.schema.declarations import Schema
 from privreg_field.wire import trees as devices
 

@@ -9,6 +9,7 @@ import pytest
 
 import privreg as pr
 from privreg.data.sources.open import open_arrays
+from privreg.doors.loading import upgraded
 from privreg.errors import DataError, FormulaError, OptionError, PrivacyLeakWarning, SchemaError
 from privreg.families.family import from_json
 from privreg.formula.arrays import array_design, check_array_levels
@@ -17,7 +18,6 @@ from privreg.formula.describe import design_from_json
 from privreg.formula.design import formula_design
 from privreg.formula.language.opt_out import complete
 from privreg.formula.language.parse import private_columns, read_formula
-from privreg.loading import upgraded
 from privreg.schema.declarations import MOST_LEVELS, RESPONSE_KINDS, Schema
 from tests.designs import FUNCTIONS, SCHEMA, frame
 from tests.wrong import ANSWER, INSIDE, WORD, cases, check_refusal

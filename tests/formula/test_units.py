@@ -14,6 +14,7 @@ import pytest
 import privreg as pr
 from privreg.cli.app import VERBS, main
 from privreg.cli.parser import parsers, spread
+from privreg.doors.loading import upgraded
 from privreg.errors import DataError, FormulaError, OptionError, SchemaError
 from privreg.formula.affine import affine_rows
 from privreg.formula.arrays import array_design
@@ -21,7 +22,6 @@ from privreg.formula.describe import design_from_json
 from privreg.formula.design import formula_design
 from privreg.formula.language.rowwise import rowwise
 from privreg.formula.units import public_units
-from privreg.loading import upgraded
 from privreg.schema.declarations import Schema
 from tests.helpers import BOUNDS, NAMES, array_model, people
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import privreg as pr
+from privreg.base import optional
 from privreg.cli.app import main
 from privreg.errors import MissingExtraError
-from privreg.files import optional
 
 ROOT = Path(__file__).resolve().parents[2]
 INSTALL = 'pip install . "./packages/field[serve]"'

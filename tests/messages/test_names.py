@@ -8,6 +8,7 @@ import warnings
 import pytest
 
 import privreg as pr
+from privreg.collector.inference.methods import METHODS
 from privreg.errors import (
     OptionError,
     PrivregError,
@@ -15,7 +16,6 @@ from privreg.errors import (
     UnsupportedArgumentError,
 )
 from privreg.federated.reports import UPDATE_MECHANISMS
-from privreg.inference.methods import METHODS
 from privreg.means.factors import FREQUENCIES
 from privreg.options.elsewhere import OPTIONS
 from privreg.options.table import DOORS, TABLE, Option, accepted

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import privreg as pr
+from privreg.collector.inference.methods import METHODS
 from privreg.errors import (
     BudgetError,
     DataError,
@@ -21,7 +22,6 @@ from privreg.errors import (
     UnsupportedArgumentError,
 )
 from privreg.families.family import Family
-from privreg.inference.methods import METHODS
 from tests.wrong import (
     BOX,
     BY_PERSON,

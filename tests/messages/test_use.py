@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import privreg as pr
+from privreg.base import archive
 from privreg.errors import (
     SavedFileError,
 )
-from privreg.files import archive
 from tests.helpers import read_saved
 from tests.wrong import (
     BOX,

@@ -25,8 +25,13 @@ STUDY = {"bounds": {"x": (0, 1), "y": (0, 5)}, "scale": 1.0}
 @pytest.fixture(autouse=True)
 def few_fits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Precision is that of one fit, or two; further cases, run by themselves, have as many as users get."""
-    if request.node.get_closest_marker("thorough") is None:
+    if request.node.get_closest_marker("thorough") is None and "usual_fits" not in request.fixturenames:
         monkeypatch.setattr("privreg.planning.fits.FITS", 2)
+
+
+@pytest.fixture
+def usual_fits() -> None:
+    """As many fits as users get: a curator's precision is near that without privacy."""
 
 
 @pytest.fixture
@@ -48,6 +53,7 @@ def test_the_planned_width_is_that_of_fits(two) -> None:
     assert found.loc["x", "ratio"] == pytest.approx(1.0, abs=5 * math.hypot(0.04, found.loc["x", "ratio_se"]))
 
 
+@pytest.mark.usefixtures("usual_fits")
 def test_all_three_trust_models_are_compared_in_one_table(two) -> None:
     found = two.compare_trust()
     table = found.table

@@ -25,7 +25,9 @@ def shared():
 def shared_state(role):
     plan, _, named = shared()
     d = plan.d
-    ask = sums.SumAsk(role, messages.WORDS, ((0.5,) * d,) * d, (-0.25,) * d, 0.5, 1.0, 0.5, 3.0, 2.5)
+    ask = sums.SumAsk(
+        role, messages.WORDS, ((0.5,) * d,) * d, (-0.25,) * d, 0.5, 1.0, 0.5, 3.0, 2.5, plan.roles[role].radius
+    )
     return messages.FieldState(named, 3, bytes(32), 7, True, (0, messages.WORDS), (ask,), bytes(32))
 
 

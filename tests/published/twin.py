@@ -20,7 +20,7 @@ from tests.devices import curvature as curvature_of
 from tests.devices import inner, randomised_one
 
 if TYPE_CHECKING:
-    from privreg.arrays import Array
+    from privreg.base.arrays import Array
     from privreg.families.weights import ScoreWeights
     from privreg.published.chain.numbers import Device, Steps
     from privreg.published.chain.plans import Plan, State

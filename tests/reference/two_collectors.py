@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from privreg.collector.aggregate.estimate import Estimated
-from privreg.collector.aggregate.plan import Plan, State
+from privreg.collector.aggregate.plan import Plan, Progress, State
 from privreg.collector.aggregate.report import MEDIAN, slopes
 from privreg.families.scores import unit
+from privreg.simulation.aggregate import AggregateRun
 
 
 def root(plan: Plan, y: np.ndarray, x: np.ndarray, weights: np.ndarray, start: np.ndarray) -> np.ndarray:
@@ -89,8 +90,8 @@ def report_of_person(plan: Plan, state: State, y: np.ndarray, x: np.ndarray, wei
         for j in rows:
             t = [(x[j, c] - middle[c]) / half[c] for c in plan.numbers]
             t += [] if plan.binary else [(y[j] - 0.5 * (plan.y_low + plan.y_high)) / (0.5 * (plan.y_high - plan.y_low))]
-            out += part * np.array([*t, *np.square(t), 1.0])
-        return out / np.sqrt(len(out))
+            out += part * np.array([*t, *(1.665 * np.square(t)), 1.0])
+        return out / np.sqrt(plan.located * (1.0 + 1.665**2) + 1.0)
     if state.role == "moments":
         out = np.zeros((d + 1, d + 1))
         for j in rows:
@@ -99,7 +100,7 @@ def report_of_person(plan: Plan, state: State, y: np.ndarray, x: np.ndarray, wei
         return stacked(out)
     rules, c, reach = plan.rules, state.threshold(plan.rules), state.reach(plan)
     omega = min(1.0, reach**2 / max(part * sum(z[j] @ z[j] for j in rows), 1e-300))
-    a, b, m, o = np.sqrt(rules.shares)
+    a, b, m, o, t = np.sqrt(rules.shares)
     score, slope, q = np.zeros(d), np.zeros((d, d)), np.zeros(d + int(rules.scaled))
     beyond, middle, numbers = np.zeros(d), np.zeros(d), np.zeros(3)
     for j in rows:
@@ -117,4 +118,12 @@ def report_of_person(plan: Plan, state: State, y: np.ndarray, x: np.ndarray, wei
     if not rules.scaled:
         return np.concatenate([a * score, b * stacked(slope), m * stacked(np.outer(q, q))])
     parts = [a * score, b * stacked(slope), 0.5 * m * stacked(np.outer(q, q)), o * beyond, o * middle]
-    return np.concatenate([np.sqrt(1.0 - 1.25 * 0.2**2) * np.concatenate(parts), 0.2 * numbers])
+    return np.concatenate([*parts, t * numbers])
+
+
+def play(plan: Plan, y: np.ndarray, x: np.ndarray, key: bytes | None, offset: np.ndarray | None = None) -> Progress:
+    """Play all rounds on made-up rows, in order; it enters nothing in the ledger."""
+    run = AggregateRun(plan, key)
+    run.advance(y, x, offset)
+    run.close()
+    return run.progress

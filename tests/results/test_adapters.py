@@ -10,9 +10,9 @@ import statsmodels.formula.api as smf
 from statsmodels.iolib.summary2 import summary_col
 
 import privreg as pr
+from privreg.collector.inference.methods import Estimate
+from privreg.collector.inference.pivots import Normal, StudentT
 from privreg.errors import InferenceError, MissingExtraError, NotPrivateError, OptionError
-from privreg.inference.methods import Estimate
-from privreg.inference.pivots import Normal, StudentT
 from tests.families.test_multinomial import model as multinomial_model
 from tests.families.test_multinomial import people as voters
 from tests.helpers import array_model

@@ -12,17 +12,17 @@ from statsmodels.discrete.discrete_model import Logit, MNLogit
 from statsmodels.discrete.discrete_model import Poisson as PoissonModel
 
 import privreg as pr
-from privreg.diagnostics import doubt
+from privreg.collector.inference.methods import Estimate
+from privreg.collector.inference.pivots import Normal, RandomScaling, StudentT
+from privreg.collector.inference.resampling import Bootstrap
 from privreg.errors import DataError, InferenceError, NotPrivateError, OptionError, SchemaError
 from privreg.families.builtin import Expectile, Hinge, Huber, Logistic, Multinomial, Poisson, Quantile, SmoothedHinge
 from privreg.formula.arrays import array_design
 from privreg.formula.design import formula_design
-from privreg.inference.methods import Estimate
-from privreg.inference.pivots import Normal, RandomScaling, StudentT
-from privreg.inference.resampling import Bootstrap
 from privreg.results.postestimation.effects import MarginalEffects
 from privreg.results.results import PrivateResults
 from privreg.schema.declarations import Schema
+from privreg.tables.diagnostics import doubt
 from tests.helpers import array_model
 
 BOUNDS = {"x": (-3, 3), "z": (0.5, 4), "y": (0, 50), "o": (-1, 1), "t": (0.5, 4)}

@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 
 import privreg as pr
-from privreg.diagnostics import doubt
+from privreg.collector.inference.pivots import Normal
 from privreg.families.builtin import Huber, Logistic, Multinomial, Poisson
-from privreg.inference.pivots import Normal
 from privreg.results.results import PrivateResults
 from privreg.results.several.comparison import Comparison
+from privreg.tables.diagnostics import doubt
 from tests.helpers import array_model
 from tests.results.test_effects import made
 

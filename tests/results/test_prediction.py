@@ -11,6 +11,8 @@ import pytest
 from scipy.special import expit
 
 import privreg as pr
+from privreg.collector.inference.methods import Estimate
+from privreg.collector.inference.pivots import RandomScaling, StudentT
 from privreg.errors import (
     DataError,
     NotPrivateError,
@@ -32,8 +34,6 @@ from privreg.families.builtin import (
 )
 from privreg.formula.arrays import array_design
 from privreg.formula.design import formula_design
-from privreg.inference.methods import Estimate
-from privreg.inference.pivots import RandomScaling, StudentT
 from privreg.privacy.ledger import LEDGER
 from privreg.results.results import PrivateResults
 from privreg.schema.declarations import Schema

@@ -18,13 +18,14 @@ from scipy.stats import chi2
 
 import privreg as pr
 import privreg_field
-from privreg import central, diagnostics
+from privreg import central
+from privreg.base import archive
 from privreg.collector.covariates.whitening import wide
 from privreg.collector.estimation import curvature
-from privreg.diagnostics import CODES, Diagnostic, doubt
 from privreg.errors import PrivregWarning, ReliabilityWarning, SavedFileError
-from privreg.files import archive
 from privreg.fits import findings
+from privreg.tables import diagnostics
+from privreg.tables.diagnostics import CODES, Diagnostic, doubt
 from tests.families.test_multinomial import FLAT, model
 from tests.families.test_multinomial import people as voters
 from tests.helpers import array_model, people, read_saved

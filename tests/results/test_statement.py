@@ -9,12 +9,12 @@ import pandas as pd
 import pytest
 
 import privreg as pr
-from privreg.diagnostics import Diagnostic
 from privreg.errors import BudgetError, OptionError, SavedFileError
 from privreg.privacy.amplification import shuffled, shuffling_limit
 from privreg.privacy.ledger import Budget, Release, compose
 from privreg.results.statement import PrivacyStatement
 from privreg.results.wording import WHOLE_RECORD, closing_notes
+from privreg.tables.diagnostics import Diagnostic
 
 declare = Budget.declare
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
-from privreg.diagnostics import Diagnostic, for_reading
+from privreg.collector.inference.methods import Estimate
+from privreg.collector.inference.pivots import RandomScaling
 from privreg.errors import InferenceError, OptionError
-from privreg.inference.methods import Estimate
-from privreg.inference.pivots import RandomScaling
 from privreg.results.results import PrivateResults
 from privreg.tables import in_one_format, shorten, tex
+from privreg.tables.diagnostics import Diagnostic, for_reading
 from tests.helpers import NAMES, array_model, people
 
 NASTY = "C(g_1, Treatment('a'))[T.<b>&50%^#$~\\{x}]"

@@ -14,12 +14,12 @@ from scipy.stats import chi2, f
 from statsmodels.stats.multitest import multipletests
 
 import privreg as pr
-from privreg.diagnostics import doubt
+from privreg.collector.inference.methods import Estimate
+from privreg.collector.inference.pivots import Normal, RandomScaling, StudentT
 from privreg.errors import FormulaError, InferenceError, NotPrivateError, OptionError
 from privreg.families.builtin import FAMILIES
-from privreg.inference.methods import Estimate
-from privreg.inference.pivots import Normal, RandomScaling, StudentT
 from privreg.results.postestimation.levels import ADJUSTMENTS
+from privreg.tables.diagnostics import doubt
 from tests.helpers import array_model
 from tests.results.test_effects import BOUNDS, covariance, made
 

@@ -10,13 +10,13 @@ import pytest
 from scipy.stats import binom
 
 import privreg as pr
-from privreg.diagnostics import doubt
+from privreg.collector.inference import windows as numerics
+from privreg.collector.inference.methods import Estimate
+from privreg.collector.inference.pivots import Normal
+from privreg.collector.inference.windows import Steps
 from privreg.errors import InferenceError, OptionError, ReliabilityWarning
-from privreg.inference import windows as numerics
-from privreg.inference.methods import Estimate
-from privreg.inference.pivots import Normal
-from privreg.inference.windows import Steps
 from privreg.results.windows import Windows
+from privreg.tables.diagnostics import doubt
 
 BOUNDS = {"x": (-4, 4), "y": (-8, 8)}
 

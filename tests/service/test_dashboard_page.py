@@ -7,7 +7,7 @@ import urllib.request
 import numpy as np
 import pytest
 
-from privreg.inference.resampling import Anytime
+from privreg.collector.inference.resampling import Anytime
 from tests.service.served import FLAGS, chromium, served
 from tests.service.world import ANALYST, World, people
 

@@ -1,6 +1,7 @@
 """The JavaScript device's way through a study with two collectors: as the Python one's, against the same collectors."""
 
 import json
+import math
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -56,7 +57,7 @@ class Device:
     def study(self, collectors=None, **more):
         base = f"http://127.0.0.1:{self.server.server_address[1]}"
         pair = [c._replace(url=f"{base}/{who}") for c, who in zip(COLLECTORS, "ab", strict=True)]
-        own = {n: more.pop(n) for n in ("tokens",) if n in more}
+        own = {n: more.pop(n) for n in ("tokens", "family") if n in more}
         return Study(sum_plan(collectors=tuple(pair) if collectors is None else collectors(*pair), **own), **more)
 
     def __call__(self, one, *steps, transport=None, answers=GOOD, key=ROOT, number=0, **more):
@@ -197,6 +198,22 @@ def test_radii_that_dont_keep_the_budget_and_forms_that_are_unknown_are_refused(
         device.refuses(words, one)
 
 
+@pytest.mark.parametrize("family", ["huber", "logistic"])
+def test_states_whose_radius_is_for_other_coefficients_than_theirs_are_refused(device, family):
+    for role in sum_plan(family).roles:
+        for theta in ((0.0,) * 5, (0.25,) * 5, (9.0,) * 5, (2.0**60,) * 5):
+            for more in (0, 1):
+                one = device.study(family=family)
+                one.asks = sum_ask(one.plan, role, theta=theta)
+                one.asks = one.asks._replace(radius=one.asks.radius + more)
+                one.publish()
+                if more:
+                    device.refuses("radius of the state", one)
+                else:
+                    assert device(one)["out"] is True
+                device.path.unlink(missing_ok=True)
+
+
 def test_what_a_device_lacks_is_refused_before_anything_is_stored(device):
     said = device.refuses("X25519", device.study(), broken=["x25519"])
     assert said["missing"]
@@ -315,8 +332,8 @@ def test_a_state_of_numbers_beyond_measure_makes_nothing_fail(device):
             one.asks = sum_ask(one.plan, role, rows=rows, theta=(mean,) * 5, scale=mean, window=mean, ball=mean)
             one.publish()
             assert device(one)["out"] is True
-            radius = one.plan.roles[role].radius
-            assert sum(v * v for v in one.added()) <= radius**2
+            most = one.asks.radius + 0.5 * math.sqrt(one.plan.roles[role].numbers) + 2.0
+            assert sum(v * v for v in one.added()) <= most**2
             device.path.unlink()
 
 

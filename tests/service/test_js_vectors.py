@@ -7,6 +7,7 @@ import random
 import struct
 import subprocess
 from contextlib import nullcontext
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privreg.protocol import lattice
+from privreg.protocol.sums import APART, ODDS, SHARES
 from privreg_field.device import ed25519
 from privreg_field.device.report import answer, design, sums
 from privreg_field.wire import messages, study, trees, wire
@@ -23,7 +25,20 @@ from privreg_field.wire.study import Role
 from tests.conformance import make
 from tests.device.test_seal import SMALL
 from tests.service.node import node
-from tests.studies import HIDDEN, PLACES, ROOT, SEEN, hexed, public, signed, study_plan, sum_plan
+from tests.studies import (
+    HIDDEN,
+    PLACES,
+    ROOT,
+    SEEN,
+    SUMS,
+    const,
+    hexed,
+    public,
+    signed,
+    study_plan,
+    sum_ask,
+    sum_plan,
+)
 
 PAGE = Path(study.__file__).parents[1] / "service" / "web" / "device" / "plan.js"
 FOUND = {name: json.loads((make.FOLDER / f"{name}.json").read_text()) for name in make.FILES}
@@ -37,6 +52,22 @@ def test_the_same_words_give_the_same_noise(js):
     for case in FOUND["noise"]:
         said = js("noise", bits=case["bits"], words=case["words"], count=len(case["noise"]))
         assert said == {"noise": case["noise"], "used": case["used"]}
+
+
+@pytest.mark.parametrize("family", SUMS)
+def test_two_reports_are_as_far_apart_in_a_browser(js, family):
+    for more in ({}, {"offset": ["sub", ["col", "visits"], const(3)]}, *({"kind": k} for k in APART)):
+        plan = sum_plan(family, **{k: v for k, v in more.items() if k != "kind"})
+        if "kind" in more:  # of other shares than the family's, roles are as wide as theirs
+            of = plan.sums._replace(shares=SHARES[more["kind"]])
+            plan = sum_plan(family, sums=of)
+        lengths = [math.sqrt(most) for most, _ in ODDS[:-1]]
+        asks = [[role, None, 1.0] for role in plan.roles]
+        asks += [["main", [k * by, 0.0, 0.0, 0.0, 0.0], 1.0] for k in lengths for by in (1.0 - 1e-9, 1.0 + 1e-9)]
+        said = js("apart", plan=wire.base(study.plan_payload(plan)), asks=asks)
+        for (role, theta, reach), one in zip(asks, said, strict=True):
+            ask = None if theta is None else sum_ask(plan, "main", theta=tuple(theta), reach=reach)
+            assert Fraction(*map(int, one)) == plan.distance2(role, ask)
 
 
 def test_rows_give_the_same_reports_by_messages_alone(js):

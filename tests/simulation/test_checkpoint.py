@@ -13,9 +13,9 @@ import pandas as pd
 import pytest
 
 import privreg as pr
+from privreg.base import archive
 from privreg.data.sources.open import CHUNK, file_mark
 from privreg.errors import DataError, InferenceError, OptionError, SavedFileError, UnsupportedArgumentError
-from privreg.files import archive
 from privreg.simulation.rounds import RoundsRun
 from privreg.simulation.streaming import checkpoint
 from privreg.simulation.streaming.stream import Stream

@@ -12,7 +12,6 @@ import privreg as pr
 from privreg.collector import rounds
 from privreg.collector.clamping import Shares, harmed, people_for, quantile, shares_of
 from privreg.collector.plan import Bounded
-from privreg.diagnostics import CODES
 from privreg.errors import ReliabilityWarning
 from privreg.fits.settings import FitOptions
 from privreg.formula.design import Design
@@ -23,6 +22,7 @@ from privreg.results.statement import PrivacyStatement
 from privreg.simulation.rounds import RoundsRun
 from privreg.simulation.workers.blocks import blocks_of, fit_blocks
 from privreg.simulation.workers.tasks import Span
+from privreg.tables.diagnostics import CODES
 from tests.kinds import KINDS
 from tests.rounds import plan_by_rounds
 

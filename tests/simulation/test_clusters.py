@@ -11,8 +11,8 @@ from scipy.stats import binom
 
 import privreg as pr
 from privreg.collector.aggregate.estimate import _weights
+from privreg.collector.inference import clusters
 from privreg.errors import InferenceError, SchemaError, StreamError
-from privreg.inference import clusters
 from privreg.simulation.devices import Block, by_group
 
 FIT = pr.PrivateOnlineRegression.from_formula

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 import privreg as pr
+from privreg.base import archive
 from privreg.data.sources.open import file_mark
 from privreg.errors import NotPrivateError, SavedFileError
-from privreg.files import archive
 from privreg.fits.settings import FitOptions
 from privreg.formula.covariates import MOST, PublicRows, public_rows
 from privreg.simulation.streaming.stream import Stream
@@ -236,7 +236,8 @@ def test_rows_to_be_fitted_are_not_public():
     first, rest = data.iloc[:6_000], data.iloc[6_000:]
     with pytest.raises(NotPrivateError, match="share memory with them"):
         model(rest).plan(covariates=first)
-    assert model(rest.copy()).plan(covariates=first).asked.covariates.given == 6_000
+    apart = pd.DataFrame(rest.to_dict("list"))
+    assert model(apart).plan(covariates=first).asked.covariates.given == 6_000
 
 
 def test_rows_keep_nothing_alive():

@@ -40,7 +40,8 @@ from privreg.errors import (
 )
 from privreg.fits import aggregate
 from privreg.privacy.ledger import LEDGER
-from privreg.protocol import lattice
+from privreg.protocol import codes, lattice
+from privreg.protocol.sums import SHARES, distance2
 from privreg.simulation import curator
 from privreg.simulation.curator import CuratorRun, by_group, evenly, least
 from privreg.simulation.devices import Block
@@ -359,7 +360,7 @@ def test_switches_of_a_record_move_a_rounded_sum_by_no_more_than_the_noise_is_fo
     plan, _ = aggregate.plan_of(made._spec, 20_000)
     state = chain.begin(plan).progress.state
     assert state.role == "clamping"
-    radius = steps(plan, state.role, state.mu).radius
+    radius = steps(plan, state).radius
     for many in range(1, 60):
         y, x = np.full(many, 0.5), np.ones((many, plan.d))
         flags = np.ones((many, plan.bounded), dtype=np.bool_)
@@ -500,7 +501,7 @@ def test_sums_of_neighbours_are_as_far_apart_as_the_budget_allows(
         blocks = [Block(ends.endog[i : i + 1], ends.exog[i : i + 1], None, None, None, ends.clamped[i : i + 1])
                   for i in range(len(FAR))]  # fmt: skip
         sums = [by_group(run.plan, state, one, None)[0][0] for one in blocks]
-        noise = steps(run.plan, state.role, state.mu).bits
+        noise = steps(run.plan, state).bits
         for a, b in whole:
             apart = sum(int(v) ** 2 for v in sums[a] - sums[b])
             assert apart <= lattice.fraction_of(state.mu).p ** 2 * Fraction(
@@ -536,7 +537,7 @@ def test_noise_is_that_of_the_claim_and_half_of_it_is_caught(monkeypatch: pytest
     for seed in range(3):
         run, exact = released(rows(), monkeypatch, seed=seed)
         for progress, batch, sums in zip(run.history, run.batches, exact, strict=False):
-            sd = steps(run.plan, progress.state.role, progress.state.mu).sd
+            sd = steps(run.plan, progress.state).sd
             squares += float((((batch.total - sums) / sd) ** 2).sum())
             numbers += len(sums)
     low, high = chi2.ppf([1e-6, 1 - 1e-6], numbers)
@@ -711,7 +712,8 @@ def test_a_plan_lists_rounds_and_is_simulated(fitted: pr.PrivateResults) -> None
     assert (table["records"] == N).all()
     assert table["role"].iloc[-1] == "main"
     assert "in all rounds" in plan.guarantee
-    costs = (2.0 / table["noise_sd"].iloc[-1]) ** 2  # distances of scores are 2
+    costs = float(distance2("main", SHARES["cornered, again"], codes.HUBER, 0, 1, scaled=True))
+    costs /= table["noise_sd"].iloc[-1] ** 2
     assert 0.5 < costs < 1.0
     assert plan.to_dict()["rounds"]
     assert bits(pr.simulate(plan, rows(), order="position", seed=5)) == bits(fitted)

@@ -10,8 +10,8 @@ import pytest
 
 import privreg as pr
 from privreg.cli.app import main
+from privreg.collector.inference.methods import WIDE
 from privreg.errors import OptionError, SavedFileError, StudyError
-from privreg.inference.methods import WIDE
 from privreg.simulation import tuning
 from privreg.simulation.play import MOST, NUMBERS, most
 from privreg_field.study.declaring.declared import read

@@ -11,11 +11,11 @@ import statsmodels.api as sm
 from scipy.stats import t as student
 
 import privreg as pr
+from privreg.collector.inference.pivots import scaling_critical, scaling_sf
 from privreg.errors import InferenceError, NotPrivateError, OptionError, PrivacyLeakWarning, UnsupportedArgumentError
+from privreg.fits.published.report import mixing_note
 from privreg.fits.settings import FitOptions
-from privreg.inference.pivots import scaling_critical, scaling_sf
 from privreg.privacy.ledger import gdp_delta
-from privreg.published.fit.report import mixing_note
 from privreg.simulation.tuning import resolve_tuning
 from tests.helpers import NAMES, array_model, people
 

@@ -17,9 +17,9 @@ import pandas as pd
 import pytest
 
 import privreg as pr
+from privreg.base import archive, sealing
 from privreg.cli import app
 from privreg.errors import OptionError, SavedFileError
-from privreg.files import archive, sealing
 from privreg.simulation.streaming.stream import Stream
 from tests.helpers import read_saved
 
@@ -276,7 +276,7 @@ def test_all_who_make_the_secret_at_once_get_the_same(secret, monkeypatch, links
         def refuse(*_):
             raise PermissionError(1, "no links here")
 
-        monkeypatch.setattr("privreg.files.archive.os.link", refuse)
+        monkeypatch.setattr("privreg.base.archive.os.link", refuse)
     for _ in range(20):
         with ThreadPoolExecutor(8) as pool:
             assert len(set(pool.map(lambda _: archive._own_secret(), range(8)))) == 1
@@ -285,7 +285,7 @@ def test_all_who_make_the_secret_at_once_get_the_same(secret, monkeypatch, links
 
 
 def test_processes_that_make_the_secret_at_once_get_the_same(secret):
-    code = "from privreg.files import archive; print(archive._own_secret().hex())"
+    code = "from privreg.base import archive; print(archive._own_secret().hex())"
     given = [sys.executable, "-c", code]
     running = [subprocess.Popen(given, stdout=subprocess.PIPE, text=True, env=os.environ) for _ in range(4)]
     assert {p.communicate()[0].strip() for p in running} == {secret.read_bytes().hex()}

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 import privreg as pr
+from privreg.base import archive
 from privreg.errors import DataError, InferenceError, PrivregWarning, SavedFileError, SchemaError, StreamError
-from privreg.files import archive
 from tests.helpers import array_model, people, read_saved
 
 pytestmark = pytest.mark.usefixtures("small_blocks")
@@ -379,7 +379,7 @@ def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
     def fail(*_args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("privreg.files.archive.os.fsync", fail)
+    monkeypatch.setattr("privreg.base.archive.os.fsync", fail)
     with pytest.raises(KeyboardInterrupt):
         fitted(model(table()), seed=2).save(path)
     assert path.read_bytes() == before

@@ -31,7 +31,7 @@ def hostile(plan: Plan, rng: np.random.Generator) -> Block:
 def written(plan: Plan, state: State, rows: Block) -> np.ndarray:
     """Reports in whole numbers, one a row."""
     made = report.vectors(plan, state, rows.y, rows.x, rows.offset, rows.clamped, rows.weight)
-    return lattice.steps(plan, state.role, state.mu).whole(made)
+    return lattice.steps(plan, state).whole(made)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ import privreg as pr
 from privreg.audit.reports import trials
 from privreg.collector.aggregate import lattice
 from privreg.collector.aggregate.lattice import steps
+from privreg.collector.aggregate.rounds import begin
 from privreg.errors import (
     BudgetError,
     InferenceError,
@@ -26,6 +27,7 @@ from privreg.errors import (
     StreamError,
     UnsupportedArgumentError,
 )
+from privreg.fits.aggregate import plan_of
 from privreg.privacy.budget import Budget
 from privreg.privacy.noise import derived_key
 from tests.kinds import KINDS
@@ -292,6 +294,19 @@ def test_a_record_that_cannot_be_used_changes_nothing_but_its_own_report() -> No
     assert np.abs(res.params["z"] - 0.2) < 5 * res.bse["z"]
 
 
+@pytest.mark.parametrize("trust", ["two_collectors", "central"])
+def test_offsets_make_no_distance_smaller(trust: str) -> None:
+    """Of logistic scores it is smaller where coefficients are, but for an offset or several rows of a person."""
+    data = rows(97).assign(o=0.5, who=np.arange(N) // 2)
+    for more, smaller in (({}, True), ({"offset": "o"}, False), ({"id": "who", "k_max": 2}, False)):
+        bounds = {**HOW["bounds"], **({"o": (0.0, 1.0)} if "offset" in more else {})}
+        made = model(data, "b ~ x + z", family="logistic", bounds=bounds, trust=trust, **more)
+        plan, _ = plan_of(made._spec, N)
+        state = begin(plan).state._replace(role="main", theta=np.zeros(plan.size))
+        assert (plan.distance2("main", state) < plan.distance2("main")) == smaller
+        assert (plan.distance2("main") == 4) == ("k_max" in more)
+
+
 def test_the_audit_sees_a_collector_that_adds_half_the_noise() -> None:
     res = model(rows(98)).fit(seed=1)
     assert res.privacy.verify(n=4_000).passed
@@ -376,7 +391,7 @@ def test_each_collector_and_each_batch_has_noise_of_its_own() -> None:
     stream.update(nothing)
     run = stream._run
     run.close()
-    sums = [b.total / steps(run.plan, p.state.role).sd for b, p in zip(run.batches, run.history, strict=False)]
+    sums = [b.total / steps(run.plan, p.state).sd for b, p in zip(run.batches, run.history, strict=False)]
     drawn = np.concatenate(sums)
     assert drawn.std() == pytest.approx(math.sqrt(2.0), rel=5 / math.sqrt(2 * len(drawn)))
     for a, b in itertools.combinations(sums, 2):

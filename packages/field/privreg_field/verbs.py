@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, Final, NamedTuple
 
-from privreg.files.optional import need
+from privreg.base.optional import need
 from privreg_field import KIT
 
 

@@ -60,9 +60,10 @@ def share(plan: Plan, progress: Progress) -> float:
         case "directions" | "lengths":
             asked = 4.0 * max(plan.d, 4.0 * SURE**2) * plan.rows / (SHIFT * n) ** 2
         case "approach":
-            moved = 16.0 * rules.top**2 * progress.state.reach(plan) ** 6 * plan.size * plan.rows
+            moved = plan.apart**2 * rules.top**2 * progress.state.reach(plan) ** 6 * plan.size * plan.rows
             moved /= 2.0 * WASTED * rules.shares[0] * rules.shares[1] * slope**2 * square * n**4
-            near = 4.0 * progress.state.reach(plan) ** 2 * plan.size / (NEAR**2 * rules.shares[0] * slope**2 * n**2)
+            near = plan.apart * progress.state.reach(plan) ** 2 * plan.size
+            near /= NEAR**2 * rules.shares[0] * slope**2 * n**2
             asked, role = max(moved, near), "several"
         case "measures":
             return plan.measured / plan.rows
@@ -75,13 +76,12 @@ def share(plan: Plan, progress: Progress) -> float:
 def slope_edge(plan: Plan, progress: Progress, square: float) -> float:
     """Edge of the noise's eigenvalues, relative to the mean slope, if rows of squared length `square` count whole."""
     rules, slope = plan.rules, expected(plan, progress)[0]
-    noise = 2.0 * math.sqrt(plan.noise.adders) * rules.top * square / (math.sqrt(rules.shares[1]) * plan.mu * plan.rows)
-    return math.sqrt(2.0 * plan.size) * noise / slope
+    noise = math.sqrt(plan.apart * plan.noise.adders / rules.shares[1]) * rules.top * square
+    return math.sqrt(2.0 * plan.size) * noise / (slope * plan.mu * plan.rows)
 
 
 def bearable(plan: Plan, progress: Progress) -> float:
     """Largest L² at which scores' noise is a quarter of their sampling, and that of slopes a fifth: Equation (36)."""
-    score = (
-        0.25 * expected(plan, progress)[1] * plan.rules.shares[0] * plan.mu**2 * plan.rows / (4.0 * plan.noise.adders)
-    )
+    noise = plan.apart * plan.noise.adders / plan.rules.shares[0]
+    score = 0.25 * expected(plan, progress)[1] * plan.mu**2 * plan.rows / noise
     return min(score, SHARP / slope_edge(plan, progress, 1.0))

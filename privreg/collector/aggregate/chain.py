@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from privreg.arrays import Array, Ints
+from privreg.base.arrays import Array, Ints
 from privreg.collector.aggregate import measuring, rounds
 from privreg.collector.aggregate.lattice import sd, steps
 from privreg.collector.aggregate.plan import Plan, Progress
@@ -44,10 +44,10 @@ def begin(plan: Plan) -> Chain:
 
 def closed(plan: Plan, chain: Chain, batch: Batch | None) -> Chain:
     """Take in the open batch's sum, None if it was lost, and make the next state."""
-    progress, (role, mu) = chain.progress, (chain.progress.state.role, chain.progress.state.mu)
+    progress, state = chain.progress, chain.progress.state
     advance = partial(measuring.advance, plan, progress)
-    noise = math.inf if plan.noise.again else sd(plan, role, mu)  # a curator makes no sum that no reports can have
-    return taken(chain, batch, unit=steps(plan, role, mu).unit, noise=noise, advance=advance)
+    noise = math.inf if plan.noise.again else sd(plan, state)  # a curator makes no sum that no reports can have
+    return taken(chain, batch, unit=steps(plan, state).unit, noise=noise, advance=advance)
 
 
 def taken(

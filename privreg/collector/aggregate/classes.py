@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from privreg.arrays import Array, Ints
+from privreg.base.arrays import Array, Ints
 from privreg.collector.levels import RAREST
 
 ROOT2: Final = math.sqrt(2.0)

@@ -17,7 +17,7 @@ from privreg.protocol import codes
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from privreg.arrays import Array
+    from privreg.base.arrays import Array
     from privreg.collector.aggregate.plan import Known, Plan, Progress, Rules, State, Summed
     from privreg.protocol.plans import Shape
 
@@ -28,6 +28,7 @@ STUDENT: Final = 1.21  # (z² + 1)/4 at 95%, of the expansion of Student's t by 
 
 UNEVEN: Final = 0.5  # Sd of squared scores' shape about that of slopes, relative to their mean, of a curator's sums
 
+LIKELY: Final = 2.0  # Sds by which a score must be short of that, for records not to be taken for such
 PERFECT: Final = 0.5  # Of the score that perfect prediction would have: one is nearer to it than to 0
 PASSES: Final = 6
 """Times that estimate, threshold and weights of rounds follow from each other: the last moves it by under 0.01 sds."""
@@ -129,7 +130,8 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     most = WINDOWS[1]  # rounds whose thresholds differ by more estimate something else
     alike = tuple(s for s in progress.seen if abs(math.log(s.state.threshold(plan.rules) / c)) < most)
     rules, d = plan.rules, plan.size
-    best = _narrowest(alike)
+    least = min(s.state.window for s in alike)
+    best = tuple(s for s in alike if s.state.window == least)  # of the scale
     scale, common = _scale(plan, best, last.rows, last.theta) if rules.scaled else 1.0, c
     turned = [_turn(s, last.rows, s.state.threshold(rules), common) for s in alike]
     known = progress.known.whole
@@ -305,7 +307,7 @@ def _finite(plan: Plan, last: State, rounds: list[_Turned], curvature: Array, sq
 
     Of records that all answered 1, at a state that predicts 1 with probability π, the mean score π − y is -1/π times
     the slope π(1 - π), and of those that all answered 0 the slope over 1 − π; of counts that are all 0 it is the slope:
-    Equation (41). ∞ where the score is nearer to 0 than to that.
+    Equation (41). ∞ where the score is nearer to 0 than to that, by its sd.
     """
     x = np.linalg.inv(last.rows)
     if plan.rules.linear or not (plan.rules.curved and rounds):
@@ -319,13 +321,17 @@ def _finite(plan: Plan, last: State, rounds: list[_Turned], curvature: Array, sq
     sizes, steep = np.square(ends).sum(axis=1), ends @ curvature @ x[0]
     entry = 0.5 * (sizes * sizes[0] + np.square(ends @ x[0]))
     sampling = np.einsum("ki,ij,kj->k", ends, squares, ends) / people.sum()
-    chance = (score > 0.0).astype(np.float64)
-    if plan.rules.shape.family == codes.LOGISTIC:
-        eta = ends @ curvature @ rounds[-1].theta / np.maximum(steep, 1e-12)
-        chance = 1.0 / (1.0 + np.exp(np.clip(np.sign(score) * eta, -50.0, 50.0)))
-    whole = chance * np.abs(score)
-    left = (slope - whole) / np.sqrt(mine * sizes + other * entry + 2.0 * sampling)
-    return np.where(whole > PERFECT * np.minimum(steep, slope), left, math.inf), ends
+    eta, logit = (
+        ends @ curvature @ rounds[-1].theta / np.maximum(steep, 1e-12),
+        plan.rules.shape.family == codes.LOGISTIC,
+    )
+    left = np.full((1 + logit, len(ends)), math.inf)
+    for k, sign in enumerate((1.0, -1.0)[: 1 + logit]):  # all answered 0, or 1
+        chance = 1.0 / (1.0 + np.exp(np.clip(sign * eta, -50.0, 50.0))) if logit else np.ones(len(ends))
+        whole, noise = sign * chance * score, chance * np.sqrt(mine * sizes + sampling)
+        short = (slope - whole) / np.sqrt(mine * sizes + other * entry + 2.0 * sampling)
+        left[k] = np.where(whole + LIKELY * noise > PERFECT * np.minimum(steep, slope), short, math.inf)
+    return left.min(axis=0), ends
 
 
 def _off(rules: Rules, moves: Array, weights: Array, curvature: Array, points: Array, one: Array) -> Array:
@@ -385,12 +391,6 @@ def _weights(alone: Array, far: Array, unsure: float) -> Array:
     both = np.diag(alone[held]) + 0.5 * unsure * (1.0 + 1.0 / far.shape[1]) * far @ far.T
     weights[held] = np.maximum(np.linalg.solve(both, np.ones(len(far))), 0.0)
     return np.asarray(weights / weights.sum())
-
-
-def _narrowest(rounds: tuple[Summed, ...]) -> tuple[Summed, ...]:
-    """Rounds of the narrowest window, from which the residual scale is estimated."""
-    least = min(s.state.window for s in rounds)
-    return tuple(s for s in rounds if s.state.window == least)
 
 
 def _crowd(rounds: Sequence[Summed], *, again: bool) -> Array:

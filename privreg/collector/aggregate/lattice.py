@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from privreg.protocol import lattice
+from privreg.protocol.sums import form_of
 
 if TYPE_CHECKING:
-    from privreg.arrays import Array, Ints
-    from privreg.collector.aggregate.plan import Plan, State
+    from fractions import Fraction
 
-FORMS: Final = {
-    "moments": lattice.PSD, "clamping": lattice.SWITCHES, "measures": lattice.SWITCHES,
-    "directions": lattice.PSD, "lengths": lattice.PSD,
-}  # fmt: skip
-"""Sets that hold the reports of a role, which give their sensitivity; balls by default. Bins are a diagonal matrix."""
+    from privreg.base.arrays import Array, Ints
+    from privreg.collector.aggregate.plan import Plan, State
 
 
 class Steps(NamedTuple):
@@ -45,21 +42,22 @@ class Steps(NamedTuple):
 
 
 @cache
-def _steps(form: str, numbers: int, mu: float) -> Steps:
+def _steps(form: str, numbers: int, mu: float, square: Fraction) -> Steps:
     budget = lattice.fraction_of(mu)
     bits = lattice.bits_of_sums(budget)
-    return Steps(form, numbers, lattice.radius(form, numbers, budget, bits), bits)
+    return Steps(form, numbers, lattice.radius(form, numbers, budget, bits, square), bits)
 
 
-def steps(plan: Plan, role: str, mu: float = 0.0) -> Steps:
-    """Whole numbers of a role's reports, with the largest radius that keeps a round's budget `mu`; 0: the plan's."""
-    form = lattice.PAIRS if plan.noise.again and role == "location" else FORMS.get(role, lattice.BALL)
-    return _steps(form, plan.width(role), mu or plan.mu)
+def steps(plan: Plan, asked: State | str, mu: float = 0.0) -> Steps:
+    """Whole numbers of reports to a state, or to any of a role and budget `mu`, 0: the plan's; the largest radius."""
+    role, mu = (asked, mu) if isinstance(asked, str) else (asked.role, asked.mu)
+    square = plan.distance2(role, None if isinstance(asked, str) else asked)
+    return _steps(form_of(role), plan.width(role), mu or plan.mu, square)
 
 
-def sd(plan: Plan, role: str, mu: float = 0.0) -> float:
+def sd(plan: Plan, asked: State | str, mu: float = 0.0) -> float:
     """Noise sd of a number of a round's sum, for reports of norm 1: that of all who add noise."""
-    one = steps(plan, role, mu)
+    one = steps(plan, asked, mu)
     return math.sqrt(plan.noise.adders) * one.sd / one.unit
 
 
@@ -69,7 +67,7 @@ def noised(plan: Plan, state: State, exact: Ints, normals: tuple[Array, ...]) ->
     `normals` are standard normals of that shape of each who adds noise, drawn for this sum alone.
     """
     for drawn in normals:
-        exact = with_noise(exact, steps(plan, state.role, state.mu).sd, drawn)
+        exact = with_noise(exact, steps(plan, state).sd, drawn)
     return exact
 
 

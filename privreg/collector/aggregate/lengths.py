@@ -13,7 +13,7 @@ from privreg.collector.aggregate.plan import WIDER, turned
 from privreg.collector.aggregate.report import unstacked
 
 if TYPE_CHECKING:
-    from privreg.arrays import Array, Flags
+    from privreg.base.arrays import Array, Flags
     from privreg.collector.aggregate.plan import Plan, Progress
 
 UNSEEN: Final = 0.1
@@ -26,7 +26,7 @@ CLEAR: Final = 0.25  # Edges of its noise that a direction's slope is, at least,
 def advance(plan: Plan, progress: Progress, mean: Array, count: int) -> Progress:
     """Take in shares by length and direction; first a metric of directions, then the length L: Equation (35)."""
     state, d = progress.state, plan.d
-    noise, bins = sd(plan, state.role, state.mu) / count, len(plan.ends)
+    noise, bins = sd(plan, state) / count, len(plan.ends)
     if state.role == "lengths":  # long rows were seen, though perhaps not the longest
         unseen = SURE * noise * math.sqrt(plan.rows) > UNSEEN
         return _of_length(plan, progress, mean, noise, bearable(plan, progress) / 2.0 * unseen)

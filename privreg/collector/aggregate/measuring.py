@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.collector.aggregate import rounds
 from privreg.collector.aggregate.budget import paid
 from privreg.collector.aggregate.estimate import Estimated, estimate
@@ -22,7 +22,7 @@ def advance(plan: Plan, progress: Progress, total: Array, count: int) -> Progres
     """
     state, held = progress.state, (*progress.held, count)
     if state.role == "measures":
-        gauged = (*progress.gauged, (total, count, sd(plan, "measures", state.mu)))
+        gauged = (*progress.gauged, (total, count, sd(plan, state)))
         role = "over" if plan.noise.again else "measures"
         return progress._replace(state=state._replace(number=state.number + 1, role=role), held=held, gauged=gauged)
     out = rounds.advance(plan, progress, total, count)

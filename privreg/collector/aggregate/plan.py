@@ -21,10 +21,11 @@ from privreg.protocol.schedule import PILOTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from fractions import Fraction
 
     from numpy.typing import NDArray
 
-    from privreg.arrays import Array, Flags
+    from privreg.base.arrays import Array, Flags
     from privreg.collector.covariates.extremes import Extreme
     from privreg.families.family import Family
     from privreg.families.measures import Gauge
@@ -59,8 +60,7 @@ class Rules(NamedTuple):
     top: float  # Largest slope of the unit score, per unit of c
     slope: float  # Its mean under the reference model
     square: float  # Mean square of the unit score there
-    # Squared norms in a report of score, slope, squared score, and the score's slope by c (0 where there is no c)
-    shares: tuple[float, float, float, float]
+    shares: sums.Shares  # Squared norms of what a report holds; of score and slope by c 0 where there is no c
     fixed: float = 1.0  # Threshold c where it doesn't follow the residual scale
     unsure: float = 0.4  # Sd of slope and square about these means, relative to them, before a record is seen
     blocks: int = 1  # Linear predictors
@@ -118,6 +118,7 @@ class Plan(NamedTuple):
     extremes: tuple[Extreme, ...] = ()  # Rows that declarations allow, where scores have no weights
     noise: Noise = Noise()
     rate: float = 0.0  # Offset at which second moments have counts: the middle of its public limits
+    shifted: bool = False  # Whether predictors have an offset
 
     @property
     def first(self) -> str:
@@ -193,14 +194,15 @@ class Plan(NamedTuple):
             rows = np.diag(1.0 / np.maximum(sd, 1e-12))
             rows[0, 0], rows[1:, 0] = 1.0, -(np.diag(rows) * 0.5 * (self.lows + self.highs))[1:]
             return longest(self.extremes, rows)
-        noise = 4.0 * self.noise.adders / (self.mu**2 * self.rules.shares[0] * self.square * self.rows)
+        noise = self.apart * self.noise.adders / (self.mu**2 * self.rules.shares[0] * self.square * self.rows)
         return _reach(self.d, noise)
 
     @property
     def sizes(self) -> dict[str, int]:
         """Records of a round of each role but the last, which has the rest: Equation (4)."""
         size, rules = self.d + self.rules.blocks, self.rules
-        noise = max(16.0 * self.reach**2 / (self.mu**2 * rules.shares[0] * self.square), 20.0 * self.size)
+        noise = 4.0 * self.apart * self.reach**2 / (self.mu**2 * rules.shares[0] * self.square)
+        noise = max(noise, 20.0 * self.size)
         closing = math.sqrt(self.rows * noise)
         means = self.located + 0.5 * bool(self.persons)
         half_filled = self.several and not (self.persons and self.persons.mean)
@@ -209,7 +211,7 @@ class Plan(NamedTuple):
         rough = SHARP / self.wide * (0.5 if half_filled else 1.0)
         asked = {
             "clamping": max(CHECKED * math.sqrt(self.bounded + 1.0) / self.mu, by_chance),
-            "location": 20.0 + 4.0 * math.sqrt(means) / (rough * self.mu) if means else 0.0,
+            "location": 20.0 + math.sqrt(8.0 * means) / (rough * self.mu) if means else 0.0,
             "moments": max(40.0 + math.sqrt(8.0 * size**3) / (rough * self.mu), 10.0 * size),
             "approach": noise,
             "closing": closing if closing < LARGEST["closing"] * self.rows else 0.0,
@@ -231,6 +233,17 @@ class Plan(NamedTuple):
         """Records of all rounds before the main one, at most."""
         times = {"moments": 2, "approach": PILOTS}
         return sum(max(n, 1) * times.get(role, 1) for role, n in self.sizes.items())
+
+    def distance2(self, role: str, state: State | None = None) -> Fraction:
+        """Largest squared distance of two reports of norm 1 at most: to a state, or to any. Equations (45) to (47)."""
+        rules, rows = self.rules, self.persons.rows if self.persons else 0
+        at = None if state is None or self.shifted else (state.theta.tolist(), state.reach(self))
+        return sums.distance2(role, rules.shares, rules.shape.family, rows, self.located, at, scaled=rules.scaled)
+
+    @property
+    def apart(self) -> float:
+        """Largest squared distance of two reports of scores, whatever the state."""
+        return float(self.distance2("main"))
 
     def width(self, role: str) -> int:
         """Numbers of a report."""
@@ -385,16 +398,16 @@ def rules_of(
     """A family's unit score and what is expected of it under the reference model: whitened normal covariates.
 
     `low` and `high` are public limits of the response, internal units; `y_scale` is the user's units of an internal
-    one, in which a residual scale is declared. `several` says whether a report is of several rows, so that squared
+    one, in which a residual scale is declared. `several` says whether a report may be of several rows, so that squared
     scores say how alike these are: they have a larger share. `plain` is as in `score_rules`. `again` says that all rows
     answer in every round: noise is small beside sampling then, and intervals need squared scores. `c` is the threshold
     c of an earlier fit, internal units: then it doesn't follow the residual scale.
     """
     known = score_rules(family, 1, math.inf, low=low, high=high, label=True, plain=plain)
-    shape, shares = known.shape, (0.68, 0.26, 0.06, 0.0)
-    scaled = known.track and family.of_residuals and c is None
-    if family.cornered and scaled:
-        shares = (0.65, 0.26, 0.06, 0.03)
+    shape, scaled = known.shape, known.track and family.of_residuals and c is None
+    kind = ("cornered" if family.cornered else "window") + ", again" * again if scaled else "plain"
+    kind = {codes.LOGISTIC: "logistic", codes.MULTINOMIAL: "classes"}.get(shape.family, kind)
+    shares = sums.SHARES[kind.replace(", again", "") + ", persons" if several else kind]
     top, slope, square = 1.0, known.curvature, 0.39  # of Huber's and expectiles' at normal errors, c = 1.345
     if family.cornered:
         square *= clipped_square(known.ratio) / clipped_square(CLASSICAL_C) * (CLASSICAL_C / known.ratio) ** 2
@@ -402,17 +415,15 @@ def rules_of(
         case codes.QUANTILE:
             top, square = 0.5 / shape.b, (1.0 - shape.a) * shape.a / shape.b**2
         case codes.LOGISTIC:
-            top, slope, square, shares = 0.25, 0.2, 0.2, (0.94, 0.6, 0.06, 0.0)  # of joint norm 1: Equation (3)
+            top, slope, square = 0.25, 0.2, 0.2
         case codes.POISSON:
             top, slope, square = 1.0 if plain else 2.0, 2.0 / shape.a, 2.0 / shape.a**2
         case codes.SQUARED:
             top, slope, square = 1.0 / (high - low), 1.0 / (high - low), 0.01
-        case codes.MULTINOMIAL:  # of joint norm 1: Equation (19); ¼ and less by numbers of equally frequent classes
-            top, slope, square, shares = 0.25, 0.4 / (high + 1.0), 0.4 / (high + 1.0), (0.94, 0.26, 0.06, 0.0)
+        case codes.MULTINOMIAL:  # ¼ and less by numbers of equally frequent classes
+            top, slope, square = 0.25, 0.4 / (high + 1.0), 0.4 / (high + 1.0)
         case codes.SMOOTHED_HINGE | codes.CUSTOM:
             square = slope
-    if several or (again and shares[2] + sum(shares[:2]) <= 1.0):
-        shares = (shares[0] - 0.1, shares[1], shares[2] + 0.1, shares[3])
     blocks = round(high) if shape.family == codes.MULTINOMIAL else 1
     # units are the response's public limits, or nothing is known of the score
     little = {codes.POISSON, codes.SQUARED, codes.SMOOTHED_HINGE, codes.CUSTOM}

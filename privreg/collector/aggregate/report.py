@@ -14,11 +14,11 @@ import numpy as np
 from privreg.collector.aggregate import classes
 from privreg.families import measures
 from privreg.families.scores import unit
-from privreg.protocol import codes
-from privreg.protocol.sums import MEDIAN, SCALE
+from privreg.protocol import codes, sums
+from privreg.protocol.sums import MEDIAN, SQUARED
 
 if TYPE_CHECKING:
-    from privreg.arrays import Array, Flags, Ints
+    from privreg.base.arrays import Array, Flags, Ints
     from privreg.collector.aggregate.plan import Plan, Rules, State
     from privreg.protocol.plans import Persons
 
@@ -177,7 +177,8 @@ def _places(plan: Plan, y: Array, x: Array) -> Array:
         out = np.column_stack([out, (y - 0.5 * (plan.y_low + plan.y_high)) / (0.5 * (plan.y_high - plan.y_low))])
     out = np.clip(out, -1.0, 1.0)
     one = np.ones((len(y), int(plan.persons is not None)))
-    return np.asarray(np.column_stack([out, out**2, one]) / math.sqrt(2.0 * plan.located + one.shape[1]))
+    unit = math.sqrt(sums.longest2(plan.located, plan.persons is not None))
+    return np.asarray(np.column_stack([out, SQUARED * out**2, one]) / unit)
 
 
 def _moments(plan: Plan, state: State, y: Array, x: Array, parts: Array | None) -> Factor:
@@ -216,10 +217,11 @@ def _scores(plan: Plan, state: State, y: Array, x: Array, shift: Array, of: Arra
     if state.classes.size:
         return _of_classes(plan, state, y, z, weight)
     eta = z @ state.theta + shift
-    score = unit(rules.shape, c, eta, y, rules.function) * weight / reach
-    slope = slopes(rules, c, eta, y) * weight
-    whole = math.sqrt(1.0 - 1.25 * SCALE**2) if rules.scaled else 1.0
-    a, b, m, o = np.sqrt(rules.shares) * whole
+    beyond = np.abs(y - eta) > c if rules.cornered else np.zeros(len(y), dtype=np.bool_)
+    # of numbers within these ends reports are as far from each other as `protocol.sums` says
+    score = np.clip(unit(rules.shape, c, eta, y, rules.function), -1.0, 1.0) * weight / reach
+    slope = np.where(beyond, 0.0, np.clip(slopes(rules, c, eta, y), 0.0, rules.top)) * weight
+    a, b, m, o, t = np.sqrt(rules.shares)
     out = [Factor(z, score * a, parts=of), Factor(z, slope * (b / (rules.top * reach**2)), True, of)]
     people = np.ones(len(y) if of is None else len(of))
     scores = z * score[:, None]
@@ -230,11 +232,10 @@ def _scores(plan: Plan, state: State, y: Array, x: Array, shift: Array, of: Arra
     out.append(Factor(averaged(np.column_stack([scores, number]), of), 0.5 * m * people, True))
     inside = np.abs(far) < 1.0
     if rules.cornered:  # no residual is beyond the threshold and in the middle
-        beyond = np.abs(y - eta) > c
         out.append(Factor(z, np.where(beyond, score * o, 0.0), parts=of))
         out.append(Factor(z, np.sign(y - eta) * (inside & ~beyond) * weight * (o / reach), parts=of))
     one = [number, inside - 0.5] if of is None else [number, 0.5 * inside, 0.5 * ~inside]
-    return [*out, Factor(np.column_stack(one), np.full(len(y), SCALE), parts=of)]
+    return [*out, Factor(np.column_stack(one), np.full(len(y), t), parts=of)]
 
 
 def _measures(plan: Plan, state: State, y: Array, x: Array, shift: Array) -> Array:
@@ -256,7 +257,7 @@ def _class(y: Array) -> Ints:
 def _of_classes(plan: Plan, state: State, y: Array, z: Array, weight: Array) -> list[Factor]:
     """Blocks of several linear predictors, whose matrices are products S ⊗ z z': Equation (19)."""
     score, slope = classes.scores(state.classes, state.theta, z, _class(y))
-    a, b, m, _ = np.sqrt(plan.rules.shares)
+    a, b, m, _, _ = np.sqrt(plan.rules.shares)
     reach = state.reach(plan)
     far = weight / reach
     steep, square = stacked(slope).T * (weight * (b / (plan.rules.top * reach**2))), products(score, m * far**2).T

@@ -17,13 +17,14 @@ from privreg.collector.covariates.extremes import longest
 from privreg.collector.estimation.curvature import SPREAD
 from privreg.collector.levels import RAREST
 from privreg.collector.reach import FAR
+from privreg.protocol import sums
 from privreg.protocol.schedule import PILOTS
-from privreg.protocol.sums import MEDIAN, SCALE
+from privreg.protocol.sums import MEDIAN, SQUARED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from privreg.arrays import Array
+    from privreg.base.arrays import Array
 
 WINDOWS: Final = (math.log(2.0), math.log(1.5), math.log(1.3))
 """Factor within which the scale number follows the scale: in approach, after a short step, and in the main round."""
@@ -78,7 +79,7 @@ def advance(plan: Plan, progress: Progress, total: Array, count: int) -> Progres
     match progress.state.role:
         case "clamping":
             unit = math.sqrt(plan.width("clamping")) / count
-            checked = Checked(total * unit, count, sd(plan, "clamping", progress.state.mu) * unit)
+            checked = Checked(total * unit, count, sd(plan, progress.state) * unit)
             found = progress._replace(state=progress.state._replace(role=plan.first), checked=checked)
         case "location":
             found = _located(plan, progress, total / count, count)
@@ -99,13 +100,14 @@ def advance(plan: Plan, progress: Progress, total: Array, count: int) -> Progres
 def _located(plan: Plan, progress: Progress, mean: Array, count: int) -> Progress:
     """Centre numbers at their noised mean, relative to the filled part of reports: Equation (27)."""
     state, columns, k = progress.state, plan.numbers, plan.located
-    mean, filled, noise = mean * math.sqrt(len(mean)), 1.0, 0.0
+    unit, filled, noise = math.sqrt(sums.longest2(k, plan.persons is not None)), 1.0, 0.0
+    mean = mean * unit
     if plan.persons is not None:
-        noise = sd(plan, "location", state.mu) * math.sqrt(len(mean)) / count
+        noise = sd(plan, state) * unit / count
         filled = min(max(float(mean[-1]), 2.0 * noise, FILLED), 1.0)
         mean = mean[:-1] / filled
-    mean, square = np.clip(mean, -1.0, 1.0).reshape(2, k)
-    wide = np.sqrt(np.clip(square - mean**2, plan.stretch**-2, 1.0))
+    mean, square = np.clip(mean.reshape(2, k), -1.0, [[1.0], [SQUARED]])
+    wide = np.sqrt(np.clip(square / SQUARED - mean**2, plan.stretch**-2, 1.0))
     at, half = plan.lows.copy(), 0.5 * (plan.highs - plan.lows)
     rows, n = np.diag(state.rows).copy(), len(columns)
     at[columns] = 0.5 * (plan.lows + plan.highs)[columns] + half[columns] * mean[:n]
@@ -122,7 +124,7 @@ def _located(plan: Plan, progress: Progress, mean: Array, count: int) -> Progres
 def _whitened(plan: Plan, progress: Progress, mean: Array, count: int) -> Progress:
     """Second moments of (z, r): whiten covariates, take a step by least squares: Equations (5) and (6)."""
     state, known, d = progress.state, progress.known, plan.d
-    matrix, noise = unstacked(mean) * state.ball, sd(plan, "moments", state.mu) * state.ball / count
+    matrix, noise = unstacked(mean) * state.ball, sd(plan, state) * state.ball / count
     matrix, noise = matrix / progress.filled, noise / progress.filled
     first = not np.isfinite(known.variances).all()
     level = max(float(matrix[0, 0]), 0.2) if first else max(float(np.trace(matrix[:d, :d])) / d, 0.2)
@@ -224,18 +226,17 @@ def _linked(plan: Plan, state: State, known: Known) -> tuple[State, tuple[float,
 def read(plan: Plan, state: State, total: Array, count: int) -> Summed:
     """A round of scores' noised sum as means, with the sds of their noise: Equation (3)."""
     d, rules, reach = plan.size, plan.rules, state.reach(plan)
-    whole = math.sqrt(1.0 - 1.25 * SCALE**2) if rules.scaled else 1.0
     size = d + int(rules.scaled)
     lengths = np.append(np.full(d, reach), np.ones(size - d))
     more = float(1 + size - d)  # squares of two numbers within ±1, the score and the scale number
-    shares = np.sqrt(np.maximum(rules.shares, 1e-300))
-    units = np.array([reach, rules.top * reach**2, more, reach]) / shares / (whole * count)
+    units = np.array([reach, rules.top * reach**2, more, reach, 1.0])
+    units /= np.sqrt(np.maximum(rules.shares, 1e-300)) * count
     b, own = rules.blocks, pairs(rules.blocks) * pairs(plan.d)
     ends = np.cumsum([d, own, own + (d + 1) * int(rules.scaled), *2 * [d * int(rules.cornered)]])
     score, slope, square, beyond, middle, numbers = np.split(total, ends)
-    one = sd(plan, state.role, state.mu)
+    one = sd(plan, state)
     noise = one * units
-    number, inside, filled = (0.0, 0.0, 1.0) if not rules.scaled else _numbers(plan, one, numbers, count)
+    number, inside, filled = (0.0, 0.0, 1.0) if not rules.scaled else _numbers(plan, numbers * units[4], noise[4])
     moved, steep = _scale(state, number / filled, inside / filled) if rules.scaled else (0.0, 0.0)
     steep *= filled
     lean, lean_sd = np.zeros(d), 0.0
@@ -253,24 +254,22 @@ def read(plan: Plan, state: State, total: Array, count: int) -> Summed:
         scale=math.log(state.scale) + moved,
         steep=steep,
         number=number,
-        sds=(*(noise * [1.0, 1.0, reach**2, 1.0]).tolist(), one / (SCALE * count)),
+        sds=(*(noise * [1.0, 1.0, reach**2, 1.0, 1.0]).tolist(),),
         lean=lean,
         lean_sd=lean_sd,
     )
 
 
-def _numbers(plan: Plan, one: float, numbers: Array, count: int) -> tuple[float, float, float]:
+def _numbers(plan: Plan, mean: Array, noise: float) -> tuple[float, float, float]:
     """Mean scale number, share of those inside, and filled part of reports, of which both are parts.
 
-    `one` is the sd of the noise of a number of the sum. Without persons the last is 1; with them the second and third
-    are sums of two numbers: Equation (28).
+    `mean` is the last numbers' of reports, with noise of this sd. Without persons the last is 1; with them the second
+    and third are sums of two numbers: Equation (28).
     """
-    mean = numbers / count / SCALE
     if plan.persons is None:
         return float(mean[0]), float(mean[1]) + 0.5, 1.0
     number, inside, outside = (mean * [1.0, 2.0, 2.0]).tolist()
-    noise = 2.0 * math.sqrt(2.0) * one / (SCALE * count)
-    return number, inside, min(max(inside + outside, 2.0 * noise, FILLED), 1.0)
+    return number, inside, min(max(inside + outside, 4.0 * math.sqrt(2.0) * noise, FILLED), 1.0)
 
 
 def _scale(state: State, mean: float, inside: float) -> tuple[float, float]:

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 
 MOST: Final = 1 << 16  # Rows that are tried; of more the lengths of the rest are added
 ROUNDING: Final = 1e-9  # Part by which rounding may make a row longer

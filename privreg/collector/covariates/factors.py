@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.linalg import qr
 from scipy.special import ndtri
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.collector.covariates.points import FARTHEST, even_points, made_white
 from privreg.collector.levels import PRECISE, RAREST, STRICT
 

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from privreg.arrays import Array, triangle
+from privreg.base.arrays import Array, triangle
 from privreg.collector.covariates import factors as cells
 from privreg.collector.covariates.factors import Cells, Shares
 from privreg.collector.covariates.points import LIMITS, WIDE, moment_diagonal

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from scipy.special import betaincinv, gammaincinv, ndtr, ndtri
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.collector.levels import RAREST
 
 _LATTICE = 2048

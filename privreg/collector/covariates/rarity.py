@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.collector.covariates import asking
 from privreg.collector.covariates import factors as cells
 from privreg.collector.covariates.factors import Cells

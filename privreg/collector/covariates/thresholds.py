@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.collector.levels import RAREST, SURE
 from privreg.protocol.rounds import GROUPS
 

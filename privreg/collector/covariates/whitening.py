@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.collector.covariates.points import FARTHEST, WIDE, two_point_share
 from privreg.collector.levels import PART
 from privreg.collector.plan import Crossed

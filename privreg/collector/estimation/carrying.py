@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.collector import pilot
 from privreg.collector.estimation import coordinates, curvature, reference
 from privreg.collector.estimation.reference import Reference

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from privreg.arrays import Array, triangle
+from privreg.base.arrays import Array, triangle
 from privreg.collector.estimation.curvature import CARRY, LEAST, SMALLEST, Curvature, RoundMeans, means
 
 DRAWS: Final = 400

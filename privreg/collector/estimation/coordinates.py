@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.collector import pilot
 from privreg.collector.covariates import factors as cells
 from privreg.collector.covariates import moments, whitening

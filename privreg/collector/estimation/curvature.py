@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotri, dtrtrs
 
-from privreg.arrays import Array, triangle
+from privreg.base.arrays import Array, triangle
 
 SPREAD: Final = 0.25
 """Prior sd of the eigenvalues of M about their mean.

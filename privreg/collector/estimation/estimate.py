@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.collector import pilot
 from privreg.collector.estimation import combination, curvature, reference
 from privreg.collector.estimation.carrying import carry_rounds, counted, kept, limits, offset_bias, offset_kind

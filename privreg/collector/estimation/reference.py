@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.collector.estimation.curvature import LEAST
 from privreg.families import counts, scores
 from privreg.families.constants import ScoreRules

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from privreg.base.optional import comes_from, need
 from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, beyond, check_labels
 from privreg.data.sources.tables import RELATION, quoted
 from privreg.errors import DataError, MissingExtraError, UnsupportedArgumentError, quietly
-from privreg.files.optional import comes_from, need
 
 _ALIAS: Final = "privreg_rows"
 _BACKTICKS: Final = ("MySQLdb", "pymysql", "mysql", "mariadb", "aiomysql")

@@ -11,13 +11,13 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from privreg.base.optional import comes_from
 from privreg.data.sources.arrow import DAMAGED
 from privreg.data.sources.csv import PLAIN, Csv, header_of, open_csv
 from privreg.data.sources.order import Piece, chained, dealt_pieces
 from privreg.data.sources.parquet import open_feather, open_parquet, partitions
 from privreg.data.sources.source import Source, Wanted
 from privreg.errors import DataError, UnsupportedArgumentError, quietly
-from privreg.files.optional import comes_from
 from privreg.privacy.accounts import of_files
 
 PARQUET: Final = frozenset({".parquet", ".pq"})

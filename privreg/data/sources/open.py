@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pandas as pd
 
+from privreg.base.optional import comes_from
 from privreg.data.columns import check_mapping, missing
 from privreg.data.sources.csv import PLAIN, Csv, check_commas, header_of
 from privreg.data.sources.database import Sql, open_sql
@@ -35,7 +36,6 @@ from privreg.data.sources.source import (
 )
 from privreg.data.sources.tables import kind_of_table, open_arrays, open_frame, open_frames, open_mapping
 from privreg.errors import DataError, NotPrivateError, PrivregError, UnsupportedArgumentError
-from privreg.files.optional import comes_from
 from privreg.privacy.ledger import refuse_fitted
 from privreg.schema.declarations import Schema
 

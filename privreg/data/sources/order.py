@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from privreg.arrays import Ints
+from privreg.base.arrays import Ints
 from privreg.data.cells import Taken
 from privreg.data.columns import column_of, joined
 from privreg.data.participants import ids_of, texts_of, without_id

@@ -15,7 +15,7 @@ from patsy.infix_parser import ParseNode
 from patsy.parse_formula import parse_formula
 
 from privreg.errors import FormulaError, shown
-from privreg.limits import DEEPEST, MOST_COLUMNS
+from privreg.protocol.limits import DEEPEST, MOST_COLUMNS
 
 LONGEST: Final = 1 << 14  # Characters of a formula, at most
 NESTED: Final = 250  # Operators inside each other, at most, as a - b - c has two: patsy calls itself for each

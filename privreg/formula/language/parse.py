@@ -31,7 +31,7 @@ from privreg.formula.language.allowlist import (
 from privreg.formula.language.limits import read, refuse_deep, refuse_long, refuse_wide, syntax
 from privreg.formula.language.rowwise import Rowwise
 from privreg.formula.language.spelling import bare, explained, foreign
-from privreg.limits import LARGEST
+from privreg.protocol.limits import LARGEST
 from privreg.schema.declarations import RESPONSE_KINDS, Schema
 
 _CONTRASTS: Mapping[str, Any] = {

@@ -12,7 +12,7 @@ import numpy as np
 
 from privreg.data.cells import Floats
 from privreg.formula.trees.operations import Tree
-from privreg.limits import HIGHEST, LARGEST, MOST_KNOTS
+from privreg.protocol.limits import HIGHEST, LARGEST, MOST_KNOTS
 
 
 def problem(what: str, given: Mapping[str, Any]) -> str | None:

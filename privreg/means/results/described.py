@@ -12,14 +12,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from privreg.arrays import Array
-from privreg.diagnostics import Diagnostic
+from privreg.base.arrays import Array
+from privreg.collector.inference.pivots import Normal
 from privreg.errors import InferenceError, choose
-from privreg.inference.pivots import Normal
 from privreg.means.results.fit import MeansFit, limits
 from privreg.options.unknown import all_known_arguments
 from privreg.results.data import Frame
 from privreg.tables import Paragraph, Part, Table, View, cells, marked, noted
+from privreg.tables.diagnostics import Diagnostic
 
 
 class _Number(NamedTuple):

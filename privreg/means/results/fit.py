@@ -9,15 +9,15 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from privreg.arrays import Array
-from privreg.diagnostics import Diagnostic
+from privreg.base import archive
+from privreg.base.arrays import Array
+from privreg.collector.inference.methods import Estimate
+from privreg.collector.inference.pivots import Normal
 from privreg.errors import interval_level
-from privreg.files import archive
-from privreg.inference.methods import Estimate
-from privreg.inference.pivots import Normal
 from privreg.means.verification import trials
 from privreg.results.data import Labelled
 from privreg.results.statement import PrivacyStatement
+from privreg.tables.diagnostics import Diagnostic
 
 
 def limits(estimate: Any, error: Any, alpha: float) -> dict[str, Any]:

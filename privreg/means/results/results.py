@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from privreg.base import archive
+from privreg.collector.inference.pivots import Normal
 from privreg.errors import InferenceError, NotPrivateError, OptionError, choose, interval_level, level
-from privreg.files import archive
-from privreg.inference.pivots import Normal
 from privreg.means.results import described
 from privreg.means.results.described import Correlations
 from privreg.means.results.fit import MeansFit, limits, parts

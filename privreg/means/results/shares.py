@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 import numpy as np
 import pandas as pd
 
-from privreg.arrays import Array
-from privreg.diagnostics import Diagnostic
+from privreg.base.arrays import Array
 from privreg.errors import OptionError, choose, real, shown
 from privreg.means.results.fit import limits
 from privreg.options.unknown import all_known_arguments
 from privreg.results.data import Frame
 from privreg.results.plots import style
 from privreg.tables import Paragraph, Part, Table, View, cells, noted, plain
+from privreg.tables.diagnostics import Diagnostic
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

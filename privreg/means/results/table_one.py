@@ -8,9 +8,9 @@ from typing import Final
 
 import pandas as pd
 
-from privreg.diagnostics import Diagnostic
 from privreg.options.unknown import all_known_arguments
 from privreg.tables import MARK, Paragraph, Part, Table, View, noted
+from privreg.tables.diagnostics import Diagnostic
 
 COLUMNS: Final = (
     *("variable", "level", "group", "people", "estimate", "std_error", "sd", "count", "missing", "p_value", "reliable"),

@@ -8,7 +8,6 @@ from typing import Final
 import numpy as np
 
 from privreg.collector.levels import SURE
-from privreg.diagnostics import Diagnostic, note
 from privreg.formula.spec import CLAMPING, UNUSABLE
 from privreg.means import verification
 from privreg.means.factors import FactorMechanism
@@ -18,6 +17,7 @@ from privreg.privacy.ledger import Release
 from privreg.results.statement import PrivacyStatement
 from privreg.results.wording import MATCH, Unusable, closing_notes, opening_notes, repeated_notes, whole_records
 from privreg.schema.dates import EPOCH_TEXT
+from privreg.tables.diagnostics import Diagnostic, note
 
 WITHIN: Final = (
     "one person's whole record, used once, but for the subgroup, whose members are public; neighbours replace one "

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 
 BATCHES: Final = 20  # Growing batches of the published algorithm
 LONGEST: Final = 1 << 62

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.protocol import codes
 from privreg.protocol.codes import BLOCK, DIAGONAL, FULL, HISTORY, LINE, NONE
 from privreg.published.chain import kernels

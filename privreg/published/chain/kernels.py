@@ -14,7 +14,7 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.protocol import codes, counts
 from privreg.protocol.plans import Channel, Shape
 from privreg.published.chain.normal import cdf, quantile

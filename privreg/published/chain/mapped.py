@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from privreg.arrays import Array
-from privreg.inference.methods import WIDE
+from privreg.base.arrays import Array
+from privreg.collector.inference.methods import WIDE
 
 
 class Map(NamedTuple):

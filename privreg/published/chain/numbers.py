@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.families.scores import Score
 from privreg.families.weights import ScoreWeights
 from privreg.privacy.mechanisms import Mechanism

@@ -7,13 +7,13 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from privreg.arrays import Array
-from privreg.diagnostics import note
-from privreg.inference.batches import Batches, batches
-from privreg.inference.sandwich import Sandwich, sandwich
+from privreg.base.arrays import Array
+from privreg.collector.inference.batches import Batches, batches
+from privreg.collector.inference.sandwich import Sandwich, sandwich
 from privreg.published.chain import blocks as marks
 from privreg.published.chain.blocks import Blocks
 from privreg.published.chain.collector import ChainSummary as Chain
+from privreg.tables.diagnostics import note
 
 UNSURE: Final = 0.25  # Relative sd of a curvature from the path above which a note takes the intervals back
 

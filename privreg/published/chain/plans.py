@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.protocol.plans import Channel, Shape
 
 

@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from privreg.arrays import Array
-from privreg.files.archive import like
+from privreg.base.archive import like
+from privreg.base.arrays import Array
 from privreg.privacy.channels import width
 from privreg.privacy.mechanisms import Mechanism
 from privreg.privacy.noise import NoiseStream, derived_key

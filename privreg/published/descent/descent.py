@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from privreg.arrays import Array, Ints, Words
+from privreg.base.arrays import Array, Ints, Words
 from privreg.data.sources.open import Source, chunk_of, pieces, rows_of
 from privreg.errors import DataError, PrivregWarning, SchemaError, UnsupportedArgumentError
 from privreg.formula.spec import ModelSpec

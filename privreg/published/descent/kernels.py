@@ -10,7 +10,7 @@ from typing import Any
 
 from numba import njit, vectorize
 
-from privreg.arrays import Array, Ints
+from privreg.base.arrays import Array, Ints
 
 LOGISTIC, SMOOTHED_HINGE, PINBALL, HUBER, Q_HINGE, Q_NORM = range(6)
 

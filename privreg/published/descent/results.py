@@ -18,12 +18,11 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from privreg.arrays import Array
-from privreg.diagnostics import Diagnostic, note
+from privreg.base.arrays import Array
+from privreg.collector.inference.methods import Estimate
+from privreg.collector.inference.pivots import StudentT
 from privreg.errors import InferenceError
 from privreg.formula.spec import ModelSpec
-from privreg.inference.methods import Estimate
-from privreg.inference.pivots import StudentT
 from privreg.options.unknown import all_known_arguments
 from privreg.privacy import ledger
 from privreg.published.descent.kernels import LOGISTIC, PINBALL, Q_HINGE, SMOOTHED_HINGE
@@ -35,6 +34,7 @@ from privreg.results.data import ResultData
 from privreg.results.results import PrivateResults
 from privreg.results.statement import PrivacyStatement
 from privreg.results.wording import opening_notes
+from privreg.tables.diagnostics import Diagnostic, note
 
 BIAS: Final = 0.25
 """Bias, in standard errors, that is let pass: 95% intervals by t with 7 degrees of freedom then have 94.4%."""

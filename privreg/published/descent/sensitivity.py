@@ -22,9 +22,9 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
 from scipy.stats import binom
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
+from privreg.base.optional import need
 from privreg.errors import OptionError
-from privreg.files.optional import need
 from privreg.published.descent.losses import Loss
 
 ROUNDING: Final = 1e-9  # Relative slack for steps that are 2/L up to their last bits

@@ -23,7 +23,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.errors import OptionError, choose, level
 from privreg.published.shrinking.theory import absolute_quantile, within
 

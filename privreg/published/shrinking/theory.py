@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 
 
 def within(mean: Array, sd: Array, limit: Any) -> Array:

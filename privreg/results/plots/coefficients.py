@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.errors import InferenceError, OptionError, flag
 from privreg.families.family import check_ratios
 from privreg.results.plots.dots import Drawn, Row, Unit, among, figure

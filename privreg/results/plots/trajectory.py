@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import numpy as np
 import pandas as pd
 
+from privreg.collector.inference.methods import METHODS
 from privreg.errors import OptionError
-from privreg.inference.methods import METHODS
 from privreg.results.estimates import band
 from privreg.results.plots import style
 from privreg.results.postestimation.terms import coefficients_of

@@ -12,14 +12,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from privreg.arrays import Array
-from privreg.diagnostics import along
+from privreg.base.arrays import Array
+from privreg.collector.inference.resampling import Bootstrap
 from privreg.errors import DataError, NotPrivateError, OptionError
-from privreg.inference.resampling import Bootstrap
 from privreg.options.unknown import all_known_arguments
 from privreg.results.data import ResultData
 from privreg.results.postestimation.known import Known, Tested
 from privreg.results.postestimation.prediction import estimand_words, probabilities
+from privreg.tables.diagnostics import along
 
 _STEP: Final = 6e-6  # About the third root of the rounding unit: best for central differences
 _TINY: Final = 2.0**-300  # Of a step along the imaginary axis, whose square is nothing

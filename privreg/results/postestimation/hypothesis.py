@@ -11,14 +11,14 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from privreg.arrays import Array
-from privreg.diagnostics import Diagnostic, along, doubts
+from privreg.base.arrays import Array
+from privreg.collector.inference.pivots import Normal, Pivot, StudentT
 from privreg.errors import FormulaError, InferenceError, OptionError, nearest, shown
-from privreg.inference.pivots import Normal, Pivot, StudentT
 from privreg.options.unknown import all_known_arguments
 from privreg.results.data import ResultData
 from privreg.results.postestimation.known import Known, Tested
 from privreg.tables import MARK, Paragraph, Part, View, noted
+from privreg.tables.diagnostics import Diagnostic, along, doubts
 
 TITLE: Final = "Tests of linear combinations"
 

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 import numpy as np
 import pandas as pd
 
+from privreg.collector.inference.simultaneous import joint_critical
 from privreg.errors import InferenceError, flag, interval_level
-from privreg.inference.simultaneous import joint_critical
 from privreg.results.data import Frame, ResultData
 from privreg.tables import Part, View, estimates_table, noted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privreg.arrays import Array
-    from privreg.diagnostics import Diagnostic
-    from privreg.inference.pivots import Pivot
+    from privreg.base.arrays import Array
+    from privreg.collector.inference.pivots import Pivot
+    from privreg.tables.diagnostics import Diagnostic
 
 
 class Known(NamedTuple):
@@ -99,8 +99,8 @@ class Tested(Estimated):
         alpha : float
             One minus the level, in (0, 1).
         simultaneous : bool
-            Whether all q intervals are to hold together at that level, see `privreg.inference.simultaneous`; of
-            marginal effects by Bonferroni's inequality.
+            Whether all q intervals are to hold together at that level, see `privreg.collector.inference.simultaneous`;
+            of marginal effects by Bonferroni's inequality.
 
         Raises
         ------

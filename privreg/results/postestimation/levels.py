@@ -15,10 +15,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from privreg.arrays import Array
-from privreg.diagnostics import Diagnostic, along, note
+from privreg.base.arrays import Array
+from privreg.collector.inference.pivots import Pivot
 from privreg.errors import DataError, OptionError, choose, interval_level, quietly, shown
-from privreg.inference.pivots import Pivot
 from privreg.options.unknown import all_known_arguments
 from privreg.results.data import Frame, ResultData
 from privreg.results.postestimation.effects import Effect, Rows, means_at, stacked
@@ -27,6 +26,7 @@ from privreg.results.postestimation.known import Estimated, Known, means_frame
 from privreg.results.postestimation.prediction import estimand_words, note_outside
 from privreg.schema.dates import iso
 from privreg.tables import Part, Table, cells, estimates_table, marked, noted
+from privreg.tables.diagnostics import Diagnostic, along, note
 
 ADJUSTMENTS: Final = {
     "holm": "h", "bonferroni": "b", "sidak": "s", "holm-sidak": "hs", "simes-hochberg": "sh", "hommel": "ho",

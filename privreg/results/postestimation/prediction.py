@@ -11,17 +11,17 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import expit, logsumexp
 
-from privreg.arrays import Array
-from privreg.diagnostics import Diagnostic, along
+from privreg.base.arrays import Array
+from privreg.collector.inference.pivots import Pivot
+from privreg.collector.inference.resampling import Bootstrap
 from privreg.errors import OptionError, PrivregWarning, choose, interval_level
 from privreg.families.family import Family
-from privreg.inference.pivots import Pivot
-from privreg.inference.resampling import Bootstrap
 from privreg.options.unknown import all_known_arguments
 from privreg.protocol import codes
 from privreg.results.data import ResultData
 from privreg.results.postestimation.known import Estimated, Known, means_frame
 from privreg.tables import Part, estimates_table, noted
+from privreg.tables.diagnostics import Diagnostic, along
 
 # --- which -----------------------------------------------------------------------------------------------
 

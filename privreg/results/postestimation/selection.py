@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.errors import InferenceError, interval_level
 from privreg.results.data import Frame
 from privreg.results.plots import style
@@ -83,7 +83,7 @@ class Selection(View):
         columns = {"estimate": np.where(kept, params, 0.0), "std_error": error}
         columns |= {"conf_low": params - half, "conf_high": params + half}
         columns |= {"original": self.known.fit.params, "kept": kept}
-        from privreg.diagnostics import reliable
+        from privreg.tables.diagnostics import reliable
 
         columns["reliable"] = reliable(self.known.notes, len(params))
         return Frame(columns, index=pd.Index(self.known.fit.names, name="term"))

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import numpy as np
 import pandas as pd
 
-from privreg import diagnostics
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.errors import OptionError, choose, interval_level
 from privreg.results.data import Frame, ResultData
 from privreg.results.plots import style
 from privreg.results.postestimation.known import Known
-from privreg.tables import Paragraph, Part, Table, View, cells, noted, plain
+from privreg.tables import Paragraph, Part, Table, View, cells, diagnostics, noted, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

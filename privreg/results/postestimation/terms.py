@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from privreg import diagnostics
-from privreg.diagnostics import Diagnostic
 from privreg.errors import InferenceError, OptionError, choose, shown
 from privreg.results.data import Frame, ResultData
 from privreg.results.plots.style import CONSTANTS
 from privreg.results.postestimation.hypothesis import WaldTest, factors_of, wald_test
 from privreg.results.postestimation.known import Known
-from privreg.tables import Part, Table, View, in_one_format, marked, noted
+from privreg.tables import Part, Table, View, diagnostics, in_one_format, marked, noted
+from privreg.tables.diagnostics import Diagnostic
 
 
 @dataclass(frozen=True, repr=False)

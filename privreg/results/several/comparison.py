@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pandas as pd
 
+from privreg.collector.inference.methods import METHODS
 from privreg.errors import OptionError, interval_level
 from privreg.families.family import check_ratios
-from privreg.inference.methods import METHODS
 from privreg.options.unknown import all_known_arguments, known_arguments
 from privreg.privacy.ledger import compose, within
 from privreg.protocol import codes

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.errors import InferenceError, OptionError, choose, nearest
 from privreg.privacy.ledger import compose, within
 from privreg.results.base import Results

@@ -12,7 +12,7 @@ import pandas as pd
 from scipy import optimize, stats
 from scipy.special import ndtr
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.errors import choose, interval_level
 from privreg.options.unknown import all_known_arguments, known_arguments
 from privreg.results.data import Frame

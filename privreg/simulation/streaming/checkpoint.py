@@ -20,14 +20,14 @@ from glob import escape
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from privreg.base import archive
+from privreg.base.version import __version__
 from privreg.data.sources.open import Source
 from privreg.errors import OptionError, PrivregError, PrivregWarning, SavedFileError, UnsupportedArgumentError
-from privreg.files import archive
 from privreg.options.table import check
 from privreg.privacy.ledger import LEDGER
 from privreg.privacy.noise import Key, fresh_key
 from privreg.simulation.streaming.stream import Stream
-from privreg.version import __version__
 
 SECONDS: Final = 30.0
 _FREE: Final = ("threads",)  # Options that may change between runs, since no bit depends on them

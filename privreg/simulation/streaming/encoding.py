@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.data.participants import Counter
 from privreg.data.sources.open import rows_of
 from privreg.formula.spec import ModelSpec

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.data.participants import NOBODY, WITHIN, Participants
 from privreg.simulation.streaming.encoding import Rows
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from privreg.arrays import Array
+from privreg.base import archive
+from privreg.base.arrays import Array
 from privreg.data.sources.open import Source, chunk_of, one_batch, pieces, rows_of
 from privreg.errors import (
     DataError,
@@ -25,7 +26,6 @@ from privreg.errors import (
     StreamError,
     UnsupportedArgumentError,
 )
-from privreg.files import archive
 from privreg.fits.results import results
 from privreg.fits.settings import Settings
 from privreg.formula.covariates import PublicRows

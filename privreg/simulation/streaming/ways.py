@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from privreg.arrays import Array
+    from privreg.base.arrays import Array
     from privreg.data.participants import Counter
     from privreg.fits.outcome import FitOutcome
     from privreg.fits.settings import Settings
@@ -43,7 +43,7 @@ def way_of(settings: Settings) -> Way:
         return Way(_by_sums, lambda run, *given: aggregate.outcome(run.held(), *given))
     if settings.efficient is not None:
         return Way(_by_rounds, lambda run, *given: rounds.outcome(run.held(), *given))
-    from privreg.published.fit import report as published  # whose loop is compiled
+    from privreg.fits.published import report as published  # whose loop is compiled
 
     def begin(
         spec: ModelSpec, settings: Settings, key: bytes | None, start: Array | None, counter: Counter | None

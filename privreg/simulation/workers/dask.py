@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
+from privreg.base.optional import need
 from privreg.data.sources.open import Source, refuse_few
 from privreg.errors import DataError, OptionError, PrivregError, StreamError, UnsupportedArgumentError
-from privreg.files.optional import need
 from privreg.fits.settings import FitOptions
 from privreg.formula.spec import ModelSpec
 from privreg.options.progress import progress_bar

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
-from privreg.arrays import Ints
+from privreg.base.arrays import Ints
 from privreg.data.sources.open import Batch, Source, file_mark, first, rows_of
 from privreg.data.sources.order import at_places, dealt_rows
 from privreg.data.sources.source import Wanted

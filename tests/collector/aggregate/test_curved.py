@@ -12,6 +12,7 @@ from privreg.collector.aggregate.plan import State
 from privreg.fits.plan import to_user
 from privreg.simulation import aggregate
 from privreg.simulation.streaming.encoding import Encoder
+from tests.reference import two_collectors as reference
 
 BOUNDS = {"a": (-4.0, 4.0), "k": (0.0, 1.0), "t": (0.5, 4.0)}
 COUNTS = pr.Poisson(y_max=10)
@@ -99,7 +100,7 @@ def fitted(formula, family, data, seed, **more):
     """The plan of a fit with two collectors, its estimate, and the map to the user's coefficients."""
     model, plan, rows = planned(formula, family, data, **more)
     order = aggregate.plan_of(model._spec, len(data))[1]
-    progress = aggregate.play(plan, rows.endog, rows.exog, seed, rows.offset)
+    progress = reference.play(plan, rows.endog, rows.exog, seed, rows.offset)
     return plan, estimate(plan, progress), to_user(model._spec, order)
 
 
@@ -125,8 +126,8 @@ def doubtful(name: str, cases: dict, seed: int) -> bool:
     rng = np.random.default_rng(seed)
     data = rows_of(rng, 20_000)
     data["y"] = np.asarray(answer(rng, data), dtype=float)
-    _, found, _ = fitted(formula, family, data, rng.bytes(32))
-    return (found.finite < 3.0).any() or found.reach > 1.0
+    _, found, user = fitted(formula, family, data, rng.bytes(32))
+    return bool((found.finite < 3.0).any() or found.reach > 1.0 or (found.blurred(user @ found.back) > 0.25).any())
 
 
 @pytest.mark.parametrize("name", CERTAIN)
@@ -149,7 +150,7 @@ def test_a_start_of_counts_is_of_rates() -> None:
         data = rows_of(rng, 20_000).assign(t=3.9)
         data["y"] = np.minimum(rng.poisson(3.9 * np.exp(-1.0 + 0.2 * data["a"])), 10).astype(float)
         _, plan, rows = planned("y ~ a", COUNTS, data, exposure="t")
-        first = aggregate.play(plan, rows.endog, rows.exog, None, rows.offset).seen[0].state
+        first = reference.play(plan, rows.endog, rows.exog, None, rows.offset).seen[0].state
         eta = rows.exog @ first.rows.T @ first.theta + rows.offset
         off.append(np.log(np.exp(eta).mean() / data["y"].mean()))
         people = plan.sizes["moments"]
@@ -158,9 +159,9 @@ def test_a_start_of_counts_is_of_rates() -> None:
 
 
 def test_counts_of_a_wide_exposure_start_from_rates_and_hold_their_intervals() -> None:
-    """Exposures differ 8-fold, the model is right: z² of three coefficients in 16 fits."""
+    """Exposures differ 8-fold, the model is right: z² of three coefficients in 24 fits."""
     squares = []
-    for seed in range(16):
+    for seed in range(24):
         rng = np.random.default_rng(seed)
         data = rows_of(rng, 20_000)
         mean = data["t"] * np.exp(-1.0 + 0.4 * data["a"] + 0.5 * (data["g"] == "y"))
@@ -172,5 +173,5 @@ def test_counts_of_a_wide_exposure_start_from_rates_and_hold_their_intervals() -
         at = user @ found.back
         error = at @ found.theta - [-1.0, 0.5, 0.4]
         squares.append(error**2 / np.diag(at @ found.cov @ at.T))
-    assert len(squares) >= 12
+    assert len(squares) >= 18
     assert np.mean(squares) < 1.0 + 4.0 * np.sqrt(2.0 / np.size(squares))  # as independent normals: 4 sd

@@ -59,7 +59,7 @@ def test_a_long_step_moves_what_is_estimated_with_it() -> None:
     assert (near._replace(wider=1.1).displaced(np.eye(d)) == math.inf).all()
 
 
-@pytest.mark.parametrize(("trust", "share"), [("central", 0.012), ("two_collectors", 0.015)])
+@pytest.mark.parametrize(("trust", "share"), [("central", 0.008), ("two_collectors", 0.012)])
 def test_a_rare_level_takes_back_its_own_row(trust: str, share: float) -> None:
     for seed in range(4):
         rng, n = np.random.default_rng(seed), 5_000

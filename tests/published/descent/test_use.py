@@ -363,7 +363,7 @@ def test_a_missing_extra_is_named(monkeypatch):
     def absent(name):
         raise ImportError(name)
 
-    monkeypatch.setattr("privreg.files.optional.import_module", absent)
+    monkeypatch.setattr("privreg.base.optional.import_module", absent)
     with pytest.raises(MissingExtraError, match=r"privreg\[central\]"):
         fit(options={"order": "poisson"}, epsilon=0.77)
     assert fit().nobs == N

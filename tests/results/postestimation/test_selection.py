@@ -10,9 +10,9 @@ import pytest
 from scipy import optimize
 
 import privreg as pr
+from privreg.collector.inference.pivots import Normal
 from privreg.errors import InferenceError, OptionError
 from privreg.formula.encoding import DesignTerm
-from privreg.inference.pivots import Normal
 from privreg.results.postestimation.known import Known
 from privreg.results.postestimation.selection import select
 from privreg.results.postestimation.smooth import smooth

@@ -84,11 +84,15 @@ const DO = {
   },
   async shares({ plan, state, row, words, token }) {
     const payload = wire.unbase(plan, "plan"), read = await plans.readPlan(payload), hash = await wire.hashOf(payload);
-    const [ask] = messages.readState(wire.unbase(state, "state"), read, hash).asks, role = read.roles.get(ask.role);
+    const [ask] = messages.readState(wire.unbase(state, "state"), read, hash).asks, role = { ...read.roles.get(ask.role), radius: ask.radius };
     const whole = shares.whole(role, shares.beforeShares(read, ask, answer.rowOf(read, row)));
     const bound = await wire.hashOf(wire.unbase(state, "state")), mine = messages.readToken(token);
     const infos = ["a", "b"].map((letter) => wire.base(shares.shareInfo(letter, bound, mine)));
     return { whole, infos, shares: shares.shares(whole, () => wire.unbase(words, "words")).map(wire.base) };
+  },
+  async apart({ plan, asks }) {
+    const read = await plans.readPlan(wire.unbase(plan, "plan"));
+    return asks.map(([role, theta, reach]) => read.summing.distance2(read, role, theta && { theta, reach }).map(String));
   },
   wholes: ({ cases }) => cases.map(([role, report]) => shares.whole(role, report.map(real))),
   bits: ({ mus }) => mus.map(lattice.bitsOfSums),

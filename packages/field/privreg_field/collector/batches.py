@@ -60,7 +60,7 @@ def sums_of(plan: Plan) -> Sums:
     """Public constants of devices' reports."""
     rules = plan.rules
     return Sums(
-        shares=tuple(map(float, rules.shares)),
+        shares=rules.shares,
         ratio=float(rules.ratio),
         scaled=rules.scaled,
         top=float(rules.top),
@@ -88,4 +88,5 @@ def present_ask(plan: Plan | Tabled, progress: Progress) -> SumAsk:
         window=float(state.window),
         ball=float(state.ball),
         reach=1.0 if isinstance(plan, Tabled) else float(state.reach(plan)),
+        radius=plan.form.radius if isinstance(plan, Tabled) else steps(plan, state).radius,
     )

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from privreg.arrays import Ints, triangle
+from privreg.base.arrays import Ints, triangle
 from privreg.collector import rounds
 from privreg.collector.aggregate.plan import Known, Progress, State
 from privreg.collector.plan import Plan

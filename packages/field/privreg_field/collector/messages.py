@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from privreg.arrays import Array, Ints, triangle
+from privreg.base.arrays import Array, Ints, triangle
 from privreg.collector.plan import Plan
 from privreg.errors import OptionError
 from privreg.families.measures import Gauge as Measured

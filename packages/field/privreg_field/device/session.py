@@ -207,7 +207,7 @@ def _bodies(s: Session, plan: PublicPlan, state: FieldState, named: bytes, rows:
     """Make the report: the bytes to post, of two collectors a line for each. Nothing here raises because of rows."""
     place = messages.place_of(state.plan, s.token)
     ask = messages.ask_of(state, place)
-    role = plan.roles[ask.role]
+    role = plan.role_of(ask)
     shared = isinstance(ask, SumAsk)
     made = sums.whole(role, []) if shared else answer.values(role, [])
     with suppress(Exception):  # nothing raises there; whatever did would send noise or zeros, and not fail

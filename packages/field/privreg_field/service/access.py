@@ -17,8 +17,8 @@ from typing import Final
 
 from cryptography.fernet import Fernet, InvalidToken
 
+from privreg.base.archive import write_bytes
 from privreg.errors import OptionError, choose
-from privreg.files.archive import write_bytes
 from privreg_field.service.store import Store
 from privreg_field.service.store.records import Access
 from privreg_field.wire.messages import ID, MAC, Token

@@ -11,8 +11,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
+from privreg.base.archive import contents, write_bytes
 from privreg.errors import OptionError, SavedFileError
-from privreg.files.archive import contents, write_bytes
 from privreg_field.wire.messages import Token, token_text
 from privreg_field.wire.wire import KEY, Envelope, MessageError, base, key_id, seal, signed_bytes, unbase
 

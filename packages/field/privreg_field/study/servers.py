@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
+from privreg.base.archive import contents
 from privreg.errors import OptionError, StudyError
-from privreg.files.archive import contents
 from privreg_field.device import ed25519
 from privreg_field.device.client import HERE, NoRedirect, meaning
 from privreg_field.wire import wire

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.data.participants import Participants
 from privreg.errors import FormulaError, InferenceError, OptionError, StudyError
 from privreg.fits.results import Senders

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 from urllib.parse import urlsplit
 
-from privreg.protocol.sums import FORMAT, LETTERS, ROLES, SumAsk, Sums
+from privreg.protocol import lattice
+from privreg.protocol.sums import FORMAT, LEAST, LETTERS, ROLES, SHARES, Shares, SumAsk, Sums
 
 from .wire import KEY, MessageError, Record
 
@@ -60,11 +60,10 @@ def read_collectors(record: Record, keys: tuple[bytes, ...]) -> tuple[Collector,
 def read_sums(record: Record, d: int) -> Sums:
     """Read what reports to two collectors are made of."""
     sums = record.object("sums")
-    if not sums.has("format"):
+    if not sums.has("format") or sums.integer("format", 1, FORMAT) != FORMAT:
         raise MessageError(EARLIER.format("plan"))
-    sums.fixed("format", FORMAT)
     out = Sums(
-        shares=sums.reals("shares", 4),
+        shares=cast(Shares, sums.reals("shares", len(SHARES["plain"]))),
         ratio=sums.real("ratio"),
         scaled=sums.flag("scaled"),
         top=sums.real("top"),
@@ -78,20 +77,20 @@ def read_sums(record: Record, d: int) -> Sums:
         rate=sums.real("rate"),
     )
     sums.done()
-    positive = (out.ratio, out.top, out.fixed)
-    if min(out.shares) < 0.0 or min(positive) <= 0.0 or out.y_low >= out.y_high:
+    positive = (out.ratio, out.fixed)
+    if min(out.shares) < 0.0 or min(positive) <= 0.0 or out.y_low >= out.y_high or out.top < LEAST:
         raise MessageError("'sums' of the plan has numbers that no report is made of.")
     if any(a > b for a, b in zip(out.lows, out.highs, strict=True)) or len(set(out.numbers)) != len(out.numbers):
         raise MessageError("'sums' of the plan has limits or columns that no report is made of.")
     return out
 
 
-def read_ask(record: Record, roles: Mapping[str, Any], d: int, words: int) -> SumAsk:
-    """Read what a state asks."""
-    role = record.choice("role", (*ROLES, "table"))
-    if role not in roles:
+def read_ask(record: Record, plan: Any, words: int) -> SumAsk:
+    """Read what a state of a `PublicPlan` asks; refuse a radius that doesn't keep the budget."""
+    d, role = plan.d, record.choice("role", (*ROLES, "table"))
+    if role not in plan.roles:
         raise MessageError("the state asks for a role that the plan doesn't describe.")
-    if not record.has("reach"):
+    if not record.has("reach") or not record.has("radius"):
         raise MessageError(EARLIER.format("state"))
     flat = record.reals("rows", d * d)
     out = SumAsk(
@@ -104,8 +103,12 @@ def read_ask(record: Record, roles: Mapping[str, Any], d: int, words: int) -> Su
         record.real("window"),
         record.real("ball"),
         record.real("reach"),
+        record.integer("radius", 1, lattice.LARGEST - 1),
     )
     record.done()
-    if min(out.scale, out.window, out.ball, out.reach) <= 0.0:
+    if min(out.scale, out.window, out.ball) <= 0.0 or out.reach < LEAST:
         raise MessageError("scale, window, ball and reach of a state must be positive.")
+    of, square = plan.roles[role], plan.distance2(role, out)
+    if not lattice.is_private(of.form, of.numbers, out.radius, plan.mu, plan.bits, square):
+        raise MessageError("the radius of the state breaks the budget: the noise would be too small.")
     return out

@@ -7,7 +7,6 @@ write. A token's role, group and slot follow from SHA-256(plan hash ‖ token id
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
@@ -133,7 +132,10 @@ def read_state(payload: bytes, plan: PublicPlan, plan_hash: bytes) -> FieldState
     """
     record = of_plan(payload, "the state", plan_hash, wire.LONGEST)
     low, high = record.integers("slots", 0, WORDS, 2)
-    asks = _asks([Record(a, "an ask of the state") for a in record.items("asks", most=MOST_ASKS)], plan)
+    records = [Record(a, "an ask of the state") for a in record.items("asks", most=MOST_ASKS)]
+    if plan.collectors and len(records) != 1:
+        raise MessageError("a state asks the same of everybody if there are two collectors.")
+    asks = tuple(read_ask(a, plan, WORDS) if plan.collectors else _ask(a, plan) for a in records)
     state = FieldState(
         plan_hash,
         record.integer("number", 0, 1 << 31),
@@ -149,14 +151,6 @@ def read_state(payload: bytes, plan: PublicPlan, plan_hash: bytes) -> FieldState
     if low > high or ends[-1] != WORDS or any(b <= a for a, b in pairwise(ends)):
         raise MessageError("the thresholds of the state's roles must ascend to 2^32.")
     return state
-
-
-def _asks(records: Sequence[Record], plan: PublicPlan) -> tuple[Ask | SumAsk, ...]:
-    if not plan.collectors:
-        return tuple(_ask(a, plan) for a in records)
-    if len(records) != 1:
-        raise MessageError("a state asks the same of everybody if there are two collectors.")
-    return (read_ask(records[0], plan.roles, plan.d, WORDS),)
 
 
 def _ask(record: Record, plan: PublicPlan) -> Ask:

@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
-from privreg.limits import MOST_COLUMNS
 from privreg.protocol import codes, lattice, sums
 from privreg.protocol.lattice import Mu
-from privreg.protocol.sums import FORMAT, Sums
+from privreg.protocol.limits import MOST_COLUMNS
+from privreg.protocol.sums import FORMAT, SumAsk, Sums, distance2
 
 from . import analyses, tables, trees
 from .analyses import MOST_MU, Part
@@ -144,6 +144,19 @@ class PublicPlan(NamedTuple):
     def title_of_mu(self) -> str:
         """The budget of a person in digits."""
         return f"{self.together.p / self.together.q:.4g}"
+
+    def role_of(self, ask: Any) -> Role:
+        """The role that a state asks for, with the state's own radius where there are two collectors."""
+        role = self.roles[ask.role]
+        return role._replace(radius=ask.radius) if isinstance(ask, SumAsk) else role
+
+    def distance2(self, role: str, ask: SumAsk | None = None) -> Fraction:
+        """Largest squared distance of two reports of norm 1 at most to two collectors: to a state, or to any."""
+        if self.sums is None:
+            return lattice.FARTHEST
+        at = None if ask is None or self.offset is not None else (ask.theta, ask.reach)
+        of, family, rows = self.sums, FAMILIES[self.family], self.diary.rows if self.diary else 0
+        return distance2(role, of.shares, family, rows, of.located, at, scaled=of.scaled)
 
     def numbers(self, role: str, form: str) -> int:
         """Numbers in a report of a role: what a device makes, whatever the plan says."""
@@ -378,7 +391,9 @@ def _check_reports(plan: PublicPlan) -> None:
     columns, shared = {c.name: c for c in plan.columns}, bool(plan.collectors)
     if sum(trees.check(c.tree, columns, "the design") for c in plan.design) > trees.MOST:
         raise MessageError("the design is too large.")
-    if plan.sums is not None and (plan.family not in sums.FAMILIES or plan.is_wide or plan.unscaled):
+    of = plan.sums  # slopes of logits are ¼ at most
+    odd = of is not None and plan.family == "logistic" and not (of.top >= 0.25 and of.y_low >= 0.0 and of.y_high <= 1.0)
+    if odd or (of is not None and (plan.family not in sums.FAMILIES or plan.is_wide or plan.unscaled)):
         raise MessageError("the plan asks for reports that two collectors don't add up.")
     beside = plan.part.name or plan.missing == "refuse" or plan.unscaled or plan.is_wide or "measures" in plan.roles
     if plan.diary is not None and beside:
@@ -391,7 +406,7 @@ def _check_reports(plan: PublicPlan) -> None:
             raise MessageError(f"the role {name!r} has another form of report, or other numbers, than devices make.")
         if role.groups > 1 and (shared or name not in {"location", "main"}):
             raise MessageError(f"the role {name!r} has one group.")
-        kept = lattice.is_private(role.form, role.numbers, role.radius, plan.mu, plan.bits)
+        kept = lattice.is_private(role.form, role.numbers, role.radius, plan.mu, plan.bits, plan.distance2(name))
         if not kept or tables.distance2(plan.table, columns) > role.radius**2:
             raise MessageError(f"the radius of the role {name!r} breaks the budget: the noise would be too small.")
 

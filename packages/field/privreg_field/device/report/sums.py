@@ -1,8 +1,10 @@
 """From a row and a state of two collectors to shares of a report: numbers, whole numbers in the role's set, shares.
 
 The set makes the guarantee, for any state, also one made up for one respondent: what `whole` returns is in the set that
-the role's radius stands for, see `lattice`, whatever went before. Equations by number are those of
-docs/sums.md; sums go from the first number to the last, as in `score`.
+the role's radius stands for, see `lattice`, whatever went before. Scores are closer to each other than the set is wide:
+that rests on how `_scores` clips them, and on `session`, which takes no state whose radius is larger than
+`protocol.sums.distance2` allows. Equations by number are those of docs/sums.md; sums go from the first number to the
+last, as in `score`.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from privreg.protocol import codes, lattice
-from privreg.protocol.sums import MEDIAN, SCALE, SumAsk, Sums
+from privreg.protocol.sums import MEDIAN, SQUARED, SumAsk, Sums, longest2
 from privreg_field.wire.roles import Role
 from privreg_field.wire.study import FAMILIES, PublicPlan
 
@@ -27,11 +29,6 @@ LEAST: Final = 1e-300
 FIRST: Final = frozenset({"location", "moments"})  # Roles of rounds about covariates and response, not scores
 
 # --- numbers -------------------------------------------------------------------------------------------------
-
-
-def before_shares(plan: PublicPlan, ask: SumAsk, row: Row) -> list[float]:
-    """Report of a row to a state: real numbers of norm 1 at most; of moments, a vector u, reported as u u'."""
-    return of_person(plan, ask, [row])
 
 
 def of_person(plan: PublicPlan, ask: SumAsk, rows: Sequence[Row]) -> list[float]:
@@ -72,8 +69,8 @@ def _places(sums: Sums, x: Floats, y: float, *, persons: bool) -> list[float]:
     numbers = [(x[j], sums.lows[j], sums.highs[j]) for j in sums.numbers]
     numbers += [] if sums.binary else [(y, sums.y_low, sums.y_high)]
     t = [score.clipped(score.divide(v - 0.5 * (a + b), 0.5 * (b - a)), -1.0, 1.0) for v, a, b in numbers]
-    root = math.sqrt(2.0 * len(t) + float(persons))
-    return [v / root for v in (*t, *(v * v for v in t), *([1.0] * persons))]
+    root = math.sqrt(longest2(len(t), persons))
+    return [v / root for v in (*t, *(SQUARED * v * v for v in t), *([1.0] * persons))]
 
 
 def _direction(u: Floats, ball: float) -> list[float]:
@@ -98,34 +95,34 @@ def _scores(
     c = sums.ratio * ask.scale if sums.scaled else sums.fixed
     square = score.summed([[score.dot(z, z)] for z, _, _ in rows], parts)[0]
     weight = min(1.0, score.divide(reach * reach, max(square, LEAST)))
-    a, b, m, o = map(math.sqrt, sums.shares)
+    a, b, m, o, t = map(math.sqrt, sums.shares)
     made: dict[str, list[list[float]]] = {name: [] for name in ("score", "slope", "number", "far", "near", "scale")}
     for z, eta, y in rows:
-        psi = score.unit(family, plan.a, plan.b, c, eta, y) * weight
-        rise = slope(family, plan.a, plan.b, c, eta, y, sums.top) * weight
+        r = y - eta
+        beyond = sums.cornered and abs(r) > c
+        # within these ends reports are as far from each other as `protocol.sums` says
+        psi = score.clipped(score.unit(family, plan.a, plan.b, c, eta, y), -1.0, 1.0) * weight
+        rise = score.clipped(slope(family, plan.a, plan.b, c, eta, y, sums.top), 0.0, sums.top) * weight * (not beyond)
         scores = [v * (psi / reach) for v in z]
         made["score"].append(scores)
         made["slope"].append(products(z, rise * (b / (sums.top * (reach * reach)))))
         if not sums.scaled:
             continue
-        r = y - eta
         far = score.divide(score.log(score.divide(max(abs(r), LEAST), MEDIAN * ask.scale)), ask.window)
         number, inside = score.clipped(far, -1.0, 1.0), abs(far) < 1.0
-        beyond = abs(r) > c  # no residual is beyond the threshold and in the middle
         sign = 0.0 if r == 0.0 or beyond or not inside else math.copysign(1.0, r)
         made["number"].append([number])
         made["far"].append([v * o if beyond else 0.0 for v in scores])
         made["near"].append([v * (sign * weight * (o / reach)) for v in z])
         halves = [float(inside) - 0.5] if plan.diary is None else [0.5 * inside, 0.5 * (not inside)]
-        made["scale"].append([SCALE * number, *(SCALE * v for v in halves)])
+        made["scale"].append([t * number, *(t * v for v in halves)])
     mean = {name: score.summed(vectors, parts) for name, vectors in made.items() if vectors}
     out = [v * a for v in mean["score"]] + mean["slope"]
     if not sums.scaled:
         return out + products(mean["score"], m)
     out += products([*mean["score"], *mean["number"]], 0.5 * m)
     out += [*mean["far"], *mean["near"]] if o > 0.0 else []
-    root = math.sqrt(1.0 - 1.25 * (SCALE * SCALE))
-    return [*(root * v for v in out), *mean["scale"]]
+    return [*out, *mean["scale"]]
 
 
 def slope(family: int, a: float, b: float, c: float, eta: float, y: float, top: float) -> float:
@@ -170,7 +167,7 @@ def whole(role: Role, report: Floats) -> list[int]:
         entries = score.over_rows(entries, size, lambda row: products(row, 1.0))
     if len(entries) != size:
         return [0] * size
-    return shortened([round(v * unit) for v in entries], role.radius)
+    return shortened([round(v * unit) for v in entries], role.radius + math.isqrt(size) // 2 + 2)
 
 
 # --- shares --------------------------------------------------------------------------------------------------

@@ -14,8 +14,8 @@ from typing import Any, Final
 import numpy as np
 import sqlalchemy as sa
 
+from privreg.base.archive import contents, write_bytes
 from privreg.errors import OptionError
-from privreg.files.archive import contents, write_bytes
 from privreg.protocol.sums import LETTERS
 from privreg_field.collector import chain as chains
 from privreg_field.collector.chain import Cell, Place

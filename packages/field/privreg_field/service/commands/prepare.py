@@ -16,8 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from privreg.base.archive import LONGEST, contents, write_bytes
 from privreg.errors import OptionError, choose
-from privreg.files.archive import LONGEST, contents, write_bytes
 from privreg_field.service import access
 from privreg_field.service.access import VARIABLE
 from privreg_field.service.scheduler import opened

@@ -10,9 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from privreg.base.archive import write_bytes
+from privreg.base.optional import need
 from privreg.errors import OptionError
-from privreg.files.archive import write_bytes
-from privreg.files.optional import need
 from privreg_field import KIT
 from privreg_field.service.access import Issuer, new_secret
 from privreg_field.service.access import opened as secret_of

@@ -11,8 +11,8 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from privreg.base.archive import contents
 from privreg.errors import OptionError
-from privreg.files.archive import contents
 from privreg.protocol.sums import LETTERS
 from privreg_field.service.access import CELLS, SECRET, kept_secret
 from privreg_field.service.http.guard import Problem

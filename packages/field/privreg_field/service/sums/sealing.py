@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 
-from privreg.files.archive import write_bytes
+from privreg.base.archive import write_bytes
 from privreg_field.device.report.noise import Words, rounded_normal
 from privreg_field.wire.peers import WORD
 

@@ -12,8 +12,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TypeVar
 
+from privreg.base.archive import LONGEST, contents, write_bytes
 from privreg.errors import OptionError, PrivregError, SchemaError, StudyError, meant
-from privreg.files.archive import LONGEST, contents, write_bytes
 from privreg.options.spelling import in_study
 from privreg.protocol.lattice import unit_of_sums
 from privreg.protocol.sums import LETTERS

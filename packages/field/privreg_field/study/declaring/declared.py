@@ -18,14 +18,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
+from privreg.doors.loading import load_results
+from privreg.doors.regression import PrivateOnlineRegression
 from privreg.errors import OptionError, PrivregError, SchemaError, choose, meant, quietly, real, shown
 from privreg.families.builtin import FAMILIES
 from privreg.fits.fit_plan import FitPlan
 from privreg.fits.target import target_of
 from privreg.formula.persons import without_effect
-from privreg.loading import load_results
 from privreg.protocol.lattice import Mu
-from privreg.regression import PrivateOnlineRegression
 from privreg.results.target import Target
 from privreg.schema import files
 from privreg.schema.declarations import Schema

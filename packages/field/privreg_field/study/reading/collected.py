@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from privreg.collector import rounds
 from privreg.collector.plan import Plan
-from privreg.diagnostics import Diagnostic
 from privreg.errors import PrivregError, StudyError, quietly
 from privreg.fits import results as fits
 from privreg.fits.fit_plan import FitPlan
@@ -22,6 +21,7 @@ from privreg.fits.rounds import outcome
 from privreg.privacy.ledger import Release
 from privreg.protocol import lattice
 from privreg.results.base import Results
+from privreg.tables.diagnostics import Diagnostic
 from privreg_field.collector import chain as chains
 from privreg_field.collector.chain import Cell, Cells, Chain, Place, Tabled
 from privreg_field.collector.messages import roles_of

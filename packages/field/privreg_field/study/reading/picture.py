@@ -17,12 +17,12 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
+from privreg.base.optional import need
+from privreg.collector.inference.methods import METHODS
+from privreg.collector.inference.pivots import Normal
+from privreg.collector.inference.resampling import FIRST, Anytime
 from privreg.errors import InferenceError, OptionError, StudyError, shown
-from privreg.files.optional import need
-from privreg.inference.methods import METHODS
-from privreg.inference.pivots import Normal
-from privreg.inference.resampling import FIRST, Anytime
 from privreg.means.results.results import MeansResults
 from privreg.results.base import Results
 from privreg.results.estimates import band

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from privreg.collector.aggregate.chain import Batch, Chain
 from privreg.collector.aggregate.plan import Plan
-from privreg.diagnostics import Diagnostic
 from privreg.errors import InferenceError, StudyError
 from privreg.fits import aggregate
 from privreg.fits import results as fits
@@ -27,6 +26,7 @@ from privreg.privacy.ledger import Release
 from privreg.protocol.lattice import unit_of_sums
 from privreg.protocol.sums import LETTERS
 from privreg.results.base import Results
+from privreg.tables.diagnostics import Diagnostic
 from privreg_field.collector import batches as chains
 from privreg_field.collector.chain import Tabled
 from privreg_field.device.consent import plain

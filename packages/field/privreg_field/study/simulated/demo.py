@@ -20,8 +20,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
+from privreg.base.archive import write_bytes
 from privreg.errors import OptionError, StudyError
-from privreg.files.archive import write_bytes
 from privreg.protocol.sums import LETTERS
 from privreg_field.study import keys
 from privreg_field.study.servers import fetched

@@ -10,7 +10,8 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 from numpy.typing import NDArray
 
-from privreg.arrays import Ints
+from privreg.base.arrays import Ints
+from privreg.base.optional import need
 from privreg.collector.aggregate import report
 from privreg.collector.aggregate.lattice import steps
 from privreg.collector.aggregate.plan import State
@@ -18,7 +19,6 @@ from privreg.data.cells import as_series
 from privreg.data.columns import column_of
 from privreg.data.sources.open import open_table
 from privreg.errors import OptionError
-from privreg.files.optional import need
 from privreg.fits.plan import order_of
 from privreg.formula.spec import ModelSpec
 from privreg.privacy.ledger import Charge
@@ -130,7 +130,7 @@ class Crowd:
         (ask,) = state.asks
         if self.plan.table:
             return ask.role, [answer.whole(self.plan, self._answers[i]) for i in who]
-        role = self.plan.roles[ask.role]
+        role = self.plan.role_of(ask)
         held = [answer.rows_of(self.plan, self._diaries[i]) for i in who] if self.plan.diary is not None else []
         if isinstance(ask, SumAsk):
             return ask.role, [sums.whole(role, sums.of_person(self.plan, ask, rows)) for rows in held]
@@ -190,14 +190,14 @@ class SharedCrowd(Crowd):
         self._charge.enter()
         (ask,) = state.asks
         assert isinstance(ask, SumAsk)
-        inside = State(state.number, ask.role, np.array(ask.rows), np.array(ask.theta), *ask[4:-1], longest=ask.reach)
+        inside = State(state.number, ask.role, np.array(ask.rows), np.array(ask.theta), *ask[4:-2], longest=ask.reach)
         at, named = np.asarray(who, dtype=np.int64), wire.hash_of(messages.state_payload(state))
         if self.plan.table or self.plan.diary is not None:
             whole = np.array(self.bare(state, who, tokens)[1], dtype=np.int64).view(np.uint64)
         else:
             offset, clamped = (None if v is None else v[at] for v in (self._offset, self._clamped))
             made = report.vectors(self._sums, inside, self._y[at], self._x[at], offset, clamped)
-            whole = steps(self._sums, ask.role).whole(made).view(np.uint64)
+            whole = steps(self._sums, inside).whole(made).view(np.uint64)
         shares = np.frombuffer(secrets.token_bytes(whole.nbytes), dtype=np.uint64).reshape(whole.shape)
         parts = (whole - shares).astype("<u8"), shares.astype("<u8")
 

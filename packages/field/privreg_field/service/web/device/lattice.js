@@ -6,12 +6,12 @@
  * @module
  */
 
-/** @typedef {"ball" | "joint" | "moments" | "box" | "psd" | "switches" | "blocks"} Form */
+/** @typedef {"ball" | "joint" | "moments" | "box" | "unit" | "psd" | "switches" | "blocks"} Form */
 
 /** @type {readonly Form[]} */
 export const FORMS = ["ball", "joint", "moments", "box", "blocks"];
 /** Of reports to two collectors, who add the noise to their sums. @type {readonly Form[]} */
-export const SUM_FORMS = ["ball", "psd", "switches", "blocks"];
+export const SUM_FORMS = ["unit", "psd", "switches", "blocks"];
 /** m of version 1. */
 export const BITS = 20;
 /** A report's number is clamped to R + 6 · 2^m. */
@@ -22,14 +22,15 @@ const MOST_BITS = 52;
 
 /**
  * Whether reports of this form and radius are μ-GDP, μ = p/q. Distances: 2R (ball); √5 R (joint); √D R (box);
- * √2 R + 2√D + 2 (moments); √2 R + √D (psd); R (switches, blocks).
+ * √2 R + 2√D + 2 (moments); R √(A/B) + √D + 2 (unit: A/B is `square`; psd: it is 2); R (switches, blocks).
  * @param {Form} form
  * @param {number} numbers
  * @param {number} radius
  * @param {readonly number[]} mu p and q
  * @param {number} [bits]
+ * @param {readonly bigint[]} [square] A and B
  */
-export function isPrivate(form, numbers, radius, mu, bits = BITS) {
+export function isPrivate(form, numbers, radius, mu, bits = BITS, square = [4n, 1n]) {
   const all = [...mu, numbers, radius, bits];
   if (!all.every(Number.isSafeInteger) || Math.min(...mu, numbers, radius) < 1) return false;
   if (radius >= LARGEST || bits < 0 || bits > MOST_BITS) return false;
@@ -39,14 +40,11 @@ export function isPrivate(form, numbers, radius, mu, bits = BITS) {
   if (form === "joint") return numbers >= 2 && 5n * (q * r) ** 2n <= noise ** 2n;
   if (form === "box") return n * (q * r) ** 2n <= noise ** 2n;
   if (form === "switches" || form === "blocks") return q * r <= noise;
-  if (form === "psd") { // √2 q R + q √D ≤ noise, squared twice
-    const square = noise ** 2n - q * q * (2n * r * r + n);
-    return square >= 0n && 8n * n * (q * q * r) ** 2n <= square ** 2n;
-  }
-  if (form !== "moments") return false;
-  const rest = noise - SLACK * q; // √2 q R + 2 q √D ≤ rest, squared twice
-  const square = rest ** 2n - q * q * (2n * r * r + 4n * n);
-  return rest >= 0n && square >= 0n && 32n * n * (q * q * r) ** 2n <= square ** 2n;
+  if (form !== "unit" && form !== "psd" && form !== "moments") return false;
+  const [a, b] = form === "unit" ? square : [2n, 1n], rounded = form === "moments" ? 4n * n : n;
+  const rest = noise - SLACK * q; // q R √(A/B) + q √D ≤ rest, squared twice
+  const left = b * rest ** 2n - q * q * (a * r * r + b * rounded);
+  return rest >= 0n && left >= 0n && 4n * a * b * rounded * (q * q * r) ** 2n <= left ** 2n;
 }
 
 /** m of two collectors' noise. @param {readonly number[]} mu p and q */
@@ -57,7 +55,7 @@ export function bitsOfSums([p, q]) {
 }
 
 /** What a report's norm of 1 is in lattice steps; of switches, that of all of them. @param {Form} form @param {number} numbers @param {number} radius */
-export const unitOfSums = (form, numbers, radius) => radius - 0.5 * Math.sqrt(numbers) - (form === "switches" ? 0 : 1);
+export const unitOfSums = (form, numbers, radius) => (form === "switches" ? radius - 0.5 * Math.sqrt(numbers) : radius);
 
 /** Largest absolute value of a number of a report. @param {number} radius @param {number} [bits] */
 export const most = (radius, bits = BITS) => radius + CLAMP * 2 ** bits;

@@ -344,12 +344,16 @@ function checkReports(plan) {
   right(size <= MOST, "design");
   const { summing } = plan;
   right(plan.roles.has("table") === plan.table.length > 0 && (!plan.table.length || plan.roles.size === 1), "table");
-  if (summing && !plan.table.length) right(summing.FAMILIES.includes(plan.family) && !plan.isWide && !plan.unscaled.length, "sums");
+  if (summing && !plan.table.length) {
+    const { top, yLow, yHigh } = /** @type {import("./sums.js").Sums} */ (plan.sums); // slopes of logits are ¼ at most
+    right(plan.family !== "logistic" || (top >= 0.25 && yLow >= 0 && yHigh <= 1), "sums");
+    right(summing.FAMILIES.includes(plan.family) && !plan.isWide && !plan.unscaled.length, "sums");
+  }
   for (const [name, { form, numbers, radius, groups }] of plan.roles) {
     const [told, own] = summing && name !== "table" ? summing.shape(plan, name) : [numbersOf(plan, name, form), form];
     right((summing && name !== "table" ? own === form : formsOf(name, plan.isWide).includes(form)) && numbers === told, name);
     right(groups === 1 || (!summing && (name === "location" || name === "main")), "groups");
-    const fits = lattice.isPrivate(form, numbers, radius, plan.mu, plan.bits);
+    const fits = lattice.isPrivate(form, numbers, radius, plan.mu, plan.bits, summing && plan.sums ? summing.distance2(plan, name) : undefined);
     need(fits && distance2(plan.table, plan.columns) <= BigInt(radius) ** 2n, `the radius of '${name}' doesn't keep the budget mu: the noise would be too small.`);
   }
 }

@@ -12,7 +12,7 @@ import { bodyOf } from "./messages.js";
 import { secret } from "./noise.js";
 import { clipped, dot, overRows, unit } from "./score.js";
 import { seal } from "./seal.js";
-import { LETTERS } from "./sums.js";
+import { LETTERS, SQUARED } from "./sums.js";
 import { round } from "./trees.js";
 import { base, bytes, joined } from "./wire.js";
 
@@ -34,7 +34,7 @@ export const shareInfo = (letter, stateHash, { key, id, mac }) => joined(bytes(`
  * @param {import("./messages.js").Token} token @param {import("./answer.js").Answers} answers
  */
 export async function shareBodies(plan, planHash, state, stateHash, ask, token, answers) {
-  const role = /** @type {Role} */ (plan.roles.get(ask.role));
+  const role = { .../** @type {Role} */ (plan.roles.get(ask.role)), radius: ask.radius };
   let made = whole(role, []);
   try {
     made = plan.table.length ? tableOf(plan, answers) : whole(role, beforeShares(plan, ask, rowOf(plan, answers)));
@@ -59,8 +59,6 @@ export function shares(a, source = secret) {
 
 const LEAST = 1e-300;
 const MEDIAN = 0.6744897501960817;
-/** Norm of the number on the residual scale. */
-const SCALE = 0.2;
 const LINEAR = ["huber", "expectile", "quantile", "squared"];
 
 /** Entries of by · z zᵀ on and above the diagonal, √2 times those off it. @param {number[]} z @param {number} by */
@@ -84,7 +82,7 @@ export function beforeShares(plan, ask, row) {
     const told = sums.numbers.map((j) => [x[j], sums.lows[j], sums.highs[j]]);
     if (!sums.binary) told.push([y, sums.yLow, sums.yHigh]);
     const t = told.map(([v, a, b]) => clipped((v - 0.5 * (a + b)) / (0.5 * (b - a)), -1, 1));
-    return [...t, ...t.map((v) => v * v)].map((v) => v / Math.sqrt(2 * t.length));
+    return [...t, ...t.map((v) => SQUARED * v * v)].map((v) => v / Math.sqrt(t.length * (1 + SQUARED * SQUARED)));
   }
   const z = rows.map((line) => dot(line, x));
   if (role !== "moments") return scores(plan, sums, ask, z, dot(z, theta) + row.offset, y);
@@ -99,19 +97,21 @@ export function beforeShares(plan, ask, row) {
 function scores({ family, a, b }, sums, ask, z, eta, y) {
   const { reach } = ask, { top } = sums, c = sums.scaled ? sums.ratio * ask.scale : sums.fixed;
   const weight = Math.min(1, (reach * reach) / Math.max(dot(z, z), LEAST));
-  const psi = unit(family, a, b, c, eta, y) * weight, rise = slope(family, a, b, c, eta, y, top) * weight;
-  const [p, q, m, o] = sums.shares.map(Math.sqrt), own = z.map((v) => v * (psi / reach));
+  const r = y - eta, beyond = sums.shares[3] > 0 && Math.abs(r) > c;
+  // within these ends reports are as far from each other as `distance2` says
+  const psi = clipped(unit(family, a, b, c, eta, y), -1, 1) * weight;
+  const rise = clipped(slope(family, a, b, c, eta, y, top), 0, top) * weight * Number(!beyond);
+  const [p, q, m, o, t] = sums.shares.map(Math.sqrt), own = z.map((v) => v * (psi / reach));
   const out = [...own.map((v) => v * p), ...products(z, rise * (q / (top * (reach * reach))))];
   if (!sums.scaled) return [...out, ...products(own, m)];
-  const r = y - eta, far = Math.log(Math.max(Math.abs(r), LEAST) / (MEDIAN * ask.scale)) / ask.window;
+  const far = Math.log(Math.max(Math.abs(r), LEAST) / (MEDIAN * ask.scale)) / ask.window;
   const number = clipped(far, -1, 1), inside = Math.abs(far) < 1;
   out.push(...products([...own, number], 0.5 * m));
   if (o > 0) { // no residual is beyond the threshold and in the middle
-    const beyond = Math.abs(r) > c, sign = beyond || !inside ? 0 : Math.sign(r);
+    const sign = beyond || !inside ? 0 : Math.sign(r);
     out.push(...own.map((v) => (beyond ? v * o : 0)), ...z.map((v) => v * (sign * weight * (o / reach))));
   }
-  const root = Math.sqrt(1 - 1.25 * (SCALE * SCALE));
-  return [...out.map((v) => root * v), SCALE * number, SCALE * (Number(inside) - 0.5)];
+  return [...out, t * number, t * (Number(inside) - 0.5)];
 }
 
 /** Slope of the unit score by the linear predictor, times c, in [0, top].
@@ -143,5 +143,5 @@ export function whole({ form, numbers, radius }, report) {
   if (form === "blocks") return nothing; // which `tables.whole` makes; anything else gives zeros
   const told = inside(report);
   const entries = form === "psd" ? overRows(told, numbers, (row) => products(row, 1)) : told;
-  return entries.length === numbers ? shortened(entries.map((v) => round(v * size) + 0), radius) : nothing;
+  return entries.length === numbers ? shortened(entries.map((v) => round(v * size) + 0), radius + Math.floor(Math.sqrt(numbers) / 2) + 2) : nothing;
 }

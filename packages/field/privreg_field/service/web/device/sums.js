@@ -4,6 +4,7 @@
  */
 
 import { invitation } from "./client.js";
+import * as lattice from "./lattice.js";
 import { Record, need, same } from "./wire.js";
 
 /** @typedef {import("./plan.js").Plan} Plan */
@@ -11,7 +12,7 @@ import { Record, need, same } from "./wire.js";
 /** @typedef {{name: string, url: string, contact: string, key: Uint8Array, seal: Uint8Array}} Collector */
 /**
  * @typedef {object} Sums
- * @property {number[]} shares squared norms of score, slope, squared score, score beyond the threshold
+ * @property {number[]} shares squared norms of score, slope, squared score, score beyond the threshold, scale number
  * @property {number} ratio
  * @property {boolean} scaled
  * @property {number} top
@@ -35,6 +36,7 @@ import { Record, need, same } from "./wire.js";
  * @property {number} window
  * @property {number} ball
  * @property {number} reach length of covariates beyond which a record's weight falls
+ * @property {number} radius what a report's norm of 1 is in whole numbers
  */
 
 /** @type {readonly RoleName[]} */
@@ -42,7 +44,24 @@ export const ROLES = ["clamping", "location", "moments", "approach", "closing", 
 /** Of collectors, by their place in the plan. */
 export const LETTERS = ["a", "b"];
 /** Of what plans and states say of sums. */
-const FORMAT = 2;
+const FORMAT = 3;
+/** Of the length L and of slopes: products of smaller ones would lose digits. */
+const LEAST = 2 ** -60;
+/** By which t² is multiplied beside t. */
+export const SQUARED = 1.665;
+/** Squared norms of scores whose reports are closer than any of norm 1, and their largest squared distance over 10,000. @type {[boolean, number[], number][]} */
+const APART = [
+  [true, [0.455, 0.455, 0.046, 0.015, 0.0232], 24278], [true, [0.54, 0.275, 0.1, 0.02, 0.052], 27350],
+  [true, [0.47, 0.455, 0.046, 0, 0.0232], 24510], [true, [0.56, 0.275, 0.1, 0, 0.052], 27750],
+  [false, [0.48, 0.32, 0.2, 0, 0], 22400],
+];
+const LOGISTIC = [0.83, 0.5, 0.17, 0, 0];
+/** The same of logistic scores, up to a squared length of the coefficients times that of a row. */
+const ODDS = [
+  [0.25, 16215], [1, 17169], [2.25, 17964], [4, 18765], [6.25, 19613], [9, 20501], [12.25, 21404], [16, 22295],
+  [20.25, 23152], [25, 23957], [30.25, 24701], [36, 25379], [49, 26545], [64, 27487], [100, 28866],
+  [144, 29795], [256, 30924], [400, 31559], [900, 32324], [Infinity, 33266],
+];
 export const MOST_NUMBERS = 5900;
 export const FAMILIES = ["huber", "expectile", "quantile", "squared", "logistic", "poisson"];
 const WRONG = "what the plan says of its two collectors can't be right.";
@@ -66,16 +85,15 @@ export function readCollectors(record, keys) {
 /** @param {Record} record @param {number} d @returns {Sums} */
 export function readSums(record, d) {
   const of = record.object("sums");
-  need(of.left.has("format"), "the plan is of two collectors of an earlier version of privreg.");
-  of.fixed("format", FORMAT);
+  need(of.left.has("format") && of.integer("format", 1, FORMAT) === FORMAT, "the plan is of two collectors of an earlier version of privreg.");
   const out = {
-    shares: of.reals("shares", 4), ratio: of.real("ratio"), scaled: of.flag("scaled"), top: of.real("top"),
+    shares: of.reals("shares", LOGISTIC.length), ratio: of.real("ratio"), scaled: of.flag("scaled"), top: of.real("top"),
     fixed: of.real("fixed"), lows: of.reals("lows", d), highs: of.reals("highs", d),
     yLow: of.real("y_low"), yHigh: of.real("y_high"), numbers: of.integers("numbers", 0, d - 1), binary: of.flag("binary"),
     rate: of.real("rate"),
   };
   of.done();
-  need(Math.min(...out.shares) >= 0 && Math.min(out.ratio, out.top, out.fixed) > 0 && out.yLow < out.yHigh, WRONG);
+  need(Math.min(...out.shares) >= 0 && Math.min(out.ratio, out.fixed) > 0 && out.top >= LEAST && out.yLow < out.yHigh, WRONG);
   need(out.lows.every((v, j) => v <= out.highs[j]) && new Set(out.numbers).size === out.numbers.length, WRONG);
   return out;
 }
@@ -84,9 +102,24 @@ export function readSums(record, d) {
 export function shape(plan, role) {
   const d = plan.design.length, { shares, scaled, numbers, binary } = /** @type {Sums} */ (plan.sums);
   if (role === "clamping") return [plan.clamping.length + 1, "switches"];
-  if (role === "location") return [2 * (numbers.length + Number(!binary)), "ball"];
+  if (role === "location") return [2 * (numbers.length + Number(!binary)), "unit"];
   if (role === "moments") return [((d + 1) * (d + 2)) / 2, "psd"];
-  return [d * (1 + 2 * Number(shares[3] > 0)) + d * (d + 1) + Number(scaled) * (d + 3), "ball"];
+  return [d * (1 + 2 * Number(shares[3] > 0)) + d * (d + 1) + Number(scaled) * (d + 3), "unit"];
+}
+
+/**
+ * Largest squared distance of two reports of norm 1 at most, as a fraction: to a state, or to any.
+ * @param {Plan} plan @param {string} role @param {{theta: number[], reach: number}} [ask]
+ */
+export function distance2({ sums, family, offset }, role, ask) {
+  const { shares, scaled, numbers, binary } = /** @type {Sums} */ (sums), each = 3772225n;
+  if (role === "location") return [4000000n, each].map((v) => v * BigInt(numbers.length + Number(!binary)));
+  if (!["approach", "closing", "main"].includes(role)) return [2n, 1n];
+  const longest2 = ask && offset === null ? ask.theta.reduce((n, v) => n + v * v, 0) * (ask.reach * ask.reach) : Infinity;
+  const is = (/** @type {number[]} */ own) => own.every((v, i) => v === shares[i]);
+  let most = APART.find(([of, own]) => family !== "logistic" && of === scaled && is(own))?.[2] ?? 40000;
+  if (family === "logistic" && is(LOGISTIC)) most = /** @type {number[]} */ (ODDS.find(([k]) => longest2 <= k))[1];
+  return [BigInt(most), 10000n];
 }
 
 /** What a state asks. @param {Record} record @param {Plan} plan @returns {SumAsk} */
@@ -98,9 +131,13 @@ export function readSumAsk(record, plan) {
     role, rows: Array.from({ length: d }, (_, j) => flat.slice(j * d, (j + 1) * d)), theta: record.reals("theta", d),
     below: record.integer("below", 2 ** 32, 2 ** 32), yCentre: record.real("y_centre"),
     scale: record.real("scale"), window: record.real("window"), ball: record.real("ball"), reach: record.real("reach"),
+    radius: record.integer("radius", 1, 2 ** 30 - 1),
   };
   record.done();
-  need(Math.min(out.scale, out.window, out.ball, out.reach) > 0, "the state's numbers must be positive.");
+  need(Math.min(out.scale, out.window, out.ball) > 0 && out.reach >= LEAST, "the state's numbers must be positive.");
+  const { form, numbers } = /** @type {import("./plan.js").Role} */ (plan.roles.get(role));
+  const square = role === "table" ? undefined : distance2(plan, role, out);
+  need(lattice.isPrivate(form, numbers, out.radius, plan.mu, plan.bits, square), "the radius of the state doesn't keep the budget mu: the noise would be too small.");
   return out;
 }
 

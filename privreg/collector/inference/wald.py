@@ -6,7 +6,7 @@ a_q = ([∫ b bᵀ]⁻¹)_qq independent of χ²_q. The table holds a discretise
 values follow at any level by averaging the χ² tail over it. For several lanes a_q is drawn with a fixed seed, which is
 post-processing of numbers that have been released; the averaging takes most of the Monte Carlo error out.
 
-``python -m privreg.inference.wald`` makes the table anew.
+``python -m privreg.collector.inference.wald`` makes the table anew.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 from scipy.special import chdtrc
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.errors import InferenceError
 
 MAX_RESTRICTIONS: Final = 20
@@ -35,7 +35,7 @@ _TOGETHER: Final = 4_000_000
 
 @functools.cache
 def _tabulated() -> tuple[Array, Array]:
-    with files("privreg.inference").joinpath(_TABLE).open("rb") as f, np.load(f, allow_pickle=False) as z:
+    with files("privreg.collector.inference").joinpath(_TABLE).open("rb") as f, np.load(f, allow_pickle=False) as z:
         return z["nodes"], z["weights"]
 
 
@@ -94,6 +94,6 @@ def tabulate(draws: Array) -> tuple[Array, Array]:
 
 if __name__ == "__main__":
     nodes, weights = tabulate(simulate(_DRAWS, _TERMS, _SEED))
-    target = files("privreg.inference").joinpath(_TABLE)
+    target = files("privreg.collector.inference").joinpath(_TABLE)
     np.savez_compressed(str(target), nodes=nodes, weights=weights)
     print(f"wrote {_TABLE}: {_DRAWS:,} draws, {_TERMS} terms, seed {_SEED}")

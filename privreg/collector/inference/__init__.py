@@ -6,6 +6,6 @@ in `collector/estimation`), `batches` and `clusters` make covariances; `pivots`,
 `windows` has estimates of windows of a stream, and the test that nothing changes.
 """
 
-from privreg.inference.methods import describe
+from privreg.collector.inference.methods import describe
 
 __all__ = ["describe"]

@@ -9,10 +9,10 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from privreg.arrays import Array
-from privreg.diagnostics import Diagnostic
+from privreg.base.arrays import Array
+from privreg.collector.inference.pivots import Pivot
 from privreg.errors import InferenceError, OptionError, choose, shown
-from privreg.inference.pivots import Pivot
+from privreg.tables.diagnostics import Diagnostic
 
 WIDE: Final = 100  # Coefficients up to which local reports are fitted by rounds, and random scaling keeps all numbers
 

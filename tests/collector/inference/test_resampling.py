@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2, norm
 
+from privreg.collector.inference.batches import batches
+from privreg.collector.inference.pivots import Normal, RandomScaling, StudentT
+from privreg.collector.inference.resampling import DRAWS, FIRST, Anytime, Bootstrap
 from privreg.errors import InferenceError
-from privreg.inference.batches import batches
-from privreg.inference.pivots import Normal, RandomScaling, StudentT
-from privreg.inference.resampling import DRAWS, FIRST, Anytime, Bootstrap
 
 BOTH_FORMS = pytest.mark.parametrize("studentised", [False, True])
 

@@ -7,15 +7,15 @@ from typing import Final
 
 import numpy as np
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
+from privreg.collector.inference.methods import Method
+from privreg.collector.inference.resampling import FIRST
 from privreg.errors import InferenceError, OptionError
 from privreg.families.constants import clipped_square
 from privreg.families.family import Family
 from privreg.families.weights import SCORE_WEIGHTS, ScoreWeights, omega
 from privreg.fits.settings import FitOptions, Settings
 from privreg.formula.spec import ModelSpec
-from privreg.inference.methods import Method
-from privreg.inference.resampling import FIRST
 from privreg.options.table import find
 from privreg.published.chain.blocks import BATCHES, Layout, growing_edges
 from privreg.published.chain.numbers import Device, Published, Steps, turns

@@ -9,9 +9,8 @@ from scipy.optimize import brentq
 from scipy.special import stdtr
 from scipy.stats import chi2, norm
 
-from privreg.errors import InferenceError, OptionError
-from privreg.inference.methods import METHODS, resolve_methods
-from privreg.inference.pivots import (
+from privreg.collector.inference.methods import METHODS, resolve_methods
+from privreg.collector.inference.pivots import (
     ENOUGH,
     Normal,
     RandomScaling,
@@ -19,9 +18,10 @@ from privreg.inference.pivots import (
     scaling_critical,
     scaling_sf,
 )
-from privreg.inference.wald import MAX_RESTRICTIONS, simulate, wald_sf
+from privreg.collector.inference.wald import MAX_RESTRICTIONS, simulate, wald_sf
+from privreg.errors import InferenceError, OptionError
+from privreg.fits.published.intervals import central_sandwich, local_sandwich
 from privreg.published.chain.collector import ChainSummary
-from privreg.published.fit.intervals import central_sandwich, local_sandwich
 
 
 def wald_critical(level, q, lanes=1):

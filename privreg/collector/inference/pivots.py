@@ -9,9 +9,9 @@ from typing import Final
 import numpy as np
 from scipy.special import chdtrc, fdtrc, ndtr, ndtri, stdtr, stdtrit
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
+from privreg.collector.inference.wald import wald_sf
 from privreg.errors import InferenceError
-from privreg.inference.wald import wald_sf
 
 ENOUGH: Final = 20
 """Terms from which on a sum is taken for normal: updates of a lane, half as many of all lanes for each restriction, so
@@ -180,7 +180,7 @@ class RandomScaling(Pivot):
         """Tail of the joint distribution at six times the statistic.
         Raises InferenceError if there are more than 20 restrictions, or so few steps that the matrix of the
         restrictions is far from its limit: fewer than 20 a lane, or than 10 for each restriction over all lanes, from
-        where on a test at level 5% has at most 6% (tests/inference/test_methods.py).
+        where on a test at level 5% has at most 6% (tests/collector/inference/test_methods.py).
         """
         if q == 1:
             return self.of_one(statistic)

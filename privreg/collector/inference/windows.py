@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc
 
-from privreg.arrays import Array
-from privreg.diagnostics import doubts
+from privreg.base.arrays import Array
+from privreg.collector.inference.methods import Estimate
 from privreg.errors import InferenceError
-from privreg.inference.methods import Estimate
+from privreg.tables.diagnostics import doubts
 
 OF_CHAIN: Final = ("path_curvature", "plug_in", "batch_means")
 """Methods for standard errors of a single chain's windows, best first; batches are as few as windows."""

@@ -1,7 +1,7 @@
 """Saved files: a zip of arrays (npz) and one JSON document. Loading executes nothing.
 
 A file is written under a temporary name in the same folder and renamed, so that a killed process leaves the
-old file or the new one, never half of one. What holds noise keys is sealed, see `privreg.files.sealing`.
+old file or the new one, never half of one. What holds noise keys is sealed, see `privreg.base.sealing`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from privreg.base import sealing
 from privreg.errors import SavedFileError, UnsupportedArgumentError
-from privreg.files import sealing
 
 FORMAT: Final = 1
 STREAM: Final = "stream"

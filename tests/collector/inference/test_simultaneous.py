@@ -11,13 +11,13 @@ import pytest
 from matplotlib.collections import LineCollection
 from scipy.stats import chi2, norm
 
+from privreg.collector.inference import simultaneous as joint
+from privreg.collector.inference.methods import Estimate
+from privreg.collector.inference.pivots import Normal, RandomScaling, StudentT
+from privreg.collector.inference.resampling import Anytime, Bootstrap
+from privreg.collector.inference.simultaneous import joint_critical, max_critical
 from privreg.errors import OptionError
 from privreg.families.builtin import Poisson
-from privreg.inference import simultaneous as joint
-from privreg.inference.methods import Estimate
-from privreg.inference.pivots import Normal, RandomScaling, StudentT
-from privreg.inference.resampling import Anytime, Bootstrap
-from privreg.inference.simultaneous import joint_critical, max_critical
 from privreg.results.results import PrivateResults
 from tests.helpers import NAMES, array_model
 

@@ -18,16 +18,16 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 import privreg as pr
-from privreg.diagnostics import doubt
+from privreg.collector.inference.batches import batches
+from privreg.collector.inference.methods import METHODS
+from privreg.collector.inference.pivots import StudentT
+from privreg.collector.inference.resampling import Anytime, Bootstrap
 from privreg.errors import InferenceError
-from privreg.inference.batches import batches
-from privreg.inference.methods import METHODS
-from privreg.inference.pivots import StudentT
-from privreg.inference.resampling import Anytime, Bootstrap
 from privreg.published.chain.blocks import growing_edges
 from privreg.published.chain.path import Regression, growing_batches, path_sandwich, regression
 from privreg.results import saving
 from privreg.results.results import PrivateResults
+from privreg.tables.diagnostics import doubt
 from tests.helpers import NAMES, array_model, people
 
 RARE = 1e-6
@@ -232,9 +232,9 @@ def rows_of(n=N):
 
 @pytest.fixture
 def anytime_from_300(monkeypatch):
-    monkeypatch.setattr("privreg.published.fit.intervals.FIRST", 300)
+    monkeypatch.setattr("privreg.fits.published.intervals.FIRST", 300)
     monkeypatch.setattr("privreg.results.estimates.FIRST", 300)
-    monkeypatch.setattr("privreg.published.fit.tuning.FIRST", 300)
+    monkeypatch.setattr("privreg.fits.published.tuning.FIRST", 300)
 
 
 class Way(NamedTuple):

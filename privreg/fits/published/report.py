@@ -10,17 +10,17 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from privreg.arrays import Array
 from privreg.audit import reports
-from privreg.diagnostics import Diagnostic, note
+from privreg.base.arrays import Array
+from privreg.collector.inference import windows
+from privreg.collector.inference.methods import WIDE, Estimate
+from privreg.collector.inference.windows import Steps
 from privreg.errors import InferenceError
 from privreg.fits.outcome import FitOutcome, outside_of, refuse_overflow
+from privreg.fits.published.intervals import central_sandwich, of_chain
 from privreg.fits.rounds import SMALLER
 from privreg.fits.settings import Settings
 from privreg.formula.spec import ModelSpec
-from privreg.inference import windows
-from privreg.inference.methods import WIDE, Estimate
-from privreg.inference.windows import Steps
 from privreg.privacy.mechanisms import Mechanism, released
 from privreg.privacy.noise import NoiseStream, derived_key
 from privreg.protocol.codes import DIAGONAL, FULL, HISTORY, NONE, PEOPLE
@@ -31,8 +31,8 @@ from privreg.published.chain.mapped import is_diagonal
 from privreg.published.chain.numbers import Published, make_plan
 from privreg.published.chain.plans import Plan
 from privreg.published.chain.run import BURN_IN, AveragedSGD, Mark
-from privreg.published.fit.intervals import central_sandwich, of_chain
 from privreg.results.data import Equation, Later
+from privreg.tables.diagnostics import Diagnostic, note
 
 MIXING: Final = 10.0  # Σγλ_min under which a note warns that the path may not have forgotten its start
 

@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
+from privreg.collector.inference.batches import Batches
+from privreg.collector.inference.methods import Estimate, Method
+from privreg.collector.inference.pivots import Normal, RandomScaling, StudentT
+from privreg.collector.inference.resampling import FIRST, Anytime, Bootstrap
+from privreg.collector.inference.sandwich import KAPPA, Sandwich, floored, sandwich
 from privreg.errors import InferenceError
-from privreg.inference.batches import Batches
-from privreg.inference.methods import Estimate, Method
-from privreg.inference.pivots import Normal, RandomScaling, StudentT
-from privreg.inference.resampling import FIRST, Anytime, Bootstrap
-from privreg.inference.sandwich import KAPPA, Sandwich, floored, sandwich
 from privreg.privacy.mechanisms import Mechanism
 from privreg.published.chain.collector import ChainSummary as Chain
 from privreg.published.chain.path import batches_of, path_sandwich, regression

@@ -8,9 +8,9 @@ from typing import Final
 
 import numpy as np
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
+from privreg.collector.inference.pivots import Pivot
 from privreg.errors import InferenceError
-from privreg.inference.pivots import Pivot
 
 DRAWS: Final = 500
 _SEED: Final = 20_240_512

@@ -11,11 +11,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from privreg.arrays import Array, Ints
+from privreg.base.arrays import Array, Ints
+from privreg.collector.inference.pivots import ENOUGH
 from privreg.collector.levels import PART
-from privreg.diagnostics import Diagnostic, note
-from privreg.inference.pivots import ENOUGH
 from privreg.protocol.rounds import GROUPS, LEAST_GROUPS
+from privreg.tables.diagnostics import Diagnostic, note
 
 LEAST: Final = 2 * LEAST_GROUPS  # Clusters at least: two a group
 SUMMED: Final = 24  # Groups of clusters at most whose sums two collectors publish

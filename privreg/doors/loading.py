@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from privreg.base import archive
 from privreg.data.participants import Participants
+from privreg.doors.regression import PrivateOnlineRegression
 from privreg.errors import PrivregError, SavedFileError
 from privreg.families.builtin import FAMILIES
 from privreg.families.family import from_json
-from privreg.files import archive
 from privreg.fits.settings import FitOptions
 from privreg.formula.covariates import PublicRows
 from privreg.formula.describe import design_from_json
@@ -19,7 +20,6 @@ from privreg.formula.spec import ModelSpec
 from privreg.means.results import fit as means
 from privreg.means.results.results import MeansResults
 from privreg.privacy.ledger import Budget
-from privreg.regression import PrivateOnlineRegression
 from privreg.results.results import PrivateResults
 from privreg.results.saving import restored
 from privreg.results.target import Target

@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 
 import privreg as pr
+from privreg.base import archive
+from privreg.doors.loading import load_results
 from privreg.errors import OptionError, SavedFileError, SchemaError
-from privreg.files import archive
-from privreg.loading import load_results
 from privreg.simulation.streaming.stream import Stream
 from privreg_field.service.commands import prepare
 from privreg_field.study import keys, servers

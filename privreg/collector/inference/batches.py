@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from privreg.arrays import Array
+from privreg.base.arrays import Array
 from privreg.errors import InferenceError
 
 

@@ -12,9 +12,9 @@ from typing import Final
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from privreg.arrays import Array
-from privreg.inference.pivots import Normal, Pivot, RandomScaling, StudentT
-from privreg.inference.resampling import Bootstrap
+from privreg.base.arrays import Array
+from privreg.collector.inference.pivots import Normal, Pivot, RandomScaling, StudentT
+from privreg.collector.inference.resampling import Bootstrap
 
 _SEED: Final = 20_250_711
 _SCALES: Final = 1 << 15  # Draws of the standard errors; fewer where `_NORMALS` would be exceeded
@@ -52,7 +52,7 @@ def max_critical(pivot: Pivot, correlation: Array, alpha: float) -> float | Arra
 
     With Z ~ N(0, R) the ratios are Z_j (Normal); Z_j/s_j with s² the diagonal of a Wishart(df, R)/df independent of Z
     (StudentT); W_j(1)/√(6 · mean over lanes of ∫bridge_j²) with W of covariance R (RandomScaling), its bridges by the
-    Karhunen–Loève series with the tail's mean added, as in `privreg.inference.wald`. A bootstrap (`Bootstrap`, whose
+    Karhunen–Loève series with the tail's mean added, as in `wald`. A bootstrap (`Bootstrap`, whose
     columns are the ratios) takes the largest ratio of each of its draws. Any other pivot gets Bonferroni's value.
 
     P(some |T_j| > c) = p · P(|T_1| > c) · E(1/number of ratios beyond c), where a ratio chosen at random is drawn given
@@ -61,7 +61,7 @@ def max_critical(pivot: Pivot, correlation: Array, alpha: float) -> float | Arra
 
     R is estimated in practice, roughly so by random scaling and few lanes, which the distribution doesn't count in. The
     value depends little on R: for up to 10 coefficients 95% becomes 94.4% at least with 8 lanes, and 94% with random
-    scaling of one chain (measured as in `tests/inference/test_simultaneous.py`).
+    scaling of one chain (measured as in `tests/collector/inference/test_simultaneous.py`).
 
     See Hothorn, Bretz & Westfall (2008), Simultaneous inference in general parametric models, for the intervals; Karp,
     Luby & Madras (1989), Monte-Carlo approximation algorithms for enumeration problems, for the simulation; XSJKH

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from privreg.arrays import Array
-from privreg.diagnostics import Diagnostic, note
+from privreg.base.arrays import Array
+from privreg.tables.diagnostics import Diagnostic, note
 
 KAPPA = 1e-3  # Published floors κ₁ = κ₂ of the eigenvalues, internal units
 

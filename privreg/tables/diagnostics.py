@@ -29,7 +29,7 @@ class Code(NamedTuple):
     of: str = "the intervals"  # Which a doubt takes back
 
 
-_TABLE: Final = files("privreg").joinpath("notes.toml").read_text("utf-8")
+_TABLE: Final = files("privreg.tables").joinpath("notes.toml").read_text("utf-8")
 CODES: Final = {code: Code(**row) for code, row in tomllib.loads(_TABLE).items()}
 """Every code that a note can have."""
 
