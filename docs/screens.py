@@ -71,7 +71,7 @@ def collected(folder: Path, reports: int, planned: int) -> World:
     for minute, count in enumerate(rng.multinomial(reports, pace / pace.sum())):
         world.store.clock = lambda minute=minute: now - 60.0 * (MINUTES - 1 - minute)
         while count:
-            k = world.course.present.k
+            k = world.scheduler.present.k
             some = min(int(count), 150)
             came = [world.arrived(body) for body in world.bodies(some)]
             again = [one for one in came if rng.uniform() < 0.06]
@@ -79,7 +79,7 @@ def collected(folder: Path, reports: int, planned: int) -> World:
                 {f"fetched.{k}": round(some * rng.uniform(1.25, 1.4)), "422": int(rng.poisson(0.006 * some))}
             )
             world.store.take(came + again, +fetched)
-            while world.course.advance():
+            while world.scheduler.advance():
                 pass
             count -= some
     return world
@@ -88,7 +88,7 @@ def collected(folder: Path, reports: int, planned: int) -> World:
 @contextmanager
 def served(world: World) -> Iterator[str]:
     """Address of the study's dashboard, while it is served."""
-    app = make(world.course, Options(rate=0.0))
+    app = make(world.scheduler, Options(rate=0.0))
     server = uvicorn.Server(uvicorn.Config(app, port=0, access_log=False, log_level="warning"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

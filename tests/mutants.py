@@ -56,7 +56,7 @@ CURATOR = "tests/simulation/test_curator.py"
 IDENTIFIED = "tests/published/descent/test_identified.py"
 WEB, PAGES = "packages/field/privreg_field/service/web/device", "tests/service/test_js_session.py"
 DEVICE = "packages/field/privreg_field/device/report/answer.py"
-ASKED, SESSION, SENDING = (f"packages/field/privreg_field/device/{name}.py" for name in ("asked", "session", "sending"))
+EXCHANGE, SESSION = (f"packages/field/privreg_field/device/{name}.py" for name in ("exchange", "session"))
 ANSWERS, VISITS = "tests/device/test_answer.py", "tests/device/test_session.py"
 APART = (f"{ANSWERS}::test_whatever_comes_two_reports_are_no_farther_apart_than_the_noise_is_for",)
 SUMS = "tests/means/test_sums.py"
@@ -74,7 +74,7 @@ OF_STATES_IN_BROWSERS = (f"{PAIR_PAGES}::test_states_whose_radius_is_for_other_c
 ODD = (f"{APART_TESTS}::test_plans_and_states_whose_numbers_a_distance_does_not_hold_of_are_refused",)
 RESTORED = "tests/service/test_two_restored.py"
 LIAR = "tests/service/test_two_liar.py"
-COURSES, SHARES = "tests/service/test_two_courses.py", "packages/field/privreg_field/service/store/shares.py"
+SCHEDULERS, SHARES = "tests/service/test_two_schedulers.py", "packages/field/privreg_field/service/store/shares.py"
 TRUSTED, PERSONS = "tests/means/test_trusted.py", "tests/simulation/test_persons.py"
 LOCAL_PERSONS = "tests/simulation/test_persons_local.py"
 FARTHEST = ("tests/device/test_noise.py::test_the_farthest_reports_show_what_is_claimed_and_half_the_noise_is_caught",)
@@ -974,14 +974,14 @@ MUTANTS = (
     Mutant("directions of any length", DEVICE, "or not score.dot(u, u) <= 1.0 + score.NEAR_ONE", "", APART),
     Mutant(
         "signatures are not looked at",
-        ASKED,
+        EXCHANGE,
         "kid in named and ed25519.verify(named[kid], message, sig)",
         "kid in named",
         (f"{VISITS}::test_a_forged_plan_is_refused",),
     ),
     Mutant(
         "states may go back",
-        ASKED,
+        EXCHANGE,
         "if back or other or torn:",
         "if other or torn:",
         (f"{VISITS}::test_states_that_go_back_are_refused",),
@@ -1044,7 +1044,7 @@ MUTANTS = (
     ),
     Mutant(
         "a new plan of a study asks under other names",
-        ASKED,
+        EXCHANGE,
         "if not s.memory.plans(s.root, plans[0].study) <= set(hashes.values()):",
         "if False:",
         (f"{VISITS}::test_a_plan_that_changes_is_refused",),
@@ -1083,35 +1083,35 @@ MUTANTS = (
     # devices and two collectors
     Mutant(
         "one collector's signature is enough",
-        ASKED,
+        EXCHANGE,
         "if len(signed) < needed:",
         "if not signed:",
         (f"{PAIR}::test_a_state_that_one_collector_signed_is_refused",),
     ),
     Mutant(
         "a report is made afresh if one collector deleted its share",
-        SENDING,
+        EXCHANGE,
         "    if not any(arrived):\n",
         "    if not all(arrived):\n",
         (f"{PAIR}::test_if_only_one_deleted_its_share_the_person_is_done",),
     ),
     Mutant(
         "whoever says that a share was deleted is believed",
-        SENDING,
+        EXCHANGE,
         "payload = opened(body, kind, (plan.collectors[place].key,))",
         "payload = wire.open_envelope(body, kind).payload",
         (f"{PAIR}::test_nothing_is_made_afresh_because_of_a_forged_word",),
     ),
     Mutant(
         "another token's share was deleted",
-        SENDING,
+        EXCHANGE,
         "(said.letter, said.state, said.ids) == (LETTERS[place], stored.state, stored.token[: messages.ID])",
         "said.letter == LETTERS[place]",
         (f"{PAIR}::test_nothing_is_made_afresh_because_of_a_forged_word",),
     ),
     Mutant(
         "an analyst is one of the two collectors",
-        ASKED,
+        EXCHANGE,
         "if s.root in (one.key, one.seal):",
         "if False:",
         (f"{PAIR}::test_an_analyst_who_is_a_collector_is_refused",),
@@ -1289,7 +1289,7 @@ MUTANTS = (
     ),
     Mutant(
         "a chain that goes on without its state",
-        "packages/field/privreg_field/service/course.py",
+        "packages/field/privreg_field/service/scheduler.py",
         "                if not published:\n                    self.chain = before\n",
         "                pass\n",
         ("tests/service/test_store.py::test_a_state_that_could_not_be_published_is_published_later",),
@@ -1831,7 +1831,7 @@ MUTANTS = (
     ),
     Mutant(
         "a server is asked whenever a row is added to a diary",
-        ASKED,
+        EXCHANGE,
         'signed = kept or _got(s, "/plan", "the plan", until)',
         'signed = _got(s, "/plan", "the plan", until)',
         ("tests/device/test_diary.py::test_rows_are_kept_until_the_day_of_reports_and_make_one",),
@@ -1852,7 +1852,7 @@ MUTANTS = (
     ),
     Mutant(
         "rows of a person count whole, each",
-        "packages/field/privreg_field/device/report/persons.py",
+        "packages/field/privreg_field/device/report/answer.py",
         "part = weight / ((len(out) or 1) if diary.mean else diary.slots(plan.family))",
         "part = weight",
         ("tests/device/test_diary.py::test_shares_of_adversarial_rows_are_in_their_roles_sets",),
@@ -1860,56 +1860,56 @@ MUTANTS = (
     # collectors, and who reads them
     Mutant(
         "a clock is believed from its first second on",
-        "packages/field/privreg_field/service/clock.py",
+        "packages/field/privreg_field/service/scheduler.py",
         "return self._leap is None and self.even() - self._since >= STANDS",
         "return True",
         ("tests/service/test_app.py::test_a_wrong_clock_ends_nothing_for_good",),
     ),
     Mutant(
         "a leap of the clock is believed at once",
-        "packages/field/privreg_field/service/clock.py",
+        "packages/field/privreg_field/service/scheduler.py",
         "elif now - self._leap[0] >= STANDS:",
         "else:",
         ("tests/service/test_app.py::test_a_leap_that_stands_is_believed",),
     ),
     Mutant(
         "a wrong clock closes a study for good",
-        "packages/field/privreg_field/service/course.py",
+        "packages/field/privreg_field/service/scheduler.py",
         "                if not sure:\n                    return False\n",
         "",
         ("tests/service/test_app.py::test_a_wrong_clock_ends_nothing_for_good",),
     ),
     Mutant(
         "a clock that is put back opens a study again",
-        "packages/field/privreg_field/service/course.py",
+        "packages/field/privreg_field/service/scheduler.py",
         "return not self.sealed and self.clock()",
         "return self.clock()",
         ("tests/service/test_app.py::test_a_study_ends_when_its_time_has_come_and_no_clock_opens_it_again",),
     ),
     Mutant(
         "an open state has a time after the end",
-        "packages/field/privreg_field/service/course.py",
+        "packages/field/privreg_field/service/scheduler.py",
         "return min(when, self.plan.closes) if is_open else when",
         "return when",
         ("tests/service/test_app.py::test_a_first_state_of_a_wrong_clock_is_one_that_devices_take",),
     ),
     Mutant(
         "anybody reads a study's results",
-        "packages/field/privreg_field/service/http/desk.py",
-        "            self.allow(request, access.RESULTS)\n        if not self.course.states:",
-        "            pass\n        if not self.course.states:",
+        "packages/field/privreg_field/service/http/handler.py",
+        "            self.allow(request, access.RESULTS)\n        if not self.scheduler.states:",
+        "            pass\n        if not self.scheduler.states:",
         ("tests/service/test_two_app.py::test_the_dashboard_shows_what_came_here_and_what_both_have_published",),
     ),
     Mutant(
         "public results are public sums and counts",
-        "packages/field/privreg_field/service/http/desk.py",
+        "packages/field/privreg_field/service/http/handler.py",
         "        has = access.roles_of",
         "        if self.options.public_results:\n            return\n        has = access.roles_of",
         ("tests/service/test_access.py::test_what_each_address_asks_for",),
     ),
     Mutant(
         "tokens of a new key are refused",
-        "packages/field/privreg_field/service/http/desk.py",
+        "packages/field/privreg_field/service/http/handler.py",
         "if token.key and token.key not in self.secrets:",
         "if False:",
         ("tests/service/test_app.py::test_tokens_of_a_key_made_a_moment_ago_are_taken",),
@@ -1940,21 +1940,21 @@ MUTANTS = (
         SHARES,
         "if row is not None and row.status != UNSUMMED:",
         "if row is not None and row.status == HELD:",
-        (f"{COURSES}::test_who_comes_late_hears_so_of_both_and_begins_anew",),
+        (f"{SCHEDULERS}::test_who_comes_late_hears_so_of_both_and_begins_anew",),
     ),
     Mutant(
         "a lost batch of a backup says of tokens that it doesn't know that they are in no sum",
         SHARES,
         "if batch == o.LOST and (row is None or row.k != one.state):",
         "if False:",
-        (f"{COURSES}::test_who_came_after_a_backup_does_not_hear_that_a_lost_batch_was_unsummed",),
+        (f"{SCHEDULERS}::test_who_came_after_a_backup_does_not_hear_that_a_lost_batch_was_unsummed",),
     ),
     Mutant(
         "a sum leaves for a commitment to nothing",
         "packages/field/privreg_field/wire/peers.py",
         "bool(one.listed) != bool(one.value)",
         "False",
-        (f"{COURSES}::test_a_sum_does_not_leave_without_a_commitment",),
+        (f"{SCHEDULERS}::test_a_sum_does_not_leave_without_a_commitment",),
     ),
     Mutant(
         "a sum is believed that the other collector was not sent",
@@ -1965,14 +1965,14 @@ MUTANTS = (
     ),
     Mutant(
         "a collector of a backup takes shares to a state that it has signed before",
-        "packages/field/privreg_field/service/sums/book.py",
+        "packages/field/privreg_field/service/sums/batch_log.py",
         "if not said.open or self.keys.state(held.k) != held.payload:",
         "if not said.open:",
         (f"{RESTORED}::test_a_collector_that_is_told_an_old_state_as_a_new_one_takes_no_shares_to_it",),
     ),
     Mutant(
         "a collector that is restored keeps the keys of its batches",
-        "packages/field/privreg_field/service/commands/keeping.py",
+        "packages/field/privreg_field/service/commands/collector.py",
         "            _destroy(BatchKeys(store.beside))",
         "            pass",
         ("tests/service/test_copies.py::test_a_collector_of_two_that_is_restored_draws_no_noise_twice",),
@@ -2021,14 +2021,14 @@ MUTANTS = (
     ),
     Mutant(
         "a collector of a backup signs a state again",
-        "packages/field/privreg_field/service/sums/course.py",
+        "packages/field/privreg_field/service/sums/scheduler.py",
         "if said.nonces[NONCE:] == self._nonce:",
         "if said.nonces:",
         (f"{RESTORED}::test_a_collector_that_is_asked_to_sign_a_state_again_opens_no_old_share",),
     ),
     Mutant(
         "a collector signs states of whatever time",
-        "packages/field/privreg_field/service/sums/course.py",
+        "packages/field/privreg_field/service/sums/scheduler.py",
         "if not max(first, when - STANDS) <= said.time <= when + STANDS:",
         "if False:",
         (f"{RESTORED}::test_b_signs_no_state_whose_time_is_not_its_own",),
@@ -2042,14 +2042,14 @@ MUTANTS = (
     ),
     Mutant(
         "whoever says that a batch to come was fixed is believed",
-        "packages/field/privreg_field/service/sums/course.py",
+        "packages/field/privreg_field/service/sums/scheduler.py",
         "if self._met and one.state >= self.asked:",
         "if False:",
         (f"{RESTORED}::test_nobody_is_believed_who_says_that_a_batch_to_come_was_fixed",),
     ),
     Mutant(
         "what comes to one collector alone ends a batch",
-        "packages/field/privreg_field/service/sums/course.py",
+        "packages/field/privreg_field/service/sums/scheduler.py",
         "self._fix(k, offer, ids_of(one.ids), one.people)",
         "self._fix(k, offer, ids_of(one.ids), 0)",
         (f"{RESTORED}::test_shares_that_only_one_of_them_gets_end_no_batch",),
@@ -2063,38 +2063,38 @@ MUTANTS = (
     ),
     Mutant(
         "a batch without its key is given a new one",
-        "packages/field/privreg_field/service/sums/book.py",
+        "packages/field/privreg_field/service/sums/batch_log.py",
         "until or self.keys.get(k) is None:",
         "until or (self.keys.get(k) is None and self.keys.make(k, self.states[k].payload) is not None):",
-        (f"{COURSES}::test_a_backup_without_keys_draws_no_second_noise_even_if_the_other_says_nothing_was_fixed",),
+        (f"{SCHEDULERS}::test_a_backup_without_keys_draws_no_second_noise_even_if_the_other_says_nothing_was_fixed",),
     ),
     Mutant(
         "a second list of a batch is answered",
-        "packages/field/privreg_field/service/sums/course.py",
+        "packages/field/privreg_field/service/sums/scheduler.py",
         "batch.status not in {FIXED, PUBLISHED} or batch.offer != offer:",
         "batch.status not in {FIXED, PUBLISHED}:",
-        (f"{COURSES}::test_another_list_is_refused_for_ever",),
+        (f"{SCHEDULERS}::test_another_list_is_refused_for_ever",),
     ),
     Mutant(
         "a collector of a backup adds a second noise",
-        "packages/field/privreg_field/service/sums/book.py",
+        "packages/field/privreg_field/service/sums/batch_log.py",
         "elif k <= until or",
         "elif",
-        (f"{COURSES}::test_a_batch_that_was_fixed_before_a_backup_came_back_is_lost",),
+        (f"{SCHEDULERS}::test_a_batch_that_was_fixed_before_a_backup_came_back_is_lost",),
     ),
     Mutant(
         "a batch's key stays when it is fixed",
-        "packages/field/privreg_field/service/sums/book.py",
+        "packages/field/privreg_field/service/sums/batch_log.py",
         "        self.keys.destroy(k, keep=batch.status == FIXED and not batch.vouched)\n",
         "",
-        (f"{COURSES}::test_keys_and_shares_are_gone_once_a_batch_is_fixed",),
+        (f"{SCHEDULERS}::test_keys_and_shares_are_gone_once_a_batch_is_fixed",),
     ),
     Mutant(
         "shares stay when their batch is fixed",
         SHARES,
         ".values(status=status, sealed=None))",
         ".values(status=status))",
-        (f"{COURSES}::test_keys_and_shares_are_gone_once_a_batch_is_fixed",),
+        (f"{SCHEDULERS}::test_keys_and_shares_are_gone_once_a_batch_is_fixed",),
     ),
     Mutant(
         "a lost batch forgets what the other has committed to",
@@ -2105,21 +2105,21 @@ MUTANTS = (
     ),
     Mutant(
         "a lost batch adopts whatever the other signs",
-        "packages/field/privreg_field/service/sums/course.py",
+        "packages/field/privreg_field/service/sums/scheduler.py",
         'if heard not in {b"", batch.other} or not',
         "if not",
         (f"{LIAR}::test_a_collector_that_drops_its_sum_and_publishes_another_chooses_no_total",),
     ),
     Mutant(
         "a collector of a backup vouches for what it adopts",
-        "packages/field/privreg_field/service/sums/course.py",
+        "packages/field/privreg_field/service/sums/scheduler.py",
         "one.ids, parts[2], heard, parts[1])",
         "one.ids, parts[2], hash_of(parts[1]), parts[1])",
         (f"{LIAR}::test_a_collector_from_a_backup_says_that_nothing_vouches_for_the_sum_that_it_adopts",),
     ),
     Mutant(
         "a collector of a backup takes a second commitment",
-        "packages/field/privreg_field/service/sums/course.py",
+        "packages/field/privreg_field/service/sums/scheduler.py",
         " or not self.keys.state(batch.k)",
         "",
         (f"{LIAR}::test_a_collector_from_a_backup_says_that_nothing_vouches_for_the_sum_that_it_adopts",),
@@ -2133,42 +2133,42 @@ MUTANTS = (
     ),
     Mutant(
         "a sum that wasn't committed to is taken",
-        "packages/field/privreg_field/service/sums/course.py",
+        "packages/field/privreg_field/service/sums/scheduler.py",
         "or hash_of(body) != batch.other or not self.fits",
         "or not self.fits",
-        (f"{COURSES}::test_a_batch_of_a_liar_is_lost_or_one_that_both_have",),
+        (f"{SCHEDULERS}::test_a_batch_of_a_liar_is_lost_or_one_that_both_have",),
     ),
     Mutant(
         "a sum without noise",
-        "packages/field/privreg_field/service/sums/adding.py",
+        "packages/field/privreg_field/service/sums/sealing.py",
         "(total + np.array(drawn, dtype=np.uint64))",
         "total",
-        (f"{COURSES}::test_a_batch_is_the_sum_of_what_both_have_with_both_noises",),
+        (f"{SCHEDULERS}::test_a_batch_is_the_sum_of_what_both_have_with_both_noises",),
     ),
     Mutant(
         "a batch of fewer people than the plan says",
-        "packages/field/privreg_field/service/sums/book.py",
+        "packages/field/privreg_field/service/sums/batch_log.py",
         "if len(chosen) < max(self._round(k).least, people, 1) or",
         "if",
-        (f"{COURSES}::test_too_few_close_nothing_and_a_goes_on",),
+        (f"{SCHEDULERS}::test_too_few_close_nothing_and_a_goes_on",),
     ),
     Mutant(
         "a state that one of two collectors has signed",
-        "packages/field/privreg_field/service/sums/book.py",
+        "packages/field/privreg_field/service/sums/batch_log.py",
         "if not all(any(peer.verified",
         "if not any(any(peer.verified",
-        (f"{COURSES}::test_b_signs_no_state_that_does_not_follow",),
+        (f"{SCHEDULERS}::test_b_signs_no_state_that_does_not_follow",),
     ),
     Mutant(
         "a share that is bound to nothing",
-        "packages/field/privreg_field/service/sums/adding.py",
+        "packages/field/privreg_field/service/sums/sealing.py",
         "    except (InvalidTag, ValueError):\n        return None\n",
         "    except (InvalidTag, ValueError):\n        return bytes(WORD * numbers)\n",
-        (f"{COURSES}::test_a_share_sealed_for_something_else_is_refused",),
+        (f"{SCHEDULERS}::test_a_share_sealed_for_something_else_is_refused",),
     ),
     Mutant(
         "forged tokens are taken",
-        "packages/field/privreg_field/service/http/desk.py",
+        "packages/field/privreg_field/service/http/handler.py",
         "if not good or token.id in self.revoked:",
         "if token.id in self.revoked:",
         ("tests/service/test_app.py::test_forged_and_taken_back_tokens_are_refused",),
@@ -2192,14 +2192,14 @@ MUTANTS = (
         "packages/field/privreg_field/service/store/shares.py",
         "if out[-1] == o.NEW and len(fresh) >= places:",
         "if False:",
-        (f"{COURSES}::test_a_full_round_leaves_people_for_the_next",),
+        (f"{SCHEDULERS}::test_a_full_round_leaves_people_for_the_next",),
     ),
     Mutant(
         "shares that one collector lacks keep a round full",
-        "packages/field/privreg_field/service/sums/book.py",
+        "packages/field/privreg_field/service/sums/batch_log.py",
         "end + self._lacked - self._came_here()",
         "end - self._came_here()",
-        (f"{COURSES}::test_shares_that_never_reach_the_other_cannot_keep_a_round_full",),
+        (f"{SCHEDULERS}::test_shares_that_never_reach_the_other_cannot_keep_a_round_full",),
     ),
     Mutant(
         "noise of another width than the records is used",
@@ -2217,7 +2217,7 @@ MUTANTS = (
     ),
     Mutant(
         "devices are told before a report is kept",
-        "packages/field/privreg_field/service/store/writer.py",
+        "packages/field/privreg_field/service/store/records.py",
         "            outcomes = [FAILED] * len(some)\n",
         "            outcomes = [NEW] * len(some)\n",
         ("tests/service/test_store.py::test_a_writer_answers_what_could_not_be_kept",),

@@ -14,7 +14,7 @@ from privreg.base import archive
 from privreg.doors.loading import load_results
 from privreg.errors import OptionError, SavedFileError, SchemaError
 from privreg.simulation.streaming.stream import Stream
-from privreg_field.service.commands import prepare, settings
+from privreg_field.service.commands import prepare
 from privreg_field.study import keys, servers
 
 N = 2_000
@@ -223,7 +223,7 @@ SMALL = {
     "collector's keys": (keys.load_collector, "a.key", OptionError, "a.key"),
     "token": (servers.token_of, "token", OptionError, "in no file"),
     "plan": (lambda path: prepare.envelope_of(str(path)), "p.plan", OptionError, "no plan"),
-    "settings": (lambda path: settings._of_file(str(path)), "s.toml", OptionError, "can't be read"),
+    "settings": (lambda path: prepare._of_file(str(path)), "s.toml", OptionError, "can't be read"),
 }
 
 

@@ -10,13 +10,13 @@ from pathlib import Path
 from privreg.protocol.limits import DEEPEST, HIGHEST, MOST_KNOTS
 from privreg.protocol.sums import LETTERS
 from privreg_field.device import ed25519, seal
-from privreg_field.device.report import answer, persons, sums, table
+from privreg_field.device.report import answer, sums
 from privreg_field.device.report.design import row_of
 from privreg_field.device.report.noise import Words, rounded_normal
-from privreg_field.wire import columns, messages, peers, study, wire
+from privreg_field.wire import messages, peers, study, trees, wire
 from privreg_field.wire.analyses import hash_of_part, word_of
-from privreg_field.wire.diaries import Diary
 from privreg_field.wire.messages import Report
+from privreg_field.wire.roles import Diary
 from privreg_field.wire.study import Cell
 from privreg_field.wire.wire import MessageError
 from tests.field.test_analyses import TWO, plans_of
@@ -270,7 +270,7 @@ def limits():
         "knots of a bspline:": (lambda n: tree(spline(1, n)), MOST_KNOTS),
         "knots of a cr:": (lambda n: tree(spline(3, n, "cr")), MOST_KNOTS),
         "operations inside each other:": (lambda n: tree(nested(n)), DEEPEST),
-        "levels:": (lambda n: column(levels=[str(k) for k in range(n)]), columns.MOST_LEVELS),
+        "levels:": (lambda n: column(levels=[str(k) for k in range(n)]), trees.MOST_LEVELS),
         "characters of a column's name:": (lambda n: column(name="n" * n), 256),
         "characters of a question:": (lambda n: column(ask="?" * n), 2000),
         "characters of a title:": (lambda n: lambda p: p.update(title="t" * n), 200),
@@ -439,7 +439,7 @@ def analyses():
                     {
                         "hash": wire.base(hash_of_part(whole, plan.part.name)), "slug": plan.slug,
                         "form": [c.name for c in plan.form], "people": plan.part.people, "together": plan.together,
-                        "wholes": [table.whole(plan, row) for row in rows] if plan.table else None,
+                        "wholes": [answer.whole(plan, row) for row in rows] if plan.table else None,
                     }
                     for plan in plans
                 ],
@@ -479,7 +479,7 @@ def diaries():
 def whole_of(plan, role, state, rows):
     """The whole numbers of a person's report before noise, of the first group."""
     (ask,) = messages.read_state(state, plan, wire.hash_of(study.plan_payload(plan))).asks
-    mine, form = persons.rows_of(plan, rows), plan.role_of(ask)
+    mine, form = answer.rows_of(plan, rows), plan.role_of(ask)
     if plan.collectors:
         return sums.whole(form, sums.of_person(plan, ask, mine))
     return answer.values(form, answer.of_person(plan, ask, 0, mine))

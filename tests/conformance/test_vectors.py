@@ -6,7 +6,7 @@ import pytest
 
 from privreg.protocol.sums import LETTERS
 from privreg_field.device import seal
-from privreg_field.device.report import answer, sums, table
+from privreg_field.device.report import answer, sums
 from privreg_field.device.report.design import row_of
 from privreg_field.device.report.noise import rounded_normal
 from privreg_field.wire import messages, peers, study, wire
@@ -97,7 +97,7 @@ def test_analyses_of_a_study_by_its_payload_alone():
         for plan, one in zip(plans, case["plans"], strict=True):
             assert wire.base(hash_of_part(whole, plan.part.name)) == one["hash"]
             assert ([*plan.part.people], [*plan.together], plan.slug) == (one["people"], one["together"], one["slug"])
-            assert one["wholes"] == ([table.whole(plan, row) for row in case["rows"]] if plan.table else None)
+            assert one["wholes"] == ([answer.whole(plan, row) for row in case["rows"]] if plan.table else None)
             for numbers in one["wholes"] or ():
                 assert sum(v * v for v in numbers) <= plan.roles["table"].radius ** 2
 

@@ -35,10 +35,10 @@ from privreg.simulation.streaming.encoding import Encoder
 from privreg.simulation.streaming.persons import Gatherer
 from privreg_field.collector import messages as field
 from privreg_field.collector.batches import present_ask
-from privreg_field.device.asked import RefusedError
 from privreg_field.device.diary import Diary, DiaryError
+from privreg_field.device.exchange import RefusedError
 from privreg_field.device.memory import Memory
-from privreg_field.device.report import answer, persons, sums
+from privreg_field.device.report import answer, sums
 from privreg_field.study.declaring.declared import read_study
 from privreg_field.study.declaring.plan import study_plans
 from privreg_field.wire import study, wire
@@ -145,7 +145,7 @@ def test_reports_are_those_of_simulations(kind: str, role: str) -> None:
     theirs, _ = there.before_noise(Block(rows.endog, rows.exog, rows.offset, None, None, rows.clamped, parts))
     form = plan.roles[role]
     ours = np.array(
-        [answer.values(form, answer.of_person(plan, asked, 0, persons.rows_of(plan, one))) for one in answers(data)]
+        [answer.values(form, answer.of_person(plan, asked, 0, answer.rows_of(plan, one))) for one in answers(data)]
     )
     unit = np.ones(form.numbers)
     if state.kappa > 0.0:  # the number in joint reports
@@ -180,9 +180,7 @@ def test_shares_are_those_of_simulations(kind: str, role: str) -> None:
     asked = present_ask(engine, run.progress._replace(state=state))
     theirs = report.vectors(engine, state, rows.endog, rows.exog, rows.offset, rows.clamped, rows.weight)
     form = plan.roles[role]
-    ours = np.array(
-        [sums.whole(form, sums.of_person(plan, asked, persons.rows_of(plan, one))) for one in answers(data)]
-    )
+    ours = np.array([sums.whole(form, sums.of_person(plan, asked, answer.rows_of(plan, one))) for one in answers(data)])
     assert np.abs(ours - theirs * lattice.unit_of_sums(form.form, form.numbers, form.radius)).max() <= 1.0
     assert len(np.unique(ours, axis=0)) > (2 if role == "clamping" else 10)
 
@@ -213,7 +211,7 @@ def test_two_persons_of_adversarial_rows_are_no_farther_apart_than_the_radius_sa
         )
         asked = field.ask_of(engine, state)._replace(offsets=(), signs=(), step=0.0)
         made = [
-            np.array(answer.values(form, answer.of_person(plan, asked, 0, persons.rows_of(plan, adverse(rng, 9)))))
+            np.array(answer.values(form, answer.of_person(plan, asked, 0, answer.rows_of(plan, adverse(rng, 9)))))
             for _ in range(60)
         ]
         least = np.array(made) @ np.array(made).T
@@ -234,7 +232,7 @@ def test_shares_of_adversarial_rows_are_in_their_roles_sets(kind: str) -> None:
         state = run.progress.state._replace(role=role, rows=np.eye(engine.d), theta=np.zeros(engine.d), scale=1e-3)
         asked = present_ask(engine, run.progress._replace(state=state))
         for _ in range(30):
-            rows = persons.rows_of(plan, adverse(rng, 9))
+            rows = answer.rows_of(plan, adverse(rng, 9))
             assert sum(row.part for row in rows) <= 1.0 + 1e-12
             assert in_its_set(form, sums.whole(form, sums.of_person(plan, asked, rows)))
 

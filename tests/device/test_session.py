@@ -17,9 +17,9 @@ import pytest
 from privreg.protocol import lattice
 from privreg.protocol.lattice import Mu
 from privreg_field.device import Limits, RefusedError, client, command, consent, respond, session
-from privreg_field.device.asked import PATIENCE
 from privreg_field.device.client import Answer, invitation, waits
 from privreg_field.device.consent import guess
+from privreg_field.device.exchange import PATIENCE
 from privreg_field.device.memory import Memory, Stored, StoreError, default_path
 from privreg_field.device.report import answer, noise
 from privreg_field.wire import messages, study, wire

@@ -15,7 +15,7 @@ from privreg.errors import FormulaError, OptionError, PrivregError, SchemaError
 from privreg.protocol.lattice import Mu
 from privreg.protocol.sums import SumAsk
 from privreg_field.collector.chain import add
-from privreg_field.device.report import answer, design, sums, table
+from privreg_field.device.report import answer, design, sums
 from privreg_field.study import tabled
 from privreg_field.study.declaring import declared
 from privreg_field.study.declaring.plan import study_plans
@@ -139,7 +139,7 @@ def asks_of(plan, rng):
 
 def bare(plan, ask, row):
     if plan.table:
-        return table.whole(plan, row)
+        return answer.whole(plan, row)
     role, inside = plan.role_of(ask), design.row_of(plan, row)
     if plan.collectors:
         return sums.whole(role, sums.of_person(plan, ask, [inside]))
@@ -174,7 +174,7 @@ ROWS = st.fixed_dictionaries({
 @given(one=ROWS, other=ROWS)
 def test_two_reports_to_a_table_are_no_farther_than_its_radius(plans, one, other):
     role = plans[0].roles[TABLE]
-    first, second = (table.whole(plans[0], row) for row in (one, other))
+    first, second = (answer.whole(plans[0], row) for row in (one, other))
     assert len(first) == role.numbers
     assert sum((a - b) ** 2 for a, b in zip(first, second, strict=True)) <= role.radius**2
 
@@ -274,7 +274,7 @@ def test_files_of_studies_say_what_is_wrong(tmp_path, which):
 
 def table_results(plan, rows, rng):
     """Results of a table of these people, whose devices are played."""
-    told = np.array([table.whole(plan, row) for row in rows])
+    told = np.array([answer.whole(plan, row) for row in rows])
     noise = np.rint(2.0**plan.bits * rng.standard_normal(told.shape)).astype(np.int64)
     cell = add(None, told + noise, TABLE)
     return results_of(plan, None, {(0, TABLE, 0): cell})

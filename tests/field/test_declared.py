@@ -16,7 +16,7 @@ from privreg.planning import power
 from privreg.results.target import of_results
 from privreg.tables import as_text
 from privreg_field.study import keys
-from privreg_field.study.declaring import command, declared, model, precision
+from privreg_field.study.declaring import command, declared, precision
 from privreg_field.study.declaring.plan import study_plan, study_plans
 from privreg_field.study.reading.collected import engine_of
 from privreg_field.wire import study, wire
@@ -78,7 +78,7 @@ def test_the_signed_plan_carries_what_the_same_fit_is_made_of(tmp_path):
     root = keys.make(tmp_path / "root.key")
     envelope = wire.open_envelope(keys.signed("plan", study.plan_payload(plan), root), "plan")
     again = study.read_plan(envelope.payload)
-    there = model.fit_of(again.model["declared"])
+    there = declared.fit_of(again.model["declared"])
     assert there.to_dict() == fit.to_dict()
     assert study_plan(there, HOURS, about, [public(SERVER)]) == plan
     assert [r.after for r in plan.rounds] == [48 * 3600] * len(plan.rounds)
@@ -106,7 +106,7 @@ def earlier(tmp_path_factory):
 def test_the_signed_plan_carries_the_target_of_an_earlier_fit(tmp_path, earlier):
     first = pr.load(earlier / "secret.res")
     about, fit = declared.read(written(tmp_path, f"{TEXT}like: {earlier / 'secret.res'}\n"))
-    there = model.fit_of(about.model["declared"])
+    there = declared.fit_of(about.model["declared"])
     assert fit.asked.like.same(of_results(first._fit))
     assert there.asked.like == fit.asked.like  # to the bit
     assert there.to_dict() == fit.to_dict()
@@ -247,7 +247,7 @@ def test_a_file_that_is_no_study_is_refused(tmp_path):
     with pytest.raises(SchemaError, match="holds a list"):
         declared.read(written(tmp_path, "[1]", "study.json"))
     with pytest.raises(OptionError, match="choose one of"):
-        model._family("custom")
+        declared._family("custom")
 
 
 def test_a_study_has_score_weights(tmp_path):

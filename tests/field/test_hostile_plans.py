@@ -10,7 +10,7 @@ import privreg as pr
 from privreg.errors import PrivregError, StudyError
 from privreg.formula.language.limits import LONGEST
 from privreg.formula.language.parse import read_formula
-from privreg_field.service.course import opened
+from privreg_field.service.scheduler import opened
 from privreg_field.study import keys, servers
 from privreg_field.study.declaring import declared
 from privreg_field.study.declaring.plan import study_plan

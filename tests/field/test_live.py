@@ -10,9 +10,9 @@ from starlette.testclient import TestClient
 import privreg as pr
 from privreg.errors import InferenceError, MissingExtraError, OptionError, StudyError
 from privreg_field.service.http.app import Options, make
-from privreg_field.service.pages.feed import Feed
+from privreg_field.service.pages.dashboard import Feed
 from privreg_field.study import servers
-from privreg_field.study.reading import live
+from privreg_field.study.reading import picture as live
 from privreg_field.study.reading.picture import picture
 from privreg_field.wire import wire
 from tests.field.two import KEY, URLS, Two
@@ -30,7 +30,7 @@ def world(tmp_path):
 @pytest.fixture
 def study(world, monkeypatch):
     """The study over the application itself; `down` in its base makes the server unreachable."""
-    with TestClient(make(world.course, Options(rate=0.0))) as client:
+    with TestClient(make(world.scheduler, Options(rate=0.0))) as client:
 
         def fetched(base, path, token=None):
             if world.__dict__.get("down"):
@@ -65,7 +65,7 @@ def test_the_widget_follows_what_comes(world, followed):
     assert not followed.results["ready"]
     world.answer(900)
     until(lambda: followed.progress["people"] == 900)
-    assert followed.results == json.loads(json.dumps(picture(world.course.results)))
+    assert followed.results == json.loads(json.dumps(picture(world.scheduler.results)))
     assert followed.results["coefficients"][1]["term"] == "age"
     assert followed.said == ""
     synced = followed.get_state(["progress", "results", "said"])
@@ -98,7 +98,7 @@ def test_it_ends_when_the_study_has_closed(world, followed):
     until(lambda: followed.progress)
     world.answer(300)
     world.clock.now = world.plan.closes + world.plan.grace + 1
-    while world.course.advance():
+    while world.scheduler.advance():
         pass
     until(lambda: not followed._thread.is_alive())
     assert (followed.progress["status"], followed.progress["people"]) == ("closed", 300)
@@ -159,7 +159,7 @@ def test_two_collectors_are_followed_by_the_same_counts(world, monkeypatch):
     one.batch()
     monkeypatch.setattr(servers, "fetched", one.fetched)
     followed = pr.connect(URLS, ["token of a", "token of b"], key=KEY)
-    told, known = json.loads(followed._counts()), Feed(world.course).progress()
+    told, known = json.loads(followed._counts()), Feed(world.scheduler).progress()
     assert set(told) == set(known)
     assert set(told["rounds"][0]) == set(known["rounds"][0])
     assert set(told["recent"]) == set(known["recent"])

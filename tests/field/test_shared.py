@@ -11,8 +11,8 @@ from privreg.collector.aggregate import lattice
 from privreg.errors import InferenceError, OptionError, StudyError
 from privreg_field.collector import batches as chain
 from privreg_field.study import servers
-from privreg_field.study.reading import live, summed
-from privreg_field.study.reading.command import main as results
+from privreg_field.study.reading import picture, shared
+from privreg_field.study.reading.connect import main as results
 from privreg_field.wire import messages, study, wire
 from tests.field.two import COLLECTORS, KEY, SIGNERS, URLS, Two
 from tests.studies import ROOT, key_of, public, signed, study_plan
@@ -56,7 +56,7 @@ def test_results_are_those_of_the_sums_of_both_in_any_order(over, turned):
     study = connected(*([URLS[::-1], TOKENS[::-1]] if turned else [URLS, TOKENS]))
     res = study.results()
     batches = over.chain.batches
-    alone = summed.results(over.plan, summed.follow(over.engine, batches), summed.senders_of(over.plan, over.chain))
+    alone = shared.results(over.plan, shared.follow(over.engine, batches), shared.senders_of(over.plan, over.chain))
     np.testing.assert_array_equal(res.params, alone.params)
     np.testing.assert_array_equal(res.bse, alone.bse)
     assert res.nobs == sum(b.people for b in batches)
@@ -160,7 +160,7 @@ def test_a_study_is_followed_as_it_goes_on(fresh):
     frame = study.rounds
     assert frame["reports"].tolist() == [people, 28]
     assert frame["closes_at"].iloc[1] == chain.ends(fresh.engine, fresh.chain)
-    told = live._progress(live.Followed("sleep", study._counts, study._estimated))
+    told = picture._progress(picture.Followed("sleep", study._counts, study._estimated))
     assert (told["people"], told["issued"], told["status"]) == (people + 28, 2_500, "open")
     assert told["rounds"][0] == {
         "state": 0, "role": "clamping", "reports": people, "ends": None, "fetched": 0, "open": False
@@ -188,7 +188,7 @@ def test_a_study_that_closed_without_a_main_round_says_so_and_no_round_is_waited
     study = connected()
     with pytest.raises(InferenceError, match="has closed before its main round had a sum: there are no estimates"):
         study.results()
-    told = live._progress(study.followed)
+    told = picture._progress(study.followed)
     assert (told["status"], [one["lags"] for one in told["collectors"]]) == ("closed", [False, False])
 
 

@@ -18,9 +18,9 @@ from privreg.protocol import lattice as radii
 from privreg.protocol.lattice import Mu
 from privreg.protocol.sums import LETTERS
 from privreg_field.collector import batches as chain
-from privreg_field.study.declaring import declared, model
+from privreg_field.study.declaring import declared
 from privreg_field.study.declaring.plan import study_plan
-from privreg_field.study.reading import summed
+from privreg_field.study.reading import shared
 from privreg_field.study.simulated.devices import SharedCrowd
 from privreg_field.wire import messages, peers, study, wire
 from privreg_field.wire.collectors import Collector
@@ -71,7 +71,7 @@ def plan_of(family="huber", collectors=COLLECTORS, **more):
         closes=NOON + 10**6, questions={n: f"{n}?" for n in ("age", "hours", "shift", "ill", "visits")},
         model={"declared": text}, collectors=collectors,
     )  # fmt: skip
-    fit = model.fit_of(text)
+    fit = declared.fit_of(text)
     return study_plan(fit, fit.spec.design.trees(), about, [c.key for c in collectors])
 
 
@@ -79,7 +79,7 @@ def plan_of(family="huber", collectors=COLLECTORS, **more):
 def test_a_plan_is_read_as_it_was_written_and_makes_the_same_rounds(family):
     plan = plan_of(family)
     assert study.read_plan(study.plan_payload(plan)) == plan
-    engine = summed.engine_of(plan)
+    engine = shared.engine_of(plan)
     assert chain.roles_of(engine) == plan.roles
     assert chain.sums_of(engine) == plan.sums
     assert {r.role for r in plan.rounds} == set(plan.roles)
@@ -115,7 +115,7 @@ def test_radii_of_sums_are_the_largest_that_keep_the_budget(form, mu):
 def test_states_are_read_as_they_were_written_and_results_follow_from_sums():
     plan = plan_of()
     payload = study.plan_payload(plan)
-    named, engine, rng = wire.hash_of(payload), summed.engine_of(plan), np.random.default_rng(4)
+    named, engine, rng = wire.hash_of(payload), shared.engine_of(plan), np.random.default_rng(4)
     held, before, batches = chain.begin(engine), named, []
     for _ in range(12):
         state = held.progress.state
@@ -138,13 +138,13 @@ def test_states_are_read_as_they_were_written_and_results_follow_from_sums():
             break
     assert ends is None
     assert held.refused == ()
-    res = summed.results(plan, summed.follow(engine, batches), Senders())
+    res = shared.results(plan, shared.follow(engine, batches), Senders())
     assert res.nobs == sum(b.people for b in batches)
     assert np.isfinite(res.bse).all()
 
 
 def test_a_sum_that_no_reports_can_have_is_left_out_and_others_are_asked_the_same():
-    engine = summed.engine_of(plan_of())
+    engine = shared.engine_of(plan_of())
     held = chain.begin(engine)
     size, steps = engine.width(held.progress.state.role), lattice.steps(engine, held.progress.state)
     far = np.zeros(size, dtype=np.int64)
@@ -183,7 +183,7 @@ def test_a_study_names_two_collectors_or_none():
     said = json.loads(study.plan_payload(plan))
     said["sums"]["top"] = (2.0 * plan.sums.top).hex()
     with pytest.raises(StudyError, match="sign it anew"):
-        summed.engine_of(study.read_plan(json.dumps(said).encode()))
+        shared.engine_of(study.read_plan(json.dumps(said).encode()))
     said = json.loads(study.plan_payload(plan))
     said["roles"]["main"]["radius"] += 1
     with pytest.raises(MessageError, match="breaks the budget"):
@@ -196,7 +196,7 @@ def test_a_study_names_two_collectors_or_none():
     said["sums"]["format"] = 2
     with pytest.raises(MessageError, match="plan is of two collectors of an earlier version"):
         study.read_plan(json.dumps(said).encode())
-    engine = summed.engine_of(plan)
+    engine = shared.engine_of(plan)
     old = json.loads(messages.state_payload(state_of(engine, chain.begin(engine), named := bytes(32))))
     del old["asks"][0]["reach"]
     with pytest.raises(MessageError, match="state is of two collectors of an earlier version"):
@@ -272,7 +272,7 @@ def rows_of(n, seed=3):
 
 def test_a_crowds_shares_are_sealed_to_both_and_add_up_to_reports(sealed):
     plan, secret, named = sealed
-    engine, n = summed.engine_of(plan), 50
+    engine, n = shared.engine_of(plan), 50
     crowd, tokens = SharedCrowd(plan, named, rows_of(n)), [token(k) for k in range(n)]
     held = chain.begin(engine)
     seen = set()
@@ -314,7 +314,7 @@ def _opened(plan, secret, named, state, posts, tokens):
 
 def test_a_share_opens_for_its_collector_state_and_token_alone(sealed):
     plan, secret, named = sealed
-    engine = summed.engine_of(plan)
+    engine = shared.engine_of(plan)
     state = state_of(engine, chain.begin(engine), named)
     ((body, _),) = SharedCrowd(plan, named, rows_of(1)).posts(state, [0], [token(7)])
     sealed_share = peers.read_share(body, plan, named).sealed

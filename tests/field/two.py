@@ -10,7 +10,7 @@ from privreg.errors import StudyError
 from privreg.protocol.sums import LETTERS
 from privreg_field.collector import batches as chain
 from privreg_field.study import servers
-from privreg_field.study.reading import summed
+from privreg_field.study.reading import shared
 from privreg_field.wire import messages, peers, study, wire
 from tests.field.test_two_collectors import COLLECTORS, plan_of
 from tests.studies import ROOT, field_state, key_of, public, signed, token
@@ -31,7 +31,7 @@ class Two:
         self.plan = plan_of(**more)
         payload = study.plan_payload(self.plan)
         self.hash, self.envelope = wire.hash_of(payload), signed("plan", payload, ROOT)
-        self.engine = summed.engine_of(self.plan)
+        self.engine = shared.engine_of(self.plan)
         self.rng = np.random.default_rng(4)
         self.chain, self.batches, self.states, self.issued = chain.begin(self.engine), [], [], 2_500
         self.came = {"a": 0, "b": 0}

@@ -19,8 +19,9 @@ PLAIN = (
     *("published/shrinking", "schema", "simulation", "simulation/streaming", "simulation/workers"),
     "tables/diagnostics.py",
 )
-"""Folders and files whose docstrings and comments on fields name the thing first; further ones are added here."""
-WITHOUT_COMMENTS = {"collector/aggregate"}
+"""Folders and files of the package whose docstrings and comments on fields name the thing first; of the kit all."""
+PLACES = [*(CORE / place for place in PLAIN), *(folder for folder in FOLDERS if folder.is_relative_to(KIT))]
+WITHOUT_COMMENTS = {CORE / "collector/aggregate"}
 VAGUE = re.compile(r"(?:#\s*)?(What|Whether|Of|The same|By|How|Who|Whom|Whose|Where|Those|As)\b")
 
 
@@ -33,10 +34,10 @@ def test_a_folder_names_every_file_in_it(folder):
     assert said <= there | {p.name for root in ROOTS for p in [root, *root.iterdir()] if p.is_dir()}
 
 
-@pytest.mark.parametrize("place", PLAIN)
+@pytest.mark.parametrize("place", PLACES, ids=lambda p: str(p.relative_to(REPO)))
 def test_a_docstring_names_the_thing_first(place):
     """A noun of the field, or of functions an imperative verb."""
-    files = sorted((CORE / place).glob("*.py")) if (CORE / place).is_dir() else [CORE / place]
+    files = sorted(place.glob("*.py")) if place.is_dir() else [place]
     read = (lambda file: module(file).docstrings) if place in WITHOUT_COMMENTS else texts
     said = [(file.name, text) for file in files for text in read(file)]
     assert said

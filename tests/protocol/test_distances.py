@@ -16,7 +16,7 @@ from privreg.protocol.sums import APART, ODDS, SHARES, SQUARED, distance2
 from privreg_field.device.report import sums as device
 from privreg_field.device.report.design import Row
 from privreg_field.wire import messages, study
-from privreg_field.wire.diaries import Diary
+from privreg_field.wire.roles import Diary
 from privreg_field.wire.wire import MessageError
 from tests.device.test_sums import engine_of
 from tests.reference.distances import attained, farthest, is_bound

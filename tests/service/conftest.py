@@ -5,7 +5,7 @@ from functools import cache
 import pytest
 from sqlalchemy.sql.elements import ClauseElement
 
-from privreg_field.study.declaring.model import fit_of
+from privreg_field.study.declaring.declared import fit_of
 from tests.service import postgres
 from tests.service.node import js
 

@@ -11,11 +11,11 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
 from privreg_field.service import access
+from privreg_field.service.access import Issuer
 from privreg_field.service.store import open_store
-from privreg_field.service.sums import course as courses
-from privreg_field.service.sums.adding import SUITE
+from privreg_field.service.sums import scheduler as schedulers
 from privreg_field.service.sums.peer import Away
-from privreg_field.service.tokens import Issuer
+from privreg_field.service.sums.sealing import SUITE
 from privreg_field.study import keys
 from privreg_field.study.declaring import declared
 from privreg_field.study.declaring.plan import study_plan
@@ -63,13 +63,17 @@ class Person:
     def make(self, state):
         """Fresh shares for a state."""
         plan = self.pair.plan
-        role = self.pair.courses[0].role_of(state) or self.pair.courses[1].role_of(state)
+        role = self.pair.schedulers[0].role_of(state) or self.pair.schedulers[1].role_of(state)
         numbers = plan.roles[role].numbers
         second = struct.unpack(f"<{numbers}Q", os.urandom(8 * numbers))
         first = [(self.value - s) % MOD for s in second]
         bodies = []
         for letter, share, collector in zip(LETTERS, (first, second), plan.collectors, strict=True):
-            held = [course.states[state] for course in self.pair.courses if course and state < len(course.states)]
+            held = [
+                scheduler.states[state]
+                for scheduler in self.pair.schedulers
+                if scheduler and state < len(scheduler.states)
+            ]
             info = share_info(letter, held[0].hash, self.token)
             key = X25519PublicKey.from_public_bytes(collector.seal)
             sealed = SUITE.encrypt(struct.pack(f"<{numbers}Q", *share), key, info)
@@ -105,11 +109,11 @@ class Pair:
         self.lost = None  # "request" or "answer" of the next message
         self.fuse = [None, None]  # Steps until a process is killed
         self.left = []  # Every message and answer that left: who sent it, bytes
-        self.courses = [None, None]
+        self.schedulers = [None, None]
         for place in (0, 1):
             self.open(place)
-        for course in self.courses:
-            course.store.issue(SECRET)
+        for scheduler in self.schedulers:
+            scheduler.store.issue(SECRET)
         self.people = [Person(self, t, 1 << i) for i, t in enumerate(Issuer(1, SECRET, self.hash).tokens(n))]
 
     def url(self, place):
@@ -120,8 +124,10 @@ class Pair:
         self.leave(place)
         store = open_store(self.url(place), self.plan.study, beside=self.folder / LETTERS[place] / "study.db")
         store.enter(self.hash, self.envelope, access.first_of(ANALYST))
-        course = courses.SumCourse(store, self.own[place], lambda body: self.post(place, body), self.clock, self.clock)
-        begin, destroy = store.engine.begin, course.keys.destroy
+        scheduler = schedulers.SumScheduler(
+            store, self.own[place], lambda body: self.post(place, body), self.clock, self.clock
+        )
+        begin, destroy = store.engine.begin, scheduler.keys.destroy
 
         @contextmanager
         def stepwise():
@@ -134,13 +140,13 @@ class Pair:
             self.step(place)
             destroy(k, **how)
 
-        store.engine.begin, course.keys.destroy = stepwise, carefully
-        self.courses[place] = course
+        store.engine.begin, scheduler.keys.destroy = stepwise, carefully
+        self.schedulers[place] = scheduler
 
     def leave(self, place):
-        if self.courses[place] is not None:
-            self.courses[place].store.engine.dispose()
-            self.courses[place] = None
+        if self.schedulers[place] is not None:
+            self.schedulers[place].store.engine.dispose()
+            self.schedulers[place] = None
 
     def step(self, place):
         """A place at which a process may be killed."""
@@ -156,10 +162,10 @@ class Pair:
         self.step(sender)
         body = self.between(sender, body)
         self.left.append((sender, body))
-        if lost == "request" or self.away[place] or self.courses[place] is None:
+        if lost == "request" or self.away[place] or self.schedulers[place] is None:
             raise Away("away")
         try:
-            answer = self.between(place, self.courses[place].answered(body))
+            answer = self.between(place, self.schedulers[place].answered(body))
         except Killed:
             self.leave(place)
             raise Away("killed") from None
@@ -172,7 +178,7 @@ class Pair:
     def advance(self, place):
         """One turn of one of them; whether it did anything."""
         try:
-            return self.courses[place] is not None and self.courses[place].advance()
+            return self.schedulers[place] is not None and self.schedulers[place].advance()
         except Killed:
             self.leave(place)
             return True
@@ -190,10 +196,10 @@ class Pair:
 
     def send(self, place, persons, *, heard=True):
         """Send persons' shares to one of them."""
-        if self.courses[place] is None:
+        if self.schedulers[place] is None:
             return []
         try:
-            outcomes = self.courses[place].take([self.arrived(p.bodies[place]) for p in persons], {})
+            outcomes = self.schedulers[place].take([self.arrived(p.bodies[place]) for p in persons], {})
         except Killed:
             self.leave(place)
             return []
@@ -218,7 +224,7 @@ class Pair:
 
     def total(self, k):
         """What a batch adds up to, as both say."""
-        found = [c.sum_of(c.shares.batch(k)) for c in self.courses]
+        found = [c.sum_of(c.shares.batch(k)) for c in self.schedulers]
         assert found[0].people == found[1].people
         assert (found[0].total == found[1].total).all()
         return found[0]

@@ -19,9 +19,9 @@ FLAGS = [
 
 
 @contextmanager
-def served(course, port=0, http="auto", limit=None, make=make, **options):
+def served(scheduler, port=0, http="auto", limit=None, make=make, **options):
     """Address of a study's server while it runs in a thread of this process."""
-    app = make(course, Options(**{"rate": 0.0, **options}))
+    app = make(scheduler, Options(**{"rate": 0.0, **options}))
     # uvicorn's own configuration of logs closes all handlers there are; one of them, of a library that another test has
     # imported, would close what pytest writes to
     server = uvicorn.Server(

@@ -18,13 +18,13 @@ from starlette.testclient import TestClient
 
 from privreg.protocol.sums import LETTERS
 from privreg_field.service import access, logs
-from privreg_field.service.commands import keeping, settings
-from privreg_field.service.commands.collector import _ACCESS, collector
+from privreg_field.service.commands import prepare
+from privreg_field.service.commands.collector import _ACCESS, VERBS, collector
 from privreg_field.service.commands.prepare import prepared
 from privreg_field.service.commands.serve import serve
 from privreg_field.service.commands.tokens import tokens
 from privreg_field.service.http.app import Options, make
-from privreg_field.service.pages.feed import Feed
+from privreg_field.service.pages.dashboard import Feed
 from privreg_field.service.store import open_store
 from privreg_field.service.sums.app import make as make_sums
 from privreg_field.study import keys
@@ -82,17 +82,17 @@ def granted(world, run, name, *may):
 
 
 def kept_by_one(folder):
-    return make, [World(folder, n=20).course]
+    return make, [World(folder, n=20).scheduler]
 
 
 def kept_by_two(folder):
     pair = Pair(folder, n=4)
     pair.turn()
-    return make_sums, pair.courses[:1]
+    return make_sums, pair.schedulers[:1]
 
 
 def kept_of_several(folder):
-    return make, Several(folder).courses
+    return make, Several(folder).schedulers
 
 
 @pytest.mark.parametrize("public", [False, True])
@@ -102,12 +102,12 @@ def test_what_each_address_asks_for(tmp_path, monkeypatch, of, public):
         yield ""
 
     monkeypatch.setattr(Feed, "listen", once)  # which doesn't end
-    made, courses = of(tmp_path)
-    store, tokens = courses[0].store, {}
+    made, schedulers = of(tmp_path)
+    store, tokens = schedulers[0].store, {}
     for role in access.ROLES:
         access.grant(store, 0.0, role, [role], str(tmp_path / role))
         tokens[role] = bearer((tmp_path / role).read_text().strip())
-    app, tried = made(courses[0], Options(rate=0.0, public_results=public), *courses[1:]), set()
+    app, tried = made(schedulers[0], Options(rate=0.0, public_results=public), *schedulers[1:]), set()
     with TestClient(app) as client:
         routes = [(verb, r.path) for r in app.routes for verb in sorted(r.methods - {"HEAD", "OPTIONS"})]
         for verb, path in sorted(routes, key=lambda one: one[1].endswith("/close")):
@@ -124,14 +124,14 @@ def test_what_each_address_asks_for(tmp_path, monkeypatch, of, public):
                 else:
                     assert status == (200 if role in may else 403 if role in tokens else 401), (path, role)
     assert tried == ADDRESSES.keys() - ({"/shares", "/peer", "/sums"} if made is make else {"/reports", "/cells"})
-    assert not any(course.is_open for course in courses if made is make)  # one may close it
+    assert not any(scheduler.is_open for scheduler in schedulers if made is make)  # one may close it
 
 
 def test_tokens_are_not_in_the_database_and_the_analyst_may_not_operate(world, run):
     held = {role: granted(world, run, role, role) for role in access.ROLES}
     kept = (world.folder / "study.db").read_bytes() + (world.folder / "study.db-wal").read_bytes()
     assert not any(token.encode() in kept for token in held.values())
-    with TestClient(make(world.course, Options(rate=0.0))) as client:
+    with TestClient(make(world.scheduler, Options(rate=0.0))) as client:
         assert client.get(f"{OF}/cells", headers=bearer(ANALYST)).status_code == 200
         assert client.get(f"{OF}/export", headers=bearer(ANALYST)).status_code == 403
 
@@ -140,11 +140,11 @@ def test_tokens_are_not_in_the_database_and_the_analyst_may_not_operate(world, r
 def test_a_token_is_rotated_without_a_gap_and_ends(world, run, name):
     first = ANALYST if name == "analyst" else granted(world, run, name, "results", "cells")
     new = world.folder / "new.token"
-    with TestClient(make(world.course, Options(rate=0.0))) as client:
-        desk = client.app.state.service
+    with TestClient(make(world.scheduler, Options(rate=0.0))) as client:
+        handler = client.app.state.service
 
         def statuses(*held):
-            desk._look()
+            handler._look()
             return [client.get(f"{OF}/{p}", headers=bearer(t)).status_code for t in held for p in ("results", "cells")]
 
         run("rotate-token", "--name", name, "--out", str(new), "--hours", "2")
@@ -191,10 +191,10 @@ def test_collector_a_alone_is_closed_over_http(tmp_path):
     pair = Pair(tmp_path, n=4)
     pair.turn()
     statuses = []
-    for course in pair.courses:
-        access.grant(course.store, 0.0, "office", ["operate"], str(tmp_path / f"{course.letter}.token"))
-        head = bearer((tmp_path / f"{course.letter}.token").read_text().strip())
-        with TestClient(make_sums(course, Options(rate=0.0))) as client:
+    for scheduler in pair.schedulers:
+        access.grant(scheduler.store, 0.0, "office", ["operate"], str(tmp_path / f"{scheduler.letter}.token"))
+        head = bearer((tmp_path / f"{scheduler.letter}.token").read_text().strip())
+        with TestClient(make_sums(scheduler, Options(rate=0.0))) as client:
             statuses += [client.post(f"{OF}/close", headers=head).status_code]
             said = client.get(f"{OF}/export", headers=head)
             assert sorted(said.json()) == ["counts", "lost", "plan", "plan_hash", "states", "sums", "unvouched"]
@@ -209,12 +209,12 @@ def test_options_come_before_variables_and_these_before_the_file(tmp_path, monke
     file.write_text('plan = "a.plan"\nport = 1\nrate = 2\nproxy = true\npublic-results = false\n')
     monkeypatch.setenv("PRIVREG_SERVE_PORT", "3")
     monkeypatch.setenv("PRIVREG_SERVE_PROXY_AT", "10.0.0.0/8")
-    said = settings.completed(["--config", str(file), "--rate", "4"])
+    said = prepare.completed(["--config", str(file), "--rate", "4"])
     assert said == [
         "--config-plan=a.plan", "--port=3", "--rate=2", "--proxy", "--proxy-at=10.0.0.0/8",
         "--config", str(file), "--rate", "4",
     ]  # fmt: skip
-    assert settings.completed(["--config", str(file)], settings.SHARED)[:-2] == ["--config-plan=a.plan"]
+    assert prepare.completed(["--config", str(file)], prepare.SHARED)[:-2] == ["--config-plan=a.plan"]
 
 
 @pytest.mark.parametrize(
@@ -239,12 +239,12 @@ def test_settings_that_are_none_are_refused(tmp_path, monkeypatch, capsys, text,
 
 def test_passwords_are_read_from_files_and_refused_as_options(tmp_path, monkeypatch, capsys):
     (tmp_path / "password").write_text("hidden word\n")
-    for name in settings.SECRETS:
+    for name in prepare.SECRETS:
         monkeypatch.setenv(name, "")  # so that it is restored
         monkeypatch.delenv(name)
         monkeypatch.setenv(f"{name}_FILE", str(tmp_path / "password"))
-    settings.completed([])
-    assert [os.environ[name] for name in settings.SECRETS] == ["hidden word"] * 2
+    prepare.completed([])
+    assert [os.environ[name] for name in prepare.SECRETS] == ["hidden word"] * 2
     assert serve(["sleep.plan", "--db", "postgresql://me:secret@h/x"]) == 2
     said = capsys.readouterr().err
     assert "PGPASSWORD_FILE" in said
@@ -267,7 +267,7 @@ def test_a_plan_may_come_from_the_file_and_must_come(world, tmp_path, capsys, mo
 def test_a_log_has_requests_without_what_is_in_them(world):
     out = io.StringIO()
     journal = logs.Journal("json", out)
-    app = make(world.course, Options(rate=0.0, journal=journal))
+    app = make(world.scheduler, Options(rate=0.0, journal=journal))
     paths = {getattr(r, "endpoint", None): r.path for r in app.routes}
     (body,) = world.bodies(1)
     with TestClient(logs.Logged(app, journal, paths)) as client:
@@ -311,7 +311,7 @@ def test_a_warning_is_logged_without_what_was_put_into_it():
 
 def test_states_and_broken_databases_are_events(world, monkeypatch):
     said = []
-    app = make(world.course, Options(rate=0.0, journal=lambda event, **more: said.append((event, more))))
+    app = make(world.scheduler, Options(rate=0.0, journal=lambda event, **more: said.append((event, more))))
     service = app.state.service
     world.clock.now = world.plan.closes + 1
     service._close_states()
@@ -391,7 +391,7 @@ def test_what_the_commands_offer_is_what_there_is():
     assert set(choices["may"]) == set(access.ROLES)
     assert set(choices["role"]) == set(LETTERS)
     others = {"check", "replay", "close", "rotate-keys", "export", "issuer"}
-    assert set(choices["verb"]) == {*others, *keeping.VERBS, *_ACCESS}
+    assert set(choices["verb"]) == {*others, *VERBS, *_ACCESS}
 
 
 def test_each_person_gets_an_invitation_beside_what_the_list_has(world):

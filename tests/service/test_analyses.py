@@ -12,21 +12,21 @@ import pytest
 import privreg as pr
 from privreg.errors import InferenceError, OptionError, ReliabilityWarning, StudyError
 from privreg_field.device import client
-from privreg_field.device.asked import RefusedError
+from privreg_field.device.exchange import RefusedError
 from privreg_field.device.memory import Memory
-from privreg_field.device.report import table
+from privreg_field.device.report import answer
 from privreg_field.device.session import respond
 from privreg_field.service import access
-from privreg_field.service.course import Course
+from privreg_field.service.access import Issuer
 from privreg_field.service.http.app import Options, Service
-from privreg_field.service.http.desk import application
+from privreg_field.service.http.handler import application
+from privreg_field.service.scheduler import Scheduler
 from privreg_field.service.store import open_store
 from privreg_field.service.sums.app import SumService
-from privreg_field.service.sums.course import SumCourse
 from privreg_field.service.sums.peer import Away
-from privreg_field.service.tokens import Issuer
+from privreg_field.service.sums.scheduler import SumScheduler
 from privreg_field.study import keys
-from privreg_field.study.reading.several import Studies
+from privreg_field.study.reading.connect import Studies
 from privreg_field.study.simulated.swarm import swarm
 from privreg_field.wire import messages, study, wire
 from privreg_field.wire.analyses import hash_of_part, word_of
@@ -52,16 +52,16 @@ def folk(n, seed=1):
 
 
 class Several:
-    """A study of three analyses with its server's courses; `serve` is its address."""
+    """A study of three analyses with its server's schedulers; `serve` is its address."""
 
     def __init__(self, folder, n=60, **more):
         self.folder, self.clock = folder, Clock()
         self.plans = self.planned(folder, **more)
         payload = study.plan_payload(*self.plans)
         self.hash, self.envelope = wire.hash_of(payload), keys.signed("plan", payload, ROOT)
-        self.courses = [self.open(p, f"sqlite:///{folder / 'study.db'}") for p in self.plans]
+        self.schedulers = [self.open(p, f"sqlite:///{folder / 'study.db'}") for p in self.plans]
         self.tokens = list(Issuer(1, SECRET, self.hash).tokens(n))
-        self.courses[0].store.issue(SECRET)
+        self.schedulers[0].store.issue(SECRET)
 
     def planned(self, folder, **more):
         return plans_of(folder, **more)
@@ -69,22 +69,22 @@ class Several:
     def open(self, plan, url):
         store = open_store(url, plan.slug)
         store.enter(hash_of_part(self.hash, plan.part.name), self.envelope, access.first_of(ANALYST))
-        return self.course(store, plan)
+        return self.scheduler(store, plan)
 
-    def course(self, store, plan):
-        return Course(store, SERVER, self.clock, self.clock)
+    def scheduler(self, store, plan):
+        return Scheduler(store, SERVER, self.clock, self.clock)
 
     def serve(self):
         def made(first, options):
-            return application(*(Service(c, options) for c in self.courses))
+            return application(*(Service(c, options) for c in self.schedulers))
 
-        return served(self.courses[0], make=made)
+        return served(self.schedulers[0], make=made)
 
     def links(self, url):
         return [keys.invitation(url, "sleep", public(ROOT), token) for token in self.tokens]
 
     def people(self):
-        return [sum(c.store.people().values()) for c in self.courses]
+        return [sum(c.store.people().values()) for c in self.schedulers]
 
 
 @pytest.fixture
@@ -136,7 +136,7 @@ class Memory2:
 
 
 def test_a_cap_counts_the_whole_before_the_first_report(several, tmp_path):
-    from privreg_field.device.asked import Limits
+    from privreg_field.device.exchange import Limits
 
     posted = []
 
@@ -206,7 +206,7 @@ def test_people_that_are_split_answer_one_analysis(tmp_path):
         plan, role = one.plans[wrong], next(iter(one.plans[wrong].roles))
         values = (0,) * plan.roles[role].numbers
         report = messages.Report(
-            hash_of_part(one.hash, plan.part.name), 0, one.courses[wrong].role_of(0), one.tokens[30], values
+            hash_of_part(one.hash, plan.part.name), 0, one.schedulers[wrong].role_of(0), one.tokens[30], values
         )
         posted = client.fetch(f"{url}/v1/studies/sleep{plan.path}/reports", messages.report_body(report))
         assert posted.status == 403
@@ -266,15 +266,15 @@ def test_an_analyst_reads_every_analysis_by_its_name(tmp_path):
             _ = found["who"].plan
         told = json.loads(client.fetch(f"{url}/healthz").body)
         assert told == {"status": "ok"}
-    for course in one.courses:
-        assert course.replay() == len(course.states)
+    for scheduler in one.schedulers:
+        assert scheduler.replay() == len(scheduler.states)
 
 
 def test_a_dashboard_has_every_analysis(several):
     with several.serve() as url:
         for i, link in enumerate(several.links(url)[:3]):
             assert respond(link, row=ROW, consent=True, memory=Memory(several.folder / f"{i}.db")).sent
-        for plan, course in zip(several.plans, several.courses, strict=True):
+        for plan, scheduler in zip(several.plans, several.schedulers, strict=True):
             import urllib.request
 
             head = {"Authorization": f"Bearer {ANALYST}"}
@@ -285,9 +285,9 @@ def test_a_dashboard_has_every_analysis(several):
             }
             assert got["progress"]["people"] == got["results"]["people"] == 3
             assert got["results"]["ready"] == bool(plan.table)
-            assert course.store.people() == {0: 3}
+            assert scheduler.store.people() == {0: 3}
     with pytest.raises(InferenceError):
-        several.courses[1].results()
+        several.schedulers[1].results()
 
 
 # --- two collectors ------------------------------------------------------------------------------------------
@@ -302,7 +302,7 @@ class Both(Several):
             for c, own, port in zip(TWO["collectors"], OWN, (8101, 8102), strict=True)]}  # fmt: skip
         self.place = 0
         super().__init__(folder, n, **doc)
-        self.a, self.place = self.courses, 1
+        self.a, self.place = self.schedulers, 1
         self.b = [self.open(p, f"sqlite:///{folder / 'b.db'}") for p in self.plans]
         self.b[0].store.issue(SECRET)
         for one, other in zip(self.a, self.b, strict=True):
@@ -313,11 +313,11 @@ class Both(Several):
         made = plans_of(folder, **more)
         return tuple(p._replace(rounds=tuple(r._replace(least=2) for r in p.rounds)) for p in made)
 
-    def course(self, store, plan):
+    def scheduler(self, store, plan):
         def nobody(body):
             raise Away("not yet")
 
-        return SumCourse(store, OWN[self.place], nobody, self.clock, self.clock)
+        return SumScheduler(store, OWN[self.place], nobody, self.clock, self.clock)
 
     def turn(self):
         for _ in range(60):
@@ -331,8 +331,8 @@ def test_two_collectors_sum_every_analysis_by_itself(tmp_path):
 
     both = Both(tmp_path)
 
-    def app(courses):
-        return application(*(SumService(c, Options(rate=0.0)) for c in courses))
+    def app(schedulers):
+        return application(*(SumService(c, Options(rate=0.0)) for c in schedulers))
 
     with TestClient(app(both.a)) as a, TestClient(app(both.b)) as b:
 
@@ -356,17 +356,17 @@ def test_two_collectors_sum_every_analysis_by_itself(tmp_path):
             assert len(memory.reports(public(ROOT), "sleep")) == 3
         assert sent == len(rows)
         both.turn()
-        for course in (*both.a, *both.b):
-            assert sum(course.people().values()) == len(rows)
+        for scheduler in (*both.a, *both.b):
+            assert sum(scheduler.people().values()) == len(rows)
         keys_beside = sorted(p.name for p in tmp_path.glob("study.db.*.key"))
         assert len(keys_beside) == 3  # a key for each analysis's open batch
-        for course in both.a:
-            course.store.mark("closed")
+        for scheduler in both.a:
+            scheduler.store.mark("closed")
         for _ in range(30):
             both.turn()
-    table_course = both.a[0]
-    assert table_course.shares.batch(0).status == "published"
-    res = table_course.results()
+    table_scheduler = both.a[0]
+    assert table_scheduler.shares.batch(0).status == "published"
+    res = table_scheduler.results()
     assert res.nobs == len(rows)
     assert "two collectors" in repr(res)
     assert np.isfinite(res.bse).all()
@@ -390,7 +390,7 @@ def test_tables_are_the_same_whole_numbers_in_both_languages(js, tmp_path):
         for shift in ("day", "night", "noon") for sex in ("x", None)
     ]  # fmt: skip
     said = js("plans", payload=wire.base(study.plan_payload(*plans)), ids=[], rows=rows)
-    assert said["plans"][0]["wholes"] == [table.whole(plans[0], row) for row in rows]
+    assert said["plans"][0]["wholes"] == [answer.whole(plans[0], row) for row in rows]
 
 
 def test_a_page_answers_all_analyses_at_once_and_sends_what_was_lost_later(js, several, tmp_path):

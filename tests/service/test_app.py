@@ -19,13 +19,13 @@ from sqlalchemy.exc import OperationalError
 from starlette.testclient import TestClient
 
 from privreg_field.service import access
-from privreg_field.service.clock import Clock
-from privreg_field.service.course import Course
-from privreg_field.service.http import desk, guard
+from privreg_field.service.access import VARIABLE, Issuer, new_secret
+from privreg_field.service.http import guard, handler
 from privreg_field.service.http.app import Options, Service, make
-from privreg_field.service.http.quota import Quota, place_of
-from privreg_field.service.store import Full, open_store
-from privreg_field.service.tokens import VARIABLE, Issuer, new_secret
+from privreg_field.service.http.guard import Quota, place_of
+from privreg_field.service.scheduler import Clock, Scheduler
+from privreg_field.service.store import open_store
+from privreg_field.service.store.records import Full
 from privreg_field.wire import messages, wire
 from privreg_field.wire.messages import Token
 from tests.service.served import served
@@ -44,7 +44,7 @@ def world(tmp_path):
 
 @pytest.fixture
 def client(world):
-    with TestClient(make(world.course, FREE)) as one:
+    with TestClient(make(world.scheduler, FREE)) as one:
         yield one
 
 
@@ -69,7 +69,7 @@ def test_plans_and_states_are_the_signed_bytes_by_etag(client, world):
     assert plan.content == world.envelope
     assert "immutable" in plan.headers["cache-control"]
     state = client.get(f"{OF}/state")
-    assert state.content == world.course.present.envelope == client.get(f"{OF}/states/0").content
+    assert state.content == world.scheduler.present.envelope == client.get(f"{OF}/states/0").content
     for path, answer in (("plan", plan), ("state", state)):
         again = client.get(f"{OF}/{path}", headers={"if-none-match": answer.headers["etag"]})
         assert (again.status_code, again.content) == (304, b"")
@@ -94,13 +94,13 @@ def test_states_go_on_when_enough_have_answered(client, world):
     for body in world.bodies(10):
         assert post(client, body).status_code == 201
     world.answer(340)
-    assert len(world.course.states) > 3
-    assert world.course.replay() == len(world.course.states)
+    assert len(world.scheduler.states) > 3
+    assert world.scheduler.replay() == len(world.scheduler.states)
     state = messages.read_state(
         wire.open_envelope(client.get(f"{OF}/state").content, "state").payload, world.plan, world.hash
     )
-    assert state.number == len(world.course.states) - 1
-    assert state.before == world.course.states[-2].hash
+    assert state.number == len(world.scheduler.states) - 1
+    assert state.before == world.scheduler.states[-2].hash
 
 
 # --- attackers -----------------------------------------------------------------------------------------------
@@ -159,7 +159,7 @@ def test_other_verbs_and_addresses_are_refused(client):
 
 
 def test_an_address_may_not_ask_all_the_time(world):
-    with TestClient(make(world.course, Options(rate=2.0))) as client:
+    with TestClient(make(world.scheduler, Options(rate=2.0))) as client:
         statuses = [client.get(f"{OF}/plan").status_code for _ in range(12)]
     assert statuses[:8] == [200] * 8
     assert 429 in statuses
@@ -211,15 +211,15 @@ def test_results_need_the_analysts_token(client, world):
             assert answer.headers["www-authenticate"] == "Bearer"
     told = client.get(f"{OF}/results", headers=KNOWN).json()
     assert (told["ready"], told["people"]) == (False, 0)
-    with TestClient(make(world.course, Options(rate=0.0, public_results=True))) as anybody:
+    with TestClient(make(world.scheduler, Options(rate=0.0, public_results=True))) as anybody:
         assert anybody.get(f"{OF}/results").status_code == 200
 
 
 def test_results_are_those_that_an_analyst_computes(world):
     world.answer(400)
-    with TestClient(make(world.course, FREE)) as client:
+    with TestClient(make(world.scheduler, FREE)) as client:
         told = client.get(f"{OF}/results", headers=KNOWN).json()
-    res = world.course.results()
+    res = world.scheduler.results()
     assert told["ready"]
     assert [row["estimate"] for row in told["coefficients"]] == res.params.tolist()
     assert res.nobs == told["nobs"] == 400
@@ -232,15 +232,15 @@ def test_results_are_those_that_an_analyst_computes(world):
 def test_a_study_closes_and_takes_what_is_on_its_way(client, world):
     early, late = world.bodies(2)
     world.clock.now = world.plan.closes + 1
-    world.course.advance()
+    world.scheduler.advance()
     state = world.state
     assert not state.open
-    assert state.before == world.course.states[-2].hash
+    assert state.before == world.scheduler.states[-2].hash
     assert post(client, early).status_code == 201
     world.clock.now = world.plan.closes + world.plan.grace + DAY
     problem(post(client, late), 410, "closed")
-    assert not world.course.advance()
-    assert world.course.replay() == 2
+    assert not world.scheduler.advance()
+    assert world.scheduler.replay() == 2
 
 
 class Machine:
@@ -258,7 +258,7 @@ class Machine:
 
 def on(world, machine):
     """The study, served on this machine."""
-    return Course(world.store, SERVER, machine, lambda: machine.even)
+    return Scheduler(world.store, SERVER, machine, lambda: machine.even)
 
 
 HOUR = 3600.0
@@ -272,21 +272,21 @@ def test_a_wrong_clock_ends_nothing_for_good(tmp_path, wrong, begun):
     world = World(tmp_path, n=400, round_hours=1.0, least=0.5, closes="2027-06-01", grace_days=2)
     machine = Machine()
     machine.wrong = 0.0 if begun else wrong
-    course = on(world, machine)
-    world.course = course
+    scheduler = on(world, machine)
+    world.scheduler = scheduler
     machine.run(begun)
-    course.advance()
+    scheduler.advance()
     machine.wrong = wrong
     world.store.take([world.arrived(b) for b in world.bodies(30, world.states_of(0))], {})
     for _ in range(50):  # of an hour
         machine.run(HOUR / 60)
-        course.advance()
-    assert course.is_open
-    assert not course.sealed
-    assert course.present.time <= world.plan.closes
-    assert messages.read_state(course.present.payload, world.plan, world.hash).open
-    (late,) = world.bodies(1, world.states_of(len(course.states) - 1))
-    with TestClient(make(course, FREE)) as client:
+        scheduler.advance()
+    assert scheduler.is_open
+    assert not scheduler.sealed
+    assert scheduler.present.time <= world.plan.closes
+    assert messages.read_state(scheduler.present.payload, world.plan, world.hash).open
+    (late,) = world.bodies(1, world.states_of(len(scheduler.states) - 1))
+    with TestClient(make(scheduler, FREE)) as client:
         assert client.get(f"{OF}/state").status_code in {200, 425, 503}
         assert post(client, late).status_code in {201, 425, 503}  # never for good
         machine.wrong = 0.0
@@ -294,29 +294,29 @@ def test_a_wrong_clock_ends_nothing_for_good(tmp_path, wrong, begun):
         assert client.get(f"{OF}/state").status_code == 200
         assert post(client, late).status_code in {200, 201}
     for _ in range(2):
-        course.advance()
+        scheduler.advance()
         machine.run(2 * HOUR)
-    assert course.is_open
-    assert len(course.states) > 1  # the round has closed by age
+    assert scheduler.is_open
+    assert len(scheduler.states) > 1  # the round has closed by age
 
 
 def test_a_study_ends_when_its_time_has_come_and_no_clock_opens_it_again(tmp_path):
     world = World(tmp_path, n=400, closes="2027-06-01", grace_days=2)
     machine = Machine()
-    course = world.course = on(world, machine)
+    scheduler = world.scheduler = on(world, machine)
     early, late = world.bodies(2)
     machine.run(world.plan.closes - NOON - 60)
-    course.advance()
-    assert course.is_open
+    scheduler.advance()
+    assert scheduler.is_open
     machine.run(120)
-    assert course.advance()  # to the minute, on a clock that goes evenly
-    assert not course.is_open
-    with TestClient(make(course, FREE)) as client:
+    assert scheduler.advance()  # to the minute, on a clock that goes evenly
+    assert not scheduler.is_open
+    with TestClient(make(scheduler, FREE)) as client:
         assert post(client, early).status_code == 201
         machine.run(world.plan.grace)
         problem(post(client, late), 410, "closed")
-        course.advance()
-        assert course.sealed
+        scheduler.advance()
+        assert scheduler.sealed
         for back in (-DAY, -1000 * DAY):
             machine.wrong = back
             machine.run(3 * HOUR)
@@ -331,18 +331,18 @@ def test_a_study_ends_when_its_time_has_come_and_no_clock_opens_it_again(tmp_pat
 def test_a_server_that_begins_after_the_end_waits_an_hour_before_it_says_so(tmp_path):
     world = World(tmp_path, n=400, closes="2027-06-01", grace_days=2)
     machine = Machine(world.plan.closes + world.plan.grace + DAY)
-    course = on(world, machine)
+    scheduler = on(world, machine)
     (late,) = world.bodies(1)
-    with TestClient(make(course, FREE)) as client:
-        course.advance()
+    with TestClient(make(scheduler, FREE)) as client:
+        scheduler.advance()
         problem(client.get(f"{OF}/state"), 503, "about to close")
         problem(post(client, late), 503, "may have closed")
         problem(client.get("/readyz"), 503, "isn't believed yet")
         machine.run(HOUR + 1)
         problem(post(client, late), 410, "closed")
-        while course.is_open or not course.sealed:
-            course.advance()
-        assert not messages.read_state(course.present.payload, world.plan, world.hash).open
+        while scheduler.is_open or not scheduler.sealed:
+            scheduler.advance()
+        assert not messages.read_state(scheduler.present.payload, world.plan, world.hash).open
         assert client.get("/readyz").status_code == 200
 
 
@@ -350,9 +350,9 @@ def test_a_first_state_of_a_wrong_clock_is_one_that_devices_take(world, tmp_path
     store = open_store(f"sqlite:///{tmp_path / 'new.db'}", "sleep")
     store.enter(world.hash, world.envelope, access.first_of(""))
     machine = Machine(world.plan.closes + DAY)
-    course = Course(store, SERVER, machine, lambda: machine.even)
-    assert course.present.time == world.plan.closes
-    assert messages.read_state(course.present.payload, world.plan, world.hash).open
+    scheduler = Scheduler(store, SERVER, machine, lambda: machine.even)
+    assert scheduler.present.time == world.plan.closes
+    assert messages.read_state(scheduler.present.payload, world.plan, world.hash).open
 
 
 def test_a_leap_that_stands_is_believed():
@@ -381,20 +381,20 @@ def test_a_round_closes_by_age(tmp_path):
     world = World(tmp_path, round_hours=1.0, least=0.5)
     world.store.take([world.arrived(b) for b in world.bodies(2)], {})
     world.clock.now += 7200
-    assert not world.course.advance()  # too few
+    assert not world.scheduler.advance()  # too few
     world.store.take([world.arrived(b) for b in world.bodies(10)], {})
-    assert world.course.advance()
+    assert world.scheduler.advance()
     assert world.state.number == 1
-    assert not world.course.advance()
+    assert not world.scheduler.advance()
 
 
 def test_a_key_of_another_study_signs_nothing(world):
     from privreg.errors import OptionError
-    from privreg_field.service.course import Course
+    from privreg_field.service.scheduler import Scheduler
     from tests.studies import key_of
 
     with pytest.raises(OptionError, match="none of the plan's keys"):
-        Course(world.store, key_of(9), world.clock)
+        Scheduler(world.store, key_of(9), world.clock)
     assert keys.public(SERVER) in world.plan.keys
 
 
@@ -452,7 +452,7 @@ def test_a_key_that_is_taken_back_is_refused_though_a_new_one_cannot_be_opened(c
 
 def test_tokens_of_a_key_made_a_moment_ago_are_taken(world, monkeypatch):
     monkeypatch.setattr(Service, "_advance", lambda self: None)  # nobody looks now and then
-    with TestClient(make(world.course, FREE)) as client:
+    with TestClient(make(world.scheduler, FREE)) as client:
         assert world.store.issue(bytes(32)) == 2
         (mine,) = Issuer(2, bytes(32), world.hash).tokens(1)
         (body,) = world.bodies(1)
@@ -493,11 +493,11 @@ def test_one_look_answers_all_who_ask_meanwhile(client, world, monkeypatch):
         one.start()
     for one in threads:
         one.join()
-    assert len(looks) <= 2  # one may be the clerk's
+    assert len(looks) <= 2  # one may be the scheduler's
 
 
 def test_it_is_ready_only_if_a_report_can_be_kept(client, world, monkeypatch):
-    monkeypatch.setattr(desk, "SECONDS", 0.0)
+    monkeypatch.setattr(handler, "SECONDS", 0.0)
     service = client.app.state.service
     _, second = world.bodies(2)
     with world.store.engine.begin() as c:
@@ -515,7 +515,7 @@ def test_it_is_ready_only_if_a_report_can_be_kept(client, world, monkeypatch):
     with closing(sqlite3.connect(world.store.path)) as db:
         assert db.execute("SELECT name FROM meta").fetchall() == [("format",)]
     monkeypatch.setattr(service.writer, "put", lambda _, tell: None)  # a writer that hangs
-    monkeypatch.setattr(desk, "PATIENCE", 0.6)
+    monkeypatch.setattr(handler, "PATIENCE", 0.6)
     problem(client.get("/readyz"), 503, "can't be kept now")
     monkeypatch.undo()
     assert post(client, second).status_code == 201
@@ -531,11 +531,11 @@ def test_readiness_costs_a_write_a_second_at_most(client, monkeypatch):
 
 def test_a_state_of_the_future_costs_no_look_into_the_database(client, world, monkeypatch):
     looks = []
-    monkeypatch.setattr(world.course, "catch_up", lambda: looks.append(threading.current_thread().name))
+    monkeypatch.setattr(world.scheduler, "catch_up", lambda: looks.append(threading.current_thread().name))
     (body,) = world.bodies(1)
     problem(post(client, changed(body, state=1_000_000)), 412, "No state")
     problem(post(client, changed(body, state=1)), 503, "not known here yet")
-    assert set(looks) <= {"privreg-clerk"}
+    assert set(looks) <= {"privreg-scheduler"}
 
 
 def test_numbers_of_operators_are_not_everybodys(client):
@@ -605,7 +605,7 @@ def answered(one):
 @pytest.mark.parametrize("asks", [False, True])
 def test_idle_connections_of_one_address_shut_nobody_out(world, monkeypatch, asks):
     monkeypatch.setattr(guard.Guarded, "most", 10)
-    with served(world.course, http=guard.Guarded, limit=30) as url, ExitStack() as stack:
+    with served(world.scheduler, http=guard.Guarded, limit=30) as url, ExitStack() as stack:
         many = [stack.enter_context(connected(url)) for _ in range(40)]
         if asks:
             assert answered(many[-1]) == b"HTTP/1.1 200"
@@ -633,7 +633,7 @@ def test_a_network_of_ipv6_is_one_place():
 
 @contextmanager
 def socketed(world):
-    with served(world.course, http=guard.Guarded) as url:
+    with served(world.scheduler, http=guard.Guarded) as url:
         where = urlsplit(url)
         with socket.create_connection((where.hostname, where.port), timeout=20) as one:
             yield one, url

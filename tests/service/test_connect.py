@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 import privreg as pr
 from privreg.errors import InferenceError, OptionError, StudyError
 from privreg_field.study import servers
-from privreg_field.study.reading.command import main as results
+from privreg_field.study.reading.connect import main as results
 from privreg_field.wire import messages, wire
 from tests.service.served import served
 from tests.service.world import ANALYST, DECLARED, ROOT, SERVER, World, assert_same, in_process, keys, people, public
@@ -42,7 +42,7 @@ def world(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def base(world):
-    with served(world.course) as url:
+    with served(world.scheduler) as url:
         yield f"{url}/v1/studies/sleep"
 
 
@@ -119,14 +119,14 @@ def test_a_study_shows_what_is_known_of_it(world, study):
 @pytest.mark.thorough
 def test_nobody_yet_is_too_few(tmp_path):
     early = World(tmp_path)
-    with served(early.course) as url:
+    with served(early.scheduler) as url:
         study = pr.connect(f"{url}/v1/studies/sleep#k={KEY}", ANALYST)
         assert "0 of 1,200" in repr(study)
         with pytest.raises(InferenceError, match="0 have reported"):
             study.results()
         early.answer(PEOPLE)  # what came since is asked for again
         assert study.results().nobs == PEOPLE
-        early.course.close()
+        early.scheduler.close()
         assert "closed" in repr(study)
         assert "closed" in repr(study)
 
@@ -384,7 +384,7 @@ def test_a_study_takes_over_the_target_of_an_earlier_fit(tmp_path):
     first.save(tmp_path / "first.res")
     later = World(tmp_path, like="first.res", mu=8)
     later.answer(PEOPLE)
-    with served(later.course) as url:
+    with served(later.scheduler) as url:
         res = pr.connect(f"{url}/v1/studies/sleep#k={KEY}", ANALYST).results()
     assert_same(res, in_process(later))
     one, other = first._fit.equation, res._fit.equation

@@ -12,22 +12,22 @@ import sqlalchemy as sa
 from privreg.errors import OptionError
 from privreg_field.collector import chain as chains
 from privreg_field.service import access
-from privreg_field.service.commands import keeping
 from privreg_field.service.commands.collector import _audited, collector
+from privreg_field.service.commands.collector import run as run_verb
 from privreg_field.service.commands.prepare import prepared
-from privreg_field.service.course import SEALED
+from privreg_field.service.scheduler import SEALED
 from privreg_field.service.store import StoreError, copies, open_store
 from privreg_field.service.store import tables as t
-from privreg_field.service.store.kept import OPEN, PUBLISHED
+from privreg_field.service.store.records import OPEN, PUBLISHED
 from tests.service import postgres
 from tests.service.pair import LETTERS, Pair
 from tests.service.test_analyses import Several
 from tests.service.test_store import added_up
 from tests.service.test_two import FAST
-from tests.service.test_two_courses import DUE, come, on, status
 from tests.service.test_two_restored import forgetful
+from tests.service.test_two_schedulers import DUE, come, on, status
 from tests.service.test_versions import rows
-from tests.service.world import DATABASES, KINDS, SERVER, Course, World
+from tests.service.world import DATABASES, KINDS, SERVER, Scheduler, World
 
 PEOPLE = 60
 
@@ -53,20 +53,20 @@ def ran(world, verb, *more, db=None):
 def goes_on(world, url):
     """The study in another database takes what comes, and its chain goes on."""
     store = open_store(url, "sleep", beside=world.folder / "study.db")
-    course = Course(store, SERVER, world.clock, world.clock)
-    some = [world.arrived(b) for b in world.bodies(10, course_state(world, course))]
+    scheduler = Scheduler(store, SERVER, world.clock, world.clock)
+    some = [world.arrived(b) for b in world.bodies(10, scheduler_state(world, scheduler))]
     assert store.take(some, {}) == ["new"] * 10
-    while course.advance():
+    while scheduler.advance():
         pass
     assert chains.plain(store.cells()) == added_up(store)
-    assert course.replay() == len(course.states)
+    assert scheduler.replay() == len(scheduler.states)
     return store
 
 
-def course_state(world, course):
+def scheduler_state(world, scheduler):
     from privreg_field.wire import messages
 
-    return messages.read_state(course.present.payload, world.plan, world.hash)
+    return messages.read_state(scheduler.present.payload, world.plan, world.hash)
 
 
 # --- backups -------------------------------------------------------------------------------------------------
@@ -237,7 +237,7 @@ def counts(store, some):
 
 def moved(world, url):
     a = argparse.Namespace(verb="move", to=url, plan="sleep.plan", role=None)
-    return keeping.run(a, [world.plan], world.url, world.folder / "study.db", partial(_audited, a))
+    return run_verb(a, [world.plan], world.url, world.folder / "study.db", partial(_audited, a))
 
 
 def test_a_study_that_is_served_is_not_moved(world):
@@ -262,7 +262,7 @@ def kept(pair, place, verb, url=None, **more):
     """A verb at one of two collectors."""
     a = argparse.Namespace(verb=verb, role=LETTERS[place], **more)
     folder = pair.folder / LETTERS[place]
-    return keeping.run(a, [pair.plan], url or pair.url(place), folder / "study.db", partial(_audited, a))
+    return run_verb(a, [pair.plan], url or pair.url(place), folder / "study.db", partial(_audited, a))
 
 
 def emptied(pair, place):
@@ -306,8 +306,8 @@ def test_a_collector_of_two_that_is_restored_draws_no_noise_twice(pair, place, f
     on(pair, 8)
     assert all(len(sums) == 1 for sums in pair.values(place).values())
     first = {p.token.id for p in pair.people[: DUE - 1]}
-    summed = [k for k in range(4) if pair.courses[place].shares.batch(k).status == PUBLISHED]
-    lists = [set(copies_of(pair.courses[place].shares.batch(k).ids)) & first for k in summed]
+    summed = [k for k in range(4) if pair.schedulers[place].shares.batch(k).status == PUBLISHED]
+    lists = [set(copies_of(pair.schedulers[place].shares.batch(k).ids)) & first for k in summed]
     assert sum(map(len, lists)) == len(set().union(*lists))
 
 
@@ -345,7 +345,7 @@ def test_a_collector_of_two_moves_with_the_key_of_its_open_batch(pair, place):
 def sealed(world):
     world.clock.now = world.plan.closes + world.plan.grace + 7200
     for _ in range(3):
-        world.course.advance()
+        world.scheduler.advance()
     assert world.store.about().status == SEALED
 
 
@@ -375,7 +375,7 @@ def test_reports_are_erased_once_none_counts_any_more_and_their_sums_stay(world,
     assert "erased after their sums had been checked; 40 people" in capsys.readouterr().out
     assert ran(world, "replay") == 0
     assert ran(world, "erase") == 0
-    again = Course(world.store, SERVER, world.clock, world.clock)
+    again = Scheduler(world.store, SERVER, world.clock, world.clock)
     assert not again.takes()
 
 
@@ -418,7 +418,7 @@ def test_rows_of_a_sealed_study_tell_no_order_in_which_reports_came(tmp_path):
 @pytest.mark.parametrize("kind", KINDS)
 def test_all_analyses_of_a_study_are_copied(tmp_path, kind):
     several = Several(tmp_path)
-    stores = [course.store for course in several.courses]
+    stores = [scheduler.store for scheduler in several.schedulers]
     before = rows(stores[0])
     assert len({row[0] for row in before["study"]}) == len(several.plans) > 1
     (to := tmp_path / "other").mkdir()
@@ -427,7 +427,7 @@ def test_all_analyses_of_a_study_are_copied(tmp_path, kind):
 
     def run(verb, at=old):
         a.verb = verb
-        return keeping.run(a, several.plans, at, beside, partial(_audited, a))
+        return run_verb(a, several.plans, at, beside, partial(_audited, a))
 
     run("backup")
     assert run("move").count("states follow") == len(several.plans)

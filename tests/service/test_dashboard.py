@@ -16,8 +16,8 @@ from starlette.testclient import TestClient
 
 import privreg as pr
 from privreg_field.service.http.app import Options, make
-from privreg_field.service.pages import feed as feeds
-from privreg_field.service.pages.feed import BINS, OUTCOMES, WIDTHS, Feed, Minutes
+from privreg_field.service.pages import dashboard as feeds
+from privreg_field.service.pages.dashboard import BINS, OUTCOMES, WIDTHS, Feed, Minutes
 from privreg_field.study.reading import picture
 from tests.service.node import node
 from tests.service.pair import Pair
@@ -50,7 +50,7 @@ def world(tmp_path):
 
 @pytest.fixture
 def client(world):
-    with TestClient(make(world.course, Options(rate=0.0))) as one:
+    with TestClient(make(world.scheduler, Options(rate=0.0))) as one:
         yield one
 
 
@@ -119,25 +119,25 @@ def test_the_page_has_words_for_every_phase_of_a_study(tmp_path):
 # --- counts --------------------------------------------------------------------------------------------------
 
 
-def phases(course, clock, on):
+def phases(scheduler, clock, on):
     """Phase before a study opens, and at times around its end."""
-    plan = course.plan
+    plan = scheduler.plan
     for now in (plan.opens - 1, plan.opens, plan.closes, plan.closes + 1, plan.closes + plan.grace + 1):
         clock.now = now
         on()
-        yield Feed(course).progress()["status"]
+        yield Feed(scheduler).progress()["status"]
 
 
 def test_every_phase_of_a_study_is_told(world, tmp_path):
     def on():
-        while world.course.advance():
+        while world.scheduler.advance():
             pass
 
-    assert list(phases(world.course, world.clock, on)) == ["before", "open", "open", "closing", "closed"]
+    assert list(phases(world.scheduler, world.clock, on)) == ["before", "open", "open", "closing", "closed"]
     (tmp_path / "early").mkdir()
     early = World(tmp_path / "early", n=10)
-    early.course.close()
-    told = Feed(early.course).progress()
+    early.scheduler.close()
+    told = Feed(early.scheduler).progress()
     assert (told["status"], told["open"]) == ("closing", False)
     assert [one["open"] for one in told["rounds"]] == [False]
 
@@ -147,17 +147,17 @@ def test_every_phase_of_a_study_with_two_collectors_is_told(tmp_path):
     pair.turn()
     for person in pair.people:
         person.make(0)
-    for place, course in enumerate(pair.courses):
+    for place, scheduler in enumerate(pair.schedulers):
         pair.send(place, pair.people)
-        assert [*phases(course, pair.clock, lambda: None)][:4] == ["before", "open", "open", "closing"]
+        assert [*phases(scheduler, pair.clock, lambda: None)][:4] == ["before", "open", "open", "closing"]
     pair.clock.now = pair.plan.opens
-    pair.courses[0].store.mark("closed")  # by hand: until b has heard so, it asks
-    assert [Feed(c).progress()["status"] for c in pair.courses] == ["closing", "open"]
+    pair.schedulers[0].store.mark("closed")  # by hand: until b has heard so, it asks
+    assert [Feed(c).progress()["status"] for c in pair.schedulers] == ["closing", "open"]
     for _ in range(4):
         pair.clock.now += 40
         pair.turn()
-    assert [Feed(c).progress()["status"] for c in pair.courses] == ["closed", "closed"]
-    assert not any(side.lags for c in pair.courses for side in c.known().collectors)
+    assert [Feed(c).progress()["status"] for c in pair.schedulers] == ["closed", "closed"]
+    assert not any(side.lags for c in pair.schedulers for side in c.known().collectors)
     for place in (0, 1):
         pair.leave(place)
 
@@ -185,14 +185,14 @@ def test_counts_tell_what_came_and_what_became_of_it(client, world):
     (round_,) = said["rounds"]
     assert (round_["state"], round_["role"], round_["reports"], round_["fetched"]) == (0, "moments", 5, 3)
     assert (said["people"], said["issued"], said["planned"], said["late"], said["status"]) == (5, 600, 600, 0, "open")
-    assert len(said["ahead"]) == len(world.course.engine.rounds) - 1
+    assert len(said["ahead"]) == len(world.scheduler.engine.rounds) - 1
 
 
 def test_rounds_are_planned_open_and_closed(world):
     late = world.bodies(10)
     world.answer(350)
     world.store.take([world.arrived(b) for b in late], {})
-    said = Feed(world.course).progress()
+    said = Feed(world.scheduler).progress()
     *before, present = said["rounds"]
     assert not any(r["open"] for r in before)
     assert all(r["ends"] is None for r in before)
@@ -201,10 +201,10 @@ def test_rounds_are_planned_open_and_closed(world):
     assert said["late"] == 10
     assert sum(r["reports"] for r in said["rounds"]) == said["people"] == 360
     world.clock.now = world.plan.closes + 1
-    world.course.advance()
-    assert Feed(world.course).progress()["status"] == "closing"
+    world.scheduler.advance()
+    assert Feed(world.scheduler).progress()["status"] == "closing"
     world.clock.now += world.plan.grace
-    assert Feed(world.course).progress()["status"] == "closed"
+    assert Feed(world.scheduler).progress()["status"] == "closed"
 
 
 @pytest.mark.thorough
@@ -258,7 +258,7 @@ def read(text):
 def test_all_who_listen_share_one_computation_for_each_change(world, monkeypatch):
     monkeypatch.setattr(feeds, "SECONDS", 0.02)
     world.answer(100)
-    feed = Feed(world.course)
+    feed = Feed(world.scheduler)
 
     async def heard(listener, until):
         last = {}
@@ -289,7 +289,7 @@ def test_all_who_listen_share_one_computation_for_each_change(world, monkeypatch
 
 def test_the_feed_rests_when_nobody_listens_and_begins_again(world, monkeypatch):
     monkeypatch.setattr(feeds, "SECONDS", 0.01)
-    feed = Feed(world.course)
+    feed = Feed(world.scheduler)
 
     async def run():
         for expected in (0, 60):
@@ -308,7 +308,7 @@ def test_the_feed_rests_when_nobody_listens_and_begins_again(world, monkeypatch)
 
 def test_a_database_that_is_gone_is_asked_again_and_a_fault_is_no_silence(world, monkeypatch):
     monkeypatch.setattr(feeds, "SECONDS", 0.01)
-    feed, faults = Feed(world.course), [OperationalError("", {}, Exception()), OperationalError("", {}, Exception())]
+    feed, faults = Feed(world.scheduler), [OperationalError("", {}, Exception()), OperationalError("", {}, Exception())]
     look = feed._look
 
     def failing():
@@ -334,7 +334,7 @@ def test_a_database_that_is_gone_is_asked_again_and_a_fault_is_no_silence(world,
 def test_results_with_doubts_are_told(client, world):
     world.answer(600)
     told = client.get("/v1/studies/sleep/results", headers=KNOWN).json()
-    res = world.course.results()
+    res = world.scheduler.results()
     assert told["ready"]
     assert any(note.startswith("don't rely") for note in told["notes"])
     low, high = res.conf_int().to_numpy().T

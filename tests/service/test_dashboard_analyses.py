@@ -4,8 +4,8 @@ import pytest
 
 from privreg_field.device.memory import Memory
 from privreg_field.device.session import respond
-from privreg_field.service.pages.feed import Feed
-from privreg_field.study.reading import live
+from privreg_field.service.pages.dashboard import Feed
+from privreg_field.study.reading import picture as live
 from privreg_field.study.reading.picture import picture
 from tests.service.test_analyses import ROW, Several
 from tests.service.test_dashboard_page import PATH, RULES, browser, opened, shown, wait_shown  # noqa: F401
@@ -93,7 +93,7 @@ def test_the_first_minutes_axis_is_of_minutes(browser, several):  # noqa: F811
                 ["new", "same", "other", "refused"].map((name) => [name, Array(n).fill(1)]));
             return [await made(counts(1)), await made(counts(3)), await made(counts(30))];
         }""",
-        Feed(several.courses[0]).progress(),
+        Feed(several.schedulers[0]).progress(),
     )
     assert minutes == [10, 10, 30]
     page.context.close()
@@ -102,8 +102,8 @@ def test_the_first_minutes_axis_is_of_minutes(browser, several):  # noqa: F811
 def test_a_notebook_shows_the_analysis_that_is_chosen(browser, several):  # noqa: F811
     pytest.importorskip("anywidget", reason="anywidget is not installed: pip install './packages/field[live]'")
     told = {
-        course.plan.part.name: {"progress": Feed(course).progress(), "results": picture(course.results)}
-        for course in several.courses
+        scheduler.plan.part.name: {"progress": Feed(scheduler).progress(), "results": picture(scheduler.results)}
+        for scheduler in several.schedulers
     }
     page = browser.new_page()
     failed = []

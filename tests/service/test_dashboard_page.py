@@ -68,7 +68,7 @@ def post(address, bodies):
 
 def test_the_dashboard_updates(browser, world):
     world.answer(500)
-    with served(world.course) as address:
+    with served(world.scheduler) as address:
         page = opened(browser, address)
         wait_shown(page, "Reports", "500")
         before = page.locator(".pr-cards tbody").inner_text()
@@ -86,7 +86,7 @@ def test_the_dashboard_updates(browser, world):
 
 def test_curves_are_drawn(browser, world):
     world.answer(900)
-    with served(world.course) as address:
+    with served(world.scheduler) as address:
         page = opened(browser, address)
         page.wait_for_selector(".pr-curves canvas")
         page.wait_for_timeout(300)
@@ -102,7 +102,7 @@ def test_curves_are_drawn(browser, world):
 
 
 def test_the_token_is_kept_in_the_tab_and_sent_in_a_header(browser, world):
-    with served(world.course) as address:
+    with served(world.scheduler) as address:
         page = opened(browser, address, token="wrong")
         page.locator("#login-wrong", has_text="not the study").wait_for()
         assert page.evaluate("sessionStorage.length") == 0
@@ -123,19 +123,19 @@ def test_the_token_is_kept_in_the_tab_and_sent_in_a_header(browser, world):
 
 
 def test_the_page_of_public_results_needs_a_token(browser, world):
-    with served(world.course, public_results=True) as address:
+    with served(world.scheduler, public_results=True) as address:
         page = opened(browser, address)
         wait_shown(page, "Reports", "0")
         page.context.close()
 
 
 def test_a_lost_server_is_found_again(browser, world):
-    with served(world.course) as address:
+    with served(world.scheduler) as address:
         page = opened(browser, address)
         wait_shown(page, "Reports", "0")
     page.locator("#link", has_text="Connection lost").wait_for()
     world.answer(40)
-    with served(world.course, port=int(address.rpartition(":")[2])):
+    with served(world.scheduler, port=int(address.rpartition(":")[2])):
         wait_shown(page, "Reports", "40")
         page.locator("#link", has_text="Connected").wait_for()
     page.context.close()
@@ -147,7 +147,7 @@ def test_everybody_can_read_it(browser, world, width, scheme):
     from axe_playwright_python.sync_playwright import Axe
 
     world.answer(900)
-    with served(world.course) as address:
+    with served(world.scheduler) as address:
         page = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme).new_page()
         page.goto(address + PATH)
         page.wait_for_selector("#token:focus")
@@ -173,7 +173,7 @@ def test_long_names_stay_in_their_boxes(browser, tmp_path):
     model = {"formula": "hours ~ age + C(shift)", "levels": {"shift": ["day", long, "both"]}, "rows": 1500}
     world = World(tmp_path, n=1500, folk=folk, **model, **words)
     world.answer(1200)
-    with served(world.course) as address:
+    with served(world.scheduler) as address:
         page = opened(browser, address, width=400)
         page.wait_for_selector(".pr-curves canvas")
         page.locator(".pr li", has_text=long).wait_for()  # a note of the fit names the column
@@ -185,7 +185,7 @@ def test_long_names_stay_in_their_boxes(browser, tmp_path):
 
 def test_the_keyboard_reaches_everything(browser, world):
     world.answer(900)
-    with served(world.course) as address:
+    with served(world.scheduler) as address:
         page = opened(browser, address)
         page.wait_for_selector(".pr-curves canvas")
         assert page.evaluate("document.activeElement.id") == "title"
@@ -200,7 +200,7 @@ def test_the_keyboard_reaches_everything(browser, world):
 
 def test_what_is_still_needed_is_what_the_width_takes(browser, world):
     world.answer(900)
-    with served(world.course) as address:
+    with served(world.scheduler) as address:
         page = opened(browser, address)
         page.wait_for_selector(".pr-curves canvas")
         request = urllib.request.Request(

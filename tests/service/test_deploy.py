@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from privreg_field.service.commands import settings
+from privreg_field.service.commands import prepare
 from privreg_field.service.commands.serve import serve
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -18,8 +18,8 @@ FOLDER = ROOT / "packages" / "field" / "deploy"
 COMPOSE = sorted(FOLDER.glob("compose*.yaml"))
 UNIT = FOLDER / "systemd" / "privreg@.service"
 VARIABLES = {
-    *(f"{settings.PREFIX}{name.upper().replace('-', '_')}" for name in (*settings.SETTINGS, "config")),
-    *settings.SECRETS, *(f"{name}_FILE" for name in settings.SECRETS), "NUMBA_CACHE_DIR", "PYTHONDONTWRITEBYTECODE",
+    *(f"{prepare.PREFIX}{name.upper().replace('-', '_')}" for name in (*prepare.SETTINGS, "config")),
+    *prepare.SECRETS, *(f"{name}_FILE" for name in prepare.SECRETS), "NUMBA_CACHE_DIR", "PYTHONDONTWRITEBYTECODE",
 }  # fmt: skip
 
 
@@ -56,7 +56,7 @@ def test_systemd_takes_the_unit(tmp_path):
 def test_every_setting_in_the_file_exists_and_all_are_in_it():
     text = (FOLDER / "serve.toml").read_text()
     named = set(re.findall(r"^(?:# )?([a-z-]+) = ", text, re.MULTILINE))
-    assert named == set(settings.SETTINGS)
+    assert named == set(prepare.SETTINGS)
     every = tomllib.loads(re.sub(r"^# (?=[a-z-]+ = )", "", text, flags=re.MULTILINE))
     assert set(every) == named
 
@@ -64,8 +64,8 @@ def test_every_setting_in_the_file_exists_and_all_are_in_it():
 def test_every_setting_is_an_option_of_serve(capsys):
     assert serve(["--help"]) == 0
     options = set(re.findall(r"--([a-z][a-z-]*)", capsys.readouterr().out))
-    assert set(settings.SETTINGS) - {"plan"} <= options
-    assert options - set(settings.SETTINGS) == {"help", "config"}  # whatever serve takes may be set elsewhere
+    assert set(prepare.SETTINGS) - {"plan"} <= options
+    assert options - set(prepare.SETTINGS) == {"help", "config"}  # whatever serve takes may be set elsewhere
 
 
 def environments():
@@ -86,13 +86,13 @@ def test_every_variable_exists(name, variables):
 def test_a_collector_takes_its_variables_and_no_secret_is_among_them(path, tmp_path, monkeypatch):
     services = yaml.safe_load(path.read_text())["services"]
     (tmp_path / "password").write_text("word")
-    for name in settings.SECRETS:
+    for name in prepare.SECRETS:
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
     for name, value in services["collector"]["environment"].items():
         assert "{" not in value
         monkeypatch.setenv(name, str(tmp_path / "password") if name.endswith("_FILE") else value)
-    said = settings.completed(["--config", str(FOLDER / "serve.toml")])
+    said = prepare.completed(["--config", str(FOLDER / "serve.toml")])
     assert "--host=0.0.0.0" in said
     assert [word for word in said if "word" in word] == []
     letter = path.name.split(".")[1]

@@ -43,7 +43,7 @@ def test_a_study_of_diaries_is_the_fit_in_process(tmp_path):
     world = World(tmp_path, n=n + 1, folk=rows, rows=n, opens="2027-01-01", diary_days=14, **DIARY)
     until = world.plan.diary.until
     world.clock.now = until + 60
-    with served(world.course) as url:
+    with served(world.scheduler) as url:
         invited = links(world, url)
         for i, link in enumerate([*invited[:by_themselves], invited[n]]):
             given = {"diary": Diary(tmp_path / f"{i}.json"), "memory": Memory(tmp_path / f"{i}.db")}
@@ -55,7 +55,7 @@ def test_a_study_of_diaries_is_the_fit_in_process(tmp_path):
             assert respond(link, consent=True, clock=lambda: until + 60.0, **given).sent
         world.next = by_themselves
         world.answer(n - by_themselves)
-        world.course.close()
+        world.scheduler.close()
         res = pr.connect(f"{url}/v1/studies/sleep#k={KEY}", ANALYST).results()
     assert_same(res, in_process(world))
     assert res.nobs == n + 1  # whose diary has no row reports, too

@@ -24,7 +24,7 @@ from privreg_field.service.store import open_store
 from tests.service import postgres
 from tests.service.test_postgres import ended
 from tests.service.test_store import added_up
-from tests.service.world import DATABASES, SERVER, Course, World
+from tests.service.world import DATABASES, SERVER, Scheduler, World
 
 pytestmark = pytest.mark.skipif(bool(postgres.MISSING), reason=f"{postgres.MISSING} missing")
 
@@ -43,33 +43,33 @@ class Faults(RuleBasedStateMachine):
         self.folder = tempfile.TemporaryDirectory()
         self.world = World(self.folder.name, n=PEOPLE, database="postgres")
         stores = self.world.store, open_store(self.world.url, "sleep")
-        self.courses = [Course(store, SERVER, self.world.clock, self.world.clock) for store in stores]
+        self.schedulers = [Scheduler(store, SERVER, self.world.clock, self.world.clock) for store in stores]
 
-    def some(self, course, count):
+    def some(self, scheduler, count):
         """Reports of new people, to the state that a collector hands out."""
         count = min(count, PEOPLE - self.world.next)
-        k = course.present.k
+        k = scheduler.present.k
         made = [self.world.arrived(b) for b in self.world.bodies(count, self.world.states_of(k))] if count else []
         self.sent |= {one.token_id: one for one in made}
         return made
 
     @rule(by=st.integers(0, 1), count=st.integers(1, 20))
     def post(self, by, count):
-        self.world.course.catch_up()
-        course = self.courses[by]
-        course.catch_up()
-        made = self.some(course, count)
-        assert course.store.take(made, {}) == ["new"] * len(made)
+        self.world.scheduler.catch_up()
+        scheduler = self.schedulers[by]
+        scheduler.catch_up()
+        made = self.some(scheduler, count)
+        assert scheduler.store.take(made, {}) == ["new"] * len(made)
         self.heard |= {one.token_id for one in made}
 
     @rule(by=st.integers(0, 1), count=st.integers(1, 10), arrives=st.booleans())
     def lost_in_commit(self, by, count, arrives):
         """The connection is lost in COMMIT, which the server has done, or hasn't."""
-        self.world.course.catch_up()
-        course = self.courses[by]
-        course.catch_up()
-        made = self.some(course, count)
-        dialect = course.store.engine.dialect
+        self.world.scheduler.catch_up()
+        scheduler = self.schedulers[by]
+        scheduler.catch_up()
+        made = self.some(scheduler, count)
+        dialect = scheduler.store.engine.dialect
         commit = dialect.do_commit
 
         def lost(connection):
@@ -81,8 +81,8 @@ class Faults(RuleBasedStateMachine):
         with pytest.MonkeyPatch.context() as m:
             m.setattr(dialect, "do_commit", lost)
             with pytest.raises(sa.exc.OperationalError):
-                course.store.take(made, {"new": 1})
-        counted = {t for t in self.sent if self.courses[1 - by].store.has(t, self.sent[t].body_hash)}
+                scheduler.store.take(made, {"new": 1})
+        counted = {t for t in self.sent if self.schedulers[1 - by].store.has(t, self.sent[t].body_hash)}
         assert {one.token_id for one in made} <= counted if arrives else not {o.token_id for o in made} & counted
         self.maybe |= {one.token_id for one in made}
 
@@ -91,7 +91,7 @@ class Faults(RuleBasedStateMachine):
         """Devices that heard nothing send the same bytes, to either."""
         some = [self.sent[token] for token in sorted(self.maybe)]
         if some:
-            assert set(self.courses[by].store.take(some, {})) <= {"new", "same"}
+            assert set(self.schedulers[by].store.take(some, {})) <= {"new", "same"}
         self.heard |= self.maybe
         self.maybe = set()
 
@@ -101,20 +101,20 @@ class Faults(RuleBasedStateMachine):
 
     @rule(by=st.integers(0, 1))
     def restart(self, by):
-        self.courses[by].store.engine.dispose()
+        self.schedulers[by].store.engine.dispose()
         store = open_store(self.world.url, "sleep")
-        self.courses[by] = Course(store, SERVER, self.world.clock, self.world.clock)
+        self.schedulers[by] = Scheduler(store, SERVER, self.world.clock, self.world.clock)
 
     @rule()
     def both_advance(self):
         begun = threading.Barrier(2)
 
-        def turn(course):
+        def turn(scheduler):
             begun.wait()
-            while course.advance():
+            while scheduler.advance():
                 pass
 
-        threads = [threading.Thread(target=turn, args=(course,)) for course in self.courses]
+        threads = [threading.Thread(target=turn, args=(scheduler,)) for scheduler in self.schedulers]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -122,24 +122,24 @@ class Faults(RuleBasedStateMachine):
 
     @invariant()
     def what_was_acknowledged_counts_once(self):
-        if not hasattr(self, "courses"):
+        if not hasattr(self, "schedulers"):
             return
-        store = self.courses[0].store
+        store = self.schedulers[0].store
         cells = store.cells()
         people = sum(cell.people for cell in cells.values())
         assert len(self.heard) <= people <= len(self.heard | self.maybe)
         assert all(store.has(token, self.sent[token].body_hash) for token in self.heard)
         assert chains.plain(cells) == added_up(store)
         assert store.about().seq == people
-        for course in self.courses:
-            course.catch_up()
-        assert self.courses[0].states == self.courses[1].states
+        for scheduler in self.schedulers:
+            scheduler.catch_up()
+        assert self.schedulers[0].states == self.schedulers[1].states
 
     def teardown(self):
-        if hasattr(self, "courses"):
-            assert self.courses[0].replay() == len(self.courses[0].states)
-            for course in self.courses:
-                course.store.engine.dispose()
+        if hasattr(self, "schedulers"):
+            assert self.schedulers[0].replay() == len(self.schedulers[0].states)
+            for scheduler in self.schedulers:
+                scheduler.store.engine.dispose()
             postgres.closed()
             self.folder.cleanup()
 
@@ -162,7 +162,7 @@ WRITER = """
     import pickle, sys, time
     from sqlalchemy.exc import SQLAlchemyError
     from privreg_field.service.store import StoreError, open_store
-    from privreg_field.service.store.kept import Arrived
+    from privreg_field.service.store.records import Arrived
     url, path = sys.argv[1:]
     some = [Arrived(*one) for one in pickle.load(open(path, "rb"))]
     store = None

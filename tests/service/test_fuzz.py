@@ -15,13 +15,13 @@ KNOWN = {"Authorization": f"Bearer {ANALYST}"}
 
 
 def one(folder):
-    return make(World(folder, n=30).course, OPEN)
+    return make(World(folder, n=30).scheduler, OPEN)
 
 
 def two(folder):
     pair = Pair(folder, n=30)
     pair.turn()
-    return sums.make(pair.courses[0], OPEN)
+    return sums.make(pair.schedulers[0], OPEN)
 
 
 @pytest.mark.some(1)

@@ -12,7 +12,7 @@ import pytest
 from privreg.protocol import lattice
 from privreg.protocol.lattice import Mu
 from privreg_field.device import client
-from privreg_field.service.http.problems import TITLES
+from privreg_field.service.http.guard import TITLES
 from privreg_field.wire import messages, study, wire
 from privreg_field.wire.messages import WORDS
 from tests.device.test_session import WRONG

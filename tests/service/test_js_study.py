@@ -26,7 +26,7 @@ def test_as_many_in_javascript_as_in_python_agree_with_the_truth(js, tmp_path, e
         memory = Memory(tmp_path / f"{i}.sqlite")
         return respond(link, None, rows[i], consent=True, memory=memory).sent
 
-    with served(world.course) as url, ThreadPoolExecutor(THREADS) as pool:
+    with served(world.scheduler) as url, ThreadPoolExecutor(THREADS) as pool:
         invited = links(world, url)
         for at in range(0, 2 * each, 2 * BATCH):
             here, there = range(at, at + BATCH), range(at + BATCH, at + 2 * BATCH)
@@ -39,8 +39,8 @@ def test_as_many_in_javascript_as_in_python_agree_with_the_truth(js, tmp_path, e
         found[place] = chains.add(found.get(place), np.frombuffer(values, dtype="<i4")[None], place.role)
     assert sum(cell.people for cell in found.values()) == 2 * each
     assert chains.plain(found) == chains.plain(world.store.cells())
-    assert world.course.replay() == len(world.course.states) > 3
-    res = world.course.results()
+    assert world.scheduler.replay() == len(world.scheduler.states) > 3
+    res = world.scheduler.results()
     assert res.nobs == 2 * each
     if each == 2000:  # fewer tell too little: the noise is secret, and the intervals of hundreds are no promise
         for name, value in TRUTH.items():

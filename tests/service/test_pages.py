@@ -31,7 +31,7 @@ AT = "/studies/sleep/"
 @pytest.fixture(scope="module")
 def client(tmp_path_factory):
     world = World(tmp_path_factory.mktemp("study"), n=5)
-    with TestClient(make(world.course, Options(rate=0.0)), follow_redirects=False) as one:
+    with TestClient(make(world.scheduler, Options(rate=0.0)), follow_redirects=False) as one:
         yield one
 
 

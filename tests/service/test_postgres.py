@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from privreg.errors import OptionError
 from privreg_field.service.commands.serve import serve
 from privreg_field.service.store import StoreError, open_store
-from privreg_field.service.store.kept import HELD
+from privreg_field.service.store.records import HELD
 from tests.service import postgres
 from tests.service.pair import Pair
 from tests.service.world import World
@@ -112,8 +112,8 @@ def test_no_table_write_ahead_log_or_backup_has_a_key_that_opens_shares(tmp_path
         person.make(0)
     for place in (0, 1):
         pair.send(place, pair.people[:3])
-        store = pair.courses[place].store
-        key = pair.courses[place].keys.get(0)
+        store = pair.schedulers[place].store
+        key = pair.schedulers[place].keys.get(0)
         plain = b"".join(s.to_bytes(8, "little") for s in pair.people[0].shares[0][place][:2])
         with store.engine.connect() as c:
             names = sa.inspect(c).get_table_names(schema="privreg")

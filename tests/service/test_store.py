@@ -19,13 +19,14 @@ from privreg_field.collector import chain as chains
 from privreg_field.service import access
 from privreg_field.service.commands.collector import collector
 from privreg_field.service.commands.prepare import prepared
-from privreg_field.service.store import MOST, StoreError, Writer, open_store, tables
+from privreg_field.service.store import StoreError, open_store, tables
 from privreg_field.service.store.postgres import Postgres
+from privreg_field.service.store.records import MOST, Writer
 from privreg_field.service.store.sql import Store
 from privreg_field.wire import messages
 from privreg_field.wire.study import LIMIT
 from tests.service import postgres
-from tests.service.world import KINDS, SERVER, Course, World, keys
+from tests.service.world import KINDS, SERVER, Scheduler, World, keys
 
 PEOPLE = 60
 
@@ -131,18 +132,18 @@ del _case
 
 
 def test_a_state_that_could_not_be_published_is_published_later(world, monkeypatch):
-    while world.course.advance():
+    while world.scheduler.advance():
         pass
-    k, bodies = len(world.course.states), world.bodies(PEOPLE)
+    k, bodies = len(world.scheduler.states), world.bodies(PEOPLE)
     world.store.take([world.arrived(b) for b in bodies], {})
     with monkeypatch.context() as m:
         m.setattr(world.store, "publish", _disk_full)
         with pytest.raises(sa.exc.OperationalError):
-            world.course.advance()
-    assert world.course.is_open
-    assert world.course.role_of(k) is None
-    assert world.course.advance()
-    assert world.course.role_of(k) is not None
+            world.scheduler.advance()
+    assert world.scheduler.is_open
+    assert world.scheduler.role_of(k) is None
+    assert world.scheduler.advance()
+    assert world.scheduler.role_of(k) is not None
 
 
 def test_a_writer_answers_what_could_not_be_kept(world, monkeypatch):
@@ -176,7 +177,8 @@ def test_a_writer_keeps_more_than_a_transaction_at_once_and_counts(world):
 KILLED = """
     import os, signal, sys
     import sqlalchemy as sa
-    from privreg_field.service.store import open_store, Arrived
+    from privreg_field.service.store import open_store
+    from privreg_field.service.store.records import Arrived
     url, when = sys.argv[1], sys.argv[2]
     store = open_store(url, "sleep")
     arrived = Arrived(*eval(sys.stdin.read()))
@@ -292,56 +294,56 @@ def test_keys_are_made_and_taken_back(world, capsys):
 
 
 def test_two_collectors_on_one_database_publish_one_chain(world):
-    other = Course(open_store(world.url, "sleep"), SERVER, world.clock)
-    assert other.present == world.course.present
+    other = Scheduler(open_store(world.url, "sleep"), SERVER, world.clock)
+    assert other.present == world.scheduler.present
     while world.next < PEOPLE:
         world.store.take([world.arrived(b) for b in world.bodies(10)], {})
-        assert world.course.advance() in {True, False}
+        assert world.scheduler.advance() in {True, False}
         other.advance()
-        assert other.states == world.course.states
-    assert world.course.replay() == len(world.course.states)
+        assert other.states == world.scheduler.states
+    assert world.scheduler.replay() == len(world.scheduler.states)
 
 
 def test_of_two_servers_the_slower_one_takes_over_what_was_published(tmp_path, monkeypatch):
     """Its own sums are later ones: the state that it made of them follows from no snapshot."""
     world = World(tmp_path, n=400)
-    slow = Course(open_store(world.url, "sleep"), SERVER, world.clock)
-    needed = chains.ends(world.course.engine, world.course.chain)
+    slow = Scheduler(open_store(world.url, "sleep"), SERVER, world.clock)
+    needed = chains.ends(world.scheduler.engine, world.scheduler.chain)
     world.store.take([world.arrived(b) for b in world.bodies(needed)], {})
     own = slow.store.cells
 
     def late():
-        assert world.course.advance()
+        assert world.scheduler.advance()
         world.store.take([world.arrived(b) for b in world.bodies(7, world.states_of(0))], {})
         return own()
 
     monkeypatch.setattr(slow.store, "cells", late)
     assert slow.advance()
     monkeypatch.undo()
-    assert slow.states == world.course.states
-    assert slow.chain.asked == world.course.chain.asked
+    assert slow.states == world.scheduler.states
+    assert slow.chain.asked == world.scheduler.chain.asked
     needed = chains.ends(slow.engine, slow.chain)
     world.store.take([world.arrived(b) for b in world.bodies(needed)], {})
     assert slow.advance()
-    world.course.catch_up()
-    assert Course(world.store, None).replay() == len(slow.states)
+    world.scheduler.catch_up()
+    assert Scheduler(world.store, None).replay() == len(slow.states)
 
 
 def test_a_study_closes_though_another_state_is_published_meanwhile(world, monkeypatch):
-    needed = chains.ends(world.course.engine, world.course.chain)
+    needed = chains.ends(world.scheduler.engine, world.scheduler.chain)
     world.store.take([world.arrived(b) for b in world.bodies(needed)], {})
-    closing = Course(open_store(world.url, "sleep"), SERVER, world.clock)
+    closing = Scheduler(open_store(world.url, "sleep"), SERVER, world.clock)
     own = closing._stated
 
     def late(*given, **more):
-        world.course.advance()
+        world.scheduler.advance()
         return own(*given, **more)
 
     monkeypatch.setattr(closing, "_stated", late)
     closing.close()
     assert not closing.is_open
-    world.course.catch_up()
-    assert not world.course.is_open
+    world.scheduler.catch_up()
+    assert not world.scheduler.is_open
 
 
 def test_the_analysts_token_is_written_before_its_hash_is_kept(world, tmp_path):

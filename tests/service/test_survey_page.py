@@ -154,7 +154,7 @@ class Visitor:
 
 @contextmanager
 def visiting(browser, survey, **more):
-    with served(survey.course) as url:
+    with served(survey.scheduler) as url:
         one = Visitor(browser, url, **more)
         yield one, links(survey, url)
         one.close()
@@ -669,7 +669,11 @@ def write_pictures():
     PICTURES.mkdir(parents=True, exist_ok=True)
     with opened() as browser:
         two.write_pictures(browser, PICTURES)
-    with opened() as browser, tempfile.TemporaryDirectory() as folder, served((survey := Survey(folder)).course) as url:
+    with (
+        opened() as browser,
+        tempfile.TemporaryDirectory() as folder,
+        served((survey := Survey(folder)).scheduler) as url,
+    ):
         invited = iter(links(survey, url))
         for scheme in ("light", "dark"):
             for width in (1280, 400):

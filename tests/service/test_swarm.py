@@ -28,7 +28,7 @@ from privreg_field.study.simulated.swarm import main as swarm_command
 from privreg_field.wire import messages
 from tests.service.served import links, served
 from tests.service.test_connect import KEY
-from tests.service.world import ANALYST, SERVER, Course, World, assert_same, in_process, people
+from tests.service.world import ANALYST, SERVER, Scheduler, World, assert_same, in_process, people
 
 pytestmark = pytest.mark.filterwarnings("ignore::privreg.errors.ReliabilityWarning")
 
@@ -54,7 +54,7 @@ def rechecked(world, capsys):
 
 @pytest.mark.thorough
 def test_all_that_a_swarm_sends_counts_once(world, capsys):
-    with served(world.course) as base:
+    with served(world.scheduler) as base:
         url = f"{base}/v1/studies/sleep#k={KEY}"
         states = []
         got = swarm(
@@ -75,7 +75,7 @@ def test_all_that_a_swarm_sends_counts_once(world, capsys):
 
 def settle(world):
     """Close what has all its reports, as the server's own thread is about to."""
-    clerk = Course(world.store, SERVER, world.clock)
+    clerk = Scheduler(world.store, SERVER, world.clock)
     while clerk.advance():
         pass
 
@@ -91,7 +91,7 @@ def late_of(world):
 
 def test_a_swarm_at_the_shell(world, capsys, tmp_path):
     people(60).to_csv(tmp_path / "people.csv", index=False)
-    with served(world.course) as base:
+    with served(world.scheduler) as base:
         with (tmp_path / "links.csv").open("w", newline="") as file:
             csv.writer(file).writerows([["link"], *([link] for link in links(world, base)[:50])])
         url = f"{base}/v1/studies/sleep"
@@ -103,7 +103,7 @@ def test_a_swarm_at_the_shell(world, capsys, tmp_path):
         assert "there are 50" in capsys.readouterr().err
         assert swarm_command([url, *given]) == 0  # other noise for a used token
         assert "50 × the token has been used (status 409)" in capsys.readouterr().out
-        world.course.close()
+        world.scheduler.close()
         assert swarm_command([url, *given]) == 2
         assert "has closed" in capsys.readouterr().err
     assert swarm_command([url, given[0], "--tokens", given[0]]) == 2
@@ -115,7 +115,7 @@ def test_a_swarm_stops_at_an_answer_that_is_none_of_the_choices(world):
     rows = people(60)
     rows["age"] = rows["age"].astype(object)
     rows.loc[7, "age"] = None  # which sends noise
-    with served(world.course) as base:
+    with served(world.scheduler) as base:
         invited = links(world, base)
         rows.loc[9, "age"] = "fourty"
         with pytest.raises(OptionError, match="'age' must be a number") as e:
@@ -170,7 +170,7 @@ def test_a_swarm_stays_on_this_machine(world):
 def test_a_persons_own_device_answers_once(world, tmp_path, capsys):
     row, memory = tmp_path / "me.json", tmp_path / "memory.db"
     row.write_text(json.dumps({"age": 41, "hours": 7.5}))
-    with served(world.course) as base:
+    with served(world.scheduler) as base:
         link = links(world, base)[0]
         given = [link, "--row", str(row), "--memory", str(memory), "--yes"]
         assert respond([*given, "--dry-run"]) == 0
@@ -187,13 +187,13 @@ def test_a_persons_own_device_answers_once(world, tmp_path, capsys):
 @pytest.mark.parametrize("n", [1500, pytest.param(20_000, marks=pytest.mark.statistical)])
 def test_devices_over_http_give_the_estimate_of_the_rounds_in_process(tmp_path, n):
     world = World(tmp_path, n=n, rows=n)
-    with served(world.course) as base, ThreadPoolExecutor(16) as pool:
+    with served(world.scheduler) as base, ThreadPoolExecutor(16) as pool:
         with closing(_Poster(f"{base}/v1/studies/sleep/reports")) as poster:
             while world.next < n:
                 settle(world)
-                world.course.catch_up()
-                needed = chains.ends(world.course.engine, world.course.chain) or 2000
-                have = world.store.people().get(world.course.present.k, 0)
+                world.scheduler.catch_up()
+                needed = chains.ends(world.scheduler.engine, world.scheduler.chain) or 2000
+                have = world.store.people().get(world.scheduler.present.k, 0)
                 bodies = world.bodies(min(needed - have if needed > have else 2000, 2000, n - world.next))
                 assert set(pool.map(poster.post, bodies)) == {201}
         res = pr.connect(f"{base}/v1/studies/sleep#k={KEY}", ANALYST).results()

@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from privreg_field.service.store.kept import LOST, OPEN, PUBLISHED
-from privreg_field.service.sums import adding, peer
+from privreg_field.service.store.records import LOST, OPEN, PUBLISHED
+from privreg_field.service.sums import peer, sealing
 from privreg_field.wire import peers, wire
 from tests.service.pair import LETTERS, MOD, OWN, Pair
 
@@ -53,9 +53,9 @@ def assert_nothing_clear(pair, noise):
     for person in pair.people:
         for pairs in person.shares.values():
             secret |= {words_of([v]) for share in pairs for v in share}
-    for place, course in enumerate(pair.courses):
-        for k in range(len(course.states)):
-            listed = set(peers.ids_of(course.shares.batch(k).ids))
+    for place, scheduler in enumerate(pair.schedulers):
+        for k in range(len(scheduler.states)):
+            listed = set(peers.ids_of(scheduler.shares.batch(k).ids))
             shares = [p.shares[k][place] for p in pair.people if p.token.id in listed and k in p.shares]
             secret |= {words_of([sum(column)]) for column in zip(*shares, strict=True)}
     found = re.compile(b"|".join(re.escape(s) for s in secret - {bytes(8)})) if secret else None
@@ -97,7 +97,7 @@ class Two(RuleBasedStateMachine):
     def begin(self):
         self.folder = tempfile.TemporaryDirectory(dir=FAST)
         self.noise, self.patch = Noise(), pytest.MonkeyPatch()
-        self.patch.setattr(adding, "rounded_normal", self.noise)
+        self.patch.setattr(sealing, "rounded_normal", self.noise)
         self.pair = Pair(self.folder.name, n=PEOPLE)
         self.backups, self.restored = [None, None], False
         self.pair.turn()
@@ -107,13 +107,13 @@ class Two(RuleBasedStateMachine):
     @rule(who=st.lists(st.integers(0, PEOPLE - 1), min_size=3, max_size=9, unique=True), at=st.integers(0, 1))
     def come(self, who, at):
         """Some fetch a state, make shares, and send them to one of the two."""
-        course = self.pair.courses[at]
-        if course is None or not course.states:
+        scheduler = self.pair.schedulers[at]
+        if scheduler is None or not scheduler.states:
             return
         some = [self.pair.people[i] for i in who]
         for person in some:
-            if person.bodies is None or (person.may_begin_anew and course.present.k > person.state):
-                person.make(course.present.k)
+            if person.bodies is None or (person.may_begin_anew and scheduler.present.k > person.state):
+                person.make(scheduler.present.k)
         self.pair.send(at, [p for p in some if p.bodies])
 
     @rule(at=st.integers(0, 1), heard=st.booleans(), first=st.integers(0, PEOPLE - 1))
@@ -124,18 +124,18 @@ class Two(RuleBasedStateMachine):
         self.pair.send(at, [p for p in some if p.state < known], heard=heard)
 
     def known(self, at):
-        course = self.pair.courses[at]
-        return 0 if course is None else course.asked
+        scheduler = self.pair.schedulers[at]
+        return 0 if scheduler is None else scheduler.asked
 
     @rule(who=st.integers(0, PEOPLE - 1), at=st.integers(0, 1))
     def others(self, who, at):
         """Other bytes of a token that has sent some."""
         person = self.pair.people[who]
-        if person.bodies is None or self.pair.courses[at] is None or person.state >= self.known(at):
+        if person.bodies is None or self.pair.schedulers[at] is None or person.state >= self.known(at):
             return
         share, _ = self.pair.arrived(person.bodies[at])
         if person.said[at] in {"new", "same"} and not self.restored:
-            assert self.pair.courses[at].take([(share, bytes(32))], {}) == ["other"]
+            assert self.pair.schedulers[at].take([(share, bytes(32))], {}) == ["other"]
 
     # --- collectors ----------------------------------------------------------------------------------------
 
@@ -167,7 +167,7 @@ class Two(RuleBasedStateMachine):
     def settle(self):
         self.pair.away, self.pair.fuse, self.pair.lost = [False, False], [None, None], None
         for at in (0, 1):
-            if self.pair.courses[at] is None:
+            if self.pair.schedulers[at] is None:
                 self.pair.open(at)
         for _ in range(4):
             self.pair.clock.now += 40
@@ -211,14 +211,14 @@ class Two(RuleBasedStateMachine):
         if not hasattr(self, "pair"):
             return
         pair = self.pair
-        for at, course in enumerate(pair.courses):
+        for at, scheduler in enumerate(pair.schedulers):
             if not self.lies:
                 assert all(len(hashes) == 1 for hashes in pair.values(at).values())
-            if course is None:
+            if scheduler is None:
                 continue
             used = []
-            for k in range(len(course.states)):
-                batch = course.shares.batch(k)
+            for k in range(len(scheduler.states)):
+                batch = scheduler.shares.batch(k)
                 if batch.value:
                     ids = peers.ids_of(batch.ids)
                     used += ids
@@ -226,7 +226,7 @@ class Two(RuleBasedStateMachine):
                     noise = self.noise_of(pair, at, k, ids, one.words)
                     assert set(noise) <= set(self.noise.drawn)
                 if batch.status not in {OPEN, "offered"}:
-                    assert not course.shares.tokens(k)
+                    assert not scheduler.shares.tokens(k)
             assert len(used) == len(set(used))
 
     @staticmethod
@@ -255,7 +255,7 @@ class Two(RuleBasedStateMachine):
         for at in (0, 1):
             self.again(at, True, 0)
         self.settle()
-        a, b = pair.courses
+        a, b = pair.schedulers
         assert [s.payload for s in a.states] == [s.payload for s in b.states]
         for k in range(len(a.states)):
             one, other = a.shares.batch(k), b.shares.batch(k)

@@ -14,22 +14,22 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from starlette.testclient import TestClient
 
+from privreg_field.service.access import is_good, opened
 from privreg_field.service.commands.collector import collector
 from privreg_field.service.commands.tokens import tokens
-from privreg_field.service.http.desk import Options
-from privreg_field.service.pages.feed import Feed
+from privreg_field.service.http.handler import Options
+from privreg_field.service.pages.dashboard import Feed
 from privreg_field.service.store import open_store
-from privreg_field.service.sums import command, peer
+from privreg_field.service.sums import app, peer
 from privreg_field.service.sums.app import make
-from privreg_field.service.sums.course import LAG, SumCourse
 from privreg_field.service.sums.peer import Away, Refused
-from privreg_field.service.tokens import is_good, opened
+from privreg_field.service.sums.scheduler import LAG, SumScheduler
 from privreg_field.study import keys
 from privreg_field.wire import messages, wire
 from privreg_field.wire.messages import token_text
 from tests.service.pair import LETTERS, OWN, Pair
 from tests.service.served import served
-from tests.service.test_two_courses import DUE, come, on
+from tests.service.test_two_schedulers import DUE, come, on
 from tests.service.world import ANALYST
 from tests.studies import ROOT, public
 
@@ -56,13 +56,13 @@ def test_two_servers_close_a_batch_of_devices(tmp_path):
     ports = free_ports(2)
     urls = [f"http://127.0.0.1:{port}" for port in ports]
     pair = Pair(tmp_path, n=DUE + 1, urls=urls)
-    stores = [course.store for course in pair.courses]
+    stores = [scheduler.store for scheduler in pair.schedulers]
     posts = [peer.poster(urls[1 - i], "sleep", OWN[i].sign, pair.plan.keys[1 - i]) for i in (0, 1)]
-    running = [SumCourse(*given) for given in zip(stores, OWN, posts, strict=True)]
+    running = [SumScheduler(*given) for given in zip(stores, OWN, posts, strict=True)]
     with ExitStack() as stack:
-        pair.courses = running
-        for course, port in zip(running, ports, strict=True):
-            stack.enter_context(served(course, port, make=make))
+        pair.schedulers = running
+        for scheduler, port in zip(running, ports, strict=True):
+            stack.enter_context(served(scheduler, port, make=make))
         client = stack.enter_context(httpx2.Client(timeout=30))
         wait(lambda: all(client.get(f"{url}{OF}/state").status_code == 200 for url in urls))
         for person in pair.people[:DUE]:
@@ -101,7 +101,7 @@ def wait(true, seconds=60.0):
 def client(pair):
     """Collector A over HTTP; B in this process."""
     pair.turn()
-    with TestClient(make(pair.courses[0], Options(rate=0.0))) as one:
+    with TestClient(make(pair.schedulers[0], Options(rate=0.0))) as one:
         yield one
 
 
@@ -138,7 +138,7 @@ def test_nothing_of_a_share_is_in_answers_or_numbers(client, pair):
 
 
 def test_only_the_other_collector_is_read(client, pair):
-    b = pair.courses[1]
+    b = pair.schedulers[1]
     body = b._where()
     good = {**JSON, peer.HEADER: peer.head(body, OWN[1].sign, bytes(16))}
     assert client.post(f"{OF}/peer", content=body, headers=JSON).status_code == 403
@@ -207,7 +207,7 @@ def test_an_answer_counts_for_one_message_alone(other, client, pair):
     post(b"asked")
     assert heads[0] != heads[1]
     old = reply()(heads[0])
-    body = pair.courses[1]._where()
+    body = pair.schedulers[1]._where()
     real = client.post(f"{OF}/peer", content=body, headers={**JSON, peer.HEADER: heads_of(body)})
     assert peer.announced(real.headers[peer.HEADER], OWN[0].public[0], "answer 200")[:16] == bytes(16)
     for wrong in (
@@ -230,7 +230,7 @@ def heads_of(body):
 
 def test_shares_of_a_batch_that_was_given_up_are_answered_as_lost(client, pair):
     come(pair, pair.people[:2])
-    pair.courses[0]._lose(0)
+    pair.schedulers[0]._lose(0)
     late = pair.people[2]
     late.make(0)
     for person in (pair.people[0], late):  # what was there, and what wasn't
@@ -250,7 +250,7 @@ def test_sums_need_the_analysts_token_and_hold_no_open_batch(client, pair):
 
 def test_a_study_that_the_other_has_not_begun_is_not_open_yet(pair):
     pair.away[1] = True
-    with TestClient(make(pair.courses[0], Options(rate=0.0))) as client:
+    with TestClient(make(pair.schedulers[0], Options(rate=0.0))) as client:
         assert client.get(f"{OF}/state").status_code == 425
         assert client.get(f"{OF}/plan").status_code == 200
         assert client.get(f"{OF}/sums", headers=KNOWN).json()["batches"] == []
@@ -331,7 +331,7 @@ def test_the_dashboard_shows_what_came_here_and_what_both_have_published(client,
 
 def test_nothing_is_shown_before_there_is_a_state(pair):
     pair.away[1] = True
-    with TestClient(make(pair.courses[0], Options(rate=0.0))) as client:
+    with TestClient(make(pair.schedulers[0], Options(rate=0.0))) as client:
         for path in ("progress", "results", "events"):
             answer = client.get(f"{OF}/{path}", headers=KNOWN)
             assert (answer.status_code, "other collector" in answer.json()["detail"]) == (425, True)
@@ -347,7 +347,7 @@ def test_what_is_shown_does_not_depend_on_what_shares_hold(tmp_path):
         for person in pair.people:
             person.value = value
         come(pair, pair.people)
-        shown.append([[Feed(c).progress(), Feed(c).results()] for c in pair.courses])
+        shown.append([[Feed(c).progress(), Feed(c).results()] for c in pair.schedulers])
         for place in (0, 1):
             pair.leave(place)
     assert shown[0] == shown[1]
@@ -367,7 +367,7 @@ def test_the_other_collector_lags_once_it_has_been_waited_for(pair, place, why):
 
     def lags():
         pair.advance(place)
-        return [side.lags for side in pair.courses[place].known().collectors]
+        return [side.lags for side in pair.schedulers[place].known().collectors]
 
     assert lags() == [False, False]
     pair.clock.now += LAG
@@ -377,7 +377,7 @@ def test_the_other_collector_lags_once_it_has_been_waited_for(pair, place, why):
     else:
         pair.send(other, pair.people[1:DUE])
     on(pair)
-    assert [c.present.k for c in pair.courses] == [1, 1]
+    assert [c.present.k for c in pair.schedulers] == [1, 1]
     assert lags() == [False, False]
 
 
@@ -389,7 +389,7 @@ def test_nobody_is_waited_for_while_a_round_lacks_reports(pair, place):
 
     def lags():
         pair.advance(place)
-        return [side.lags for side in pair.courses[place].known().collectors]
+        return [side.lags for side in pair.schedulers[place].known().collectors]
 
     assert lags() == [False, False]
     pair.clock.now += LAG
@@ -431,7 +431,7 @@ def test_what_can_be_checked_is_and_what_cannot_is_said(pair, plan, tmp_path, ca
         said = json.loads(out.read_text())
         assert [json.loads(wire.unbase(v["payload"], ""))["collector"] for v in said["sums"][0]] == ["a", "b"]
         assert said["sums"][1:] == [None]
-    with pair.courses[0].store.engine.begin() as c:
+    with pair.schedulers[0].store.engine.begin() as c:
         c.exec_driver_sql("DELETE FROM share WHERE token_id = ?", (pair.people[0].token.id,))
     code, said = run(capsys, "check", plan, 0, pair.url(0))
     assert code == 2
@@ -446,7 +446,7 @@ def test_a_study_is_closed_at_a(pair, plan, capsys):
     assert "collector a leads" in said
     assert run(capsys, "close", plan, 0, pair.url(0))[0] == 0
     on(pair)
-    assert [c.is_open for c in pair.courses] == [False, False]
+    assert [c.is_open for c in pair.schedulers] == [False, False]
 
 
 def test_a_role_is_said_where_there_are_two(pair, plan, capsys):
@@ -455,8 +455,8 @@ def test_a_role_is_said_where_there_are_two(pair, plan, capsys):
 
 
 def test_tokens_of_one_collector_are_good_at_the_other(pair, plan, tmp_path, capsys):
-    for course in pair.courses:
-        with course.store.engine.begin() as c:
+    for scheduler in pair.schedulers:
+        with scheduler.store.engine.begin() as c:
             c.exec_driver_sql("DELETE FROM issuer")
     out, issuer = tmp_path / "links.csv", tmp_path / "issuer.json"
     given = [str(plan), "--role", "a", "--db", pair.url(0), "--key", wire.base(public(ROOT)), "-n", "3"]
@@ -464,7 +464,7 @@ def test_tokens_of_one_collector_are_good_at_the_other(pair, plan, tmp_path, cap
     assert "--issuer-file" not in capsys.readouterr().out
     assert issuer.stat().st_mode & 0o777 == 0o600
     assert run(capsys, "issuer", plan, 1, pair.url(1), "--issuer-file", str(issuer))[0] == 0
-    secrets = [{n: opened(s) for n, s in course.store.issuers().items()} for course in pair.courses]
+    secrets = [{n: opened(s) for n, s in scheduler.store.issuers().items()} for scheduler in pair.schedulers]
     assert secrets[0] == secrets[1] != {}
     token = messages.read_token(out.read_text().splitlines()[1].rpartition("t=")[2])
     assert all(is_good(token, s, pair.hash) for s in secrets)
@@ -483,16 +483,16 @@ def test_a_collector_is_served_by_the_keys_of_its_role(pair, tmp_path):
     how = Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
     path.write_bytes(b"".join(k.private_bytes(*how) for k in OWN[0]))
     store = open_store(pair.url(0), "sleep")
-    course = command.course_of(store, "a", str(path))
-    assert course.letter == "a"
-    assert hashlib.sha256(course.envelope).digest() == hashlib.sha256(pair.envelope).digest()
-    with pytest.raises(command.OptionError, match="--role a"):
-        command.course_of(store, "b", str(path))
-    with pytest.raises(command.OptionError, match=r"those of collector a.*keys were swapped.*--key") as e:
-        command.course_of(store, "b", str(path))
+    scheduler = app.scheduler_of(store, "a", str(path))
+    assert scheduler.letter == "a"
+    assert hashlib.sha256(scheduler.envelope).digest() == hashlib.sha256(pair.envelope).digest()
+    with pytest.raises(app.OptionError, match="--role a"):
+        app.scheduler_of(store, "b", str(path))
+    with pytest.raises(app.OptionError, match=r"those of collector a.*keys were swapped.*--key") as e:
+        app.scheduler_of(store, "b", str(path))
     assert "swap key and seal of the two in the study's file" in str(e.value)
     mixed = keys.CollectorKeys(OWN[0].sign, OWN[1].seal)  # as if the plan's file had named b's seal under a
-    with pytest.raises(command.OptionError, match="key and seal are those of different"):
-        SumCourse(store, mixed)
-    with pytest.raises(command.OptionError, match="give the file of one"):
-        SumCourse(store, keys.CollectorKeys(OWN[0].sign, keys.make_collector(tmp_path / "c.key").seal))
+    with pytest.raises(app.OptionError, match="key and seal are those of different"):
+        SumScheduler(store, mixed)
+    with pytest.raises(app.OptionError, match="give the file of one"):
+        SumScheduler(store, keys.CollectorKeys(OWN[0].sign, keys.make_collector(tmp_path / "c.key").seal))

@@ -20,8 +20,8 @@ import numpy as np
 import pytest
 
 from privreg.collector.aggregate import chain
-from privreg_field.service.store.kept import LOST, PUBLISHED
-from privreg_field.service.sums import adding, book, peer
+from privreg_field.service.store.records import LOST, PUBLISHED
+from privreg_field.service.sums import batch_log, peer, sealing
 from privreg_field.service.sums.app import make
 from privreg_field.service.sums.peer import Away, Refused
 from privreg_field.wire import peers, wire
@@ -30,7 +30,7 @@ from tests.service.pair import LETTERS, OWN, Pair
 from tests.service.served import served
 from tests.service.test_two import FAST
 from tests.service.test_two_app import KNOWN, OF, wait
-from tests.service.test_two_courses import DUE, come
+from tests.service.test_two_schedulers import DUE, come
 
 TARGET = 12_345  # Total that the liar wants
 FAIR = "fair"  # A sum that it has before it knows the honest one's
@@ -76,8 +76,8 @@ class Play:
 
     def saved(self):
         """Files of the honest collector, whose process ends, and what tells them from others."""
-        course = self.pair.courses[self.place]
-        batch, kept = course.shares.batch(0), course.keys._read(0)
+        scheduler = self.pair.schedulers[self.place]
+        batch, kept = scheduler.shares.batch(0), scheduler.keys._read(0)
         now = batch.status, batch.offer, batch.value, batch.peer_hash, batch.peer_value, any(kept[:32]), bool(kept)
         self.pair.leave(self.place)
         return {p.name: p.read_bytes() for p in self.folder.iterdir()}, now
@@ -90,10 +90,10 @@ class Play:
         for name, data in node.files.items():
             (self.folder / name).write_bytes(data)
         self.pair.open(self.place)
-        course = self.pair.courses[self.place]
-        course._met, course.post = node.met, self.post
+        scheduler = self.pair.schedulers[self.place]
+        scheduler._met, scheduler.post = node.met, self.post
         self.heard, self.early = node.heard, set(node.early)
-        return course
+        return scheduler
 
     # --- the liar --------------------------------------------------------------------------------------
 
@@ -190,35 +190,35 @@ class Play:
             back = {n: data for n, data in node.backup[0].items() if not n.endswith(".key")}
             keys = {n: data for n, data in node.files.items() if n.endswith(".key")}  # which stay as they are
             node, action = node._replace(files=back | keys, restored=True, backup=None), ("restart",)
-        before, course, self.script = node, self.loaded(node), list(script)
-        course._met &= action[0] != "restart"
+        before, scheduler, self.script = node, self.loaded(node), list(script)
+        scheduler._met &= action[0] != "restart"
         try:
             if action[0] == "say":
-                self.hear(course.answered(self.said(*action[1])))
+                self.hear(scheduler.answered(self.said(*action[1])))
             else:
-                course.advance()
+                scheduler.advance()
         except (Away, Refused, wire.MessageError):
             pass
         except Undecided:
             for lie in self.asked:
                 yield from self.done(before, action, (*script, lie))
             return
-        self.checked(course, node)
-        met = course._met
+        self.checked(scheduler, node)
+        met = scheduler._met
         files, now = self.saved()
         yield node._replace(files=files, now=now, met=met, heard=self.heard, early=frozenset(self.early))
 
-    def checked(self, course, node):
+    def checked(self, scheduler, node):
         """A sum that counts as agreed was committed to before; without a backup all are."""
-        batch = course.shares.batch(0)
+        batch = scheduler.shares.batch(0)
         if batch.status == PUBLISHED:
-            total = course.sum_of(batch).total
+            total = scheduler.sum_of(batch).total
             name = self.names[wire.hash_of(batch.peer_value)]
             assert (set(total.tolist()) == {TARGET}) == (name == CHOSEN)
             assert not batch.vouched or name in self.early
             assert batch.vouched or node.restored
-            assert course.unvouched() == ([] if batch.vouched else [0])
-            assert course.published()[0]["vouched"] is batch.vouched
+            assert scheduler.unvouched() == ([] if batch.vouched else [0])
+            assert scheduler.published()[0]["vouched"] is batch.vouched
             if node.now[0] != PUBLISHED:
                 self.ends.add(("adopted" if node.now[0] == LOST else "exchanged", name, batch.vouched))
 
@@ -255,8 +255,8 @@ def once(make, key):
 
 @pytest.fixture(params=[0, 1], ids=["honest a", "honest b"])
 def play(request, monkeypatch):
-    monkeypatch.setattr(adding, "rounded_normal", lambda bits, words: 7)
-    monkeypatch.setattr(book, "engine_of", once(book.engine_of, lambda plan: None))
+    monkeypatch.setattr(sealing, "rounded_normal", lambda bits, words: 7)
+    monkeypatch.setattr(batch_log, "engine_of", once(batch_log.engine_of, lambda plan: None))
     closed = once(chain.closed, lambda engine, before, batch: batch and batch.total.tobytes())
     monkeypatch.setattr(chain, "closed", closed)  # of the first batch, whose next state takes long to make
     with tempfile.TemporaryDirectory(dir=FAST) as folder:
@@ -322,15 +322,15 @@ class Answers(BaseHTTPRequestHandler):
 
 def test_a_collector_that_drops_its_sum_and_publishes_another_chooses_no_total(play):
     """As an attacker did it, over HTTP: the honest collector asks again and again, and adopts the first sum alone."""
-    course, key = play.loaded(play.start), play.pair.plan.keys
+    scheduler, key = play.loaded(play.start), play.pair.plan.keys
     with ExitStack() as stack:
         server = stack.enter_context(ThreadingHTTPServer(("127.0.0.1", 0), Answers))
         server.play, server.asked, server.sum = play, [], CHOSEN
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         stack.callback(server.shutdown)
         liar = f"http://127.0.0.1:{server.server_address[1]}"
-        course.post = peer.poster(liar, "sleep", OWN[play.place].sign, key[1 - play.place])
-        url = stack.enter_context(served(course, make=make))
+        scheduler.post = peer.poster(liar, "sleep", OWN[play.place].sign, key[1 - play.place])
+        url = stack.enter_context(served(scheduler, make=make))
         client = stack.enter_context(httpx2.Client(timeout=30))
 
         def batch():

@@ -5,13 +5,13 @@ import tempfile
 
 import pytest
 
-from privreg_field.service.store.kept import OPEN, PUBLISHED
+from privreg_field.service.store.records import OPEN, PUBLISHED
 from privreg_field.service.sums import peer
 from privreg_field.service.sums.peer import Away, Refused
 from privreg_field.wire import messages, wire
 from tests.service.pair import LETTERS, OWN, Pair
 from tests.service.test_two import FAST
-from tests.service.test_two_courses import DUE, backup, come, ids, on, restore, status
+from tests.service.test_two_schedulers import DUE, backup, come, ids, on, restore, status
 from tests.studies import DAY, signed
 
 
@@ -27,7 +27,7 @@ def pair():
 
 def where(pair, place, state=-1):
     """What one of them says if it claims that the other has fixed this batch last."""
-    one = peer.opened(pair.courses[place]._where(), pair.hash, LETTERS[place], pair.plan.keys[place])
+    one = peer.opened(pair.schedulers[place]._where(), pair.hash, LETTERS[place], pair.plan.keys[place])
     return peer.envelope(one._replace(state=state), pair.hash, OWN[place].sign)
 
 
@@ -47,7 +47,7 @@ def restored(pair, place):
     come(pair, pair.people[:DUE])
     pair.turn()
     assert status(pair) == [PUBLISHED, PUBLISHED]
-    old = [held.payload for held in pair.courses[place].states]
+    old = [held.payload for held in pair.schedulers[place].states]
     restore(pair, place, keys=False)
     forgetful(pair, 1 - place)
     return old
@@ -57,7 +57,7 @@ def restored(pair, place):
 def test_a_collector_that_is_told_an_old_state_as_a_new_one_takes_no_shares_to_it(pair, proposed):
     """The other hands it out before A has proposed one of its own, or as the answer to that."""
     restored(pair, 0)
-    a, lies = pair.courses[0], pair.between
+    a, lies = pair.schedulers[0], pair.between
 
     def between(sender, body):
         if proposed and sender == 1 and json.loads(body.split(b"\n")[0])["type"] == "next" and not a.keys.state(0):
@@ -75,7 +75,7 @@ def test_a_collector_that_is_told_an_old_state_as_a_new_one_takes_no_shares_to_i
 
 def test_a_collector_that_is_asked_to_sign_a_state_again_opens_no_old_share(pair):
     old = restored(pair, 1)
-    a, b = pair.courses
+    a, b = pair.schedulers
 
     def post(body):
         if json.loads(body)["type"] == "where":
@@ -115,28 +115,28 @@ def proposed(pair, *, cut):
 @pytest.mark.parametrize("again", [0, 1])
 def test_a_state_that_a_has_proposed_goes_on_after_a_restart(pair, again):
     proposed(pair, cut=(False, True))
-    assert [len(c.states) for c in pair.courses] == [0, 1]
+    assert [len(c.states) for c in pair.schedulers] == [0, 1]
     pair.open(again)
     on(pair)
     come(pair, pair.people[:5])
-    assert [c.shares.tokens(0) for c in pair.courses] == [sorted(p.token.id for p in pair.people[:5])] * 2
+    assert [c.shares.tokens(0) for c in pair.schedulers] == [sorted(p.token.id for p in pair.people[:5])] * 2
 
 
 @pytest.mark.parametrize("hours", [0, 2])
 def test_a_proposal_that_nobody_signed_is_made_anew(pair, hours):
     """B has begun anew, or doesn't sign what is old."""
     proposed(pair, cut=(True, False))
-    assert [len(c.states) for c in pair.courses] == [0, 0]
-    old = pair.courses[0].keys.state(0)
+    assert [len(c.states) for c in pair.schedulers] == [0, 0]
+    old = pair.schedulers[0].keys.state(0)
     assert old
     if not hours:
         pair.open(1)
     pair.clock.now += 3600 * hours
     on(pair)
-    assert [len(c.states) for c in pair.courses] == [1, 1]
-    assert pair.courses[0].states[0].payload != old
+    assert [len(c.states) for c in pair.schedulers] == [1, 1]
+    assert pair.schedulers[0].states[0].payload != old
     come(pair, pair.people[:5])
-    assert all(len(c.shares.tokens(0)) == 5 for c in pair.courses)
+    assert all(len(c.shares.tokens(0)) == 5 for c in pair.schedulers)
 
 
 @pytest.mark.parametrize("place", [0, 1])
@@ -144,7 +144,7 @@ def test_nobody_is_believed_who_says_that_a_batch_to_come_was_fixed(pair, place)
     pair.turn()
     come(pair, pair.people[:DUE])
     with pytest.raises(Refused):
-        pair.courses[place].answered(where(pair, 1 - place, 1 << 30))
+        pair.schedulers[place].answered(where(pair, 1 - place, 1 << 30))
     on(pair)
     assert status(pair) == [PUBLISHED, PUBLISHED]
     assert status(pair, 1) == [OPEN, OPEN]
@@ -152,11 +152,11 @@ def test_nobody_is_believed_who_says_that_a_batch_to_come_was_fixed(pair, place)
 
 @pytest.mark.parametrize("off", [-DAY, -4000, 4000, DAY])
 def test_b_signs_no_state_whose_time_is_not_its_own(pair, off):
-    a = pair.courses[0]
+    a = pair.schedulers[0]
     a.clock = lambda: pair.clock.now + off
     a.clock.sure, a.clock.even = True, pair.clock
     on(pair)
-    assert [len(c.states) for c in pair.courses] == [0, 0]
+    assert [len(c.states) for c in pair.schedulers] == [0, 0]
 
 
 def test_shares_that_only_one_of_them_gets_end_no_batch(pair):

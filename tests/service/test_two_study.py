@@ -8,13 +8,13 @@ from privreg.privacy.ledger import Release
 from privreg.simulation import aggregate as played
 from privreg.simulation.streaming.begin import begin
 from privreg_field.collector import batches as chains
-from privreg_field.service.sums import adding
-from privreg_field.service.tokens import Issuer
+from privreg_field.service.access import Issuer
+from privreg_field.service.sums import sealing
 from privreg_field.study.reading.collected import fit_plan_of
 from privreg_field.study.simulated.devices import SharedCrowd
 from privreg_field.wire import messages
 from tests.service.pair import Pair
-from tests.service.test_two_courses import on
+from tests.service.test_two_schedulers import on
 from tests.service.world import DECLARED, SECRET, assert_same, people
 
 pytestmark = pytest.mark.filterwarnings("ignore::privreg.errors.ReliabilityWarning")
@@ -36,7 +36,7 @@ class Noise:
 
 def answered(pair, rows, tokens):
     """Let devices answer, each the state that is open, until all have; reports of each batch."""
-    crowd, a, done, sizes = SharedCrowd(pair.plan, pair.hash, rows), pair.courses[0], 0, []
+    crowd, a, done, sizes = SharedCrowd(pair.plan, pair.hash, rows), pair.schedulers[0], 0, []
     while done < len(crowd):
         ends = chains.ends(a.engine, a.chain)
         who = range(done, len(crowd) if ends is None else done + ends)
@@ -44,23 +44,23 @@ def answered(pair, rows, tokens):
             some = range(first, min(first + AT_ONCE, who.stop))
             state = messages.read_state(a.present.payload, pair.plan, pair.hash)
             posts = crowd.posts(state, some, [tokens[i] for i in some])
-            for place, course in enumerate(pair.courses):
+            for place, scheduler in enumerate(pair.schedulers):
                 arrived = [pair.arrived(bodies[place]) for bodies in posts]
-                assert set(course.take(arrived, {})) == {"new"}
+                assert set(scheduler.take(arrived, {})) == {"new"}
         done = who.stop
         sizes.append(len(who))
         if ends is None:
             a.store.mark("closed")
         on(pair)
-    assert not any(course.is_open for course in pair.courses)
+    assert not any(scheduler.is_open for scheduler in pair.schedulers)
     return sizes
 
 
 def same_as_in_process(pair, rows, monkeypatch):
     """Play a study and the fit, with the noise of the study; compare to the last bit."""
     pair.turn()
-    noise = Noise(adding.rounded_normal)
-    monkeypatch.setattr(adding, "rounded_normal", noise)
+    noise = Noise(sealing.rounded_normal)
+    monkeypatch.setattr(sealing, "rounded_normal", noise)
     sizes = answered(pair, rows, list(Issuer(1, SECRET, pair.hash).tokens(len(rows))))
     drawn = iter(noise.drawn)
 
@@ -74,12 +74,12 @@ def same_as_in_process(pair, rows, monkeypatch):
     stream = begin(fit.spec, fit.asked, fit.start_params, None, fit.rows)
     stream.update(rows)
     stream._run.close()
-    batches = pair.courses[0].chain.batches
+    batches = pair.schedulers[0].chain.batches
     assert [b.people for b in stream._run.batches] == [b.people for b in batches] == sizes
     for one, other in zip(stream._run.batches, batches, strict=True):
         np.testing.assert_array_equal(one.total, other.total)
     assert next(drawn, None) is None
-    results = [course.results() for course in pair.courses]
+    results = [scheduler.results() for scheduler in pair.schedulers]
     assert_same(results[0], results[1])
     assert_same(results[0], stream._results(Release(0, 1.0)))
 
@@ -97,7 +97,7 @@ def test_a_study_takes_over_the_target_of_an_earlier_fit(tmp_path, monkeypatch):
     first.save(tmp_path / "first.res")
     pair = Pair(tmp_path, n=0, rows=1000, like=str(tmp_path / "first.res"))
     same_as_in_process(pair, people(1000), monkeypatch)
-    kept, found = first._fit.equation, pair.courses[0].results()._fit.equation
+    kept, found = first._fit.equation, pair.schedulers[0].results()._fit.equation
     np.testing.assert_allclose(found.rows, kept.rows, rtol=1e-12, atol=1e-12)
     np.testing.assert_array_equal(found.c, kept.c)
 

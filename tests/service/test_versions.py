@@ -9,11 +9,11 @@ import sqlalchemy as sa
 from privreg_field.collector import chain as chains
 from privreg_field.service import access
 from privreg_field.service.commands.collector import collector
-from privreg_field.service.store import StoreError, open_store, versions
+from privreg_field.service.store import StoreError, open_store
 from privreg_field.service.store import tables as t
 from tests.service import postgres
 from tests.service.test_store import added_up
-from tests.service.world import ANALYST, DATABASES, KINDS, SERVER, Course, World
+from tests.service.world import ANALYST, DATABASES, KINDS, SERVER, Scheduler, World
 
 SCHEMAS = Path(__file__).with_name("schemas")
 OLD = [
@@ -107,8 +107,8 @@ def test_a_database_of_an_earlier_version_is_brought_to_this_one_and_goes_on(tmp
     for one in both:
         assert one.shares.people() == {}  # makes the tables of two collectors
     assert shape(store) == shape(world.store)
-    assert Course(store, None).replay() == len(world.course.states)
-    again = Course(store, SERVER, world.clock, world.clock)
+    assert Scheduler(store, None).replay() == len(world.scheduler.states)
+    again = Scheduler(store, SERVER, world.clock, world.clock)
     some = [world.arrived(b) for b in world.bodies(20)]
     assert store.take(some, {}) == ["new"] * 20
     assert store.take(some, {}) == ["same"] * 20
@@ -150,8 +150,8 @@ def test_tokens_that_were_in_a_file_are_taken_into_the_database(tmp_path, kind, 
 
 
 def test_every_version_has_a_step_for_every_database():
-    assert sorted(versions.STEPS) == list(range(1, t.FORMAT))
-    assert all(set(step) == {"sqlite", "postgresql"} for step in versions.STEPS.values())
+    assert sorted(t.STEPS) == list(range(1, t.FORMAT))
+    assert all(set(step) == {"sqlite", "postgresql"} for step in t.STEPS.values())
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -165,9 +165,9 @@ def test_a_migration_that_fails_changes_nothing(tmp_path, kind, monkeypatch):
     store = open_store(url, "sleep", beside=to / "study.db", old=True)
     before = shape(store)
     name = store.engine.dialect.name
-    broken = {**versions.STEPS, 2: {name: (*versions.STEPS[2][name], "SELECT nothing FROM nowhere")}}
+    broken = {**t.STEPS, 2: {name: (*t.STEPS[2][name], "SELECT nothing FROM nowhere")}}
     with monkeypatch.context() as m:
-        m.setattr(versions, "STEPS", broken)
+        m.setattr(t, "STEPS", broken)
         with pytest.raises(sa.exc.DBAPIError):
             store.migrate()
     assert shape(store) == before

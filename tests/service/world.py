@@ -13,9 +13,10 @@ from privreg.privacy.ledger import Release
 from privreg.simulation.streaming.begin import begin
 from privreg_field.collector.messages import reports_of
 from privreg_field.service import access
-from privreg_field.service.course import Course
-from privreg_field.service.store import Arrived, open_store
-from privreg_field.service.tokens import Issuer
+from privreg_field.service.access import Issuer
+from privreg_field.service.scheduler import Scheduler
+from privreg_field.service.store import open_store
+from privreg_field.service.store.records import Arrived
 from privreg_field.study import keys
 from privreg_field.study.declaring import declared
 from privreg_field.study.declaring.plan import study_plan
@@ -92,7 +93,7 @@ class World:
         if self.plan.tokens == "issued":
             self.store.issue(SECRET)
             self.store.handed_out(n)
-        self.course = Course(self.store, SERVER, self.clock, self.clock)  # whose clocks go alike
+        self.scheduler = Scheduler(self.store, SERVER, self.clock, self.clock)  # whose clocks go alike
         self.crowd = Crowd(self.plan, self.hash, people(n) if folk is None else folk)
         self.tokens = list(Issuer(1, SECRET, self.hash).tokens(n))
         if self.plan.tokens == "open":
@@ -105,11 +106,11 @@ class World:
 
     @property
     def state(self):
-        return messages.read_state(self.course.present.payload, self.plan, self.hash)
+        return messages.read_state(self.scheduler.present.payload, self.plan, self.hash)
 
     def states_of(self, k):
         """A state that was published."""
-        return messages.read_state(self.course.states[k].payload, self.plan, self.hash)
+        return messages.read_state(self.scheduler.states[k].payload, self.plan, self.hash)
 
     def bodies(self, count, state=None):
         """What the next people's devices post."""
@@ -129,7 +130,7 @@ class World:
         while count:
             some = min(count, 50)
             self.store.take([self.arrived(b) for b in self.bodies(some)], {})
-            while self.course.advance():
+            while self.scheduler.advance():
                 pass
             count -= some
 
@@ -178,6 +179,6 @@ def assert_same(one, other):
 
 
 __all__ = [
-    "ANALYST", "COPIES", "DATABASES", "DAY", "DECLARED", "KINDS", "NOON", "ROOT", "SECRET", "SERVER", "Clock", "Course",
-    "World", "assert_same", "in_process", "keys", "people", "plan_of", "public",
+    "ANALYST", "COPIES", "DATABASES", "DAY", "DECLARED", "KINDS", "NOON", "ROOT", "SECRET", "SERVER", "Clock",
+    "Scheduler", "World", "assert_same", "in_process", "keys", "people", "plan_of", "public",
 ]  # fmt: skip

@@ -23,7 +23,7 @@ from scipy.stats import binom
 import privreg as pr
 from benchmarks.store import save_table
 from privreg_field.collector.chain import Place, add
-from privreg_field.device.report import table
+from privreg_field.device.report import answer
 from privreg_field.study.declaring import declared
 from privreg_field.study.declaring.plan import study_plans
 from privreg_field.study.reading.collected import results
@@ -73,7 +73,7 @@ def run(seed: int, people: int) -> list[tuple[str, str, float, float, bool]]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             if plan.table:
-                told = np.array([table.whole(plan, row) for row in rows.to_dict("records")])
+                told = np.array([answer.whole(plan, row) for row in rows.to_dict("records")])
                 noise = np.rint(2.0**plan.bits * rng.standard_normal(told.shape)).astype(np.int64)
                 res = results(plan, None, {Place(0, TABLE, 0): add(None, told + noise, TABLE)})
             else:

@@ -74,7 +74,7 @@ STATES = 20_000
 
 
 class Posted(NamedTuple):
-    """What became of posts."""
+    """Outcome of posts."""
 
     seconds: float
     latencies: np.ndarray
@@ -150,7 +150,7 @@ class Served(NamedTuple):
         return [self.plan.with_suffix(one).read_text().strip() for one in of]
 
     def study(self) -> Study:
-        """As its analyst sees it."""
+        """The study as its analyst sees it."""
         tokens = self.tokens()
         urls = [f"{url}#k={wire.base(self.root)}" for url in self.urls()[: len(tokens)]]
         return pr.connect(urls, tokens)

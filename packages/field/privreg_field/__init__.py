@@ -8,4 +8,4 @@ dashboard, `study` is the analyst's side. `verbs` are those of the command `priv
 from typing import Final
 
 KIT: Final = "./packages/field"
-"""Where it is installed from, in the root folder of a clone."""
+"""Folder that the kit is installed from, in a clone."""

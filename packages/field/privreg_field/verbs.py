@@ -33,7 +33,7 @@ serve: Final = Verb(
     "collect reports over HTTP; tokens makes invitations", "privreg_field.service.commands.serve", "serve"
 )
 tokens: Final = Verb("make invitations: each entitles to one report", "privreg_field.service.commands.tokens", "tokens")
-results: Final = Verb("print the results of a study so far", "privreg_field.study.reading.command")
+results: Final = Verb("print the results of a study so far", "privreg_field.study.reading.connect")
 collector: Final = Verb(
     "check, replay, close, rotate-keys or export what was collected",
     "privreg_field.service.commands.collector",

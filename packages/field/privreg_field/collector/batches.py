@@ -12,7 +12,7 @@ from privreg.collector.aggregate.lattice import steps
 from privreg.collector.aggregate.plan import Plan, Progress
 from privreg.errors import OptionError
 from privreg.protocol.sums import ROLES, SumAsk, Sums
-from privreg_field.collector.table import BEGUN, Tabled
+from privreg_field.collector.chain import BEGUN, Tabled
 from privreg_field.wire.analyses import WORDS
 from privreg_field.wire.roles import Role
 
@@ -57,7 +57,7 @@ def roles_of(plan: Plan) -> dict[str, Role]:
 
 
 def sums_of(plan: Plan) -> Sums:
-    """What devices make reports of."""
+    """Public constants of devices' reports."""
     rules = plan.rules
     return Sums(
         shares=rules.shares,
@@ -76,7 +76,7 @@ def sums_of(plan: Plan) -> Sums:
 
 
 def present_ask(plan: Plan | Tabled, progress: Progress) -> SumAsk:
-    """What the next state of a study asks; see `service.course.Study._stated`."""
+    """Ask of the next state of a study; see `service.scheduler.Study._stated`."""
     state = progress.state
     return SumAsk(
         role=state.role,

@@ -6,6 +6,7 @@ anybody who may read them can make every state again, up to rounding (see `messa
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
@@ -13,19 +14,50 @@ import numpy as np
 
 from privreg.base.arrays import Ints, triangle
 from privreg.collector import rounds
+from privreg.collector.aggregate.plan import Known, Progress, State
 from privreg.collector.plan import Plan
 from privreg.protocol.rounds import Reports
 from privreg.protocol.schedule import ENDLESS
 from privreg_field.collector.messages import ask_of, products, reports_of
-from privreg_field.collector.table import ASK, Tabled
+from privreg_field.wire.analyses import WORDS
 from privreg_field.wire.messages import Ask
-from privreg_field.wire.roles import Role
+from privreg_field.wire.roles import TABLE, Role
+
+ASK = Ask(TABLE, WORDS, (), 0.0, 1.0, (), 1.0, 0.0, (), (), (), None)  # To devices that add the noise
+
+_NOTHING = np.zeros((0, 0))
+BEGUN = Progress(State(0, TABLE, _NOTHING, np.zeros(0), 0.0, 1.0, 1.0, 1.0), Known(*[_NOTHING] * 3), (), ())
+"""Progress of two collectors before the first report."""
+
+
+class Tabled(NamedTuple):
+    """A table's round before the first report: it asks everybody the same, until the study closes."""
+
+    form: Role
+    bits: int  # Each noise has the sd 2^bits
+    rows: int | None  # People expected
+
+    def role(self, number: int) -> str:
+        """Role of a round."""
+        del number
+        return TABLE
+
+    def width(self, role: str) -> int:
+        """Numbers of a report."""
+        del role
+        return self.form.numbers
+
+    @property
+    def noise(self) -> float:
+        """Sd of both collectors' noise in a number of a sum, over the longest that a report is."""
+        return math.sqrt(2.0) * 2.0**self.bits / self.form.radius
+
 
 LOW: Final = 32  # Bits of a sum of products that are summed apart, so that 64 bits hold both parts
 
 
 class Place(NamedTuple):
-    """Where a report is filed."""
+    """Cell of a report: state, role and group."""
 
     state: int  # That it answered
     role: str
@@ -37,7 +69,7 @@ class Cell(NamedTuple):
 
     people: int
     sums: Ints  # shape (numbers,)
-    # Of squares; of measures of fit of all products, a lower triangle row by row: high and low part; shape (2, …)
+    # Sums of squares, with measures of fit of all products, a lower triangle row by row: high, low part; shape (2, …)
     squares: Ints
 
 
@@ -45,11 +77,11 @@ Cells = Mapping[Place, Cell]
 
 
 class Chain(NamedTuple):
-    """What the collector of a study knows once some states have closed."""
+    """Chain of a study's states once some have closed."""
 
     progress: Any  # `collector.plan.Progress`; None of a table, whose one round is all there is
     asked: tuple[int, ...]  # Round that each state published so far asks for
-    known: dict[int, Reports]  # What has been taken in of closed states
+    known: dict[int, Reports]  # Reports taken in, by closed state
     on_time: int  # Reports that came before their state closed
 
 
@@ -111,7 +143,7 @@ def taken(plan: Plan, chain: Chain, roles: Mapping[str, Role], cells: Cells) -> 
 
 
 def present(chain: Chain, roles: Mapping[str, Role], cells: Cells) -> Reports:
-    """What has come of the present state's reports."""
+    """Reports that answered the present state."""
     return _reports(roles, cells, len(chain.asked) - 1, chain.progress.state.role)
 
 
@@ -135,7 +167,7 @@ def closed(plan: Plan | Tabled, chain: Chain, roles: Mapping[str, Role], cells: 
 
 
 def present_ask(plan: Plan | Tabled, chain: Chain) -> Ask:
-    """What the next state of a study asks; see `service.course.Study._stated`."""
+    """Ask of the next state of a study; see `service.scheduler.Study._stated`."""
     return ASK if isinstance(plan, Tabled) else ask_of(plan, chain.progress.state, chain.progress.gauge)
 
 
@@ -145,14 +177,6 @@ def plain(cells: Cells) -> list[dict[str, Any]]:
     for place in sorted(cells):
         cell = cells[place]
         squares = [int(h) * (1 << LOW) + int(low) for h, low in zip(*cell.squares, strict=True)]
-        out.append(
-            {
-                "state": place.state,
-                "role": place.role,
-                "group": place.group,
-                "people": cell.people,
-                "sums": [str(v) for v in cell.sums.tolist()],
-                "squares": [str(v) for v in squares],
-            }
-        )
+        texts = {"sums": [str(v) for v in cell.sums.tolist()], "squares": [str(v) for v in squares]}
+        out.append({**place._asdict(), "people": cell.people, **texts})
     return out

@@ -96,7 +96,7 @@ def ask_of(plan: Plan, state: State, gauge: Measured | None = None) -> Ask:
 
 
 def state_of(plan: Plan, ask: Ask) -> tuple[State, Measured | None]:
-    """What a state of a study asks as a state of a fit: the other way round of `ask_of`."""
+    """State of a fit, of what a state of a study asks: the inverse of `ask_of`."""
     size, scores = plan.size, ask.role in {"pilot", "main", "measures"}
     rows = np.zeros((len(ask.rows), len(ask.rows)))
     for j, row in enumerate(ask.rows):

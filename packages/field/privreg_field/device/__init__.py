@@ -1,7 +1,8 @@
 """Device side of the wall: one person's record in, one randomised report out. The standard library alone.
 
-`session` is a respondent's way through a study in the field: what is `asked` is verified, `consent` given, and
-`sending` goes on until the report has arrived. `command` is its command line (and `__main__`), `client` its HTTP;
+`session` is a respondent's way through a study in the field: by the `exchange` with its servers plan and states are
+verified, and after `consent` the report is sent until it has arrived. `command` is its command line (and `__main__`),
+`client` its HTTP;
 `ed25519` verifies, `memory` keeps what was spent and sent. `report` makes the numbers that are sent, of several rows
 after a `diary` has kept them; for two collectors `seal` seals shares to each. What else sees raw rows is `data`, which
 reads them, and `simulation`, which plays many devices at once.

@@ -16,7 +16,7 @@ TIMEOUT: Final = 30.0
 LONGEST: Final = 2 << 20  # Bytes of an answer, at most
 
 RETRIED: Final = frozenset({0, 408, 425, 429, 500, 502, 503, 504})
-"""What may pass: no connection (0), or a server that is busy or broken."""
+"""Statuses that may pass: no connection (0), or a server that is busy or broken."""
 
 SAID: Final = {
     0: "there is no connection",
@@ -38,7 +38,7 @@ SAID: Final = {
     503: "it is busy",
     504: "the server behind this address doesn't answer",
 }
-"""What a server means by a status; the same in JavaScript, see ``client.js``."""
+"""Meanings of a server's statuses; the same in JavaScript, see ``client.js``."""
 
 FIRST_WAIT, LAST_WAIT = 1.0, 3600.0
 HERE: Final = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -54,7 +54,7 @@ class Invitation(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a server said; status 0 if there was no connection."""
+    """A server's answer; status 0 if there was no connection."""
 
     status: int
     body: bytes
@@ -130,7 +130,7 @@ def _answer(status: int, answer: Any, headers: Message) -> Answer:
 
 
 def meaning(status: int) -> str:
-    """What a server's answer means, in words, with its status.
+    """Meaning of a server's answer, in words, with its status.
 
     Examples
     --------

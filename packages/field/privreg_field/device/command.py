@@ -10,9 +10,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
 
-from .asked import Limits, RefusedError
 from .consent import wrapped
 from .diary import Diary
+from .exchange import Limits, RefusedError
 from .memory import Memory, StoreError
 from .session import respond
 

@@ -1,4 +1,4 @@
-"""What a respondent is told before anything is computed, in words."""
+"""Information for respondents, in words, before anything is computed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from privreg_field.wire.wire import HIDDEN
 
 from .memory import squares
 from .report import design
-from .report.persons import Answers, Rows
+from .report.answer import Answers, Rows
 
 WIDEST: Final = 80  # Columns of a terminal that texts fill, at most
 
@@ -46,7 +46,7 @@ def _day(seconds: int) -> str:
 
 
 def allowed(column: Column) -> str:
-    """What may be answered: a range, or levels by their codes, with what respondents read for them."""
+    """Allowed answers: a range, or levels by their codes, with their labels."""
     if column.levels:
         codes = [label_text(v) for v in column.levels]
         shown = column.labels and [f"{code} ({text})" for code, text in zip(codes, column.labels, strict=True)]
@@ -82,7 +82,7 @@ def _doubts(plan: PublicPlan, answers: Answers) -> list[str]:
 
 
 def words(plan: PublicPlan, rows: Answers | Rows | None = None, year: Sequence[Fraction] = ()) -> str:
-    """Who asks what, quoted; and in the device's words what it costs, at the end, right above the question.
+    """The study's own words, quoted, then the device's on what it costs, right above the question.
 
     Without `rows`, each answers by column, nothing is said of them. `year` are budgets μ of all reports of this year,
     with this one; this one alone by default.
@@ -123,7 +123,7 @@ def words(plan: PublicPlan, rows: Answers | Rows | None = None, year: Sequence[F
 
 
 def _told(plan: PublicPlan) -> list[str]:
-    """Who learns what, and what becomes of the answers."""
+    """Sentences on who learns what, and what becomes of the answers."""
     if not plan.collectors:
         return [
             f"The study learns that you took part, and your internet address when the report is sent. {_TWICE}",

@@ -71,7 +71,7 @@ BASE: Final[Point] = _BASE
 
 
 def verify(key: bytes, message: bytes, signature: bytes) -> bool:
-    """Whether a signature, 64 bytes, over a message is the key's, 32 bytes; false if either is none."""
+    """True if a signature, 64 bytes, over a message is the key's, 32 bytes; false if either is none."""
     if len(key) != 32 or len(signature) != 64:
         return False
     a, s = _point(key), int.from_bytes(signature[32:], "little")

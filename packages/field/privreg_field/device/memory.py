@@ -1,4 +1,4 @@
-"""What a device remembers: plans it has seen, budgets spent, and reports until they have arrived. One SQLite file.
+"""Memory of a device: plans it has seen, budgets spent, and reports until they have arrived. One SQLite file.
 
 A report is stored durably *before* it is sent, and sent again as these very bytes: noise is never drawn twice for one
 state of affairs. A study and a token are answered once. The file is the owner's alone (mode 0600).
@@ -29,6 +29,7 @@ CREATE TABLE IF NOT EXISTS report (
     body BLOB, receipt BLOB, UNIQUE (root, slug));
 """
 _OURS: Final = {"study", "report"}
+_SEEN: Final = "SELECT plan, number, state, time FROM study WHERE root = ? AND slug = ?"
 _YEAR: Final = "SELECT p, q FROM report WHERE clock > ? AND p > 0"
 _OF_STUDY: Final = "WHERE root = ? AND (slug = ? OR substr(slug, 1, length(?) + 1) = ? || '/')"
 _GROUP: Final = "SELECT p, q FROM report WHERE (release = ? OR root = ?) AND (time > ? OR clock > ?)"
@@ -39,10 +40,10 @@ class StoreError(RuntimeError):
 
 
 class Seen(NamedTuple):
-    """What was seen of a study."""
+    """Latest plan and state that were seen of a study."""
 
     plan: bytes  # Hash
-    number: int  # Of the latest state
+    number: int  # The latest state
     state: bytes  # Its hash
     time: int  # In it
 
@@ -123,11 +124,9 @@ class Memory:
             raise StoreError(f"the memory of budgets at {self.path} can't be written: {type(e).__name__}.") from None
 
     def seen(self, root: bytes, slug: str) -> Seen | None:
-        """What was seen of the study of this name and key."""
+        """Plan and state that were seen of the study of this name and key."""
         with self._read() as db:
-            found = db.execute(
-                "SELECT plan, number, state, time FROM study WHERE root = ? AND slug = ?", (root, slug)
-            ).fetchone()
+            found = db.execute(_SEEN, (root, slug)).fetchone()
         return None if found is None else Seen(*found)
 
     def note(self, root: bytes, slug: str, seen: Seen) -> Seen:
@@ -139,10 +138,7 @@ class Memory:
                 "WHERE root = ? AND slug = ? AND plan = ? AND number < ?",
                 (seen.number, seen.state, seen.time, root, slug, seen.plan, seen.number),
             )
-            found = db.execute(
-                "SELECT plan, number, state, time FROM study WHERE root = ? AND slug = ?", (root, slug)
-            ).fetchone()
-        return Seen(*found)
+            return Seen(*db.execute(_SEEN, (root, slug)).fetchone())
 
     def plans(self, root: bytes, study: str) -> set[bytes]:
         """Hashes of plans that were seen of a study of this name and key: one for each analysis."""
@@ -158,7 +154,7 @@ class Memory:
             return {slug: Stored(*rest) for slug, *rest in db.execute(what, (root, study, study, study))}
 
     def used(self, token: bytes) -> bool:
-        """Whether a token has been used, for whatever study."""
+        """True if a token has been used, for whatever study."""
         with self._read() as db:
             found = db.execute("SELECT 1 FROM report WHERE substr(token, 1, ?) = ?", (len(token), token))
             return found.fetchone() is not None

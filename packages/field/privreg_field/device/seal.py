@@ -107,7 +107,7 @@ def _substitutes() -> list[int]:
 
 
 def _columns() -> Iterator[list[int]]:
-    """What a byte in each row adds to a column of the next round, as 32-bit words."""
+    """Tables of what a byte in each row adds to a column of the next round, as 32-bit words."""
     mixed = [_twice(s) << 24 | s << 16 | s << 8 | (_twice(s) ^ s) for s in BYTES]
     for r in (0, 8, 16, 24):
         yield [(m >> r | m << (32 - r)) & 0xFFFFFFFF for m in mixed]

@@ -22,14 +22,13 @@ from privreg_field.wire.study import PublicPlan
 from privreg_field.wire.wire import MessageError
 
 from . import client, seal
-from .asked import Limits, RefusedError, Session, check_plan, plan_of, turn
 from .client import Transport
 from .consent import GO_ON, QUESTION, doubts, words, wrapped
 from .diary import Diary, DiaryError
+from .exchange import LINE, Limits, Outcome, RefusedError, Session, check_plan, plan_of, send_all, turn
 from .memory import Memory, Stored, StoreError, squares
-from .report import answer, design, noise, persons, sums, table
-from .report.persons import Rows
-from .sending import LINE, Outcome, send_all
+from .report import answer, design, noise, sums
+from .report.answer import Rows
 
 ANSWERED: Final = "this device has answered the study; every device answers once."
 
@@ -213,12 +212,12 @@ def _bodies(s: Session, plan: PublicPlan, state: FieldState, named: bytes, rows:
     made = sums.whole(role, []) if shared else answer.values(role, [])
     with suppress(Exception):  # nothing raises there; whatever did would send noise or zeros, and not fail
         if plan.table:
-            made = table.whole(plan, rows[0] if rows else {})
+            made = answer.whole(plan, rows[0] if rows else {})
         elif isinstance(ask, SumAsk):
-            made = sums.whole(role, sums.of_person(plan, ask, persons.rows_of(plan, rows)))
+            made = sums.whole(role, sums.of_person(plan, ask, answer.rows_of(plan, rows)))
         else:
             group = messages.group_of(plan, ask.role, place)
-            made = answer.values(role, answer.of_person(plan, ask, group, persons.rows_of(plan, rows)))
+            made = answer.values(role, answer.of_person(plan, ask, group, answer.rows_of(plan, rows)))
     if not shared:
         numbers = answer.randomised(made, role, plan.bits, noise.Words())
         return messages.report_body(Report(state.plan, state.number, ask.role, s.token, tuple(numbers)))

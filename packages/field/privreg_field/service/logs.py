@@ -1,4 +1,4 @@
-"""What a collector writes of its doing: a line an event, never with a value, a token, or anybody's address."""
+"""Log of a collector: a line an event, never with a value, a token, or anybody's address."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Journal:
 
 
 def _place(error: BaseException) -> str:
-    """Where an error was raised; its text could quote what was posted."""
+    """File and line that raised an error; its text could quote what was posted."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

@@ -1,4 +1,4 @@
-"""How commands of studies run: words parsed, what is to be said printed, errors explained."""
+"""Frame of a study's commands: arguments parsed, the answer printed, errors explained."""
 
 from __future__ import annotations
 

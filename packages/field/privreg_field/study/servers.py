@@ -32,7 +32,7 @@ class Server(NamedTuple):
     token: str | None  # The analyst's
 
     def get(self, path: str) -> bytes:
-        """What it has there; see `fetched`."""
+        """Bytes at a path; see `fetched`."""
         return fetched(self.base, path, self.token)
 
 
@@ -81,11 +81,6 @@ def _whole(answer: Any, until: float) -> bytes:
         if time.monotonic() > until:
             raise TimeoutError
     return bytes(out)
-
-
-def verified(base: str, kind: str, keys: tuple[bytes, ...], *, by_all: bool = False) -> bytes:
-    """Payload of a study's plan or present state; see `opened`. Raises `StudyError`."""
-    return opened(fetched(base, kind), kind, keys, by_all=by_all)
 
 
 def opened(data: bytes, kind: str, keys: tuple[bytes, ...], *, by_all: bool = False) -> bytes:

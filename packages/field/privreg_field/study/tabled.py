@@ -26,7 +26,7 @@ from privreg.means.terms import declared_terms, read_formula
 from privreg.privacy.ledger import Budget, Release
 from privreg.protocol import lattice
 from privreg.schema.declarations import Schema
-from privreg_field.collector.table import Tabled
+from privreg_field.collector.chain import Tabled
 from privreg_field.wire import tables
 from privreg_field.wire.analyses import mu_of
 from privreg_field.wire.roles import TABLE, Role
@@ -57,7 +57,7 @@ class FieldSums(Sums):
 
 @dataclass(frozen=True)
 class TableFit:
-    """What a table asks, and of how many."""
+    """A declared table, and the expected people."""
 
     spec: Spec
     rows: int | None
@@ -65,7 +65,7 @@ class TableFit:
 
     @property
     def formula(self) -> str:
-        """What is described."""
+        """Formula of the table."""
         return self.spec.formula.removesuffix(" ~ 1")
 
     @property
@@ -106,7 +106,7 @@ def table_fit(asked: dict[str, Any], schema: Schema, missing: str) -> TableFit:
 
 
 def blocks_of(fit: TableFit, columns: Sequence[Column]) -> tuple[tuple[Block, ...], Role, int]:
-    """What a table's reports are made of, their role, and the noise's bits.
+    """Blocks of a table's reports, their role, and the noise's bits.
 
     Weights are those of `privreg.means.sums`, as large as the budget allows.
     Raises OptionError if the budget is too small for so many estimates.
@@ -127,7 +127,7 @@ def blocks_of(fit: TableFit, columns: Sequence[Column]) -> tuple[tuple[Block, ..
 
 
 def engine_of(plan: PublicPlan, fit: TableFit) -> Tabled:
-    """What the collector's round knows before the first report.
+    """The collector's round before the first report.
     Raises StudyError if the plan asks devices for other reports than the table is made of.
     """
     blocks, role, bits = blocks_of(fit, plan.columns)

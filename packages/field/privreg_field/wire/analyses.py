@@ -28,7 +28,7 @@ OWN: Final = frozenset({
     "design", "score", "privacy", "roles", "moments", "unscaled", "measures", "rounds", "model", "clamping", "sums",
     "table",
 })  # fmt: skip
-"""What each analysis says. All else is the study's: a device asks and tells its owner once, of the first analysis."""
+"""Members that each analysis has. All else is the study's: a device asks its owner once, for the first analysis."""
 
 
 class Part(NamedTuple):
@@ -86,7 +86,7 @@ def parts_of(said: Any) -> list[tuple[Part, dict[str, Any]]]:
 
 
 def together(budgets: Iterable[tuple[Mu, tuple[int, int]]]) -> Fraction:
-    """What all reports of a person cost at most, μ²: budgets by the tokens that answer, which are all or a range."""
+    """Largest μ² that all reports of a person cost: budgets by the tokens that answer, which are all or a range."""
     spent: dict[tuple[int, int], Fraction] = {}
     for mu, people in budgets:
         spent[people] = spent.get(people, Fraction(0)) + Fraction(*mu) ** 2
@@ -94,10 +94,10 @@ def together(budgets: Iterable[tuple[Mu, tuple[int, int]]]) -> Fraction:
 
 
 def hash_of_part(plan_hash: bytes, name: str) -> bytes:
-    """By what an analysis is named in states and reports: the plan's hash, where it has no name."""
+    """Hash that names an analysis in states and reports: the plan's, where it has no name."""
     return hashlib.sha256(b"privreg/analysis/v1\0" + plan_hash + name.encode()).digest() if name else plan_hash
 
 
 def word_of(plan_hash: bytes, token_id: bytes) -> int:
-    """By what a token is dealt to an analysis: uniform below 2³², whatever its owner answers."""
+    """32-bit word assigning a token to an analysis: uniform, whatever its owner answers."""
     return int.from_bytes(hashlib.sha256(b"privreg/split/v1\0" + plan_hash + token_id).digest()[:4], "big")

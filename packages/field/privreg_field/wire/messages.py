@@ -7,32 +7,18 @@ write. A token's role, group and slot follow from SHA-256(plan hash ‖ token id
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from privreg.protocol import lattice
 from privreg.protocol.sums import SumAsk
 
+from . import wire
 from .analyses import WORDS
 from .collectors import read_ask
 from .roles import LATEST, ROLES, TABLE
 from .study import LIMIT, PublicPlan
-from .wire import (
-    LONGEST,
-    VERSION,
-    MessageError,
-    Record,
-    base,
-    dumps,
-    loads,
-    number_of,
-    pack,
-    plain,
-    text_of,
-    unbase,
-    unpack,
-)
+from .wire import MessageError, Record
 
 ALIKE: Final = 1e-6
 """Relative difference that moves no estimate, and that rounding doesn't reach: some 2⁻⁵³ times a condition number."""
@@ -49,7 +35,7 @@ NONCE: Final = 16
 
 
 class Token(NamedTuple):
-    """What entitles to one report."""
+    """A token, which entitles to one report."""
 
     key: int  # Which of the issuer's keys made it, 1 to 255; 0 for one that a device of an open study made
     id: bytes  # 16 bytes
@@ -57,7 +43,7 @@ class Token(NamedTuple):
 
 
 class Place(NamedTuple):
-    """What follows from a token's id and the plan's hash, each uniform below 2³²."""
+    """Three words of a token's id and the plan's hash, each uniform below 2³²."""
 
     role: int
     group: int
@@ -66,12 +52,12 @@ class Place(NamedTuple):
 
 def token_text(token: Token) -> str:
     """Write a token: base64url of 33 bytes."""
-    return base(bytes([token.key]) + token.id + token.mac)
+    return wire.base(bytes([token.key]) + token.id + token.mac)
 
 
 def read_token(text: object) -> Token:
     """Read a token; raises `MessageError`."""
-    data = unbase(text, "a token")
+    data = wire.unbase(text, "a token")
     if len(data) != TOKEN:
         raise MessageError(f"a token must be base64url of {TOKEN} bytes.")
     token = Token(data[0], data[1 : 1 + ID], data[1 + ID :])
@@ -92,13 +78,13 @@ def place_of(plan_hash: bytes, token: Token) -> Place:
 class Gauge(NamedTuple):
     """Public numbers by which fit is measured, internal units of the response."""
 
-    residual: float  # What residuals are clipped to
-    spread: float  # What responses about `centre` are clipped to
+    residual: float  # Bound of residuals
+    spread: float  # Bound of responses about `centre`
     centre: float
 
 
 class Ask(NamedTuple):
-    """What a state asks of the tokens of a role."""
+    """Ask of a state to the tokens of a role."""
 
     role: str
     below: int  # Tokens whose first word lies below it, and not below the one before
@@ -110,7 +96,7 @@ class Ask(NamedTuple):
     step: float  # Coefficients of a group are θ ± step
     signs: tuple[bytes, ...]  # One a group, a bit a coefficient, least first; 1: minus. Empty: no such offsets
     offsets: tuple[tuple[float, ...], ...]  # Or coefficients of a group are θ + these, one row a group
-    thresholds: tuple[tuple[float, ...], ...]  # Of columns whose scale nobody declared, one row a group
+    thresholds: tuple[tuple[float, ...], ...]  # For columns whose scale nobody declared, one row a group
     gauge: Gauge | None
 
     def theta_of(self, group: int) -> list[float]:
@@ -130,10 +116,10 @@ class FieldState(NamedTuple):
     number: int
     before: bytes  # Hash of the payload of the state before; of the first, the plan's
     time: int  # Seconds since 1970 UTC
-    open: bool  # Whether it still asks anybody
+    open: bool  # It still asks somebody
     slots: tuple[int, int]  # Tokens whose third word lies at or above the second wait for a later state
     asks: tuple[Ask | SumAsk, ...]  # With two collectors one
-    nonces: bytes = b""  # What two collectors have drawn, one after the other, so that no two states are alike
+    nonces: bytes = b""  # Drawn by two collectors, one after the other, so that no two states are alike
 
 
 def read_state(payload: bytes, plan: PublicPlan, plan_hash: bytes) -> FieldState:
@@ -144,9 +130,12 @@ def read_state(payload: bytes, plan: PublicPlan, plan_hash: bytes) -> FieldState
     MessageError
         If anything is unknown, of the wrong shape, not finite or beyond 2⁶⁰.
     """
-    record = of_plan(payload, "the state", plan_hash, LONGEST)
+    record = of_plan(payload, "the state", plan_hash, wire.LONGEST)
     low, high = record.integers("slots", 0, WORDS, 2)
-    asks = _asks([Record(a, "an ask of the state") for a in record.items("asks", most=MOST_ASKS)], plan)
+    records = [Record(a, "an ask of the state") for a in record.items("asks", most=MOST_ASKS)]
+    if plan.collectors and len(records) != 1:
+        raise MessageError("a state asks the same of everybody if there are two collectors.")
+    asks = tuple(read_ask(a, plan, WORDS) if plan.collectors else _ask(a, plan) for a in records)
     state = FieldState(
         plan_hash,
         record.integer("number", 0, 1 << 31),
@@ -164,18 +153,6 @@ def read_state(payload: bytes, plan: PublicPlan, plan_hash: bytes) -> FieldState
     return state
 
 
-def _asks(records: Sequence[Record], plan: PublicPlan) -> tuple[Ask | SumAsk, ...]:
-    if not plan.collectors:
-        return tuple(_ask(a, plan) for a in records)
-    if len(records) != 1:
-        raise MessageError("a state asks the same of everybody if there are two collectors.")
-    return (read_ask(records[0], plan, WORDS),)
-
-
-def _triangle(values: Sequence[float], size: int) -> tuple[tuple[float, ...], ...]:
-    return tuple(tuple(values[j * (j + 1) // 2 : (j + 1) * (j + 2) // 2]) for j in range(size))
-
-
 def _ask(record: Record, plan: PublicPlan) -> Ask:
     role = record.choice("role", (*ROLES, TABLE))
     if role not in plan.roles:
@@ -190,12 +167,13 @@ def _ask(record: Record, plan: PublicPlan) -> Ask:
         rows = flat[:d], flat[d:]
     else:
         size = d + (int(plan.constant) + int(plan.moment_response) if role == "moments" else 0)
-        rows = _triangle(record.reals("rows", size * (size + 1) // 2), size)
+        flat = record.reals("rows", size * (size + 1) // 2)
+        rows = tuple(flat[j * (j + 1) // 2 : (j + 1) * (j + 2) // 2] for j in range(size))
     theta = record.reals("theta", plan.size if scores else 0)
     y_centre, y_scale, c = record.real("y_centre"), record.real("y_scale"), record.real("c")
     step = record.real("step")
     signs = record.items("signs", most=groups)
-    octets = tuple(unbase(s, "'signs' of the state") for s in signs)
+    octets = tuple(wire.unbase(s, "'signs' of the state") for s in signs)
     apart = role == "main" and bool(signs)
     if (signs and not apart) or (apart and (len(signs) != groups or any(len(s) != -(-plan.size // 8) for s in octets))):
         raise MessageError("'signs' of the state must have a bit for each coefficient of each group.")
@@ -220,34 +198,34 @@ def _ask(record: Record, plan: PublicPlan) -> Ask:
 def _by_group(record: Record, name: str, groups: int, size: int) -> tuple[tuple[float, ...], ...]:
     what = f"{name!r} of the state"
     return tuple(
-        tuple(number_of(v, what) for v in Record({"of": row}, what).items("of", size))
+        tuple(wire.number_of(v, what) for v in Record({"of": row}, what).items("of", size))
         for row in record.items(name, most=groups)
     )
 
 
 def state_payload(state: FieldState) -> bytes:
     """Write the payload of a state."""
-    asks = [{**plain(ask), "rows": [text_of(v) for row in ask.rows for v in row]} for ask in state.asks]
-    payload = dumps(
+    asks = [{**wire.plain(ask), "rows": [wire.text_of(v) for row in ask.rows for v in row]} for ask in state.asks]
+    payload = wire.dumps(
         {
-            "v": VERSION,
-            "plan": base(state.plan),
+            "v": wire.VERSION,
+            "plan": wire.base(state.plan),
             "number": state.number,
-            "before": base(state.before),
+            "before": wire.base(state.before),
             "time": state.time,
             "open": state.open,
             "slots": list(state.slots),
             "asks": asks,
-            **({"nonces": base(state.nonces)} if state.nonces else {}),
+            **({"nonces": wire.base(state.nonces)} if state.nonces else {}),
         }
     )
-    if len(payload) > LONGEST:
-        raise MessageError(f"the state is longer than {LONGEST} bytes.")
+    if len(payload) > wire.LONGEST:
+        raise MessageError(f"the state is longer than {wire.LONGEST} bytes.")
     return payload
 
 
 def agree(one: FieldState, other: FieldState) -> bool:
-    """Whether two states are the same but for floating point: reals differ by `ALIKE` of the largest beside them.
+    """True if two states are the same but for floating point: reals differ by `ALIKE` of the largest beside them.
 
     Computers round in ways of their own, so that who makes a state again can't ask for the same bytes.
     """
@@ -255,7 +233,7 @@ def agree(one: FieldState, other: FieldState) -> bool:
 
 
 def follows(said: FieldState, ask: Ask | SumAsk, number: int, before: bytes) -> bool:
-    """Whether a state asks all tokens this, see `agree`, and has this number, after the state of this hash."""
+    """True if a state asks all tokens this, see `agree`, and has this number, after the state of this hash."""
     return agree(said, said._replace(number=number, before=before, slots=(0, WORDS), asks=(ask,)))
 
 
@@ -273,7 +251,7 @@ def _alike(one: Any, other: Any) -> bool:
 
 
 def ask_of(state: FieldState, place: Place) -> Ask | SumAsk:
-    """What a state asks of a token."""
+    """Ask of a state to a token."""
     return next(a for a in state.asks if place.role < a.below)
 
 
@@ -286,7 +264,7 @@ def group_of(plan: PublicPlan, role: str, place: Place) -> int:
 
 
 class Report(NamedTuple):
-    """What a device sends: the only thing about a row that leaves it."""
+    """A device's report: the only thing about a row that leaves it."""
 
     plan: bytes  # Hash of the plan
     state: int
@@ -297,19 +275,19 @@ class Report(NamedTuple):
 
 def body_of(plan: bytes, state: int, role: str, token: Token, **rest: str) -> bytes:
     """Write what a device sends: the bytes that are posted."""
-    said = {"v": VERSION, "plan": base(plan), "state": state, "role": role, "token": token_text(token)}
-    return dumps(said | rest)
+    said = {"v": wire.VERSION, "plan": wire.base(plan), "state": state, "role": role, "token": token_text(token)}
+    return wire.dumps(said | rest)
 
 
 def report_body(report: Report) -> bytes:
     """Write a report: the bytes that are posted."""
-    return body_of(*report[:4], values=pack(report.values))
+    return body_of(*report[:4], values=wire.pack(report.values))
 
 
 def of_plan(data: bytes, what: str, plan_hash: bytes, longest: int) -> Record:
     """Read a message of so many bytes at most, of this version and of a plan; raises `MessageError`."""
-    record = Record(loads(data, what, longest), what)
-    record.fixed("v", VERSION)
+    record = Record(wire.loads(data, what, longest), what)
+    record.fixed("v", wire.VERSION)
     if record.binary("plan", HASH) != plan_hash:
         raise MessageError(f"{what} is one of another plan.")
     return record
@@ -340,7 +318,7 @@ def read_report(data: bytes, plan: PublicPlan, plan_hash: bytes) -> Report:
     record = of_plan(data, "the report", plan_hash, min(plan.limit, LIMIT))
     head = read_head(record, plan)
     form = plan.roles[head[1]]
-    values = unpack(record.take("values"), form.numbers, "'values' of the report")
+    values = wire.unpack(record.take("values"), form.numbers, "'values' of the report")
     record.done()
     most = lattice.most(form.radius, plan.bits)
     if any(abs(v) > most for v in values):

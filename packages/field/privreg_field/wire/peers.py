@@ -26,7 +26,7 @@ MOST_STATES: Final = 1 << 31
 
 
 class Share(NamedTuple):
-    """What a device sends to one collector."""
+    """A device's share to one collector."""
 
     plan: bytes  # Hash
     state: int
@@ -36,7 +36,7 @@ class Share(NamedTuple):
 
 
 def share_info(letter: str, state: bytes, token: Token) -> bytes:
-    """What a sealed share is bound to: HPKE's info; of the state that it answers the hash."""
+    """HPKE's info, to which a sealed share is bound; `state` is the hash of the state that it answers."""
     return b"privreg/share/v1\0" + letter.encode() + state + bytes([token.key]) + token.id + token.mac
 
 
@@ -61,10 +61,10 @@ class Signed(NamedTuple):
     """A payload that a collector signs; members that a kind doesn't have are empty."""
 
     kind: str  # One of `KINDS`
-    letter: str  # Of the collector that signs it
+    letter: str  # Letter of the collector that signs it
     state: int  # Number of the batch
     status: str = ""
-    ids: bytes = b""  # Of tokens, ascending, one after the other
+    ids: bytes = b""  # Ids of tokens, ascending, one after the other
     listed: bytes = b""  # Hash of the batch's list of ids: see `list_hash`
     value: bytes = b""  # Hash of the signed envelope with the collector's sum
     people: int = 0  # In the sum; of an offer, how many it is to have at least
@@ -83,7 +83,7 @@ MEMBERS: Final = {
     "next": ("payload",),
     "where": ("nonce",),
 }
-"""What each kind has beside plan, collector and state. "where" says, or asks, which batch was fixed last: its state."""
+"""Members of each kind beside plan, collector and state; the state of "where" is that of the batch fixed last."""
 
 KINDS: Final = tuple(MEMBERS)
 STATUS: Final = ("few", "fixed")

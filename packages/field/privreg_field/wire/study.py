@@ -21,11 +21,9 @@ from . import analyses, tables, trees
 from .analyses import MOST_MU, Part
 from .collectors import MECHANISM as OF_SUMS
 from .collectors import Collector, read_collectors, read_sums
-from .columns import Cell, column_object, read_cell, read_columns
-from .diaries import Diary, read_diary
-from .roles import LATEST, ROLES, SELDOM, TABLE, Held, Role, forms_of, read_roles, read_rounds
+from .roles import LATEST, ROLES, SELDOM, TABLE, Diary, Held, Role, forms_of, read_diary, read_roles, read_rounds
 from .tables import Block
-from .trees import Column
+from .trees import Cell, Column, column_object, read_cell, read_columns
 from .wire import KEY, LONGEST, VERSION, MessageError, Record, base, dumps, key_id, loads, must_show, plain, text_of
 
 FAMILIES: Final = {
@@ -58,7 +56,7 @@ _SLUG: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 
 
 class PublicPlan(NamedTuple):
-    """What is fixed and public before the first report."""
+    """Plan of an analysis: all that is fixed and public before the first report."""
 
     study: str  # Short name in addresses
     title: str
@@ -86,22 +84,22 @@ class PublicPlan(NamedTuple):
     limit: int  # Bytes of a report
     release_group: str  # Studies of one group share a yearly budget on a device
     unscaled: tuple[int, ...]  # Columns that tell where they lie; d stands for the response
-    constant: bool  # Whether moments have a constant added, as the design has none
-    moment_response: bool  # Whether moments have the response less its offset, or the offset: see `codes.SCALED`
+    constant: bool  # Moments have a constant added, as the design has none
+    moment_response: bool  # Moments have the response less its offset, or the offset: see `codes.SCALED`
     wide: tuple[int, ...]  # Columns that tell means and squares in place of moments, if the design is wide
-    edges: tuple[float, ...]  # How far each of these reaches over the public box
+    edges: tuple[float, ...]  # Reach of each of these over the public box
     is_wide: bool
     y_max: float  # Largest count by which measures of fit are told
-    silent: bool  # Whether measures of fit tell who has nothing to tell
-    model: Mapping[str, Any]  # What the collector is told beside: the formula, schema and options; no device reads it
+    silent: bool  # Measures of fit tell nonresponse
+    model: Mapping[str, Any]  # Formula, schema and options for the collector; no device reads it
     texts: tuple[tuple[str, str], ...] = ()  # Words of the survey's page, by name; no report depends on them
     clamping: tuple[str, ...] = ()  # Columns of which a role tells whether their bounds clamp an answer
     collectors: tuple[Collector, ...] = ()  # Two, if noise is added to sums of shares; none if devices add it
-    sums: Sums | None = None  # What reports of a regression to two collectors are made of
-    table: tuple[Block, ...] = ()  # What a table is made of; of a regression nothing
+    sums: Sums | None = None  # Constants of reports of a regression to two collectors
+    table: tuple[Block, ...] = ()  # Blocks of a table; of a regression nothing
     part: Part = Part()  # Which analysis of the study it is, where there are several
     languages: Mapping[str, Any] = {}  # Texts in other languages; no report depends on them
-    diary: Diary | None = None  # How several rows of a person become a report; None if a report is of one row
+    diary: Diary | None = None  # Rules for a report of several rows; None if a report is of one row
     asks: tuple[str, ...] = ()  # Columns that respondents are asked about; none: those of this analysis alone
 
     @property
@@ -116,7 +114,7 @@ class PublicPlan(NamedTuple):
 
     @property
     def path(self) -> str:
-        """Where the analysis is below the address of the study."""
+        """Path of the analysis below the address of the study."""
         return f"/analyses/{self.part.name}" if self.part.name else ""
 
     @property
@@ -284,11 +282,11 @@ NO_MODEL: Final[dict[str, Any]] = {
     "family": "table", "a": 0.0, "b": 0.0, "blocks": 1, "unscaled": (), "constant": False, "moment_response": False,
     "wide": (), "edges": (), "is_wide": False, "y_max": 0.0, "silent": False,
 }  # fmt: skip
-"""What a plan of a table has in the places of a regression's model."""
+"""Members of a table's plan in the places of a regression's model."""
 
 
 def _of_table(record: Record, columns: Mapping[str, Column], *, shared: bool, times: tuple[int, int]) -> dict[str, Any]:
-    """What a table is made of."""
+    """Blocks of a table."""
     del shared, times
     return {**NO_MODEL, "table": tables.read_blocks(record, columns)}
 
@@ -470,7 +468,7 @@ def _plan_object(plans: Sequence[PublicPlan]) -> dict[str, Any]:
 
 
 def _analysis_object(plan: PublicPlan) -> dict[str, Any]:
-    """What a plan says of one analysis."""
+    """Members of one analysis as JSON has them."""
     shared = bool(plan.collectors)
     named = [r for r in (*(sums.ROLES if shared else ROLES), TABLE) if r not in SELDOM or r in plan.roles]
     wide = {"columns": list(plan.wide), "edges": plain(plan.edges)} if plan.is_wide else None

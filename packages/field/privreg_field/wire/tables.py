@@ -21,7 +21,7 @@ class Block(NamedTuple):
     """One number, one factor, or two factors whose levels are crossed."""
 
     columns: tuple[str, ...]
-    weight: int  # What 1 is
+    weight: int  # Whole number that stands for 1
 
 
 def read_blocks(record: Record, columns: Mapping[str, Column]) -> tuple[Block, ...]:

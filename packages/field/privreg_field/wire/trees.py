@@ -1,4 +1,6 @@
-"""Columns of a design as trees of a closed list of operations, in nested JSON lists; see `check`.
+"""Columns that a study asks about, and columns of its design as trees of a closed list of operations; see `check`.
+
+Trees are nested JSON lists:
 
 ["const", hex], ["col", name], ["level", name, label], ["add" | "sub" | "mul" | "div" | "mod" | "floordiv" | "pow" |
 "min" | "max", a, b], ["log" | "log1p" | "exp" | "sqrt" | "abs" | "round", a],
@@ -10,14 +12,15 @@ a · a, 1/a and √a, which all languages round alike.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 from unicodedata import normalize
 
-from privreg.protocol.limits import DEEPEST, HIGHEST, MOST_KNOTS
+from privreg.protocol.limits import DEEPEST, HIGHEST, MOST_COLUMNS, MOST_KNOTS
 
-from .wire import MessageError, is_whole, number_of
+from .wire import MessageError, Record, is_whole, must_show, number_of, text_of
 
 Label = str | int | bool
 
@@ -33,15 +36,15 @@ class Column(NamedTuple):
     """A column of a respondent's row, as the plan declares it."""
 
     name: str
-    levels: tuple[Label, ...]  # Of a factor, no two of the same text; empty for a number
+    levels: tuple[Label, ...]  # Levels of a factor, no two of the same text; empty for a number
     low: float  # A number is clamped to [low, high]
     high: float
     ask: str  # The question's text
-    labels: tuple[str, ...] = ()  # What respondents read for each level; none: its code. No report depends on them
+    labels: tuple[str, ...] = ()  # Labels of the levels for respondents; none: their codes. No report depends on them
 
 
 def label_text(label: Label) -> str:
-    """How a label is told from others: true, false, digits, or its text in Unicode's form NFC."""
+    """Text of a label: true, false, digits, or its text in Unicode's form NFC."""
     if isinstance(label, bool):
         return "true" if label else "false"
     return normalize("NFC", str(label))
@@ -129,3 +132,68 @@ def names(tree: object) -> Iterator[str]:
                 left.append(node[1])
             elif node[0] != "const":
                 left += node[1:]
+
+
+MOST_LEVELS: Final = 200
+LONGEST_LABEL: Final = 200  # Characters of what respondents read for a level, at most
+
+
+class Cell(NamedTuple):
+    """A column of the design: inside it is (tree − centre)/scale."""
+
+    name: str
+    tree: Any  # See `trees`
+    centre: float
+    scale: float
+
+
+def read_columns(record: Record) -> dict[str, Column]:
+    """Read the columns of a plan, by name."""
+    out: dict[str, Column] = {}
+    for one in record.items("columns", most=MOST_COLUMNS):
+        each = Record(one, "a column")
+        name, kind = each.text("name", 256), each.choice("kind", ("number", "levels"))
+        low, high, levels, labels = -math.inf, math.inf, tuple[Label, ...](), tuple[str, ...]()
+        if kind == "number":
+            low, high = each.real("low", infinite=True), each.real("high", infinite=True)
+            if low > high or low == math.inf or high == -math.inf:
+                raise MessageError("a column has empty bounds.")
+        else:
+            found = each.items("levels", most=MOST_LEVELS)
+            if any(not isinstance(v, str | int) for v in found):
+                raise MessageError("levels of a column must be strings, integers, true or false.")
+            must_show(found, f"levels of the column {name!r}")
+            levels = tuple(found)
+            if len({label_text(v) for v in levels}) != len(levels) or len(levels) < 2:
+                raise MessageError("a column must have two levels or more, no two of the same text.")
+            if each.has("labels"):  # of which columns whose levels are shown as they are say nothing
+                held = (Record({"label": v}, f"the column {name!r}") for v in each.items("labels", len(levels)))
+                labels = tuple(one.text("label", LONGEST_LABEL) for one in held)
+                if len(set(labels)) != len(labels):
+                    raise MessageError("a column has two labels that are alike.")
+        ask = each.text("ask", 2000)
+        each.done()
+        if name in out:
+            raise MessageError("a column is declared twice.")
+        out[name] = Column(name, levels, low, high, ask, labels)
+    return out
+
+
+def read_cell(record: Record, columns: Mapping[str, Column]) -> Cell:
+    """Read a column of the design, or the response."""
+    name, tree = record.text("name", 1000), record.take("tree")
+    centre, scale = record.real("centre"), record.real("scale")
+    record.done()
+    check(tree, columns, "a column of the design")
+    if scale == 0.0:
+        raise MessageError("a column of the design has the scale 0.")
+    return Cell(name, tree, centre, scale)
+
+
+def column_object(column: Column) -> dict[str, Any]:
+    """A column as JSON has it."""
+    if column.levels:
+        labels = {"labels": list(column.labels)} if column.labels else {}
+        return {"name": column.name, "kind": "levels", "levels": list(column.levels), **labels, "ask": column.ask}
+    bounds = {"low": text_of(column.low), "high": text_of(column.high)}
+    return {"name": column.name, "kind": "number", **bounds, "ask": column.ask}

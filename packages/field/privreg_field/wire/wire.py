@@ -1,4 +1,4 @@
-"""How messages are written: strict JSON, hex floats, base64url, signed envelopes. Standard library only.
+"""Encoding of messages: strict JSON, hex floats, base64url, signed envelopes. Standard library only.
 
 Signatures are over bytes, never over JSON that was written anew. Nothing passes through a parser of decimal floats:
 reals are C99 hex floats in strings, and a JSON number with a point or an exponent is refused.
@@ -37,7 +37,7 @@ _HEX: Final = re.compile(r"(-?)0x([01])(?:\.([0-9a-f]{1,13}))?p([+-]?[0-9]{1,4})
 _BASE: Final = re.compile(r"[A-Za-z0-9_-]*")
 _INT: Final = 17
 
-_JOINED = r"[\u0300-\u1fff\u2100-\U0010ffff]"  # Where scripts and emoji need joiners: beside Latin they only hide
+_JOINED = r"[\u0300-\u1fff\u2100-\U0010ffff]"  # Scripts and emoji that need joiners: beside Latin they only hide
 HIDDEN: Final = re.compile(
     r"[\0-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
     r"\u2800\u3164\ud800-\udfff\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
@@ -92,7 +92,7 @@ def _no_float(text: str) -> float:
 
 
 def _depth(value: Any) -> int:
-    """How deep lists and objects are nested; strings in them must be Unicode text."""
+    """Depth of nested lists and objects; strings in them must be Unicode text."""
     deepest, left = 0, [(value, 1)]
     while left:
         one, deep = left.pop()
@@ -133,7 +133,7 @@ class Record:
         return self._left.pop(name)
 
     def has(self, name: str) -> bool:
-        """Whether there is a member that nobody has taken yet."""
+        """True if there is a member that nobody has taken yet."""
         return name in self._left
 
     def _fail(self, name: str, wanted: str) -> MessageError:
@@ -241,7 +241,7 @@ def must_show(texts: Iterable[object], what: str, *, lines: bool = False) -> Non
 
 
 def is_whole(value: object, low: int, high: int) -> bool:
-    """Whether something is an integer within limits; true and false are none."""
+    """True if something is an integer within limits; true and false are none."""
     return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
 
 
@@ -330,7 +330,7 @@ class Envelope(NamedTuple):
 
 
 def signed_bytes(kind: str, payload: bytes) -> bytes:
-    """What a signature is over: the kind of message and the payload's bytes."""
+    """Bytes that a signature is over: the kind of message and the payload's bytes."""
     return f"privreg/{kind}/v{VERSION}".encode() + b"\0" + payload
 
 

@@ -1,4 +1,4 @@
-"""From a row and a state to a report: numbers, clipped on the lattice by role, with noise.
+"""Report of a row, or of a person's rows, to a state or a table: numbers, clipped on the lattice by role, with noise.
 
 The clip makes the guarantee, for any state, also one made up for one respondent: what `values` returns lies in the set
 that the role's radius stands for, see `lattice`, whatever went before.
@@ -7,22 +7,24 @@ that the role's radius stands for, see `lattice`, whatever went before.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from privreg.protocol import codes, lattice
 from privreg_field.wire.messages import Ask
-from privreg_field.wire.roles import Role
+from privreg_field.wire.roles import Diary, Role
 from privreg_field.wire.study import FAMILIES, PublicPlan
+from privreg_field.wire.tables import levels_of
 
-from . import score
-from .design import Row
+from . import design, score
+from .design import Row, read
 from .noise import Words, rounded_normal
+from .score import clipped
 
 # --- numbers -------------------------------------------------------------------------------------------------
 
 
 def before_noise(plan: PublicPlan, ask: Ask, group: int, row: Row, weight: float | None = None) -> list[float]:
-    """What a row says to a state, as real numbers: shape (numbers,) of the role; of moments, the direction u.
+    """Report of a row to a state before noise: real numbers, shape (numbers,) of the role; of moments, the direction u.
 
     `group` is the random one of the respondent's token; `weight`, if given, stands for 1/‖z‖.
     """
@@ -61,7 +63,7 @@ def _measured(plan: PublicPlan, ask: Ask, z: Sequence[float], y: float, offset: 
 
 
 def of_person(plan: PublicPlan, ask: Ask, group: int, rows: Sequence[Row]) -> list[float]:
-    """The same of a person's rows, by their parts: Equation (41) of docs/estimator.md.
+    """Report of a person's rows before noise, by their parts: Equation (41) of docs/estimator.md.
 
     Of moments the directions one after the other, each times the root of its part: their products sum to the report.
     """
@@ -90,7 +92,7 @@ def values(role: Role, report: Sequence[float]) -> list[int]:
     """
     if role.form == lattice.MOMENTS:
         return _moments(report, role)
-    if role.form == lattice.BLOCKS:  # which `table.whole` makes; anything else gives zeros
+    if role.form == lattice.BLOCKS:  # which `whole` makes; anything else gives zeros
         return [0] * role.numbers
     if len(report) != role.numbers:
         report = [math.nan] * role.numbers
@@ -140,3 +142,98 @@ def randomised(a: Sequence[int], role: Role, bits: int, words: Words) -> list[in
     """Add noise to each number, and clamp it: what leaves the device."""
     most = lattice.most(role.radius, bits)
     return [min(max(v + rounded_normal(bits, words), -most), most) for v in a]
+
+
+Answers = Mapping[str, object]
+Rows = Sequence[Answers]  # A person's; one of a study without a diary
+
+
+def rows_of(plan: PublicPlan, rows: Rows) -> list[Row]:
+    """Rows of the design that a report is made of, of answers by column, with their parts, which sum to 1 at most.
+
+    Of a plan without a diary that is the first row, whatever it holds; of another at most K, those that can be used.
+    """
+    diary = plan.diary
+    if diary is None:
+        return [design.row_of(plan, rows[0] if rows else {})]
+    made = ((design.row_of(plan, answers), answers) for answers in rows)
+    held = [(row, answers) for row, answers in made if math.isfinite(row.y)][: diary.rows]
+    if not held:
+        return []
+    weight = _weight(plan, [answers for _, answers in held])
+    clamped = tuple(sum(one) / len(held) for one in zip(*(row.clamped for row, _ in held), strict=True))
+    out = _without_level(diary, plan.family, [row for row, _ in held])
+    if not out:  # of whom bounds may clamp rows all the same
+        return [held[0][0]._replace(y=math.nan, clamped=clamped, part=0.0)]
+    part = weight / ((len(out) or 1) if diary.mean else diary.slots(plan.family))
+    return [row._replace(clamped=clamped, part=part) for row in out]
+
+
+def _weight(plan: PublicPlan, rows: Rows) -> float:
+    """The person's weight relative to the largest, in [0, 1]: the mean of the rows'."""
+    assert plan.diary is not None
+    column = next((c for c in plan.columns if c.name == plan.diary.weight), None)
+    if column is None:
+        return 1.0
+    return sum((read(column, answers.get(column.name)) or 0.0) / column.high for answers in rows) / len(rows)
+
+
+def _without_level(diary: Diary, family: str, rows: list[Row]) -> list[Row]:
+    """Rows less their person's means, or differences of following rows, in both directions; none of a single row.
+
+    With a logistic score two rows whose answers differ, each as it differs from the other.
+    """
+    if diary.effect == "none":
+        return rows
+    if len(rows) < 2:
+        return []
+    if family not in {"huber", "squared"}:
+        one, two = rows
+        if one.y == two.y:
+            return []
+        return [_less(a, b, y=a.y, offset=a.offset - b.offset) for a, b in ((one, two), (two, one))]
+    rows = [row._replace(y=row.y - row.offset, offset=0.0) for row in rows]
+    if diary.effect == "differences":
+        pairs = list(zip(rows[1:], rows[:-1], strict=True))
+        return [_less(a, b, y=a.y - b.y) for a, b in (*pairs, *((b, a) for a, b in pairs))]
+    n = float(len(rows))
+    y = sum(row.y for row in rows) / n
+    x = [sum(column) / n for column in zip(*(row.x for row in rows), strict=True)]
+    mean = rows[0]._replace(x=x, y=y)
+    return [_less(row, mean, y=row.y - y) for row in rows]
+
+
+def _less(row: Row, other: Row, *, y: float, offset: float = 0.0) -> Row:
+    """A row less another one, but for the constant, which comes first."""
+    x = [row.x[0], *(a - b for a, b in zip(row.x[1:], other.x[1:], strict=True))]
+    return row._replace(x=x, y=y, offset=offset)
+
+
+def whole(plan: PublicPlan, answers: Mapping[str, object]) -> list[int]:
+    """A report to a table in whole numbers, shape (numbers,), of answers by column.
+
+    Each value that is missing says so, or is zeros, by itself.
+    """
+    columns, gaps = {c.name: c for c in plan.columns}, plan.missing == "noise"
+    out: list[int] = []
+    squares: list[int] = []
+    for block in plan.table:
+        held = [columns[name] for name in block.columns]
+        values = [read(column, answers.get(column.name)) for column in held]
+        size, weight = levels_of(block, columns), block.weight
+        if size:
+            at = size if gaps else -1
+            if None not in values:
+                at = 0
+                for column, value in zip(held, values, strict=True):
+                    at = at * len(column.levels) + int(value or 0)
+            out += [weight if k == at else 0 for k in range(size + int(gaps))]
+            continue
+        (column,), (value,) = held, values
+        t = 0
+        if value is not None:
+            middle, half = 0.5 * (column.low + column.high), 0.5 * (column.high - column.low)
+            t = int(weight * clipped((value - middle) / half, -1.0, 1.0))
+        out += [t, weight if value is not None else 0] if gaps else [t]
+        squares.append(math.isqrt(2 * t**4 // weight**2))
+    return out + squares

@@ -11,9 +11,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from privreg_field.wire.columns import Cell
 from privreg_field.wire.study import PublicPlan
-from privreg_field.wire.trees import Column, label_text
+from privreg_field.wire.trees import Cell, Column, label_text
 
 from .score import divide, exp, log
 
@@ -24,12 +23,12 @@ Answers = Mapping[str, float]  # Numbers, clamped; of a factor the place of its 
 
 
 class Row(NamedTuple):
-    """What a device computes with, internal units; not numbers throughout if there is nothing to report."""
+    """A row of the design, internal units; not numbers throughout if there is nothing to report."""
 
     x: list[float]
     y: float
     offset: float
-    clamped: tuple[float, ...] = ()  # Of each of the plan's `clamping`: 1 if bounds clamp the answer, else 0
+    clamped: tuple[float, ...] = ()  # For each of the plan's `clamping`: 1 if bounds clamp the answer, else 0
     part: float = 1.0  # In its person's report, π of equations (26) and (41); of a report of one row 1
 
 
@@ -53,7 +52,7 @@ def _own(answer: object) -> object:
 
 
 def _plain(column: Column, answer: object) -> float | None:
-    """The same before it is clamped."""
+    """One answer before it is clamped."""
     answer = _own(answer)
     if column.levels:
         if not isinstance(answer, str | int | float):
@@ -90,7 +89,7 @@ def unread(plan: PublicPlan, answers: Mapping[str, object]) -> list[str]:
 
 
 def wrong(plan: PublicPlan, answers: Mapping[str, object]) -> list[str]:
-    """What each answer must be that is given and isn't that, by column; public words, for the respondent's own eyes."""
+    """Corrections of answers that can't be read, by column; public words, for the respondent's own eyes."""
     out = []
     for column in plan.form:
         answer = _own(answers.get(column.name))
@@ -136,10 +135,6 @@ def _mixed(row: Sequence[float], x: Sequence[float]) -> float:
 # --- operations ----------------------------------------------------------------------------------------------
 
 
-def _mod(a: float, b: float) -> float:
-    return a % b if b != 0.0 and math.isfinite(a) else math.nan
-
-
 def _floordiv(a: float, b: float) -> float:
     if b == 0.0:
         return divide(a, b)
@@ -160,33 +155,17 @@ def _pow(a: float, b: float) -> float:
         return math.nan if a != 0.0 else math.copysign(math.inf, a) if odd else math.inf
 
 
-def _min(a: float, b: float) -> float:
-    return math.nan if math.isnan(a) or math.isnan(b) else min(a, b)
-
-
-def _max(a: float, b: float) -> float:
-    return math.nan if math.isnan(a) or math.isnan(b) else max(a, b)
-
-
-def _log1p(a: float) -> float:
-    return math.log1p(a) if a > -1.0 else -math.inf if a == -1.0 else math.nan
-
-
 def _sqrt(a: float) -> float:
     return math.sqrt(a) if a >= 0.0 else math.nan
 
 
-def _round(a: float) -> float:
-    return math.copysign(float(round(a)), a) if math.isfinite(a) else a
-
-
 _ONE: Final[dict[str, Callable[[float], float]]] = {
     "log": log,
-    "log1p": _log1p,
+    "log1p": lambda a: math.log1p(a) if a > -1.0 else -math.inf if a == -1.0 else math.nan,
     "exp": exp,
     "sqrt": _sqrt,
     "abs": abs,
-    "round": _round,
+    "round": lambda a: math.copysign(float(round(a)), a) if math.isfinite(a) else a,
     "not": lambda a: float(a == 0.0),
 }
 
@@ -195,11 +174,11 @@ _TWO: Final[dict[str, Callable[[float, float], float]]] = {
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,
     "div": divide,
-    "mod": _mod,
+    "mod": lambda a, b: a % b if b != 0.0 and math.isfinite(a) else math.nan,
     "floordiv": _floordiv,
     "pow": _pow,
-    "min": _min,
-    "max": _max,
+    "min": lambda a, b: math.nan if math.isnan(a) or math.isnan(b) else min(a, b),
+    "max": lambda a, b: math.nan if math.isnan(a) or math.isnan(b) else max(a, b),
     "and": lambda a, b: float(a != 0.0 and b != 0.0),
     "or": lambda a, b: float(a != 0.0 or b != 0.0),
 }

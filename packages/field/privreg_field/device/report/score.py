@@ -1,4 +1,4 @@
-"""What a device makes of its row before noise, in scalar floats: scores, numbers, second moments.
+"""Scores, numbers and second moments of a row before noise, in scalar floats.
 
 Sums go from the first number to the last, so that every language gets the same bits wherever `exp`, `log` and `pow` are
 not called. Nothing here raises, whatever a row or a made-up state holds: what is not a number becomes 0, or 1/2 of a
@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from privreg.protocol import codes, counts
 
 CAP: Final = 5.0  # Losses by which fit is measured are clipped to it
-NEAR_ONE: Final = 2.0**-30  # How far Σ u² of a direction may be from 1; see `lattice.SLACK`
+NEAR_ONE: Final = 2.0**-30  # Tolerance of Σ u² = 1 of a direction; see `lattice.SLACK`
 
 Floats = Sequence[float]
 
@@ -162,7 +162,7 @@ def classes(theta: Floats, z: Floats, y: float) -> list[float]:
     return out if all(map(math.isfinite, out)) else nothing
 
 
-# --- what is told of covariates ------------------------------------------------------------------------------
+# --- covariates ----------------------------------------------------------------------------------------------
 
 
 def direction(z: Floats) -> list[float]:
@@ -179,13 +179,13 @@ def outer(u: Floats) -> list[float]:
 
 
 def means_and_squares(x: Floats, edges: Floats) -> list[float]:
-    """What is told of columns in [−edge, edge], v = x/edge: (1 + v)/2 of each, then v² of each."""
+    """Means and squares of columns in [−edge, edge], v = x/edge: (1 + v)/2 of each, then v² of each."""
     v = [clipped(divide(a, e), -1.0, 1.0) for a, e in zip(x, edges, strict=True)]
     return [half(0.5 + 0.5 * a) for a in v] + [half(a * a) for a in v]
 
 
 def above(x: Floats, thresholds: Floats) -> list[float]:
-    """Whether each number lies above its threshold: 1 or 0, or 1/2 of what is no number."""
+    """Indicators of numbers above their thresholds: 1 or 0, or 1/2 of what is no number."""
     return [0.5 if math.isnan(a) else 1.0 if a > t else 0.0 for a, t in zip(x, thresholds, strict=True)]
 
 
@@ -215,18 +215,18 @@ def half(x: float) -> float:
 
 
 class Gauged(NamedTuple):
-    """By what fit is measured: public."""
+    """Public clipping constants of the fit-measure report."""
 
     family: int
-    residual: float  # What residuals are clipped to, internal units
-    spread: float  # What responses about `centre` are clipped to
+    residual: float  # Bound of residuals, internal units
+    spread: float  # Bound of responses about `centre`
     centre: float
     y_max: float  # Largest count
-    silent: bool  # Whether a one is told beside by whoever has something to tell, and zeros by others
+    silent: bool  # Nonresponse is told: a last number is 1 for a usable record, and all are 0 for others
 
 
 def gauged(gauge: Gauged, etas: Floats, y: float) -> list[float]:
-    """What a record tells of how well its predictors do, in [0, 1]; 1/2 of what is no number."""
+    """Measures of fit of a record's predictors, in [0, 1]; 1/2 of what is no number."""
     out = _measures(gauge, etas, y)
     if gauge.silent:
         told = not any(math.isnan(v) for v in out)

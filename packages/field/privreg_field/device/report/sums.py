@@ -32,7 +32,7 @@ FIRST: Final = frozenset({"location", "moments"})  # Roles of rounds about covar
 
 
 def of_person(plan: PublicPlan, ask: SumAsk, rows: Sequence[Row]) -> list[float]:
-    """What a person's rows say to a state, as real numbers of norm 1 at most, by the rows' parts: Equation (26).
+    """Report of a person's rows to a state: real numbers of norm 1 at most, by the rows' parts, Equation (26).
 
     Of moments, vectors u one after the other, reported as the sum of u u'. Of a plan without a diary there is one row.
     """
@@ -152,7 +152,7 @@ def slope(family: int, a: float, b: float, c: float, eta: float, y: float, top: 
 def whole(role: Role, report: Floats) -> list[int]:
     """A report in whole numbers, shape (numbers,), in the set of its role's form; zeros of what can't be used."""
     size = role.numbers
-    if role.form == lattice.BLOCKS:  # which `table.whole` makes; anything else gives zeros
+    if role.form == lattice.BLOCKS:  # which `answer.whole` makes; anything else gives zeros
         return [0] * size
     unit = max(lattice.unit_of_sums(role.form, size, role.radius), 0.0)
     if role.form == lattice.SWITCHES:

@@ -1,5 +1,4 @@
-"""Commands of whoever collects: `privreg serve`, `privreg tokens` and `privreg collector`.
+"""Commands of a collector: `privreg serve`, `privreg tokens` and `privreg collector`.
 
-`serve`, `tokens` and `collector` are these, which begin with what `prepare` has; `settings` are their options said
-elsewhere. `mail` puts tokens beside a list of people; `keeping` is backups, moves and deletion.
+`serve`, `tokens` and `collector` are these; `prepare` reads their settings, the plan and the database.
 """

@@ -14,16 +14,16 @@ from typing import Final
 import uvicorn
 
 from privreg.errors import OptionError
-from privreg_field.service.commands import settings
+from privreg_field.service.access import VARIABLE
+from privreg_field.service.commands import prepare
 from privreg_field.service.commands.prepare import HERE, PORT, database_of, plans_of, prepared
-from privreg_field.service.course import Course
 from privreg_field.service.http.app import Service
-from privreg_field.service.http.desk import Desk, Options, application
 from privreg_field.service.http.guard import CONNECTIONS, Guarded, Proxied
+from privreg_field.service.http.handler import Handler, Options, application
 from privreg_field.service.logs import Journal, Logged, take_over
-from privreg_field.service.sums import command as two
+from privreg_field.service.scheduler import Scheduler
+from privreg_field.service.sums import app as two
 from privreg_field.service.sums.app import SumService
-from privreg_field.service.tokens import VARIABLE
 from privreg_field.study import keys
 from privreg_field.study.running import done, parser_of
 
@@ -33,7 +33,7 @@ ENDING: Final = 45  # Seconds for requests that are not answered yet: more than 
 def serve(arguments: Sequence[str]) -> int:
     """Run ``privreg serve``."""
     parser = parser_of("serve", host=HERE, port=PORT, proxy_at=HERE)
-    return done(parser, arguments, _serve, settings.completed)
+    return done(parser, arguments, _serve, prepare.completed)
 
 
 def _serve(a: argparse.Namespace) -> str:
@@ -42,15 +42,15 @@ def _serve(a: argparse.Namespace) -> str:
         raise OptionError("a collector of a study with two has one server; leave --shared out.")
     journal = Journal(a.log)
     options = Options(rate=a.rate, public_results=a.public_results, journal=journal)
-    services: list[Desk]
+    services: list[Handler]
     if plan.collectors:
         stores = prepared(a.plan, database_of(a), role=a.role)
         own = str(a.key or Path(a.plan).with_name(f"{a.role}.key"))
-        services = [SumService(two.course_of(store, a.role, own), options) for store in stores]
+        services = [SumService(two.scheduler_of(store, a.role, own), options) for store in stores]
     else:
         key = keys.load(a.state_key or Path(a.plan).with_name("server.key"))
         stores = prepared(a.plan, database_of(a))
-        services = [Service(Course(store, key), options) for store in stores]
+        services = [Service(Scheduler(store, key), options) for store in stores]
     store = stores[0]
     if plan.tokens == "issued" and not store.issuers():
         there = ", or privreg collector issuer takes the other collector's" if plan.collectors else ""
@@ -79,7 +79,7 @@ def _serve(a: argparse.Namespace) -> str:
         where = f"http://{a.host}:{listening.getsockname()[1]}"
         print(f"Serving {plan.study!r} at {where}/v1/studies/{plan.study}; its page, by invitation:")
         print(f"{where}/studies/{plan.study}/", flush=True)
-        journal("start", study=plan.study, state=len(services[0].course.states) - 1)
+        journal("start", study=plan.study, state=len(services[0].scheduler.states) - 1)
         Server(config).run([listening])
     journal("stop")
     for one in stores:

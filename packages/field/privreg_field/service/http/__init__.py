@@ -1,5 +1,5 @@
-"""What devices, analysts and operators ask over HTTP, and what is answered.
+"""The HTTP interface for devices, analysts and operators.
 
-`desk` answers requests, and counts them, `app` those of studies whose devices add the noise; `operate` is what
-operators ask, `problems` what is answered instead. `quota` limits how often one address asks, `guard` connections.
+`handler` answers requests, and counts them, `app` those of studies whose devices add the noise. `guard` limits requests
+of an address and connections, and has the answers that refuse.
 """

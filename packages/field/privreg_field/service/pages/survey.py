@@ -36,7 +36,7 @@ HEADERS: Final = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-cache",
 }
-"""What every page is sent with: nothing but this server's own files and interface, and those of two collectors."""
+"""Headers of every page: they allow this server's files and interface, and those of two collectors, alone."""
 
 
 class _File(NamedTuple):
@@ -60,7 +60,7 @@ def _found() -> dict[str, _File]:
 
 
 def _origins(collectors: Sequence[Collector]) -> list[str]:
-    """Of the servers of both collectors, as browsers write them."""
+    """Origins of both collectors' servers, as browsers write them."""
     return [f"{p.scheme}://{p.netloc.lower()}" for p in (urlsplit(c.url) for c in collectors)]
 
 

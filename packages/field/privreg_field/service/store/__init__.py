@@ -1,6 +1,6 @@
-"""What a collector keeps of a study: `kept` says what, `sql` and `shares` how; `writer` is who writes.
+"""Record store of a collector: `records` are its types, and the one thread that writes them, by `sql` and `shares`.
 
-`tables` is the schema, `versions` how it came about; `copies` takes a study from one database to another. Which
+`tables` is the schema, and how it came about; `copies` takes a study from one database to another. Which
 database it is says its address; `sqlite` and `postgres` are what they differ in.
 """
 
@@ -10,11 +10,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from privreg_field.service.store.kept import FAILED, KEPT, NEW, OTHER, SAME, About, Arrived, Held, Keeper, StoreError
 from privreg_field.service.store.postgres import SCHEMES, Postgres
+from privreg_field.service.store.records import StoreError
 from privreg_field.service.store.sql import Store
 from privreg_field.service.store.sqlite import SCHEME, SQLite
-from privreg_field.service.store.writer import MOST, Full, Writer
 
 
 def open_store(
@@ -36,7 +35,4 @@ def open_store(
     return SQLite(url, slug, clock, make=make, old=old)
 
 
-__all__ = [
-    "FAILED", "KEPT", "MOST", "NEW", "OTHER", "SAME", "About", "Arrived", "Full", "Held", "Keeper", "Store",
-    "StoreError", "Writer", "open_store",
-]  # fmt: skip
+__all__ = ["Store", "StoreError", "open_store"]

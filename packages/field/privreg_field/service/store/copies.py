@@ -15,7 +15,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from privreg_field.service.store import tables as t
-from privreg_field.service.store.kept import StoreError
+from privreg_field.service.store.records import StoreError
 from privreg_field.service.store.sql import BACKUP, Store
 from privreg_field.service.store.sqlite import SCHEME, SQLite
 
@@ -36,13 +36,13 @@ def _tables(c: sa.Connection) -> list[sa.Table]:
 
 
 def moved_to(store: Store) -> str | None:
-    """Where the study of a database has been moved to."""
+    """Address that a database's study has been moved to; None if it hasn't."""
     with store.reading() as c:
         return c.execute(sa.select(t.study.c.moved).where(t.study.c.slug == store.slug)).scalar()
 
 
 def holds(store: Store) -> bool:
-    """Whether a database has states of a study, as none has that it was moved from."""
+    """True if a database has states of a study, as none has that it was moved from."""
     with store.reading() as c:
         return c.execute(sa.select(t.state.c.k).where(_of(t.state, store.study)).limit(1)).first() is not None
 

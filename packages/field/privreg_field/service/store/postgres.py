@@ -22,11 +22,11 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from privreg.errors import OptionError
 from privreg_field import KIT
 from privreg_field.service.store import tables as t
-from privreg_field.service.store.kept import SEALED, Arrived, StoreError
+from privreg_field.service.store.records import SEALED, Arrived, StoreError
 from privreg_field.service.store.sql import BUSY, Store
 
 SCHEMES: Final = ("postgresql://", "postgresql+psycopg://")
-OLDEST: Final = 140_000  # As the server says its version
+OLDEST: Final = 140_000  # PostgreSQL 14, as the server says its version
 
 _SETTINGS: Final = (
     "SET search_path TO privreg",

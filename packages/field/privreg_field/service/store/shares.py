@@ -13,9 +13,9 @@ from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 
-from privreg_field.service.store import kept as o
+from privreg_field.service.store import records as o
 from privreg_field.service.store import tables as t
-from privreg_field.service.store.kept import HELD, SUMMED, UNSUMMED, Batch, Keeper, Make, Posted
+from privreg_field.service.store.records import HELD, SUMMED, UNSUMMED, Batch, Make, Posted, RecordStore
 from privreg_field.wire.messages import ID
 from privreg_field.wire.wire import hash_of
 
@@ -27,7 +27,7 @@ _KEEP: Final = """\
 INSERT INTO share (study, token_id, k, status, body_hash, sealed) VALUES (?, ?, ?, ?, ?, ?)
 ON CONFLICT (study, token_id) DO UPDATE SET
 k = excluded.k, status = excluded.status, body_hash = excluded.body_hash, sealed = excluded.sealed"""
-"""What is asked for every few shares, as text: to build a statement takes longer than to run it."""
+"""Statements for every few shares, as text: to build one takes longer than to run it."""
 _FIELDS: Final = tuple(_B[name] for name in Batch._fields)
 
 
@@ -38,7 +38,7 @@ class _Row(NamedTuple):
 
 
 class Way(NamedTuple):
-    """How a database is spoken with: see `sql.Store`, whose members these are."""
+    """Access to a database: members of `sql.Store`."""
 
     engine: sa.Engine
     slug: str
@@ -48,7 +48,7 @@ class Way(NamedTuple):
     note: Callable[[sa.Connection, Mapping[str, int], bool], None]
 
 
-class Shares(Keeper):
+class Shares(RecordStore):
     """Shares of a study, in its database, of which each enters one sum at most.
 
     What is taken are `Posted`: shares of open batches, each token's first, or its first after it was unsummed.
@@ -91,7 +91,7 @@ class Shares(Keeper):
         return {id_: _Row(k, status, own) for id_, k, status, own in found}
 
     def has(self, token: bytes, body_hash: bytes) -> bool:
-        """Whether these bytes of a token count."""
+        """True if these bytes of a token count."""
         with self._reading() as c:
             row = self._known(c, [token]).get(token)
         return row is not None and row.status != UNSUMMED and row.body_hash == body_hash
@@ -105,13 +105,13 @@ class Shares(Keeper):
         return list(c.execute(sa.select(_S.token_id).where(*self._of(k, status)).order_by(_S.token_id)).scalars())
 
     def people(self) -> dict[int, int]:
-        """How many count, by the state that they answered."""
+        """Numbers of shares that count, by the state that they answered."""
         chosen = sa.select(_S.k, sa.func.count()).where(_S.study == self._slug, _S.status.in_((HELD, SUMMED)))
         with self._reading() as c:
             return {int(k): int(n) for k, n in c.execute(chosen.group_by(_S.k))}
 
     def batch(self, k: int) -> Batch:
-        """What has become of a batch."""
+        """State of a batch."""
         with self._reading() as c:
             return self._batch(c, k)
 
@@ -193,7 +193,7 @@ class Shares(Keeper):
 
 
 def _outcome(one: Posted, row: _Row | None, batch: str) -> str:
-    """What becomes of a share, by what its token has sent before and by its batch's status."""
+    """Outcome of a share, by what its token has sent before and by its batch's status."""
     if row is not None and row.status != UNSUMMED:
         return o.OTHER if row.body_hash != one.body_hash else o.LOST if batch == o.LOST else o.SAME
     if batch == o.LOST and (row is None or row.k != one.state):  # of a backup: a sum may have left that has the token

@@ -23,16 +23,15 @@ from numpy.typing import NDArray
 from privreg_field.collector import chain as chains
 from privreg_field.collector.chain import Cell, Place
 from privreg_field.service.store import tables as t
-from privreg_field.service.store import versions
-from privreg_field.service.store.kept import NEW, OTHER, SAME, About, Access, Arrived, Held, Keeper, StoreError
+from privreg_field.service.store.records import NEW, OTHER, SAME, About, Access, Arrived, Held, RecordStore, StoreError
 from privreg_field.service.store.shares import Shares, Way
 from privreg_field.wire.study import LIMIT
 
-BACKUP: Final = "backup"  # Where the study of a backup has been moved to
+BACKUP: Final = "backup"  # Place that the study of a backup has been moved to
 BUSY: Final = 30_000  # Milliseconds to wait for another process's transaction
 
 
-class Store(Keeper):
+class Store(RecordStore):
     """An analysis of a study in an SQL database, with the study's tokens; `insert` makes its dialect's statement.
 
     Each method is one transaction: all of it is kept, or nothing. Whatever it can't read or write raises SQLAlchemy's
@@ -94,11 +93,11 @@ class Store(Keeper):
         self._here = threading.local()
         if not old:
             with self.engine.begin() as c:
-                found = versions.version_of(c)
+                found = t.version_of(c)
                 if not found:
                     t.METADATA.create_all(c)
                     c.execute(t.meta.insert().values(name="format", value=str(found := t.FORMAT)))
-            versions.must_be_this(found, str(self))
+            t.must_be_this(found, str(self))
         sa.event.listen(self.engine, "begin", self._must_be_here)
 
     def _must_be_here(self, c: sa.Connection) -> None:
@@ -117,11 +116,11 @@ class Store(Keeper):
         Raises StoreError if there are none, or of a later version.
         """
         with self.keeping() as c, c.begin():
-            found = versions.version_of(c)
+            found = t.version_of(c)
             if not found:
                 raise StoreError(f"{self} has no study; privreg serve makes its tables.")
-            versions.must_be_known(found, str(self))
-            made = versions.steps(found, c.dialect.name)
+            t.must_be_known(found, str(self))
+            made = t.steps(found, c.dialect.name)
             for line in () if check else made:
                 c.exec_driver_sql(line)
             if made and not check:
@@ -165,11 +164,11 @@ class Store(Keeper):
         return False
 
     def other_studies(self, c: sa.Connection) -> bool:
-        """Whether other studies are in the way."""
+        """True if other studies are in the way."""
         return False
 
     def known(self) -> bool:
-        """Whether the database has a study."""
+        """True if the database has a study."""
         with self.reading() as c:
             own = c.execute(sa.select(t.study.c.slug).where(t.study.c.slug == self.slug)).first()
             return own is not None or self.other_studies(c)
@@ -265,7 +264,7 @@ class Store(Keeper):
         return [Held(r.k, r.envelope, r.payload, r.hash, r.time) for r in rows]
 
     def snapshots(self, first: int = 0) -> list[bytes]:
-        """What had come when each state closed, in order."""
+        """Snapshots of the sums when each state closed, in order."""
         where = (t.snapshot.c.study == self.slug, t.snapshot.c.k >= first)
         with self.reading() as c:
             return list(c.execute(sa.select(t.snapshot.c.cells).where(*where).order_by(t.snapshot.c.k)).scalars())
@@ -316,7 +315,7 @@ class Store(Keeper):
         return new
 
     def has(self, token: bytes, body_hash: bytes) -> bool:
-        """Whether these bytes of a token count."""
+        """True if these bytes of a token count."""
         with self.reading() as c:
             return self._known(c, [token]).get(token) == body_hash
 
@@ -369,10 +368,10 @@ class Store(Keeper):
         """Sums of the reports that answered these states, or any."""
         chosen = sa.select(t.cell).where(t.cell.c.study == self.slug)
         rows = c.execute(chosen if states is None else chosen.where(t.cell.c.k.in_(states)))
-        return {Place(row.k, row.role, row.grp): _cell_of(row) for row in rows}
+        return {Place(r.k, r.role, r.grp): Cell(r.people, _read(r.sums), _read(r.squares).reshape(2, -1)) for r in rows}
 
     def people(self) -> dict[int, int]:
-        """How many count, by the state that they answered."""
+        """Numbers of reports that count, by the state that they answered."""
         chosen = sa.select(t.cell.c.k, sa.func.sum(t.cell.c.people)).where(t.cell.c.study == self.slug)
         with self.reading() as c:
             return {int(k): int(n) for k, n in c.execute(chosen.group_by(t.cell.c.k))}
@@ -399,7 +398,7 @@ _MOVED: Final = "SELECT moved FROM study WHERE slug = ?"
 _COUNT: Final = """\
 INSERT INTO counter (study, minute, name, count) VALUES (?, ?, ?, ?)
 ON CONFLICT (study, minute, name) DO UPDATE SET count = counter.count + excluded.count"""
-"""What is asked for every few reports, as text: to build a statement takes longer than to run it."""
+"""Statements for every few reports, as text: to build one takes longer than to run it."""
 
 _KEY: Final = ("study", "k", "role", "grp")
 _UPDATE: Final = (
@@ -420,6 +419,5 @@ def _packed(values: NDArray[np.int64]) -> bytes:
     return values.astype("<i8").tobytes()
 
 
-def _cell_of(row: Any) -> Cell:
-    sums = np.frombuffer(row.sums, dtype="<i8").astype(np.int64)
-    return Cell(row.people, sums, np.frombuffer(row.squares, dtype="<i8").astype(np.int64).reshape(2, -1))
+def _read(packed: bytes) -> NDArray[np.int64]:
+    return np.frombuffer(packed, dtype="<i8").astype(np.int64)

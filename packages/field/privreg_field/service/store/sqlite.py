@@ -15,7 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from privreg.errors import OptionError
 from privreg_field.service.store import tables as t
-from privreg_field.service.store.kept import StoreError
+from privreg_field.service.store.records import StoreError
 from privreg_field.service.store.sql import BUSY, Store
 
 SCHEME: Final = "sqlite:///"

@@ -44,7 +44,7 @@ Away, Refused
 
 
 def verified(key: bytes, message: bytes, signature: bytes) -> bool:
-    """Whether a signature is that of a key."""
+    """True if a signature is that of a key."""
     try:
         Ed25519PublicKey.from_public_bytes(key).verify(signature, message)
     except InvalidSignature:
@@ -53,7 +53,7 @@ def verified(key: bytes, message: bytes, signature: bytes) -> bool:
 
 
 def head(body: bytes, key: Ed25519PrivateKey, nonce: bytes, what: str = "peer") -> str:
-    """What the head of a request says of its body; or of an answer, "answer" and its status, to the request's nonce."""
+    """Signed head of a request, with its body's hash; of an answer, `what` is "answer" and its status."""
     said = nonce + wire.hash_of(body)
     return base(key.sign(f"privreg/{what}/v1\0".encode() + said)) + "." + base(said)
 

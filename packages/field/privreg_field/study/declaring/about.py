@@ -1,4 +1,4 @@
-"""What a study says of itself in its file: texts in one language or several, times, and its two collectors."""
+"""Texts of a study's file, in one language or several, its times, and its two collectors."""
 
 from __future__ import annotations
 
@@ -75,19 +75,16 @@ def spoken(doc: Any, languages: Mapping[str, dict[str, str]]) -> tuple[Any, dict
     made = {code: {**said(code), "texts": _checked_words(languages[code])} for code in others}
     spoken = {k: v for k, v in doc.items() if k != "language"} | {k: v for k, v in said(first).items() if v}
     spoken["texts"] = {**({} if first == "en" and not shared and not others else languages[first]), **shared}
-    _must_show_all(made)
-    return spoken, made
-
-
-def _must_show_all(made: Mapping[str, Any]) -> None:
     for code, one in made.items():
         texts = {**one["texts"], **one["questions"], "title": one["title"], "purpose": one["purpose"]}
         _must_show({k if k == "purpose" else f"{k} ({code})": v for k, v in texts.items()})
+    return spoken, made
 
 
 def _checked_words(words: Mapping[str, Any]) -> dict[str, str]:
-    """Words of the survey's page, by name."""
-    known = _words_of_the_page()
+    """Words of the survey's page, by name, which are those of the page's own file."""
+    page = files_of_package("privreg_field.service").joinpath("web", "survey", "texts.js").read_text("utf-8")
+    known = tuple(re.findall(r"^  (\w+):", page, flags=re.MULTILINE))
     if not all(isinstance(v, str) for v in words.values()):
         raise SchemaError("texts must be words of the survey's page by name, such as {language: de, send: Absenden}.")
     for name in words:
@@ -100,14 +97,8 @@ def _checked_words(words: Mapping[str, Any]) -> dict[str, str]:
     return {str(k): v.strip() for k, v in words.items()}
 
 
-def _words_of_the_page() -> tuple[str, ...]:
-    """Names of the survey page's texts, from the page's own file."""
-    text = files_of_package("privreg_field.service").joinpath("web", "survey", "texts.js").read_text("utf-8")
-    return tuple(re.findall(r"^  (\w+):", text, flags=re.MULTILINE))
-
-
 def about_of(doc: Mapping[str, Any]) -> About:
-    """What respondents read, when, and of whom; raises SchemaError."""
+    """Texts for respondents, times and contact; raises SchemaError."""
     questions = doc.get("questions") or {}
     if not isinstance(questions, dict) or not all(isinstance(v, str) for v in questions.values()):
         raise SchemaError("questions must be texts by column, such as {age: How old are you?}.")
@@ -138,7 +129,7 @@ def about_of(doc: Mapping[str, Any]) -> About:
 
 
 def choices_of(doc: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """What respondents read for each level, by column and the level's code as text."""
+    """Labels of levels, by column and the level's code as text."""
     levels = doc.get("levels")
     if isinstance(levels, dict) and any(isinstance(v, dict) for v in levels.values()):
         raise SchemaError(

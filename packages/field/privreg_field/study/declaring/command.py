@@ -19,8 +19,8 @@ from privreg.protocol.lattice import unit_of_sums
 from privreg.protocol.sums import LETTERS
 from privreg.results.target import Target
 from privreg_field.device import ed25519
-from privreg_field.device.asked import Limits
 from privreg_field.device.consent import QUESTION, plain, words
+from privreg_field.device.exchange import Limits
 from privreg_field.study import keys
 from privreg_field.study.running import done, parser_of
 from privreg_field.wire.analyses import WORDS
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 def shown(data: bytes, root: bytes | None) -> str:
-    """What a signed plan says, in words; `data` is its envelope.
+    """A signed plan in words; `data` is its envelope.
 
     The public key `root` must have signed it; None looks at no signature, and says so.
     Raises StudyError if it is no plan that devices accept, or signed by another key.
@@ -54,7 +54,7 @@ def shown(data: bytes, root: bytes | None) -> str:
 
 
 def _collectors(plan: PublicPlan) -> list[str]:
-    """Who collects, where there are two."""
+    """The two collectors, if there are two."""
     lines: list[str] = []
     for letter, one in zip(LETTERS, plan.collectors, strict=False):
         lines += [f"Collector {letter}: {one.name}, {one.url}, {one.contact}"]
@@ -141,7 +141,7 @@ def _sign(a: argparse.Namespace) -> str:
 
 
 def _in_file(make: Callable[[], T]) -> T:
-    """What is made of a study's file; errors name its keys."""
+    """Result of reading a study's file; errors name its keys."""
     try:
         return make()
     except PrivregError as e:

@@ -8,6 +8,7 @@ collector makes the very same plan of a fit.
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -18,25 +19,76 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
 from privreg.doors.loading import load_results
-from privreg.errors import PrivregError, SchemaError, choose, meant, quietly, real, shown
+from privreg.doors.regression import PrivateOnlineRegression
+from privreg.errors import OptionError, PrivregError, SchemaError, choose, meant, quietly, real, shown
+from privreg.families.builtin import FAMILIES
 from privreg.fits.fit_plan import FitPlan
+from privreg.fits.target import target_of
+from privreg.formula.persons import without_effect
 from privreg.protocol.lattice import Mu
+from privreg.results.target import Target
 from privreg.schema import files
 from privreg.schema.declarations import Schema
 from privreg_field.study.declaring.about import about_of, choices_of, collectors_of, languages_of, spoken
-from privreg_field.study.declaring.model import PLAN, declared_of, fit_of
 from privreg_field.study.declaring.plan import About
-from privreg_field.study.tabled import TableFit
+from privreg_field.study.tabled import TableFit, table_fit
 from privreg_field.wire.analyses import MOST, NAME, WORDS, Part, mu_of
 from privreg_field.wire.wire import MessageError
+
+PLAN: Final = ("rounds", "lanes", "inference", "measures", "like")  # Keys of a study's file
+PERSON: Final = "person"  # Column of people's ids in a trial of a study; in the study each device is one's
+
+
+def declared_of(text: str) -> FitPlan | TableFit:
+    """The fit's plan, or the table, that ``plan.model["declared"]`` says, as a study's file or a signed plan has it."""
+    said = json.loads(text)
+    if "table" not in said["asked"]:
+        return fit_of(text)
+    return table_fit(said["asked"], Schema.from_json(said["schema"]), said["missing"])
+
+
+def fit_of(text: str, like: Any = None) -> FitPlan:
+    """The plan of the fit that an analysis declares, see `declared_of`; with the target of results `like`."""
+    said = json.loads(text)
+    asked = dict(said["asked"])
+    plan = {k: asked.pop(k) for k in PLAN if k in asked}
+    family, rows = _family(asked.pop("family", "huber")), asked.pop("rows", None)
+    schema = Schema.from_json(said["schema"])
+    formula = asked.pop("formula")
+    if asked.get("k_max") is not None and without_effect(formula)[1] is None:
+        asked["id"] = PERSON
+    model = PrivateOnlineRegression.from_formula(
+        formula, None, family=family, schema=schema, mechanism="gaussian", **asked
+    )
+    plan["like"] = (
+        Target.from_json(plan.get("like"), len(model.exog_names)) if like is None else target_of(model._spec, like)
+    )
+    return model.plan(rows, **plan)
+
+
+def _family(given: Any) -> Any:
+    """A family by name, or by name with its options: {quantile: {tau: 0.8}}."""
+    name: Any = given
+    options: Any = {}
+    if isinstance(given, dict) and len(given) == 1:
+        ((name, options),) = given.items()
+    if not isinstance(options, dict):
+        raise OptionError("family of a study is a name, or a name with options, such as {quantile: {tau: 0.8}}.")
+    made = FAMILIES[choose("family", name, FAMILIES)]
+    known = list(inspect.signature(made).parameters)
+    for option in options:
+        if option not in known:
+            raise OptionError(f"family {name!r} has no option {shown(option)}; it has {', '.join(known) or 'none'}.")
+    return made(**options)
+
 
 _ABOUT: Final = ("study", "title", "purpose", "contact", "opens", "closes")
 _OPTIONAL: Final = (
     "grace_days", "questions", "choices", "texts", "release_group", "tokens", "missing", "round_hours", "least",
     "collectors", "language", "diary_days", "sd",
 )  # fmt: skip
-_OF_ALL: Final = ("mu", "rows", "trust")  # Of a model, what holds for all of a study's analyses
-_OWN: Final = ("share", "table")  # Of an analysis, beside its model
+_OF_ALL: Final = ("mu", "rows", "trust")  # Keys of a model that hold for all of a study's analyses
+_OWN: Final = ("share", "table")  # Keys of an analysis beside its model
 _MODEL: Final = (
     "formula", "family", "mu", "rows", "offset", "exposure", "scaling", "trust", "k_max", "per_person", "weights",
 )  # fmt: skip
@@ -55,7 +107,7 @@ PARTS: Final = 10**6  # Budgets of several analyses are whole numbers of million
 class Declared(NamedTuple):
     """An analysis of a study's file, read."""
 
-    about: About  # Of the study; its `model` has all that `model.fit_of` needs of this analysis
+    about: About  # About the study; its `model` has all that `fit_of` needs of this analysis
     fit: FitPlan | TableFit
     part: Part = Part()  # Which analysis it is, where there are several
 
@@ -122,7 +174,7 @@ def _sds(given: Any, schema: Schema) -> dict[str, float]:
 
 
 def _named(part: Part, make: Callable[[], T]) -> T:
-    """What is made of an analysis; errors name it."""
+    """Result of reading an analysis; errors name it."""
     try:
         return make()
     except PrivregError as e:
@@ -149,7 +201,7 @@ def _target(said: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _analyses(doc: Mapping[str, Any]) -> list[tuple[Part, dict[str, Any]]]:
-    """What each analysis asks of a fit, or of a table, with its budget."""
+    """Options of each analysis, a fit or a table, with its budget."""
     asked = {k: doc[k] for k in (*_MODEL, *PLAN) if doc.get(k) is not None}
     if doc.get("analyses") is None:
         if doc.get("split") is not None:

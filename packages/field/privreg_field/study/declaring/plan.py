@@ -24,11 +24,9 @@ from privreg_field.study.tabled import TableFit, blocks_of
 from privreg_field.wire import trees
 from privreg_field.wire.analyses import Part, mu_of
 from privreg_field.wire.collectors import Collector
-from privreg_field.wire.columns import Cell
-from privreg_field.wire.diaries import Diary
-from privreg_field.wire.roles import TABLE, Held
+from privreg_field.wire.roles import TABLE, Diary, Held
 from privreg_field.wire.study import FAMILIES, LIMIT, NO_MODEL, PublicPlan, plan_payload, read_plans
-from privreg_field.wire.trees import Column, label_text
+from privreg_field.wire.trees import Cell, Column, label_text
 from privreg_field.wire.wire import MessageError
 
 DAY = 86_400
@@ -49,15 +47,15 @@ class DesignTrees(Protocol):
 
     @property
     def offset(self) -> Any:
-        """What is added to the linear predictor, or None."""
+        """Offset of the linear predictor, or None."""
 
 
 @dataclass(frozen=True)
 class About:
-    """What a study says of itself."""
+    """Texts, times and rules of a study."""
 
     study: str  # Short name in addresses: a-z, 0-9, - and _
-    # What respondents read
+    # Texts for respondents
     title: str
     purpose: str
     contact: str
@@ -67,7 +65,7 @@ class About:
     grace: int = 2 * DAY  # Seconds after closing in which reports still count
     diary: int = 0  # Seconds after opening in which people add rows, before anybody reports
     questions: Mapping[str, str] = field(default_factory=dict)  # Text of the question behind each column
-    # What respondents read for each level of a column, by its code as text; a column left out shows its codes
+    # Labels of levels, by column and the level's code as text; a column left out shows its codes
     choices: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     release_group: str = ""  # Studies of one group share a yearly budget on a device; the contact by default
     tokens: str = "issued"  # "issued", or "open" to anybody
@@ -114,14 +112,12 @@ def study_plans(
 
 
 def _common(about: About, keys: Sequence[bytes], part: Part) -> dict[str, Any]:
-    """What the plans of all analyses have alike."""
-    return {
-        "study": about.study, "title": about.title, "purpose": about.purpose, "contact": about.contact,
-        "opens": about.opens, "closes": about.closes, "grace": about.grace, "keys": tuple(keys),
-        "missing": about.missing, "tokens": about.tokens, "release_group": about.release_group or about.contact,
-        "model": about.model, "texts": tuple(about.texts.items()), "languages": about.languages,
-        "collectors": about.collectors, "part": part,
-    }  # fmt: skip
+    """Members that the plans of all analyses have in common."""
+    names = ("study", "title", "purpose", "contact", "opens", "closes", "grace", "missing", "tokens", "model",
+             "languages", "collectors")  # fmt: skip
+    said = {name: getattr(about, name) for name in names}
+    group, texts = about.release_group or about.contact, tuple(about.texts.items())
+    return {**said, "keys": tuple(keys), "release_group": group, "texts": texts, "part": part}
 
 
 def _limit(about: About, numbers: int) -> int:
@@ -195,22 +191,19 @@ def _of_fit(fit: FitPlan, design: DesignTrees, about: About, keys: Sequence[byte
         ),
         about.questions,
     )
+    model = {"response": response, "offset": offset, "design": cells, "mix": mix}
     return PublicPlan(
         **_common(about, keys, part),
+        **{**NO_MODEL, **model, **parts},
         columns=tuple(_column(name, spec.design.schema, about) for name in made_of),
-        response=response,
-        offset=offset,
-        design=cells,
-        mix=mix,
         mu=mu_of(spec.budget.mu),
         limit=_limit(about, numbers),
         diary=_diary(spec, about),
-        **parts,
     )
 
 
 def _diary(spec: ModelSpec, about: About) -> Diary | None:
-    """How devices make a report of several rows, or of one that has a weight."""
+    """Rules for a report of several rows, or of one that has a weight."""
     people, made = spec.people, spec.persons
     if made is None:
         return None
@@ -219,7 +212,7 @@ def _diary(spec: ModelSpec, about: About) -> Diary | None:
 
 
 def _local(fit: FitPlan, about: About) -> tuple[dict[str, Any], NDArray[np.intp]]:
-    """What the plan of devices that add noise has beside, and the order of columns inside."""
+    """Further members of the plan of devices that add noise, and the order of columns inside."""
     engine, order = plan_of(fit.spec, fit.settings, None)
     check_field(engine)
     if about.collectors:
@@ -238,9 +231,6 @@ def _local(fit: FitPlan, about: About) -> tuple[dict[str, Any], NDArray[np.intp]
         "unscaled": engine.unscaled,
         "constant": bool(engine.extra),
         "moment_response": engine.layout.response,
-        "wide": (),
-        "edges": (),
-        "is_wide": False,
         "y_max": 0.0 if gauge is None else float(gauge.y_max),
         "silent": gauge is not None and gauge.nonresponse,
         "clamping": tuple(c.name for c in engine.clamps) if "clamping" in roles else (),
@@ -255,7 +245,7 @@ def _refuse_collectors(about: About) -> Never:
 
 
 def _shared(fit: FitPlan, about: About) -> tuple[dict[str, Any], NDArray[np.intp]]:
-    """What the plan of devices that share their reports out has beside, and the order of columns inside."""
+    """Further members of the plan of devices that share their reports out, and the order of columns inside."""
     if len(about.collectors) != len(LETTERS):
         _refuse_collectors(about)
     if fit.rows is None:
@@ -275,21 +265,12 @@ def _shared(fit: FitPlan, about: About) -> tuple[dict[str, Any], NDArray[np.intp
         "family": known[shape.family],
         "a": shape.a,
         "b": shape.b,
-        "blocks": 1,
         "bits": lattice.bits_of_sums(mu_of(fit.spec.budget.mu)),
         "roles": roles,
         "rounds": tuple(
             Held(role, n, about.after, max(1, min(LEAST, n // 2)), role in {"approach", "closing"})
             for role, n in planned.items()
         ),
-        "unscaled": (),
-        "constant": False,
-        "moment_response": False,
-        "wide": (),
-        "edges": (),
-        "is_wide": False,
-        "y_max": 0.0,
-        "silent": False,
         "clamping": tuple(c.name for c in fit.spec.clamps) if "clamping" in roles else (),
         "sums": batches.sums_of(engine),
     }, order
@@ -329,7 +310,7 @@ def _column(name: str, schema: Schema, about: About) -> Column:
 
 
 def _labels(name: str, codes: Sequence[str], said: Mapping[str, str]) -> tuple[str, ...]:
-    """What respondents read for each level of a column."""
+    """Labels of a column's levels."""
     if not codes:
         raise SchemaError(
             f"choices[{name!r}]: the column has no levels to choose from; declare them, such as levels: {{{name}: "

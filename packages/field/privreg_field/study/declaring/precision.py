@@ -1,4 +1,4 @@
-"""What a study will know, before anybody is asked: how wide intervals will be, and how analyses may share a budget."""
+"""Expected widths of a study's intervals, before anybody is asked, and shares of the budget for its analyses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from privreg_field.wire.study import PublicPlan
 
 
 def planned(analyses: Sequence[Declared], plans: Sequence[PublicPlan]) -> str:
-    """What to expect of each analysis at the number of people that the study says; empty if it says none.
+    """Expected widths of each analysis at the number of people that the study says; empty if it says none.
 
     Of a regression what `pr.plan` says: people, widths, which of them not to rely on.
     """
@@ -45,7 +45,7 @@ def planned(analyses: Sequence[Declared], plans: Sequence[PublicPlan]) -> str:
 
 
 def _fit(fit: FitPlan, several: bool, sds: Mapping[str, float] = MappingProxyType({})) -> tuple[str, float]:
-    """What `pr.plan` says, and the noise's variance over that of sampling, on average."""
+    """Text of `pr.plan`, and the noise's variance over that of sampling, on average."""
     assert fit.rows is not None  # by whoever calls
     told: list[Any] = []
     if sds:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +23,10 @@ from privreg.protocol import lattice
 from privreg.results.base import Results
 from privreg.tables.diagnostics import Diagnostic
 from privreg_field.collector import chain as chains
-from privreg_field.collector.chain import Cell, Cells, Chain, Place
+from privreg_field.collector.chain import Cell, Cells, Chain, Place, Tabled
 from privreg_field.collector.messages import roles_of
-from privreg_field.collector.table import Tabled
 from privreg_field.study import tabled
-from privreg_field.study.declaring.model import declared_of, fit_of
+from privreg_field.study.declaring.declared import declared_of, fit_of
 from privreg_field.study.tabled import TableFit
 from privreg_field.wire.analyses import mu_of
 from privreg_field.wire.roles import TABLE
@@ -36,14 +35,6 @@ from privreg_field.wire.wire import MessageError, Record
 
 T = TypeVar("T")
 _WHOLE: Final = re.compile(r"-?[0-9]{1,40}")
-
-
-class Came(NamedTuple):
-    """How many answered a study."""
-
-    people: int
-    late: int  # Of them after their state had closed
-    invited: int | None = None  # Tokens that were issued, if the collector says
 
 
 def fit_plan_of(plan: PublicPlan) -> FitPlan:
@@ -57,7 +48,7 @@ def fit_plan_of(plan: PublicPlan) -> FitPlan:
 
 
 def made(make: Callable[[], T]) -> T:
-    """What is made of a plan's text, which may say anything."""
+    """Result of reading a plan's text, which may say anything."""
     try:
         return quietly(make, StudyError("it is none that `privreg study sign` writes."))
     except PrivregError as e:
@@ -88,7 +79,7 @@ def table_of(plan: PublicPlan) -> TableFit:
 
 
 def engine_of(plan: PublicPlan) -> Plan | Tabled:
-    """What the collector's rounds know before the first report; raises as `begun` does."""
+    """Plan of the collector's rounds before the first report; raises as `begun` does."""
     if plan.table:
         return tabled.engine_of(plan, table_of(plan))
     return _begun(plan)[1]
@@ -148,7 +139,7 @@ def follow(engine: Plan | Tabled, plan: PublicPlan, snapshots: Iterable[Cells]) 
 
 
 def held_by(engine: Plan, plan: PublicPlan, chain: Chain, cells: Cells) -> Held:
-    """What the collector of a study holds: late reports, and those of the present state, included."""
+    """Sums that the collector of a study holds, with late reports and those of the present state."""
     chain = chains.taken(engine, chain, plan.roles, cells)
     progress, here = chain.progress, chains.present(chain, plan.roles, cells)
     reports = {chain.asked[state]: known for state, known in sorted(chain.known.items())}
@@ -170,10 +161,9 @@ def results(plan: PublicPlan, chain: Chain, cells: Cells, *, invited: int | None
     if plan.table:
         some = list(cells.values())
         total = sum((c.sums for c in some), np.zeros(plan.roles[TABLE].numbers, dtype=np.int64))
-        came = Came(sum(c.people for c in some), 0, invited)
-        return tabled.results(
-            plan, table_of(plan), came.people, total, _senders(plan), [("Protocol", _protocol(plan, came))]
-        )
+        people, senders = sum(c.people for c in some), _senders(plan)
+        head = [("Protocol", _protocol(plan, people, 0, invited))]
+        return tabled.results(plan, table_of(plan), people, total, senders, head)
     fit, engine, order = _begun(plan)
     people, last = sum(c.people for c in cells.values()), len(chain.asked) - 1
     here = sum(c.people for place, c in cells.items() if place.state == last)
@@ -183,16 +173,17 @@ def results(plan: PublicPlan, chain: Chain, cells: Cells, *, invited: int | None
         fit.settings,
         Release(0, plan.mu.p / plan.mu.q),
         senders=_senders(plan),
-        added=[("Protocol", _protocol(plan, Came(people, people - here - chain.on_time, invited)))],
+        added=[("Protocol", _protocol(plan, people, people - here - chain.on_time, invited))],
     )
 
 
-def _protocol(plan: PublicPlan, came: Came) -> str:
+def _protocol(plan: PublicPlan, people: int, late: int, invited: int | None) -> str:
+    """Entry of the summary's header: rounds, invitations without an answer, and reports after their state closed."""
     groups = max(role.groups for role in plan.roles.values())
     parts = ["one round"] if plan.table else [f"{len(plan.rounds)} rounds", f"{groups} groups"]
-    if came.invited:
-        parts.append(f"{100.0 * (1.0 - came.people / came.invited):.1f}% never answered")
-    parts.append(f"{100.0 * came.late / max(came.people, 1):.1f}% late (counted)")
+    if invited:
+        parts.append(f"{100.0 * (1.0 - people / invited):.1f}% never answered")
+    parts.append(f"{100.0 * late / max(people, 1):.1f}% late (counted)")
     return ", ".join(parts)
 
 

@@ -1,20 +1,107 @@
-"""`privreg.connect`: a study that somebody collects elsewhere. Its plan is verified by the analyst's key."""
+"""`privreg.connect` and `privreg results`: a study collected elsewhere, whose plan is verified by the analyst's key.
+
+Of a plan with several analyses each is a study by itself, under its name.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import argparse
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, Final
 
-from privreg.errors import OptionError, StudyError
+import pandas as pd
+
+from privreg.errors import InferenceError, OptionError, PrivregError, ReliabilityWarning, StudyError, choose
+from privreg.means.results.table_one import TableOne
 from privreg_field.device.client import invitation
 from privreg_field.device.consent import plain
-from privreg_field.study.reading.several import Studies
+from privreg_field.study import keys
+from privreg_field.study.reading.picture import live
 from privreg_field.study.reading.shared import SharedStudy
-from privreg_field.study.reading.study import Study
+from privreg_field.study.reading.study import Shown, Study, StudyModel
+from privreg_field.study.running import done, parser_of
 from privreg_field.study.servers import Server, opened, token_of
 from privreg_field.wire import wire
 from privreg_field.wire.study import read_plans
-from privreg_field.wire.wire import MessageError
+from privreg_field.wire.wire import MessageError, base
+
+
+class Studies(Shown):
+    """A study with several analyses, each a study with a name; made by `privreg.connect`."""
+
+    answers_formulas: Final = True  # Tells `from_formula` that it is no rows
+
+    def __init__(self, parts: Mapping[str, Study]) -> None:
+        self._parts = dict(parts)
+
+    @property
+    def analyses(self) -> tuple[str, ...]:
+        """Their names, in order."""
+        return tuple(self._parts)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parts)
+
+    def __getitem__(self, name: str) -> Study:
+        return self._parts[choose("analysis", name, self.analyses)]
+
+    def results(self, name: str | None = None) -> Any:
+        """Results of the analysis with this name, of all that came by now; see `Study.results`."""
+        return self._named(name)._warned(3)
+
+    def table(self, name: str | None = None) -> TableOne:
+        """The table of the analysis with this name, which is one; see `Study.table`."""
+        return self._named(name).table()
+
+    def _named(self, name: str | None) -> Study:
+        if name is None and len(self._parts) > 1:
+            raise OptionError(f"this study has several analyses; name one of {', '.join(map(repr, self.analyses))}.")
+        return self[self.analyses[0] if name is None else name]
+
+    def live(self, name: str | None = None, *, every: float = 2.0) -> Any:
+        """Show the study in a notebook, an analysis at a time, of which one is chosen there; see `Study.live`.
+
+        Parameters
+        ----------
+        name : str, optional
+            The one that is shown first.
+        every : float
+        """
+        first = self.analyses[0] if name is None else self[name].signed.part.name
+        return live({n: self[n].followed for n in sorted(self, key=lambda n: n != first)}, every)
+
+    @property
+    def rounds(self) -> pd.DataFrame:
+        """Reports by analysis and state; see `Study.rounds`."""
+        frames = [part.rounds.assign(analysis=name) for name, part in self._parts.items()]
+        whole = pd.concat(frames, ignore_index=True)
+        return whole[["analysis", *whole.columns.drop("analysis")]]
+
+    def model(self, formula: str, asked: dict[str, Any]) -> StudyModel:
+        """The model of the analysis with this formula, if that is what was signed; see `Study.model`."""
+        bare = "".join(formula.split())
+        for part in self._parts.values():
+            if not part.signed.table and "".join(part.formula.split()) == bare:
+                return part.model(formula, asked)
+        raise StudyError(f"no analysis has this formula; the study's are {', '.join(map(repr, self.analyses))}.")
+
+    def _lines(self) -> list[tuple[str, str]]:
+        out: list[tuple[str, str]] = []
+        for name, part in self._parts.items():
+            lines = dict(part._lines())
+            if not out:
+                signed = part.signed
+                whole = f"mu = {signed.title_of_mu} per person, for all analyses together"
+                if any(p.signed.part.people != signed.part.people for p in self._parts.values()):
+                    whole = f"mu = {signed.title_of_mu} per person, each of whom is dealt to one analysis"
+                out = [(k, lines[k]) for k in ("Study", "Purpose", "Contact", "Collectors") if k in lines]
+                out.append(("Guarantee", whole))
+            what = lines.get("Formula", lines.get("Table", ""))
+            out.append((name, f"{what}; {lines['Guarantee']}; reports: {lines['Reports']}; state {lines['State']}"))
+        return out
 
 
 def connect(
@@ -90,3 +177,62 @@ def connect(
         for plan in plans
     }
     return Studies(parts) if signed.part.name else parts[""]
+
+
+_VIEWS: Final = (".txt", ".html", ".md", ".docx", ".tex")  # Endings of files that hold the summary, for reading
+
+
+def main(arguments: Sequence[str], prog: str = "privreg results") -> int:
+    """Run the command; 0 done, 2 an error that the message explains."""
+    return done(parser_of("results", prog), arguments, _run)
+
+
+def _run(a: argparse.Namespace) -> str:
+    if a.key is None and not any(map(_pinned, a.url)):
+        raise OptionError("give --key, the public key that has signed the plan, or an address with #k=...")
+    key = None if a.key is None else base(keys.given(a.key, "--key"))
+    tokens = [Path(file) for file in a.token or ()]
+    study = connect(a.url, tokens if len(tokens) > 1 else tokens[0] if tokens else None, key=key)
+    print(study, end="\n\n", flush=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ReliabilityWarning)  # the summary says it
+        names: list[Any] = (
+            [a.analysis] if a.analysis is not None else list(study) if isinstance(study, Studies) else [None]
+        )
+        if len(names) > 1 and a.out:
+            raise OptionError(f"--out is of one analysis; name it: --analysis {' or '.join(map(str, names))}.")
+        for name in names[:-1]:
+            print(f"{name}:\n\n{_summary(study, name)}\n")
+        if len(names) > 1:
+            print(f"{names[-1]}:\n")
+        res: Any = study.results(names[-1])
+    saved = [name for name in a.out if Path(name).suffix.lower() not in _VIEWS]
+    whole = f"privreg.load({saved[0]!r}).privacy" if saved else "privreg.load(FILE).privacy, if --out FILE is given"
+    summary = replace(res.summary(), whole=whole)
+    print(summary)
+    problems = []
+    for name in a.out:  # one that can't be written doesn't cost the others
+        try:
+            (res if name in saved else summary).save(name)
+        except PrivregError as e:
+            problems.append(plain(str(e)))
+    if problems:
+        raise OptionError(" ".join(problems))
+    return ""
+
+
+def _summary(study: Any, name: str | None) -> str:
+    """The summary of an analysis, or why there is none yet."""
+    try:
+        whole = f"privreg.load(FILE).privacy, if --analysis {name} --out FILE is given"
+        return str(replace(study.results(name).summary(), whole=whole))
+    except InferenceError as e:
+        return plain(str(e))
+
+
+def _pinned(url: str) -> bool:
+    """True if an address has the key itself; one that is none is refused by `connect`."""
+    try:
+        return invitation(url).key != ""
+    except ValueError:
+        return True

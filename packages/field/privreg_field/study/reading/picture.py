@@ -1,4 +1,4 @@
-"""What a study's dashboard shows: what came, and estimates, as plain numbers. Servers and notebooks share it.
+"""Numbers of a study's dashboard, for servers and notebooks: counts of reports, and estimates; ``study.live()``.
 
 While a study is open its analyst looks again and again, and may stop because of what is seen. An interval that holds at
 one look does not hold then; the band of `inference="anytime"` does. It goes by the sandwich's standard errors, which
@@ -7,20 +7,27 @@ fits by rounds keep along the way, and begins at `FIRST` people whose reports en
 
 from __future__ import annotations
 
+import json
 import math
+import threading
 from collections.abc import Callable, Mapping
+from functools import cache
+from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from privreg.base.arrays import Array
+from privreg.base.optional import need
 from privreg.collector.inference.methods import METHODS
 from privreg.collector.inference.pivots import Normal
 from privreg.collector.inference.resampling import FIRST, Anytime
-from privreg.errors import InferenceError
+from privreg.errors import InferenceError, OptionError, StudyError, shown
 from privreg.means.results.results import MeansResults
 from privreg.results.base import Results
 from privreg.results.estimates import band
+from privreg_field import KIT
+from privreg_field.wire import wire
 from privreg_field.wire.roles import Held
 from privreg_field.wire.study import PublicPlan
 from privreg_field.wire.wire import VERSION
@@ -32,7 +39,7 @@ TIMES: Final = tuple(float(v) for v in np.round(np.geomspace(1.0, 1e6, 121), 4))
 
 
 PHASES: Final = ("before", "open", "closing", "closed")
-"""Of a study: before it opens; while it asks; while it asks nobody, and what is on its way still counts; and then."""
+"""Phases of a study: before it opens; while it asks; while reports on their way still count; and then."""
 
 
 class Round(NamedTuple):
@@ -43,7 +50,7 @@ class Round(NamedTuple):
     reports: int
     ends: int | None  # Reports that close it, while it is open; None: it stays open, or is closed
     open: bool
-    fetched: int = 0  # How often the server handed it out
+    fetched: int = 0  # Times that the server handed it out
 
 
 class Side(NamedTuple):
@@ -52,11 +59,11 @@ class Side(NamedTuple):
     name: str
     batches: int | None  # That are published or lost; None of the other, as nobody but the other says it
     reports: int | None  # That it holds or has summed
-    lags: bool  # Whether it is waited for
+    lags: bool  # It is waited for
 
 
 class Known(NamedTuple):
-    """How a study goes on: numbers of reports, and nothing of what they hold."""
+    """Progress of a study: numbers of reports, and nothing of what they hold."""
 
     rounds: tuple[Round, ...]  # That have asked somebody
     state: int  # Number of the present state
@@ -72,7 +79,7 @@ class Known(NamedTuple):
 
 
 def progress(plan: PublicPlan, known: Known, minutes: Mapping[str, Any]) -> dict[str, Any]:
-    """What has come by now, as a dashboard shows it; `minutes` has "totals", "recent", "whole" by `pages.feed`."""
+    """Counts of reports as the JSON of a dashboard; `minutes` has "totals", "recent", "whole" of its feed."""
     return {
         "v": VERSION,
         "study": plan.study,
@@ -159,7 +166,7 @@ def estimates(res: Any) -> dict[str, Any]:
 
 
 def _of_table(res: MeansResults, table: Any) -> dict[str, Any]:
-    """The same of a table, whose estimates have no way behind them and no band."""
+    """Estimates of a table, which have no path and no band."""
     columns = {"estimate": "estimate", "std_error": "std_error", "low": "conf_low", "high": "conf_high"}
     nothing = {"always_low": None, "always_high": None}
     return {
@@ -193,3 +200,114 @@ def _limits(params: Array, errors: Array, critical: Any) -> tuple[Array, Array]:
 def _plain(value: Any) -> float | None:
     number = float(value)
     return number if math.isfinite(number) else None
+
+
+LEAST: Final = 0.5
+LONGEST: Final = 60.0  # Seconds between two questions, at least, and at most while the server can't be reached
+
+
+class Followed(NamedTuple):
+    """A study, as far as it is followed."""
+
+    name: str
+    counts: Callable[[], bytes]  # Asks its server for its progress
+    estimated: Callable[[], Results]  # Computes results of sums that were verified
+
+
+def live(studies: Mapping[str, Followed], every: float) -> Any:
+    """Show a study's analyses, by name, the first one first; see `privreg_field.study.reading.study.Study.live`."""
+    if isinstance(every, bool) or not isinstance(every, int | float) or not LEAST <= every <= 3600:
+        raise OptionError(f"every={shown(every)} must be a number of seconds, {LEAST} to 3600.")
+    widget = _class()(names=list(studies), chosen=next(iter(studies)))
+    widget.follow(studies, float(every))
+    return widget
+
+
+def _source(name: str) -> str:
+    return files("privreg_field.service").joinpath("web", "dashboard", *name.split("/")).read_text("utf-8")
+
+
+@cache
+def _class() -> Any:
+    base: Any = need("anywidget", "live", "study.live()", KIT).AnyWidget
+    traits: Any = need("traitlets", "live", "study.live()", KIT)
+    sources = {"uplot": _source("uplot/uPlot.esm.js"), "curves": _source("curves.js"), "view": _source("view.js")}
+
+    class Live(base):  # type: ignore[misc]
+        """A study that is followed.
+
+        `progress` and `results` are of the analysis `of`, and are shown if it is the one `chosen` of `names`; `said` is
+        what went wrong last. `stop` ends it, and so does `close`.
+        """
+
+        _esm = f"const SOURCES = {json.dumps(sources)};\n{_source('notebook.js')}"
+        _css = "".join(map(_source, ("uplot/uPlot.min.css", "view.css", "notebook.css")))
+        progress = traits.Dict().tag(sync=True)
+        results = traits.Dict().tag(sync=True)
+        said = traits.Unicode("").tag(sync=True)
+        names = traits.List([]).tag(sync=True)
+        chosen = traits.Unicode("").tag(sync=True)
+        of = traits.Unicode("").tag(sync=True)
+
+        def follow(self, studies: Mapping[str, Followed], every: float) -> None:
+            """Ask every so many seconds, beginning now, and at once when another analysis is chosen."""
+            self._over, self._wake = threading.Event(), threading.Event()
+            self.observe(lambda _: self._wake.set(), "chosen")
+            self._thread = threading.Thread(
+                target=_follow, args=(self, studies, every), daemon=True, name="privreg-live"
+            )
+            self._thread.start()
+
+        def stop(self) -> None:
+            """Ask no more; what was shown last stays."""
+            self._over.set()
+            self._wake.set()
+
+        def close(self) -> None:
+            """Stop, and take the widget away."""
+            self.stop()
+            super().close()
+
+    return Live
+
+
+def _follow(widget: Any, studies: Mapping[str, Followed], every: float) -> None:
+    """Ask until it is stopped, or until no report counts any more and nothing else can be chosen."""
+    before: Any = None
+    wait = every
+    while True:
+        widget._wake.clear()
+        name = widget.chosen if widget.chosen in studies else next(iter(studies))
+        study = studies[name]
+        try:
+            progress = _progress(study)
+            at = name, progress["people"], progress["state"], progress["open"]
+            results = widget.results if at == before else picture(study.estimated)
+            before, wait = at, every
+            with widget.hold_sync():  # all at once: coefficients are shown by the study's status
+                widget.progress, widget.results, widget.of, widget.said = progress, results, name, ""
+            if progress["status"] == "closed":
+                if len(studies) == 1:
+                    return
+                wait = LONGEST
+        except StudyError as e:
+            wait = min(2.0 * wait, LONGEST)
+            widget.said = str(e)
+        widget._wake.wait(wait)
+        if widget._over.is_set():
+            return
+
+
+def _progress(study: Followed) -> dict[str, Any]:
+    """Counts as the server tells them; raises `StudyError`."""
+    try:
+        said: dict[str, Any] = json.loads(study.counts())
+        record = wire.Record(said, "the counts")
+        record.fixed("v", wire.VERSION)
+        if record.text("study", 63) != study.name:
+            raise StudyError("the counts are those of another study.")
+        record.integer("people", 0, 1 << 48), record.integer("state", 0, 1 << 31), record.flag("open")
+        record.choice("status", PHASES)
+    except (wire.MessageError, ValueError) as e:
+        raise StudyError(f"the study's server sends what is no answer of a collector: {e}") from None
+    return said

@@ -25,7 +25,7 @@ from privreg_field.collector.chain import Cells, Chain
 from privreg_field.device.consent import WIDEST, plain
 from privreg_field.study.reading.collected import engine_of, fit_plan_of, read_cells, table_of
 from privreg_field.study.reading.collected import results as results_of
-from privreg_field.study.reading.live import Followed, live
+from privreg_field.study.reading.picture import Followed, live
 from privreg_field.study.servers import Server, opened
 from privreg_field.wire import messages, wire
 from privreg_field.wire.analyses import hash_of_part
@@ -34,7 +34,7 @@ from privreg_field.wire.wire import MessageError
 
 
 class _Known(NamedTuple):
-    """What the server has published by now, verified."""
+    """Sums and states that the server has published, verified."""
 
     chain: Chain
     cells: Cells
@@ -42,13 +42,32 @@ class _Known(NamedTuple):
     issued: int
 
 
-class Study:
+class Shown:
+    """A study as text, and as a table of a notebook."""
+
+    def _lines(self) -> list[tuple[str, str]]:
+        """Names, and what is said of each."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        lines = self._lines()
+        wide = max(len(name) for name, _ in lines) + 2
+        return "\n".join(
+            textwrap.fill(f"{name + ':':<{wide}}{words}", WIDEST, subsequent_indent=wide * " ") for name, words in lines
+        )
+
+    def _repr_html_(self) -> str:
+        rows = "".join(f"<tr><th>{escape(a)}</th><td>{escape(b)}</td></tr>" for a, b in self._lines())
+        return f"<table><caption>A study in the field</caption>{rows}</table>"
+
+
+class Study(Shown):
     """A study with one analysis that is collected elsewhere; made by `privreg.connect`.
 
     `servers` are at the analysis's address; `payload` is that of the plan, whose signature was verified.
     """
 
-    answers_formulas: Final = True  # By which `from_formula` tells it from rows
+    answers_formulas: Final = True  # Tells `from_formula` that it is no rows
 
     def __init__(self, servers: Sequence[Server], signed: PublicPlan, payload: bytes) -> None:
         self._servers, self.signed = servers, signed
@@ -221,7 +240,7 @@ class Study:
 
     @property
     def followed(self) -> Followed:
-        """What a dashboard asks of it."""
+        """The study as a dashboard follows it."""
         return Followed(self.signed.study, self._counts, self._estimated)
 
     def _counts(self) -> bytes:
@@ -291,7 +310,7 @@ class Study:
         ]
 
     def _now(self) -> list[tuple[str, str]]:
-        """What has come."""
+        """Lines on reports and the state."""
         known = self._known()
         people = sum(c.people for c in known.cells.values())
         of = f" of {known.issued:,} invited" if known.issued else ""
@@ -300,21 +319,6 @@ class Study:
             ("Reports", f"{people:,}{of}"),
             ("State", f"{last} of about {len(self.signed.rounds)}, {'open' if known.is_open else 'closed'}"),
         ]
-
-    def __repr__(self) -> str:
-        return laid_out(self._lines())
-
-    def _repr_html_(self) -> str:
-        rows = "".join(f"<tr><th>{escape(a)}</th><td>{escape(b)}</td></tr>" for a, b in self._lines())
-        return f"<table><caption>A study in the field</caption>{rows}</table>"
-
-
-def laid_out(lines: Sequence[tuple[str, str]]) -> str:
-    """Names and what is said of each, as text."""
-    wide = max(len(name) for name, _ in lines) + 2
-    return "\n".join(
-        textwrap.fill(f"{name + ':':<{wide}}{words}", WIDEST, subsequent_indent=wide * " ") for name, words in lines
-    )
 
 
 class StudyModel:
@@ -333,7 +337,7 @@ class StudyModel:
 
 
 def _holds(cells: Cells, before: Cells) -> bool:
-    """Whether all that had come before is among what has come by now."""
+    """True if all reports of `before` are among those of `cells`."""
     for place, cell in before.items():
         now = cells.get(place)
         if now is None or now.people < cell.people:

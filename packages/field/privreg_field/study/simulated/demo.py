@@ -123,8 +123,8 @@ def _two(at: Path, devices: int, model: str) -> None:
         _run(at, "swarm", urls[0], "people.csv", "--tokens", "links.csv", *rest)
         _run(at, "collector", "close", "study.plan", "--role", "a")
         for letter in reversed(LETTERS):
-            for path in analyses_of(at / "study.plan"):
-                _closed(f"{servers[letter]}/v1/studies/charges{path}")
+            for plan in read_plans(open_envelope((at / "study.plan").read_bytes(), "plan").payload):
+                _closed(f"{servers[letter]}/v1/studies/charges{plan.path}")
         _run(at, "results", *urls, "--token", "study.a.analyst", "study.b.analyst")
 
 
@@ -144,11 +144,6 @@ def _by_themselves(at: Path) -> None:
             [node, "--input-type=module", "-e", NODE, "--", module, link, answers], check=False
         ).returncode:
             raise StudyError("this device could not answer; the lines above say why.")
-
-
-def analyses_of(plan: Path) -> list[str]:
-    """Where the analyses of a signed plan are, below the study's address."""
-    return [one.path for one in read_plans(open_envelope(plan.read_bytes(), "plan").payload)]
 
 
 def _closed(study: str) -> None:

@@ -28,8 +28,8 @@ from privreg.simulation.devices import Block, Devices
 from privreg.simulation.streaming.encoding import Encoder
 from privreg_field import KIT
 from privreg_field.collector.messages import state_of
-from privreg_field.device.report import answer, design, persons, sums, table
-from privreg_field.study.reading import summed
+from privreg_field.device.report import answer, design, sums
+from privreg_field.study.reading import shared
 from privreg_field.study.reading.collected import engine_of, fit_plan_of, table_of
 from privreg_field.wire import messages, peers, wire
 from privreg_field.wire.messages import FieldState, Report, Token
@@ -129,9 +129,9 @@ class Crowd:
         """The role that is asked, and reports of rows `who` on the lattice before noise: by the devices' own clip."""
         (ask,) = state.asks
         if self.plan.table:
-            return ask.role, [table.whole(self.plan, self._answers[i]) for i in who]
+            return ask.role, [answer.whole(self.plan, self._answers[i]) for i in who]
         role = self.plan.role_of(ask)
-        held = [persons.rows_of(self.plan, self._diaries[i]) for i in who] if self.plan.diary is not None else []
+        held = [answer.rows_of(self.plan, self._diaries[i]) for i in who] if self.plan.diary is not None else []
         if isinstance(ask, SumAsk):
             return ask.role, [sums.whole(role, sums.of_person(self.plan, ask, rows)) for rows in held]
         inside, gauge = state_of(self.engine, ask)
@@ -140,7 +140,8 @@ class Crowd:
         if self.plan.diary is not None:
             made = zip(groups.tolist(), held, strict=True)
             return ask.role, [answer.values(role, answer.of_person(self.plan, ask, g, rows)) for g, rows in made]
-        told = np.zeros((len(who), len(self._u(ask.role, role.numbers))))
+        u = self.plan.d + int(self.plan.constant) + int(self.plan.moment_response)  # numbers of a direction
+        told = np.zeros((len(who), u if role.form == lattice.MOMENTS else role.numbers))
         at = np.asarray(who, dtype=np.int64)
         for group in np.unique(groups).tolist():
             here = groups == group
@@ -154,14 +155,8 @@ class Crowd:
             told[here] = devices.directions(block) if role.form == lattice.MOMENTS else devices.before_noise(block)[0]
         return ask.role, [answer.values(role, row) for row in told.tolist()]
 
-    def _u(self, role: str, numbers: int) -> range:
-        """Numbers before the clip: of moments those of a direction."""
-        if self.plan.roles[role].form != lattice.MOMENTS:
-            return range(numbers)
-        return range(self.plan.d + int(self.plan.constant) + int(self.plan.moment_response))
-
     def bodies(self, state: FieldState, who: Sequence[int], tokens: Sequence[Token]) -> list[bytes]:
-        """What these people's devices post, with their noise; the ledger has the rows before the first does.
+        """Bodies that these people's devices post, with their noise; the ledger has the rows before the first does.
         Raises BudgetError if it would exceed the limit of this process.
         """
         self._charge.enter()
@@ -176,7 +171,7 @@ class Crowd:
         ]
 
     def posts(self, state: FieldState, who: Sequence[int], tokens: Sequence[Token]) -> list[tuple[bytes, ...]]:
-        """What each device posts, one body for every server; see `bodies`."""
+        """Posts of each device, one body for every server; see `bodies`."""
         return [(body,) for body in self.bodies(state, who, tokens)]
 
 
@@ -186,12 +181,12 @@ class SharedCrowd(Crowd):
     def _begin(self, spec: ModelSpec | None) -> NDArray[np.intp]:
         hpke = need("cryptography.hazmat.primitives.hpke", "serve", "a swarm for two collectors", KIT)
         self._suite = hpke.Suite(hpke.KEM.X25519, hpke.KDF.HKDF_SHA256, hpke.AEAD.AES_128_GCM)
-        self._sums: Any = summed.engine_of(self.plan)
+        self._sums: Any = shared.engine_of(self.plan)
         self._seals = [X25519PublicKey.from_public_bytes(one.seal) for one in self.plan.collectors]
         return np.zeros(0, dtype=np.intp) if spec is None else order_of(spec, factors=False)[0]
 
     def posts(self, state: FieldState, who: Sequence[int], tokens: Sequence[Token]) -> list[tuple[bytes, ...]]:
-        """What each device posts to either collector: its share, sealed. See `bodies`."""
+        """Posts of each device to either collector: its share, sealed. See `bodies`."""
         self._charge.enter()
         (ask,) = state.asks
         assert isinstance(ask, SumAsk)

@@ -19,7 +19,7 @@ from privreg.errors import OptionError, StudyError
 from privreg.options.progress import progress_bar
 from privreg_field.device.client import HERE, Invitation, invitation, meaning
 from privreg_field.study.running import done, parser_of
-from privreg_field.study.servers import fetched, opened, verified
+from privreg_field.study.servers import fetched, opened
 from privreg_field.study.simulated.devices import Crowd, SharedCrowd
 from privreg_field.wire import messages, wire
 from privreg_field.wire.analyses import hash_of_part, word_of
@@ -33,12 +33,12 @@ MOST: Final = 2000  # Devices that answer one look at the state, at most
 
 
 class Answers(NamedTuple):
-    """What became of a swarm."""
+    """Outcome of a swarm."""
 
     devices: int
-    lost: int  # Whose report was never sent
-    late: int  # Whose report was held back
-    statuses: dict[int, int]  # Of posts
+    lost: int  # Devices whose report was never sent
+    late: int  # Devices whose report was held back
+    statuses: dict[int, int]  # Numbers of posts by status
 
 
 class _Poster:
@@ -66,7 +66,10 @@ class _Poster:
         return status
 
     def _once(self, body: bytes) -> int:
-        connection = self._connection()
+        connection: http.client.HTTPConnection | None = getattr(self._own, "connection", None)
+        if connection is None:
+            connection = self._own.connection = self._where(self._host, self._port, timeout=60)
+            self._open.append(connection)
         try:
             connection.request("POST", self._path, body, {"Content-Type": "application/json"})
             answer = connection.getresponse()
@@ -75,13 +78,6 @@ class _Poster:
         except (OSError, http.client.HTTPException):
             connection.close()  # it opens again at the next request
             return 0
-
-    def _connection(self) -> http.client.HTTPConnection:
-        own: http.client.HTTPConnection | None = getattr(self._own, "connection", None)
-        if own is None:
-            own = self._own.connection = self._where(self._host, self._port, timeout=60)
-            self._open.append(own)
-        return own
 
 
 def swarm(
@@ -113,7 +109,7 @@ def swarm(
     _must_be_here(where.base, anywhere)
     root = wire.unbase(invited[0].key, "the key of the invitations")
     given = duplicates, late, dropout
-    payload = verified(where.base, "plan", (root,))
+    payload = opened(fetched(where.base, "plan"), "plan", (root,))
     plans = read_plans(payload)
     answers = [
         _swarmed(where, plan, wire.hash_of(payload), rows, invited, devices, given, anywhere, progress, seen)
@@ -171,7 +167,7 @@ def _must_be_here(base: str, anywhere: bool) -> None:
 
 
 class _Swarm(NamedTuple):
-    """What a swarm works with."""
+    """A swarm's people, tokens and connections."""
 
     crowd: Crowd
     tokens: list[Token]

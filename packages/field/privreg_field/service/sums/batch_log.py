@@ -1,4 +1,4 @@
-"""What one of two collectors has of a study: states that both have signed, shares by batch, and how a batch ends."""
+"""Batch log of one of two collectors: states that both have signed, shares by batch, and how a batch ends."""
 
 from __future__ import annotations
 
@@ -18,33 +18,44 @@ from privreg.collector.aggregate.chain import Chain
 from privreg.errors import OptionError, SavedFileError
 from privreg.protocol.sums import LETTERS
 from privreg_field.collector import batches as chains
-from privreg_field.service.clock import steady
-from privreg_field.service.course import Study
-from privreg_field.service.store import FAILED, NEW, Held, Keeper, Store
-from privreg_field.service.store.kept import FIXED, LOST, OFFERED, OPEN, PUBLISHED, Batch, Posted
-from privreg_field.service.sums import adding, peer
-from privreg_field.service.sums.keys import BatchKeys
+from privreg_field.service.scheduler import Study, steady
+from privreg_field.service.store import Store
+from privreg_field.service.store.records import (
+    FAILED,
+    FIXED,
+    LOST,
+    NEW,
+    OFFERED,
+    OPEN,
+    PUBLISHED,
+    Batch,
+    Held,
+    Posted,
+    RecordStore,
+)
+from privreg_field.service.sums import peer, sealing
 from privreg_field.service.sums.peer import Away, Post
+from privreg_field.service.sums.sealing import BatchKeys
 from privreg_field.study.keys import CollectorKeys
-from privreg_field.study.reading.summed import engine_of
+from privreg_field.study.reading.shared import engine_of
 from privreg_field.wire import messages, peers, wire
 from privreg_field.wire.messages import NONCE, FieldState
 from privreg_field.wire.peers import Share, Signed, ids_of, list_hash, share_info
 from privreg_field.wire.roles import Held as Round
 from privreg_field.wire.wire import MessageError, hash_of
 
-BAD: Final = "bad"  # What became of a share that can't be opened
+BAD: Final = "bad"  # Outcome of a share that can't be opened
 
 
 MOST_BITS: Final = 31  # Noise of a larger sd than 2 to this isn't drawn: see `device/report/noise.py`
 SOON: Final = 0.2  # Seconds until a batch is offered again of which the other collector has too few, at first
 
 
-class Book(Study, Keeper):
-    """What one of two collectors has of a study: states, shares, batches.
+class BatchLog(Study, RecordStore):
+    """Batch log of one of two collectors: states, shares, batches.
 
     `own` are its keys; None only looks, and then `place` is the collector's in the plan. `post` sends to the other
-    collector, see `peer.Post`; `clock` and `even` are as in `clock.Clock`.
+    collector, see `peer.Post`; `clock` and `even` are as in `scheduler.Clock`.
     Raises OptionError if the keys are not those of a collector that the plan names, or states don't follow from
     published sums.
     """
@@ -62,7 +73,7 @@ class Book(Study, Keeper):
         super().__init__(store, None if own is None else own.sign, clock, even)
 
     def _begin(self) -> None:
-        self.keeper = self
+        self.records = self
         if self.plan.bits > MOST_BITS:
             raise OptionError("mu is too small for collectors of this release; it must be 0.0005 or more.")
         self.engine, self.shares, self.keys = engine_of(self.plan), self.store.shares, BatchKeys(self.store.beside)
@@ -75,7 +86,7 @@ class Book(Study, Keeper):
                 raise OptionError(f"these keys are of neither collector that the plan names; {why}.")
             self._place = both.index(self._own.public)
         self.letter, self._other = LETTERS[self._place], LETTERS[1 - self._place]
-        self._met = False  # Whether the other was asked what it knows that was fixed here
+        self._met = False  # The other was asked which batches it knows to be fixed here
         self._nonce = secrets.token_bytes(NONCE)  # In all states that this process signs, and in no other
         self._rest, self._pause, self._few = -np.inf, 1.0, SOON
         self._since: float | None = None  # From when on the other has been waited for, by the even clock
@@ -102,11 +113,11 @@ class Book(Study, Keeper):
         return len(self.states) - int(self._ended)
 
     def role_of(self, k: int) -> str | None:
-        """What a published state asks for; None if there is no such state that asks."""
+        """Role of a published state; None if there is no such state that asks."""
         return self.chain.history[k].state.role if 0 <= k < self.asked else None
 
     def takes(self) -> bool:
-        """Whether shares are looked at: once the study has ended, to say of each whether it was summed."""
+        """True if shares are looked at: once the study has ended, to say of each whether it was summed."""
         return not self.is_open or super().takes()
 
     def _after(self) -> Chain:
@@ -119,7 +130,7 @@ class Book(Study, Keeper):
         return chains.closed(self.engine, self.chain, None if batch.status == LOST else self.sum_of(batch))
 
     def sum_of(self, batch: Batch) -> Sum:
-        """What a published batch adds up to."""
+        """Sum of a published batch."""
         total: NDArray[np.uint64] = np.zeros((), dtype=np.uint64)
         for value in (batch.value, batch.peer_value):
             payload = wire.open_envelope(value, "value").payload
@@ -127,7 +138,7 @@ class Book(Study, Keeper):
         return Sum(len(ids_of(batch.ids)), total.view(np.int64))
 
     def _follows(self, said: FieldState) -> bool:
-        """Whether a state is the next, but for rounding."""
+        """True if a state is the next, but for rounding."""
         ask = chains.present_ask(self.engine, self._after().progress)
         return messages.follows(said, ask, len(self.states), self._before)
 
@@ -196,11 +207,11 @@ class Book(Study, Keeper):
         if share.state >= len(self.states):
             return b""
         info = share_info(self.letter, self.states[share.state].hash, share.token)
-        plain = adding.opened(share.sealed, self._own.seal, info, self.plan.roles[share.role].numbers)
+        plain = sealing.opened(share.sealed, self._own.seal, info, self.plan.roles[share.role].numbers)
         if plain is None:
             return b""
         key = self._key_of(share.state)
-        return None if key is None else adding.kept(plain, key, share.token.id)
+        return None if key is None else sealing.kept(plain, key, share.token.id)
 
     def _key_of(self, k: int) -> bytes | None:
         """Key by which a batch's shares are kept; None if it takes none now."""
@@ -216,7 +227,7 @@ class Book(Study, Keeper):
         return self._sealing[1]
 
     def has(self, token: bytes, body_hash: bytes) -> bool:
-        """Whether these bytes of a token are held or summed."""
+        """True if these bytes of a token are held or summed."""
         return self.shares.has(token, body_hash)
 
     def people(self) -> dict[int, int]:
@@ -224,11 +235,11 @@ class Book(Study, Keeper):
         return self.shares.people()
 
     def deleted(self, kind: str, k: int, token_id: bytes) -> bytes:
-        """What a device is handed whose share is "unsummed", or "lost" with its batch."""
+        """Signed answer to a device whose share is "unsummed", or "lost" with its batch."""
         return self._signed(kind, k, ids=token_id)
 
     def published(self) -> list[dict[str, Any]]:
-        """What has become of every batch: of those that both have published, the sum that this collector has signed."""
+        """States of all batches, with the sum that this collector has signed if both have published theirs."""
         come, out = self.people(), []
         for k in range(self.asked):
             batch = self.shares.batch(k)
@@ -273,7 +284,7 @@ class Book(Study, Keeper):
                 return None
             if key is None:
                 raise InvalidTag
-            words = adding.noised(rows, key, self._numbers(k), self.plan.bits)
+            words = sealing.noised(rows, key, self._numbers(k), self.plan.bits)
             value = self._signed("value", k, people=len(chosen), listed=found, words=words)
             return Batch(k, FIXED, offer, b"".join(chosen), value, peer_hash)
 
@@ -307,13 +318,13 @@ class Book(Study, Keeper):
                 self._lose(k)
 
     def fits(self, value: Signed, batch: Batch) -> bool:
-        """Whether a sum is one of a batch."""
+        """True if a sum is one of a batch."""
         ids = ids_of(batch.ids)
         wanted = batch.k, len(ids), list_hash(ids), self._numbers(batch.k) * peers.WORD
         return (value.state, value.people, value.listed, len(value.words)) == wanted
 
     def head(self, answer: bytes, nonce: bytes, status: int) -> str:
-        """What the head of an answer to the other collector says of it: see `peer.head`."""
+        """Head of an answer to the other collector: see `peer.head`."""
         assert self._own is not None
         return peer.head(answer, self._own.sign, nonce, f"answer {status}")
 

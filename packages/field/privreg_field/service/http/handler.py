@@ -12,7 +12,7 @@ import json
 import math
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from importlib.resources import files
 from typing import Any, Final, NamedTuple
@@ -27,15 +27,13 @@ from starlette.routing import Route
 
 from privreg.errors import OptionError
 from privreg_field.service import access
-from privreg_field.service.course import Study
-from privreg_field.service.http import operate
-from privreg_field.service.http.problems import TITLES, Problem
-from privreg_field.service.http.quota import Quota
+from privreg_field.service.access import is_good, opened
+from privreg_field.service.http.guard import TITLES, Problem, Quota
 from privreg_field.service.logs import quiet
 from privreg_field.service.pages import dashboard, survey
-from privreg_field.service.pages.feed import Feed
-from privreg_field.service.store import FAILED, NEW, OTHER, SAME, Full, Writer
-from privreg_field.service.tokens import is_good, opened
+from privreg_field.service.pages.dashboard import Feed
+from privreg_field.service.scheduler import Study
+from privreg_field.service.store.records import FAILED, NEW, OTHER, SAME, Full, Writer
 from privreg_field.study.reading.picture import picture
 from privreg_field.wire import wire
 from privreg_field.wire.analyses import word_of
@@ -47,14 +45,14 @@ PAUSE: Final = 0.2  # Seconds between looks at what has come, at least: each ask
 PATIENCE: Final = 30.0  # Seconds in which the body of a request must come
 STATE_AGE: Final = 2  # Seconds for which a state may be kept by whoever is in between
 
-Handler = Callable[["Request"], Awaitable[Response]]
+Endpoint = Callable[["Request"], Awaitable[Response]]
 
 
 class Options(NamedTuple):
-    """How a study is served."""
+    """Options of a server."""
 
     rate: float = 50.0  # Requests a second from one address; 0: no limit
-    public_results: bool = False  # Whether anybody may read results, and nothing else
+    public_results: bool = False  # Results are public, and nothing else
     journal: Callable[..., None] = quiet  # Writes events
 
 
@@ -70,24 +68,24 @@ class Metrics:
         self.seconds = Histogram("privreg_report_seconds", "From a post to its answer", registry=self.registry)
 
 
-class Desk:
-    """What is handled alike in every study."""
+class Handler:
+    """Handler of requests, as far as it is alike in every study; a thread advances the scheduler."""
 
-    def __init__(self, course: Study, options: Options) -> None:
-        self.course, self.options = course, options
+    def __init__(self, scheduler: Study, options: Options) -> None:
+        self.scheduler, self.options = scheduler, options
         self.metrics, self.quota = Metrics(), Quota(options.rate)
         self._stop, self._due = threading.Event(), threading.Event()
-        self.writer, self.feed = Writer(course.keeper, self._due.set), Feed(course)
+        self.writer, self.feed = Writer(scheduler.records, self._due.set), Feed(scheduler)
         self._kept: dict[int, bytes] = {}  # The issuers' secrets as they are in the database
         self.secrets: dict[int, bytes | None] = {}  # None: sealed by a passphrase that this process doesn't have
         self._looked, self._looking = -math.inf, threading.Lock()
         self._trial: asyncio.Future[str] | None = None
         self._tried = -math.inf
-        for kept in course.store.issuers().values():
+        for kept in scheduler.store.issuers().values():
             opened(kept)  # which says at once what passphrase is missing
         self._look()
-        self.all: Sequence[Desk] = (self,)  # Of the study's analyses; the first answers for them
-        self._clerk = threading.Thread(target=self._advance, name="privreg-clerk", daemon=True)
+        self.all: Sequence[Handler] = (self,)  # Handlers of the study's analyses; the first answers for them
+        self._scheduling = threading.Thread(target=self._advance, name="privreg-scheduler", daemon=True)
 
     # --- its threads -----------------------------------------------------------------------------------
 
@@ -95,18 +93,18 @@ class Desk:
     async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
         """Begin and end the threads."""
         self.writer.start()
-        self._clerk.start()
+        self._scheduling.start()
         yield
         self.let_go()
         self._stop.set()
         self._due.set()
         await asyncio.to_thread(self.writer.stop)
-        await asyncio.to_thread(self._clerk.join)
+        await asyncio.to_thread(self._scheduling.join)
 
     def let_go(self) -> None:
         """Let dashboards go, before the server ends."""
-        for desk in self.all:
-            desk.feed.stop()
+        for handler in self.all:
+            handler.feed.stop()
 
     def _advance(self) -> None:
         """Close states whose time has come, and look now and then which tokens were taken back."""
@@ -127,14 +125,14 @@ class Desk:
             self._stop.wait(PAUSE)
 
     def _close_states(self) -> None:
-        before = len(self.course.states)
-        while self.course.advance():
+        before = len(self.scheduler.states)
+        while self.scheduler.advance():
             pass
-        if len(self.course.states) > before:
-            self.options.journal("state", study=self.course.plan.study, number=len(self.course.states) - 1)
+        if len(self.scheduler.states) > before:
+            self.options.journal("state", study=self.scheduler.plan.study, number=len(self.scheduler.states) - 1)
 
     def _fails(self, work: Callable[[], None]) -> bool:
-        """Whether it fails, as on a full disk: all stays as it is then, and readyz says so."""
+        """True if the work fails, as on a full disk: nothing changes then, and readyz says so."""
         try:
             work()
         except Exception:
@@ -146,11 +144,11 @@ class Desk:
     def _look(self, asked: float = math.inf) -> None:
         """Read who may send and who may read, which other commands change; once for all who `asked` meanwhile."""
         with self._looking:
-            began, store = time.monotonic(), self.course.store
+            began, store = time.monotonic(), self.scheduler.store
             if self._looked > asked:
                 return
             now = store.issuers()
-            self.revoked, self.access = store.taken_back(), access.granted(store, self.course.clock())
+            self.revoked, self.access = store.taken_back(), access.granted(store, self.scheduler.clock())
             secrets: dict[int, bytes | None] = {k: None for k in now}
             for k, v in now.items():
                 with suppress(OptionError):
@@ -161,18 +159,18 @@ class Desk:
 
     async def plan(self, request: Request) -> Response:
         """The signed plan, which never changes."""
-        tag = f'"{wire.base(self.course.study_hash)}"'
+        tag = f'"{wire.base(self.scheduler.study_hash)}"'
         headers = {"ETag": tag, "Cache-Control": "public, max-age=86400, immutable"}
         if request.headers.get("if-none-match") == tag:
             return Response(status_code=304, headers=headers)
-        return Response(self.course.envelope, headers=headers, media_type="application/json")
+        return Response(self.scheduler.envelope, headers=headers, media_type="application/json")
 
     async def state(self, request: Request) -> Response:
         """The present state, by ETag."""
         self._has_begun()
-        if self.course.is_open and self.course.clock() > self.course.plan.closes:  # not closed yet: see `clock`
+        if self.scheduler.is_open and self.scheduler.clock() > self.scheduler.plan.closes:  # see `Clock`
             raise Problem(503, "The study is about to close.", 60)
-        held = self.course.present
+        held = self.scheduler.present
         tag = f'"{held.k}"'
         headers = {"ETag": tag, "Cache-Control": f"public, max-age={STATE_AGE}"}
         if request.headers.get("if-none-match") == tag:
@@ -185,13 +183,13 @@ class Desk:
     async def past(self, request: Request) -> Response:
         """A state that was published."""
         text = request.path_params["k"]
-        if not (text.isascii() and text.isdecimal() and len(text) < 10) or int(text) >= len(self.course.states):
+        if not (text.isascii() and text.isdecimal() and len(text) < 10) or int(text) >= len(self.scheduler.states):
             raise Problem(404, "There is no such state.")
         headers = {"Cache-Control": "public, max-age=86400, immutable"}
-        return Response(self.course.states[int(text)].envelope, headers=headers, media_type="application/json")
+        return Response(self.scheduler.states[int(text)].envelope, headers=headers, media_type="application/json")
 
     async def _outcome(self, request: Request) -> tuple[str, Any]:
-        """What became of what was posted, and what it was."""
+        """Outcome of a post, and the report."""
         began = time.perf_counter()
         try:
             outcome, report = await self._report(request)
@@ -211,18 +209,18 @@ class Desk:
         return Response(f'{{"status": "{outcome}"}}', 201 if outcome == NEW else 200, media_type="application/json")
 
     def _read(self, body: bytes) -> Any:
-        """What was posted; raises MessageError."""
+        """Parse a posted report; raises MessageError."""
         raise NotImplementedError
 
     def _arrived(self, report: Any, digest: bytes) -> Any:
-        """What was posted as it is kept."""
+        """A report as it is stored."""
         raise NotImplementedError
 
     async def _report(self, request: Request) -> tuple[str, Any]:
-        course = self.course
+        scheduler = self.scheduler
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             raise Problem(415, "A report is application/json.")
-        body = await body_of(request, course.plan.limit)
+        body = await body_of(request, scheduler.plan.limit)
         try:
             report = self._read(body)
         except wire.MessageError:
@@ -231,38 +229,39 @@ class Desk:
         self._has_begun()
         try:
             await self._entitled(report.token)
-            if not course.takes():
-                if course.sealed or course.clock.sure:
+            if not scheduler.takes():
+                if scheduler.sealed or scheduler.clock.sure:
                     raise Problem(410, "The study has closed.")
                 raise Problem(503, "The study may have closed; send the same bytes again later.", 600)
         except Problem:
             # a device whose answer was lost is told the truth, also after its key was taken back
-            if await asyncio.to_thread(course.keeper.has, report.token.id, digest):
+            if await asyncio.to_thread(scheduler.records.has, report.token.id, digest):
                 return SAME, report
             raise
-        if course.role_of(report.state) != report.role:
-            if report.state == course.asked:  # another process may have published it just now
+        if scheduler.role_of(report.state) != report.role:
+            if report.state == scheduler.asked:  # another process may have published it just now
                 self._due.set()
                 raise Problem(503, "This state is not known here yet; send the same bytes again later.", 1)
-            raise Problem(412 if report.state > course.asked else 422, "No state of this study asks that.")
+            raise Problem(412 if report.state > scheduler.asked else 422, "No state of this study asks that.")
         return await self._written(self._arrived(report, digest)), report
 
     async def _written(self, arrived: Any) -> str:
-        """What became of a report, or of a trial."""
+        """Outcome of a report, or of a trial."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[str] = loop.create_future()
 
-        def tell(outcome: str) -> None:
-            loop.call_soon_threadsafe(_settle, done, outcome)
+        def settle(outcome: str) -> None:
+            if not done.done():  # whoever asked may have gone
+                done.set_result(outcome)
 
         try:
-            self.writer.put(arrived, tell)
+            self.writer.put(arrived, lambda outcome: loop.call_soon_threadsafe(settle, outcome))
         except Full:
             raise Problem(503, "Too many reports wait; send the same bytes again later.", 1) from None
         return await done
 
     def _has_begun(self) -> None:
-        if self.course.clock() < self.course.plan.opens or not self.course.states:
+        if self.scheduler.clock() < self.scheduler.plan.opens or not self.scheduler.states:
             raise Problem(425, "The study is not open yet.", 60)
 
     async def _entitled(self, token: Token) -> None:
@@ -274,9 +273,9 @@ class Desk:
                 raise Problem(503, "Keys can't be read now; send the same bytes again later.", 5) from None
         if token.key in self.secrets and self.secrets[token.key] is None:
             raise Problem(503, "The token's key can't be opened now; send the same bytes again later.", 60)
-        low, high = self.course.plan.part.people
-        good = token.key == 0 or is_good(token, self.secrets, self.course.study_hash)
-        good = good and low <= word_of(self.course.study_hash, token.id) < high
+        low, high = self.scheduler.plan.part.people
+        good = token.key == 0 or is_good(token, self.secrets, self.scheduler.study_hash)
+        good = good and low <= word_of(self.scheduler.study_hash, token.id) < high
         if not good or token.id in self.revoked:
             raise Problem(403, "The token is none of this study's, or was taken back.")
 
@@ -294,7 +293,7 @@ class Desk:
         """Refuse whoever may not read results, but for `public` ones, and all before there is a state."""
         if not public:
             self.allow(request, access.RESULTS)
-        if not self.course.states:
+        if not self.scheduler.states:
             raise Problem(425, "The other collector has not signed the first state yet.", 10)
 
     async def results(self, request: Request) -> Response:
@@ -303,33 +302,33 @@ class Desk:
         return JSONResponse(await asyncio.to_thread(self.told))
 
     def told(self) -> dict[str, Any]:
-        """What `results` answers; "ready" is false while reports still set the scales."""
-        plan, known = self.course.plan, self.course.known()
+        """Answer of `results`; "ready" is false while reports still set the scales."""
+        plan, known = self.scheduler.plan, self.scheduler.known()
         head = {
             "study": plan.study, "people": sum(r.reports for r in known.rounds), "issued": known.issued,
             "state": known.state, "open": known.is_open, "mu": list(plan.mu),
         }  # fmt: skip
-        return {**head, **picture(self.course.results)}
+        return {**head, **picture(self.scheduler.results)}
 
     # --- for operators ---------------------------------------------------------------------------------
 
     async def healthz(self, _: Request) -> Response:
-        """Whether the process answers."""
+        """Liveness: the process answers."""
         return JSONResponse({"status": "ok"})
 
     async def readyz(self, _: Request) -> Response:
-        """Whether reports can be taken: one that says nothing goes the way of all, at most once a second."""
-        states = [await desk.ready() for desk in self.all]
+        """Readiness to take reports: an empty trial goes the way of all, at most once a second."""
+        states = [await handler.ready() for handler in self.all]
         return JSONResponse({"status": "ready", "state": min(states)})
 
     async def ready(self) -> int:
         """Number of the present state; raises `Problem` if reports to this analysis can't be taken."""
-        course = self.course
-        if not (self.writer.is_alive() and self._clerk.is_alive()) or self.broken:
+        scheduler = self.scheduler
+        if not (self.writer.is_alive() and self._scheduling.is_alive()) or self.broken:
             raise Problem(503, "Reports can't be kept now.", 5)
         if None in self.secrets.values():
             raise Problem(503, "An issuer's key can't be opened: set its passphrase, and start again.", 60)
-        if not (course.takes() or course.sealed or course.clock.sure):
+        if not (scheduler.takes() or scheduler.sealed or scheduler.clock.sure):
             raise Problem(503, "The clock says that the study has closed, and isn't believed yet.", 60)
         if self._trial is None or (self._trial.done() and time.monotonic() - self._tried >= SECONDS):
             self._tried, self._trial = time.monotonic(), asyncio.ensure_future(self._written(None))
@@ -339,34 +338,48 @@ class Desk:
             fine = False
         if not fine:
             raise Problem(503, "Reports can't be kept now.", 5)
-        return len(course.states) - 1
+        return len(scheduler.states) - 1
+
+    async def close_all(self, request: Request) -> Response:
+        """Publish a last state of each analysis, which asks nobody."""
+        self.allow(request, access.OPERATE)
+        for one in self.all:
+            await asyncio.to_thread(one.close)
+            one.options.journal("close", analysis=one.scheduler.plan.part.name)
+        return JSONResponse({"status": "closed"})
+
+    async def export(self, request: Request) -> Response:
+        """Plan, states, sums and counts of all analyses."""
+        self.allow(request, access.OPERATE)
+        made = {one.scheduler.plan.part.name: await asyncio.to_thread(one.scheduler.exported) for one in self.all}
+        return Response(together(made), media_type="application/json")
 
     async def show_metrics(self, request: Request) -> Response:
         """Numbers in Prometheus' text format."""
         self.allow(request)
-        people = [sum((await asyncio.to_thread(desk.course.keeper.people)).values()) for desk in self.all]
+        people = [sum((await asyncio.to_thread(handler.scheduler.records.people)).values()) for handler in self.all]
         self.metrics.people.set(sum(people))
-        self.metrics.number.set(min(len(desk.course.states) - 1 for desk in self.all))
+        self.metrics.number.set(min(len(handler.scheduler.states) - 1 for handler in self.all))
         return Response(generate_latest(self.metrics.registry), media_type="text/plain; version=0.0.4")
 
     async def openapi(self, _: Request) -> Response:
-        """What there is to ask, of each analysis."""
+        """The interface in OpenAPI, of each analysis."""
         said = self._interface()
         for path in [
             p for p in said["paths"] if p.startswith(f"{BASE}/") and not p.endswith(("/plan", "/close", "/export"))
         ]:
             member = said["paths"].pop(path)
-            said["paths"] |= {path.replace(BASE, desk.base): member for desk in self.all}
+            said["paths"] |= {path.replace(BASE, handler.base): member for handler in self.all}
         return JSONResponse(said)
 
     def _interface(self) -> dict[str, Any]:
-        """What there is to ask of a study with one analysis."""
+        """The interface of a study with one analysis."""
         said: dict[str, Any] = json.loads(files("privreg_field.service.http").joinpath("openapi.json").read_bytes())
         return said
 
     # --- together --------------------------------------------------------------------------------------
 
-    def of_study(self) -> list[tuple[str, str, Handler]]:
+    def of_study(self) -> list[tuple[str, str, Endpoint]]:
         """Addresses of this kind of study, below `BASE`."""
         raise NotImplementedError
 
@@ -374,14 +387,10 @@ class Desk:
         """Close the study; raises `Problem` if that is done elsewhere."""
         raise NotImplementedError
 
-    def exported(self) -> dict[str, Any]:
-        """All there is of it but what single devices sent."""
-        raise NotImplementedError
-
     @property
     def base(self) -> str:
         """Address of the analysis's interface."""
-        return BASE + self.course.plan.path
+        return BASE + self.scheduler.plan.path
 
     def common_routes(self) -> list[Route]:
         """Every address that all analyses of the study have in common."""
@@ -391,9 +400,9 @@ class Desk:
             ("/metrics", self.show_metrics),
             ("/openapi.json", self.openapi),
         ]
-        out = [Route(f"{BASE}/plan", self._of_study(self.plan), methods=["GET"])]
-        out += [Route(path, handler, methods=["GET"]) for path, handler in whole]
-        out += [Route(BASE + path, self._of_study(do), methods=[verb]) for verb, path, do in operate.routes(self)]
+        of_study = [("GET", "/plan", self.plan), ("POST", "/close", self.close_all), ("GET", "/export", self.export)]
+        out = [Route(BASE + path, self._of_study(endpoint), methods=[verb]) for verb, path, endpoint in of_study]
+        out += [Route(path, endpoint, methods=["GET"]) for path, endpoint in whole]
         return out + dashboard.page_routes(self._of_study)
 
     def routes(self) -> list[Route]:
@@ -404,23 +413,23 @@ class Desk:
             ("GET", "/results", self.results),
             *self.of_study(),
         ]
-        out = [Route(self.base + path, self._of_study(handler), methods=[verb]) for verb, path, handler in of_study]
+        out = [Route(self.base + path, self._of_study(endpoint), methods=[verb]) for verb, path, endpoint in of_study]
         return out + dashboard.routes(self.feed, self.base, self._of_study, self._shows)
 
-    def _of_study(self, handler: Handler) -> Handler:
+    def _of_study(self, endpoint: Endpoint) -> Endpoint:
         async def handle(request: Request) -> Response:
-            if request.path_params["study"] != self.course.plan.study:
+            if request.path_params["study"] != self.scheduler.plan.study:
                 raise Problem(404, "There is no such study here.")
             if not self.quota.allows(request.client.host if request.client else ""):
                 raise Problem(429, "Too many requests from this address; try again later.", 2)
-            return await handler(request)
+            return await endpoint(request)
 
         return handle
 
 
-def _settle(done: asyncio.Future[str], outcome: str) -> None:
-    if not done.done():  # whoever asked may have gone
-        done.set_result(outcome)
+def together(made: Mapping[str, dict[str, Any]]) -> bytes:
+    """Exports of a study's analyses, by name; a study of one has no name for it."""
+    return json.dumps(made.get("", {"analyses": made}), indent=1).encode() + b"\n"
 
 
 async def body_of(request: Request, limit: int, patience: float | None = None) -> bytes:
@@ -451,9 +460,9 @@ async def _other(_: Request, e: Exception) -> Response:
     return Problem(status, TITLES[status] + ".").response()
 
 
-def application(*services: Desk) -> Starlette:
+def application(*services: Handler) -> Starlette:
     """An application of these handlers, one for each analysis of a study."""
-    service, plan = services[0], services[0].course.plan
+    service, plan = services[0], services[0].scheduler.plan
     service.all = services
     for one in services:
         one.metrics = service.metrics

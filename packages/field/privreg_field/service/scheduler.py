@@ -1,4 +1,7 @@
-"""The course of a study: which state is published, when it closes, what the next is. One for each serving process."""
+"""Scheduler of a study: which state is published, when it closes, what the next is. One for each serving process.
+
+A clock that leaps isn't believed at once: a state that is published stays for good.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -16,12 +19,10 @@ from privreg.errors import OptionError, StudyError
 from privreg.protocol.sums import SumAsk
 from privreg.results.base import Results
 from privreg_field.collector import chain as chains
-from privreg_field.collector.chain import Cells, Chain
-from privreg_field.collector.table import Tabled
+from privreg_field.collector.chain import Cells, Chain, Tabled
 from privreg_field.device import ed25519
-from privreg_field.service.clock import Clock, steady
-from privreg_field.service.store import Held, Keeper, Store
-from privreg_field.service.store.kept import CLOSED, SEALED
+from privreg_field.service.store import Store
+from privreg_field.service.store.records import CLOSED, SEALED, Held, RecordStore
 from privreg_field.study import keys
 from privreg_field.study.reading.collected import engine_of, read_cells, results
 from privreg_field.study.reading.picture import Known, Round
@@ -29,6 +30,47 @@ from privreg_field.wire import messages, wire
 from privreg_field.wire.analyses import WORDS
 from privreg_field.wire.messages import Ask, FieldState
 from privreg_field.wire.study import PublicPlan, read_plans
+
+LEAP: Final = 60.0  # Seconds by which the clock may be put forward or back at once without having leapt
+
+STANDS: Final = 3600.0
+"""Seconds for which a leap must stand to be believed, and a clock must go evenly before anything ends by it."""
+
+
+def steady() -> float:
+    """Seconds of a clock that nobody puts; where there is one, it goes on while the machine sleeps."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+class Clock:
+    """Seconds since 1970 UTC, without leaps: by `wall`, the machine's, and `even`, a clock that never leaps."""
+
+    def __init__(self, wall: Callable[[], float] = time.time, even: Callable[[], float] = steady) -> None:
+        self._wall, self.even, self._lock = wall, even, threading.Lock()
+        self._since = even()  # From when on the two go alike
+        self._ahead = wall() - self._since
+        self._leap: tuple[float, float] | None = None  # When it leapt, and how far ahead it is since
+
+    def __call__(self) -> float:
+        """Seconds since 1970 UTC, as far as they are believed."""
+        with self._lock:
+            now = self.even()
+            ahead = self._wall() - now
+            if abs(ahead - self._ahead) <= LEAP:
+                self._ahead, self._leap = ahead, None
+            elif now - self._since < STANDS:  # begun with a wrong clock: nothing has ended by it
+                self._ahead, self._since = ahead, now
+            elif self._leap is None or abs(ahead - self._leap[1]) > LEAP:
+                self._leap = now, ahead
+            elif now - self._leap[0] >= STANDS:
+                self._ahead, self._leap = ahead, None
+            return now + self._ahead
+
+    @property
+    def sure(self) -> bool:
+        """True if it has gone evenly for so long that what can't be undone may follow from it."""
+        self()
+        return self._leap is None and self.even() - self._since >= STANDS
 
 
 def opened(envelope: bytes, root: bytes | None = None) -> tuple[tuple[PublicPlan, ...], bytes]:
@@ -51,9 +93,9 @@ def snapshots_of(kept: list[bytes], plan: PublicPlan) -> list[Any]:
 
 
 class Study:
-    """What every study has: a plan, states, an end. The `store` has the study.
+    """State of a study: its plan, published states and end. The `store` has the study.
 
-    States are signed by `key`; None only looks. `clock` and `even` are as in `clock.Clock`.
+    States are signed by `key`; None only looks. `clock` and `even` are as in `Clock`.
     Raises OptionError if the key is none of the plan's.
     """
 
@@ -68,7 +110,7 @@ class Study:
         about = store.about()
         self.sealed = about.status == SEALED
         self._shown = -1, 0.0  # The present state, and since when by the even clock; its own time may be wrong
-        self.envelope, self.plan_hash = about.plan, about.plan_hash  # Of this analysis
+        self.envelope, self.plan_hash = about.plan, about.plan_hash  # For this analysis
         plans, self.study_hash = opened(self.envelope)
         self.plan = next(plan for plan in plans if plan.slug == store.slug)
         if key is not None and keys.public(key) not in self.plan.keys:
@@ -79,7 +121,7 @@ class Study:
 
     def _begin(self) -> None:
         """Take over what was published before."""
-        self.keeper: Keeper = self.store
+        self.records: RecordStore = self.store
 
     @property
     def present(self) -> Held:
@@ -92,7 +134,7 @@ class Study:
         raise NotImplementedError
 
     def role_of(self, k: int) -> str | None:
-        """What a published state asks for, as far as this process knows; None if there is no such state that asks."""
+        """Role of a published state, as far as this process knows; None if there is no such state that asks."""
         raise NotImplementedError
 
     def advance(self) -> bool:
@@ -100,21 +142,35 @@ class Study:
         raise NotImplementedError
 
     def known(self) -> Known:
-        """How it goes on, as its analyst may know; once there is a state."""
+        """Progress that the analyst may know; once there is a state."""
         raise NotImplementedError
 
     def results(self) -> Results:
         """Results of what has come by now; raises InferenceError before there are any."""
         raise NotImplementedError
 
+    def exported(self) -> dict[str, Any]:
+        """All of the study but what single devices sent, for anybody to recompute: plan, states, sums and counts."""
+        return {
+            "plan": json.loads(self.envelope),
+            "states": [json.loads(s.envelope) for s in self.states],
+            **self._sums(),
+            "counts": [{"minute": m, "outcome": n, "count": k} for m, n, k in self.store.counts()],
+            "plan_hash": wire.base(self.plan_hash),
+        }
+
+    def _sums(self) -> dict[str, Any]:
+        """Sums to export, by the kind of study."""
+        raise NotImplementedError
+
     @property
     def is_open(self) -> bool:
-        """Whether the study still asks."""
+        """True while the study still asks."""
         return len(self.states) == self.asked and bool(self.states)
 
     @property
     def _before(self) -> bytes:
-        """What the next state follows."""
+        """Hash that the next state follows."""
         return self.states[-1].hash if self.states else self.plan_hash
 
     def _stated(self, ask: Ask | SumAsk, when: int, *, is_open: bool, nonces: bytes = b"") -> FieldState:
@@ -128,14 +184,14 @@ class Study:
         return min(when, self.plan.closes) if is_open else when  # or devices would refuse it, and all that follow
 
     def _is_old(self, k: int, after: int) -> bool:
-        """Whether the present state has been handed out for so many seconds."""
+        """True if the present state has been handed out for so many seconds."""
         if self._shown[0] != k:
             self._shown = k, self.clock.even()
         by_time = self.clock.sure and self.clock() >= self.present.time + after
         return after > 0 and (by_time or self.clock.even() - self._shown[1] >= after)
 
     def takes(self) -> bool:
-        """Whether reports still count."""
+        """True while reports still count."""
         return not self.sealed and self.clock() <= self.closes + self.plan.grace
 
     def _status(self, kept: str) -> str:
@@ -152,8 +208,8 @@ class Study:
         return min(self.plan.closes, self.states[-1].time) if early else self.plan.closes
 
 
-class Course(Study):
-    """A study as it goes on; parameters are those of `Study`.
+class Scheduler(Study):
+    """Scheduler of a study whose devices add the noise; parameters are those of `Study`.
     Raises OptionError also if the states that were published don't follow from the reports.
     """
 
@@ -189,7 +245,7 @@ class Course(Study):
         return len(self.chain.asked)
 
     def role_of(self, k: int) -> str | None:
-        """What a published state asks for, as far as this process knows; None if there is no such state that asks."""
+        """Role of a published state, as far as this process knows; None if there is no such state that asks."""
         if not 0 <= k < len(self.chain.asked):
             return None
         return self.engine.role(self.chain.asked[k])
@@ -264,7 +320,7 @@ class Course(Study):
     # --- what is known ---------------------------------------------------------------------------------
 
     def known(self) -> Known:
-        """How it goes on, as its analyst may know."""
+        """Progress that the analyst may know."""
         about, people, chain, is_open = self.store.about(), self.store.people(), self.chain, self.is_open
         last, end = len(chain.asked) - 1, chains.ends(self.engine, chain)
         rounds = tuple(
@@ -286,6 +342,15 @@ class Course(Study):
                 self.catch_up()
                 cells, issued = self.store.cells(), self.store.about().issued
             return results(self.plan, self.chain, cells, invited=issued or None)
+
+    def exported(self) -> dict[str, Any]:
+        """All of the study at one moment; see `Study.exported`."""
+        with self.still():
+            return super().exported()
+
+    def _sums(self) -> dict[str, Any]:
+        snapshots = [json.loads(s) for s in self.store.snapshots()]
+        return {"snapshots": snapshots, "cells": chains.plain(self.store.cells())}
 
     def replay(self) -> int:
         """Make every state again from the snapshots, see `messages.agree`; how many.

@@ -12,10 +12,10 @@ import pytest
 from privreg.errors import OptionError
 from privreg_field.device.report.sums import shares
 from privreg_field.device.seal import seal
-from privreg_field.service.course import CLOSED
-from privreg_field.service.store.kept import FIXED, LOST, OFFERED, OPEN, PUBLISHED
-from privreg_field.service.sums import adding, book, command, peer
-from privreg_field.service.sums.book import SOON
+from privreg_field.service.scheduler import CLOSED
+from privreg_field.service.store.records import FIXED, LOST, OFFERED, OPEN, PUBLISHED
+from privreg_field.service.sums import app, batch_log, peer, sealing
+from privreg_field.service.sums.batch_log import SOON
 from privreg_field.service.sums.peer import Refused
 from privreg_field.study import keys
 from privreg_field.wire import messages, peers, wire
@@ -40,7 +40,7 @@ def pair(request):
 def come(pair, people, places=(0, 1)):
     """People make shares for the present state, and send them."""
     for person in people:
-        person.make(pair.courses[0].present.k)
+        person.make(pair.schedulers[0].present.k)
     for place in places:
         pair.send(place, people)
 
@@ -55,11 +55,11 @@ def again(pair, people):
 
 
 def status(pair, k=0):
-    return [course.shares.batch(k).status for course in pair.courses]
+    return [scheduler.shares.batch(k).status for scheduler in pair.schedulers]
 
 
 def ids(pair, k=0):
-    return [peers.ids_of(course.shares.batch(k).ids) for course in pair.courses]
+    return [peers.ids_of(scheduler.shares.batch(k).ids) for scheduler in pair.schedulers]
 
 
 def tokens(people):
@@ -70,7 +70,7 @@ def tokens(people):
 
 
 def test_a_batch_is_the_sum_of_what_both_have_with_both_noises(pair, monkeypatch):
-    monkeypatch.setattr(adding, "rounded_normal", lambda bits, words: 1 << 50)
+    monkeypatch.setattr(sealing, "rounded_normal", lambda bits, words: 1 << 50)
     both, only_a, only_b = pair.people[:DUE], pair.people[DUE : DUE + 3], pair.people[DUE + 3 : DUE + 6]
     come(pair, only_b, (1,))
     come(pair, only_a, (0,))
@@ -80,13 +80,13 @@ def test_a_batch_is_the_sum_of_what_both_have_with_both_noises(pair, monkeypatch
     assert status(pair) == [PUBLISHED, PUBLISHED]
     assert ids(pair) == [tokens(both)] * 2
     assert (pair.total(0).total == 2 * (1 << 50) + sum(p.value for p in both)).all()
-    assert [c.present.k for c in pair.courses] == [1, 1]
+    assert [c.present.k for c in pair.schedulers] == [1, 1]
 
 
 def test_states_have_both_signatures_and_are_the_same(pair):
     come(pair, pair.people[:DUE])
     pair.turn()
-    for one, other in zip(*(c.states for c in pair.courses), strict=True):
+    for one, other in zip(*(c.states for c in pair.schedulers), strict=True):
         assert one.envelope == other.envelope
         found = wire.open_envelope(one.envelope, "state")
         names = {wire.key_id(own.public[0]) for own in OWN}
@@ -141,8 +141,8 @@ def test_a_share_sealed_for_something_else_is_refused(pair):
         share._replace(state=1),
         share._replace(sealed=share.sealed[:-1] + bytes([share.sealed[-1] ^ 1])),
     ):
-        assert pair.courses[0].take([(bad, digest)], {}) == ["bad"]
-    assert pair.courses[0].take([(share, digest)], {}) == ["new"]
+        assert pair.schedulers[0].take([(bad, digest)], {}) == ["bad"]
+    assert pair.schedulers[0].take([(share, digest)], {}) == ["new"]
 
 
 def test_who_comes_late_hears_so_of_both_and_begins_anew(pair):
@@ -155,7 +155,7 @@ def test_who_comes_late_hears_so_of_both_and_begins_anew(pair):
     assert ids(pair)[0] == tokens(pair.people[:DUE])
     for place in (0, 1):
         assert pair.send(place, [late]) == ["unsummed"]
-        said = pair.courses[place].deleted("unsummed", 0, late.token.id)
+        said = pair.schedulers[place].deleted("unsummed", 0, late.token.id)
         one = peer.opened(said, pair.hash, LETTERS[place], pair.plan.keys[place])
         assert (one.kind, one.state, one.ids) == ("unsummed", 0, late.token.id)
     assert late.may_begin_anew
@@ -163,12 +163,12 @@ def test_who_comes_late_hears_so_of_both_and_begins_anew(pair):
     late.make(1)
     assert pair.send(0, [late]) + pair.send(1, [late]) == ["new", "new"]
     share, digest = pair.arrived(first[0])
-    assert pair.courses[0].take([(share, digest)], {}) == ["other"]
+    assert pair.schedulers[0].take([(share, digest)], {}) == ["other"]
     early = pair.people[0]
     old = pair.arrived(early.bodies[0])
     early.make(1)
     assert pair.send(0, [early]) + pair.send(1, [early]) == ["other", "other"]
-    assert pair.courses[0].take([old], {}) == ["same"]
+    assert pair.schedulers[0].take([old], {}) == ["same"]
 
 
 def test_shares_are_taken_only_while_the_batch_is_open_and_the_other_was_asked(pair):
@@ -211,7 +211,7 @@ def test_a_close_goes_on_wherever_one_is_killed(ready, at, place, monkeypatch):
     """Of 40 steps the last ones come after the close: then nobody is killed."""
     pair, kept = ready
     noise = Noise()
-    monkeypatch.setattr(adding, "rounded_normal", noise)
+    monkeypatch.setattr(sealing, "rounded_normal", noise)
     for letter in LETTERS:
         shutil.rmtree(pair.folder / letter)
         shutil.copytree(f"{kept}/{letter}", pair.folder / letter)
@@ -224,19 +224,19 @@ def test_a_close_goes_on_wherever_one_is_killed(ready, at, place, monkeypatch):
         pair.clock.now += 40
         pair.turn()
         for which in (0, 1):
-            if pair.courses[which] is None:
+            if pair.schedulers[which] is None:
                 pair.open(which)
     assert status(pair) == [PUBLISHED, PUBLISHED]
     assert ids(pair) == [tokens(pair.people[:DUE])] * 2
     assert all(len(hashes) == 1 for which in (0, 1) for hashes in pair.values(which).values())
-    assert [s.payload for s in pair.courses[0].states] == [s.payload for s in pair.courses[1].states]
+    assert [s.payload for s in pair.schedulers[0].states] == [s.payload for s in pair.schedulers[1].states]
     assert not list(pair.folder.glob("*/*batch0.key"))
     assert_nothing_clear(pair, noise)
 
 
 def test_keys_and_shares_are_gone_once_a_batch_is_fixed(pair, monkeypatch):
     noise = Noise()
-    monkeypatch.setattr(adding, "rounded_normal", noise)
+    monkeypatch.setattr(sealing, "rounded_normal", noise)
     for place in (0, 1):  # whose shares are not summed
         come(pair, [pair.people[DUE + place]], (place,))
     come(pair, pair.people[:DUE])
@@ -248,24 +248,24 @@ def test_keys_and_shares_are_gone_once_a_batch_is_fixed(pair, monkeypatch):
     pair.away[0] = False
     pair.turn()
     assert not list(pair.folder.glob("*/*batch0.key"))
-    for course in pair.courses:
-        with course.store.engine.connect() as c:
+    for scheduler in pair.schedulers:
+        with scheduler.store.engine.connect() as c:
             assert c.exec_driver_sql("SELECT count(*) FROM share WHERE sealed IS NOT NULL").scalar() == 0
     assert_nothing_clear(pair, noise)
 
 
 def test_a_key_is_overwritten_when_b_fixes_and_its_file_stays_until_a_has_committed(pair):
     come(pair, pair.people[:DUE])
-    a, b = pair.courses
+    a, b = pair.schedulers
     listed, path = tokens(pair.people[:DUE]), b.keys.path(0)
     said = b.answered(a._signed("offer", 0, ids=b"".join(listed)))
     assert (b.keys.get(0), path.read_bytes()[:32]) == (None, bytes(32))
     pair.open(1)
-    assert (pair.courses[1].keys.get(0), path.exists(), status(pair)[1]) == (None, True, FIXED)
+    assert (pair.schedulers[1].keys.get(0), path.exists(), status(pair)[1]) == (None, True, FIXED)
     pair.turn()
     assert status(pair) == [PUBLISHED, PUBLISHED]
     assert (
-        wire.hash_of(pair.courses[1].shares.batch(0).value)
+        wire.hash_of(pair.schedulers[1].shares.batch(0).value)
         == peer.opened(said, pair.hash, "b", pair.plan.keys[1]).value
     )
     assert not path.exists()
@@ -289,15 +289,15 @@ def test_a_batch_of_a_liar_is_lost_or_one_that_both_have(pair, liar, lie):
         assert lie == "offer"  # who offers fewer than it has sums fewer
     else:
         assert status(pair)[0] == LOST
-        assert all(course.shares.batch(0).value == b"" for course in pair.courses)
+        assert all(scheduler.shares.batch(0).value == b"" for scheduler in pair.schedulers)
         assert pair.send(1 - liar, pair.people[:1]) == ["lost"]  # its tokens are used up
-        assert pair.courses[0].role_of(1) == pair.courses[0].role_of(0)  # and others are asked the same
-        assert len(pair.courses[0].chain.refused) == 1
+        assert pair.schedulers[0].role_of(1) == pair.schedulers[0].role_of(0)  # and others are asked the same
+        assert len(pair.schedulers[0].chain.refused) == 1
 
 
 def test_another_list_is_refused_for_ever(pair):
     come(pair, pair.people[:DUE])
-    a, b = pair.courses
+    a, b = pair.schedulers
     listed = b"".join(tokens(pair.people[:DUE]))
     first = b.answered(a._signed("offer", 0, ids=listed))
     value = b.shares.batch(0).value
@@ -321,7 +321,7 @@ def test_a_sum_leaves_after_the_others_commitment(pair):
 def test_a_sum_does_not_leave_without_a_commitment(pair, missing):
     """Else its sender could choose its own noise after it has seen the other's sum."""
     come(pair, pair.people[:DUE])
-    a, b = pair.courses
+    a, b = pair.schedulers
     b.answered(a._signed("offer", 0, ids=b"".join(tokens(pair.people[:DUE]))))
     whole = {"listed": peers.list_hash(tokens(pair.people[:DUE])), "value": bytes(31) + b"\1"}
     with pytest.raises(wire.MessageError):
@@ -330,7 +330,7 @@ def test_a_sum_does_not_leave_without_a_commitment(pair, missing):
 
 
 def test_messages_that_the_other_collector_has_not_signed_are_not_read(pair):
-    a, b = pair.courses
+    a, b = pair.schedulers
     one = peers.Signed("where", "a", -1, nonce=bytes(16))
     for body in (
         b"{}", b"[1]", b"\xff", peer.envelope(one, pair.hash, key_of(9)), peer.envelope(one, bytes(32), OWN[0].sign),
@@ -347,7 +347,7 @@ def test_messages_that_the_other_collector_has_not_signed_are_not_read(pair):
 def test_b_signs_no_state_that_does_not_follow(pair):
     come(pair, pair.people[:DUE])
     pair.away[0] = pair.away[1] = False
-    a, b = pair.courses
+    a, b = pair.schedulers
     pair.between = lambda sender, body: body
     said = []
 
@@ -371,21 +371,21 @@ def test_b_signs_no_state_that_does_not_follow(pair):
         pair.clock.now += 40
         pair.turn()
     assert said == [1, 1, 1]
-    assert [len(c.states) for c in pair.courses] == [2, 2]
+    assert [len(c.states) for c in pair.schedulers] == [2, 2]
     with pytest.raises(wire.MessageError, match="both"):
         a._accept(signed("state", a.states[1].payload, OWN[0].sign))
 
 
 def test_a_study_closes_by_hand_with_its_last_batch(pair):
     come(pair, pair.people[:5])
-    a, b = pair.courses
+    a, b = pair.schedulers
     a.store.mark(CLOSED)
     pair.turn()
     assert status(pair) == [PUBLISHED, PUBLISHED]
     assert not a.is_open
     assert not b.is_open
     on(pair)
-    assert [c.store.about().status for c in pair.courses] == ["sealed", "sealed"]
+    assert [c.store.about().status for c in pair.schedulers] == ["sealed", "sealed"]
     assert pair.send(0, pair.people[:1]) == ["same"]
     late = pair.people[7]
     late.make(0)
@@ -399,12 +399,12 @@ def test_a_study_ends_when_its_time_has_come(pair, people):
     come(pair, pair.people[:people])
     pair.clock.now = pair.plan.closes + 10
     pair.turn()
-    assert pair.courses[0].is_open  # what is on its way still counts
+    assert pair.schedulers[0].is_open  # what is on its way still counts
     pair.clock.now += pair.plan.grace + 3600
     for _ in range(3):
         pair.clock.now += 3600
         pair.turn()
-    assert [c.is_open for c in pair.courses] == [False, False]
+    assert [c.is_open for c in pair.schedulers] == [False, False]
     assert status(pair) == [PUBLISHED if people >= 2 else LOST] * 2
 
 
@@ -413,7 +413,7 @@ def test_a_study_ends_when_its_time_has_come(pair, people):
 
 def copied(pair, place):
     """A copy of all that one of them has, of a moment when it doesn't run."""
-    pair.courses[place].store.leave()
+    pair.schedulers[place].store.leave()
     shutil.copytree(pair.folder / LETTERS[place], pair.folder / "backup")
     COPIES[pair.database](pair.folder / LETTERS[place], pair.folder / "backup")
     pair.open(place)
@@ -460,15 +460,15 @@ def test_a_collector_of_a_backup_takes_over_what_was_published_and_adds_no_other
     come(pair, pair.people[20:DUE])
     pair.turn()
     assert status(pair) == [PUBLISHED, PUBLISHED]
-    values = [c.shares.batch(0).value for c in pair.courses]
+    values = [c.shares.batch(0).value for c in pair.schedulers]
     restore(pair, place, keys=keys)
     on(pair)
-    assert [c.shares.batch(0).value for c in pair.courses] == values
-    assert [c.unvouched() for c in pair.courses] == [[0] * (place == k) for k in (0, 1)]
-    assert "word is all there is for batches 0." in command.check(pair.courses[place])
-    assert "word is all" not in command.check(pair.courses[1 - place])
+    assert [c.shares.batch(0).value for c in pair.schedulers] == values
+    assert [c.unvouched() for c in pair.schedulers] == [[0] * (place == k) for k in (0, 1)]
+    assert "word is all there is for batches 0." in app.check(pair.schedulers[place])
+    assert "word is all" not in app.check(pair.schedulers[1 - place])
     assert ids(pair)[0] == ids(pair)[1]
-    assert pair.courses[0].states == pair.courses[1].states
+    assert pair.schedulers[0].states == pair.schedulers[1].states
     assert all(len(hashes) == 1 for which in (0, 1) for hashes in pair.values(which).values())
     person = pair.people[25]  # of whom the backup knows nothing
     assert pair.send(place, [person]) == ["other"]
@@ -484,7 +484,7 @@ def test_an_open_batch_without_its_key_is_lost(pair, place):
     assert status(pair) == [LOST, LOST]
     assert pair.send(place, pair.people[:1]) == ["lost"]
     come(pair, pair.people[20:])
-    assert pair.courses[0].present.k == 1
+    assert pair.schedulers[0].present.k == 1
 
 
 def test_a_collector_of_a_backup_goes_on_if_its_open_batch_was_lost_since(pair):
@@ -498,7 +498,7 @@ def test_a_collector_of_a_backup_goes_on_if_its_open_batch_was_lost_since(pair):
     restore(pair, 1, keys=True)
     on(pair)
     assert status(pair) == status(pair, 1) == [LOST, LOST]  # that of a state which b signed before is lost, too
-    assert [c.present.k for c in pair.courses] == [2, 2]
+    assert [c.present.k for c in pair.schedulers] == [2, 2]
 
 
 @pytest.mark.parametrize("place", [0, 1])
@@ -532,11 +532,11 @@ def test_a_backup_without_keys_draws_no_second_noise_even_if_the_other_says_noth
             pair.turn()
         backup(pair, 1)
         come(pair, pair.people)
-        offer = pair.courses[0]._signed("offer", 0, ids=b"".join(tokens(pair.people)))
-        pair.courses[1].answered(offer)
+        offer = pair.schedulers[0]._signed("offer", 0, ids=b"".join(tokens(pair.people)))
+        pair.schedulers[1].answered(offer)
         assert status(pair)[1] == FIXED
         restore(pair, 1, keys=False)
-        a, b = pair.courses
+        a, b = pair.schedulers
         honest, where = b.post, a._signed("where", -1, nonce=bytes(16))
         b.post = lambda body: where if json.loads(body)["type"] == "where" else honest(body)
         assert b.advance()
@@ -581,8 +581,8 @@ def test_noise_of_a_published_sum_is_that_of_both():
     """Of 8,000 numbers the sd is within 5 standard errors, sd/√(2n), of √2 · 2^m."""
     n, bits = 8000, 20
     key = bytes(32)
-    rows = [(bytes([i]) * 16, adding.kept(struct.pack(f"<{n}Q", *[0] * n), key, bytes([i]) * 16)) for i in range(3)]
-    total = sum(np.frombuffer(adding.noised(rows, key, n, bits), dtype="<u8") for _ in LETTERS).view(np.int64)
+    rows = [(bytes([i]) * 16, sealing.kept(struct.pack(f"<{n}Q", *[0] * n), key, bytes([i]) * 16)) for i in range(3)]
+    total = sum(np.frombuffer(sealing.noised(rows, key, n, bits), dtype="<u8") for _ in LETTERS).view(np.int64)
     sd = math.sqrt(2.0) * 2.0**bits
     assert abs(total.std() / sd - 1.0) < 5.0 / math.sqrt(2.0 * n)
     assert abs(total.mean()) < 5.0 * sd / math.sqrt(n)
@@ -591,7 +591,7 @@ def test_noise_of_a_published_sum_is_that_of_both():
 
 def test_noise_is_drawn_once_for_each_number_of_each_sum(pair, monkeypatch):
     noise = Noise()
-    monkeypatch.setattr(adding, "rounded_normal", noise)
+    monkeypatch.setattr(sealing, "rounded_normal", noise)
     come(pair, pair.people[:DUE])
     pair.turn()
     assert len(noise.drawn) == 2 * pair.plan.roles["clamping"].numbers
@@ -602,7 +602,7 @@ def test_noise_is_drawn_once_for_each_number_of_each_sum(pair, monkeypatch):
 
 
 def test_noise_that_can_not_be_drawn_is_refused_at_once(pair, monkeypatch):
-    monkeypatch.setattr(book, "MOST_BITS", pair.plan.bits - 1)
+    monkeypatch.setattr(batch_log, "MOST_BITS", pair.plan.bits - 1)
     with pytest.raises(OptionError, match="mu is too small"):
         pair.open(0)
 
@@ -632,8 +632,8 @@ def test_what_devices_seal_is_what_a_collector_opens(pair):
     token, numbers = pair.people[0].token, pair.plan.roles["clamping"].numbers
     parts = shares([5, -7, 0][:numbers])
     for place, part in enumerate(parts):
-        info = peers.share_info(LETTERS[place], pair.courses[0].states[0].hash, token)
+        info = peers.share_info(LETTERS[place], pair.schedulers[0].states[0].hash, token)
         sealed = seal(part, pair.plan.collectors[place].seal, info)
-        assert adding.opened(sealed, OWN[place].seal, info, numbers) == part
+        assert sealing.opened(sealed, OWN[place].seal, info, numbers) == part
     one, other = (np.frombuffer(part, dtype="<u8") for part in parts)
     assert (one + other).view(np.int64).tolist() == [5, -7, 0]

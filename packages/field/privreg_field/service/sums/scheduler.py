@@ -1,4 +1,4 @@
-"""The course of a study with two collectors, at one of them. The first, A, leads; the other, B, only answers.
+"""Scheduler of a study with two collectors, at one of them. The first, A, leads; the other, B, only answers.
 
 A batch goes through steps that are each kept before they are sent, so that all may be repeated after a crash: A freezes
 its list and offers it; B fixes what both have, with its noise, and commits to its sum; A fixes the same, with its own
@@ -7,22 +7,23 @@ noise, and commits, too; each sends its sum. A batch in which the two don't agre
 
 from __future__ import annotations
 
+import json
 import math
-from typing import Final
+from typing import Any, Final
 
 from privreg.protocol.sums import LETTERS
 from privreg.results.base import Results
 from privreg_field.collector import batches as chains
 from privreg_field.device.consent import plain
-from privreg_field.service.clock import STANDS
-from privreg_field.service.store.kept import CLOSED, FIXED, LOST, OFFERED, OPEN, PUBLISHED, SEALED, Batch
+from privreg_field.service.scheduler import STANDS
+from privreg_field.service.store.records import CLOSED, FIXED, LOST, OFFERED, OPEN, PUBLISHED, SEALED, Batch
 from privreg_field.service.sums import peer
-from privreg_field.service.sums.book import SOON, Book
+from privreg_field.service.sums.batch_log import SOON, BatchLog
 from privreg_field.service.sums.peer import Away, Refused
 from privreg_field.study import keys
-from privreg_field.study.reading import summed
+from privreg_field.study.reading import shared
 from privreg_field.study.reading.picture import Known, Round, Side
-from privreg_field.study.reading.summed import protocol_of, senders_of
+from privreg_field.study.reading.shared import protocol_of, senders_of
 from privreg_field.wire import messages, wire
 from privreg_field.wire.messages import NONCE
 from privreg_field.wire.peers import Signed, ids_of, list_hash
@@ -37,8 +38,8 @@ The first pause is short: one of two shares comes a moment later, and an open ro
 """
 
 
-class SumCourse(Book):
-    """A study with two collectors as it goes on at one of them; parameters are those of `Book`."""
+class SumScheduler(BatchLog):
+    """Scheduler of a study with two collectors, at one of them; parameters are those of `BatchLog`."""
 
     # --- messages --------------------------------------------------------------------------------------
 
@@ -91,14 +92,14 @@ class SumCourse(Book):
         return done
 
     def _waits(self) -> bool:
-        """Whether a step is due that takes both: all but an open batch that isn't due."""
+        """True if a step is due that takes both: all but an open batch that isn't due."""
         if self.sealed or not (self._met and self.states):
             return not self.sealed
         k = self.present.k
         return self._is_due(k, closing=self._closing()) or self.shares.batch(k).status != OPEN
 
     def known(self) -> Known:
-        """How it goes on: numbers of shares that came here, and whether the other collector is waited for."""
+        """Progress: numbers of shares that came here, and whether the other collector is waited for."""
         people, k, is_open, chain, about = self.people(), self.present.k, self.is_open, self.chain, self.store.about()
         end = chains.ends(self.engine, chain)
         rounds = tuple(
@@ -120,9 +121,19 @@ class SumCourse(Book):
     def results(self) -> Results:
         """Results of the sums that both have published."""
         chain, issued, deaf = self.chain, self.store.about().issued, dict.fromkeys(self.unvouched(), self.letter)
-        return summed.results(
+        return shared.results(
             self.plan, chain, senders_of(self.plan, chain, deaf), [("Protocol", protocol_of(chain, issued, deaf))]
         )
+
+    def _sums(self) -> dict[str, Any]:
+        batches = [self.shares.batch(k) for k in range(len(self.states))]
+        return {
+            "sums": [
+                [json.loads(v) for v in b.values(self._place)] if b.status == PUBLISHED else None for b in batches
+            ],
+            "lost": [b.k for b in batches if b.status == LOST],
+            "unvouched": self.unvouched(),
+        }
 
     def _meet(self) -> bool:
         """Ask the other, at the start of a process, what was fixed here."""
@@ -172,7 +183,7 @@ class SumCourse(Book):
         return by_hand or (self.clock.sure and self.clock() > self.plan.closes + self.plan.grace)
 
     def _is_due(self, k: int, *, closing: bool) -> bool:
-        """Whether the open batch may be fixed, by the shares that came here."""
+        """True if the open batch may be fixed, by the shares that came here."""
         people = self._due(k, closing=closing)
         return people is not None and self._came_here() >= people
 
