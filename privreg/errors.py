@@ -98,7 +98,7 @@ _LONGEST_QUOTE = 60
 
 _ELSEWHERE = {
     **dict.fromkeys(("binomial", "bernoulli", "logit", "binary", "log_loss"), "logistic"),
-    **dict.fromkeys(("gaussian", "normal", "ols", "linear"), "huber or squared"),
+    **dict.fromkeys(("normal", "ols", "linear"), "gaussian or huber"),
     **dict.fromkeys(
         ("rlm", "robust", "huber_loss", "tukey", "bisquare", "biweight", "tukey_biweight", "hampel", "andrew_wave"),
         "huber",

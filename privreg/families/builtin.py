@@ -270,7 +270,9 @@ def Squared() -> Family:
 
     Notes
     -----
-    Its score is as wide as the response's range, so it wants many more people than :func:`Huber`.
+    ``family="gaussian"`` is this one: least squares' coefficients of responses within their bounds, skewed ones too. Its
+    score is as wide as the response's range, so it wants many more people than :func:`Huber`; see "Means of skewed
+    outcomes" of the guide to models.
 
     Examples
     --------
@@ -350,6 +352,7 @@ FAMILIES: Final[dict[str, Callable[..., Family]]] = {
     "hinge": Hinge,
     "smoothed_hinge": SmoothedHinge,
     "squared": Squared,
+    "gaussian": Squared,  # as R and statsmodels call mean regression
 }
 
 

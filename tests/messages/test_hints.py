@@ -342,7 +342,12 @@ def test_goals_belong_to_planning_and_plans_take_no_rows(rides):
             given()
 
 
-@pytest.mark.parametrize("name", ["gaussian", "ols"])
+@pytest.mark.parametrize("name", ["normal", "ols"])
 def test_least_squares_are_told_both_families(name):
-    with pytest.raises(OptionError, match="Did you mean 'huber' or 'squared'"):
+    with pytest.raises(OptionError, match="Did you mean 'gaussian' or 'huber'"):
         pr.PrivateOnlineRegression.from_formula("y ~ x", mu=1, family=name)
+
+
+def test_gaussian_is_mean_regression():
+    model = pr.PrivateOnlineRegression.from_formula("y ~ x", mu=1, family="gaussian", bounds={"x": (0, 1), "y": (0, 9)})
+    assert model.family == pr.Squared()

@@ -141,7 +141,6 @@ family_of <- function(x) {
   name <- if (inherits(x, "family")) x$family else x
   if (!is.character(name) || length(name) != 1) return(to_python(x))
   asked <- c(
-    gaussian = "\"huber\", whose loss is linear beyond its threshold, or \"squared\"",
     poisson = "privreg_module()$Poisson(y_max = 20), where y_max is a public bound of the counts",
     Gamma = "\"huber\" with the response's logarithm, as in log(y) ~ x",
     inverse.gaussian = "\"huber\" with the response's logarithm, as in log(y) ~ x",
@@ -153,6 +152,9 @@ family_of <- function(x) {
       stop("family: binomial has the link \"logit\" here, got \"", x$link, "\".", call. = FALSE)
     }
     return("logistic")
+  }
+  if (name == "gaussian" && inherits(x, "family") && x$link != "identity") {
+    stop("family: gaussian has the link \"identity\" here, got \"", x$link, "\".", call. = FALSE)
   }
   if (name %in% names(asked)) stop("family: for ", name, " give ", asked[[name]], ".", call. = FALSE)
   if (inherits(x, "family")) {
