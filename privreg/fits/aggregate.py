@@ -330,11 +330,10 @@ def doubts(plan: Plan, progress: Progress, found: Estimated, loads: Array) -> tu
 
     if (blurred := ~(found.blurred(loads) <= PART)).any():
         out.append(note("curvature.sums", those(blurred), records=plan.rows, mu=plan.mu, d=plan.d))
-    again = plan.noise.again
-    if again and progress.last and not progress.near and (moved := found.displaced(loads, 0.0) > BIAS).any():
-        out.append(note("moving.again", those(moved), rounds=AGAIN))
-    elif not again and (moved := found.displaced(loads) > BIAS).any():
-        out.append(note("moving.far", those(moved)))
+    again, far = plan.noise.again, found.moves
+    left = 0.5 * far**2 * (progress.last and not progress.near) if again else np.where(far > 1.0, far, 0.0)
+    if (left.any() or not again) and (moved := found.displaced(loads, left) > BIAS).any():
+        out.append(note("moving.again", those(moved), rounds=AGAIN) if again else note("moving.far", those(moved)))
     if (perfect := found.finite < FINITE).any():
         by = np.abs(loads @ found.ends[perfect].T)
         out.append(note("perfect", those((by > ROUNDED * np.abs(loads).max(axis=1, keepdims=True)).any(axis=1))))

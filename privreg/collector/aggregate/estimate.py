@@ -28,6 +28,8 @@ STUDENT: Final = 1.21  # (z² + 1)/4 at 95%, of the expansion of Student's t by 
 
 UNEVEN: Final = 0.5  # Sd of squared scores' shape about that of slopes, relative to their mean, of a curator's sums
 
+LOST: Final = 3.0  # Sds of an entry that the curvature of any direction has at least; below four it is marked
+
 LIKELY: Final = 2.0  # Sds by which a score must be short of that, for records not to be taken for such
 PERFECT: Final = 0.5  # Of the score that perfect prediction would have: one is nearer to it than to 0
 PASSES: Final = 6
@@ -83,16 +85,15 @@ class Estimated(NamedTuple):
         alone = np.einsum("qk,k->q", np.square(bread * cov), np.diag(self.spread))
         return np.asarray(np.sqrt(0.5 * moved - alone) / np.einsum("qk,qk->q", cov, loads))
 
-    def displaced(self, loads: Array, least: float = 1.0) -> Array:
-        """Bias of `loads` @ theta, in standard errors, if steps of more than `least` were all wrong: Equation (43).
+    def displaced(self, loads: Array, left: Array) -> Array:
+        """Bias of `loads` @ theta, in standard errors, by parts of steps that are `left`, in thresholds: Equation (43).
 
-        `loads` has the shape (q, b d), what comes back (q,).
+        `loads` has the shape (q, b d), `left` (m,), what comes back (q,).
         """
         if self.wider > 1.0:
             return np.full(len(loads), math.inf)
-        far = self.moves > least
-        lines, cov = self.lines[far], loads @ self.cov
-        along = np.abs(cov @ lines.T) / np.einsum("mk,kl,ml->m", lines, self.cov, lines) * self.moves[far]
+        lines, cov = self.lines[left > 0.0], loads @ self.cov
+        along = np.abs(cov @ lines.T) / np.einsum("mk,kl,ml->m", lines, self.cov, lines) * left[left > 0.0]
         return np.asarray(self.threshold * along.max(axis=1, initial=0.0) / np.sqrt(np.einsum("qk,qk->q", cov, loads)))
 
     def pulled(self, loads: Array, pull: Array | None) -> Array:
@@ -140,12 +141,13 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     people, reference = sampled(plan, alike), progress.filled * rules.slope
     reaches = np.array([s.state.reach(plan) for s in alike])
     unequal = 1.0 - np.minimum(reaches / reaches[-1], reaches[-1] / reaches) ** 2  # weights, and so slopes, that differ
-    far = np.linalg.norm(places - last.theta, axis=1) / common if again else unequal
+    far = np.linalg.norm(places - last.theta, axis=1) / (common * rules.bend) if again else unequal
     rough = np.array([t.sds[1] * t.wider for t in turned])
     shares, noise = pooling(rough.tolist(), people, reference**2, far)
     pooled = sum(w * t.slope for w, t in zip(shares, turned, strict=True))
     height = level(pooled, noise, reference, rules.unsure)
     curvature, spread = posterior(pooled, noise, known, height)
+    curvature = floored(curvature, LOST * math.sqrt(float(spread.mean())))
 
     parts, jitter = pooling([t.sds[2] * t.wider for t in turned], people, plan.square**2, far)
     square = sum(w * t.square for w, t in zip(parts, turned, strict=True))
@@ -179,7 +181,11 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         more, slope = bent(theta)
         theta = np.linalg.solve(slope, steps - weights @ more)
         distance = np.square(places - theta).sum(axis=1)
-        off = (0.5 * height / common * distance) ** 2 / d if again else (height * unequal) ** 2 * distance / d
+        off = (
+            (0.5 * height / (common * rules.bend) * distance) ** 2 / d
+            if again
+            else (height * unequal) ** 2 * distance / d
+        )
         off = unsure(theta) if rules.curved and not again else off
         weights = _weights(alone + off, places - theta, float(spread.mean()))
     whole = again and not main.any()  # all rows in each round: they are sampled once

@@ -344,6 +344,9 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int) -> Pro
     return progress._replace(state=state, known=known, seen=seen, near=near and scaled and not plan.noise.again)
 
 
+NOISY: Final = 2.0  # Sds of its noise within which a step's length is explained by it
+
+
 def asked_again(plan: Plan, progress: Progress, theta: Array, scale: float) -> Progress:
     """Ask the same rows at the estimate; the last time if what a step leaves of it is little beside its error.
 
@@ -351,10 +354,10 @@ def asked_again(plan: Plan, progress: Progress, theta: Array, scale: float) -> P
     Equation (34).
     """
     state, rules = progress.state, plan.rules
-    move = (theta - state.theta) / state.threshold(rules)
+    move = (theta - state.theta) / (state.threshold(rules) * rules.bend)
     far = max(float(np.linalg.norm(move)), *(abs(float(p @ move)) for p in progress.known.whole.points), 0.0)
     slope, square = expected(plan, progress)
-    error = math.sqrt(square / plan.rows) / (progress.filled * slope)
+    error = math.sqrt(square / plan.rows) / (progress.filled * slope * rules.bend)
     asked = sum(s.state.role == "main" for s in progress.seen)
     wider = abs(math.log(scale / state.scale)) if rules.scaled else 0.0
     near, most = 0.5 * far**2 < LEFT * error and wider < 0.5 * state.window, AGAIN
@@ -363,7 +366,10 @@ def asked_again(plan: Plan, progress: Progress, theta: Array, scale: float) -> P
     theta = state.theta + (theta - state.theta) * min(
         1.0, 1.0 / max(far, 1e-12)
     )  # beyond a threshold slopes say little
-    return progress._replace(state=state._replace(theta=theta, scale=scale), near=near, last=near or asked + 1 >= most)
+    # steps that noise explains get no shorter by rounds of smaller budgets
+    noisy = asked > 0 and far < NOISY * math.sqrt(plan.size) * progress.seen[-1].sds[0] / (slope * rules.bend)
+    state = state._replace(theta=theta, scale=scale)
+    return progress._replace(state=state, near=near, last=near or noisy or asked + 1 >= most)
 
 
 def sampled(plan: Plan, rounds: Sequence[Summed]) -> list[float]:

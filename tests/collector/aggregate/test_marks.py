@@ -53,10 +53,9 @@ def test_a_long_step_moves_what_is_estimated_with_it() -> None:
     """With independent estimates a step along one coefficient moves that one alone."""
     d = 3
     found = made(d, root=0.1 * np.eye(d), lines=np.eye(d)[1:2], moves=np.array([1.5]), threshold=2.0)
-    np.testing.assert_allclose(found.displaced(np.eye(d)), [0.0, 2.0 * 1.5 / 0.1, 0.0])
-    near = found._replace(moves=np.array([0.9]))
-    assert (near.displaced(np.eye(d)) == 0.0).all()
-    assert (near._replace(wider=1.1).displaced(np.eye(d)) == math.inf).all()
+    np.testing.assert_allclose(found.displaced(np.eye(d), np.array([1.5])), [0.0, 2.0 * 1.5 / 0.1, 0.0])
+    assert (found.displaced(np.eye(d), np.zeros(1)) == 0.0).all()
+    assert (found._replace(wider=1.1).displaced(np.eye(d), np.zeros(1)) == math.inf).all()
 
 
 @pytest.mark.parametrize(("trust", "share"), [("central", 0.008), ("two_collectors", 0.012)])
