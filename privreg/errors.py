@@ -112,6 +112,7 @@ _ELSEWHERE = {
     **dict.fromkeys(("label", "labels", "label_dp"), "response"),
     **dict.fromkeys(("response", "prob", "probs", "proba", "probability"), "mean"),
     **dict.fromkeys(("link", "linpred"), "linear"),
+    **dict.fromkeys(("curator", "trusted", "trusted_curator"), "central"),
     "none": "noise",
 }
 """Other libraries' names of a choice, or of several."""

@@ -87,7 +87,7 @@ class PrivateOnlineRegression(Playable):
         once to their sums. `mu` holds against either collector, μ/√2 against everybody else, nothing against both
         together. Some 2,000 people are enough; numbers need `bounds`, and the model an intercept. "central": a trusted
         curator holds the rows and releases such sums, of all rows in each round; `mu` is that of all rounds together,
-        so that some hundred rows are enough. A fit has all options of two collectors, and no `start()`.
+        so that several hundred rows are enough. A fit has all options of two collectors, and no `start()`.
 
     Raises
     ------
