@@ -1517,7 +1517,7 @@ MUTANTS = (
         "views of a buffer of bytes are other people",
         "privreg/privacy/accounts.py",
         "        spans = (*held, *",
-        "        spans = (*",
+        "        spans = (*(), *",
         ("tests/privacy/test_accounts.py::test_all_views_of_a_buffer_are_the_same_people",),
     ),
     Mutant(
