@@ -346,8 +346,15 @@ MUTANTS = (
     Mutant(
         "distances of scores with a scale for those without",
         DISTANCES,
-        'if scaled == (k != "plain")]',
-        "if k]",
+        'if scaled == (k != "plain") and',
+        "if",
+        UNPROVED,
+    ),
+    Mutant(
+        "a logistic score with a scale number is as close as one without",
+        DISTANCES,
+        "(family == codes.LOGISTIC and not scaled)",
+        "(family == codes.LOGISTIC)",
         UNPROVED,
     ),
     Mutant(
@@ -1498,6 +1505,20 @@ MUTANTS = (
         "        return np.asarray(memoryview(data))\n",
         "        return None\n",
         ("tests/laws/test_views.py::test_what_looks_into_the_memory_of_an_array_is_known_as_it",),
+    ),
+    Mutant(
+        "a buffer of bytes ends with its view",
+        "privreg/privacy/accounts.py",
+        "kept = None if last is None or tells else root",
+        "kept = None if last is None or isinstance(last, bytes | bytearray) else root",
+        ("tests/privacy/test_accounts.py::test_a_buffer_is_known_after_its_view_has_gone",),
+    ),
+    Mutant(
+        "views of a buffer of bytes are other people",
+        "privreg/privacy/accounts.py",
+        "        spans = (*held, *",
+        "        spans = (*(), *",
+        ("tests/privacy/test_accounts.py::test_all_views_of_a_buffer_are_the_same_people",),
     ),
     Mutant(
         "a query of a table in memory is a table",

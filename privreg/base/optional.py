@@ -7,6 +7,7 @@ of studies in the field are in `packages/field`.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
@@ -55,13 +56,17 @@ def added(group: str) -> dict[str, EntryPoint]:
 def find(group: str, name: str) -> Any:
     """Import what is added under a name; None if nobody adds it.
 
-    Raises MissingExtraError if it is the kit's, and the kit isn't installed.
+    Raises MissingExtraError if it is the kit's, and the kit isn't installed, or if its package is broken.
     """
+    what = f"privreg {name}" if group == "verbs" else f"privreg.{name}"
     if name in added(group):
-        return added(group)[name].load()
+        with suppress(Exception):  # the text of another package's error is not passed on
+            return added(group)[name].load()
+        raise MissingExtraError(
+            f"{what} is {added(group)[name].value}, which can't be imported: install its package anew."
+        )
     if name not in FIELD[group]:
         return None
-    what = f"privreg {name}" if group == "verbs" else f"privreg.{name}"
     raise MissingExtraError(
         f"{what} is part of the kit for studies in the field, which is not installed: in the root folder of a clone "
         'pip install . "./packages/field[serve]".'

@@ -67,13 +67,21 @@ def _one_line_warnings() -> Iterator[None]:
         yield
 
 
+def _about(verb: str) -> str:
+    """Line of help of a verb that another distribution adds, whatever is wrong with it."""
+    try:
+        return str(find("verbs", verb).about)
+    except Exception:
+        return "which can't be imported"
+
+
 def _run(arguments: Sequence[str]) -> int:
     first, *rest = arguments or ["--help"]
     more = None if first in VERBS or first.startswith("-") else find("verbs", first)
     if more is not None:  # it has no option of the table
         return int(more(rest))
     asked = added("verbs") if first in {"-h", "--help"} else {}
-    top, verbs = parsers(VERBS, {name: point.load().about for name, point in asked.items()})
+    top, verbs = parsers(VERBS, {name: _about(name) for name in asked if name not in VERBS})
     if first.startswith("-"):
         top.check_options([first])
     elif first == "experiment":

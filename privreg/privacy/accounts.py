@@ -2,13 +2,15 @@
 
 No value of a row is read, so a copy can't be recognised. All rows of a buffer are the same people, whichever library
 shows which of them; a file is identified by device and inode; the source of a query's rows is not known. Objects are
-watched, so that no new one is taken for one that is gone; memory whose end is not reported, as Arrow's, is kept.
+watched, so that no new one is taken for one that is gone; memory whose end is not reported, as Arrow's or that of
+bytes, is kept.
 """
 
 from __future__ import annotations
 
 import unicodedata
 import weakref
+from array import array
 from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -251,17 +253,25 @@ def _memory(values: Any, owner: Any) -> Iterator[Account]:
         span, part = _of_arrow(values)
     else:
         part = _bits(root)
-        while isinstance(base := root.base.obj if isinstance(root.base, memoryview) else root.base, np.ndarray):
-            owner = root = base
+        while isinstance(last := _below(root), np.ndarray):
+            owner = root = last
         owner, span = values if root is values else owner, _bits(root)
-        last: Any = root.base  # another library's memory doesn't end with this view of it
-        kept = None if last is None or isinstance(last, bytes | bytearray | memoryview | mmap) else root
+        owner = last if (tells := isinstance(last, mmap | array)) else owner
+        kept = None if last is None or tells else root  # another's memory doesn't end with this view of it
+        held = () if last is None or (whole := _exported(last)) is None else (_bits(whole),)
         arrow = _leaves(last) if comes_from(last, "pyarrow", "Array", "ChunkedArray") else ()
-        span = next((whole for whole, _ in map(_of_arrow, arrow) if whole[0] <= span[0] < whole[1]), span)
+        spans = (*held, *(one for one, _ in map(_of_arrow, arrow)))
+        span = next((one for one in spans if one[0] <= span[0] < one[1]), span)
         if isinstance(root, np.memmap) and root.filename is not None:
             yield from _of_paths([Path(root.filename)])
     for block in range(span[0] // BLOCK, -(-span[1] // BLOCK)):
         yield Account(("memory", block), owner, span, part, kept=kept)
+
+
+def _below(view: np.ndarray) -> Any:
+    """Object in whose memory an array is, also through a memoryview or a strided view's holder; None: in its own."""
+    below = view.base.obj if isinstance(view.base, memoryview) else view.base
+    return below if below is None or isinstance(below, np.ndarray) else getattr(below, "base", below)
 
 
 def _bits(array: np.ndarray) -> tuple[int, int]:
@@ -282,5 +292,8 @@ def _of_arrow(array: Any) -> tuple[tuple[int, int], tuple[int, int]]:
     name = str(kind).removeprefix("large_")
     texts = 128 if name.endswith("_view") else 64 if name != str(kind) else 32
     bits = texts if name.startswith(("binary", "string")) else kind.bit_width
-    low, first = 8 * int(buffers[1].address), 8 * int(buffers[1].address) + bits * array.offset
-    return (low, low + 8 * int(buffers[1].size)), (first, first + bits * len(array))
+    whole, first = buffers[1], 8 * int(buffers[1].address) + bits * array.offset
+    while whole.parent is not None:  # as of columns of a file in memory
+        whole = whole.parent
+    low = 8 * int(whole.address)
+    return (low, low + 8 * int(whole.size)), (first, first + bits * len(array))

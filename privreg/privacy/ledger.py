@@ -70,10 +70,10 @@ class Ledger:
     columns, a mapping by its columns, a list by its members in any order, a file by device and inode. Where a query
     will look for rows is not known, so a limit asks for a name of their people.
 
-    Entries go when the object goes; memory of Arrow and polars, which don't tell when it goes, is kept until the
-    process ends, if noise was secret. Entries of files and names stay. Fits enter their releases in the process's own
-    ledger before the first report, and whatever becomes of the fit they stay. :func:`limit_spending` gives it a limit;
-    a ledger made here keeps the accounts you enter yourself.
+    Entries go when the object goes; memory of Arrow, polars and bytes (unpickled arrays, say), which don't tell when it
+    goes, is kept until the process ends, if noise was secret. Entries of files and names stay. Fits enter their
+    releases in the process's own ledger before the first report, and whatever becomes of the fit they stay.
+    :func:`limit_spending` gives it a limit; a ledger made here keeps the accounts you enter yourself.
 
     Parameters
     ----------

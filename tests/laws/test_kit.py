@@ -102,3 +102,19 @@ def test_nothing_is_imported_by_its_path():
     files = [path for top in ("privreg", "packages/field/privreg_field") for path in (ROOT / top).rglob("*.py")]
     assert len(files) > 300
     assert [str(path) for path in files if ways.search(path.read_text("utf-8"))] == []
+
+
+def test_a_broken_kit_leaves_help_and_verbs_of_the_package(alone, tmp_path):
+    """It can't take the place of a verb either."""
+    (tmp_path / "broken-1.0.dist-info").mkdir()
+    points = {"gone": "no_such_module:run", "silent": "math:inf", "fit": "math:inf"}
+    lines = [f"[privreg.{group}]\n" + "".join(f"{k} = {v}\n" for k, v in points.items()) for group in optional.FIELD]
+    (tmp_path / "broken-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
+    (tmp_path / "broken-1.0.dist-info" / "entry_points.txt").write_text("\n".join(lines))
+    start = f"sys.path.append({str(tmp_path)!r}); sys.stderr = sys.stdout; from privreg.cli.app import main; "
+    shown = alone(start + "print(main(['--help']))")
+    assert re.search(r"\n  gone +which can't be imported\n  silent +which can't be imported\n.*\n0\n$", shown, re.S)
+    assert "usage: privreg fit" in alone(start + "main(['fit', '--help'])")
+    wanted = "privreg gone is no_such_module:run, which can't be imported: install its package anew."
+    assert alone(start + "print(main(['gone']))") == f"privreg: error: {wanted}\n2\n"
+    assert alone(start + CONNECT.replace("pr.connect", "pr.gone")) == wanted.replace("privreg ", "privreg.", 1) + "\n"

@@ -5,7 +5,9 @@ import math
 import os
 import sqlite3
 import weakref
+from array import array
 from collections import UserDict
+from mmap import ACCESS_READ, mmap
 
 import duckdb
 import numpy as np
@@ -14,6 +16,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import sqlalchemy as sa
+from numpy.lib.stride_tricks import as_strided
 
 import privreg as pr
 from privreg.data.sources.open import open_table
@@ -234,6 +237,7 @@ def test_all_views_of_a_buffer_are_the_same_people():
     matrix, flat = np.ones((20, 3)), np.arange(60.0)
     table = np.ones(20, dtype=[("a", float), ("b", float)])
     fortran = np.asfortranarray(np.ones((20, 3)))
+    held, whole = bytearray(480), pa.py_buffer(bytes(480))
     same = [
         (matrix[:10], matrix[10:]),
         (matrix[::2], matrix[1::2]),
@@ -246,6 +250,11 @@ def test_all_views_of_a_buffer_are_the_same_people():
         (flat.view("i4")[:60], flat[30:]),
         (fortran[:9, 0], fortran[9:, 1]),
         (table["a"][:9], table["b"][9:]),
+        (as_strided(fortran[:, 0]), as_strided(fortran[:, 2])),
+        (np.frombuffer(held, count=20), np.ndarray((20,), buffer=held, offset=320)),
+        (memoryview(held).cast("d")[:20], np.frombuffer(memoryview(held), offset=320)),
+        (pa.Array.from_buffers(pa.float64(), 9, [None, whole.slice(0, 72)]), np.frombuffer(whole, offset=72)),
+        (pa.Array.from_buffers(pa.float64(), 9, [None, whole.slice(72)]), np.frombuffer(whole, count=9)),
     ]
     others = [(matrix, matrix.copy()), (np.asfortranarray(matrix)[:, 0], matrix), (np.ones(0), matrix)]
     for pairs, common in ((same, True), (others, False)):
@@ -255,6 +264,29 @@ def test_all_views_of_a_buffer_are_the_same_people():
                 ledger.spend(first, 1.0)
                 assert ledger.spent(second) == common, k
                 assert ledger.spend(second, 1.0).number == 1 + common, k
+
+
+@pytest.mark.parametrize("kind", ["bytes", "bytearray", "array", "mmap", "memoryview"])
+def test_a_buffer_is_known_after_its_view_has_gone(kind, tmp_path):
+    path = tmp_path / "people.bin"
+    path.write_bytes(bytes(480))
+    with path.open("rb") as file:
+        held = {
+            "bytes": path.read_bytes,
+            "bytearray": lambda: bytearray(480),
+            "array": lambda: array("d", [0.0] * 60),
+            "mmap": lambda: mmap(file.fileno(), 0, access=ACCESS_READ),
+            "memoryview": lambda: memoryview(bytearray(480)),
+        }[kind]()
+    ledger = Ledger()
+    for number in (1, 2, 3):  # each view is another object
+        assert ledger.spend(np.frombuffer(held, count=30), 1.0).number == number
+        gc.collect()
+    if kind in {"array", "mmap"}:  # which tell when they go
+        del held
+        gc.collect()
+        assert ledger.spent("nobody") == 0.0
+        assert not ledger._spent
 
 
 @pytest.mark.parametrize("kind", ["array", "frame", "arrow", "polars"])

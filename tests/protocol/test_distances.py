@@ -30,7 +30,7 @@ def of(shares, role="main", family=codes.HUBER, **more):
     """A largest squared distance, over 10,000."""
     square = more.pop("longest2", None)
     at = None if square is None else ([math.sqrt(square) if square < 1e300 else 1e200], 1.0)
-    given = {"scaled": shares != "plain", "family": family, "rows": 0, "located": 1, "at": at}
+    given = {"scaled": shares not in {"plain", "logistic"}, "family": family, "rows": 0, "located": 1, "at": at}
     return distance2(role, SHARES[shares], **{**given, **more}) * 10_000
 
 
@@ -90,6 +90,7 @@ def test_squares_of_numbers_add_nothing_to_their_distance():
         ("cornered", {"scaled": False}),
         ("plain", {"scaled": True}),
         ("plain", {"family": codes.LOGISTIC}),
+        ("logistic", {"family": codes.LOGISTIC, "scaled": True, "longest2": 0.0}),  # whose squares have a scale number
         ("plain", {"family": codes.MULTINOMIAL}),
         ("classes", {"family": codes.MULTINOMIAL}),
         *((kind, {"rows": 2}) for kind in APART),

@@ -56,11 +56,11 @@ def test_the_same_words_give_the_same_noise(js):
 
 @pytest.mark.parametrize("family", SUMS)
 def test_two_reports_are_as_far_apart_in_a_browser(js, family):
-    for more in ({}, {"offset": ["sub", ["col", "visits"], const(3)]}, *({"kind": k} for k in APART)):
-        plan = sum_plan(family, **{k: v for k, v in more.items() if k != "kind"})
-        if "kind" in more:  # of other shares than the family's, roles are as wide as theirs
-            of = plan.sums._replace(shares=SHARES[more["kind"]])
-            plan = sum_plan(family, sums=of)
+    own = sum_plan(family).sums
+    changed = [own._replace(shares=SHARES[kind]) for kind in APART]  # roles are as wide as these shares'
+    changed.append(own._replace(scaled=not own.scaled))
+    for more in ({}, {"offset": ["sub", ["col", "visits"], const(3)]}, *({"sums": of} for of in changed)):
+        plan = sum_plan(family, **more)
         lengths = [math.sqrt(most) for most, _ in ODDS[:-1]]
         asks = [[role, None, 1.0] for role in plan.roles]
         asks += [["main", [k * by, 0.0, 0.0, 0.0, 0.0], 1.0] for k in lengths for by in (1.0 - 1e-9, 1.0 + 1e-9)]

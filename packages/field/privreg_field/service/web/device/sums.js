@@ -118,7 +118,7 @@ export function distance2({ sums, family, offset }, role, ask) {
   const longest2 = ask && offset === null ? ask.theta.reduce((n, v) => n + v * v, 0) * (ask.reach * ask.reach) : Infinity;
   const is = (/** @type {number[]} */ own) => own.every((v, i) => v === shares[i]);
   let most = APART.find(([of, own]) => family !== "logistic" && of === scaled && is(own))?.[2] ?? 40000;
-  if (family === "logistic" && is(LOGISTIC)) most = /** @type {number[]} */ (ODDS.find(([k]) => longest2 <= k))[1];
+  if (family === "logistic" && !scaled && is(LOGISTIC)) most = /** @type {number[]} */ (ODDS.find(([k]) => longest2 <= k))[1];
   return [BigInt(most), 10000n];
 }
 
