@@ -224,7 +224,7 @@ class AggregateRun(Keyed):
         """Public numbers by which a saved stream is known to be this one's."""
         plan = self.plan
         sizes = (*plan.sizes.values(), plan.measured)
-        return ["two_collectors", plan.d, plan.rows, plan.mu, *sizes, plan.width("main")]
+        return ["two_collectors", plan.d, plan.rows, plan.mu, *sizes, plan.width("main"), *plan.reported]
 
     def to_arrays(self, *, close: bool = True) -> dict[str, Any]:
         """All there is to save but keys: published sums, from which every state follows.

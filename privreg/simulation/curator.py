@@ -186,7 +186,7 @@ class CuratorRun(AggregateRun):
     @property
     def identity(self) -> list[Any]:
         """Public numbers by which a saved fit is known to be this one's."""
-        return ["central", self.plan.d, self.plan.mu, self.plan.width("main")]
+        return ["central", self.plan.d, self.plan.mu, self.plan.width("main"), *self.plan.reported]
 
     def to_arrays(self, *, close: bool = True) -> dict[str, Any]:
         """All there is to save but keys: published sums."""

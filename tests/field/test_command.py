@@ -149,7 +149,7 @@ WRONG = {
     "measures": (("rounds: 14", "measures: 0.9"), "measures: 0.9 must be a number in (0, 0.5)"),
     "scaling": (("rounds: 14", "scaling: privte"), "scaling: privte is not known"),
     "trust": (("rounds: 14", "trust: central"), "choose one of 'local', 'two_collectors'"),
-    "family": (("{huber: {c: 1.2}}", "gaussian"), "family: gaussian is not known"),
+    "family": (("{huber: {c: 1.2}}", "normal"), "family: normal is not known"),
     "tau": (("{huber: {c: 1.2}}", "{quantile: {tau: 3}}"), "tau: 3 must be"),
     "c": (("{huber: {c: 1.2}}", "{huber: {c: 300}}"), "write family: {huber: {scale: 300}}"),
     "no y_max": (("{huber: {c: 1.2}}", "poisson"), "family: {poisson: {y_max: Y}} must be"),

@@ -245,6 +245,12 @@ class Plan(NamedTuple):
         """Largest squared distance of two reports of scores, whatever the state."""
         return float(self.distance2("main"))
 
+    @property
+    def reported(self) -> list[float]:
+        """Numbers of the score in reports, and their distance: sums of reports with other ones don't add up."""
+        shape = self.rules.shape
+        return [float(shape.family), shape.a, shape.b, self.rules.ratio, *self.rules.shares, self.apart]
+
     def width(self, role: str) -> int:
         """Numbers of a report."""
         if role == "measures":
