@@ -80,8 +80,8 @@ def note(
     code, _, which = code.partition(".")
     known = CODES[code]
     text = (known.text[which] if which else known.text).format(**values)
-    if known.severity == "doubt":
-        return Diagnostic(code, f"don't rely on {of or known.of}: {text}", rows, methods)
+    if known.severity == "doubt" and (whole := of or known.of):
+        text = f"don't rely on {whole}: {text}"
     return Diagnostic(code, text, rows, methods)
 
 

@@ -318,7 +318,7 @@ REFUSED = {
     OptionError: [
         (lambda _: by_formula(family="binomial"), "Did you mean 'logistic'?"),
         (lambda _: by_formula(family="normal"), "Did you mean 'gaussian' or 'huber'?"),
-        (lambda _: by_formula(family="OLS"), "Did you mean 'huber' or 'squared'?", "'squared'"),
+        (lambda _: by_formula(family="OLS"), "Did you mean 'gaussian' or 'huber'?", "'gaussian'"),
         (lambda _: by_formula(family="median"), "Did you mean 'quantile'?"),
         (lambda _: by_formula(family="Logistic"), "Did you mean 'logistic'?"),
         (lambda _: by_formula(family="poisson"), "Poisson(y_max=...)"),
