@@ -63,7 +63,7 @@ TARGETS = (
 
 
 OF_FILES = (("fit of the CSV file", PANDAS, 2.5), ("fit of the Parquet file", "fit of the DataFrame", 1.2))
-"""What is held against what, in one run, and at most how many times as long it is to take."""
+"""Pairs timed in one run, with the largest ratio asked."""
 
 
 class Row(NamedTuple):

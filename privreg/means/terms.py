@@ -172,7 +172,7 @@ def read_formula(formula: object) -> tuple[list[Column], list[str]]:
 
 
 def _summand(node: ast.expr) -> tuple[Column, Sequence[str]]:
-    """What a summand asks for, and the columns that must be factors."""
+    """Request of a summand, and the columns that must be factors."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
         (one, first), (other, second) = _column(node.left), _column(node.right)
         if one == other:

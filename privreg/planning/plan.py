@@ -27,7 +27,7 @@ AnyPrecision: TypeAlias = Precision | FittedPrecision | PlainPrecision
 
 FEW: Final = 4_000  # Where the search for people begins if noise falls on sums
 BUDGETS: Final = (0.01, 100.0)
-CLOSE_MU: Final = 6e-3  # By what part the search for μ may miss
+CLOSE_MU: Final = 6e-3  # Relative error of the search for μ, at most
 TRUST: Final = {"local": "", "two_collectors": ", two collectors", "central": ", a trusted curator"}
 
 
@@ -42,7 +42,7 @@ class Goal:
 
 @dataclass(frozen=True, repr=False)
 class Planned(View):
-    """What a regression with so many people at such a budget will show: its numbers; see `StudyPlan`."""
+    """Numbers of a planned regression, by people and budget; see `StudyPlan`."""
 
     spec: ModelSpec  # The model, with the budget
     n: int  # People
@@ -131,7 +131,7 @@ class Planned(View):
         return search.people_for(lambda n: max(self._hardness(n, each).values()), start)
 
     def _at(self, spec: ModelSpec) -> Self:
-        """The same question of another model."""
+        """Plan of another model that answers the same question."""
         return replace(self, spec=spec, _precision=precision_of(spec, self.assumed))
 
     def _answered(self) -> Self:

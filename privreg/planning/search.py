@@ -14,7 +14,7 @@ from privreg.errors import InferenceError
 FEWEST: Final = 100
 MOST_PEOPLE: Final = 10**13
 START: Final = 64_000  # Where the search for a number of people begins
-CLOSE: Final = 1e-4  # By what part it may miss
+CLOSE: Final = 1e-4  # Relative error of a search, at most
 
 
 def reach(apart: Callable[[float], float], start: float, low: float, high: float, power: float, close: float) -> float:

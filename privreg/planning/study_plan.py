@@ -50,7 +50,7 @@ class StudyPlan(Planned):
 
     @property
     def notes(self) -> tuple[Diagnostic, ...]:
-        """What to know about the answer."""
+        """Notes on the answer."""
         return wording.notes(self)
 
     def _layout(self) -> list[Part]:
@@ -135,7 +135,7 @@ class StudyPlan(Planned):
         return replace(found, notes=(*(f"{family!r}: {family.estimand}" for family in families), *found.notes))
 
     def _compared(self, asked: Mapping[str, Mapping[str, Any]], coef: str) -> StudyTable:
-        """The same question under other trust models or of other families: people, and precision of `coef`."""
+        """Table of other trust models or families: people, and precision of `coef`."""
         lines, notes = dict[str, Sequence[Any]](), list[str]()
         for name, other in asked.items():
             try:
@@ -153,7 +153,7 @@ class StudyPlan(Planned):
         return StudyTable(table, title, tuple(notes))
 
     def _under(self, trust: str | None = None, family: Family | None = None) -> Self:
-        """The same question under another trust model, or of another family."""
+        """Plan under another trust model, or of another family, for the same question."""
         old, trust = self.spec, trust or self.spec.trust
         if (trust, family or old.family) == (old.trust, old.family):
             return self

@@ -260,7 +260,7 @@ class TwoGroups(View):
         return replace(self, n=enough(people_for(lambda n: self.std_error(n) / allowed)))
 
     def _under(self, trust: str) -> TwoGroups:
-        """The same records under another trust model, or without privacy."""
+        """Plan of these records under another trust model, or without privacy."""
         budget, under = (Budget.declare(mu=None), "local") if trust == "no privacy" else (self.budget, trust)
         plan = make_plan((self.first.term,), budget, nonresponse=self.missing == "noise", trust=under)
         return replace(self, plan=plan, trust=trust)

@@ -1,4 +1,4 @@
-"""What a plan says beside its numbers: the answer, and what to know about it."""
+"""Words of a plan beside its numbers: the question, the answer, notes on it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _WIDTHS: Final = (
 
 
 def answer(plan: Planned) -> str:
-    """What was asked for, in a sentence or two."""
+    """Question in a sentence or two."""
     trust, k = TRUST[plan.spec.trust], plan.spec.people.k_max
     what = f"{plan.spec.family!r}, {plan.budget} per person{trust}"
     records = f"{plan.n:,} records" if k is None else f"{plan.n:,} people, {k:,} rows each"
@@ -93,7 +93,7 @@ def _missed(plan: Planned) -> str:
 
 
 def notes(plan: Planned) -> tuple[Diagnostic, ...]:
-    """What to know about the answer."""
+    """Notes on the answer."""
     spec, assumed, local = plan.spec, plan.assumed, plan.spec.trust == "local"
     out = {"widths": f"widths are {_WIDTHS[local].format(f'{100.0 * (1.0 - plan.alpha):g}%')}"}
     if plan.goal.effects:

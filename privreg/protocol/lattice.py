@@ -28,13 +28,13 @@ BOX: Final = "box"  # Every number in [0, R]: indicators, and other numbers that
 UNIT: Final = "unit"
 """A vector of norm R at most, each number rounded; how far apart two are follows from the role: `sums.distance2`."""
 
-PSD: Final = "psd"  # The same of a positive semidefinite matrix, entries off the diagonal times √2
+PSD: Final = "psd"  # A positive semidefinite matrix in it, entries off the diagonal times √2
 
 SWITCHES: Final = "switches"  # Every number between 0 and a largest one, whose squares sum to R²: indicators say
 BLOCKS: Final = "blocks"  # Of a table: blocks whose distances, squared and added, are R² at most, see `tables`
 
 FORMS: Final = (BALL, JOINT, MOMENTS, BOX, BLOCKS)
-SUM_FORMS: Final = (UNIT, PSD, SWITCHES, BLOCKS)  # Of reports to two collectors, who add the noise to their sums
+SUM_FORMS: Final = (UNIT, PSD, SWITCHES, BLOCKS)  # Forms of reports whose sums get the noise
 BITS: Final = 20  # m of version 1: the noise of a number has the sd 2^m lattice steps
 CLAMP: Final = 6  # A report's number is clamped to R + 6 · 2^m, which holds all but 2 in 10⁹ of those at the edge
 
@@ -66,7 +66,7 @@ def fraction_of(value: float) -> Mu:
 
 
 def is_private(form: str, numbers: int, radius: int, mu: Mu, bits: int = BITS, square: Fraction = FARTHEST) -> bool:
-    """Whether reports of this form, of `FORMS` or `SUM_FORMS`, and radius R are μ-GDP, in integers alone.
+    """True if reports of this form, of `FORMS` or `SUM_FORMS`, and radius R are μ-GDP, in integers alone.
 
     That is, whether the largest ℓ2 distance of two reports of so many `numbers`, in lattice steps, is at most μ 2^m, m
     being `bits`.
@@ -136,7 +136,7 @@ def bits_of_sums(mu: Mu) -> int:
 
 
 def unit_of_sums(form: str, numbers: int, radius: int) -> float:
-    """What a report's norm of 1 is in lattice steps; of switches that of all of them, less what rounding may add."""
+    """Lattice steps of a report's norm of 1, of switches that of all of them, less what rounding may add."""
     return radius - 0.5 * math.sqrt(numbers) * (form == SWITCHES)
 
 

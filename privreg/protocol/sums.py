@@ -16,13 +16,13 @@ from . import codes, lattice
 
 ROLES: Final = ("clamping", "location", "moments", "approach", "closing", "main")  # Of rounds with two collectors
 
-LEAST: Final = 2.0**-60  # Of the length L and of slopes: products of smaller ones would lose digits
+LEAST: Final = 2.0**-60  # Least length L and slope: products of smaller ones would lose digits
 
 LETTERS: Final = ("a", "b")  # Collectors by their place in the plan; the first leads
 MOST_NUMBERS: Final = 5_900  # Numbers of a report, at most: a share of 64 KB holds them
 
 FORMAT: Final = 3
-"""Of what plans and states say of sums. In 1 all rounds had the length of the plan; in 2 any two reports of scores were
+"""Format of plans and states with sums. In 1 all rounds had the length of the plan; in 2 any two reports of scores were
 as far from each other as the ball is wide."""
 
 FAMILIES: Final = ("huber", "expectile", "quantile", "squared", "logistic", "poisson")
@@ -56,7 +56,7 @@ ODDS: Final = (
     (16.0, 22295), (20.25, 23152), (25.0, 23957), (30.25, 24701), (36.0, 25379), (49.0, 26545), (64.0, 27487),
     (100.0, 28866), (144.0, 29795), (256.0, 30924), (400.0, 31559), (900.0, 32324), (math.inf, 33266),
 )  # fmt: skip
-"""The same of logistic scores, up to a squared length of the coefficients times that of a row: (47)."""
+"""Largest squared distances of logistic scores, by squared length of coefficients times that of rows: (47)."""
 
 
 def longest2(located: int, persons: bool) -> float:
@@ -68,11 +68,11 @@ def distance2(
     role: str,
     shares: Shares,
     family: int,  # See `codes`
-    rows: int,  # Of a person, at most, that count; 0 where a report is a row that counts whole
+    rows: int,  # Rows of a person that count, at most; 0 where a report is a row that counts whole
     located: int,  # Numbers of which a report on location is
     at: tuple[Iterable[float], float] | None = None,  # Coefficients and length L of a state; None: any, or an offset
     *,
-    scaled: bool,  # Whether scores have a residual scale
+    scaled: bool,  # True if scores have a residual scale
 ) -> Fraction:
     """Largest squared distance of two reports whose norms are 1 at most: Equations (45) to (47) of docs/sums.md."""
     if role == "location":
@@ -131,7 +131,7 @@ class SumAsk(NamedTuple):
     window: float
     ball: float
     reach: float  # Length of covariates beyond which a record's weight falls
-    radius: int  # What a report's norm of 1 is in whole numbers: as large as the distance of two reports allows
+    radius: int  # Whole number for a report's norm of 1: as large as the distance of two reports allows
 
 
 def width(

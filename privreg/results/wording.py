@@ -60,7 +60,7 @@ class Setting(NamedTuple):
 
 
 _TABLE: Final = tomllib.loads(files("privreg.results").joinpath("settings.toml").read_text("utf-8"))
-SHUFFLED: Final = _TABLE.pop("shuffled")["text"]  # What a trusted shuffler would grant, conditions, and the truth
+SHUFFLED: Final = _TABLE.pop("shuffled")["text"]  # Guarantee that a trusted shuffler would give, and its conditions
 
 
 def _read() -> dict[str, Setting]:

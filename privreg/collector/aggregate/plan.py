@@ -118,7 +118,7 @@ class Plan(NamedTuple):
     extremes: tuple[Extreme, ...] = ()  # Rows that declarations allow, where scores have no weights
     noise: Noise = Noise()
     rate: float = 0.0  # Offset at which second moments have counts: the middle of its public limits
-    shifted: bool = False  # Whether predictors have an offset
+    shifted: bool = False  # True if predictors have an offset
 
     @property
     def first(self) -> str:

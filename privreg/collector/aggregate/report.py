@@ -27,7 +27,7 @@ STEP: Final = 1e-3  # Part of a threshold over whose both sides the slope of a s
 ROOT2: Final = math.sqrt(2.0)
 
 
-upper = cache(np.triu_indices)  # Of the same few sizes in each of many blocks
+upper = cache(np.triu_indices)  # Few sizes recur in many blocks
 
 
 def stacked(matrix: Array) -> Array:

@@ -111,7 +111,7 @@ def _iso(text: Any, written: Any) -> str:
 
 BLOCK: Final = 1 << 18  # Bytes of the first block; later ones have so many that a batch of rows is in each
 MOST: Final = 1 << 22  # Bytes of a block, about, where lines are long: some five are in memory
-_ODD: Final = "\ufffd".encode()  # What stands for bytes that no number and no level holds
+_ODD: Final = "\ufffd".encode()  # Stands for bytes that no number and no level holds
 _PACKED: Final = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"PK\x03\x04", b"PAR1", b"ARROW1")  # Begins of files of no text
 _UNPACK: Final = {".gz": "gzip", ".bz2": "bz2", ".xz": "lzma"}
 
@@ -193,7 +193,7 @@ def _blocks(path: Path, how: Csv) -> Iterator[bytes]:
 
 
 def _is_blank(line: bytes, sep: bytes) -> bool:
-    """Whether a line is no record of a table of several columns; one of tabs is, where tabs are between fields."""
+    """True if a line is no record of a table of several columns; one of tabs is, where tabs are between fields."""
     return not line.strip(b" \t\r".replace(sep, b""))
 
 

@@ -125,7 +125,7 @@ def first(batches: Iterable[Batch], rows: int) -> Iterator[Batch]:
 
 
 def ahead(items: Iterable[Any], work: Callable[[Any], Any] | None = None, most: int = 2) -> Iterator[Any]:
-    """The same, or what `work` makes of each, the next ones in threads of their own while one is worked on."""
+    """Batches, or results of `work` on each, the next ones in threads while one is worked on."""
     coming, waiting = iter(items), deque[Future[Any]]()
     with ThreadPoolExecutor(1) as reader, ThreadPoolExecutor(most) as pool:
         read = reader.submit(next, coming, None)

@@ -32,7 +32,7 @@ class Kind(NamedTuple):
     called: str
     labels: Callable[[Any], Iterable[str]] | None  # Names of columns, unread; None if only reading tells them
     batches: Callable[[Any, list[str]], Iterable[Any]]  # of some columns of it
-    # What else is known of a source of its rows
+    # Further arguments of the source of its rows
     more: Callable[[Kind, Source, Wanted], Source] = lambda kind, source, wanted: source
 
     def check(self, data: Any, columns: Iterable[str]) -> list[str] | None:

@@ -1,4 +1,4 @@
-"""What results of means know, how it is kept in files, and normal limits."""
+"""Data of results of means, their form in files, and normal limits."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _shapes(p: int, g: int, t: int) -> dict[str, tuple[int, ...]]:
 
 
 def parts(f: MeansFit) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What is kept in a file: a document and arrays."""
+    """Contents of a file: a document and arrays."""
     document = {name: getattr(f, name) for name in _PLAIN}
     document |= {"counts": [f.nobs, *f.group_people], "statement": f.statement.to_json()}
     return document, {name: getattr(f, name) for name in (*_shapes(0, 0, 0), "group_reliable")}

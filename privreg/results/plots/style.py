@@ -231,7 +231,7 @@ def add_title(ax: Any, title: str | None, *, made: bool) -> None:
 _LETTER: Final = 0.6 * SMALL / 72  # Width of a letter in inches, about
 _GAP: Final = 1.4  # Letters between two labels, at least
 _ENOUGH: Final = 3  # Labels of an axis that will do
-_NEAR: Final = 0.06  # Of the axis' length, so near to a marked label no other has room
+_NEAR: Final = 0.06  # Part of the axis' length about a marked label in which no other has room
 
 
 def compact(n: float) -> str:

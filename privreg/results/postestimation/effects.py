@@ -22,7 +22,7 @@ from privreg.results.postestimation.prediction import estimand_words, probabilit
 from privreg.tables.diagnostics import along
 
 _STEP: Final = 6e-6  # About the third root of the rounding unit: best for central differences
-_TINY: Final = 2.0**-300  # Of a step along the imaginary axis, whose square is nothing
+_TINY: Final = 2.0**-300  # Step along the imaginary axis, whose square is nothing
 _FLOOR: Final = 1e-4  # The step of a number near 0, in steps of its public scale: logarithms bend there
 _JUMP: Final = 1e-3  # Share of its range on the public box by which no continuous design column moves in such a step
 
