@@ -14,7 +14,7 @@ from privreg.families.builtin import FAMILIES
 from privreg.families.family import from_json
 from privreg.fits.settings import FitOptions
 from privreg.formula.covariates import PublicRows
-from privreg.formula.describe import design_from_json
+from privreg.formula.describe import ModelOptions, design_from_json
 from privreg.formula.language.rowwise import Rowwise
 from privreg.formula.spec import ModelSpec
 from privreg.means.results import fit as means
@@ -106,7 +106,7 @@ def _rebuild(path: Path, document: dict[str, Any], arrays: dict[str, Any], desig
     weights, mechanism, private = document["private"]
     how = (weights, mechanism, private, people, document.get("trust", "local"))
     spec = ModelSpec.declare(design, family, budget, *how)
-    model._build(spec, None, rows, document.get("dataset"))
+    model._build(spec, None, ModelOptions(rows=rows, dataset=document.get("dataset")))
     public = PublicRows.restored(document.get("covariates"), arrays.get("covariates"), len(design.names))
     like = Target.from_json(options.pop("like", None), len(design.names))
     stream = model._begin(

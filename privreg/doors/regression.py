@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Never, cast
 
 from privreg.data.sources.open import Source, refuse_few
 from privreg.errors import UnsupportedArgumentError
-from privreg.formula.describe import array_spec, callers_scopes, formula_spec
+from privreg.formula.describe import ModelOptions, array_spec, callers_scopes, formula_spec
 from privreg.formula.spec import ModelSpec
-from privreg.options.table import accepted, check
+from privreg.options.table import check
 from privreg.options.unknown import refuse_positional, refuse_unknown
 from privreg.privacy.ledger import UNSET
 from privreg.simulation.playable import Playable
@@ -150,10 +150,15 @@ class PrivateOnlineRegression(Playable):
         trust: str = "local",
         **unknown: Never,
     ) -> None:
-        asked = {name: value for name, value in locals().items() if name in accepted("local.arrays")}
-        asked["family"] = _named(family, check("local.arrays", "trust", trust))
+        asked = ModelOptions(
+            family=family, mu=mu, epsilon=epsilon, delta=delta, rho=rho, bounds=bounds, levels=levels, moments=moments,
+            scaling=scaling, mechanism=mechanism, private=private, score_weights=score_weights, offset=offset,
+            exposure=exposure, missing=missing, rows=rows, dataset=dataset, allow_leak=allow_leak,
+            exog_names=exog_names, endog_name=endog_name, trust=trust,
+        )  # fmt: skip
+        asked = _named(asked)
         refuse_unknown("local.arrays", unknown)
-        self._build(*array_spec(endog, exog, asked), rows, dataset)
+        self._build(*array_spec(endog, exog, asked), asked)
 
     @classmethod
     def from_formula(
@@ -262,28 +267,31 @@ class PrivateOnlineRegression(Playable):
             Each message says what was got, what is allowed, and the fix.
         """
         refuse_positional(more, "from_formula(formula, data")
-        asked = {name: value for name, value in locals().items() if name in accepted("local.formula")}
+        asked = ModelOptions(
+            family=family, mu=mu, epsilon=epsilon, delta=delta, rho=rho, bounds=bounds, levels=levels, moments=moments,
+            schema=schema, scaling=scaling, mechanism=mechanism, private=private, score_weights=score_weights,
+            offset=offset, exposure=exposure, mu_max=mu_max, epsilon_max=epsilon_max, id=id, max_per_id=max_per_id,
+            k_max=k_max, per_person=per_person, weights=weights, cluster=cluster, missing=missing, rows=rows,
+            dataset=dataset, allow_leak=allow_leak, trust=trust,
+        )  # fmt: skip
         if getattr(type(data), "answers_formulas", False):  # a study of `privreg.connect`
-            usual = inspect.signature(cls.from_formula).parameters
-            given = {k: v for k, v in {**asked, "trust": trust}.items() if v is not usual[k].default}
-            return cast("PrivateOnlineRegression", data.model(formula, {**given, **unknown}))
-        scopes = callers_scopes()
-        asked["family"] = _named(family, check("local.formula", "trust", trust))
+            return cast("PrivateOnlineRegression", data.model(formula, {**asked.changed(), **unknown}))
+        asked = _named(asked)
         refuse_unknown("local.formula", unknown)
         self = cls.__new__(cls)
-        self._build(*formula_spec(formula, data, scopes, asked), rows, dataset)
+        self._build(*formula_spec(formula, data, callers_scopes(), asked), asked)
         return self
 
-    def _build(self, spec: ModelSpec, source: Source | None, rows: Any, dataset: Any = None) -> None:
-        self._rows: int | None = check("local.formula", "rows", rows)
-        if spec.trust == "central" and rows is not None:
+    def _build(self, spec: ModelSpec, source: Source | None, asked: ModelOptions) -> None:
+        self._rows: int | None = check("local.formula", "rows", asked.rows)
+        if spec.trust == "central" and asked.rows is not None:
             raise UnsupportedArgumentError(
                 "rows= is for streams, and a curator counts the rows; leave it out, or give it to plan()."
             )
         if source is not None:
             who = spec.people.id if spec.people.k_max is not None else None
             refuse_few(source.rows, len(spec.design.names), source.kind, who)
-        self._spec, self._source, self._dataset = spec, source, dataset
+        self._spec, self._source, self._dataset = spec, source, asked.dataset
 
     # --- public facts ----------------------------------------------------------------------------------
 
@@ -294,10 +302,11 @@ class PrivateOnlineRegression(Playable):
         return {**self.__dict__, "_source": None}
 
 
-def _named(family: Any, trust: str) -> Any:
-    """A family; with a curator also by the name of one that the published descent has beside the others."""
-    if trust != "central" or family not in ("absolute", "q_hinge", "q_norm"):
-        return family
+def _named(asked: ModelOptions) -> ModelOptions:
+    """Options with the family in place of its name, if it is one of those that a curator's published descent adds."""
+    check("local.formula", "trust", asked.trust)
+    if asked.trust != "central" or asked.family not in ("absolute", "q_hinge", "q_norm"):
+        return asked
     from privreg.published.descent.losses import resolve
 
-    return resolve(family)
+    return replace(asked, family=resolve(asked.family))

@@ -12,14 +12,14 @@ from privreg.errors import DataError, OptionError
 from privreg.families.builtin import resolve_family
 from privreg.federated import server
 from privreg.federated.client import Client, of_silo, read_silo
-from privreg.federated.plan import Plan, make_plan
+from privreg.federated.plan import Plan, SiloOptions, make_plan
 from privreg.federated.results import FederatedResults, make_results, make_statement
 from privreg.formula.arrays import array_design, check_array_levels
 from privreg.formula.batches import read_arrays
-from privreg.formula.describe import callers_scopes, read_design
+from privreg.formula.describe import ModelOptions, callers_scopes, read_design
 from privreg.formula.spec import Described, ModelSpec
 from privreg.options.progress import progress_bar
-from privreg.options.table import accepted, check
+from privreg.options.table import check
 from privreg.options.unknown import refuse_unknown
 from privreg.privacy.accounts import accounts_of
 from privreg.privacy.ledger import LEDGER, UNSET, Budget
@@ -141,10 +141,14 @@ class FederatedRegression(Described):
         endog_name: str | None = None,
         **unknown: Never,
     ) -> None:
-        asked = {name: value for name, value in locals().items() if name in accepted("silos.arrays")}
+        asked = SiloOptions(
+            family=family, mu=mu, epsilon=epsilon, delta=delta, rho=rho, bounds=bounds, levels=levels, moments=moments,
+            rounds=rounds, local_steps=local_steps, step=step, clip=clip, batch_size=batch_size, weights=weights,
+            mechanism=mechanism, beta=beta, magnitude_share=magnitude_share, debias=debias, missing=missing,
+            dataset=dataset, exog_names=exog_names, endog_name=endog_name,
+        )  # fmt: skip
         refuse_unknown("silos.arrays", unknown)
-        budget = Budget.declare(mu, epsilon, delta, rho)
-        fam = resolve_family(family)
+        budget, fam = Budget.declare(mu, epsilon, delta, rho), resolve_family(family)
         schema = Schema.declare(bounds, levels, moments)
         ys, xs = _listed("endogs", endogs), _listed("exogs", exogs)
         if len(ys) != len(xs):
@@ -158,7 +162,7 @@ class FederatedRegression(Described):
         check_array_levels(schema, held[0].endog_name)
         design = array_design(held[0].names, held[0].endog_name, schema, kind=fam.kind)
         sources = tuple(open_arrays(h.endog, h.exog, None, (y, x)) for h, y, x in zip(held, ys, xs, strict=True))
-        self._build(design, fam, budget, missing, sources, len(sources), asked)
+        self._build(design, fam, budget, sources, len(sources), asked)
 
     @classmethod
     def from_formula(
@@ -203,21 +207,26 @@ class FederatedRegression(Described):
         family, mu, epsilon, delta, rho, bounds, levels, moments, and all others
             As for the class; so are the errors.
         """
-        asked = {name: value for name, value in locals().items() if name in accepted("silos.formula")}
+        asked = SiloOptions(
+            family=family, mu=mu, epsilon=epsilon, delta=delta, rho=rho, bounds=bounds, levels=levels, moments=moments,
+            schema=schema, rounds=rounds, local_steps=local_steps, step=step, clip=clip, batch_size=batch_size,
+            weights=weights, mechanism=mechanism, beta=beta, magnitude_share=magnitude_share, debias=debias,
+            missing=missing, dataset=dataset,
+        )  # fmt: skip
         refuse_unknown("silos.formula", unknown)
-        budget = Budget.declare(mu, epsilon, delta, rho)
-        fam = resolve_family(family)
+        budget, fam = Budget.declare(mu, epsilon, delta, rho), resolve_family(family)
         first = silos if isinstance(silos, list | tuple) else None  # all silos have the columns of the first
-        design = read_design(formula, silos, callers_scopes(), fam, asked, table=first)
+        declared = ModelOptions(bounds=bounds, levels=levels, moments=moments, schema=schema)
+        design = read_design(formula, silos, callers_scopes(), fam, declared, table=first)
         self = cls.__new__(cls)
         if isinstance(silos, int) and not isinstance(silos, bool):
-            self._build(design, fam, budget, missing, None, silos, asked)
+            self._build(design, fam, budget, None, silos, asked)
             return self
         opened = []
         for i, data in enumerate(_listed("silos", silos), 1):
             with of_silo(i):
                 opened.append(open_table(data, design.columns, design.schema))
-        self._build(design, fam, budget, missing, tuple(opened), len(opened), asked)
+        self._build(design, fam, budget, tuple(opened), len(opened), asked)
         return self
 
     def _build(
@@ -225,16 +234,15 @@ class FederatedRegression(Described):
         design: Any,
         family: Any,
         budget: Budget,
-        missing: str,
         sources: tuple[Source, ...] | None,
         silos: int,
-        asked: dict[str, Any],
+        asked: SiloOptions,
     ) -> None:
         # a silo sends no number of records, so that leaving one out is the same as letting it count for nothing
-        people = Participants.declare(missing="noise" if missing == "drop" else missing)
+        people = Participants.declare(missing="noise" if asked.missing == "drop" else asked.missing)
         spec = ModelSpec.declare(design, family, budget, None, "auto", "record", people)
         self._plan = make_plan(spec, silos, asked)
-        self._sources = sources and tuple(source.of(asked["dataset"]) for source in sources)
+        self._sources = sources and tuple(source.of(asked.dataset) for source in sources)
         for i, source in enumerate(sources or (), 1):
             if not source.repeatable:
                 raise DataError(f"silo {i}: {source.kind} can be read once only; give a DataFrame, arrays or a file.")

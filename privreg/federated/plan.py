@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
@@ -18,7 +18,7 @@ from privreg.families.scores import Score
 from privreg.federated.reports import GEOMETRIC, UpdateMechanism, update_mechanism
 from privreg.formula.spec import ModelSpec
 from privreg.options.table import check
-from privreg.privacy.ledger import Budget
+from privreg.privacy.ledger import UNSET, Budget
 from privreg.privacy.mechanisms import joint_sensitivity
 from privreg.privacy.scalar import share
 from privreg.protocol import codes
@@ -31,6 +31,35 @@ TRAVEL: Final = 6.0
 KAPPA: Final = 0.5
 """Weight κ of the share of usable records in a report, relative to the clip. Reports reach √(1 + κ²/4) times as far, 3%
 more noise, and Gaussian noise gives the mean share of m silos over all rounds the error √(1 + 4/κ²)/(μ √m)."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SiloOptions:
+    """Options of a federated model as its front door was given them, by keyword; see the table of options."""
+
+    family: Any = "logistic"
+    mu: Any = UNSET
+    epsilon: Any = None
+    delta: Any = None
+    rho: Any = None
+    bounds: Any = None
+    levels: Any = None
+    moments: Any = None
+    schema: Any = None  # Of formulas
+    rounds: Any = 20
+    local_steps: Any = 5
+    step: Any = "auto"
+    clip: Any = "auto"
+    batch_size: Any = None
+    weights: Any = None
+    mechanism: Any = "auto"
+    beta: Any = 1.0
+    magnitude_share: Any = 0.1
+    debias: Any = True
+    missing: Any = "noise"
+    dataset: Any = None
+    exog_names: Any = None  # Of arrays, as the next
+    endog_name: Any = None
 
 
 @dataclass(frozen=True)
@@ -109,13 +138,13 @@ class Plan:
         return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
-def make_plan(spec: ModelSpec, silos: int, asked: Mapping[str, Any]) -> Plan:
-    """Read the options of a federated fit, by name.
+def make_plan(spec: ModelSpec, silos: int, asked: SiloOptions) -> Plan:
+    """Read the options of a federated fit.
     Raises OptionError if one is out of range, or the family has no federated fit.
     """
 
     def option(name: str) -> Any:
-        return check("silos.formula", name, asked[name])
+        return check("silos.formula", name, getattr(asked, name))
 
     family = spec.family
     if family.code not in _CODES:
@@ -130,16 +159,16 @@ def make_plan(spec: ModelSpec, silos: int, asked: Mapping[str, Any]) -> Plan:
     rounds = option("rounds")
     low, high = (float(v) for v in spec.units.response_inside(np.array(spec.design.endog_limits)))
     score, words = family.resolve(unit=spec.units.y_scale, low=low, high=high)
-    clip = TRAVEL / rounds if asked["clip"] == "auto" else option("clip")
+    clip = TRAVEL / rounds if asked.clip == "auto" else option("clip")
     reach2 = spec.units.reach**2 if math.isfinite(spec.units.reach) else 2.0 * len(spec.design.names)
-    step = 1.0 / (_STEEPEST.get(family.code, 1.0) * reach2) if asked["step"] == "auto" else option("step")
+    step = 1.0 / (_STEEPEST.get(family.code, 1.0) * reach2) if asked.step == "auto" else option("step")
     # an angle's noise moves the mean of whatever else is in the vector
     shared = spec.people.missing == "noise" and option("mechanism") not in GEOMETRIC
     kappa = KAPPA * clip if shared else 0.0
-    how = {name: asked[name] for name in ("beta", "magnitude_share", "debias")}
+    how = {"beta": asked.beta, "magnitude_share": asked.magnitude_share, "debias": asked.debias}
     size, reach = len(spec.coefficients) + shared, 0.5 * joint_sensitivity(clip, kappa)
-    mechanism = update_mechanism(asked["mechanism"], share(spec.budget, rounds), size, reach, **how)
-    many, batch, weights = option("local_steps"), option("batch_size"), _weights(asked["weights"], silos)
+    mechanism = update_mechanism(asked.mechanism, share(spec.budget, rounds), size, reach, **how)
+    many, batch, weights = option("local_steps"), option("batch_size"), _weights(asked.weights, silos)
     return Plan(spec, score, words, mechanism, rounds, many, step, batch, silos, clip, kappa, weights)
 
 

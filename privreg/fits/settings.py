@@ -31,15 +31,35 @@ class FitOptions:
     measures: Any = None
     order: Any = None  # Default: at random if rows can be addressed
     rounds: Any = 20  # Public states of moments, pilot and main together
-    covariates: PublicRows | None = None  # Public rows that stand for records' covariates; saved as an array
-    like: Target | None = None  # Target of an earlier fit
+    covariates: Any = None  # Public rows that stand for records' covariates, read as `PublicRows`; saved as an array
+    like: Any = None  # An earlier fit, read as its `Target`
+    perturbation: Any = "gradient"  # Of a curator's published descent, as the next three
+    epochs: Any = None
+    radius: Any = "auto"
+    average: Any = 0.5
 
     def plain(self, methods: list[str]) -> dict[str, Any]:
         """Options as plain numbers and names, from which a saved stream is rebuilt."""
         named = None if self.inference is None else methods
-        given = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in {"covariates", "like"}}
+        beside = {"covariates", "like", "perturbation", "epochs", "radius", "average"}
+        given = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in beside}
         out = {n: named if n == "inference" else check("local.fit", n, value) for n, value in given.items()}
         return out if self.like is None else out | {"like": self.like.to_json()}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RunOptions:
+    """Options of `fit` that say how it is run here; no part of its plan."""
+
+    start_params: Any = None
+    seed: Any = None
+    progress: Any = None
+    checkpoint: Any = None
+    checkpoint_rows: Any = None
+    checkpoint_seconds: Any = None
+    mended: Any = False
+    checkpoint_trust: Any = None
+    client: Any = None
 
 
 class ScoreReports(NamedTuple):

@@ -36,10 +36,9 @@ def target_of(spec: ModelSpec, like: Any, *, seeded: bool = False) -> Target | N
     if isinstance(like, FitPlan):
         if like.asked.like is None:
             raise OptionError("this plan holds no target, as no like= was given to it; give an earlier fit's results.")
-        _refuse_other(
-            spec, like.spec.design, like.family, like.asked.like, _weighing(like.spec), like.spec.people.to_json()
-        )
-        return like.asked.like
+        target: Target = like.asked.like
+        _refuse_other(spec, like.spec.design, like.family, target, _weighing(like.spec), like.spec.people.to_json())
+        return target
     if not isinstance(like, PrivateResults):
         raise OptionError(
             f"like= is of type {type(like).__name__}; give the results of an earlier fit, what pr.load() made of their "

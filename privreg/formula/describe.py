@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
@@ -35,11 +35,55 @@ from privreg.formula.persons import without_effect
 from privreg.formula.spec import ModelSpec
 from privreg.options.unknown import NO_COLUMN
 from privreg.options.values import refuse_arrays
-from privreg.privacy.ledger import Budget
+from privreg.privacy.ledger import UNSET, Budget
 from privreg.schema.declarations import Schema, combined
 
 _COLUMNS: Final = ("mu", "epsilon", "offset", "exposure", "id", "weights", "cluster")  # Options that may name one
 _INSIDE: Final = (str(Path(__file__).parents[1]) + os.sep, str(contextlib.__file__))  # Files that aren't the caller's
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ModelOptions:
+    """Options of a model as its front door was given them, by keyword; see the table of options."""
+
+    family: Any = "huber"
+    mu: Any = UNSET
+    epsilon: Any = None
+    delta: Any = None
+    rho: Any = None
+    bounds: Any = None
+    levels: Any = None
+    moments: Any = None
+    schema: Any = None  # Of formulas, as those below that name a column
+    scaling: Any = "public"
+    mechanism: Any = "auto"
+    private: Any = "record"
+    score_weights: Any = None
+    offset: Any = None
+    exposure: Any = None
+    mu_max: Any = None
+    epsilon_max: Any = None
+    id: Any = None
+    max_per_id: Any = 1
+    k_max: Any = None
+    per_person: Any = "sum"
+    weights: Any = None
+    cluster: Any = None
+    missing: Any = "noise"
+    rows: Any = None
+    dataset: Any = None
+    allow_leak: Any = ()
+    exog_names: Any = None  # Of arrays, as the next
+    endog_name: Any = None
+    trust: Any = "local"
+
+    def changed(self) -> dict[str, Any]:
+        """Options that are not left at their defaults, by name."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) is not f.default}
+
+    def declarations(self) -> dict[str, Any]:
+        """Declarations beside a schema, by name."""
+        return {"bounds": self.bounds, "levels": self.levels, "moments": self.moments}
 
 
 def callers_scopes() -> list[Mapping[str, Any]]:
@@ -60,36 +104,32 @@ def read_design(
     data: Any,
     scopes: Sequence[Mapping[str, Any]],
     family: Family,
-    asked: Mapping[str, Any],
+    asked: ModelOptions,
     *,
     table: Any = None,
     reports: bool = False,
 ) -> Design:
     """The public design of a formula, from what was declared and what the data carry.
 
-    `asked` are options by name: schema, bounds, levels, moments, and offset, exposure, id, a column as mu, allow_leak,
-    scaling where the front door has them. `table` are data whose columns must be those of the model, as far as their
-    names are known unread; None not to check. `reports` says whether noise falls on people's reports, so that messages
-    may name what such models learn.
+    `table` are data whose columns must be those of the model, as far as their names are known unread; None not to
+    check. `reports` says whether noise falls on people's reports, so that messages may name what such models learn.
     """
-    places = {"offset": asked.get("offset"), "exposure": asked.get("exposure")}
+    places = {"offset": asked.offset, "exposure": asked.exposure}
     named = check_columns(table, ())
-    asked = {**asked, **{kind: as_labelled(asked[kind], named) for kind in ("bounds", "levels", "moments")}}
-    schema = combined(schema_labelled(asked["schema"], named), asked["bounds"], asked["levels"], asked["moments"])
+    beside = {kind: as_labelled(given, named) for kind, given in asked.declarations().items()}
+    schema = combined(schema_labelled(asked.schema, named), **beside)
     refuse_arrays(**places)
     refuse_other(formula)
     formula = as_labelled(formula, [*schema.bounds, *schema.levels, *schema.moments] if named is None else named)
-    leaks = read_leaks(asked.get("allow_leak", ()))
-    learn = read_scaling(asked.get("scaling", "public"), leaks)
-    weights = asked.get("weights") if "per_person" in asked else None  # of silos they are numbers
-    who = asked.get("id"), asked.get("mu"), asked.get("epsilon"), asked.get("cluster"), weights
-    beside = {name for name in who if isinstance(name, str)}
+    leaks = read_leaks(asked.allow_leak)
+    learn = read_scaling(asked.scaling, leaks)
+    who = [name for name in (asked.id, asked.mu, asked.epsilon, asked.cluster, asked.weights) if isinstance(name, str)]
     try:
         schema = with_counts(schema, family, formula.partition("~")[0].strip())
         functions = collect_rowwise(formula, scopes)
         parsed = read_formula(formula, functions)
         columns = tuple(dict.fromkeys([*parsed.columns, *(name for name in places.values() if name is not None)]))
-        labels = check_columns(table, (*columns, *beside))
+        labels = check_columns(table, (*columns, *who))
     except (FormulaError, PrivacyLeakError, DataError):
         refuse_bare(formula, table)
         raise
@@ -103,7 +143,7 @@ def read_design(
         refuse_texts(schema, data, left)
     otherwise = learn or leaks or all(map(schema.declares, needed))
     if labels is not None and otherwise and not all(map(declared.declares, needed)):
-        check_declared(asked, [*columns, *labels])
+        check_declared(beside, [*columns, *labels])
     if leaks:
         schema = complete(schema, data, parsed, places["offset"], leaks, family.kind)
     if learn:
@@ -112,50 +152,50 @@ def read_design(
 
 
 def formula_spec(
-    formula: str, data: Any, scopes: Sequence[Mapping[str, Any]], asked: Mapping[str, Any]
+    formula: str, data: Any, scopes: Sequence[Mapping[str, Any]], asked: ModelOptions
 ) -> tuple[ModelSpec, Source | None]:
     """A model of people's reports by a formula, and its rows."""
     named = check_columns(data, ())
-    asked = {**asked, **{option: label_of(asked[option], named) for option in _COLUMNS}}
-    spent = "epsilon" if isinstance(asked["epsilon"], str) else "mu"
-    column, most = asked[spent] if isinstance(asked[spent], str) else None, asked[f"{spent}_max"]
-    for other in {"mu", "epsilon"} - {spent}:
-        Participants.declare(mu_max=asked[f"{other}_max"], spent=other)  # or says that it is the ceiling of no column
+    asked = replace(asked, **{option: label_of(getattr(asked, option), named) for option in _COLUMNS})
+    budgets = {"mu": (asked.mu, asked.mu_max), "epsilon": (asked.epsilon, asked.epsilon_max)}
+    spent = "epsilon" if isinstance(asked.epsilon, str) else "mu"
+    (given, most), (other, (_, ceiling)) = budgets.pop(spent), budgets.popitem()
+    Participants.declare(mu_max=ceiling, spent=other)  # or says that it is the ceiling of no column
+    column = given if isinstance(given, str) else None
     effect = None
-    if isinstance(formula, str) and (asked["trust"] != "local" or asked["k_max"] is not None):
+    if isinstance(formula, str) and (asked.trust != "local" or asked.k_max is not None):
         formula, effect = without_effect(formula)
         effect = None if effect is None else (effect[0], label_of(effect[1], named))
-    given = asked["id"], asked["max_per_id"], asked["missing"], asked["k_max"], asked["per_person"], asked["weights"]
-    people = Participants.declare(column, most, *given, effect, asked["cluster"], spent, asked["delta"])
+    who = asked.id, asked.max_per_id, asked.missing, asked.k_max, asked.per_person, asked.weights
+    people = Participants.declare(column, most, *who, effect, asked.cluster, spent, asked.delta)
     largest = {spent: people.mu_max} if column else {}
-    budget = Budget.declare(**{n: largest.get(n, asked[n]) for n in ("mu", "epsilon", "delta", "rho")})
-    family = resolve_family(asked["family"], curator=asked["trust"] == "central")
-    local = asked["trust"] == "local"
-    design = read_design(formula, data, scopes, family, {**asked, "id": people.id}, table=data, reports=local)
+    budget = Budget.declare(**{"mu": asked.mu, "epsilon": asked.epsilon, **largest}, delta=asked.delta, rho=asked.rho)
+    family = resolve_family(asked.family, curator=asked.trust == "central")
+    local = asked.trust == "local"
+    design = read_design(formula, data, scopes, family, replace(asked, id=people.id), table=data, reports=local)
     people.check_columns(design.columns)
     spec = _spec(design, family, budget, asked, people)
-    return spec, None if data is None else spec.open(data).of(asked["dataset"])
+    return spec, None if data is None else spec.open(data).of(asked.dataset)
 
 
-def array_spec(endog: Any, exog: Any, asked: Mapping[str, Any]) -> tuple[ModelSpec, Source]:
+def array_spec(endog: Any, exog: Any, asked: ModelOptions) -> tuple[ModelSpec, Source]:
     """A model of people's reports by arrays, and its rows."""
-    for name in ("mu", "epsilon"):
-        if isinstance(asked[name], str):
+    for name, given in {"mu": asked.mu, "epsilon": asked.epsilon}.items():
+        if isinstance(given, str):
             raise UnsupportedArgumentError(f"{name}= {NO_COLUMN}.")
-    budget = Budget.declare(asked["mu"], asked["epsilon"], asked["delta"], asked["rho"])
-    family = resolve_family(asked["family"], curator=asked["trust"] == "central")
-    schema = Schema.declare(asked["bounds"], asked["levels"], asked["moments"])
-    offset, exposure = asked["offset"], asked["exposure"]
-    held = read_arrays(endog, exog, offset, asked["exog_names"], asked["endog_name"], exposure)
+    budget = Budget.declare(asked.mu, asked.epsilon, asked.delta, asked.rho)
+    family = resolve_family(asked.family, curator=asked.trust == "central")
+    schema = Schema.declare(**asked.declarations())
+    held = read_arrays(endog, exog, asked.offset, asked.exog_names, asked.endog_name, asked.exposure)
     check_array_levels(schema, held.endog_name)
     schema = with_counts(schema, family, held.endog_name)
-    people = Participants.declare(missing=asked["missing"])
-    leaks = read_leaks(asked["allow_leak"])
-    learn, numeric = read_scaling(asked["scaling"], leaks), held.numeric(family.kind)
+    people = Participants.declare(missing=asked.missing)
+    leaks = read_leaks(asked.allow_leak)
+    learn, numeric = read_scaling(asked.scaling, leaks), held.numeric(family.kind)
     if "levels" in leaks:
         raise OptionError("allow_leak='levels' is for formulas; array columns have no levels.")
     if learn or leaks:
-        check_declared(asked, (*held.names, held.endog_name, "offset", "exposure"))
+        check_declared(asked.declarations(), (*held.names, held.endog_name, "offset", "exposure"))
     if "scale" in leaks:
         columns = {n: held.exog[:, j] for j, n in enumerate(held.names)} | {held.endog_name: held.endog}
         schema = complete_scale(schema, columns, numeric)
@@ -163,14 +203,14 @@ def array_spec(endog: Any, exog: Any, asked: Mapping[str, Any]) -> tuple[ModelSp
         schema = replace(schema, private=tuple(n for n in numeric if not schema.is_number(n)))
     extra = {"offset": held.offset is not None, "exposure": held.exposure is not None}
     design = array_design(held.names, held.endog_name, schema, **extra, kind=family.kind)
-    given = (endog, exog, offset, exposure)
+    given = (endog, exog, asked.offset, asked.exposure)
     source = open_arrays(held.endog, held.exog, held.offset, given, exposure=held.exposure)
-    return _spec(design, family, budget, asked, people), source.of(asked["dataset"])
+    return _spec(design, family, budget, asked, people), source.of(asked.dataset)
 
 
-def _spec(design: Any, family: Family, budget: Budget, asked: Mapping[str, Any], people: Participants) -> ModelSpec:
-    how = (asked["score_weights"], asked["mechanism"], asked["private"])
-    return ModelSpec.declare(design, family, budget, *how, people, asked["trust"])
+def _spec(design: Any, family: Family, budget: Budget, asked: ModelOptions, people: Participants) -> ModelSpec:
+    how = (asked.score_weights, asked.mechanism, asked.private, people, asked.trust)
+    return ModelSpec.declare(design, family, budget, *how)
 
 
 def design_from_json(doc: Mapping[str, Any], functions: Mapping[str, Rowwise] | None = None) -> Design:

@@ -21,10 +21,10 @@ from privreg.errors import BudgetError, OptionError, UnsupportedArgumentError, l
 from privreg.families.builtin import resolve_family
 from privreg.fits.fit_plan import FitPlan
 from privreg.formula.covariates import check_covariates
-from privreg.formula.describe import callers_scopes, read_design
+from privreg.formula.describe import ModelOptions, callers_scopes, read_design
 from privreg.formula.persons import without_effect
 from privreg.formula.spec import ModelSpec
-from privreg.options.table import accepted, check
+from privreg.options.table import check
 from privreg.options.threads import one_thread
 from privreg.options.unknown import refuse_unknown
 from privreg.planning.fits import plain_model
@@ -156,7 +156,6 @@ def plan(
     >>> found.table().columns.tolist()
     ['std_error', 'width']
     """
-    asked = {name: value for name, value in locals().items() if name in accepted("plan.formula")}
     if rows or "data" in unknown:
         raise UnsupportedArgumentError(
             "plan() takes options by name after the formula, and no data: declare columns by bounds= and levels=, and "
@@ -172,7 +171,8 @@ def plan(
     budget = Budget.declare(mu, epsilon, delta, rho) if given else Budget.declare(1.0)
     fam = resolve_family(family)
     formula, who = _persons(formula, check("plan.formula", "k_max", k_max))
-    design = read_design(formula, covariates, callers_scopes(), fam, asked)
+    declared = ModelOptions(bounds=bounds, levels=levels, moments=moments, schema=schema)
+    design = read_design(formula, covariates, callers_scopes(), fam, declared)
     who.check_columns(design.columns)
     how = (score_weights, mechanism, private, who, check("plan.formula", "trust", trust))
     spec = ModelSpec.declare(design, fam, budget, *how)

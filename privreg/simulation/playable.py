@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import replace
 from typing import Any, Never
 
 from privreg.data.sources.open import Source, refuse_few, rows_of
 from privreg.errors import DataError, InferenceError, OptionError, UnsupportedArgumentError
 from privreg.fits.fit_plan import FitPlan
-from privreg.fits.settings import FitOptions
+from privreg.fits.settings import FitOptions, RunOptions
 from privreg.fits.target import target_of
 from privreg.formula.covariates import public_rows
 from privreg.formula.spec import Described, ModelSpec
@@ -77,16 +76,18 @@ class Playable(Described):
         """
         refuse_unknown("local.start", unknown, "plan")
         expected = self._expected() if rows is None else check("local.formula", "rows", rows)
-        asked = self._asked(locals())
+        asked = FitOptions(
+            tuning=tuning, inference=inference, lanes=lanes, threads=threads, batch_size=batch_size, alpha=alpha,
+            step=step, measures=measures, rounds=rounds, covariates=covariates, like=like,
+        )  # fmt: skip
+        asked = self._read(asked, seeded=True)  # which a plan can't know: nothing is refused for it
         return plan_fit(self._spec, asked, start_params, expected)
 
-    def _asked(self, given: Mapping[str, Any]) -> FitOptions:
-        """Options of a fit, from the arguments of a call by name."""
-        options = {f.name: given[f.name] for f in fields(FitOptions) if f.name in given}
+    def _read(self, asked: FitOptions, *, seeded: bool) -> FitOptions:
+        """Options of a fit with public rows and an earlier fit's target read."""
         identity = None if self._source is None else self._source.identity
-        options["covariates"] = public_rows(self._spec, options["covariates"], identity)
-        seeded = given.get("seed", 0) is not None  # which a plan can't know
-        return FitOptions(**{**options, "like": target_of(self._spec, options["like"], seeded=seeded)})
+        public = public_rows(self._spec, asked.covariates, identity)
+        return replace(asked, covariates=public, like=target_of(self._spec, asked.like, seeded=seeded))
 
     # --- fitting ---------------------------------------------------------------------------------------
 
@@ -136,7 +137,11 @@ class Playable(Described):
                 "a curator's fit needs all rows at once, as all of them answer in each round, so it has no start(); "
                 "use fit(), or trust='two_collectors' for rows that come as a stream."
             )
-        asked = self._asked(locals())
+        asked = FitOptions(
+            tuning=tuning, inference=inference, lanes=lanes, threads=threads, batch_size=batch_size, alpha=alpha,
+            step=step, measures=measures, rounds=rounds, covariates=covariates, like=like,
+        )  # fmt: skip
+        asked = self._read(asked, seeded=seed is not None)
         warn_of_steps(asked, 2)
         stream = self._begin(asked, start_params, seed)
         LEDGER.check(named(None, self._dataset), stream.total_mu)
@@ -297,13 +302,25 @@ class Playable(Described):
             If the checkpoint is of another fit or of other rows, or the rows are of a kind that can't be kept.
         """
         refuse_unknown("local.fit", unknown)
-        descent = of_descent(self._spec, locals())
-        if descent is not None:
+        asked = FitOptions(
+            tuning=tuning, inference=inference, lanes=lanes, threads=threads, batch_size=batch_size, alpha=alpha,
+            step=step, measures=measures, rounds=rounds, covariates=covariates, like=like, order=order,
+            perturbation=perturbation, epochs=epochs, radius=radius, average=average,
+        )  # fmt: skip
+        run = RunOptions(
+            start_params=start_params, seed=seed, progress=progress, checkpoint=checkpoint,
+            checkpoint_rows=checkpoint_rows, checkpoint_seconds=checkpoint_seconds, mended=mended,
+            checkpoint_trust=checkpoint_trust, client=client,
+        )  # fmt: skip
+        if of_descent(self._spec, asked, run):
             from privreg.published.descent import fit  # whose loop is compiled
 
-            return fit(self._spec, self._source, **descent)
+            return fit(
+                self._spec, self._source, perturbation=perturbation, order=order, epochs=epochs, step=step,
+                radius=radius, lanes=lanes, average=average, batch_size=batch_size, seed=seed, progress=progress,
+            )  # fmt: skip
         curator = self._spec.trust == "central"
-        kept = read_checkpoint(checkpoint, checkpoint_rows, checkpoint_seconds, mended, checkpoint_trust)
+        kept = read_checkpoint(run)
         check("local.fit", "progress", progress)
         if self._source is None:
             way = "build it with data" if curator else "use start() and update(batch), or build it with data"
@@ -318,7 +335,7 @@ class Playable(Described):
                 "checkpoint= doesn't go with k_max=: who came, and the rows of whoever is being read, are never "
                 "stored; leave it out."
             )
-        asked = self._asked(locals())
+        asked = self._read(asked, seeded=seed is not None)
         if not curator:
             warn_of_steps(asked, 2)
         if client is not None and self._spec.summed:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -18,7 +17,7 @@ from privreg.fits.aggregate import plan_of
 from privreg.fits.findings import ENOUGH
 from privreg.fits.fit_plan import FitPlan
 from privreg.fits.published import tuning as published
-from privreg.fits.settings import Efficient, FitOptions, ScoreReports, Settings, Summing
+from privreg.fits.settings import Efficient, FitOptions, RunOptions, ScoreReports, Settings, Summing
 from privreg.formula.spec import ModelSpec, refuse_what_sums_cannot
 from privreg.formula.units import Units
 from privreg.options.table import accepted, check, find
@@ -222,20 +221,20 @@ def _refuse_local(asked: FitOptions, spec: ModelSpec) -> None:
             )
 
 
-_DESCENT: Final = ("perturbation", "order", "epochs", "step", "radius", "lanes", "average", "batch_size")
+_SHARED: Final = {"order", "step", "lanes", "batch_size"}  # Options of the descent that have another meaning elsewhere
 
 
-def of_descent(spec: ModelSpec, given: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Options of a curator's published descent, of all that `fit` was given by name; None of another fit.
-    Raises UnsupportedArgumentError if some belong to the other.
+def of_descent(spec: ModelSpec, asked: FitOptions, run: RunOptions) -> bool:
+    """True if a curator's published descent is asked for.
+    Raises UnsupportedArgumentError if options are given of it and of another fit.
     """
+    given = {**vars(asked), **vars(run)}
     usual, curator = accepted("local.fit"), spec.trust == "central"
-    changed = [n for n, o in usual.items() if n in given and not same(given[n], o.default)]
-    if curator and given["tuning"] == "published":
+    changed = [n for n, o in usual.items() if not same(given[n], o.default)]
+    if curator and asked.tuning == "published":
         refuse_unknown("curator.fit", [n for n in changed if n != "tuning" and n not in accepted("curator.fit")])
-        return {name: given[name] for name in (*_DESCENT, "seed", "progress")}
-    local = {"order", "step", "lanes", "batch_size"}  # which have another meaning there
-    alone = [n for n in changed if n in _DESCENT and (curator or n not in local)]
+        return True
+    alone = [n for n in changed if n in {"perturbation", "epochs", "radius", "average"} or (curator and n in _SHARED)]
     if alone:
         raise UnsupportedArgumentError(
             f"{alone[0]}= belongs to a curator's published descent, trust='central' with fit(tuning='published'); here "
@@ -244,7 +243,7 @@ def of_descent(spec: ModelSpec, given: Mapping[str, Any]) -> dict[str, Any] | No
             else f"{alone[0]}= belongs to a curator's published descent, trust='central' with fit(tuning='published'); "
             "here each person reports once, so there is one pass: leave it out."
         )
-    return None
+    return False
 
 
 def _groups(lanes: int | None, clusters: int = 0) -> int:

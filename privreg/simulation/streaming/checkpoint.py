@@ -24,6 +24,7 @@ from privreg.base import archive
 from privreg.base.version import __version__
 from privreg.data.sources.open import Source
 from privreg.errors import OptionError, PrivregError, PrivregWarning, SavedFileError, UnsupportedArgumentError
+from privreg.fits.settings import RunOptions
 from privreg.options.table import check
 from privreg.privacy.ledger import LEDGER
 from privreg.privacy.noise import Key, fresh_key
@@ -43,20 +44,19 @@ class Checkpoints(NamedTuple):
     trust: str | Path | None = None  # File of another secret of the user's, by which the checkpoint may be sealed
 
 
-def read_checkpoint(path: Any, rows: Any, seconds: Any, mended: Any, trust: Any = None) -> Checkpoints | None:
+def read_checkpoint(run: RunOptions) -> Checkpoints | None:
     """Check the options of a fit that is to be kept; raises `OptionError`."""
+    path, trust = run.checkpoint, run.checkpoint_trust
     if path is None:
-        given = {"checkpoint_rows": rows, "checkpoint_seconds": seconds, "mended": mended or None}
-        given["checkpoint_trust"] = trust
-        for name, value in given.items():
-            if value is not None:
+        for name in ("checkpoint_rows", "checkpoint_seconds", "mended", "checkpoint_trust"):
+            if getattr(run, name) not in (None, False):
                 raise OptionError(f"{name} is for fits with a checkpoint; give checkpoint='run.privreg' too.")
         return None
     if not isinstance(path, str | Path) or not str(path):
         raise OptionError(f"checkpoint is of type {type(path).__name__}; give the name of a file, as in 'run.privreg'.")
-    rows = check("local.fit", "checkpoint_rows", rows)
-    seconds = check("local.fit", "checkpoint_seconds", seconds)
-    check("local.fit", "mended", mended)
+    rows = check("local.fit", "checkpoint_rows", run.checkpoint_rows)
+    seconds = check("local.fit", "checkpoint_seconds", run.checkpoint_seconds)
+    mended = check("local.fit", "mended", run.mended)
     if trust is not None and (not isinstance(trust, str | Path) or not str(trust)):
         raise OptionError(f"checkpoint_trust is of type {type(trust).__name__}; give the name of a file with a secret.")
     archive.refuse_suffix(path, views=False)

@@ -1,0 +1,102 @@
+"""Options go by name from a front door's keywords to a frozen value: none by way of `locals()`, none forgotten."""
+
+import ast
+import inspect
+import textwrap
+from dataclasses import fields
+
+import pytest
+
+import privreg as pr
+from privreg.federated.plan import SiloOptions
+from privreg.fits.settings import FitOptions, RunOptions
+from privreg.formula.describe import ModelOptions
+from privreg.privacy.ledger import UNSET
+from tests.laws.test_rooms import ROOTS
+
+Model, Silos = pr.PrivateOnlineRegression, pr.federated.FederatedRegression
+READ = {
+    "arrays": (Model.__init__, (ModelOptions,)),
+    "formula": (Model.from_formula, (ModelOptions,)),
+    "plan": (Model.plan, (FitOptions,)),
+    "start": (Model.start, (FitOptions,)),
+    "fit": (Model.fit, (FitOptions, RunOptions)),
+    "silos' arrays": (Silos.__init__, (SiloOptions,)),
+    "silos' formula": (Silos.from_formula, (SiloOptions,)),
+}
+"""Front doors, with the values that hold their options."""
+ALONE = {
+    "pr.plan": pr.plan,
+    "silos' fit": Silos.fit,
+    "means": pr.means.PrivateMeans.__init__,
+    "start of means": pr.means.PrivateMeans.start,
+    "fit of means": pr.means.PrivateMeans.fit,
+}
+"""Front doors that hand each option on by itself."""
+BESIDE = {"plan": {"start_params"}, "start": {"start_params", "seed"}}
+"""Options of a run that `plan` and `start` use at once."""
+
+
+def keywords(function):
+    """Keywords of a signature, with their defaults."""
+    parameters = inspect.signature(function).parameters.values()
+    return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+
+
+def tree(function):
+    return ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(function))))
+
+
+def handed(function, classes):
+    """Keywords that a front door hands to its options' classes under their own names."""
+    names = {cls.__name__ for cls in classes}
+    calls = [n for n in ast.walk(tree(function)) if isinstance(n, ast.Call) and getattr(n.func, "id", "") in names]
+    given = [k for call in calls for k in call.keywords]
+    assert all(isinstance(k.value, ast.Name) and k.value.id == k.arg for k in given if k.arg in keywords(function))
+    return {k.arg for k in given}
+
+
+def test_no_option_goes_by_way_of_locals():
+    files = [file for root in ROOTS for file in root.rglob("*.py")]
+    assert len(files) > 300
+    trees = {file: ast.walk(ast.parse(file.read_text("utf-8"))) for file in files}
+    named = [(file, n.id) for file, nodes in trees.items() for n in nodes if isinstance(n, ast.Name)]
+    assert len(named) > 10_000
+    assert [str(file) for file, name in named if name == "locals"] == []
+
+
+@pytest.mark.parametrize("door", READ)
+def test_every_keyword_is_a_field_with_its_default(door):
+    function, classes = READ[door]
+    defaults = {f.name: f.default for cls in classes for f in fields(cls)}
+    given = keywords(function)
+    assert given.keys() - BESIDE.get(door, set()) <= defaults.keys()
+    usual = {name: defaults[name] for name in given.keys() & defaults.keys()}
+    assert usual == {name: given[name] for name in usual}
+    assert handed(function, classes) == usual.keys()
+
+
+@pytest.mark.parametrize(("doors", "classes"), [
+    (("arrays", "formula"), (ModelOptions,)),
+    (("fit",), (FitOptions, RunOptions)),
+    (("silos' arrays", "silos' formula"), (SiloOptions,)),
+])  # fmt: skip
+def test_every_field_is_a_keyword(doors, classes):
+    assert {f.name for cls in classes for f in fields(cls)} == {k for door in doors for k in keywords(READ[door][0])}
+
+
+@pytest.mark.parametrize("door", ALONE)
+def test_every_keyword_of_other_doors_is_used(door):
+    used = {node.id for node in ast.walk(tree(ALONE[door])) if isinstance(node, ast.Name)}
+    assert keywords(ALONE[door]).keys() <= used
+
+
+def test_changed_options_are_those_that_are_not_left_at_their_defaults():
+    asked = ModelOptions(mu=2.0, levels={"g": ["a", "b"]}, trust="local")
+    assert asked.changed() == {"mu": 2.0, "levels": {"g": ["a", "b"]}}
+    assert ModelOptions().changed() == {}
+    assert ModelOptions().mu is UNSET
+
+
+def test_options_don_t_print_the_rows_that_they_hold():
+    assert "12345" not in repr(ModelOptions(offset=[12345.0])) + repr(RunOptions(start_params=[12345.0]))
