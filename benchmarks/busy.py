@@ -28,13 +28,13 @@ import contextlib, json, sys, time, warnings
 import numpy as np, pandas as pd
 import privreg as pr
 from privreg.cli.data import DATA_SETS
-from privreg.options import threads
+from privreg.options import running
 warnings.simplefilter("ignore")
 what, limited, repeats = sys.argv[1], sys.argv[2] == "limited", int(sys.argv[3])
 if not limited:
     class Free:
         def limit(self, **_): return contextlib.nullcontext()
-    threads._controller = lambda: Free()
+    running._controller = lambda: Free()
 if what == "insurance":
     formula, data = DATA_SETS["us-insurance"][1], pr.datasets.us_insurance(300_000)
     model = pr.PrivateOnlineRegression.from_formula(formula, data, mu=1)

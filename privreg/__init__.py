@@ -94,7 +94,7 @@ def __getattr__(name: str) -> Any:
     else:
         value = None if name.startswith("_") else import_module("privreg.base.optional").find("names", name)
         if value is None:
-            raise import_module("privreg.options.elsewhere").no_such_name(name, __dir__())
+            raise import_module("privreg.options.unknown").no_such_name(name, __dir__())
     globals()[name] = value
     return value
 

@@ -7,7 +7,7 @@ from typing import Any
 from privreg.audit.descent import audit
 from privreg.doors.regression import PrivateOnlineRegression
 from privreg.errors import OptionError, shown
-from privreg.options.elsewhere import public_names
+from privreg.options.unknown import public_names
 from privreg.published.descent.losses import Absolute, QHinge, QNorm
 from privreg.published.descent.results import CentralResults
 

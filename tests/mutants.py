@@ -33,7 +33,7 @@ class Mutant:
 
 
 MECHANISMS, KERNELS = "privreg/privacy/mechanisms.py", "privreg/published/chain/kernels.py"
-ENGINE, PLAY = "privreg/simulation/rounds.py", "privreg/simulation/play.py"
+ENGINE, PLAY = "privreg/simulation/rounds.py", "privreg/simulation/devices.py"
 DEVICES = "privreg/simulation/devices.py"
 WORKERS, FIELD = "privreg/simulation/workers/blocks.py", "privreg/simulation/simulate.py"
 CURVED = "tests/collector/aggregate/test_curved.py"
@@ -170,7 +170,7 @@ MUTANTS = (
     ),
     Mutant(
         "the weight of a person's first row for all of them",
-        "privreg/simulation/play.py",
+        "privreg/simulation/devices.py",
         "each, math.inf).min(axis=1, keepdims=True)",
         "each, math.inf)[:, :1]",
         (f"{LOCAL_PERSONS}::test_any_rows_of_a_person_lie_in_the_ball_and_no_further_apart_than_the_noise_is_for",),
@@ -603,14 +603,14 @@ MUTANTS = (
     Mutant(
         "measures with a fifth less noise",
         DEVICES,
-        'plan.radius("measures") / play.root_of(times)',
-        '0.8 * plan.radius("measures") / play.root_of(times)',
+        'plan.radius("measures") / root_of(times)',
+        '0.8 * plan.radius("measures") / root_of(times)',
         MEASURES,
     ),
     Mutant(
         "measures that do not know personal budgets",
         DEVICES,
-        'plan.radius("measures") / play.root_of(times)',
+        'plan.radius("measures") / root_of(times)',
         'plan.radius("measures")',
         MEASURES,
     ),
@@ -817,7 +817,7 @@ MUTANTS = (
     ),
     Mutant(
         "the key of open pieces is saved",
-        "privreg/simulation/keyed.py",
+        "privreg/simulation/rounds.py",
         "        if close:\n            self.close()\n        return {} if",
         "        return {} if",
         (f"{ROUNDS}::test_a_key_tells_nothing_of_noise_that_was_used",),
@@ -1417,7 +1417,7 @@ MUTANTS = (
     ),
     Mutant(
         "rows looked at together",
-        "privreg/formula/response.py",
+        "privreg/formula/design.py",
         "                return None\n        if not parsed.functions:",
         "                continue\n        if True:",
         ("tests/formula/test_checks.py",),
@@ -1609,7 +1609,7 @@ MUTANTS = (
     ),
     Mutant(
         "offsets are not stretched",
-        "privreg/collector/offsets.py",
+        "privreg/collector/spacing.py",
         "        out = out @ progress.stretch\n",
         "        pass\n",
         ("tests/simulation/test_rounds_use.py::test_groups_answer_farther_apart_where_there_is_little_curvature",),
@@ -1689,7 +1689,7 @@ MUTANTS = (
     ),
     Mutant(
         "rows are as long however rare a level is",
-        "privreg/collector/covariates/asking.py",
+        "privreg/collector/covariates/whitening.py",
         "else _needed(plan, progress.scatter) - _others(plan)",
         "else 0.0",
         ("tests/collector/test_estimate.py::test_slopes_of_levels_are_told_with_few_in_one_of_them",),
@@ -1725,8 +1725,8 @@ MUTANTS = (
     Mutant(
         "what is left of locations' way is lost in noise",
         "privreg/collector/covariates/moments.py",
-        "out[at] += part * cells.keep(part, noise)",
-        "out[at] = deviation[at] * cells.keep(deviation[at], noise)",
+        "out[at] += part * keep(part, noise)",
+        "out[at] = deviation[at] * keep(deviation[at], noise)",
         (
             "tests/collector/test_pilots.py::"
             "test_what_is_left_of_many_locations_way_is_believed_though_each_is_lost_in_noise",
@@ -2296,14 +2296,14 @@ MUTANTS = (
     ),
     Mutant(
         "states in a valley go on slowly",
-        "privreg/collector/reach.py",
+        "privreg/collector/spacing.py",
         "return np.asarray(step * (max(most, min(again, most * 2.0 ** (left - 1))) / length))",
         "pass",
         ("tests/collector/test_reach.py::test_a_shortened_step_grows_if_it_goes_on_the_same_way",),
     ),
     Mutant(
         "rounds far from the last state count",
-        "privreg/collector/reach.py",
+        "privreg/collector/spacing.py",
         "> limit]",
         "> 1e9 * limit]",
         (

@@ -9,8 +9,7 @@ import numpy as np
 
 from privreg.audit.neighbours import Row
 from privreg.base.arrays import Array
-from privreg.privacy.channels import width
-from privreg.privacy.mechanisms import released
+from privreg.privacy.mechanisms import released, width
 from privreg.privacy.noise import NoiseStream, fresh_key
 from privreg.protocol import codes
 from privreg.protocol.plans import Channel

@@ -21,7 +21,7 @@ from privreg.base.arrays import Array, Ints
 from privreg.collector.aggregate import lattice
 from privreg.families import scores
 from privreg.privacy.budget import Budget
-from privreg.privacy.channels import randomised, width
+from privreg.privacy.mechanisms import randomised, width
 from privreg.privacy.noise import NoiseStream, fresh_key
 from privreg.protocol import codes
 from privreg.protocol.plans import Channel, ScorePlan, Shape

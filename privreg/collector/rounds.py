@@ -12,9 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from privreg.base.arrays import Array
-from privreg.collector import clamping, pilot, reach
-from privreg.collector.covariates import asking, moments, thresholds, whitening
-from privreg.collector.covariates import factors as cells
+from privreg.collector import clamping, pilot, spacing
+from privreg.collector.covariates import moments, thresholds, whitening
 from privreg.collector.covariates.moments import Scatter
 from privreg.collector.estimation import combination, curvature
 from privreg.collector.estimation.carrying import carry_rounds, observed
@@ -23,11 +22,11 @@ from privreg.collector.estimation.curvature import Curvature, RoundMeans
 from privreg.collector.estimation.estimate import estimate
 from privreg.collector.estimation.reference import Reference
 from privreg.collector.levels import BELIEVED
-from privreg.collector.offsets import offsets, stretched
 from privreg.collector.pilot import Fitted
 from privreg.collector.plan import Carried, Plan, Progress, ScoreRound
+from privreg.collector.spacing import offsets, stretched
 from privreg.families import measures
-from privreg.options.threads import one_thread
+from privreg.options.running import one_thread
 from privreg.protocol import codes
 from privreg.protocol.rounds import Reports, State
 
@@ -86,10 +85,10 @@ def advance(plan: Plan, progress: Progress, reports: Reports) -> Progress:
     if role == "location":
         progress, state = _located(plan, progress, state)
     if following == "moments":
-        if plan.rounds[number].optional and (far := asking.overstretched(plan, progress, number)):
+        if plan.rounds[number].optional and (far := whitening.overstretched(plan, progress, number)):
             progress = progress._replace(scatter=moments.drawn_in(progress.scatter, far, plan.widened))
         return progress._replace(
-            state=state._replace(rows=moments.asked(progress.scatter.rows, asking.constant2(plan, progress, number)))
+            state=state._replace(rows=moments.asked(progress.scatter.rows, whitening.constant2(plan, progress, number)))
         )
     if role in {"location", "moments"}:
         progress, state = placed(plan, progress, state)
@@ -117,7 +116,7 @@ def _moments(plan: Plan, progress: Progress, reports: Reports) -> Scatter:
         *(scatter, total, float(reports.weight.sum()), plan.sd("moments")),
         plan.layout._replace(constant=True),
         plan.factors,
-        constant2=asking.constant2(plan, progress, progress.state.number),
+        constant2=whitening.constant2(plan, progress, progress.state.number),
         nonresponse=plan.nonresponse or plan.persons is not None,
         together=plan.persons.rows if plan.persons else 1,
     )
@@ -181,10 +180,10 @@ def _pays(plan: Plan, progress: Progress, number: int) -> bool:
     """True if this further round on moments pays."""
     d = plan.d + plan.extra
     correlated = whitening.is_correlated(progress.scatter.rows[:d, :d], constant=True)
-    if correlated or asking.overstretched(plan, progress, number):
+    if correlated or whitening.overstretched(plan, progress, number):
         return True
-    shares = cells.shrunk(plan.factors, progress.scatter.shares)
-    return bool(shares) and cells.unsure(np.concatenate(shares), progress.scatter.shares.variance)
+    shares = moments.shrunk(plan.factors, progress.scatter.shares)
+    return bool(shares) and moments.unsure(np.concatenate(shares), progress.scatter.shares.variance)
 
 
 def _next(plan: Plan, progress: Progress, state: State) -> tuple[Progress, State]:
@@ -231,12 +230,12 @@ def _stepped(plan: Plan, progress: Progress, state: State, model: Reference) -> 
     unit = state.c if model.scaled else 1.0
     x, g = _latest(carried.rounds, combination.floored(learned.mean))
     off = float(np.linalg.norm(np.linalg.solve(carried.root.T, g)))
-    nearer = reach.left_behind(plan, progress, chance, off)
+    nearer = spacing.left_behind(plan, progress, chance, off)
     if nearer.since > progress.since:
         progress = nearer
         carried, learned, back = _known(plan, progress, state, model)
         x, g = _latest(carried.rounds, combination.floored(learned.mean))
-    step = reach.lengthened(plan, progress, -back @ g, unit, curvature.GAIN, chance)
+    step = spacing.lengthened(plan, progress, -back @ g, unit, curvature.GAIN, chance)
     step = curvature.gain(noise, varying=plan.rules.varying) @ step
     theta = np.linalg.solve(carried.root.T, x) + step
     progress = progress._replace(curvature=learned, local=carried.local)

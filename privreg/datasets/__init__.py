@@ -9,7 +9,7 @@ from privreg.datasets.health import randhie, randhie_schema
 from privreg.datasets.insurance import us_insurance, us_insurance_schema
 from privreg.datasets.rides import ride_sharing, ride_sharing_schema
 from privreg.datasets.writing import write_csv, write_parquet
-from privreg.options.elsewhere import public_names
+from privreg.options.unknown import public_names
 
 __all__ = [
     "Declarations", "randhie", "randhie_schema", "ride_sharing", "ride_sharing_schema", "us_insurance",

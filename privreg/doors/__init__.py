@@ -1,1 +1,1 @@
-"""Front doors: `regression` describes a model from a formula or arrays, `loading` reads saved results."""
+"""Front doors: `regression` describes, plans and fits a model, `loading` reads saved results."""

@@ -20,9 +20,9 @@ from privreg.formula.spec import ModelSpec
 from privreg.means.results import fit as means
 from privreg.means.results.results import MeansResults
 from privreg.privacy.ledger import Budget
+from privreg.results.data import Target
 from privreg.results.results import PrivateResults
 from privreg.results.saving import restored
-from privreg.results.target import Target
 from privreg.schema.declarations import RESPONSE_KINDS
 
 

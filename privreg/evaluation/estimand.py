@@ -28,12 +28,11 @@ from privreg.families import scores
 from privreg.families.weights import SCORE_WEIGHTS, omega
 from privreg.formula.spec import units_of
 from privreg.formula.units import Units
-from privreg.options.threads import one_thread
+from privreg.options.running import one_thread
 from privreg.protocol import codes
 from privreg.protocol.plans import Persons
 from privreg.results.data import Equation, ResultData
-from privreg.simulation.streaming.encoding import Rows
-from privreg.simulation.streaming.persons import Gatherer
+from privreg.simulation.streaming.encoding import Gatherer, Rows
 
 NUMBERS: Final = 1 << 15
 """Predictors, of rows by offsets, that are looked at together: so few that they stay in a processor's cache."""

@@ -19,7 +19,7 @@ from privreg.families.builtin import (
     resolve_family,
 )
 from privreg.families.family import Family
-from privreg.options.elsewhere import public_names
+from privreg.options.unknown import public_names
 
 __all__ = [
     "Expectile", "Family", "Hinge", "Huber", "Logistic", "Multinomial", "Poisson", "Quantile", "SmoothedHinge",

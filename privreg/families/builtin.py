@@ -12,8 +12,7 @@ from typing import Any, Final, Literal
 
 from privreg.errors import OptionError, UnsupportedArgumentError, choose, real, shown
 from privreg.families.family import Family
-from privreg.options.elsewhere import MODELS
-from privreg.options.unknown import known_arguments
+from privreg.options.unknown import MODELS, known_arguments
 from privreg.protocol import codes
 
 LARGEST_C: Final = 100.0

@@ -26,7 +26,7 @@ from privreg.federated.model import FederatedRegression
 from privreg.federated.reports import UPDATE_MECHANISMS, UpdateMechanism, update_mechanism
 from privreg.federated.results import FederatedResults
 from privreg.federated.verification import verify_mechanism
-from privreg.options.elsewhere import public_names
+from privreg.options.unknown import public_names
 from privreg.results.statement import PrivacyStatement as ClientStatement
 
 __all__ = [

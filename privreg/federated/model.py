@@ -18,7 +18,7 @@ from privreg.formula.arrays import array_design, check_array_levels
 from privreg.formula.batches import read_arrays
 from privreg.formula.describe import ModelOptions, callers_scopes, read_design
 from privreg.formula.spec import Described, ModelSpec
-from privreg.options.progress import progress_bar
+from privreg.options.running import progress_bar
 from privreg.options.table import check
 from privreg.options.unknown import refuse_unknown
 from privreg.privacy.accounts import accounts_of

@@ -45,7 +45,7 @@ class SiloOptions:
     bounds: Any = None
     levels: Any = None
     moments: Any = None
-    schema: Any = None  # Of formulas
+    schema: Any = None  # For formulas
     rounds: Any = 20
     local_steps: Any = 5
     step: Any = "auto"
@@ -58,7 +58,7 @@ class SiloOptions:
     debias: Any = True
     missing: Any = "noise"
     dataset: Any = None
-    exog_names: Any = None  # Of arrays, as the next
+    exog_names: Any = None  # For arrays, as the next
     endog_name: Any = None
 
 

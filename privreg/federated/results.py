@@ -17,8 +17,7 @@ from privreg.errors import NotPrivateError, OptionError, choose, shown
 from privreg.federated.plan import Plan
 from privreg.federated.server import State, half_mean
 from privreg.federated.verification import trials
-from privreg.options.elsewhere import called
-from privreg.options.unknown import all_known_arguments
+from privreg.options.unknown import all_known_arguments, called
 from privreg.privacy.ledger import Release, at_least
 from privreg.results.base import Results
 from privreg.results.data import ResultData

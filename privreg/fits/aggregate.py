@@ -19,23 +19,21 @@ from privreg.collector.aggregate.plan import Noise, Plan, Progress, State, narro
 from privreg.collector.aggregate.rounds import begin
 from privreg.collector.clamping import Shares, harmed
 from privreg.collector.covariates.whitening import correlation
-from privreg.collector.inference import clusters
+from privreg.collector.inference import methods
 from privreg.collector.inference.methods import Estimate
 from privreg.collector.inference.pivots import Normal
 from privreg.collector.levels import PART, RAREST
 from privreg.errors import InferenceError
 from privreg.families.family import Family
 from privreg.families.measures import Gauge
-from privreg.fits.extremes import extremes_of
 from privreg.fits.notes import Findings, clamping_words, filled_note, notes
 from privreg.fits.outcome import FitOutcome, of_clusters, outside_of, refuse_overflow
-from privreg.fits.plan import limits_of_offset, order_of, to_user
+from privreg.fits.plan import extremes_of, limits_of_offset, order_of, to_user
 from privreg.fits.settings import Settings
 from privreg.formula.spec import ModelSpec
 from privreg.formula.units import Units
 from privreg.protocol.schedule import PILOTS
-from privreg.results.data import Equation, RoundHeld
-from privreg.results.target import Target
+from privreg.results.data import Equation, RoundHeld, Target
 from privreg.results.wording import Unusable
 from privreg.tables.diagnostics import ROUNDED, Diagnostic, note
 
@@ -199,8 +197,8 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
     note = filled_note(spec.people.k_max, progress.filled, progress.filled_sd) if plan.persons else ()
     said = doubts(plan, progress, found, carry @ found.back)
     of = held.clustered.tolist() if plan.clusters and held.clustered is not None else []
-    groups = clusters.summed_groups(plan.clusters)
-    note += clusters.notes(of, groups, lanes=False) if of else ()
+    groups = methods.summed_groups(plan.clusters)
+    note += methods.notes(of, groups, lanes=False) if of else ()
     return FitOutcome(
         people=held.reported,
         params=params,
@@ -220,7 +218,7 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
         bound=f"1 for a whole report; of scores weights {weighing}",
         notes=(*notes(findings, names, order, plan.rules.blocks), *said, *note),
         unusable=findings.unanswered,
-        clusters=clusters.counted(of, groups) if of else "",
+        clusters=methods.counted(of, groups) if of else "",
         clamping=None if findings.clamped is None else clamping_words(findings.clamped, "any column"),
         mechanics=_mechanics(held),
         rounds=_rounds(held, dict(trail), outside, np.sqrt(np.diag(cov))),

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc, ndtr
 
 from privreg.base.arrays import Array
-from privreg.collector import clamping, pilot, reach
+from privreg.collector import clamping, pilot, spacing
 from privreg.collector.covariates import rarity, thresholds, whitening
 from privreg.collector.covariates.points import LIMITS
 from privreg.collector.estimation import carrying, combination, coordinates, curvature, estimate
@@ -18,10 +18,10 @@ from privreg.collector.estimation.curvature import Curvature
 from privreg.collector.inference.methods import Estimate
 from privreg.collector.inference.resampling import FIRST
 from privreg.collector.levels import BELIEVED, PART, PRECISE, SHOWN, STRICT, SURE
-from privreg.collector.offsets import STRETCHED
 from privreg.collector.plan import Carried, Estimated, Plan, Progress
-from privreg.fits.held import Held
+from privreg.collector.spacing import STRETCHED
 from privreg.fits.notes import Findings
+from privreg.fits.outcome import Held
 from privreg.fits.settings import Settings
 from privreg.protocol import codes
 from privreg.protocol.rounds import PARTS
@@ -227,7 +227,7 @@ def _imprecise(plan: Plan, found: Estimated) -> float:
     d = plan.d
     blocks = [found.cov[k : k + d, k : k + d] for k in range(0, len(found.cov), d)]
     sd = math.sqrt(max(0.0, *(float(np.linalg.eigvalsh(one)[-1]) for one in blocks)))  # rounding, where it is 0
-    return sd if sd > reach.FAR else 0.0
+    return sd if sd > spacing.FAR else 0.0
 
 
 def _at_limit(plan: Plan, progress: Progress, found: Estimated) -> bool:

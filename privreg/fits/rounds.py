@@ -13,25 +13,23 @@ from privreg.audit import reports
 from privreg.base.arrays import Array
 from privreg.collector.clamping import shares_of
 from privreg.collector.estimation import coordinates, estimate, reference
-from privreg.collector.inference import clusters
-from privreg.collector.inference.batches import batches
+from privreg.collector.inference import methods
 from privreg.collector.inference.methods import METHODS, Estimate
 from privreg.collector.inference.pivots import Normal, RandomScaling, StudentT
-from privreg.collector.inference.resampling import FIRST, Anytime, Bootstrap
+from privreg.collector.inference.resampling import FIRST, Anytime, Bootstrap, batches
 from privreg.collector.inference.windows import Steps
 from privreg.collector.plan import Estimated, Plan, Progress
 from privreg.errors import InferenceError
 from privreg.families.constants import score_rules
 from privreg.families.family import Family
 from privreg.fits.findings import before_role, found_of
-from privreg.fits.held import Held
 from privreg.fits.notes import clamping_words, filled_note, notes
-from privreg.fits.outcome import FitOutcome, of_clusters, outside_of, refuse_overflow
+from privreg.fits.outcome import FitOutcome, Held, of_clusters, outside_of, refuse_overflow
 from privreg.fits.plan import device_plan, to_user
 from privreg.fits.settings import Settings
 from privreg.formula.spec import ModelSpec
 from privreg.formula.units import Units
-from privreg.options.threads import one_thread
+from privreg.options.running import one_thread
 from privreg.results.data import NO_STEPS, Equation, Later, RoundHeld
 from privreg.tables.diagnostics import Diagnostic, note
 
@@ -98,9 +96,9 @@ def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.i
             *notes(findings, names, order, plan.blocks),
             *(_price(plan, progress, theta, spec) if plan.extremes and found is not None else ()),
             *(filled_note(spec.people.k_max, *progress.scatter.usable) if plan.persons else ()),
-            *(clusters.notes(of, plan.groups, lanes=True) if of else ()),
+            *(methods.notes(of, plan.groups, lanes=True) if of else ()),
         ),
-        clusters=clusters.counted(of, plan.groups) if of else "",
+        clusters=methods.counted(of, plan.groups) if of else "",
         mechanics=_mechanics(held),
         unusable=findings.unanswered,
         measures=estimate.measured(plan, progress, held.present._replace(people=held.came[-1]), units.y_scale),

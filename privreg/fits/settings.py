@@ -14,7 +14,7 @@ from privreg.formula.covariates import PublicRows
 from privreg.options.table import check
 from privreg.privacy.mechanisms import Mechanism
 from privreg.published.chain.numbers import Published
-from privreg.results.target import Target
+from privreg.results.data import Target
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class FitOptions:
     rounds: Any = 20  # Public states of moments, pilot and main together
     covariates: Any = None  # Public rows that stand for records' covariates, read as `PublicRows`; saved as an array
     like: Any = None  # An earlier fit, read as its `Target`
-    perturbation: Any = "gradient"  # Of a curator's published descent, as the next three
+    perturbation: Any = "gradient"  # For a curator's published descent, as the next three
     epochs: Any = None
     radius: Any = "auto"
     average: Any = 0.5

@@ -7,17 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from privreg.collector.covariates.extremes import longest
+from privreg.collector.covariates.points import longest
 from privreg.errors import OptionError
-from privreg.fits.extremes import extremes_of
 from privreg.fits.fit_plan import FitPlan
-from privreg.fits.plan import order_of
+from privreg.fits.plan import extremes_of, order_of
 from privreg.formula.spec import ModelSpec
 from privreg.formula.units import public_units
 from privreg.privacy.ledger import Budget
-from privreg.results.data import Equation
+from privreg.results.data import Equation, Target, of_results
 from privreg.results.results import PrivateResults
-from privreg.results.target import Target, of_results
 
 
 def target_of(spec: ModelSpec, like: Any, *, seeded: bool = False) -> Target | None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from privreg.errors import SchemaError, choose
 from privreg.formula.batches import CONSTANTS, EXPOSURE, OFFSET, ArrayRows
-from privreg.formula.design import Design
+from privreg.formula.design import Design, unclamped
 from privreg.formula.encoding import DesignTerm, Encoder, TermPart
 from privreg.formula.language.allowlist import (
     check_exposure,
@@ -21,9 +21,7 @@ from privreg.formula.language.allowlist import (
     undeclared_offset,
 )
 from privreg.formula.probe import check_rank, probe_rows, public_constant
-from privreg.formula.response import unclamped
-from privreg.formula.trees.evaluate import Program
-from privreg.formula.trees.operations import const
+from privreg.formula.trees.evaluate import Program, const
 from privreg.schema.declarations import RESPONSE_KINDS, Schema
 
 

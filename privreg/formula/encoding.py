@@ -21,8 +21,7 @@ from privreg.data.cells import Flags, Floats
 from privreg.formula.language.parse import ParsedFormula, contrast_of
 from privreg.formula.probe import Prepared
 from privreg.formula.trees.compile import FactorColumn, term_trees
-from privreg.formula.trees.evaluate import Program
-from privreg.formula.trees.operations import Tree
+from privreg.formula.trees.evaluate import Program, Tree
 from privreg.schema.declarations import Schema
 
 

@@ -6,7 +6,7 @@ import math
 import re
 from typing import Final
 
-from privreg.collector.inference.clusters import LEAST
+from privreg.collector.inference.methods import LEAST
 from privreg.data.participants import DIFFERENCES, WITHIN, Participants
 from privreg.errors import FormulaError, OptionError, SchemaError, UnsupportedArgumentError
 from privreg.families.family import Family

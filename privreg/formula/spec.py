@@ -10,7 +10,7 @@ import numpy as np
 
 from privreg.base.arrays import Array
 from privreg.collector.estimation.curvature import MOST
-from privreg.collector.inference.clusters import local_groups, summed_groups
+from privreg.collector.inference.methods import local_groups, summed_groups
 from privreg.collector.plan import Bounded
 from privreg.data.participants import DIFFERENCES, WITHIN, Participants
 from privreg.data.sources.open import Source, open_table
@@ -21,8 +21,8 @@ from privreg.families.family import Family, check_response
 from privreg.formula.design import Design
 from privreg.formula.persons import refuse_of_persons, with_effect
 from privreg.formula.units import Units, public_units
-from privreg.options.elsewhere import not_fitted
 from privreg.options.table import check
+from privreg.options.unknown import not_fitted
 from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import Mechanism, resolve_mechanism
 from privreg.protocol import codes

@@ -3,7 +3,8 @@
 Everything here follows from the public schema: declared bounds map to [−1, 1] (declared moments to mean 0,
 sd 1), columns with declared correlations are made uncorrelated, and derived columns that are nearly collinear
 over the declared box are made orthogonal over it, unless the design is wide. Columns whose scale is private stay as
-they are. No row is read.
+they are. No row is read; batches of rows are mapped in place, number by number, so that how they are cut can't change a
+bit.
 """
 
 from __future__ import annotations
@@ -18,9 +19,47 @@ import numpy as np
 from privreg.base.arrays import Array, Flags
 from privreg.collector.inference.methods import WIDE
 from privreg.errors import SchemaError
-from privreg.formula import affine
 from privreg.formula.design import Design
 from privreg.schema.declarations import Schema
+
+LINE: Final = 1024  # Numbers in a line, about
+CACHED: Final = 1 << 15  # Numbers that several operations follow each other on: 256 kB
+
+
+def affine_rows(x: Array, centre: Array, scale: Array) -> None:
+    """x[:, j] ← (x[:, j] − centre[j]) / scale[j], in place."""
+    if not centre.any() and (scale == 1.0).all():
+        return
+    with np.errstate(all="ignore"):  # a warning would reveal a value
+        for part, (middle, by) in _together(x, centre, scale):
+            np.subtract(part, middle, out=part)
+            np.divide(part, by, out=part)
+
+
+def _together(x: Array, *columns: Array) -> Iterator[tuple[Array, list[Array]]]:
+    """Rows, shape (n, p), many in a line with as many copies of numbers by column: NumPy takes lines one by one."""
+    n, p = x.shape
+    k = max(LINE // max(p, 1), 1)
+    whole = n // k * k
+    if whole and x.flags.c_contiguous:
+        lines, repeated = x[:whole].reshape(-1, k * p), [np.tile(c, k) for c in columns]
+        each = max(CACHED // (k * p), 1)
+        for a in range(0, len(lines), each):
+            yield lines[a : a + each], repeated
+        x = x[whole:]
+    if len(x):
+        yield x, list(columns)
+
+
+def linear_rows(x: Array, matrix_t: Array) -> None:
+    """X ← x @ matrix_t in place, column by column: a matrix product's bits depend on how many rows it is given."""
+    with np.errstate(all="ignore"):
+        whole = [np.zeros(len(x)) for _ in matrix_t]
+        for j, m in np.argwhere(matrix_t != 0.0):
+            whole[m] += x[:, j] * matrix_t[j, m]
+    for m, column in enumerate(whole):
+        x[:, m] = column
+
 
 CROWDED = 30.0  # Condition number of the probe's correlation matrix above which columns are made orthogonal
 SAME = 1e-9  # Rounding error of a computed constant 1
@@ -106,13 +145,13 @@ class Units:
 
     def rows_inside(self, x: Array) -> None:
         """Map rows to internal units in place; each row on its own, so chunking can't change a bit."""
-        affine.affine_rows(x, self.centre, self.scale)
+        affine_rows(x, self.centre, self.scale)
         self.rows_mixed(x)
 
     def rows_mixed(self, x: Array) -> None:
         """The second half of it, for rows whose columns are centred and scaled."""
         if self.mix is not None:
-            affine.linear_rows(x, np.ascontiguousarray(self.mix.T))
+            linear_rows(x, np.ascontiguousarray(self.mix.T))
 
     def response_inside(self, y: Array) -> Array:
         """Map responses to internal units."""

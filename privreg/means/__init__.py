@@ -18,7 +18,7 @@ from privreg.means.mechanisms import benchmark, break_even, moments
 from privreg.means.model import PrivateMeans, estimate, table_one
 from privreg.means.results.results import MeansResults
 from privreg.means.stream import MeansStream
-from privreg.options.elsewhere import public_names
+from privreg.options.unknown import public_names
 from privreg.published.shrinking.rules import hdr4me, james_stein, shrink, soft_threshold, sure_threshold
 
 __all__ = [

@@ -18,8 +18,7 @@ from privreg.means.factors import FactorMechanism
 from privreg.means.plan import Plan
 from privreg.means.sums import Sums
 from privreg.means.terms import Term
-from privreg.privacy.channels import randomised
-from privreg.privacy.mechanisms import Mechanism
+from privreg.privacy.mechanisms import Mechanism, randomised
 
 
 def inside(terms: Sequence[Term], raw: dict[str, NDArray[Any]], silent: NDArray[np.bool_] | None) -> list[Array]:

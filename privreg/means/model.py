@@ -16,10 +16,9 @@ from privreg.means.results.table_one import TableOne
 from privreg.means.spec import Spec, declared
 from privreg.means.stream import MeansStream, refuse_few
 from privreg.means.terms import Column, Cut, declared_terms, flat, read_columns, read_formula
-from privreg.options.elsewhere import not_fitted
-from privreg.options.progress import progress_bar
+from privreg.options.running import progress_bar
 from privreg.options.table import accepted, check
-from privreg.options.unknown import refuse_unknown
+from privreg.options.unknown import not_fitted, refuse_unknown
 from privreg.privacy.accounts import named
 from privreg.privacy.ledger import LEDGER, UNSET, Budget
 from privreg.schema.declarations import Schema, combined

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from privreg.errors import FormulaError, SchemaError, equation, meant, real
-from privreg.formula.language.limits import refuse_deep, syntax
+from privreg.formula.language.parse import refuse_deep, syntax
 from privreg.schema.declarations import Schema
 
 _FORM: Final = (

@@ -21,7 +21,7 @@ from privreg.formula.spec import ModelSpec
 from privreg.planning.scenario import Assumed, response_of
 from privreg.protocol import codes
 from privreg.simulation.curator import least
-from privreg.simulation.streaming.begin import begin
+from privreg.simulation.streaming.stream import begin
 
 CHUNK: Final = 65_536
 FEWEST, TIMES, MOST = 500, 2.0, 32_000

@@ -24,8 +24,8 @@ from privreg.formula.covariates import check_covariates
 from privreg.formula.describe import ModelOptions, callers_scopes, read_design
 from privreg.formula.persons import without_effect
 from privreg.formula.spec import ModelSpec
+from privreg.options.running import one_thread
 from privreg.options.table import check
-from privreg.options.threads import one_thread
 from privreg.options.unknown import refuse_unknown
 from privreg.planning.fits import plain_model
 from privreg.planning.plan import Goal, find, read_people

@@ -20,8 +20,8 @@ from privreg.collector.covariates import rarity
 from privreg.collector.plan import Plan, Progress
 from privreg.errors import InferenceError, OptionError, UnsupportedArgumentError
 from privreg.fits.findings import wanted
+from privreg.fits.outcome import of_many_rows
 from privreg.fits.plan import plan_of, to_user
-from privreg.fits.results import of_many_rows
 from privreg.fits.settings import FitOptions
 from privreg.formula.spec import ModelSpec
 from privreg.planning.fits import FittedPrecision
@@ -29,8 +29,7 @@ from privreg.planning.rehearsal import People, bread, enough_in_main, located, r
 from privreg.planning.scenario import Assumed, response_of
 from privreg.protocol import codes
 from privreg.simulation.devices import Block
-from privreg.simulation.streaming.encoding import Encoder
-from privreg.simulation.streaming.persons import Gatherer
+from privreg.simulation.streaming.encoding import Encoder, Gatherer
 from privreg.simulation.tuning import resolve_tuning
 
 _Planned: TypeAlias = tuple[Plan, NDArray[np.intp]]

@@ -19,7 +19,7 @@ from privreg.collector.estimation.estimate import estimate
 from privreg.collector.plan import Plan, Progress
 from privreg.protocol.rounds import Reports, State
 from privreg.protocol.schedule import ENDLESS
-from privreg.simulation import play
+from privreg.simulation import devices
 from privreg.simulation.devices import Block, Devices
 
 POINTS: Final = 512  # Of a law of several predictors
@@ -175,9 +175,9 @@ def _moments(plan: Plan, state: State, people: People) -> tuple[Array, Array]:
     v = np.concatenate(more, axis=1)
     if plan.label:
         first = not any(r.role == "moments" for r in plan.rounds[: state.number])
-        total = (play.public_sizes if first else play.public_moments)(state, v)
+        total = (devices.public_sizes if first else devices.public_moments)(state, v)
         return total / m, np.zeros(total.shape[1])
-    mean = play.moments(state, v, None) / m
+    mean = devices.moments(state, v, None) / m
     return mean, np.full(mean.shape[1], math.hypot(plan.sd("moments"), 1.0 / v.shape[1]))
 
 

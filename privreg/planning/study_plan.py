@@ -14,7 +14,7 @@ from scipy.stats import binom
 from privreg.errors import BudgetError, InferenceError, OptionError, SchemaError, UnsupportedArgumentError, flag, whole
 from privreg.families import Expectile, Family, Huber, Poisson, Squared
 from privreg.formula.spec import ModelSpec
-from privreg.options.progress import progress_bar
+from privreg.options.running import progress_bar
 from privreg.options.table import check
 from privreg.planning import wording
 from privreg.planning.fits import fit_of, plain_precision

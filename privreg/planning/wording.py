@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from privreg.fits.notes import unweighted
-from privreg.fits.results import of_many_rows
+from privreg.fits.outcome import of_many_rows
 from privreg.planning.fits import MOST
 from privreg.planning.plan import TRUST, Planned
 from privreg.planning.precision import precision_of

@@ -2,9 +2,8 @@
 
 `results` has the public class: `base` is what all results share, `estimates` their numbers, `data` what they know,
 `saving` how they are kept, `adapters` what other libraries read of them. `summary` is its table, `statement` and
-`wording` are the privacy statement, `windows` estimates of windows of a stream, `target` what makes an estimand.
-`postestimation` answers what is asked
-of estimates afterwards, `several` puts the results of several fits together; `plots` has the figures.
+`wording` are the privacy statement, `windows` estimates of windows of a stream. `postestimation` answers questions to
+estimates afterwards, `several` puts the results of several fits together; `plots` has the figures.
 """
 
 from privreg.results.results import PrivateResults

@@ -12,7 +12,7 @@ from privreg.base.arrays import Array
 from privreg.collector.inference.methods import METHODS, WIDE, Estimate
 from privreg.collector.inference.simultaneous import joint_critical
 from privreg.errors import InferenceError, NotPrivateError, choose, flag, interval_level
-from privreg.options.elsewhere import MEASURES, unavailable
+from privreg.options.unknown import MEASURES, unavailable
 from privreg.privacy.ledger import refuse_fitted
 from privreg.results.data import Frame
 from privreg.results.postestimation.known import Known

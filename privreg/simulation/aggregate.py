@@ -18,14 +18,13 @@ from privreg.collector.aggregate import chain, report
 from privreg.collector.aggregate.chain import Batch, Chain
 from privreg.collector.aggregate.lattice import noised, steps
 from privreg.collector.aggregate.plan import Plan, Progress, State
-from privreg.collector.inference.clusters import dealt, summed_groups
+from privreg.collector.inference.methods import dealt, summed_groups
 from privreg.errors import StreamError
 from privreg.fits.aggregate import HeldSums, plan_of
 from privreg.privacy.noise import derived_key, normals, refuse_fork
 from privreg.protocol.schedule import ENDLESS
 from privreg.simulation.devices import Block, cut, joined
-from privreg.simulation.keyed import Keyed
-from privreg.simulation.rounds import Raw
+from privreg.simulation.rounds import Keyed, Raw
 from privreg.simulation.workers.crew import Crew
 
 __all__ = ["AggregateRun", "Batch", "plan_of", "total"]

@@ -16,7 +16,7 @@ from privreg.collector.aggregate import chain, report
 from privreg.collector.aggregate.chain import Batch
 from privreg.collector.aggregate.lattice import steps
 from privreg.collector.aggregate.plan import Plan, State
-from privreg.collector.inference.clusters import dealt, summed_groups
+from privreg.collector.inference.methods import dealt, summed_groups
 from privreg.errors import DataError, UnsupportedArgumentError
 from privreg.protocol import lattice
 from privreg.simulation.aggregate import AggregateRun

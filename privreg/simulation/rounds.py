@@ -2,32 +2,106 @@
 
 Rows are played in blocks fixed by position, and sums are whole multiples of a public step, so that neither chunks nor
 threads change a bit. A piece is a run of records of one part of a round; it is noised once, when it ends or when
-results are asked for, and only then kept.
+results are asked for, and only then kept. All noise to come is drawn from a secret key, which is never printed or
+pickled.
 """
 
 from __future__ import annotations
 
 import math
+import os
+from abc import ABC, abstractmethod
 from functools import partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from privreg.base.archive import like
-from privreg.base.arrays import Array, Ints
+from privreg.base.arrays import Array, Flags, Ints
 from privreg.collector import rounds as collector
 from privreg.collector.aggregate.report import parts_of
 from privreg.collector.estimation import estimate
-from privreg.collector.inference.clusters import dealt
+from privreg.collector.inference.methods import dealt
 from privreg.collector.plan import Estimated, Plan, Progress
-from privreg.fits.held import Held
-from privreg.privacy.noise import derived_key, normals, refuse_fork
+from privreg.fits.outcome import Held
+from privreg.privacy.noise import KEY_BYTES, Key, derived_key, normals, refuse_fork
 from privreg.protocol.rounds import PARTS, Reports
 from privreg.protocol.schedule import ENDLESS, people_of
-from privreg.simulation import play
+from privreg.simulation import devices
 from privreg.simulation.devices import Block, Devices, by_group, cut, joined
-from privreg.simulation.keyed import Keyed
 from privreg.simulation.workers.crew import Crew
+
+
+class Keyed(ABC):
+    """A fit in progress, with the key of noise to come, None without privacy, and people by cluster, who are public."""
+
+    clustered: Ints
+
+    def __init__(self, key: bytes | None) -> None:
+        self.key = key
+        self._process = os.getpid()
+
+    def advance(
+        self,
+        y: Array,
+        x: Array,
+        offset: Array | None = None,
+        weight: Array | None = None,
+        clamped: Flags | None = None,
+        cluster: Ints | None = None,
+    ) -> int:
+        """Play the devices of these rows, in order, internal units; how many.
+
+        `x`, shape (n, d), has the constant first if there is one. `y`, `offset` and `weight` have the shape (n,):
+        records that have nothing to tell are NaN, and weights are (μ_i/μ_max)² in (0, 1] of records with personal
+        budgets. `clamped`, shape (n, D), is whether bounds clamp them, by column of the plan's `clamps`; it is needed
+        where `asks_clamping`. Of people (`plan.persons`) y, x and offset have an axis of their rows after the first,
+        and weights are survey weights in [0, 1]. `cluster`, shape (n,), has places of their clusters among those
+        declared.
+        """
+        self._enter(Block(y, x, offset, weight, None, clamped, None, cluster))
+        if cluster is not None:
+            self.clustered += np.bincount(cluster, minlength=len(self.clustered))
+        return len(y)
+
+    @abstractmethod
+    def _enter(self, rows: Block) -> None:
+        """Take in rows, and play whole blocks of them."""
+
+    @property
+    def key(self) -> bytes | None:
+        """Secret key of the noise to come."""
+        return None if self._key is None else self._key.value
+
+    @key.setter
+    def key(self, key: bytes | None) -> None:
+        self._key = None if key is None else Key(key)
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give open sums their noise."""
+
+    def renew(self, key: bytes) -> None:
+        """Go on with noise of another key."""
+        self.key = key
+
+    def secrets(self, *, close: bool = True) -> dict[str, Any]:
+        """The key of noise to come; open sums, whose noise follows from it, are closed first or not kept."""
+        refuse_fork(self._process)
+        if close:
+            self.close()
+        return {} if self.key is None else {"secret_key": np.frombuffer(self.key, dtype=np.uint8)}
+
+    def take_secrets(self, secrets: dict[str, Any]) -> None:
+        """Go on with the noise that `secrets` gave."""
+        key = secrets["secret_key"].tobytes()
+        if len(key) != KEY_BYTES:
+            raise ValueError("no key")
+        self.key = key
+
+    def __reduce__(self) -> str:
+        raise TypeError("a fit in progress holds a secret key and can't be pickled; use save() on its stream")
+
 
 STEP: Final = 2.0**-32  # Sums are multiples of it: their order then doesn't matter. A report has a norm of at most √2.
 
@@ -123,7 +197,7 @@ class RoundsRun(Keyed):
         plan, role = self.plan, self.progress.state.role
         groups = len(self.progress.state.offsets)
         wide = plan.d * (plan.persons.rows if plan.persons else 1)
-        self.block = play.block_of(expected, wide, groups) if groups > 1 else play.most(wide)
+        self.block = devices.block_of(expected, wide, groups) if groups > 1 else devices.most(wide)
         self.parts = parts
         self.length = max(expected // self.parts // self.block, 1) * self.block  # of a part
         self.at, self.piece = 0, 0
@@ -220,7 +294,7 @@ class RoundsRun(Keyed):
         """Number of blocks that are played together."""
         wide = self.plan.d * (self.plan.persons.rows if self.plan.persons else 1)
         alone = not self._devices().by_group or self.plan.clusters
-        return 1 if alone else max(min(TASK, play.NUMBERS // wide) // self.block, 1)
+        return 1 if alone else max(min(TASK, devices.NUMBERS // wide) // self.block, 1)
 
     def _play(self) -> None:
         """Play whole blocks that wait, in threads where there are some."""

@@ -30,7 +30,7 @@ from privreg.protocol.rounds import Reports
 from privreg.results.results import PrivateResults
 from privreg.simulation.devices import Block
 from privreg.simulation.rounds import RoundsRun
-from privreg.simulation.streaming.begin import begin
+from privreg.simulation.streaming.stream import begin
 
 DRAWN: Final = 1 << 14  # Records whose arrival is drawn together, by their place in the order
 LATEST: Final = 100  # Rounds that a report may be late

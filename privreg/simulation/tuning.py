@@ -1,21 +1,28 @@
-"""Numbers of one fit, from the user's options: score, weights, steps, batches. Public inputs only."""
+"""Settings of one fit, from the user's options, and the way it is run: rounds, sums, the published single chain."""
 
 from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from privreg.collector.inference.clusters import local_groups
-from privreg.collector.inference.methods import FULLEST, METHODS, WIDE, Method, resolve_methods
+import numpy as np
+from numpy.typing import NDArray
+
+from privreg.base.arrays import Array
+from privreg.collector.inference.methods import FULLEST, METHODS, WIDE, Method, local_groups, resolve_methods
+from privreg.data.participants import Counter
 from privreg.errors import InferenceError, OptionError, PrivregWarning, UnsupportedArgumentError
 from privreg.families.constants import ScoreRules, score_rules
 from privreg.families.family import Family
 from privreg.families.measures import Gauge, count
-from privreg.fits.aggregate import plan_of
+from privreg.fits import aggregate, rounds
 from privreg.fits.findings import ENOUGH
 from privreg.fits.fit_plan import FitPlan
+from privreg.fits.outcome import FitOutcome
+from privreg.fits.plan import plan_of
 from privreg.fits.published import tuning as published
 from privreg.fits.settings import Efficient, FitOptions, RunOptions, ScoreReports, Settings, Summing
 from privreg.formula.spec import ModelSpec, refuse_what_sums_cannot
@@ -24,7 +31,15 @@ from privreg.options.table import accepted, check, find
 from privreg.options.unknown import refuse_unknown, same
 from privreg.protocol.codes import BALANCED, EXPECTILE, MULTINOMIAL, POISSON
 from privreg.protocol.rounds import GROUPS, LEAST_GROUPS, MOST_GROUPS
-from privreg.simulation.curator import refuse_few
+from privreg.simulation.aggregate import AggregateRun
+from privreg.simulation.curator import CuratorRun, refuse_few
+from privreg.simulation.rounds import RoundsRun
+from privreg.simulation.streaming.encoding import Encoder
+
+if TYPE_CHECKING:
+    from privreg.published.chain.run import AveragedSGD  # compiled
+
+    Run: TypeAlias = AveragedSGD | RoundsRun | AggregateRun
 
 RATIOS: Final = (0.1, 2.0)  # Threshold of a loss over the residual scale where a fit learns that, at least and at most
 
@@ -192,7 +207,7 @@ def _summing(methods: tuple[Method, ...], asked: FitOptions, spec: ModelSpec, ro
             "it; give rows= to the model."
         )
     measures = _share(asked.measures, spec, 1 if again else rows)
-    plan, _ = plan_of(spec, rows or 1, measures, asked.like)
+    plan, _ = aggregate.plan_of(spec, rows or 1, measures, asked.like)
     if again and rows is not None:
         refuse_few(rows, plan.size, plan.mu)
     mechanism = spec.mechanism_for(plan.width("main"), scalar=False)
@@ -291,3 +306,52 @@ def _score_words(family: Family, rules: ScoreRules, units: Units, *, summed: boo
         or (family.code == MULTINOMIAL and not summed)
     )
     return f"{repr(family).removesuffix('()')}{', balanced score' if balanced else ''}", 1.0
+
+
+class Way(NamedTuple):
+    """Functions of one kind of fit: to begin a run, and to compute its outcome."""
+
+    begin: Callable[[ModelSpec, Settings, bytes | None, Array | None, Counter | None], tuple[Run, Encoder]]
+    outcome: Callable[[Any, ModelSpec, Settings, NDArray[np.intp]], FitOutcome]  # From a run; columns in its order
+
+
+def way_of(settings: Settings) -> Way:
+    """The way of a fit with these settings."""
+    if isinstance(settings.how, Summing):
+        return Way(_by_sums, lambda run, *given: aggregate.outcome(run.held(), *given))
+    if settings.efficient is not None:
+        return Way(_by_rounds, lambda run, *given: rounds.outcome(run.held(), *given))
+    from privreg.fits.published import report as published  # whose loop is compiled
+
+    def begin(
+        spec: ModelSpec, settings: Settings, key: bytes | None, start: Array | None, counter: Counter | None
+    ) -> tuple[Run, Encoder]:
+        encoder = Encoder(spec, np.arange(len(spec.design.names)), counter, by_column=False)
+        return published.begin(spec, settings, key, start), encoder
+
+    return Way(begin, published.report)
+
+
+def _by_sums(
+    spec: ModelSpec, settings: Settings, key: bytes | None, start: Array | None, counter: Counter | None
+) -> tuple[Run, Encoder]:
+    assert isinstance(settings.how, Summing)
+    if start is not None:
+        raise OptionError(
+            f"start_params= belongs to trust='local': with {spec.holders} second moments give the start; leave it out."
+        )
+    how = settings.how
+    plan, order = aggregate.plan_of(spec, how.rows or 1, how.measures, how.like)
+    encoder = Encoder(spec, order, counter, by_column=not how.again)
+    if not how.again:
+        return AggregateRun(plan, key), encoder
+    return CuratorRun(plan, key, lambda rows: aggregate.plan_of(spec, rows, how.measures, how.like)[0]), encoder
+
+
+def _by_rounds(
+    spec: ModelSpec, settings: Settings, key: bytes | None, start: Array | None, counter: Counter | None
+) -> tuple[Run, Encoder]:
+    plan, order = plan_of(spec, settings, start)
+    encoder = Encoder(spec, order, counter, by_column=True)
+    run = RoundsRun(plan, key, personal=spec.personal, unusable=spec.unusable)
+    return run, encoder

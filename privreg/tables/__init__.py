@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from privreg.base import archive
 from privreg.errors import OptionError, choose
-from privreg.options.elsewhere import WORDS
+from privreg.options.unknown import WORDS
 from privreg.tables.docx import as_docx
 from privreg.tables.html import as_html, as_page
 from privreg.tables.latex import as_latex, tex

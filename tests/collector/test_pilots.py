@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, chi2
 
-from privreg.collector.covariates import factors, moments, thresholds
+from privreg.collector.covariates import moments, thresholds
 from privreg.collector.covariates import moments as whitening
 from privreg.collector.covariates.moments import Layout
 from privreg.collector.covariates.points import moment_diagonal
@@ -20,7 +20,7 @@ from privreg.protocol.plans import Shape
 from privreg.protocol.rounds import GROUPS
 from privreg.protocol.schedule import LOCATIONS, WANTED
 from privreg.published.chain import kernels
-from privreg.simulation import play
+from privreg.simulation import devices
 from tests.devices import moment_report, round_report, threshold_report
 from tests.kinds import KINDS, plan_of, quiet
 from tests.rounds import plan_by_rounds, state_of
@@ -130,7 +130,7 @@ def whitened(draw, layout, d, people, sd=0.0, rounds=3, seed=3, leads=()):
     state = state_of(plan_by_rounds(KINDS["huber"], d=d), "moments", rng)
     for lead in (*[1.0] * rounds, *leads):
         rows = whitening.asked(scatter.rows, lead)
-        total = play.moments(state._replace(rows=rows), draw(rng, people), None)[0]
+        total = devices.moments(state._replace(rows=rows), draw(rng, people), None)[0]
         total += sd * math.sqrt(people) * rng.standard_normal(total.shape)
         scatter = whitening.learn(scatter, total, people, sd, layout, constant2=lead)
     return scatter
@@ -289,7 +289,7 @@ def test_noise_alone_is_not_believed():
         raw.append(np.linalg.cond(np.eye(d) + _symmetric_noise(np.random.default_rng(seed), d) * entry))
     # The sum of squares of the correlations' entries is σ²χ² in pure noise, and is believed from 1 + 1.5 √(2/k) times
     # its mean on; the claimed σ² holds a guess of the sampling variance, larger than the true one, which is small here.
-    chance = chi2.sf(entries * (1 + factors.STRICT * math.sqrt(2 / entries)), entries)
+    chance = chi2.sf(entries * (1 + moments.STRICT * math.sqrt(2 / entries)), entries)
     assert mixed <= binom.ppf(1 - 1e-6, runs, chance)
     assert mixed < runs / 4
     # what is believed all the same moves the map far less than the reports as they are would have

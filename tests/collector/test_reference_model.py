@@ -13,7 +13,7 @@ from privreg.collector.plan import Progress, ScoreRound
 from privreg.families import scores
 from privreg.families.constants import score_rules
 from privreg.families.family import Family
-from privreg.privacy.channels import randomised
+from privreg.privacy.mechanisms import randomised
 from privreg.protocol import codes
 from privreg.protocol.plans import Shape
 from privreg.protocol.rounds import GROUPS

@@ -31,8 +31,7 @@ from privreg.protocol import lattice
 from privreg.simulation import aggregate as summing
 from privreg.simulation.devices import Block, Devices
 from privreg.simulation.rounds import RoundsRun
-from privreg.simulation.streaming.encoding import Encoder
-from privreg.simulation.streaming.persons import Gatherer
+from privreg.simulation.streaming.encoding import Encoder, Gatherer
 from privreg_field.collector import messages as field
 from privreg_field.collector.batches import present_ask
 from privreg_field.device.diary import Diary, DiaryError

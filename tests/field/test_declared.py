@@ -13,7 +13,7 @@ import yaml
 import privreg as pr
 from privreg.errors import OptionError, PrivregError, SchemaError, StudyError
 from privreg.planning import power
-from privreg.results.target import of_results
+from privreg.results.data import of_results
 from privreg.tables import as_text
 from privreg_field.study import keys
 from privreg_field.study.declaring import command, declared, precision

@@ -8,8 +8,7 @@ import pytest
 
 import privreg as pr
 from privreg.errors import PrivregError, StudyError
-from privreg.formula.language.limits import LONGEST
-from privreg.formula.language.parse import read_formula
+from privreg.formula.language.parse import LONGEST, read_formula
 from privreg_field.service.scheduler import opened
 from privreg_field.study import keys, servers
 from privreg_field.study.declaring import declared

@@ -11,7 +11,7 @@ from privreg.collector.estimation import estimate
 from privreg.errors import OptionError, SchemaError
 from privreg.fits.plan import plan_of
 from privreg.protocol.rounds import Reports
-from privreg.simulation import play
+from privreg.simulation import devices
 from privreg_field.collector import messages as field
 from privreg_field.device.report import answer
 from privreg_field.device.report.design import row_of
@@ -124,9 +124,9 @@ def simulated(engine, state, y, x, m):
     inside = (y - state.y_centre) / state.y_scale
     if state.role == "moments":
         v = np.column_stack([x, inside]) if engine.layout.response else x
-        total = play.moments(state, v, None)
+        total = devices.moments(state, v, None)
     else:
-        total = play.sums(engine, state, inside, x, None, None)
+        total = devices.sums(engine, state, inside, x, None, None)
     groups = len(state.offsets)
     return Reports(np.full((1, groups), m / groups), total[None], m)
 

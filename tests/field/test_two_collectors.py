@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 from privreg.collector.aggregate import lattice, report
 from privreg.collector.aggregate.chain import Batch
 from privreg.errors import OptionError, StudyError
-from privreg.fits.results import Senders
+from privreg.fits.outcome import Senders
 from privreg.protocol import lattice as radii
 from privreg.protocol.lattice import Mu
 from privreg.protocol.sums import LETTERS

@@ -14,8 +14,7 @@ from privreg.formula.arrays import array_design
 from privreg.formula.design import formula_design
 from privreg.formula.language.allowlist import NUMPY_FUNCTIONS
 from privreg.formula.trees.compile import compile_terms, compile_trees
-from privreg.formula.trees.evaluate import Program
-from privreg.formula.trees.operations import CLOSED
+from privreg.formula.trees.evaluate import CLOSED, Program
 from privreg.schema.declarations import Schema
 from tests.designs import FUNCTIONS, LEVELS, RIGHT_SIDES, SCHEMA, for_patsy, frame
 

@@ -10,10 +10,9 @@ import pytest
 from privreg.errors import FormulaError, PrivregError
 from privreg.formula.design import formula_design
 from privreg.formula.language import parse
-from privreg.formula.language.limits import LONGEST, NESTED, read
+from privreg.formula.language.parse import LONGEST, NESTED, read
 from privreg.formula.trees.compile import compile_trees
-from privreg.formula.trees.evaluate import Program
-from privreg.formula.trees.splines import problem, trees
+from privreg.formula.trees.evaluate import Program, problem, trees
 from privreg.means.terms import read_formula
 from privreg.protocol.limits import DEEPEST, HIGHEST, MOST_COLUMNS, MOST_KNOTS
 from privreg.schema.declarations import Schema

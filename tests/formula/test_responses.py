@@ -14,9 +14,8 @@ from privreg.errors import DataError, FormulaError, OptionError, PrivacyLeakWarn
 from privreg.families.family import from_json
 from privreg.formula.arrays import array_design, check_array_levels
 from privreg.formula.batches import read_arrays
-from privreg.formula.describe import design_from_json
+from privreg.formula.describe import complete, design_from_json
 from privreg.formula.design import formula_design
-from privreg.formula.language.opt_out import complete
 from privreg.formula.language.parse import private_columns, read_formula
 from privreg.schema.declarations import MOST_LEVELS, RESPONSE_KINDS, Schema
 from tests.designs import FUNCTIONS, SCHEMA, frame

@@ -16,12 +16,11 @@ from privreg.cli.app import VERBS, main
 from privreg.cli.parser import parsers, spread
 from privreg.doors.loading import upgraded
 from privreg.errors import DataError, FormulaError, OptionError, SchemaError
-from privreg.formula.affine import affine_rows
 from privreg.formula.arrays import array_design
 from privreg.formula.describe import design_from_json
 from privreg.formula.design import formula_design
 from privreg.formula.language.rowwise import rowwise
-from privreg.formula.units import public_units
+from privreg.formula.units import affine_rows, public_units
 from privreg.schema.declarations import Schema
 from tests.helpers import BOUNDS, NAMES, array_model, people
 

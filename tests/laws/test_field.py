@@ -12,7 +12,7 @@ from privreg.families.measures import Gauge
 from privreg.protocol import lattice
 from privreg.protocol.rounds import GROUPS
 from privreg.protocol.schedule import Round
-from privreg.simulation import play
+from privreg.simulation import devices
 from privreg.simulation.devices import Block, Devices
 from privreg_field.collector import chain
 from privreg_field.collector import messages as field
@@ -101,7 +101,7 @@ def test_scores_of_devices_are_those_of_the_simulation(kind, role, given_more):
         state = state._replace(y_centre=0.25, y_scale=2.0)
     x, y = rows_of(fit, kind_, rng)
     inside = y if not given_more else (y - 0.25) / 2.0
-    played = play.reports(fit, state, inside, x, None if offset is None else offset / 2.0)
+    played = devices.reports(fit, state, inside, x, None if offset is None else offset / 2.0)
     sent = by_devices(plan, on_the_wire(plan, field.ask_of(fit, state)), x, y, offset, len(state.offsets))
     assert (fit.kappa(role) > 0.0) == (plan.roles[role].form == lattice.JOINT)
     same(sent, played, plan.roles[role].radius)
@@ -121,7 +121,7 @@ def test_scores_of_classes_are_those_of_the_simulation(blocks, role):
     plan = multinomial(fit)
     state = stepped(fit, role, rng)
     x, y = rows_of(fit, kind, rng)
-    played = play.reports(fit, state, y, x, None)
+    played = devices.reports(fit, state, y, x, None)
     sent = by_devices(plan, on_the_wire(plan, field.ask_of(fit, state)), x, y, None, len(state.offsets))
     same(sent, played, plan.roles[role].radius)
 
@@ -145,7 +145,7 @@ def test_moments_of_devices_are_those_of_the_simulation(constant, response):
     offset = rng.uniform(-0.5, 0.5, N)
     v = np.column_stack([np.ones((N, fit.extra)), x, *([(y - offset - 0.5) / 2.0] if response else [])])
     sent = by_devices(plan, on_the_wire(plan, field.ask_of(fit, state)), x, y, offset)
-    same(sent, play.direction_moments(state, v), plan.roles["moments"].radius)
+    same(sent, devices.direction_moments(state, v), plan.roles["moments"].radius)
 
 
 def test_indicators_of_devices_are_those_of_the_simulation():
@@ -153,7 +153,7 @@ def test_indicators_of_devices_are_those_of_the_simulation():
     fit = plan_by_rounds(kind, d=D, strength=1.0, unscaled=(1, 3, D), rounds=(Round("location", 9), Round("main", -1)))
     plan, state = in_the_field(fit), state_of(fit, "location", rng)
     x, y = rows_of(fit, kind, rng)
-    played = play.indicators(state, np.column_stack([x[:, [1, 3]], y]))
+    played = devices.indicators(state, np.column_stack([x[:, [1, 3]], y]))
     sent = by_devices(plan, on_the_wire(plan, field.ask_of(fit, state)), x, y, None, GROUPS)
     np.testing.assert_array_equal(sent, np.trunc(plan.roles["location"].radius * played))
 
@@ -189,7 +189,7 @@ def test_measures_of_devices_are_those_of_the_simulation(kind, nonresponse):
     plan = multinomial(fit)._replace(silent=nonresponse) if blocks > 1 else in_the_field(fit)
     state = state_of(fit, "measures", rng)
     x, y = rows_of(fit, kind_, rng)
-    played = play.gauged(fit, gauge, state, y, x, None)
+    played = devices.gauged(fit, gauge, state, y, x, None)
     sent = by_devices(plan, on_the_wire(plan, field.ask_of(fit, state, gauge)), x, y)
     assert np.abs(sent - np.trunc(plan.roles["measures"].radius * played)).max() <= 1.0
     assert len(np.unique(sent)) >= 2

@@ -13,7 +13,7 @@ import privreg as pr
 from privreg.audit.devices import scored
 from privreg.audit.neighbours import audit
 from privreg.errors import OptionError
-from privreg.privacy import channels, mechanisms
+from privreg.privacy import mechanisms
 from privreg.privacy.conversions import pure_mu
 from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import Mechanism, resolve_mechanism
@@ -30,7 +30,7 @@ ALPHA = 1e-6
 
 def randomised_many(mech, reports, radius, rng):
     noise = rng.standard_normal((len(reports), mech.width(reports.shape[1])))
-    return channels.randomised(mech.channel(reports.shape[1]), reports, radius, noise)
+    return mechanisms.randomised(mech.channel(reports.shape[1]), reports, radius, noise)
 
 
 def examples(size, radius):
@@ -253,8 +253,8 @@ def found(case, name, strength, n, short=1.0, seed=1):
     ends, both = [], []
     for x, y in (case.first, case.second):
         told = scored(plan, np.eye(d), theta, 1.0, np.array(x), y)
-        noise = rng.standard_normal((n, channels.width(channel, len(told.report))))
-        both.append(told.finish(channels.randomised(channel, np.tile(told.report, (n, 1)), told.radius, noise)))
+        noise = rng.standard_normal((n, mechanisms.width(channel, len(told.report))))
+        both.append(told.finish(mechanisms.randomised(channel, np.tile(told.report, (n, 1)), told.radius, noise)))
         ends.append(told.finish(told.report))
     if name == "laplace":
         both = [(np.abs(b - ends[0]) - np.abs(b - ends[1])).sum(axis=1) for b in both]

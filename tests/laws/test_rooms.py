@@ -62,7 +62,7 @@ def test_the_published_algorithm_is_reached_from_few_places():
         for file in graph.find_modules_that_directly_import(found) - inside - {"privreg"}
     }
     assert doors == {
-        ("privreg.simulation.streaming.ways", f"{room}.chain.run"),
+        ("privreg.simulation.tuning", f"{room}.chain.run"),
         ("privreg.fits.settings", f"{room}.chain.numbers"),
         *(("privreg.fits.published.intervals", f"{room}.chain.{name}") for name in ("collector", "path", "run")),
         *(("privreg.fits.published.tuning", f"{room}.chain.{name}") for name in ("blocks", "kernels", "numbers")),
@@ -75,7 +75,7 @@ def test_the_published_algorithm_is_reached_from_few_places():
         *(("privreg.audit.descent", f"{room}.descent.{name}") for name in ("descent", "kernels", "losses", "plan")),
         ("privreg.means", f"{room}.shrinking.rules"),
         ("privreg.means.results.results", f"{room}.shrinking.rules"),
-        ("privreg.simulation.playable", f"{room}.descent"),
+        ("privreg.doors.regression", f"{room}.descent"),
         ("privreg.doors.loading", f"{room}.descent.results"),
         ("privreg.doors.regression", f"{room}.descent.losses"),
         *(("privreg.central", f"{room}.descent.{name}") for name in ("losses", "results")),

@@ -12,7 +12,7 @@ from privreg.collector.plan import Bounded
 from privreg.families import measures, scores
 from privreg.families.measures import Gauge
 from privreg.fits.plan import device_plan
-from privreg.privacy import channels
+from privreg.privacy import mechanisms
 from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import (
     Mechanism,
@@ -22,7 +22,7 @@ from privreg.privacy.mechanisms import (
     score_sensitivity,
 )
 from privreg.protocol.rounds import GROUPS
-from privreg.simulation import play
+from privreg.simulation import devices
 from privreg.simulation.devices import Block, Devices
 from tests.devices import moment_report, randomised_one, round_report, scored, second_moments, threshold_report
 from tests.kinds import BROKEN, EXTREME, KINDS, MECHANISMS, adversarial, mechanism, quiet, responses
@@ -92,11 +92,11 @@ def test_sums_of_scores_are_those_of_devices(kind, role, given_more):
         x, y = rows_of(plan, KINDS[kind], rng)
         offset = rng.uniform(-0.5, 0.5, N) if given_more else None
         weight = rng.uniform(0.1, 1.0, N) if given_more else None
-        got = play.sums(plan, state, y, x, offset, weight)
+        got = devices.sums(plan, state, y, x, offset, weight)
         expected = by_devices(plan, state, x, y, None, offset, weight)
         np.testing.assert_allclose(got, grouped(expected, len(state.offsets)), **CLOSE)
         assert got.shape == (len(state.offsets), plan.width(role))
-        single = play.reports(plan, state, y, x, offset)
+        single = devices.reports(plan, state, y, x, offset)
         np.testing.assert_allclose(single * (1.0 if weight is None else weight[:, None]), expected, **CLOSE)
 
 
@@ -130,9 +130,9 @@ def test_sums_of_multinomial_scores_are_those_of_devices(blocks, role):
         expected = by_devices(plan, state, x, y, None, None, weight)
         assert not expected[[2, 12, 13]].any()
         np.testing.assert_allclose(
-            play.sums(plan, state, y, x, None, weight), grouped(expected, len(state.offsets)), **CLOSE
+            devices.sums(plan, state, y, x, None, weight), grouped(expected, len(state.offsets)), **CLOSE
         )
-        np.testing.assert_allclose(play.reports(plan, state, y, x, None) * weight[:, None], expected, **CLOSE)
+        np.testing.assert_allclose(devices.reports(plan, state, y, x, None) * weight[:, None], expected, **CLOSE)
 
 
 @pytest.mark.some(40)
@@ -150,7 +150,7 @@ def test_sums_of_private_responses_are_those_of_devices(kind, name, role, noisy)
     x, y = rows_of(plan, kind_, rng)
     offset, weight = rng.uniform(-0.5, 0.5, N), rng.uniform(0.1, 1.0, N) if name == "gaussian" else None
     noise = rng.standard_normal((N, plan.mechanism.width(plan.numbers(role))))
-    got = play.public_sums(plan, state, (y, x, offset, weight), (plan.y_low, plan.y_high), noise)
+    got = devices.public_sums(plan, state, (y, x, offset, weight), (plan.y_low, plan.y_high), noise)
     expected = grouped(by_devices(plan, state, x, y, noise, offset, weight), len(state.offsets))
     size = np.abs(expected).max()
     np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-9 * size)
@@ -168,7 +168,7 @@ def test_what_is_randomised_at_once_is_what_devices_randomise(name, size):
     rows[0], rows[1] = 0.0, 1e-200
     noise = rng.standard_normal((300, mech.width(size)))
     one = [randomised_one(channel, row, float(r), e) for row, r, e in zip(rows, radius, noise, strict=True)]
-    np.testing.assert_allclose(channels.randomised(channel, rows, radius, noise), one, **CLOSE)
+    np.testing.assert_allclose(mechanisms.randomised(channel, rows, radius, noise), one, **CLOSE)
 
 
 @EVERY_MECHANISM
@@ -183,14 +183,14 @@ def test_sums_of_moments_are_those_of_devices(name):
         bare = np.array([moment_report(NOBODY, state.rows, row, silent) for row in v])
         assert bare.any()
         weight = rng.uniform(0.1, 1.0, N)
-        np.testing.assert_allclose(play.moments(state, v, None)[0], bare.sum(axis=0), **CLOSE)
-        np.testing.assert_allclose(play.moments(state, v, weight)[0], weight @ bare, **CLOSE)
-        np.testing.assert_allclose(play.direction_moments(state, v), bare, **CLOSE)
+        np.testing.assert_allclose(devices.moments(state, v, None)[0], bare.sum(axis=0), **CLOSE)
+        np.testing.assert_allclose(devices.moments(state, v, weight)[0], weight @ bare, **CLOSE)
+        np.testing.assert_allclose(devices.direction_moments(state, v), bare, **CLOSE)
         numbers = plan.numbers("moments")
         noise = rng.standard_normal((N, mech.width(numbers)))
         one = [moment_report(mech, state.rows, row, e) for row, e in zip(v, noise, strict=True)]
-        moments = play.direction_moments(state, v)
-        got = channels.randomised(mech.channel(numbers), moments, plan.radius("moments"), noise)
+        moments = devices.direction_moments(state, v)
+        got = mechanisms.randomised(mech.channel(numbers), moments, plan.radius("moments"), noise)
         np.testing.assert_allclose(got, one, **CLOSE)
 
 
@@ -204,10 +204,10 @@ def test_indicators_are_those_of_devices(name):
     noise = rng.standard_normal((N, mech.width(2)))
     each = N // GROUPS
     bare = [threshold_report(NOBODY, state.thresholds[i // each], v[i], noise[i]) for i in range(N)]
-    np.testing.assert_array_equal(play.indicators(state, v), bare)
+    np.testing.assert_array_equal(devices.indicators(state, v), bare)
     one = [threshold_report(mech, state.thresholds[i // each], v[i], noise[i]) for i in range(N)]
-    before = play.indicators(state, v) - 0.5
-    got = channels.randomised(mech.channel(2), before, plan.radius("location"), noise) + 0.5
+    before = devices.indicators(state, v) - 0.5
+    got = mechanisms.randomised(mech.channel(2), before, plan.radius("location"), noise) + 0.5
     np.testing.assert_allclose(got, one, **CLOSE)
 
 
@@ -323,7 +323,7 @@ def test_a_score_counts_for_no_more_than_its_noise_is_made_for(kind, role, data)
     first, second, y1, y2 = neighbours(data.draw, kind_)
     x, y = rows_of(plan, kind_, rng, GROUPS)
     x[3], y[3] = first, y1
-    moved = change(lambda y, x: play.sums(plan, state, y, x, None, None), x, y, 3, second, y2)
+    moved = change(lambda y, x: devices.sums(plan, state, y, x, None, None), x, y, 3, second, y2)
     sensitivity = joint_sensitivity(1.0, state.kappa) if state.kappa else score_sensitivity(1.0)
     assert moved <= sensitivity * (1.0 + ROUNDING)
     assert plan.sd(role) == pytest.approx(sensitivity / plan.mechanism.budget.mu, rel=1e-12)
@@ -335,7 +335,7 @@ def test_a_score_that_is_wrong_is_biased_and_stays_private(monkeypatch):
     state = state_of(plan, "main", rng)
     x, y = rng.standard_normal((GROUPS, D)), rng.standard_normal(GROUPS)
     monkeypatch.setattr(scores, "unit", lambda *given: 1e3 * original(*given))
-    np.testing.assert_allclose(np.linalg.norm(play.sums(plan, state, y, x, None, None), axis=1), 1.0)
+    np.testing.assert_allclose(np.linalg.norm(devices.sums(plan, state, y, x, None, None), axis=1), 1.0)
 
 
 @settings(max_examples=40, deadline=None)
@@ -346,7 +346,7 @@ def test_a_multinomial_score_counts_for_no_more_than_its_noise_is_made_for(data)
     first, second, y1, y2 = neighbours(data.draw, KINDS["balanced"], 3)
     x, y = rows_of(plan, KINDS["balanced"], rng, GROUPS)
     x[3], y[3] = first, y1
-    moved = change(lambda y, x: play.sums(plan, state, y, x, None, None), x, y, 3, second, y2)
+    moved = change(lambda y, x: devices.sums(plan, state, y, x, None, None), x, y, 3, second, y2)
     assert moved <= score_sensitivity(1.0) * (1.0 + ROUNDING)
 
 
@@ -358,10 +358,10 @@ def test_moments_and_indicators_count_for_no_more_than_their_noise_is_made_for(d
     first, second, *_ = neighbours(data.draw, KINDS["huber"])
     x, y = rows_of(plan, KINDS["huber"], rng, GROUPS)
     x[3] = first
-    moved = change(lambda _, x: play.moments(state, x, None), x, y, 3, second, 0.0)
+    moved = change(lambda _, x: devices.moments(state, x, None), x, y, 3, second, 0.0)
     assert moved <= psd_sensitivity(1.0) * (1.0 + ROUNDING)
     assert plan.sd("moments") == pytest.approx(psd_sensitivity(1.0) / plan.mechanism.budget.mu, rel=1e-12)
-    moved = change(lambda _, x: play.indicators(state, x), x, y, 3, second, 0.0)
+    moved = change(lambda _, x: devices.indicators(state, x), x, y, 3, second, 0.0)
     assert moved <= bits_sensitivity(D) * (1.0 + ROUNDING)
     assert plan.sd("location") == pytest.approx(bits_sensitivity(D) / plan.mechanism.budget.mu, rel=1e-12)
 
@@ -404,7 +404,7 @@ def test_of_a_private_response_its_range_alone_is_told(kind, role):
                 for i in range(size):
                     one = tuple(None if v is None else v[i : i + 1] for v in given_)
                     noises = np.full((1, plan.numbers(role)), noise)
-                    told.append(play.public_sums(plan, state, one, (plan.y_low, plan.y_high), noises)[0])
+                    told.append(devices.public_sums(plan, state, one, (plan.y_low, plan.y_high), noises)[0])
                 drawn.append(np.array(told))
             added = drawn[1] - drawn[0]  # what one unit of noise adds: the same whatever the response is
             np.testing.assert_allclose(added, np.tile(added[0], (size, 1)), rtol=1e-9, atol=1e-12)
@@ -429,11 +429,11 @@ def test_rows_that_are_no_numbers_tell_nothing(value):
         state = state_of(plan, role, rng)
         x, y = np.ones((GROUPS, D)), np.ones(GROUPS)
         x[:, 1] = value
-        assert not play.sums(plan, state, y, x, None, None).any()
-        assert not play.moments(state, x, None).any()
+        assert not devices.sums(plan, state, y, x, None, None).any()
+        assert not devices.moments(state, x, None).any()
     state = state_of(plan, "location", rng)
     expected = {True: 0.5, False: float(value > 0.0)}[math.isnan(value)]
-    assert (play.indicators(state, np.full((GROUPS, 2), value)) == expected).all()
+    assert (devices.indicators(state, np.full((GROUPS, 2), value)) == expected).all()
     if math.isnan(value):
         state = state_of(plan, "pilot", rng)
-        assert not play.sums(plan, state, np.full(GROUPS, value), np.ones((GROUPS, D)), None, None).any()
+        assert not devices.sums(plan, state, np.full(GROUPS, value), np.ones((GROUPS, D)), None, None).any()

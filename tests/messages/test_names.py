@@ -17,9 +17,8 @@ from privreg.errors import (
 )
 from privreg.federated.reports import UPDATE_MECHANISMS
 from privreg.means.factors import FREQUENCIES
-from privreg.options.elsewhere import OPTIONS
 from privreg.options.table import DOORS, TABLE, Option, accepted
-from privreg.options.unknown import refuse_unknown
+from privreg.options.unknown import OPTIONS, refuse_unknown
 from privreg.privacy.ledger import UNSET
 from privreg.privacy.mechanisms import MECHANISMS
 from privreg.privacy.scalar import NUMBER_MECHANISMS

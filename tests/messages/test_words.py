@@ -28,10 +28,10 @@ from privreg.errors import (
     SchemaError,
     UnsupportedArgumentError,
 )
-from privreg.options.elsewhere import OPTIONS
-from privreg.options.progress import COMPILING, progress_bar
+from privreg.options.running import COMPILING, progress_bar
 from privreg.options.spelling import in_shell, in_study
 from privreg.options.table import DOORS, accepted, of_verb
+from privreg.options.unknown import OPTIONS
 from privreg.privacy.ledger import UNSET
 from privreg.results.results import PrivateResults
 from privreg_field.study.declaring import declared

@@ -12,7 +12,7 @@ import threadpoolctl
 
 import privreg as pr
 from privreg.collector import rounds
-from privreg.options.threads import one_thread
+from privreg.options.running import one_thread
 
 ROOT = Path(__file__).parents[2]
 

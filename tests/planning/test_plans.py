@@ -28,7 +28,7 @@ from privreg.planning.precision import ASKED
 from privreg.planning.rehearsal import enough_in_main
 from privreg.planning.search import least, reach
 from privreg.planning.study_plan import StudyPlan
-from privreg.simulation.streaming.begin import begin
+from privreg.simulation.streaming.stream import begin
 
 INSURED = {
     "bounds": {"age": (18, 65), "bmi": (18, 50), "charges": (0, 35_000)},

@@ -14,7 +14,7 @@ from scipy.linalg import hadamard
 from scipy.special import expit, ndtr
 
 from privreg.collector import levels as limits
-from privreg.collector import offsets, pilot, reach
+from privreg.collector import pilot, spacing
 from privreg.collector import plan as planned
 from privreg.collector.estimation import carrying, combination, coordinates, curvature
 from privreg.collector.estimation import estimate as estimates
@@ -158,8 +158,8 @@ def group_offsets(fit, number, c, stretch):
 def length(fit, c):
     """Length of offsets (18)."""
     effective = fit.n * 4.0 / (fit.sd**2 + planned.SAMPLED / fit.d)
-    enough = offsets.OFFSET_PEOPLE * fit.d**2
-    return offsets.OFFSET * min(1.0, (enough / effective) ** 0.25) * (c if fit.huber else offsets.GENTLE)
+    enough = spacing.OFFSET_PEOPLE * fit.d**2
+    return spacing.OFFSET * min(1.0, (enough / effective) ** 0.25) * (c if fit.huber else spacing.GENTLE)
 
 
 def stretched(fit, found, c):
@@ -167,7 +167,7 @@ def stretched(fit, found, c):
     values, vectors = np.linalg.eigh(found.root @ found.m @ found.root.T)
     along = (fit.z @ vectors) ** 2
     far = length(fit, c) / (c * math.sqrt(fit.d)) * np.sqrt((fit.omega @ along**2) / (fit.omega @ along))
-    most = np.clip(1.0 / far, 1.0, 1.0 / offsets.OFFSET)
+    most = np.clip(1.0 / far, 1.0, 1.0 / spacing.OFFSET)
     return np.eye(fit.d) + (vectors * (np.clip(values.mean() / values, 1.0, most) - 1.0)) @ vectors.T
 
 
@@ -298,7 +298,7 @@ def step(fit, theta, s):
             break
     mean = share @ (g + (x[-1] - x) @ m) / share.sum()
     move = -back @ mean
-    move = move * min(1.0, reach.FAR * (fit.seen[-1].c if fit.huber else 1.0) / np.linalg.norm(move))
+    move = move * min(1.0, spacing.FAR * (fit.seen[-1].c if fit.huber else 1.0) / np.linalg.norm(move))
     return solve(frame.root.T, x[-1]) + gain_of(fit, back @ frame.omega @ back.T / n.max()) @ move, Values(
         root=frame.root, m=m
     )
@@ -380,7 +380,7 @@ def replayed(rounds, *, huber, n, mu, middle, half, levels=None):
             continue
         main += 1
         theta, known = step(fit, theta, s)
-        if huber and main == offsets.STRETCHED:
+        if huber and main == spacing.STRETCHED:
             stretch = stretched(fit, known, c)
     theta, cov, m, unknown = estimated(fit, theta, s)
     to_user = (np.eye(d) - np.outer(middle[:d], np.eye(d)[0])).T / half[:d] @ fit.rows.T * (half[d] if huber else 1.0)

@@ -23,9 +23,9 @@ MODELS = {"huber": "y ~ a + b", "logistic": "yes ~ a + b", "factor": "y ~ g + a"
 CLOSE = 1e-8
 NOT_HERE = {
     "privreg.collector.levels.RAREST",
-    "privreg.collector.covariates.asking.FULL",
+    "privreg.collector.covariates.whitening.FULL",
     "privreg.collector.estimation.carrying.WIDEST_THRESHOLD",
-    "privreg.collector.reach.FAR",
+    "privreg.collector.spacing.FAR",
     "privreg.collector.estimation.curvature.STEADY",
     "privreg.collector.estimation.curvature.LEAST",
     "privreg.collector.pilot.PRECISE",

@@ -6,7 +6,7 @@ import pytest
 import privreg as pr
 from privreg.privacy.ledger import Release
 from privreg.simulation import aggregate as played
-from privreg.simulation.streaming.begin import begin
+from privreg.simulation.streaming.stream import begin
 from privreg_field.collector import batches as chains
 from privreg_field.service.access import Issuer
 from privreg_field.service.sums import sealing

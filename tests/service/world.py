@@ -10,7 +10,7 @@ import pytest
 
 from privreg.collector import rounds
 from privreg.privacy.ledger import Release
-from privreg.simulation.streaming.begin import begin
+from privreg.simulation.streaming.stream import begin
 from privreg_field.collector.messages import reports_of
 from privreg_field.service import access
 from privreg_field.service.access import Issuer

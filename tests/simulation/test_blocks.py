@@ -13,7 +13,7 @@ from privreg.errors import DataError, OptionError
 from privreg.fits.settings import FitOptions
 from privreg.privacy.ledger import Release
 from privreg.privacy.noise import Key, normals
-from privreg.simulation import play, rounds
+from privreg.simulation import devices, rounds
 from privreg.simulation.rounds import Sent
 from privreg.simulation.workers import blocks
 from privreg.simulation.workers.blocks import blocks_of, fit_blocks
@@ -245,7 +245,7 @@ def test_no_noise_without_privacy_and_the_sum_of_pieces_is_that_of_the_rows(fold
     x, units = np.column_stack([np.ones(len(data)), data["a"], data["b"]]), stream._spec.units
     units.rows_inside(x)
     v = np.column_stack([x, units.response_inside(data["y"].to_numpy())])
-    np.testing.assert_allclose(reports.total[0], play.moments(seen[0][5], v, None), rtol=1e-6)
+    np.testing.assert_allclose(reports.total[0], devices.moments(seen[0][5], v, None), rtol=1e-6)
 
 
 # --- what is sent ------------------------------------------------------------------------------------------

@@ -9,8 +9,8 @@ import pytest
 import privreg as pr
 from privreg.cli.app import main
 from privreg.errors import OptionError
+from privreg.results.data import Target
 from privreg.results.results import PrivateResults
-from privreg.results.target import Target
 
 BOUNDS = {"x": (0, 8), "w": (-4, 6), "y": (-5, 40)}
 

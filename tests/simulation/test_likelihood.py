@@ -8,12 +8,12 @@ import pytest
 import statsmodels.api as sm
 
 import privreg as pr
-from privreg.collector.covariates.extremes import Extreme, longest
+from privreg.collector.covariates.points import Extreme, longest
 from privreg.errors import OptionError, UnsupportedArgumentError
 from privreg.fits.aggregate import plan_of as plan_of_sums
 from privreg.fits.plan import plan_of
 from privreg.fits.settings import FitOptions
-from privreg.simulation import play
+from privreg.simulation import devices
 from privreg.simulation.tuning import resolve_tuning
 from tests.kinds import Kind
 from tests.rounds import plan_by_rounds, state_of
@@ -161,7 +161,7 @@ def test_reports_lie_in_the_ball_however_long_a_row_is_and_shorter_ones_are_divi
     state = state_of(plan, "pilot", rng)._replace(longest=3.0, kappa=0.0)
     x = rng.standard_normal((4000, 3)) * np.geomspace(0.01, 1e6, 4000)[:, None]
     y = np.sign(rng.standard_normal(4000)) * 1e7
-    out = np.linalg.norm(play.reports(plan, state, y, x, None), axis=1)
+    out = np.linalg.norm(devices.reports(plan, state, y, x, None), axis=1)
     length = np.linalg.norm(x @ state.rows.T, axis=1)
     assert out.max() <= 1.0 + 1e-12
     np.testing.assert_allclose(out, np.minimum(length / 3.0, 1.0), rtol=1e-9)

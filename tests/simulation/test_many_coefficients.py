@@ -13,7 +13,7 @@ from privreg.cli.app import main
 from privreg.collector.inference.methods import WIDE
 from privreg.errors import OptionError, SavedFileError, StudyError
 from privreg.simulation import tuning
-from privreg.simulation.play import MOST, NUMBERS, most
+from privreg.simulation.devices import MOST, NUMBERS, most
 from privreg_field.study.declaring.declared import read
 from privreg_field.study.declaring.plan import study_plan
 from privreg_field.study.reading.collected import engine_of

@@ -11,7 +11,7 @@ from privreg.fits.published.intervals import central_sandwich
 from privreg.fits.settings import FitOptions
 from privreg.privacy.ledger import Release
 from privreg.published.chain.numbers import Steps
-from privreg.simulation.streaming.begin import begin
+from privreg.simulation.streaming.stream import begin
 from tests.helpers import array_model, people
 
 

@@ -13,7 +13,7 @@ from privreg.errors import BudgetError, DataError, InferenceError, OptionError, 
 from privreg.protocol.rounds import Reports
 from privreg.simulation.rounds import RoundsRun
 from privreg.simulation.simulate import FieldRun
-from privreg.simulation.streaming.begin import begin
+from privreg.simulation.streaming.stream import begin
 
 BOUNDS = {"a": (-4, 4), "b": (-4, 4), "y": (-8, 10)}
 N = 30_000

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from privreg.collector.aggregate.plan import CHECKED, LARGEST
-from privreg.collector.covariates.asking import SHARP
+from privreg.collector.covariates.whitening import SHARP
 
 if TYPE_CHECKING:
     from privreg.collector.aggregate.plan import Plan, Progress

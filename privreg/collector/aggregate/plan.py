@@ -10,9 +10,8 @@ import numpy as np
 from scipy.special import gammaincinv
 
 from privreg.collector.clamping import LARGE, SMALL
-from privreg.collector.covariates.asking import SHARP
-from privreg.collector.covariates.extremes import longest
-from privreg.collector.covariates.points import FARTHEST
+from privreg.collector.covariates.points import FARTHEST, longest
+from privreg.collector.covariates.whitening import SHARP
 from privreg.collector.levels import PART, SHOWN
 from privreg.families.constants import QUANTILE_RATIO, clipped_square, score_rules
 from privreg.families.family import CLASSICAL_C
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privreg.base.arrays import Array, Flags
-    from privreg.collector.covariates.extremes import Extreme
+    from privreg.collector.covariates.points import Extreme
     from privreg.families.family import Family
     from privreg.families.measures import Gauge
     from privreg.protocol.plans import Persons, Shape

@@ -13,10 +13,10 @@ from privreg.collector.aggregate.budget import AGAIN, EXACT, LEFT, MOST_MU, STEP
 from privreg.collector.aggregate.lattice import sd
 from privreg.collector.aggregate.plan import Checked, Known, Plan, Progress, State, Summed, pairs, turned
 from privreg.collector.aggregate.report import unstacked
-from privreg.collector.covariates.extremes import longest
+from privreg.collector.covariates.points import longest
 from privreg.collector.estimation.curvature import SPREAD
 from privreg.collector.levels import RAREST
-from privreg.collector.reach import FAR
+from privreg.collector.spacing import FAR
 from privreg.protocol import sums
 from privreg.protocol.schedule import PILOTS
 from privreg.protocol.sums import MEDIAN, SQUARED

@@ -1,4 +1,4 @@
-"""Distribution assumed of whitened covariates, z = (1, N(0, I)): points and expectations.
+"""Distribution assumed of whitened covariates, z = (1, N(0, I)), and their largest length by declarations.
 
 Public numbers by quadrature, no randomness.
 """
@@ -6,9 +6,9 @@ Public numbers by quadrature, no randomness.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from scipy.special import betaincinv, gammaincinv, ndtr, ndtri
@@ -169,3 +169,37 @@ def two_point_share(gap: float, d: int, constant: bool, constant2: float = 1.0) 
         middle = math.sqrt(low * high)
         low, high = (low, middle) if _two_point(middle, gap, d, constant, constant2) > wanted else (middle, high)
     return high
+
+
+MOST: Final = 1 << 16  # Rows that are tried; of more the lengths of the rest are added
+ROUNDING: Final = 1e-9  # Part by which rounding may make a row longer
+
+
+class Extreme(NamedTuple):
+    """Extreme rows of a set of columns that share no raw column with others, internal units; public."""
+
+    # Candidates for the longest row, 0 in other columns: a length is convex in numbers on which columns depend
+    # linearly; shape (m, d)
+    rows: Array
+    bends: tuple[Array, ...] = ()  # Second differences along numbers with curved columns; each of shape (·, d)
+
+
+def longest(extremes: Sequence[Extreme], rows: Array) -> float:
+    """B = sup ‖W x‖, W = `rows`, shape (d, d), for equation (45) of docs/estimator.md; 0 without `extremes`.
+
+    Exact up to `MOST` combinations; beyond, the farthest of the rest are added. Between two values of a curve a row
+    lies an eighth of a second difference from their chord, which is added.
+    """
+    if not extremes:
+        return 0.0
+    tried, more = np.zeros((1, len(rows))), 0.0
+    for one in sorted(extremes, key=lambda e: len(e.rows)):
+        z = one.rows @ rows.T
+        more += sum(0.125 * float(np.linalg.norm(bend @ rows.T, axis=1).max()) for bend in one.bends)
+        if len(tried) * len(z) <= MOST:
+            tried = (tried[:, None] + z).reshape(-1, len(rows))
+        else:
+            middle = 0.5 * (z.min(axis=0) + z.max(axis=0))
+            tried = tried + middle
+            more += float(np.linalg.norm(z - middle, axis=1).max())
+    return (float(np.linalg.norm(tried, axis=1).max()) + more) * (1.0 + ROUNDING)

@@ -1,20 +1,25 @@
 """Coordinates of the scores: a whitening map of the covariates, learned from reports, and columns it may not fit.
 
 Collector side: public numbers in, public numbers out. `rows` is always the lower triangular map W of the whitened
-covariates, shape (d, d), whose first row is (1, 0, …) if there is a constant.
+covariates, shape (d, d), whose first row is (1, 0, …) if there is a constant. Before it is learned, the constant beside
+which moments are reported is chosen, and the numbers that are drawn in: reports beside a large constant come nearer to
+second moments, with more noise; see `moments.asked`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 
 from privreg.base.arrays import Array
+from privreg.collector.covariates import moments
+from privreg.collector.covariates.moments import Cells, Scatter
 from privreg.collector.covariates.points import FARTHEST, WIDE, two_point_share
-from privreg.collector.levels import PART
-from privreg.collector.plan import Crossed
+from privreg.collector.levels import BELIEVED, PART
+from privreg.collector.plan import Crossed, Plan, Progress
 
 CORRELATED: Final = 2.5
 """Condition number of the learned correlation matrix from which on the optional round of moments is held."""
@@ -124,3 +129,83 @@ def collinear(rows: Array, columns: Sequence[int], constant: bool) -> dict[int, 
     sd = np.linalg.norm(np.linalg.inv(rows)[:, first:], axis=1)
     parts = {j: np.flatnonzero(np.abs(rows[j, first:j] * sd[first:j]) > PART * rows[j, j] * sd[j]) for j in columns}
     return {j: (first + k).tolist() for j, k in parts.items() if len(k) and WIDE * sd[j] >= 2.0}
+
+
+SHARP: Final = 0.2  # Sd of a variance, relative to its size, that reports beside a larger constant may have
+
+FULL: Final = 8.0
+"""Square of that constant, relative to the columns' number, at most: of families whose curvature moves, always but with
+splines. Intervals of those, far out in few records each, were then .56 times as long, and covered 81%
+(`benchmarks.formulas`)."""
+
+APART: Final = 3.0  # Square of a constant from which on what is reported beside it differs from directions alone
+
+
+def constant2(plan: Plan, progress: Progress, number: int) -> float:
+    """Square λ of the constant in reports on moments of this round: equation (6) of docs/estimator.md."""
+    before = any(r.role == "moments" for r in plan.rounds[:number])  # the first has no scales to ask by
+    if plan.label or not before:
+        return 1.0
+    people = sum([r.people for r in plan.rounds if r.role == "moments" and not r.optional][1:])
+    most = FULL * (_others(plan) + 1.0)
+    always = plan.rules.varying and not plan.bases
+    wanted = most if always else _needed(plan, progress.scatter) - _others(plan)
+    if progress.scatter.drawn_in:
+        people, wanted = plan.rounds[number].people, most
+    return max(min(_told(plan, people), wanted, most), 1.0)
+
+
+def _others(plan: Plan) -> float:
+    """Number of columns in reports on moments, without the constant."""
+    return plan.direction - 1.0
+
+
+def _told(plan: Plan, people: int) -> float:
+    """Square of the constant beside which so many people give moments `SHARP` enough."""
+    return SHARP * math.sqrt(people) / max(plan.sd("moments"), 1e-300) - _others(plan)
+
+
+def _needed(plan: Plan, scatter: Scatter) -> float:
+    """Mean squared length of rows, constant included, that white columns of levels with different slopes need.
+
+    Only records of a level are not 0 in its column and in those that cross it: their squares there must add up to mean
+    squares of 1.
+    """
+    if not plan.cells:
+        return 0.0
+    shares = moments.shrunk(plan.factors, scatter.shares)
+    out = 0.0
+    for levels, columns in _crossings(plan).items():
+        here = [
+            float(p.min()) for g, p in zip(plan.cells, shares, strict=True) if levels.issuperset(g.columns.tolist())
+        ]
+        out = max(out, columns / max(min(here, default=1.0), 1e-300))
+    return out
+
+
+def _crossings(plan: Plan) -> dict[frozenset[int], float]:
+    """Number of columns that are 0 for other levels, by columns of a factor that is crossed with numbers."""
+    return {
+        levels: 1.0 + sum(levels.issuperset(c.levels) for c in plan.crossed) / len(levels)
+        for levels in {frozenset(c.levels) for c in plan.crossed}
+    }
+
+
+def least_share(plan: Plan, group: Cells) -> float:
+    """Least share of the records of a level at which slopes by it can be estimated; 0 without such slopes.
+
+    Where numbers are skewed, slopes by rarer levels had intervals that were far too short even in right models.
+    """
+    if plan.label or plan.rules.varying:
+        return 0.0
+    people = sum([r.people for r in plan.rounds if r.role == "moments" and not r.optional][1:])
+    own = set(group.columns.tolist())
+    columns = max((n for levels, n in _crossings(plan).items() if levels & own), default=0.0)
+    return BELIEVED * columns / max(_told(plan, people) + _others(plan), 1e-300)
+
+
+def overstretched(plan: Plan, progress: Progress, number: int) -> list[int]:
+    """Columns of numbers that this round is to draw in, by their places in reports on moments."""
+    if plan.rules.varying or plan.label or _told(plan, plan.rounds[number].people) < APART:
+        return []
+    return moments.overstretched(progress.scatter, [j + plan.extra for j in plan.alone], plan.widened)

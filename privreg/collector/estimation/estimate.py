@@ -20,7 +20,7 @@ from privreg.collector.estimation.reference import Reference
 from privreg.collector.plan import Carried, Estimated, Part, Plan, Progress
 from privreg.families import measures
 from privreg.families.measures import Measure
-from privreg.options.threads import one_thread
+from privreg.options.running import one_thread
 from privreg.protocol.rounds import Reports, State
 
 TURNS: Final = 3  # Iterations: in each, rounds are carried to the estimate before

@@ -8,10 +8,9 @@ from collections.abc import Callable
 import numpy as np
 
 from privreg.base.arrays import Array
-from privreg.collector.inference.batches import Batches
 from privreg.collector.inference.methods import Estimate, Method
 from privreg.collector.inference.pivots import Normal, RandomScaling, StudentT
-from privreg.collector.inference.resampling import FIRST, Anytime, Bootstrap
+from privreg.collector.inference.resampling import FIRST, Anytime, Batches, Bootstrap
 from privreg.collector.inference.sandwich import KAPPA, Sandwich, floored, sandwich
 from privreg.errors import InferenceError
 from privreg.privacy.mechanisms import Mechanism

@@ -14,8 +14,8 @@ import numpy as np
 
 from privreg.errors import FormulaError, PrivacyLeakError, SchemaError, meant
 from privreg.formula.language.spelling import contrast_here, explained, spelt_here
-from privreg.formula.trees.splines import problem
-from privreg.options.elsewhere import WORDS, by_name
+from privreg.formula.trees.evaluate import problem
+from privreg.options.unknown import WORDS, by_name
 from privreg.schema.declarations import MOST_LEVELS, Schema
 
 _NUMPY = """

@@ -9,7 +9,7 @@ from typing import Any, Final
 from unicodedata import normalize
 
 from privreg.errors import DataError
-from privreg.options.elsewhere import WORDS, by_name
+from privreg.options.unknown import WORDS, by_name
 from privreg.options.values import logged
 from privreg.schema.declarations import Schema
 

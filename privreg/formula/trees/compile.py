@@ -45,8 +45,8 @@ import numpy as np
 from privreg.errors import FormulaError
 from privreg.formula.language.allowlist import SPLINES
 from privreg.formula.language.parse import ParsedFormula, constant_value, term_tree
-from privreg.formula.trees import operations, splines
-from privreg.formula.trees.operations import Tree, const
+from privreg.formula.trees import evaluate
+from privreg.formula.trees.evaluate import Tree, const
 from privreg.schema.declarations import Schema
 
 EXACT: Final = 2.0**53  # Whole numbers below it are doubles
@@ -210,7 +210,7 @@ def read_factor(code: str, parsed: ParsedFormula, schema: Schema, *, closed: boo
         of = reader.read(node.args[0])
         if of.kind != "float" and closed:
             raise _BeyondError(_NO_DOUBLES)
-        made = splines.trees(node.func.id, of.tree, given)
+        made = evaluate.trees(node.func.id, of.tree, given)
         around = node.func.id == "cc" and not closed
         return [FactorColumn(["cc", *tree[1:]] if around else tree) for tree in made]
     return [reader.read(node)]
@@ -259,7 +259,7 @@ class _Reader:
         return value.tree if value.kind == "bool" else ["cmp", "ne", value.tree, const(0.0)]
 
     def _compare(self, node: ast.Compare) -> FactorColumn:
-        how, sides = operations.COMPARISONS[type(node.ops[0])], [node.left, node.comparators[0]]
+        how, sides = evaluate.COMPARISONS[type(node.ops[0])], [node.left, node.comparators[0]]
         first = isinstance(sides[0], ast.Constant)
         name = _column(sides[first])
         if name is not None and name in self.schema.levels:
@@ -288,7 +288,7 @@ class _Reader:
             power = constant_value(node.right)
             if power in short:
                 return FactorColumn(short[power])
-        return self.arithmetic(operations.OPERATORS[type(node.op)], left, right)
+        return self.arithmetic(evaluate.OPERATORS[type(node.op)], left, right)
 
     def arithmetic(self, op: str, a: FactorColumn, b: FactorColumn) -> FactorColumn:
         """Arithmetic of two parts with the types that NumPy gives them."""
@@ -312,7 +312,7 @@ class _Reader:
             return FactorColumn([op, a.tree, b.tree], *(("int", most) if whole and op != "div" else ()))
         if op in {"min", "max"}:
             return self._typed(why, "numpy", f"{op}imum", a, b)
-        return self._typed(why, "python", operations.PYTHON.get(op, op), a, b)
+        return self._typed(why, "python", evaluate.PYTHON.get(op, op), a, b)
 
     def _call(self, node: ast.Call) -> FactorColumn:
         if isinstance(node.func, ast.Name):
@@ -322,11 +322,11 @@ class _Reader:
         given = [self.read(arg) for arg in node.args]
         if name in {"round", "rint"} and len(given) == 2:
             return self._decimals(given[0], constant_value(node.args[1]))
-        name = operations.SAME.get(name, name)
-        if name in operations.BINARY:
-            return self.arithmetic(operations.BINARY[name], *given)
-        if name in operations.CONDITIONS:
-            return _truth(["cmp", operations.CONDITIONS[name], given[0].tree, given[1].tree])
+        name = evaluate.SAME.get(name, name)
+        if name in evaluate.BINARY:
+            return self.arithmetic(evaluate.BINARY[name], *given)
+        if name in evaluate.CONDITIONS:
+            return _truth(["cmp", evaluate.CONDITIONS[name], given[0].tree, given[1].tree])
         if name in {"logical_and", "logical_or"}:
             return _truth([name[8:], *map(self.truth, given)])
         if name == "logical_not":
@@ -346,12 +346,12 @@ class _Reader:
         trees = [value.tree for value in given]
         if power:
             return FactorColumn(["pow", *trees])
-        if name in operations.UNARY:
+        if name in evaluate.UNARY:
             return FactorColumn([name, *trees])
-        if name in operations.WRITTEN:
-            return FactorColumn(operations.WRITTEN[name](*trees))
-        if self.closed and name in operations.CLOSED_ONLY:
-            return FactorColumn(operations.CLOSED_ONLY[name](*trees))
+        if name in evaluate.WRITTEN:
+            return FactorColumn(evaluate.WRITTEN[name](*trees))
+        if self.closed and name in evaluate.CLOSED_ONLY:
+            return FactorColumn(evaluate.CLOSED_ONLY[name](*trees))
         return self._typed(f"np.{name}() is not among a device's functions", "numpy", name, *given)._replace(
             kind="float"
         )

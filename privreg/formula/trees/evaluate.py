@@ -1,24 +1,233 @@
-"""Expression trees over batches of records: parts that several trees share are computed once.
+"""Expression trees: their operations, those of splines, and their evaluation over batches of records.
 
-Every operation is NumPy's, number by number, so that how rows are cut can't change a bit. What depends on one factor
-alone is looked up by the codes of its levels.
+Every operation is NumPy's, number by number, so that how rows are cut can't change a bit. Parts that several trees
+share are computed once, and what depends on one factor alone is looked up by the codes of its levels. Knots of splines
+are public; SciPy's evaluator writes beyond its memory where the degree is high.
 """
 
 from __future__ import annotations
 
+import ast
+import math
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from privreg.data.cells import Flags
+from privreg.data.cells import Flags, Floats
 from privreg.formula.language.rowwise import Rowwise
-from privreg.formula.trees.operations import BINARY, CONDITIONS, UNARY
-from privreg.formula.trees.splines import bsplines, cubic, floats, one_of
+from privreg.protocol.limits import HIGHEST, LARGEST, MOST_KNOTS
 from privreg.schema.declarations import Schema
+
+Tree = list[Any]  # A nested list; see the table in `privreg.formula.trees.compile`
+_ARITHMETIC: Final = ("add", "sub", "mul", "div", "mod", "floordiv", "pow", "min", "max")
+_FUNCTIONS: Final = ("log", "log1p", "exp", "sqrt", "abs", "round")
+_LOGIC: Final = ("cmp", "and", "or", "not", "where")
+CLOSED: Final = frozenset({"const", "col", "level", *_ARITHMETIC, *_FUNCTIONS, *_LOGIC, "bspline", "cr"})
+"""Operations of a device's trees."""
+
+
+def const(value: float) -> Tree:
+    """A constant."""
+    return ["const", float(value).hex()]
+
+
+OPERATORS: Final[Mapping[type, str]] = {
+    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.FloorDiv: "floordiv", ast.Mod: "mod",
+    ast.Pow: "pow", ast.BitAnd: "and", ast.BitOr: "or",
+}  # fmt: skip
+COMPARISONS: Final[Mapping[type, str]] = {
+    ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne",
+}  # fmt: skip
+PYTHON: Final = {"div": "truediv", "and": "and_", "or": "or_"}
+"""Names of operations in the module `operator`, where it has others."""
+
+SAME: Final = {"absolute": "abs", "fabs": "abs", "rint": "round"}
+BINARY: Final = {
+    "add": "add", "subtract": "sub", "multiply": "mul", "divide": "div", "true_divide": "div", "mod": "mod",
+    "remainder": "mod", "floor_divide": "floordiv", "maximum": "max", "minimum": "min",
+}  # fmt: skip
+CONDITIONS: Final = {
+    "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge", "equal": "eq", "not_equal": "ne",
+}  # fmt: skip
+UNARY: Final = frozenset(_FUNCTIONS)
+_ONE, _ZERO, _TWO = const(1.0), const(0.0), const(2.0)
+
+WRITTEN: Final[Mapping[str, Callable[..., Tree]]] = {
+    "square": lambda a: ["mul", a, a],
+    "reciprocal": lambda a: ["div", _ONE, a],
+    "clip": lambda a, low, high: ["min", ["max", a, low], high],
+}
+"""NumPy's functions that are computed by these very operations."""
+
+
+def _negative(a: Tree) -> Tree:
+    return ["mul", const(-1.0), a]
+
+
+def _signed(a: Tree, size: Tree) -> Tree:
+    """A size with the sign of `a`."""
+    return ["where", ["cmp", "lt", a, _ZERO], _negative(size), size]
+
+
+def _known(a: Tree, tree: Tree, otherwise: Tree | None = None) -> Tree:
+    """A tree where `a` is a number; elsewhere `a` itself, or what stands for it."""
+    return ["where", ["cmp", "ne", a, a], a if otherwise is None else otherwise, tree]
+
+
+def _floor(a: Tree) -> Tree:
+    return ["floordiv", a, _ONE]
+
+
+def _either(op: str) -> Callable[[Tree, Tree], Tree]:
+    """The smaller or larger of two, the other one where one is no number."""
+    return lambda a, b: _known(a, _known(b, [op, a, b], a), b)
+
+
+def _log_sum(of: float) -> Callable[[Tree, Tree], Tree]:
+    """Logarithm, to a base with this logarithm, of the sum of two powers of the base."""
+
+    def tree(a: Tree, b: Tree) -> Tree:
+        gap = ["mul", const(-of), ["abs", ["sub", a, b]]]
+        return ["add", ["max", a, b], ["div", ["log1p", ["exp", gap]], const(of)]]
+
+    return tree
+
+
+def _tanh(a: Tree) -> Tree:
+    small = ["exp", ["mul", const(-2.0), ["abs", a]]]
+    return _signed(a, ["div", ["sub", _ONE, small], ["add", _ONE, small]])
+
+
+def _halves(op: str) -> Callable[[Tree], Tree]:
+    return lambda a: ["div", [op, ["exp", a], ["exp", _negative(a)]], _TWO]
+
+
+CLOSED_ONLY: Final[Mapping[str, Callable[..., Tree]]] = {
+    "log2": lambda a: ["div", ["log", a], const(math.log(2.0))],
+    "log10": lambda a: ["div", ["log", a], const(math.log(10.0))],
+    "exp2": lambda a: ["pow", _TWO, a],
+    "expm1": lambda a: ["sub", ["exp", a], _ONE],
+    "sinh": _halves("sub"),
+    "cosh": _halves("add"),
+    "tanh": _tanh,
+    "arcsinh": lambda a: _signed(a, ["log", ["add", ["abs", a], ["sqrt", ["add", ["mul", a, a], _ONE]]]]),
+    "arccosh": lambda a: ["log", ["add", a, ["sqrt", ["sub", ["mul", a, a], _ONE]]]],
+    "arctanh": lambda a: ["div", ["log", ["div", ["add", _ONE, a], ["sub", _ONE, a]]], _TWO],
+    "float_power": lambda a, b: ["pow", a, b],
+    "cbrt": lambda a: _signed(a, ["pow", ["abs", a], const(1.0 / 3.0)]),
+    "hypot": lambda a, b: ["sqrt", ["add", ["mul", a, a], ["mul", b, b]]],
+    "logaddexp": _log_sum(1.0),
+    "logaddexp2": _log_sum(math.log(2.0)),
+    "deg2rad": lambda a: ["mul", a, const(math.pi / 180.0)],
+    "radians": lambda a: ["mul", a, const(math.pi / 180.0)],
+    "rad2deg": lambda a: ["mul", a, const(180.0 / math.pi)],
+    "degrees": lambda a: ["mul", a, const(180.0 / math.pi)],
+    "floor": _floor,
+    "ceil": lambda a: _negative(_floor(_negative(a))),
+    "trunc": lambda a: _signed(a, _floor(["abs", a])),
+    "fmin": _either("min"),
+    "fmax": _either("max"),
+    "fmod": lambda a, b: _signed(a, ["mod", ["abs", a], ["abs", b]]),
+    "sign": lambda a: _known(a, ["sub", ["cmp", "gt", a, _ZERO], ["cmp", "lt", a, _ZERO]]),
+    "copysign": lambda a, b: _signed(b, ["abs", a]),
+    "heaviside": lambda a, b: _known(a, ["where", ["cmp", "eq", a, _ZERO], b, ["cmp", "gt", a, _ZERO]]),
+}
+"""Functions that devices do without, by others: the last digits may differ from NumPy's, and the sign of 0."""
+
+
+def problem(what: str, given: Mapping[str, Any]) -> str | None:
+    """Fault of the numbers of a spline "bs", "cr" or "cc", with what is allowed; None if they are right.
+
+    `given` are its "knots", "lower_bound" and "upper_bound"; of bs also "degree".
+    """
+    low, high, inner, degree = given["lower_bound"], given["upper_bound"], given["knots"], given.get("degree", 3)
+    if degree not in range(HIGHEST + 1):
+        return f"degree={degree}; a degree is a whole number from 0 to {HIGHEST}, and 3, the default, is cubic"
+    most = MOST_KNOTS - 2 * (int(degree) + 1 if what == "bs" else 1)
+    if len(inner) > most:
+        return f"{len(inner)} knots; give at most {most}"
+    if not low < high or not all(low <= k <= high for k in inner):
+        return "bounds that don't hold its knots; give lower_bound < upper_bound, and knots between them"
+    if what != "bs" and (not inner or not all(low < k < high for k in inner)):
+        return "no knot between its bounds, or one on them; give knots=[...] inside"
+    try:
+        with np.errstate(all="ignore"):
+            fine = all((np.abs(floats(tree[-1])) <= LARGEST).all() for tree in trees(what, [], given) if what != "bs")
+    except ValueError:  # curvatures that are not finite
+        fine = False
+    return None if fine else "knots that are too near each other; give others"
+
+
+def trees(what: str, of: Tree, given: Mapping[str, Any]) -> list[Tree]:
+    """Trees of a spline's basis functions; `given` as in `problem`, of bs also "include_intercept"."""
+    ends, inner = [float(given["lower_bound"]), float(given["upper_bound"])], map(float, given["knots"])
+    if what == "bs":
+        degree, first = int(given.get("degree", 3)), int(not given.get("include_intercept", False))
+        hexed = [k.hex() for k in sorted([*ends * (degree + 1), *inner])]
+        return [["bspline", of, degree, hexed, i] for i in range(first, len(hexed) - degree - 1)]
+    from patsy.mgcv_cubic_splines import _get_cyclic_f, _get_natural_f
+
+    knots = np.array(sorted({*ends, *inner}))
+    at = np.arange(len(knots)) if what == "cr" else np.append(np.arange(len(knots) - 1), 0)  # cc: the first one again
+    curvatures = np.asarray(_get_natural_f(knots) if what == "cr" else _get_cyclic_f(knots))[at]
+    hexed, *pairs = [[v.hex() for v in row] for row in (knots.tolist(), *np.eye(at.max() + 1)[at].T.tolist())]
+    return [["cr", of, hexed, v, [c.hex() for c in bent]] for v, bent in zip(pairs, curvatures.T.tolist(), strict=True)]
+
+
+def floats(texts: list[str]) -> Floats:
+    """Numbers as trees have them."""
+    return np.array([float.fromhex(t) for t in texts])
+
+
+def bsplines(x: Floats, degree: int, knots: Floats) -> tuple[list[Any], Any]:
+    """The degree + 1 B-splines that aren't 0 at each x, and the number of the first; not finite outside the knots.
+
+    See de Boor (1978), A practical guide to splines, chapter X.
+    """
+    at = np.clip(np.searchsorted(knots, x, "right") - 1, degree, len(knots) - degree - 2)
+    values = [np.where((x >= knots[0]) & (x <= knots[-1]), 1.0, np.nan)]
+    for k in range(1, degree + 1):
+        before, values = values, [np.zeros(np.shape(x)) for _ in range(k + 1)]
+        for r, value in enumerate(before):
+            left, right = knots[at + r + 1 - k], knots[at + r + 1]
+            # knots on the upper bound leave an interval without width
+            share = np.divide(value, right - left, out=np.zeros(np.shape(x)), where=right != left)
+            values[r] = values[r] + (right - x) * share
+            values[r + 1] = values[r + 1] + (x - left) * share
+    return values, at - degree
+
+
+def one_of(values: list[Any], first: Any, i: int) -> Any:
+    """Basis function i, by what `bsplines` gives."""
+    return np.sum([np.where(first + r == i, value, 0.0 * value) for r, value in enumerate(values)], axis=0)
+
+
+def cubic(
+    x: Floats, knots: Floats, values: Floats, curvatures: Floats, *, beyond: bool = False, around: bool = False
+) -> Floats:
+    """A cubic spline of given values and second derivatives at its knots.
+
+    Outside of them it is not finite; with `beyond` it goes on straight, with `around` too from the other end.
+
+    See Wood, Generalized Additive Models, 2006, section 4.1.2.
+    """
+    if beyond and around:
+        low, high = knots[0], knots[-1]
+        x = np.where(x > high, low + (x - high) % (high - low), x)
+        x = np.where(x < low, high - (low - x) % (high - low), x)
+    j = np.clip(np.searchsorted(knots, x) - 1, 0, len(knots) - 2)
+    h = np.diff(knots)[j]
+    above, below, over, under = knots[j + 1] - x, x - knots[j], x > knots[-1], x < knots[0]
+    bent_left = np.where(over, 0.0, above * above * above / (6.0 * h)) - h * above / 6.0
+    bent_right = np.where(under, 0.0, below * below * below / (6.0 * h)) - h * below / 6.0
+    out = above / h * values[j] + below / h * values[j + 1]
+    out = out + bent_left * curvatures[j] + bent_right * curvatures[j + 1]
+    return out if beyond else np.where(over | under, np.nan, out)
+
 
 _NUMBERS: Final = {op: getattr(np, name) for name, op in [*BINARY.items(), *((name, name) for name in UNARY)]}
 _NUMBERS.update(pow=np.power, round=np.rint)

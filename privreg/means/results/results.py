@@ -17,8 +17,7 @@ from privreg.means.results.described import Correlations
 from privreg.means.results.fit import MeansFit, limits, parts
 from privreg.means.results.shares import Crossed, Crosstab, Histogram, IndependenceTest
 from privreg.means.results.table_one import COLUMNS, TableOne
-from privreg.options.elsewhere import needs_rows
-from privreg.options.unknown import all_known_arguments
+from privreg.options.unknown import all_known_arguments, needs_rows
 from privreg.published.shrinking.rules import shrink
 from privreg.results.base import Results
 from privreg.results.data import Frame

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from privreg.base.arrays import Array
-from privreg.collector.inference.batches import Batches, batches
+from privreg.collector.inference.resampling import Batches, batches
 from privreg.collector.inference.sandwich import Sandwich, sandwich
 from privreg.published.chain import blocks as marks
 from privreg.published.chain.blocks import Blocks

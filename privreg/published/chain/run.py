@@ -12,8 +12,7 @@ import numpy as np
 
 from privreg.base.archive import like
 from privreg.base.arrays import Array
-from privreg.privacy.channels import width
-from privreg.privacy.mechanisms import Mechanism
+from privreg.privacy.mechanisms import Mechanism, width
 from privreg.privacy.noise import NoiseStream, derived_key
 from privreg.protocol import codes
 from privreg.protocol.codes import BLOCK, HISTORY

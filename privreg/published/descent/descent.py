@@ -17,7 +17,7 @@ from privreg.base.arrays import Array, Ints, Words
 from privreg.data.sources.open import Source, chunk_of, pieces, rows_of
 from privreg.errors import DataError, PrivregWarning, SchemaError, UnsupportedArgumentError
 from privreg.formula.spec import ModelSpec
-from privreg.options.progress import progress_bar
+from privreg.options.running import progress_bar
 from privreg.options.table import check
 from privreg.privacy.ledger import LEDGER
 from privreg.privacy.noise import NoiseStream, derived_key, fresh_key, seeded_key

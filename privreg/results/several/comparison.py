@@ -18,10 +18,9 @@ from privreg.options.unknown import all_known_arguments, known_arguments
 from privreg.privacy.ledger import compose, within
 from privreg.protocol import codes
 from privreg.results.base import Results
-from privreg.results.data import Frame, ResultData
+from privreg.results.data import Frame, ResultData, of_results
 from privreg.results.postestimation.hypothesis import WaldTest, wald_test
 from privreg.results.results import PrivateResults
-from privreg.results.target import of_results
 from privreg.tables import MARK, Paragraph, Part, Table, View, in_one_format, plain
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Batches of records as rows in internal units: what devices know of themselves before they are asked."""
+"""Rows of records in internal units, and people of rows: content of devices before they are asked. Device side."""
 
 from __future__ import annotations
 
@@ -8,9 +8,163 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privreg.base.arrays import Array
-from privreg.data.participants import Counter
+from privreg.data.participants import NOBODY, WITHIN, Counter, Participants
 from privreg.data.sources.open import rows_of
 from privreg.formula.spec import ModelSpec
+
+
+class Gatherer:
+    """Makes people of rows that come one after the other, those of a person together.
+
+    A person whose rows may go on in the next batch waits. The first column of rows is the constant. `binary` says
+    whether the response is 0 or 1: without levels of persons that is the conditional logit of two rows.
+    """
+
+    def __init__(self, people: Participants, *, binary: bool) -> None:
+        self._people, self._binary = people, binary
+        self._open: Rows | None = None
+
+    def cut(self, rows: Rows) -> list[Rows]:
+        """Rows of the first person of a batch, the people after that one, made, and rows of the last. Any thread may.
+
+        Of a batch of one person there are their rows alone.
+        """
+        if self._people.k_max is None:
+            return [self.made(rows)]
+        known = rows.hashes != NOBODY
+        rows = rows if known.all() else _some(rows, known)
+        others = 1 + np.flatnonzero(rows.hashes[1:] != rows.hashes[:-1])
+        if not len(others):
+            return [rows]
+        first, last = others[[0, -1]]
+        parts = [_some(rows, part) for part in (slice(first), slice(first, last), slice(last, None))]
+        return [parts[0]._replace(read=0), self.made(parts[1]), parts[2]._replace(read=0)]
+
+    def take(self, parts: list[Rows]) -> list[Rows]:
+        """People who are complete with the next batch, as it was cut."""
+        if self._people.k_max is None:
+            return parts
+        (first, *more), held, done = parts, self._open, []
+        if held is not None and len(held.hashes) and len(first.hashes) and held.hashes[0] != first.hashes[0]:
+            done = [self.made(held)]
+        elif held is not None:
+            first = _joined(held, first)
+        self._open = more.pop() if more else first
+        return [*done, self.made(first), *more] if more else done
+
+    def rest(self) -> Rows | None:
+        """The person who waited, once nobody follows."""
+        rows, self._open = self._open, None
+        return None if rows is None or not len(rows.endog) else self.made(rows)
+
+    def together(self, rows: Rows) -> Rows:
+        """People of a batch that has all of their rows, in any order."""
+        if self._people.k_max is not None:
+            rows = _some(rows, rows.hashes != NOBODY)
+            _, first, person = np.unique(rows.hashes, return_index=True, return_inverse=True)
+            rows = _some(rows, np.argsort(first[person], kind="stable"))
+        return self.made(rows)
+
+    @np.errstate(all="ignore")  # a warning would tell of one value
+    def made(self, rows: Rows) -> Rows:
+        """People of rows that are all there: arrays have an axis of rows after the first, NaN where one has fewer."""
+        if self._people.k_max is None:
+            return _padded(rows, np.arange(len(rows.endog)), 1)
+        begin = np.flatnonzero(np.r_[True, rows.hashes[1:] != rows.hashes[:-1]])[: len(rows.hashes)]
+        out = _padded(rows, begin, self._people.rows)
+        if self._people.effect is None:
+            return out
+        offset: Any = 0.0 if out.offset is None else out.offset
+        if self._binary:
+            y, x = _changes(out.endog, out.exog)
+            return out._replace(endog=y, exog=x, offset=None if out.offset is None else offset - offset[:, ::-1])
+        y, x = (_within if self._people.effect == WITHIN else _differences)(out.endog - offset, out.exog)
+        return out._replace(endog=y, exog=x, offset=None)
+
+
+def _some(rows: Rows, which: Any) -> Rows:
+    return Rows._make([*(None if c is None else c[which] for c in rows[:-1]), rows.read])
+
+
+def _joined(first: Rows, then: Rows) -> Rows:
+    """Rows of both; those without flags of clamped values have flags of 0."""
+    flags = next((one.clamped for one in (first, then) if one.clamped is not None), None)
+    if flags is not None:
+        first, then = (
+            one
+            if one.clamped is not None
+            else one._replace(clamped=np.zeros((len(one.endog), flags.shape[1]), np.bool_))
+            for one in (first, then)
+        )
+    pairs = zip(first[:-1], then[:-1], strict=True)
+    held = [None if a is None or b is None else np.concatenate([a, b]) for a, b in pairs]
+    return Rows._make([*held, first.read + then.read])
+
+
+def _padded(rows: Rows, begin: Any, most: int) -> Rows:
+    """The first `most` usable rows of each person, whose rows `begin` at these places."""
+    y, x, weight, m = rows.endog, rows.exog, rows.weight, len(begin)
+    kept = np.isfinite(y) & np.isfinite(x).all(axis=1)
+    if weight is not None:
+        kept &= np.isfinite(weight)
+    lengths = np.diff(begin, append=len(y))
+    have = lengths if kept.all() else np.add.reduceat(kept, begin, dtype=np.int64)
+    if have.max(initial=0) > most:
+        before: Any = np.cumsum(kept) - kept
+        kept &= before - np.repeat(before[begin], lengths) < most
+        have = np.minimum(have, most)
+    filled = np.arange(most) < have[:, None]
+    every, full = bool(kept.all()), bool(filled.all())
+
+    def spread(values: Array) -> Any:
+        values = values if every else values[kept]
+        if full:
+            return values.reshape(m, most)
+        out = np.full((m, most), np.nan)
+        out[filled] = values
+        return out
+
+    def mean(values: Any) -> Any:
+        return np.bincount(np.repeat(np.arange(m), have), values[kept], m) / np.maximum(have, 1.0)
+
+    return Rows(
+        endog=spread(y),
+        exog=np.array([spread(column) for column in x.T]).transpose(1, 2, 0),  # column by column, as they come
+        offset=None if rows.offset is None else spread(rows.offset),
+        weight=None if weight is None else mean(weight),
+        hashes=None if rows.hashes is None else rows.hashes[begin],
+        clamped=None if rows.clamped is None else np.stack([mean(flags) for flags in rows.clamped.T], axis=1),
+        cluster=None if rows.cluster is None else rows.cluster[begin],
+        read=rows.read,
+    )
+
+
+def _within(y: Array, x: Array) -> tuple[Array, Array]:
+    """Rows less their person's means, but for the constant; a single row is unusable."""
+    have = np.isfinite(y)
+    rows = have.sum(axis=1)
+    by = np.maximum(rows, 1.0)
+    y = y - (np.where(have, y, 0.0).sum(axis=1) / by)[:, None]
+    means = np.where(have[:, :, None], x, 0.0).sum(axis=1) / by[:, None]
+    means[:, 0] = 0.0
+    y[rows < 2] = np.nan
+    return y, x - means[:, None, :]
+
+
+def _differences(y: Array, x: Array) -> tuple[Array, Array]:
+    """Differences of following rows, each in both directions, so that no constant is left in them."""
+    steps, moves = np.diff(y, axis=1), np.diff(x, axis=1)
+    y, x = np.concatenate([steps, -steps], axis=1), np.concatenate([moves, -moves], axis=1)
+    x[:, :, 0] = np.where(np.isfinite(y), 1.0, np.nan)
+    return y, x
+
+
+def _changes(y: Array, x: Array) -> tuple[Array, Array]:
+    """Both rows of a person whose answers differ, each as it differs from the other; nothing of others."""
+    y = np.where((y[:, :1] != y[:, 1:]) & np.isfinite(y).all(axis=1, keepdims=True), y, np.nan)
+    moves = x - x[:, ::-1]
+    moves[:, :, 0] = np.where(np.isfinite(y), 1.0, np.nan)
+    return y, moves
 
 
 class Rows(NamedTuple):

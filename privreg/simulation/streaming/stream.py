@@ -1,7 +1,8 @@
-"""A private regression in progress: rows in, estimates out at any time."""
+"""A private regression in progress: rows in, estimates out at any time, and its description in a file."""
 
 from __future__ import annotations
 
+import hashlib
 import math
 import secrets
 import threading
@@ -20,17 +21,20 @@ from privreg.base.arrays import Array
 from privreg.data.sources.open import Source, chunk_of, one_batch, pieces, rows_of
 from privreg.errors import (
     DataError,
+    InferenceError,
     PrivregError,
     PrivregWarning,
     SavedFileError,
     StreamError,
     UnsupportedArgumentError,
 )
-from privreg.fits.results import results
-from privreg.fits.settings import Settings
+from privreg.fits.outcome import results
+from privreg.fits.plan import guess_of
+from privreg.fits.settings import FitOptions, Settings
 from privreg.formula.covariates import PublicRows
 from privreg.formula.spec import ModelSpec
-from privreg.options.threads import one_thread
+from privreg.options.running import one_thread
+from privreg.options.table import check
 from privreg.privacy.accounts import named
 from privreg.privacy.ledger import Charge, Release
 from privreg.privacy.noise import Key, derived_key, fresh_key, seeded_key
@@ -38,10 +42,8 @@ from privreg.protocol.schedule import ENDLESS
 from privreg.results.results import PrivateResults
 from privreg.simulation.curator import CuratorRun
 from privreg.simulation.devices import Block
-from privreg.simulation.streaming.encoding import Rows
-from privreg.simulation.streaming.persons import Gatherer
-from privreg.simulation.streaming.storage import document_of, plain, refuse_unstorable
-from privreg.simulation.streaming.ways import way_of
+from privreg.simulation.streaming.encoding import Gatherer, Rows
+from privreg.simulation.tuning import resolve_tuning, way_of
 from privreg.simulation.workers.crew import Crew, Task
 
 AHEAD: Final = 2
@@ -469,3 +471,72 @@ class Stream:
 
     def __repr__(self) -> str:
         return f"<privreg stream: {self._spec.formula!r}, {self.nobs:,} records so far, {self._spec.budget}>"
+
+
+def begin(
+    spec: ModelSpec, asked: FitOptions, start_params: Any, seed: Any, rows: int | None, start: Any = None
+) -> Stream:
+    """A stream that waits for its first rows, of which `rows` are expected, if that is known.
+
+    `start_params` is a public first guess, user's units; in its place `start` is that of a saved stream, internal
+    units. A seed is for simulation only.
+    Raises OptionError, InferenceError if an option is out of range, or a method can't do what is asked.
+    """
+    seed = check("local.fit", "seed", seed)
+    settings = resolve_tuning(asked, spec, rows)
+    options = asked.plain([m.name for m in settings.methods]) | {"rows": rows}
+    if start is not None:
+        inside = np.array(start, dtype=np.float64)
+        if inside.shape != (len(spec.coefficients),) or not np.isfinite(inside).all():
+            raise ValueError("a first guess of another model")
+        return Stream(spec, settings, options, seed=seed, start=inside)
+    return Stream(spec, settings, options, seed=seed, start=guess_of(spec, start_params))
+
+
+def refuse_unstorable(spec: ModelSpec, settings: Settings, *, counts: bool) -> None:
+    """Refuse to store raw sums, code, or how often people came (if it `counts` that); raises `InferenceError`."""
+    if any(m.central for m in settings.methods):
+        raise InferenceError("a stream with plug_in_central holds raw sums and can't be saved; use plug_in.")
+    if spec.people.id is not None and counts:
+        raise InferenceError(
+            "a stream with id= keeps in memory how often each person came, and that is never stored; save its "
+            "results() instead."
+        )
+    if spec.family.score is not None:
+        raise InferenceError(
+            "a stream of a family of your own can't be saved, as code is never stored; save its results() instead."
+        )
+
+
+def document_of(
+    spec: ModelSpec,
+    options: dict[str, Any],
+    *,
+    seed: int | None,
+    start: list[float] | None,
+    plan: list[Any],
+    covariates: Any,
+) -> dict[str, Any]:
+    """Description of a stream as JSON: `covariates` identify its public rows, `start` is the first guess."""
+    return {
+        "design": spec.design.to_json(),
+        "family": spec.family.to_json(),
+        "budget": [spec.budget.form, list(spec.budget.asked)],
+        "options": options,
+        "private": [spec.score_weights, spec.mechanism, spec.private],
+        "trust": spec.trust,
+        "people": spec.people.to_json(),
+        "seed": seed,
+        "plan": plan,
+        "start": start,
+        "covariates": covariates,
+        # functions are known by name only: what they make of public rows tells one from another
+        "probe": hashlib.sha256(spec.design.probe.astype(np.float32).tobytes()).hexdigest(),
+    }
+
+
+def plain(value: Any) -> Any:
+    """Nested tuples as JSON has them; infinities by name."""
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    return str(value) if isinstance(value, float) and not np.isfinite(value) else value

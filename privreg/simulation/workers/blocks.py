@@ -25,8 +25,7 @@ from privreg.formula.spec import ModelSpec
 from privreg.privacy.noise import Key, derived_key
 from privreg.protocol.rounds import State
 from privreg.simulation.rounds import MOST, PIECE, STEP, RoundsRun, Sent
-from privreg.simulation.streaming.begin import begin
-from privreg.simulation.streaming.stream import Stream
+from privreg.simulation.streaming.stream import Stream, begin
 from privreg.simulation.workers.tasks import Each, Part, Span, Work, quiet
 
 FEWEST: Final = 64  # Blocks that are dealt, at least: fewer and larger ones are cut

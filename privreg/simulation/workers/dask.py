@@ -17,11 +17,11 @@ from privreg.data.sources.open import Source, refuse_few
 from privreg.errors import DataError, OptionError, PrivregError, StreamError, UnsupportedArgumentError
 from privreg.fits.settings import FitOptions
 from privreg.formula.spec import ModelSpec
-from privreg.options.progress import progress_bar
+from privreg.options.running import progress_bar
 from privreg.options.table import check
 from privreg.privacy.ledger import LEDGER
 from privreg.results.results import PrivateResults
-from privreg.simulation.streaming.begin import begin
+from privreg.simulation.streaming.stream import begin
 from privreg.simulation.workers.blocks import blocks_of, fit_blocks
 from privreg.simulation.workers.tasks import Each, Span
 

@@ -22,8 +22,7 @@ from privreg.errors import DataError, PrivregError
 from privreg.fits.settings import FitOptions
 from privreg.formula.spec import ModelSpec
 from privreg.privacy.noise import Key
-from privreg.simulation.streaming.begin import begin
-from privreg.simulation.streaming.stream import Stream
+from privreg.simulation.streaming.stream import Stream, begin
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -12,8 +12,7 @@ from privreg.collector.aggregate import lattice, report, rounds
 from privreg.collector.aggregate.plan import Plan
 from privreg.data.participants import Participants
 from privreg.protocol.plans import Persons
-from privreg.simulation.streaming.encoding import Rows
-from privreg.simulation.streaming.persons import Gatherer
+from privreg.simulation.streaming.encoding import Gatherer, Rows
 from tests.collector.aggregate.test_aggregate import FAMILIES, ROLES, plan_for, state_for
 from tests.reference import two_collectors as reference
 

@@ -18,10 +18,9 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 import privreg as pr
-from privreg.collector.inference.batches import batches
 from privreg.collector.inference.methods import METHODS
 from privreg.collector.inference.pivots import StudentT
-from privreg.collector.inference.resampling import Anytime, Bootstrap
+from privreg.collector.inference.resampling import Anytime, Bootstrap, batches
 from privreg.errors import InferenceError
 from privreg.published.chain.blocks import growing_edges
 from privreg.published.chain.path import Regression, growing_batches, path_sandwich, regression

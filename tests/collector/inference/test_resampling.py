@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2, norm
 
-from privreg.collector.inference.batches import batches
 from privreg.collector.inference.pivots import Normal, RandomScaling, StudentT
-from privreg.collector.inference.resampling import DRAWS, FIRST, Anytime, Bootstrap
+from privreg.collector.inference.resampling import DRAWS, FIRST, Anytime, Bootstrap, batches
 from privreg.errors import InferenceError
 
 BOTH_FORMS = pytest.mark.parametrize("studentised", [False, True])

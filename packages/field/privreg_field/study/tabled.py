@@ -16,7 +16,7 @@ import numpy as np
 from privreg.base.arrays import Array
 from privreg.data.participants import Participants
 from privreg.errors import FormulaError, InferenceError, OptionError, StudyError
-from privreg.fits.results import Senders
+from privreg.fits.outcome import Senders
 from privreg.means import collector
 from privreg.means.results.results import MeansResults
 from privreg.means.spec import Spec, declared

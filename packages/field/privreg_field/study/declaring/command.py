@@ -17,7 +17,7 @@ from privreg.errors import OptionError, PrivregError, SchemaError, StudyError, m
 from privreg.options.spelling import in_study
 from privreg.protocol.lattice import unit_of_sums
 from privreg.protocol.sums import LETTERS
-from privreg.results.target import Target
+from privreg.results.data import Target
 from privreg_field.device import ed25519
 from privreg_field.device.consent import QUESTION, plain, words
 from privreg_field.device.exchange import Limits

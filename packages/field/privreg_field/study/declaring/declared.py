@@ -26,7 +26,7 @@ from privreg.fits.fit_plan import FitPlan
 from privreg.fits.target import target_of
 from privreg.formula.persons import without_effect
 from privreg.protocol.lattice import Mu
-from privreg.results.target import Target
+from privreg.results.data import Target
 from privreg.schema import files
 from privreg.schema.declarations import Schema
 from privreg_field.study.declaring.about import about_of, choices_of, collectors_of, languages_of, spoken
@@ -196,7 +196,7 @@ def _target(said: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     if not isinstance(given, str):
         raise SchemaError(f"'like' of a study is the file of an earlier fit's saved results, got {shown(given)}.")
     target = fit_of(json.dumps({**said, "asked": asked}, default=str), load_results(folder / given)).asked.like
-    assert target is not None
+    assert isinstance(target, Target)
     return target.to_json()
 
 

@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from privreg.collector import rounds
 from privreg.collector.plan import Plan
 from privreg.errors import PrivregError, StudyError, quietly
-from privreg.fits import results as fits
+from privreg.fits import outcome as fits
 from privreg.fits.fit_plan import FitPlan
-from privreg.fits.held import Held
+from privreg.fits.outcome import Held, Senders
 from privreg.fits.plan import guess_of, plan_of
-from privreg.fits.results import Senders
 from privreg.fits.rounds import outcome
 from privreg.privacy.ledger import Release
 from privreg.protocol import lattice

@@ -19,9 +19,9 @@ from privreg.collector.aggregate.chain import Batch, Chain
 from privreg.collector.aggregate.plan import Plan
 from privreg.errors import InferenceError, StudyError
 from privreg.fits import aggregate
-from privreg.fits import results as fits
+from privreg.fits import outcome as fits
 from privreg.fits.fit_plan import FitPlan
-from privreg.fits.results import Senders
+from privreg.fits.outcome import Senders
 from privreg.privacy.ledger import Release
 from privreg.protocol.lattice import unit_of_sums
 from privreg.protocol.sums import LETTERS

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from privreg.errors import OptionError, StudyError
-from privreg.options.progress import progress_bar
+from privreg.options.running import progress_bar
 from privreg_field.device.client import HERE, Invitation, invitation, meaning
 from privreg_field.study.running import done, parser_of
 from privreg_field.study.servers import fetched, opened
