@@ -225,11 +225,10 @@ WAYS: dict[str, dict[str, object]] = {
     "Gaussian, mu 1": {"mu": 1, "mechanism": "gaussian", "frequencies": "gaussian"},
     "PrivUnit, epsilon 4": {"epsilon": 4, "mechanism": "privunit"},
     "missing='noise', epsilon 4": {"epsilon": 4, "missing": "noise", "columns": ["gaps", "age", "sector"]},
-    "subgroups with budgets and ranges, epsilon 2": {
+    "subgroups with budgets, epsilon 2": {
         "epsilon": 2,
         "by": "group",
         "by_budget": {"east": 1.0},
-        "by_bounds": {"east": {"age": (40, 70)}},
     },
 }
 

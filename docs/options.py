@@ -83,7 +83,6 @@ WORDS: Final = {
     "private": "What is protected: the whole record, or the response alone, with public covariates.",
     "by": "A column of public subgroups, with levels.",
     "by_budget": "A subgroup's own budget, at most that of the others.",
-    "by_bounds": 'A subgroup\'s own bounds inside those of all: `{"north": {"age": (18, 40)}}`.',
     "missing": "What records do that can't be used: send noise (noise), raise an error (raise), which tells about "
     "rows, or "
     "send nothing (drop), which reveals who answered.",

@@ -186,48 +186,44 @@ def _squares(state: State, plan: Plan, sums: Sums) -> dict[int, tuple[float, flo
     return out
 
 
-def spreads(
-    terms: Sequence[Term], by_group: Sequence[Sequence[Term]], plans: Sequence[Plan], states: Sequence[State]
-) -> Array:
+def spreads(terms: Sequence[Term], plans: Sequence[Plan], states: Sequence[State]) -> Array:
     """Standard deviations of numbers of everybody, then of each subgroup, user's units; shape (1 + g, p).
 
     NaN of levels, and of all where no squares are reported.
     """
     first = places(terms)
     out, held = np.full((1 + len(plans), first[-1]), np.nan), np.zeros((3, first[-1]))
-    for g, (mine, plan, state) in enumerate(zip(by_group, plans, states, strict=True), 1):
+    for g, (plan, state) in enumerate(zip(plans, states, strict=True), 1):
         if plan.sums is None or not state.people:
             continue
         means = state.sums / (plan.sums.scales * state.people)
         for term, (share, square) in _squares(state, plan, plan.sums).items():
             mean = means[next(i.at for i in plan.items if i.term == term)] / share
-            variance = mine[term].half ** 2 * max(square / share - mean**2, 0.0)
+            variance = terms[term].half ** 2 * max(square / share - mean**2, 0.0)
             out[g, first[term]] = math.sqrt(variance)
-            mean = mine[term].middle + mine[term].half * mean - terms[term].middle
+            mean = terms[term].middle + terms[term].half * mean - terms[term].middle
             held[:, first[term]] += state.people * share * np.array([1.0, mean, variance + mean**2])
     with np.errstate(divide="ignore", invalid="ignore"):
         out[0] = np.sqrt(np.maximum(held[2] / held[0] - (held[1] / held[0]) ** 2, 0.0))
     return out
 
 
-def moments(
-    terms: Sequence[Term], by_group: Sequence[Sequence[Term]], plans: Sequence[Plan], states: Sequence[State]
-) -> Array:
+def moments(terms: Sequence[Term], plans: Sequence[Plan], states: Sequence[State]) -> Array:
     """Mean squares of numbers about the middles of their ranges, of everybody, and what noise does; user's units.
 
     Shape (5, p): the square, noise variances of the mean and of the square, their covariance, and the share of those
-    who have a number. NaN of levels, where no squares are reported, and where subgroups have other ranges.
+    who have a number. NaN of levels, and where no squares are reported.
     """
     first, total = places(terms), sum(s.people for s in states)
     out, known = np.zeros((5, first[-1])), np.zeros(first[-1], dtype=np.bool_)
-    for mine, plan, state in zip(by_group, plans, states, strict=True):
+    for plan, state in zip(plans, states, strict=True):
         if plan.sums is None or not state.people:
             continue
         weight, noise = state.people / total, plan.sums.variances(state.people)
         for k, j in enumerate(plan.sums.squared):
             item = plan.items[j]
             term, at = terms[item.term], first[item.term]
-            known[at] = mine[item.term] == term
+            known[at] = True
             over, scale = plan.answered.get(item.term), plan.sums.scales * state.people
             share = 1.0 if over is None else max(state.sums[over] / scale[over], 1.0 / state.people)
             mean, square = (state.sums[i] / scale[i] / share for i in (item.at, plan.size + k))
@@ -340,21 +336,12 @@ def _moved(few: csr_array, cov: Array) -> Array:
     return np.asarray(few @ np.ascontiguousarray((few @ cov).T))
 
 
-def _linear(terms: Sequence[Term], ranges: Sequence[Term], plan: Plan) -> tuple[csr_array, Array]:
-    """How a subgroup's means enter: as matrix and constant, numbers about the middle of their overall range.
-
-    Numbers are in the subgroup's `ranges`, about their middle: with whether there is a number, a, and the number u on
-    [-1, 1] they are half · u a + (middle − overall middle) · a.
-    """
-    slopes, constant = [(1.0, at, at) for at in range(plan.size)], np.zeros(plan.size)
+def _halves(terms: Sequence[Term], plan: Plan) -> Array:
+    """Factors by which a report's means count in user's units: half the length of a number's range, else 1."""
+    out = np.ones(plan.size)
     for item in (item for item in plan.items if item.kind == "number"):
-        slopes[item.at] = (ranges[item.term].half, item.at, item.at)
-        shift = ranges[item.term].middle - terms[item.term].middle
-        if item.term in plan.answered:
-            slopes += [(shift, item.at, plan.answered[item.term])] * (shift != 0.0)
-        else:
-            constant[item.at] = shift
-    return _sparse(slopes, plan.size), constant
+        out[item.at] = terms[item.term].half
+    return out
 
 
 def _ratios(terms: Sequence[Term], plan: Plan, theta: Array, cov: Array) -> Estimates:
@@ -386,26 +373,24 @@ def _ratios(terms: Sequence[Term], plan: Plan, theta: Array, cov: Array) -> Esti
     return Estimates(np.array(params), _moved(_sparse(slopes, plan.size), cov), tuple(unusable.values()))
 
 
-def estimates(
-    terms: Sequence[Term], by_group: Sequence[Sequence[Term]], plans: Sequence[Plan], states: Sequence[State]
-) -> Estimates:
-    """Estimates for all people of some subgroups together; `by_group` are the terms with each subgroup's ranges.
+def estimates(terms: Sequence[Term], plans: Sequence[Plan], states: Sequence[State]) -> Estimates:
+    """Estimates for all people of some subgroups together.
 
     Subgroups count by their numbers of people, which are public. The covariance is that about the means of the
     population that the people were drawn from: mechanism, choice of items and the people's variance together.
     Raises InferenceError if there are too few people.
     """
-    some = [(o, p, s) for o, p, s in zip(by_group, plans, states, strict=True) if s.people]
-    total = sum(s.people for _, _, s in some)
+    some = [(p, s) for p, s in zip(plans, states, strict=True) if s.people]
+    total = sum(s.people for _, s in some)
     if total < 2:
         raise InferenceError(f"{total} records sent reports; it takes 2 or more.")
-    means, weights = [], np.array([s.people / total for _, _, s in some])
+    means, weights = [], np.array([s.people / total for _, s in some])
     cov = np.zeros((plans[0].size, plans[0].size))
-    for weight, (mine, plan, state) in zip(weights, some, strict=True):
+    for weight, (plan, state) in zip(weights, some, strict=True):
         theta, v = _balanced(plan, *_raw(state, plan))
-        matrix, constant = _linear(terms, mine, plan)
-        means.append(matrix @ theta + constant)
-        cov += weight**2 * _moved(matrix, v)
+        half = _halves(terms, plan)
+        means.append(half * theta)
+        cov += weight**2 * (half[:, None] * (half[:, None] * v).T)
     theta = weights @ np.array(means)
     differences = np.array(means) - theta  # subgroups' sizes are those of this sample
     cov += (differences.T * weights) @ differences / total

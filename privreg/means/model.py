@@ -62,9 +62,6 @@ class PrivateMeans:
         A column of *public* subgroups, its levels declared. Everybody may know who belongs to which.
     by_budget : mapping, optional
         Budgets of subgroups, in the form of the model's budget and at most as large.
-    by_bounds : mapping, optional
-        Ranges of numeric columns in subgroups, as in ``{"children": {"age": (0, 18)}}``: public, and inside the range
-        of all. Noise follows them.
     id : str, optional
         Column that identifies people; `max_per_id` rows of each count. Further ones tell nothing.
     max_per_id : int
@@ -126,7 +123,6 @@ class PrivateMeans:
         trust: str = "local",
         by: str | None = None,
         by_budget: Any = None,
-        by_bounds: Any = None,
         id: str | None = None,
         max_per_id: int = 1,
         missing: str = "noise",
@@ -142,7 +138,7 @@ class PrivateMeans:
         public = _public(data, flat(names), schema, bounds, levels, by)
         how = {"mechanism": mechanism, "frequencies": frequencies, "m": m}
         how["trust"] = check("means.arrays", "trust", trust)
-        self._spec = spec = declared(names, (), budget, public, people, by, by_budget, by_bounds, **how)
+        self._spec = spec = declared(names, (), budget, public, people, by, by_budget, **how)
         wanted = (*spec.columns, *people.columns)
         self._source = None if data is None else open_table(data, wanted, spec.schema, text=people.text).of(dataset)
         self._dataset = dataset

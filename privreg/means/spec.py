@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 from unicodedata import normalize
 
@@ -30,7 +30,6 @@ class Spec:
     people: Participants
     by: str | None  # Column of public subgroups
     groups: tuple[Any, ...]  # Their levels; one nameless subgroup if there is no such column
-    group_terms: tuple[tuple[Term, ...], ...]  # Terms with each subgroup's ranges
     plans: tuple[Plan, ...]  # By subgroup
 
     @property
@@ -73,7 +72,6 @@ def declared(
     people: Participants,
     by: Any,
     by_budget: Any,
-    by_bounds: Any,
     **how: Any,
 ) -> Spec:
     """Check declarations and plan who is asked what; `how` goes to `privreg.means.plan.make_plan`."""
@@ -90,21 +88,16 @@ def declared(
         raise OptionError(
             f"missing='drop' tells how many rows can be used, which is not public with trust={trust!r}; use 'noise'."
         )
-    groups, public = (
-        read_groups(by, schema, [*names, *people.columns]),
-        {"by_budget": by_budget, "by_bounds": by_bounds},
-    )
-    given = {option: _by_group(option, value, groups) for option, value in public.items() if value is not None}
-    if by is None and given:
-        raise OptionError(f"{next(iter(given))}= is by subgroup; name their public column too, by='column'.")
-    budgets = read_budgets(budget, groups, given.get("by_budget", {}))
-    ranges = read_ranges(terms, groups, given.get("by_bounds", {}))
+    groups = read_groups(by, schema, [*names, *people.columns])
+    if by is None and by_budget is not None:
+        raise OptionError("by_budget= is by subgroup; name their public column too, by='column'.")
+    budgets = read_budgets(budget, groups, {} if by_budget is None else _by_group(by_budget, groups))
     nonresponse = people.missing == "noise" or people.id is not None
     most = max(budgets, key=lambda b: b.mu)  # all keep the kind of guarantee that suits it best
     kind = make_plan(terms, most, nonresponse=nonresponse, **how).budget.pure
     plans = tuple(make_plan(terms, b, nonresponse=nonresponse, pure=kind, **how) for b in budgets)
     formula = " + ".join(t.written for t in terms) + " ~ 1"
-    return Spec(formula, terms, schema, budget, people, by, groups, ranges, plans)
+    return Spec(formula, terms, schema, budget, people, by, groups, plans)
 
 
 def read_groups(by: Any, schema: Schema, private: Sequence[str]) -> tuple[Any, ...]:
@@ -120,16 +113,14 @@ def read_groups(by: Any, schema: Schema, private: Sequence[str]) -> tuple[Any, .
     return schema.levels[by]
 
 
-def _by_group(option: str, given: Any, groups: Sequence[Any]) -> Mapping[Any, Any]:
-    if groups == (None,):
-        return {}
+def _by_group(given: Any, groups: Sequence[Any]) -> Mapping[Any, Any]:
     if not isinstance(given, Mapping):
-        raise OptionError(f"{option} must be a mapping from subgroups, got {type(given).__name__}.")
+        raise OptionError(f"by_budget must be a mapping from subgroups, got {type(given).__name__}.")
     named = {normalize("NFC", name) if isinstance(name, str) else name: value for name, value in given.items()}
     for name in named:
         if name not in groups:
             listed = ", ".join(map(repr, groups))
-            raise OptionError(f"{option} names {shown(name)}, which is no subgroup; they are {listed}.")
+            raise OptionError(f"by_budget names {shown(name)}, which is no subgroup; they are {listed}.")
     return named
 
 
@@ -147,26 +138,3 @@ def read_budgets(budget: Budget, groups: Sequence[Any], given: Mapping[Any, Any]
             )
         out[name] = Budget.restore(budget.form, (value, *budget.asked[1:]))
     return list(out.values())
-
-
-def read_ranges(terms: Sequence[Term], groups: Sequence[Any], given: Mapping[Any, Any]) -> tuple[tuple[Term, ...], ...]:
-    """Terms with each subgroup's ranges."""
-    known = {t.column: t for t in terms if not t.is_factor and not t.parts}
-    out = dict.fromkeys(groups, tuple(terms))
-    for name, ranges in given.items():
-        inside = Schema.declare(bounds=ranges).bounds
-        for column, (low, high) in inside.items():
-            if column not in known:
-                raise SchemaError(
-                    f"by_bounds[{name!r}] names {column!r}, which is no numeric column here; there are "
-                    f"{', '.join(map(repr, known)) or 'none'}."
-                )
-            term = known[column]
-            if not term.low <= low < high <= term.high:
-                raise SchemaError(
-                    f"by_bounds[{name!r}][{column!r}] = ({low:g}, {high:g}) must be inside the range of all, "
-                    f"({term.low:g}, {term.high:g}), low < high."
-                )
-        narrow = {c: replace(known[c], low=low, high=high) for c, (low, high) in inside.items()}
-        out[name] = tuple(narrow.get(t.column, t) for t in terms)
-    return tuple(out.values())

@@ -101,7 +101,7 @@ class MeansStream:
         for g, plan in enumerate(spec.plans):
             here = slice(None) if spec.by is None else np.flatnonzero(raw[spec.by] == g)
             part = {name: values[here] for name, values in raw.items()}
-            values = device.inside(spec.group_terms[g], part, None if silent is None else silent[here])
+            values = device.inside(spec.terms, part, None if silent is None else silent[here])
             state, waiting = held[g]
             if plan.sums is not None:
                 raw_sum = waiting[0] + device.total(plan, plan.sums, values)
@@ -157,7 +157,7 @@ class MeansStream:
     def released(self, release: Release) -> MeansResults:
         """Results, with the release as the ledger has it."""
         spec, states = self._spec, self._states()
-        whole = collector.estimates(spec.terms, spec.group_terms, spec.plans, states)
+        whole = collector.estimates(spec.terms, spec.plans, states)
         groups = [self._alone(states, g) for g in range(len(spec.plans))] if spec.by is not None else []
         p, missing = len(whole.params), np.full((1 + len(groups), len(spec.terms), 2), np.nan)
         for k, one in enumerate((whole, *groups)):
@@ -193,8 +193,8 @@ class MeansStream:
             tables=tuple((at, row, rows, column, columns) for at, (row, column), (rows, columns) in tables),
             variables=tuple((t.column, t.labels) for t in spec.terms),
             missing=missing,
-            sds=collector.spreads(spec.terms, spec.group_terms, spec.plans, states)[: 1 + len(groups)],
-            moments=collector.moments(spec.terms, spec.group_terms, spec.plans, states),
+            sds=collector.spreads(spec.terms, spec.plans, states)[: 1 + len(groups)],
+            moments=collector.moments(spec.terms, spec.plans, states),
             products=tuple(
                 (t.columns[0], t.columns[1], at) for t, at in placed if len(t.parts) == 2 and not t.is_factor
             ),
@@ -207,7 +207,7 @@ class MeansStream:
     def _alone(self, states: list[collector.State], g: int) -> collector.Estimates:
         spec, one = self._spec, slice(g, g + 1)
         try:
-            return collector.estimates(spec.terms, spec.group_terms[one], spec.plans[one], states[one])
+            return collector.estimates(spec.terms, spec.plans[one], states[one])
         except InferenceError:
             p = sum(len(t.names) for t in spec.terms)
             return collector.Estimates(np.full(p, np.nan), np.full((p, p), np.nan))

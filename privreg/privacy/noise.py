@@ -8,20 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import os
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
+from numpy.typing import NDArray
 
 from privreg.errors import StreamError
 from privreg.protocol import codes
-
-if TYPE_CHECKING:
-    from concurrent.futures import Executor, Future
-
-    from cryptography.hazmat.primitives.ciphers import CipherContext
-    from numpy.typing import NDArray
 
 KEY_BYTES: Final = 32
 NORMALS: Final = 1 << 16  # Standard normals a block holds at most; rows per block follow from p alone

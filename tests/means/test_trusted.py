@@ -176,7 +176,7 @@ def test_far_fewer_people_are_enough_than_with_local_noise():
 @BOTH
 def test_batches_and_subgroups(trust):
     data = people(3000)
-    own = {"seed": 2, "by": "group", "by_budget": {"east": 0.5}, "by_bounds": {"east": {"age": (18, 60)}}}
+    own = {"seed": 2, "by": "group", "by_budget": {"east": 0.5}}
     whole = estimate(data, trust, **own)
     same = estimate(iter([data.iloc[a : a + 700] for a in range(0, 3000, 700)]), trust, **own)
     pd.testing.assert_frame_equal(whole.tidy(), same.tidy())

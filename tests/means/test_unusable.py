@@ -43,7 +43,7 @@ def unusable(data, seed=1, **more):
     stream = pr.means.PrivateMeans.from_formula(FORMULA, None, **PUBLIC, **more).start(seed=seed)
     stream.update(data)
     spec, states = stream._spec, stream._states()
-    return pr.means.collector.estimates(spec.terms, spec.group_terms, spec.plans, states).unusable
+    return pr.means.collector.estimates(spec.terms, spec.plans, states).unusable
 
 
 @pytest.mark.some(2)

@@ -74,10 +74,7 @@ def deviations(f: MeansFit, reliable: NDArray[np.bool_], alpha: float) -> pd.Dat
     """Standard deviations; see :meth:`MeansResults.sd`."""
     found = _numbers(f)
     if not found:
-        raise InferenceError(
-            "no squares were released; with trust='local' ask for them, as in 'age + I(age**2) ~ 1', and with "
-            "by_bounds= there are none of everybody."
-        )
+        raise InferenceError("no squares were released; with trust='local' ask for them, as in 'age + I(age**2) ~ 1'.")
     kept = list(found.values())
     variance = np.array([one.variance if one.variance > 0.0 else math.nan for one in kept])
     error2 = np.array([_variance(f, {}, {name: (-2.0 * one.mean, 1.0)}) for name, one in found.items()])
@@ -143,7 +140,7 @@ def correlations(f: MeansFit, reliable: NDArray[np.bool_], alpha: float) -> Corr
     if not pairs:
         raise InferenceError(
             "a correlation needs both means and the mean product, as in 'age + bmi + age:bmi ~ 1'; with trust='local' "
-            "the squares, too: '+ I(age**2) + I(bmi**2)'. With by_bounds= there is none of everybody."
+            "the squares, too: '+ I(age**2) + I(bmi**2)'."
         )
     out = list(_correlations(f, found, pairs))
     ok = np.array([reliable[[found[a].at, found[b].at, k]].all() for a, b, k in pairs], dtype=np.bool_)

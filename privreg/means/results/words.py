@@ -106,9 +106,6 @@ def _declared(spec: Spec) -> tuple[tuple[str, str], ...]:
             out[-1] = (t.column, f"{out[-1][1]}; read as days since {EPOCH_TEXT}")
     if spec.by is not None:
         out.append((spec.by, "who belongs to which: " + ", ".join(map(str, spec.groups))))
-        for g, terms in zip(spec.groups, spec.group_terms, strict=True):
-            ranges = [f"{t.column} {t.low:g} to {t.high:g}" for t in terms if t not in spec.terms]
-            out += [(f"{spec.by}={g}", ", ".join(ranges))] if ranges else []
     out += spec.schema.source_words(spec.columns)
     if any(not t.is_factor for t in spec.terms):
         out.append(CLAMPING)

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from privreg.base.arrays import Array
+from privreg.collector.inference.pivots import Pivot
 from privreg.collector.inference.simultaneous import joint_critical
 from privreg.errors import InferenceError, flag, interval_level
 from privreg.results.data import Frame, ResultData
 from privreg.tables import Part, View, estimates_table, noted
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from privreg.base.arrays import Array
-    from privreg.collector.inference.pivots import Pivot
-    from privreg.tables.diagnostics import Diagnostic
+from privreg.tables.diagnostics import Diagnostic
 
 
 class Known(NamedTuple):

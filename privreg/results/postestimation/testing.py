@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from privreg.errors import flag
 from privreg.privacy.ledger import refuse_fitted
 from privreg.results.base import Results
+from privreg.results.data import ResultData
 from privreg.results.postestimation.effects import MarginalEffects, marginal_effects
 from privreg.results.postestimation.hypothesis import ContrastTest, WaldTest, contrast_test, wald_test
 from privreg.results.postestimation.levels import MarginalMeans, PairwiseTests, marginal_means, pairwise, reference_grid
 from privreg.results.postestimation.selection import Selection, select
 from privreg.results.postestimation.smooth import Smooth, smooth
 from privreg.results.postestimation.terms import TermTests, term_tests
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from privreg.results.data import ResultData
 
 
 class TestedResults(Results):

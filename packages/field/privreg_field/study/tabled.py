@@ -101,7 +101,7 @@ def table_fit(asked: dict[str, Any], schema: Schema, missing: str) -> TableFit:
     people = Participants.declare(missing="noise" if missing == "noise" else "raise")
     budget = Budget.declare(mu=asked["mu"])
     trust = asked.get("trust") or "local"
-    spec = declared(columns, factors, budget, schema, people, None, None, None, trust="two_collectors")
+    spec = declared(columns, factors, budget, schema, people, None, None, trust="two_collectors")
     return TableFit(spec, asked.get("rows"), trust)
 
 
