@@ -137,15 +137,15 @@ def _trials_of_all(mechanics: Sequence[Mapping[str, Any]], budget: Budget) -> It
     sds = [float(m["sd"]) for m in mechanics]
     rows = {words: [np.array(m["ends"][words], dtype=np.int64) for m in mechanics] for words in mechanics[0]["ends"]}
 
-    def apart(a: str, b: str) -> list[Array]:
+    def difference(a: str, b: str) -> list[Array]:
         return [(there - here) / sd for here, there, sd in zip(rows[a], rows[b], sds, strict=True)]
 
     pairs = itertools.combinations(rows, 2)
-    distance, a, b = max((float(np.linalg.norm(np.concatenate(apart(a, b)))), a, b) for a, b in pairs)
+    distance, a, b = max((float(np.linalg.norm(np.concatenate(difference(a, b)))), a, b) for a, b in pairs)
 
     def seen(words: str, n: int) -> Array:
         out = np.zeros(n)
-        for row, line, sd in zip(rows[words], apart(a, b), sds, strict=True):
+        for row, line, sd in zip(rows[words], difference(a, b), sds, strict=True):
             out += lattice.with_noise(row, sd, NoiseStream(fresh_key(), len(row)).draw(n)) @ (line / sd)
         return out / distance
 

@@ -1,4 +1,4 @@
-"""What the command line prints and writes of results."""
+"""Results as the command line prints and writes them."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Shown(NamedTuple):
     res: Any
     summary: Any
     table: Any  # A DataFrame, of tidy()
-    head: dict[str, Any]  # What JSON says besides
-    rows: str  # What JSON calls the table
+    head: dict[str, Any]  # Further entries of JSON
+    rows: str  # Name of the table in JSON
 
 
 def complain(problem: PrivregError, verb: str = "") -> None:
@@ -100,7 +100,7 @@ def deliver(shown: Shown, files: Sequence[Path], a: argparse.Namespace) -> int:
 
 
 def _whole(files: Sequence[Path]) -> str:
-    """Where all of the privacy statement is, for who has no results in Python."""
+    """Place of the whole privacy statement, for users without results in Python."""
     kept = next((f for kind in (".json", ".privreg") for f in files if f.suffix.lower() == kind), None)
     if kept is None:
         return "in FILE.json, if --out FILE.json is given"

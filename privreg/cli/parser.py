@@ -78,7 +78,7 @@ _KINDS: Final[dict[str, dict[str, Any]]] = {
     "texts": {"nargs": "+", "action": "extend", "default": []},
     **dict.fromkeys(("pairs", "levels", "numbers", "coefficients", "sizes", "budgets", "files"), _MANY),
 }
-"""How argparse reads options, by what they are; others are texts."""
+"""Readers of options for argparse, by kind; others are texts."""
 
 _DECLARATIONS: Final = {
     o.spelt for o in TABLE if o.verbs and o.kind in {"pairs", "levels", "numbers", "coefficients", "sizes"}

@@ -1,4 +1,4 @@
-"""What command lines say, read: declarations, budgets, families, people. Needs the standard library only."""
+"""Reading of command lines: declarations, budgets, families, people. Needs the standard library only."""
 
 from __future__ import annotations
 

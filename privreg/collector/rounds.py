@@ -16,7 +16,7 @@ from privreg.collector import clamping, pilot, spacing
 from privreg.collector.covariates import moments, thresholds, whitening
 from privreg.collector.covariates.moments import Scatter
 from privreg.collector.estimation import combination, curvature
-from privreg.collector.estimation.carrying import carry_rounds, observed
+from privreg.collector.estimation.combination import carry_rounds, observed
 from privreg.collector.estimation.coordinates import placed, reference_model
 from privreg.collector.estimation.curvature import Curvature, RoundMeans
 from privreg.collector.estimation.estimate import estimate

@@ -1,4 +1,4 @@
-"""What one cell of raw data means: a number, a day, a level. Each by itself, whatever is beside it.
+"""Reading of single cells of raw data: a number, a day, a level. Each by itself, whatever is beside it.
 
 Used by the front end only. Nothing is raised here that depends on a cell.
 """
@@ -19,7 +19,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from privreg.schema.dates import day_of, days_of_times
+from privreg.schema.declarations import day_of, days_of_times
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -87,7 +87,7 @@ def _of_scalars(cells: list[Any]) -> NDArray[Any]:
 
 
 def _is_list(values: Any) -> bool:
-    """Whether values come one by one, and not as an array, a text or a mapping."""
+    """True if values come one by one, and not as an array, a text or a mapping."""
     if isinstance(values, str | bytes | bytearray | memoryview | array | range | Mapping | Set):
         return False
     arrays = any(hasattr(values, name) for name in ("dtype", "__array__", "__array_interface__"))
@@ -95,7 +95,7 @@ def _is_list(values: Any) -> bool:
 
 
 def _is_scalar(kind: type) -> bool:
-    """Whether cells of this type are one cell, of which NumPy makes nothing else."""
+    """True if cells of this type are one cell, of which NumPy makes nothing else."""
     return kind in _PLAIN or (issubclass(kind, np.generic) and not issubclass(kind, np.void | np.object_))
 
 
@@ -123,7 +123,7 @@ def read_numbers(raw: Any) -> Floats:
 
 
 def read(raw: Any) -> tuple[Floats, bool]:
-    """The same, and whether all are known to be finite."""
+    """Numbers of cells, and True if all are known to be finite."""
     dtype = getattr(raw, "dtype", None)
     with np.errstate(all="ignore"):  # a warning would reveal a value
         if isinstance(dtype, np.dtype) and dtype.kind in "biuf":
@@ -295,7 +295,7 @@ class _Levels:
 
 @lru_cache(maxsize=64)
 def places_of(levels: tuple[Any, ...]) -> _Levels:
-    """Where declared levels are found by what a cell says; made once for a factor."""
+    """Places of declared levels by a cell's content; made once for a factor."""
     return _Levels(levels)
 
 

@@ -160,7 +160,7 @@ def missing(name: str, labels: Iterable[Any], others: Iterable[str] = ()) -> Dat
 
 
 def reads_as_number(label: str) -> bool:
-    """Whether a label is no name but a number, as of a table without a header."""
+    """True if a label is no name but a number, as of a table without a header."""
     try:
         float(label)
     except ValueError:
@@ -183,7 +183,7 @@ def numbers(raw: Any, name: str, *, gaps: bool = False, dates: bool = False, new
 
 
 def _numbers(raw: Any, name: str, *, gaps: bool, dates: bool, new: bool) -> tuple[Floats, bool]:
-    """The same, and whether all are known to be finite."""
+    """Numbers of a column, and True if all are known to be finite."""
     values, whole = quietly(lambda: (read_days(raw), False) if dates else read(raw), _unreadable(name))
     if not (gaps or whole) and np.isnan(values).any():
         raise _gap(name, dates=dates, new=new)
@@ -209,7 +209,7 @@ def _unreadable(name: str) -> DataError:
 
 
 def as_dates(name: str) -> str:
-    """What to do with a column of dates."""
+    """Advice on a column of dates."""
     return f"give two dates as bounds={{{name!r}: ('2020-01-01', '2020-12-31')}}."
 
 
@@ -334,7 +334,7 @@ def _together(
     new: bool,
     whole: set[str] | None,
 ) -> dict[str, Floats]:
-    """The same of columns of doubles that are taken from memory, in few operations on all of them.
+    """Numbers of columns of doubles that are taken from memory, in few operations on all of them.
 
     Threads that do one little operation after another wait for each other.
     """
@@ -357,7 +357,7 @@ def _together(
 
 
 def all_finite(values: Floats) -> bool:
-    """Whether all numbers are finite; False may also be said of very large ones."""
+    """True if all numbers are finite; may be False of very large ones."""
     with np.errstate(all="ignore"):  # a warning would reveal a value
         return bool(np.isfinite(values.sum()))  # what is infinite or no number makes the sum so
 

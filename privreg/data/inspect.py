@@ -44,7 +44,7 @@ _AS_NUMBERS: Final = frozenset({"number", "boolean", "empty"})
 
 
 def mismatches(schema: Schema, file: Described, wanted: Iterable[str] | None = None) -> list[str]:
-    """What can't go together, a line each, of the columns `wanted`; of all that are declared by default."""
+    """Contradictions, a line each, of the columns `wanted`; by default of all that are declared."""
     declared = dict.fromkeys([*schema.levels, *schema.numeric()])
     out = []
     for name in declared if wanted is None else wanted:

@@ -1,4 +1,4 @@
-"""Who sends what: personal budgets, and several rows of one person. Device side.
+"""People behind rows: personal budgets, and several rows of one person. Device side.
 
 Both are read from columns that are no covariates. No error raised here quotes a value.
 """
@@ -20,12 +20,15 @@ from privreg.data.cells import LARGEST, Flags, Floats, as_series, read_numbers
 from privreg.data.columns import column_of, level_codes, numbers
 from privreg.errors import BudgetError, DataError, OptionError, SchemaError, quietly, real, shown
 from privreg.options.table import check
-from privreg.privacy.conversions import gdp_mu, gdp_mus
+from privreg.privacy.budget import gdp_mu, gdp_mus
 from privreg.schema.declarations import plain_text
 
 Hashes = NDArray[np.uint64]
 Counts = NDArray[np.int64]
-WITHIN, DIFFERENCES = "within", "differences"  # How levels of persons are taken out, of rows before they are reported
+WITHIN, DIFFERENCES = (
+    "within",
+    "differences",
+)  # Way in which levels of persons are taken out, of rows before they are reported
 
 LEAST_WEIGHT: Final = 0.99e-6
 """Smallest squared share of the largest budget. Sums are rounded to 2⁻³²; beside less that would count."""
@@ -35,7 +38,7 @@ MOST_ROWS: Final = 10**9  # Rows a person may be allowed; more is no limit
 
 @dataclass(frozen=True)
 class Participants:
-    """What is declared about the people behind the rows. Made by :meth:`declare`."""
+    """Declarations about the people behind the rows. Made by :meth:`declare`."""
 
     mu: str | None  # column of each person's own budget, see `spent`; None if all have the same
     mu_max: float | None  # public: nobody's budget is above it
@@ -114,12 +117,12 @@ class Participants:
 
     @property
     def centred(self) -> bool:
-        """Whether rows are reported without their person's level."""
+        """True if rows are reported without their person's level."""
         return self.effect == WITHIN
 
     @property
     def gathered(self) -> bool:
-        """Whether a report is made of all rows of a person, or of a row and its weight."""
+        """True if a report is made of all rows of a person, or of a row and its weight."""
         return self.k_max is not None or self.weight is not None
 
     @property
@@ -144,7 +147,7 @@ class Participants:
 
     @property
     def text(self) -> tuple[str, ...]:
-        """Those of them that a file's fields are kept of as they are written."""
+        """Columns whose fields in a file are kept as they are written."""
         return () if self.id is None else (self.id,)
 
     def check_columns(self, used: Iterable[str]) -> None:
@@ -228,7 +231,7 @@ class Participants:
 def _gathered(
     who: str | None, max_per_id: int, k_max: Any, per_person: Any, weights: Any, effect: str | None
 ) -> tuple[int | None, str, str | None, str | None]:
-    """What is declared of several rows of one person, and of weights, in the order of `Participants`' fields."""
+    """Declarations of several rows of a person, and of weights, in the order of `Participants`' fields."""
     most = check("local.formula", "k_max", k_max)
     how = check("local.formula", "per_person", per_person)
     weight = _column("weights", weights, "the column of survey weights (weights='w', bounds={'w': (0, 4)})")
@@ -283,7 +286,7 @@ class Counter:
 
     def __init__(self, column: str, most: int) -> None:
         self.column, self.most = column, most
-        self.numbered = False  # Whether ids are numbers of people from 0 on, who all come once
+        self.numbered = False  # True if ids are numbers of people from 0 on, who all come once
         # pandas wants a key of 16 ASCII characters: 112 secret bits
         self._key = bytes(b & 0x7F for b in os.urandom(16)).decode("ascii")
         # Hashes in order and how often each came. Each run is more than twice as long as the next: every row is
@@ -336,7 +339,7 @@ class Counter:
         return out
 
     def _before(self, people: Hashes) -> Counts:
-        """How often each came before; `people` are in order."""
+        """Number of times that each came before; `people` are in order."""
         out = np.zeros(len(people), dtype=np.int64)
         for known, times in self._runs:
             at = np.minimum(np.searchsorted(known, people), len(known) - 1)
@@ -373,7 +376,7 @@ def texts_of(ids: Any) -> NDArray[Any]:
 
 
 def ids_of(ids: Any) -> NDArray[Any]:
-    """The same, but whole numbers as they are where a column has no others; doubles of 2⁵³ and more are none."""
+    """Cells of a column, but whole numbers as they are where it has no others; doubles of 2⁵³ and more are none."""
     if isinstance(ids, np.ndarray) and ids.dtype.kind in "iu":
         return ids
     series = as_series(ids)

@@ -13,8 +13,7 @@ from privreg.errors import PrivregError, SavedFileError
 from privreg.families.builtin import FAMILIES
 from privreg.families.family import from_json
 from privreg.fits.settings import FitOptions
-from privreg.formula.covariates import PublicRows
-from privreg.formula.describe import ModelOptions, design_from_json
+from privreg.formula.describe import ModelOptions, PublicRows, design_from_json
 from privreg.formula.language.rowwise import Rowwise
 from privreg.formula.spec import ModelSpec
 from privreg.means.results import fit as means

@@ -13,7 +13,7 @@ from privreg.base.arrays import Array
 from privreg.collector import clamping, pilot, spacing
 from privreg.collector.covariates import rarity, thresholds, whitening
 from privreg.collector.covariates.points import LIMITS
-from privreg.collector.estimation import carrying, combination, coordinates, curvature, estimate
+from privreg.collector.estimation import combination, coordinates, curvature, estimate
 from privreg.collector.estimation.curvature import Curvature
 from privreg.collector.inference.methods import Estimate
 from privreg.collector.inference.resampling import FIRST
@@ -125,7 +125,7 @@ def _heap(plan: Plan, progress: Progress) -> bool:
     pilots = [s for s in progress.scored if s.state.role == "pilot" and s.weight.any()]
     if not learned or not pilots or progress.fitted is None:
         return False
-    last = carrying.observed(plan, progress._replace(scored=tuple(pilots)))[-1]
+    last = combination.observed(plan, progress._replace(scored=tuple(pilots)))[-1]
     return pilot.heaped(coordinates.reference_model(plan, progress), last, progress.fitted.scale)
 
 

@@ -16,11 +16,10 @@ from privreg.collector.covariates import moments
 from privreg.collector.covariates.moments import Cells, Layout
 from privreg.collector.covariates.points import MOST, Extreme
 from privreg.collector.plan import Crossed, End, Made, Plan
-from privreg.errors import UnsupportedArgumentError
+from privreg.errors import OptionError, UnsupportedArgumentError
 from privreg.fits.settings import Settings
 from privreg.formula.language.allowlist import SPLINES
 from privreg.formula.spec import ModelSpec
-from privreg.options.values import read_start
 from privreg.protocol.plans import ScorePlan
 from privreg.protocol.rounds import State
 from privreg.protocol.schedule import WANTED, schedule
@@ -28,6 +27,7 @@ from privreg.protocol.schedule import WANTED, schedule
 Values: TypeAlias = Mapping[str, Array]  # Values by raw column: numbers, or codes of levels
 
 COARSE, FINE = 9, 65  # Values of a number of which a column may be, and of one of which it is, no linear function
+FARTHEST: Final = 1e100  # Size of a coefficient to begin with, at most: squares are to be numbers
 BETWEEN: Final = 4096  # Rows within the declarations at which what was found is checked
 STRAIGHT: Final = 1e-9  # Second difference of a column within ±1, about, that counts as none
 
@@ -364,3 +364,32 @@ def device_plan(plan: Plan, state: State) -> ScorePlan:
         y_high=(plan.y_high - state.y_centre) / state.y_scale,
         longest=state.longest,
     )
+
+
+def read_start(start_params: Any, names: Sequence[str]) -> Array | None:
+    """Coefficients to start from, user's units, shape (p,); None if none were given.
+    Raises OptionError if they are not one finite number for each of `names`.
+    """
+    if start_params is None:
+        return None
+    if isinstance(start_params, Mapping):
+        lacking = [n for n in names if n not in start_params]
+        if lacking or len(start_params) > len(names):
+            wrong = f"lacks {lacking[0]!r}" if lacking else "has names that are no coefficient"
+            raise OptionError(f"start_params {wrong}; it needs {', '.join(names)}.")
+        start_params = [start_params[n] for n in names]
+    try:
+        values = np.asarray(start_params, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise OptionError(f"start_params must be numbers, one for each of {', '.join(names)}.") from None
+    if values.shape == (len(names),) and not (np.abs(values) < FARTHEST).all():
+        raise OptionError(
+            f"start_params has a number that is NaN, infinite or above {FARTHEST:g}; it needs a finite one for "
+            f"{', '.join(names)}."
+        )
+    if values.shape != (len(names),):
+        raise OptionError(
+            f"start_params must be {len(names)} finite numbers, one for each of {', '.join(names)}; "
+            f"got shape {values.shape}."
+        )
+    return values

@@ -10,7 +10,7 @@ from privreg.collector.inference.methods import Method
 from privreg.families.constants import ScoreRules
 from privreg.families.measures import Gauge
 from privreg.families.weights import SCORE_WEIGHTS, ScoreWeights
-from privreg.formula.covariates import PublicRows
+from privreg.formula.describe import PublicRows
 from privreg.options.table import check
 from privreg.privacy.mechanisms import Mechanism
 from privreg.published.chain.numbers import Published

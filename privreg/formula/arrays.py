@@ -11,7 +11,7 @@ import numpy as np
 from privreg.errors import SchemaError, choose
 from privreg.formula.batches import CONSTANTS, EXPOSURE, OFFSET, ArrayRows
 from privreg.formula.design import Design, unclamped
-from privreg.formula.encoding import DesignTerm, Encoder, TermPart
+from privreg.formula.encoding import DesignTerm, Encoder, TermPart, check_rank, probe_rows, public_constant
 from privreg.formula.language.allowlist import (
     check_exposure,
     check_levels,
@@ -20,7 +20,6 @@ from privreg.formula.language.allowlist import (
     undeclared,
     undeclared_offset,
 )
-from privreg.formula.probe import check_rank, probe_rows, public_constant
 from privreg.formula.trees.evaluate import Program, const
 from privreg.schema.declarations import RESPONSE_KINDS, Schema
 

@@ -1,30 +1,45 @@
 """Options of a model, read: as a public design, as the whole description of a model, as a source of rows.
 
-``allow_leak=`` is the user's explicit exception: the one place where a declaration is taken from raw rows.
+``allow_leak=`` is the user's explicit exception: the one place where a declaration is taken from raw rows. Public rows
+of ``covariates=`` stand for the people's covariates.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
-from privreg.data.carried import check_columns, check_declared, completed, refuse_bare, refuse_texts, with_truth_values
-from privreg.data.columns import learn_levels, learn_moments
+import numpy as np
+import pandas as pd
+
+from privreg.base.arrays import Array
+from privreg.data.columns import complete_rows, learn_levels, learn_moments, prepare
 from privreg.data.participants import Participants
-from privreg.data.sources.open import Source, open_arrays
+from privreg.data.sources.open import (
+    Source,
+    check_columns,
+    check_declared,
+    completed,
+    open_arrays,
+    refuse_bare,
+    refuse_texts,
+    with_truth_values,
+)
 from privreg.errors import (
     DataError,
     FormulaError,
     OptionError,
     PrivacyLeakError,
     PrivacyLeakWarning,
+    PrivregError,
     SavedFileError,
     UnsupportedArgumentError,
     choose,
@@ -37,13 +52,12 @@ from privreg.formula.batches import read_arrays
 from privreg.formula.design import Design, formula_design
 from privreg.formula.language.parse import ParsedFormula, collect_rowwise, private_columns, read_formula, refuse_other
 from privreg.formula.language.rowwise import Rowwise
-from privreg.formula.language.spelling import as_labelled, label_of, schema_labelled
+from privreg.formula.language.spelling import as_labelled, label_of, refuse_arrays, schema_labelled
 from privreg.formula.persons import without_effect
 from privreg.formula.spec import ModelSpec
 from privreg.options.table import check, find
 from privreg.options.unknown import NO_COLUMN
-from privreg.options.values import refuse_arrays
-from privreg.privacy.ledger import UNSET, Budget
+from privreg.privacy.ledger import UNSET, Accounts, Budget, accounts_of, refuse_fitted, refuse_shared
 from privreg.schema.declarations import Schema, combined
 
 _COLUMNS: Final = ("mu", "epsilon", "offset", "exposure", "id", "weights", "cluster")  # Options that may name one
@@ -332,3 +346,149 @@ def _is_text(values: Any) -> bool:
 
     values = values if hasattr(values, "dtype") else np.asarray(values)
     return not (pd.api.types.is_numeric_dtype(values) or pd.api.types.is_bool_dtype(values))
+
+
+MOST: Final = 2048
+"""Public rows that are used, at most: as many as the points of a reference model that nobody gave rows for."""
+
+LEAST: Final = 20
+"""Public rows for each column of the design, at least: with fewer their sampling error would be the model's."""
+
+FLAT: Final = 1e-9
+"""Part of its size by which a column varies, and of their squares by which columns are distinguished, at least."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PublicRows:
+    """Covariates of public rows, from which a fit computes curvature; made by `public_rows`."""
+
+    inside: Array  # Rows of the design, internal units; shape (m, p)
+    given: int  # Rows that they were taken from
+    accounts: Accounts = field(default_factory=Accounts)  # Their identity in the ledger, in this process
+
+    def __repr__(self) -> str:
+        return f"<{self.words}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PublicRows, (self.inside, self.given)
+
+    @property
+    def words(self) -> str:
+        """Numbers of rows, in words."""
+        used = "" if len(self.inside) == self.given else f"; {len(self.inside):,} of them are used"
+        return f"public rows ({self.given:,}){used}"
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """Numbers of rows and a hash, without their values: plain JSON."""
+        return {
+            "rows": self.given,
+            "used": len(self.inside),
+            "sha256": hashlib.sha256(self.inside.astype("<f8").tobytes()).hexdigest(),
+        }
+
+    @classmethod
+    def restored(cls, described: Any, inside: Any, columns: int) -> PublicRows | None:
+        """Rows of a saved fit, from `described` and an array; a ValueError says that they don't fit each other."""
+        if described is None:
+            return None
+        shaped = inside.dtype == np.float64 and inside.ndim == 2 and inside.shape[1] == columns
+        if not shaped or not np.isfinite(inside).all():
+            raise ValueError("public rows of another plan")
+        out = cls(np.ascontiguousarray(inside), int(described["rows"]))
+        if out.described != described:
+            raise ValueError("other public rows")
+        return out
+
+    def refuse(self, rows: Any) -> None:
+        """Refuse to fit rows, as the ledger knows them, that these are a part of."""
+        refuse_shared(self.accounts, rows, "covariates=")
+
+
+def public_rows(spec: ModelSpec, covariates: Any, fitted: Any = None) -> PublicRows | None:
+    """Covariates of a DataFrame of public rows, whose other columns are not read; None if there are none.
+
+    `fitted` is what the ledger knows the rows by that are to be fitted.
+    Raises OptionError if it is no DataFrame, or the model has no use for it. Raises DataError or SchemaError if it
+    lacks a column, or has too few rows, or some that can't be used. No message quotes a value. Raises NotPrivateError
+    if the rows were fitted privately in this process, or are those to be fitted.
+    """
+    if covariates is None:
+        return None
+    design = spec.design
+    names = design.covariates
+    if spec.private == "response":
+        raise OptionError(
+            "covariates= is for covariates that reports alone tell of, and with private='response' they are public "
+            "and known; leave it out."
+        )
+    if not names:
+        raise OptionError(f"covariates= has nothing to tell of {spec.formula!r}, which has none; leave it out.")
+    columns = len(design.names)
+    frame = check_covariates(covariates, names, "covariates=")
+    accounts = accounts_of(covariates)
+    if fitted is not None:
+        refuse_shared(accounts, fitted, "covariates=")
+    if len(frame) < LEAST * columns:
+        raise DataError(
+            f"covariates has {len(frame):,} rows, and a design of {columns} columns needs {LEAST * columns:,} or more; "
+            "give more public rows, or leave covariates= out."
+        )
+    for name, values in prepare(frame, names, design.schema, (), gaps=True).items():
+        if complete_rows([values]) is not None:
+            raise DataError(
+                f"covariates has rows whose {name!r} is missing, no number or not among the declared levels; leave "
+                "them out, as by covariates.dropna()."
+            )
+    used = min(len(frame), MOST)
+    x = _encoded(spec, frame.iloc[np.arange(used) * len(frame) // used])
+    _check_varied(x, design.names, spec.units.constant)
+    spec.units.rows_inside(x)
+    return PublicRows(x, len(frame), accounts.weak())
+
+
+def _encoded(spec: ModelSpec, frame: pd.DataFrame) -> Array:
+    """Rows of the design, the user's units; numbers are clamped as those of records are."""
+    try:
+        return np.array(spec.design.encode_exog(frame, clamp=True), dtype=np.float64, order="C")
+    except PrivregError:  # whose fix is for who fits these rows
+        problem = DataError("covariates has rows for which a term of the formula is not finite; leave them out.")
+    raise problem
+
+
+def _check_varied(x: Array, names: Sequence[str], constant: Array) -> None:
+    """Refuse rows by which a column of the design can't be distinguished from the others."""
+    part = x - x.mean(axis=0) if constant.any() else np.array(x)
+    size = np.sqrt(np.mean(part**2, axis=0))
+    flat = size <= FLAT * np.sqrt(np.mean(x**2, axis=0))
+    if np.count_nonzero(constant) == 1:
+        flat &= constant == 0.0
+    if flat.any():
+        raise DataError(
+            f"covariates has the same {names[int(np.argmax(flat))]!r} in all rows that are used, and people have not; "
+            "give rows of people like those to be asked."
+        )
+    held = part[:, size > 0.0] / size[size > 0.0]
+    lost = int(constant.any() and (size > 0.0).all())  # levels without a reference add up to the constant
+    if np.sum(np.linalg.eigvalsh(held.T @ held / len(held)) > FLAT) < held.shape[1] - lost:
+        raise DataError(
+            "covariates has columns of the design that determine each other in all rows that are used, and those of "
+            "people don't; give rows of people like those to be asked."
+        )
+
+
+def check_covariates(covariates: Any, columns: Sequence[str], what: str, name: str = "covariates") -> pd.DataFrame:
+    """Public rows to take covariates from, those columns alone; `what` would tell of them, were they people's.
+    Raises NotPrivateError if they were fitted privately in this process.
+    """
+    import pandas as pd
+
+    if not isinstance(covariates, pd.DataFrame):
+        raise OptionError(f"{name} is of type {type(covariates).__name__}; give a DataFrame of public or made-up rows.")
+    lacking = [c for c in columns if c not in covariates]
+    if lacking:
+        raise DataError(f"{name} has no column {lacking[0]!r}.")
+    refuse_fitted(covariates, what)
+    if len(covariates) < 2:
+        raise DataError(f"{name} has fewer than two rows.")
+    return covariates[list(columns)]

@@ -32,11 +32,23 @@ from privreg.data.columns import (
 from privreg.data.sources.open import as_frame
 from privreg.errors import DataError, FormulaError, PrivacyLeakError, SchemaError, quietly
 from privreg.formula.batches import ArrayRows
-from privreg.formula.encoding import DesignTerm, Encoder, coded_terms, make_encoder
+from privreg.formula.encoding import (
+    DesignTerm,
+    Encoder,
+    Prepared,
+    check_rank,
+    coded_terms,
+    make_encoder,
+    probe_rows,
+    public_constant,
+    shown_box,
+    stand_in,
+    take,
+    wide_box,
+)
 from privreg.formula.language.allowlist import check_exposure, misfit, undeclared_offset
 from privreg.formula.language.parse import ParsedFormula, check_formula, read
 from privreg.formula.language.rowwise import PIECE, Rowwise
-from privreg.formula.probe import Prepared, check_rank, probe_rows, public_constant, shown_box, stand_in, take, wide_box
 from privreg.formula.trees.compile import FactorColumn, Trees, compile_trees, read_factor
 from privreg.formula.trees.evaluate import Program
 from privreg.options.table import check

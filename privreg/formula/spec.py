@@ -14,7 +14,7 @@ from privreg.collector.inference.methods import local_groups, summed_groups
 from privreg.collector.plan import Bounded
 from privreg.data.participants import DIFFERENCES, WITHIN, Participants
 from privreg.data.sources.open import Source, open_table
-from privreg.data.sources.order import by_person
+from privreg.data.sources.source import by_person
 from privreg.errors import BudgetError, OptionError, SchemaError, UnsupportedArgumentError
 from privreg.families.builtin import Logistic
 from privreg.families.family import Family, check_response
@@ -28,8 +28,7 @@ from privreg.privacy.mechanisms import Mechanism, resolve_mechanism
 from privreg.protocol import codes
 from privreg.protocol.plans import Persons
 from privreg.protocol.sums import MOST_NUMBERS, width
-from privreg.schema.dates import EPOCH_TEXT
-from privreg.schema.declarations import Schema
+from privreg.schema.declarations import EPOCH_TEXT, Schema
 
 UNUSABLE: Final = {
     "noise": "records with a value missing, unreadable or not declared, or a term not finite; they {}",

@@ -1,4 +1,4 @@
-"""What the collector does with reports: sums of them and of their products, from which all else follows."""
+"""Collector of means: sums of reports and of their products, from which all else follows."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class State(NamedTuple):
 
     people: int
     counts: Array  # People who reported both of two items; shape (k, k)
-    sums: Array  # Of a number's reports, by people who reported an item, too; shape (size, k)
-    products: Array  # Of two numbers, those of levels of one factor left out; shape (size, size)
+    sums: Array  # Sums of a number's reports, by people who reported an item, too; shape (size, k)
+    products: Array  # Sums of products of two numbers, those of levels of one factor left out; shape (size, size)
 
 
 class Estimates(NamedTuple):
@@ -36,7 +36,7 @@ class Estimates(NamedTuple):
 
     params: Array  # shape (p,)
     cov: Array  # shape (p, p)
-    unusable: tuple[Unusable, ...] = ()  # By term, where whether there is a value was asked, too
+    unusable: tuple[Unusable, ...] = ()  # Shares by term that asked whether there is a value, too
 
 
 def init(plan: Plan) -> State:
@@ -69,7 +69,7 @@ def _given(plan: Plan, reports: Array) -> tuple[Array, Array]:
 
 
 def beside(plan: Plan, reports: Array, j: int) -> tuple[NDArray[np.intp], Array]:
-    """Who was asked a late factor, and what goes with their reports: the items that they were asked, other reports."""
+    """People who were asked a late factor, and the items beside it that they were asked, with their reports."""
     who = np.flatnonzero(~np.isnan(reports[:, plan.places[j]]))
     given, mask = _given(plan, reports[who])
     return who, mask[:, [j]] if plan.asked == 1 else np.hstack([mask, given])
@@ -87,7 +87,7 @@ def add(plan: Plan, state: State, j: int, drawn: Array) -> State:
 
 
 def _factors(plan: Plan) -> list[tuple[slice, FactorMechanism]]:
-    """Where each factor's levels are in a report; none where the record goes as a whole."""
+    """Places of each factor's levels in a report; none where the record goes as a whole."""
     found = [(i.here, i.mechanism) for i in plan.items if plan.vector is None]
     return [(here, m) for here, m in found if isinstance(m, FactorMechanism)]
 
@@ -132,7 +132,7 @@ def _raw(state: State, plan: Plan) -> tuple[Array, Array]:
 
 
 def _balanced(plan: Plan, theta: Array, cov: Array) -> tuple[Array, Array]:
-    """The same where shares of each factor's levels add up to 1, as they do among people; see `shares_of_error`."""
+    """Means and covariance with shares of each factor's levels that add up to 1; see `shares_of_error`."""
     theta, cov = theta.copy(), cov.copy()
     for here, m in _factors(plan) if plan.vector is None else ():
         noise = np.full(m.levels, 1.0 / m.levels) if plan.sums is not None else m.shares_of_error(theta[here])
@@ -143,7 +143,7 @@ def _balanced(plan: Plan, theta: Array, cov: Array) -> tuple[Array, Array]:
 
 
 def _of_sums(state: State, plan: Plan, sums: Sums) -> tuple[Array, Array]:
-    """The same of noised sums: sampling variances from the squares and shares, noise by its known variance.
+    """Means and covariance of noised sums: sampling variances from squares and shares, noise by its known variance.
 
     Covariances of different terms are not released: NaN.
     """
@@ -169,7 +169,7 @@ def _of_sums(state: State, plan: Plan, sums: Sums) -> tuple[Array, Array]:
 
 
 def _squares(state: State, plan: Plan, sums: Sums) -> dict[int, tuple[float, float]]:
-    """By term that is a number: the share of those who have one, and the mean of its square, 0 for others.
+    """Share of those who have a number, and the mean of its square, 0 for others, by term that is one.
 
     Squares of means hold their noise, which is added to that of squares as well, so that variances are unbiased; these
     are cut where they would be negative.
@@ -276,7 +276,7 @@ def _least(plan: Plan, theta: Array) -> Array:
 
 
 def alike(plan: Plan, state: State, rows: int) -> float:
-    """By how much errors exceed standard errors, at most, if `rows` rows of each person are the same; from reports."""
+    """Most that errors exceed standard errors by, if `rows` rows of each person are the same; from reports."""
     if rows == 1 or state.people < 2:
         return 1.0
     theta, cov = _raw(state, plan)

@@ -1,4 +1,4 @@
-"""What people's devices send: from a batch of raw columns to randomised reports. Device side.
+"""Devices of people: from a batch of raw columns to randomised reports. Device side.
 
 Beside `stream`, which reads the columns, the only module of this sub-package that sees a raw value.
 """

@@ -23,7 +23,7 @@ FREQUENCIES: Final = ("grr", "oue", "histogram", "gaussian")
 
 @dataclass(frozen=True)
 class FactorMechanism(Randomiser):
-    """How one person's level is randomised, by a name of `FREQUENCIES`. Made by :func:`factor_mechanism`.
+    """Randomiser of one person's level, by a name of `FREQUENCIES`. Made by :func:`factor_mechanism`.
 
     "grr": the level itself with probability p = e^ε/(e^ε + L − 1), else any other. "oue": L bits, the person's
     reported as 1 with probability 1/2, the others with probability 1/(e^ε + 1). "histogram": L bits, each through a
@@ -42,7 +42,7 @@ class FactorMechanism(Randomiser):
     }
 
     levels: int  # 2 or more
-    bit: NumberMechanism | None = None  # Of "histogram" only: what every bit goes through
+    bit: NumberMechanism | None = None  # For "histogram" only: mechanism of every bit
 
     @property
     def title(self) -> str:
@@ -156,7 +156,7 @@ class FactorMechanism(Randomiser):
         return p * (1.0 - p) / (p - q) ** 2, q * (1.0 - q) / (p - q) ** 2
 
     def shares_of_error(self, shares: Array) -> Array:
-        """How much of what their sum is off 1 each level's estimate gives back, in proportion to noise; 0 of "grr".
+        """Part of the sum's distance from 1 that each level's estimate gives back, in proportion to noise; 0 of "grr".
 
         Shares of levels add up to 1, and independent bits do not: p̂ − k (Σ p̂ − 1) with k_l = v_l/Σ v has the least
         variance, which is (1 − 1/L) of that of p̂ for L levels that are as noisy (v the variances of reports).
@@ -172,7 +172,7 @@ class FactorMechanism(Randomiser):
         return float(((1.0 - 2.0 * k) * noise + k**2 * noise.sum()).mean())
 
     def words(self) -> str:
-        """What is done to a level, for the privacy block."""
+        """Words on the randomisation of a level, for the privacy block."""
         if self.name == "gaussian":
             return f"noise sd {self.sd:.4g} = sqrt(2) / mu per level, {at_least(self.budget.mu, 4)}-GDP"
         if self.bit is not None:

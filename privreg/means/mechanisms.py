@@ -25,7 +25,7 @@ BERRY_ESSEEN: Final = 0.56  # Constant for sums of independent terms that need n
 
 @dataclass(frozen=True)
 class Moments:
-    """What one report of one column does, for a distribution of values."""
+    """Mean and variance of one report of one column, for a distribution of values."""
 
     bias: float  # E(report) − E(value)
     variance: float  # E Var(report given the value), the mechanism's

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Never
 
-from privreg.data.carried import check_columns, check_declared, completed, refuse_bare
 from privreg.data.participants import Participants
-from privreg.data.sources.open import Source, open_table, rows_of
+from privreg.data.sources.open import Source, check_columns, check_declared, completed, open_table, refuse_bare, rows_of
 from privreg.errors import DataError, FormulaError, OptionError, UnsupportedArgumentError
 from privreg.formula.language.spelling import as_labelled, label_of, schema_labelled
 from privreg.means.plan import Plan
@@ -19,8 +18,7 @@ from privreg.means.terms import Column, Cut, declared_terms, flat, read_columns,
 from privreg.options.running import progress_bar
 from privreg.options.table import accepted, check
 from privreg.options.unknown import not_fitted, refuse_unknown
-from privreg.privacy.accounts import named
-from privreg.privacy.ledger import LEDGER, UNSET, Budget
+from privreg.privacy.ledger import LEDGER, UNSET, Budget, named
 from privreg.schema.declarations import Schema, combined
 
 
@@ -179,12 +177,12 @@ class PrivateMeans:
 
     @property
     def schema(self) -> Schema:
-        """What was declared public."""
+        """Public declarations."""
         return self._spec.schema
 
     @property
     def plans(self) -> tuple[Plan, ...]:
-        """Who is asked what and how it is randomised, by subgroup. Public."""
+        """Questions, people asked and randomisation, by subgroup. Public."""
         return self._spec.plans
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Who is asked what, and how answers are randomised: decided before a row is read. Public."""
+"""Plan of means: who is asked what, and how answers are randomised, decided before a row is read. Public."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ class Item:
 
 @dataclass(frozen=True)
 class Plan:
-    """What every device of one subgroup knows before it sees its row."""
+    """Plan of one subgroup, which every device knows before it sees its row."""
 
     items: tuple[Item, ...]
     asked: int  # Items that a person is asked, m of d, drawn at random for each
     budget: Budget  # Per person
     vector: Mechanism | None = None  # PrivUnit, by which the record goes as a whole
-    sums: Sums | None = None  # Where noise is added to sums of whole records, and to no report
+    sums: Sums | None = None  # Sums of whole records to which noise is added, and to no report
     late: tuple[int, ...] = ()  # Factors of whose reports only sums are drawn, at once, as nothing else is used
 
     @cached_property
@@ -79,7 +79,7 @@ class Plan:
 
     @cached_property
     def answered(self) -> dict[int, int]:
-        """By term, where a report says whether there is a number."""
+        """Place in a report that says whether there is a number, by term."""
         return {item.term: item.at for item in self.items if item.kind == "answered"}
 
     @cached_property
@@ -90,7 +90,7 @@ class Plan:
 
     @cached_property
     def places(self) -> NDArray[np.intp]:
-        """Where each item begins among `columns`."""
+        """Beginning of each item among `columns`."""
         return np.searchsorted(self.columns, [item.at for item in self.items])
 
     @property
@@ -243,7 +243,7 @@ def _late(items: Sequence[Item], asked: int) -> tuple[int, ...]:
 
 
 def _forms(budget: Budget, gaussian: bool, pure: bool | None) -> list[tuple[Budget, Budget]]:
-    """What may be promised, and how it is spent.
+    """Budget that may be promised, and its spending.
 
     (ε, δ) and ρ are spent as the μ calibrated to them, which implies both: parts then add up whatever their mechanisms
     are. Or everything as pure ε.

@@ -1,4 +1,4 @@
-"""What is declared before a row is read: terms, subgroups, budgets, ranges, and who is asked what. Public."""
+"""Declarations before a row is read: terms, subgroups, budgets, and who is asked what. Public."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from privreg.schema.declarations import Schema
 
 @dataclass(frozen=True)
 class Spec:
-    """What is declared."""
+    """Declarations of estimates."""
 
     formula: str
     terms: tuple[Term, ...]
     schema: Schema
-    budget: Budget  # As asked for
+    budget: Budget  # Budget as asked for
     people: Participants
     by: str | None  # Column of public subgroups
     groups: tuple[Any, ...]  # Their levels; one nameless subgroup if there is no such column
-    plans: tuple[Plan, ...]  # By subgroup
+    plans: tuple[Plan, ...]  # Plans by subgroup
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -40,13 +40,13 @@ class Spec:
 
     @property
     def trust(self) -> str:
-        """Whom people have to trust: "local" for nobody, "two_collectors", "central"."""
+        """Parties that people have to trust: "local" for none, "two_collectors", "central"."""
         sums = self.plans[0].sums
         return "local" if sums is None else "central" if sums.collectors == 1 else "two_collectors"
 
     @property
     def nonresponse(self) -> bool:
-        """Whether there may be nothing to tell."""
+        """True if there may be nothing to tell."""
         return self.people.missing == "noise" or self.people.id is not None
 
     @property

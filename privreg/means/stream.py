@@ -19,13 +19,12 @@ from privreg.means.results.results import MeansResults
 from privreg.means.results.words import header, is_biased, silent, statement
 from privreg.means.spec import Spec
 from privreg.means.terms import places
-from privreg.privacy.accounts import named
-from privreg.privacy.ledger import Charge, Release
+from privreg.privacy.ledger import Charge, Release, named
 from privreg.privacy.noise import NoiseStream, derived_key, fresh_key, seeded_key
 
 
 def _none(plan: Plan) -> list[Any]:
-    """What raw sums are before anybody came: `device.total`, or `device.waiting` of each late factor."""
+    """Raw sums before anybody came: of `device.total`, or of `device.waiting` for each late factor."""
     if plan.sums is not None:
         return [np.zeros(len(plan.sums.scales), dtype=np.int64)]
     return [np.zeros((1, 1))] * len(plan.late)

@@ -27,15 +27,15 @@ ROOT2: Final = math.sqrt(2.0)
 
 @dataclass(frozen=True)
 class Sums:
-    """How sums of one subgroup's reports are noised. Made by :func:`make_sums`.
+    """Noise of sums of one subgroup's reports. Made by :func:`make_sums`.
 
     Each collector adds a rounded normal to each number of the sum, modulo 2⁶⁴. Sums being whole numbers, that is the
     rounded sum of both: rounding tells nothing.
     """
 
-    collectors: int  # Who add noise: 1 is a trusted curator
-    numbers: tuple[bool, ...]  # Whether an item is a number, or whether there is one, and not a factor
-    weights: tuple[float, ...]  # Of each item's block
+    collectors: int  # Parties that add noise: 1 is a trusted curator
+    numbers: tuple[bool, ...]  # True if an item is a number, or whether there is one, and not a factor
+    weights: tuple[float, ...]  # Weight of each item's block
     sizes: tuple[int, ...]  # Numbers of each item in a report, squares not counted
     squared: tuple[int, ...]  # Items whose squares follow at the end
     mu: float  # Per person, against whoever adds one of the noises; inf without privacy

@@ -1,5 +1,5 @@
-"""What is to be estimated: means of numbers and of their products, frequencies of factors, pairs of factors and classes
-of a number. Public.
+"""Terms to be estimated: means of numbers and of their products, frequencies of factors, of pairs of factors and of
+classes of a number. Public.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Cut(str):
 
 Column = str | tuple[str, str]  # A column, a cut one, or two whose levels are crossed, or whose numbers are multiplied
 
-MOST_CLASSES: Final = 200  # Of a histogram
+MOST_CLASSES: Final = 200  # Classes of a histogram, at most
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Term:
 
     @property
     def middle(self) -> float:
-        """Of its range."""
+        """Middle of its range."""
         return 0.5 * (self.low + self.high)
 
     @property
@@ -88,17 +88,17 @@ class Term:
 
     @property
     def is_factor(self) -> bool:
-        """Whether it has levels."""
+        """True if it has levels."""
         return bool(self.levels)
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What its levels are called beside the column's name."""
+        """Names of its levels beside the column's."""
         return tuple(":".join(map(str, v)) if self.is_table else str(v) for v in self.levels)
 
     @property
     def is_table(self) -> bool:
-        """Whether it is a two-way table."""
+        """True if it is a two-way table."""
         return len(self.parts) == 2 and bool(self.levels)
 
     @property

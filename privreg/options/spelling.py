@@ -17,7 +17,7 @@ _SAID: Final = re.compile(
 _ENTRY: Final = re.compile(r"(['\"])(.+?)\1: (\([^()]*\)|\[[^\[\]]*\]|\.\.\.)")
 _WORDS: Final = ("alpha", "exponentiate")  # Options that messages name as words of their own
 _PYTHON: Final = frozenset(o.name for o in TABLE if o.doors)
-_BEGINS, _ENDS = re.compile(r"; |, or |, and |(?<=\.) "), re.compile(r"; |\.(?= |$)|$")  # Of what a sentence may lack
+_BEGINS, _ENDS = re.compile(r"; |, or |, and |(?<=\.) "), re.compile(r"; |\.(?= |$)|$")  # Parts that may be lacking
 _PLACES: Final = re.compile(r"\((low|mean), (high|sd)\)")
 
 
@@ -111,7 +111,7 @@ def _followed(message: str, options: Iterable[str], planned: Iterable[str] = ())
         ends = _ENDS.search(message, found.end())
         at = found.end()
         if begins and ends:
-            whole, at = message[begins[-1]] == " ", begins[-1]  # Whether it is a sentence, with its full stop
+            whole, at = message[begins[-1]] == " ", begins[-1]  # True if it is a sentence, with its full stop
             before = message[:at] if ends.end() > ends.start() else message[:at].rstrip(".")
             message = before + message[ends.end() if whole else ends.start() :]
     return message
@@ -129,7 +129,7 @@ def _given(option: Option, value: str) -> str:
 
 
 def _in_yaml(value: str) -> str:
-    """The same as YAML has it."""
+    """Values as YAML has them."""
     if value[:1] == "{":
         return f"{{{', '.join(f'{name}: {_listed(said)}' for _, name, said in _ENTRY.findall(value))}}}"
     if not (family := _family(value)):

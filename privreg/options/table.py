@@ -40,13 +40,13 @@ class Option(NamedTuple):
     # Products whose models take it; with .arrays or .formula one stage, with .run start() and fit(), with .fit fit()
     doors: str = ""
     verbs: str = ""  # Verbs of the command line that take it, and "study" of a study's file
-    kind: str = "text"  # What it is: choice, number, whole, count and flag are checked here
-    default: Any = None  # Of Python; that of the command line is the same, or left to Python
-    choices: tuple[str, ...] = ()  # Of the family: names on the command line; not all front doors have them all
-    low: float = 0.0  # Of a number: not itself allowed; of a whole number: allowed
+    kind: str = "text"  # Kind of value: choice, number, whole, count and flag are checked here
+    default: Any = None  # In Python; that of the command line is equal, or left to Python
+    choices: tuple[str, ...] = ()  # For the family: names on the command line; not all front doors have them all
+    low: float = 0.0  # Lower end: of a number not itself allowed, of a whole number allowed
     high: float = math.inf  # Not itself allowed of a number unless `closed`
     closed: bool = False
-    what: str = ""  # What it must be, after "must be"
+    what: str = ""  # Words for what it must be, after "must be"
     group: str = ""  # Title in the help of verbs
     metavar: str | None = None
     help: str = ""
@@ -55,13 +55,13 @@ class Option(NamedTuple):
     curator: str = ""  # Why a curator's published descent has none; in the table a name of its "reasons", or the text
 
     def takes(self, door: str) -> bool:
-        """Whether a front door takes it."""
+        """True if a front door takes it."""
         product, _, stage = door.partition(".")
         wide = "run" if stage in {"start", "fit"} else ""
         return bool({door, f"{product}.{wide}".rstrip(".")} & set(self.doors.split()))
 
     def of(self, product: str) -> bool:
-        """Whether any front door of a product takes it."""
+        """True if any front door of a product takes it."""
         return any(d.partition(".")[0] == product for d in self.doors.split())
 
     @property
@@ -119,13 +119,13 @@ TABLE: Final = _read()
 
 @cache
 def accepted(door: str) -> dict[str, Option]:
-    """What a front door takes, by name."""
+    """Options of a front door, by name."""
     return {o.name: o for o in TABLE if o.takes(door)}
 
 
 @cache
 def of_verb(verb: str) -> tuple[Option, ...]:
-    """What a verb of the command line takes."""
+    """Options of a verb of the command line."""
     return tuple(o for o in TABLE if verb in o.verbs.split())
 
 

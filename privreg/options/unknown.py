@@ -20,7 +20,7 @@ from privreg.errors import NotPrivateError, OptionError, UnsupportedArgumentErro
 from privreg.options.table import DOORS, TABLE, Option, accepted
 
 WORDS: Final[dict[str, Any]] = json.loads(files("privreg.options").joinpath("elsewhere.json").read_text("utf-8"))
-"""Of attributes of results, views and the package, arguments of methods and of plots, options, terms of formulas."""
+"""Tables of names: attributes of results, views and the package, arguments of methods and of plots, options, terms."""
 
 
 def by_name(table: Mapping[str, str]) -> dict[str, str]:
@@ -38,9 +38,9 @@ class Meant(NamedTuple):
     """An option that other libraries call otherwise."""
 
     names: frozenset[str]
-    option: str  # What it is called here; empty if there is none
+    option: str  # Its name here; empty if there is none
     products: frozenset[str]  # That have it; of what is no option, those of which this is said, all if empty
-    hint: str  # What to write, if that is more than its name
+    hint: str  # Text to write, if that is more than its name
 
 
 OPTIONS: Final = tuple(
@@ -57,9 +57,9 @@ _INSTEAD: Final = {name: why for why in WORDS["results"]["private"] for name in 
 """Names of what needs rows: why it can't be had, and what there is in its place, the first that the results have."""
 
 _FUNCTIONS, _ABSENT = (by_name(WORDS["package"][kind]) for kind in ("called", "absent"))
-"""Of the package: functions by ours, and those that there are none of."""
+"""Functions of other packages, by ours, and those that there are none of."""
 
-MEASURES: Final = "fit(measures=0.05)"  # How measures of fit are asked for
+MEASURES: Final = "fit(measures=0.05)"  # Option that asks for measures of fit
 
 
 def called(name: str, have: Collection[str] | None = None) -> str | None:
@@ -75,7 +75,7 @@ def called(name: str, have: Collection[str] | None = None) -> str | None:
 
 
 def needs_rows(name: str) -> bool:
-    """Whether a name of statsmodels or R stands for something made of the raw rows."""
+    """True if a name of statsmodels or R stands for something made of the raw rows."""
     return name in _INSTEAD
 
 
@@ -191,7 +191,7 @@ def refuse_unknown(door: str, unknown: Iterable[str], called: str = "") -> None:
 
 
 def _meant(door: str, name: str) -> str | None:
-    """What another library's name stands for, in options that the product has."""
+    """Meaning of another library's name, in options that the product has."""
     product = door.partition(".")[0]
     there = {o.name for o in TABLE if o.of(product)}
     meant = [o for o in OPTIONS if name in o.names and (o.option or not o.products or product in o.products)]
@@ -203,14 +203,14 @@ def _meant(door: str, name: str) -> str | None:
 
 
 def _goal(door: str, name: str) -> str | None:
-    """Where a study's size is planned."""
+    """Place where a study's size is planned."""
     if door == "plan.formula" or name not in accepted("plan.formula"):
         return None
     return f"{name}= is an option of privreg.plan(formula, ...), which says how many people a study needs"
 
 
 def _misplaced(door: str, name: str, where: str) -> str | None:
-    """Where an option of the same product belongs."""
+    """Place where an option of the same product belongs."""
     product, _, stage = door.partition(".")
     found = {d.partition(".")[2] for d in DOORS if d.startswith(product) and name in accepted(d)}
     if found and stage not in STAGES:
@@ -249,7 +249,7 @@ def refuse_positional(more: Sequence[object], call: str) -> None:
 
 
 def same(value: object, default: object) -> bool:
-    """Whether an option, which may be anything, has its default."""
+    """True if an option, which may be anything, has its default."""
     return value is default or (isinstance(value, str | int | float | tuple) and value == default)
 
 
@@ -335,7 +335,7 @@ def known_arguments(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def all_known_arguments(cls: C) -> C:
-    """The same for every public method that a class has, unless its parent's does so already."""
+    """Let every public method of a class refuse unknown keywords, unless its parent's does so already."""
     for name, method in inspect.getmembers(cls, inspect.isfunction):
         if not name.startswith("_") and not hasattr(method, "__wrapped__"):
             setattr(cls, name, known_arguments(method))

@@ -20,8 +20,7 @@ from privreg.data.participants import Participants
 from privreg.errors import BudgetError, OptionError, UnsupportedArgumentError, level, real, shown
 from privreg.families.builtin import resolve_family
 from privreg.fits.fit_plan import FitPlan
-from privreg.formula.covariates import check_covariates
-from privreg.formula.describe import ModelOptions, callers_scopes, read_design
+from privreg.formula.describe import ModelOptions, callers_scopes, check_covariates, read_design
 from privreg.formula.persons import without_effect
 from privreg.formula.spec import ModelSpec
 from privreg.options.running import one_thread

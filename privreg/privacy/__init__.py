@@ -1,7 +1,7 @@
 """The guarantee as numbers, and noise.
 
-`budget` and `conversions` say what a person may lose, in any form; `mechanisms` has mechanisms with their sensitivities
-(but those of a curator's descent and of silos, in `published` and `federated`, and of whole numbers, in `protocol`),
-and how they randomise many reports, `scalar` those for one number, `noise` and `ziggurat` a simulation's random
-numbers. `ledger` and `accounts` keep what was released of whom.
+`budget` says what a person may lose, in any form; `mechanisms` has mechanisms with their sensitivities (but those of a
+curator's descent and of silos, in `published` and `federated`, and of whole numbers, in `protocol`), and how they
+randomise many reports, `scalar` those for one number, `noise` and `ziggurat` a simulation's random numbers. `ledger`
+keeps what was released of whom.
 """

@@ -109,8 +109,8 @@ def schedule(
     if 0 < clamped <= FAINT * few:
         out.append(Round("clamping", few))
     out += [Round("main", -1)] * max(rounds - len(MOMENTS) - pilots, 1)
-    told = int(measured * rows)
-    return (*out, Round("measures", told)) if told else tuple(out)
+    last = int(measured * rows)
+    return (*out, Round("measures", last)) if last else tuple(out)
 
 
 def _asked_late(before: tuple[Round, ...], clamped: int) -> tuple[Round, ...]:
@@ -140,5 +140,5 @@ def people_of(rounds: tuple[Round, ...], held: tuple[int, ...], rows: int | None
     if rows is None:
         return max(int(QUARTER * sum(held)), 1)
     left = sum(r.role == "main" for r in rounds[number:])
-    told = sum(r.people for r in rounds[number:] if r.role == "measures")
-    return max((rows - told - sum(held)) // left, 1)
+    last = sum(r.people for r in rounds[number:] if r.role == "measures")
+    return max((rows - last - sum(held)) // left, 1)

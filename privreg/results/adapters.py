@@ -50,7 +50,7 @@ def coefficient_table(results: Any) -> pd.DataFrame:
 
 
 def statistic(results: Any, key: str) -> Any:
-    """What maketables prints below the coefficients; None of what would need rows."""
+    """Lines that maketables prints below the coefficients; None where rows would be needed."""
     known = {"N": results.nobs, "se_type": METHODS[results.methods[0]].title if results.methods else None}
     return known.get(key)
 

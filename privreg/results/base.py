@@ -1,4 +1,4 @@
-"""What all results share: estimates with the precision that is known of them, doubts about them, and how they show."""
+"""Common part of all results: estimates with the precision that is known of them, doubts about them, and views."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Results(ABC):
     # --- precision -------------------------------------------------------------------------------------
 
     def _estimate(self, method: str | None = None) -> Estimate:
-        """What a method says, or the first; else why it says nothing."""
+        """Estimate of a method, or of the first; else an error with the reason why there is none."""
         found: dict[str, Estimate] = {e.method: e for e in self._fit.estimates}
         if not found:
             for early in self.privacy.waiting:
@@ -155,7 +155,7 @@ class Results(ABC):
         raise unavailable(name, dir(type(self)), measures=self._measured_by())
 
     def _measured_by(self) -> str:
-        """How measures of fit are asked for; "" if they can't be."""
+        """Option that asks for measures of fit; "" if there is none."""
         return MEASURES
 
     def __dir__(self) -> list[str]:

@@ -35,11 +35,11 @@ class Equation:
     States of rounds and groups with the same threshold and offset count together.
     """
 
-    shape: tuple[int, float, float]  # Of the score: family's code and constants, see `protocol.plans.Shape`
+    shape: tuple[int, float, float]  # Score: family's code and constants, see `protocol.plans.Shape`
     weighing: str  # Name of the score weights ω, see `families.weights`
     rows: Array  # W; shape (d, d), or a scale and a shift of each column, (2, d)
     order: NDArray[np.int64]  # Columns of the design in the order of W; shape (d,)
-    constant: bool  # Whether the first of them is the constant
+    constant: bool  # True if the first of them is the constant
     y_centre: float  # The response is (y − y_centre)/y_scale, beyond the public units
     y_scale: float
     weights: Array  # a, sum 1; shape (m,)
@@ -47,12 +47,12 @@ class Equation:
     offsets: Array  # δ_j; shape (m, b d)
     bend: Array  # e: what offsets add by the reference model; shape (b d,)
     theta: Array  # The estimate; shape (b d,)
-    # Of sums: ω(z) = Σ_k shares_k min(1, 1/‖caps_k z‖²); shapes (k, d, d), (k,). Empty of others
+    # For sums: ω(z) = Σ_k shares_k min(1, 1/‖caps_k z‖²); shapes (k, d, d), (k,). Else empty
     caps: Array = field(default_factory=lambda: np.zeros((0, 0, 0)))
     shares: Array = field(default_factory=lambda: np.zeros(0))
-    ratio: float | None = None  # Where c follows the residuals: in their normal-consistent median absolute size
+    ratio: float | None = None  # Unit of c where it follows the residuals: their normal-consistent median absolute size
     budgets: tuple[str, float] | None = None  # Column of personal budgets and their ceiling, by which records count
-    people: Mapping[str, Any] | None = None  # What is declared of people whose reports are of several rows, or weighted
+    people: Mapping[str, Any] | None = None  # Declarations of people whose reports are of several rows, or weighted
 
     @property
     def score(self) -> Shape:
@@ -130,14 +130,14 @@ class Frame(pd.DataFrame, metaclass=_AnyFrame):
 
 
 class Later(Generic[T]):
-    """What is worked out when it is first asked for, and is copied and stored as what it then is."""
+    """A value that is computed when it is first asked for, and then copied and stored."""
 
     def __init__(self, work: Callable[[], T]) -> None:
         self._work = work
 
     @cached_property
     def value(self) -> T:
-        """What it is."""
+        """The value, computed once."""
         return self._work()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -162,7 +162,7 @@ class RoundHeld(NamedTuple):
 
 
 class ModelNames(NamedTuple):
-    """What results know of the model that was fitted: public names, neither rows nor a way to fit again."""
+    """Model that was fitted, as results keep it: public names, neither rows nor a way to fit again."""
 
     endog_names: str
     exog_names: list[str]
@@ -238,22 +238,24 @@ class ResultData(Labelled):
     names: tuple[str, ...]  # The design's, or "level:term" for each level but the baseline, term by term
     params: Array  # Averaged iterates, shape (p,)
     last: Array  # Last iterate, shape (p,)
-    estimates: tuple[Estimate, ...]  # By method, the first being the default; empty if no inference was asked for
+    estimates: tuple[
+        Estimate, ...
+    ]  # Estimates by method, the first being the default; empty if no inference was asked for
     nobs: int  # People who sent a report
     senders: int  # People who sent a score that entered an update
     updates: int
     trail_n: NDArray[np.int64]  # People so far, shape (m,)
-    trail_senders: NDArray[np.int64]  # Those of them whose score entered an update
+    trail_senders: NDArray[np.int64]  # Records whose score entered an update
     trail_params: Array  # Estimates on the way, shape (m, p)
     trail_variances: Array  # Their reported variances, NaN where not known
     statement: PrivacyStatement
     baseline: tuple[str, ...] = ()  # Levels of a multinomial response, the baseline first; empty for other families
     measures: tuple[Measure, ...] = ()  # Privately released measures of fit
     spreads: Array | None = None  # Sds of the design's columns learned from reports; NaN if the scale was declared
-    rounds: tuple[RoundHeld, ...] = ()  # Of a fit by rounds
+    rounds: tuple[RoundHeld, ...] = ()  # Rounds of a fit by rounds
     steps: Later[Steps | None] = NO_STEPS  # Estimates along the stream, of which windows are made
     equation: Equation | None = None  # That the estimates solve
-    within: bool = False  # Whether levels of persons were taken out, so that rows have changes, no predictions
+    within: bool = False  # True if levels of persons were taken out, so that rows have changes, no predictions
     # the reports that these results are made of, in this process: two results with the same origin are one release
     origin: object = field(default_factory=object, repr=False, compare=False)
 
@@ -300,7 +302,7 @@ class Target:
 
     rows: tuple[tuple[float, ...], ...]  # W, internal units, in the engine's order of columns; shape (d, d)
     c: float | None  # c, internal units of the response; None if the score has none, or if it is declared
-    reach: float | None = None  # Of sums: length of W x from which on a record's weight falls
+    reach: float | None = None  # For sums: length of W x from which on a record's weight falls
 
     @property
     def map(self) -> Array:
@@ -308,14 +310,14 @@ class Target:
         return np.array(self.rows)
 
     def same(self, other: Target | None) -> bool:
-        """Whether another one defines the same estimand."""
+        """True if another one defines the same estimand."""
         if other is None or (self.c is None) != (other.c is None):
             return False
         near = self.c is None or bool(np.isclose(self.c, other.c or 0.0, rtol=1e-9, atol=0.0))
         return near and self.rows == other.rows and self.reach == other.reach
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON has it, to the bit."""
+        """Plain JSON, exact to the bit."""
         out = {"rows": [list(row) for row in self.rows], "c": self.c}
         return out if self.reach is None else out | {"reach": self.reach}
 

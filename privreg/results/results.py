@@ -35,7 +35,7 @@ class PrivateResults(EstimatedResults):
     """
 
     _fit: ResultData
-    _kind: ClassVar = "results"  # Of its files
+    _kind: ClassVar = "results"  # Mark of its files
 
     @property
     def fit_measures(self) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""What results keep in a file, and how it comes back."""
+"""Results in a file, written and read."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _steps(arrays: Mapping[str, Any], p: int) -> Steps | None:
 
 
 def _lines(document: Mapping[str, Any], arrays: Mapping[str, Any], name: str, width: int) -> list[tuple[Any, Any]]:
-    """What is said of the lines of an array, each with its `width` numbers."""
+    """Entries about the lines of an array, each with its `width` numbers."""
     numbers = arrays[name] if document[name] else np.empty((0, width))
     archive.expect(numbers.shape == (len(document[name]), width))
     return list(zip(document[name], numbers.tolist(), strict=True))

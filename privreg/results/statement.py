@@ -26,7 +26,7 @@ _OTHERWISE: Final = frozenset(
 
 @dataclass(frozen=True, repr=False)
 class PrivacyStatement(View):
-    """Who is protected from what, by which mechanism, and what weakens it. Public.
+    """The privacy statement: who is protected from what, by which mechanism, and what weakens it. Public.
 
     Raises
     ------
@@ -42,30 +42,30 @@ class PrivacyStatement(View):
     noise_sd: float  # Per coordinate of a report, internal units
     bound: float  # Declared, of a score report's ℓ2 norm, internal units
     weights: str  # The bound and the score weights in words; of means who is asked what
-    curvature: str  # What curvature was paid for
+    curvature: str  # Payment for curvature
     release: Release  # Releases from these data in this process
-    declared: tuple[tuple[str, str], ...]  # What was declared public, by column
+    declared: tuple[tuple[str, str], ...]  # Public declarations, by column
     notes: tuple[Diagnostic, ...]  # Whatever weakens or qualifies the claim, numbered in print
-    seeded: bool = False  # Whether the noise can be drawn again by anybody who knows the seed
+    seeded: bool = False  # True if anybody who knows the seed can draw the noise again
     leaked: tuple[str, ...] = ()  # Declarations ("levels", "scale") that were taken from the raw data
     noise: str = ""  # The mechanism's noise in words; "" for the Gaussian mechanism's noise sd
-    protects: str = WHOLE_RECORD  # What neighbours may differ in
+    protects: str = WHOLE_RECORD  # Part in which neighbours may differ
     fit_measures: tuple[tuple[str, str], ...] = ()  # Released privately, each with what it cost, as a part of `budget`
-    mu_max: bool = False  # Whether people had personal budgets, which are public; `budget` is then the largest allowed
+    mu_max: bool = False  # True if people had personal budgets, which are public; `budget` is then the largest allowed
     per_id: int = 1  # Rows that count per person; the total is √per_id · μ, or per_id · ε for a pure budget
-    people: int = 0  # Who sent reports; 0 if that is not known
-    linked: bool = False  # Whether reports are used beside public covariates, which tell whose they are
+    people: int = 0  # People who sent reports; 0 if that is not known
+    linked: bool = False  # True if reports are used beside public covariates, which tell whose they are
     # The reports' scores, bounds and noise as numbers, for `verify`
     mechanics: tuple[Mapping[str, Any], ...] = field(default=(), compare=False)
-    setting: str = "reports"  # Whose words it takes; see `privreg.results.wording.SETTINGS`
+    setting: str = "reports"  # Front door whose words it takes; see `privreg.results.wording.SETTINGS`
     operators: tuple[str, ...] = ()  # Names of the two collectors of a study in the field
-    gaussian: bool = True  # Of a curator: whether the release is one Gaussian mechanism, μ-GDP with the budget's μ
-    right: float | None = None  # How often the best guess between two records is right; by the GDP parameter if None
+    gaussian: bool = True  # True if a curator's release is one Gaussian mechanism, μ-GDP with the budget's μ
+    right: float | None = None  # Chance that the best guess between two records is right; by the GDP parameter if None
     # GDP parameter of this release, where it isn't √k times the budget's: of all rounds of a federated fit; with a
     # curator one that holds whichever records the random samples took, as if everybody saw which. Where (ε, δ) relies
     # on the samples being secret it is larger than they suggest; but it composes with other releases
     certain_mu: float | None = None
-    per_round: str = ""  # What a silo loses in one round
+    per_round: str = ""  # Loss of a silo in one round
     # Makes the trials of `verify` from the mechanics and the budget; by default those of a regression
     neighbours: Callable[[Sequence[Mapping[str, Any]], Budget], Iterable[Trial]] | None = field(
         default=None, compare=False
@@ -85,7 +85,7 @@ class PrivacyStatement(View):
 
     @property
     def loud(self) -> str | None:
-        """What must not be overlooked, or None."""
+        """Warning that must not be overlooked, or None."""
         if not self.budget.private:
             return f"NOT PRIVATE: mu=None, {' and '.join(self.said.carries)}"
         if self.seeded:
@@ -123,7 +123,7 @@ class PrivacyStatement(View):
 
     @property
     def central(self) -> bool:
-        """Whether a curator's one-time release was added to the reports."""
+        """True if a curator's one-time release was added to the reports."""
         return self.trust == "central plug-in"
 
     @property
@@ -179,7 +179,7 @@ class PrivacyStatement(View):
 
     @property
     def headline(self) -> str:
-        """What all releases from these data cost together and then this one, in a few words, for captions."""
+        """Cost of all releases from these data together and then of this one, in a few words, for captions."""
         if not self.budget.private or self.release.number < 2:
             return self.short
         cost = f"{within(self.release.total_mu, 4)}-GDP" if self._protected else "NOT PRIVATE"
@@ -187,7 +187,7 @@ class PrivacyStatement(View):
 
     @property
     def guarantee(self) -> str:
-        """What all releases from these data cost together and then this one, true as it stands."""
+        """Cost of all releases from these data together and then of this one, in full."""
         if not self.budget.private:
             return "NONE: mu=None asks for a fit without privacy, for teaching and tests"
         text, said = self._hence(), self.said
@@ -209,7 +209,7 @@ class PrivacyStatement(View):
 
     @property
     def _again(self) -> bool:
-        """Whether this release comes on top of others, all of which protect people."""
+        """True if this release comes on top of others, all of which protect people."""
         return self.release.number > 1 and self._protected
 
     @property
@@ -231,7 +231,7 @@ class PrivacyStatement(View):
 
     @property
     def everybody_else(self) -> str:
-        """What holds against whoever is no collector: both collectors' noise hides a person."""
+        """Guarantee against everybody but the collectors: both collectors' noise hides a person."""
         total = Budget.declare(mu=self.total_mu / math.sqrt(2.0))
         text = f"{self._amount(total)} of this release, hence {self._implied(total)}, if both add their noise"
         return self._as_run(text)
@@ -244,7 +244,7 @@ class PrivacyStatement(View):
 
     @property
     def both_together(self) -> str:
-        """What holds against both collectors."""
+        """Guarantee against both collectors together."""
         who = f"{' and '.join(self.operators)}: " * bool(self.operators)
         return f"{who}no guarantee: their two shares of a report add up to it"
 
@@ -276,7 +276,7 @@ class PrivacyStatement(View):
 
     @property
     def in_words(self) -> str:
-        """What the guarantee of all releases together means for one person, without symbols."""
+        """Meaning of all releases' guarantee for one person, without symbols."""
         said, k = self.said, self.release.number
         if not self.budget.private:
             return f"Nobody is protected: {said.carries[0]}."
@@ -304,7 +304,7 @@ class PrivacyStatement(View):
 
     @property
     def person(self) -> str:
-        """What a silo's guarantee means for one person."""
+        """Meaning of a silo's guarantee for one person."""
         if not self.budget.private:
             return "not protected"
         if not self._protected:
@@ -320,7 +320,7 @@ class PrivacyStatement(View):
 
     @property
     def trust_words(self) -> str:
-        """Whom one has to trust."""
+        """Parties that have to be trusted."""
         return self.said.trust[self.trust].format(" and ".join(self.operators))
 
     @property
@@ -371,7 +371,7 @@ class PrivacyStatement(View):
 
         References
         ----------
-        Feldman, McMillan & Talwar (2021), Hiding among the clones, Theorem III.1; `privacy.conversions.shuffled`.
+        Feldman, McMillan & Talwar (2021), Hiding among the clones, Theorem III.1; `privacy.budget.shuffled`.
         """
         if self.said.no_shuffling:
             raise BudgetError(self.said.no_shuffling)

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from scipy.special import ndtr
 
 from privreg.collector.levels import SURE
-from privreg.privacy.conversions import shuffled, shuffling_limit
+from privreg.privacy.budget import shuffled, shuffling_limit
 from privreg.privacy.ledger import Budget, at_least
 from privreg.tables.diagnostics import Diagnostic, doubt, note
 
@@ -27,14 +27,14 @@ RESPONSE_ALONE: Final = "one person's response"
 
 
 def whole_records(rows: int) -> str:
-    """What is protected of a person of whom up to so many rows count."""
+    """Protected part of a person of whom up to so many rows count."""
     if rows == 1:
         return WHOLE_RECORD
     return f"all of one person's records, up to {rows}, each used once; neighbours replace all records of one person"
 
 
 class Setting(NamedTuple):
-    """What a statement says in its own way: who reports what, and which rows it shows."""
+    """Words of a front door's statement: reports, senders, and rows to show."""
 
     rows: tuple[tuple[str, str], ...]  # Between the guarantee and the releases: label, attribute of the statement
     bare: tuple[str, ...] = ()  # Labels of those that are shown without noise, too
@@ -44,11 +44,11 @@ class Setting(NamedTuple):
     guess: str = "knows all else and guesses which of {} a person sent"
     after: str = ""
     whose: str = "these data"
-    one_of: str = "these data"  # The same where there were earlier releases
+    one_of: str = "these data"  # Text where there were earlier releases
     per: str = ""
     alone: str = "this release alone"
     short: str = ""  # After the guarantee in a few words
-    uncounted: str = ""  # Of a release that nothing counts; "" as `Release` says it
+    uncounted: str = ""  # Text of a release that nothing counts; "" as `Release` has it
     trust: Mapping[str, str] = {
         "simulated": "local, simulated: this process held the rows and played the devices; what is published is as "
         "private",
@@ -73,18 +73,18 @@ def _read() -> dict[str, Setting]:
 
 
 SETTINGS: Final = _read()
-"""By front door: regression from reports, means, a trusted curator, federated fits."""
+"""Words by front door: regression from reports, means, a trusted curator, federated fits."""
 
 ALIKE: Final = 1.3
 """Part by which standard errors may be too small, as rows of one person are alike, from which on nobody should rely on
 95% intervals: they cover 87%, or less."""
 
 LARGE_DELTA: Final = 1e-3  # δ above which a note says what it means
-LITTLE: Final = 1.05  # The same, below which it isn't worth a note
+LITTLE: Final = 1.05  # Share below which it isn't worth a note
 
 
 def success(mu: float) -> float:
-    """How often a guess between two records sent with equal odds is right at best, under pure ε too: Φ(μ/2)."""
+    """Chance that the best guess between two records sent with equal odds is right, under pure ε too: Φ(μ/2)."""
     return float(ndtr(mu / 2))
 
 
@@ -107,7 +107,7 @@ def opening_notes(
     missing: str = "noise",
     carries: str = "the reports carry no noise",
 ) -> list[Diagnostic]:
-    """What weakens the claim of any front door."""
+    """Notes on what weakens the claim of any front door."""
     out = [note("not_private", carries=carries)] if not budget.private else [note("seeded")] if seeded else []
     out += [note(f"leaked.{what}") for what in ("scale", "levels") if what in leaked]
     return out + ([note(f"missing.{missing}")] if missing != "noise" else [])
@@ -145,17 +145,17 @@ class Unusable(NamedTuple):
 
     @property
     def sure(self) -> bool:
-        """Whether it is surely above 0."""
+        """True if it is surely above 0."""
         return self.share > max(SURE * self.error, ROUNDED)
 
     @property
     def few(self) -> bool:
-        """Whether it is surely below a half."""
+        """True if it is surely below a half."""
         return self.share + SURE * self.error < 0.5
 
     @property
     def gone(self) -> bool:
-        """Whether hardly any record is left."""
+        """True if hardly any record is left."""
         return self.sure and self.share > MOST
 
     def __str__(self) -> str:
@@ -163,7 +163,7 @@ class Unusable(NamedTuple):
 
 
 def repeated_notes(rows: int, times: float) -> list[Diagnostic]:
-    """What several rows of one person may do to standard errors, of whom `rows` count.
+    """Note on standard errors where several rows of one person count, at most `rows`.
 
     Errors are `times` as large as standard errors say if a person's rows are all alike.
     """
@@ -173,7 +173,7 @@ def repeated_notes(rows: int, times: float) -> list[Diagnostic]:
 
 
 def closing_notes(asked: Budget, kept: Budget, *, whole: bool = False) -> list[Diagnostic]:
-    """What is to be known of noise in reports, and of the budget `kept` if another form was `asked` for.
+    """Note on noise in reports, and on the budget `kept` if another form was `asked` for.
 
     `whole` says that noise is rounded to whole numbers, of which rounding tells nothing.
     """

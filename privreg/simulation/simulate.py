@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from privreg.base.arrays import Array, Ints
 from privreg.collector import rounds as collector
 from privreg.collector.plan import Progress
-from privreg.data.carried import check_columns
-from privreg.data.sources.open import CHUNK, Batch, Source, open_arrays
+from privreg.data.sources.open import CHUNK, Batch, Source, check_columns, open_arrays
 from privreg.errors import DataError, OptionError, UnsupportedArgumentError, choose, real, shown
 from privreg.fits.fit_plan import FitPlan
 from privreg.formula.batches import read_arrays

@@ -7,7 +7,7 @@ from scipy.special import ndtri
 
 from privreg.collector.covariates.moments import Layout
 from privreg.collector.estimation import reference
-from privreg.collector.estimation.carrying import SPREAD, carry_rounds
+from privreg.collector.estimation.combination import SPREAD, carry_rounds
 from privreg.collector.estimation.coordinates import FAR, unbound
 from privreg.collector.plan import Progress, ScoreRound
 from privreg.families import scores

@@ -13,7 +13,7 @@ import pytest
 
 import privreg as pr
 from privreg.cli.app import main
-from privreg.data.carried import completed
+from privreg.data.sources.open import completed
 from privreg.errors import DataError, PrivacyLeakWarning, SchemaError
 from privreg.schema.declarations import Schema
 from tests.results.test_summary import flat

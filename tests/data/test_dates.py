@@ -14,7 +14,7 @@ from privreg.cli.values import pairs
 from privreg.data.cells import read_days, read_numbers
 from privreg.data.inspect import described, mismatches, template
 from privreg.errors import DataError, PrivregWarning, SchemaError
-from privreg.schema.dates import day_of, days_of_times, iso
+from privreg.schema.declarations import day_of, days_of_times, iso
 from privreg_field.study.declaring.plan import _column
 
 DATES, DAYS = ("2020-01-01", "2020-12-31"), (18_262, 18_627)

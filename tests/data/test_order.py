@@ -11,12 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import privreg.data.cells as rows
-import privreg.data.sources.order as order_of
+import privreg.data.sources.source as order_of
 from privreg.data import columns
 from privreg.data.cells import taken
 from privreg.data.sources import parquet, source
 from privreg.data.sources.open import CHUNK, open_arrays, open_table, rows_of
-from privreg.data.sources.order import BLOCKS, LONGEST, STRATA, dealt_rows, held_rows, spread
+from privreg.data.sources.source import BLOCKS, LONGEST, STRATA, dealt_rows, held_rows, spread
 from privreg.errors import SchemaError
 from privreg.schema.declarations import Schema
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import privreg as pr
 from privreg.data.participants import Counter, Participants
 from privreg.data.sources.open import open_table
-from privreg.data.sources.order import by_person
+from privreg.data.sources.source import by_person
 from privreg.errors import BudgetError, DataError, OptionError, SchemaError
 from privreg.schema.declarations import Schema
 from tests.leaks import reach
@@ -271,7 +271,7 @@ def test_na_is_somebodys_id_in_a_file(tmp_path):
 @pytest.mark.parametrize("ordered", [True, False])
 @pytest.mark.parametrize("form", [np.int64, np.uint64, np.float64, str, object])
 def test_rows_are_gathered_by_person_whatever_their_order_and_the_type_of_ids(ordered, form, monkeypatch):
-    monkeypatch.setattr("privreg.data.sources.order.chunk_of", lambda columns: 7)
+    monkeypatch.setattr("privreg.data.sources.source.chunk_of", lambda columns: 7)
     rng = np.random.default_rng(1)
     who = np.repeat(rng.integers(0, 2**40, 30), rng.integers(1, 20, 30))
     who = np.sort(who) if ordered else rng.permutation(who)

@@ -13,11 +13,14 @@ REPO = Path(__file__).resolve().parents[2]
 CORE, KIT = ROOTS = REPO / "privreg", REPO / "packages" / "field" / "privreg_field"
 FOLDERS = sorted(p.parent for root in ROOTS for p in root.rglob("__init__.py") if p.parent != CORE)
 PLAIN = (
-    *("audit", "base", "collector", "collector/aggregate", "collector/covariates", "collector/estimation"),
-    *("collector/inference", "datasets", "errors.py", "evaluation", "families", "federated", "fits", "fits/published"),
+    *("audit", "base", "cli", "collector", "collector/aggregate", "collector/covariates", "collector/estimation"),
+    *("collector/inference", "data", "data/sources", "datasets", "doors", "errors.py", "evaluation", "families"),
+    *("federated", "fits", "fits/published"),
     *("formula", "formula/language", "formula/trees", "privacy", "published", "published/chain", "published/descent"),
-    *("published/shrinking", "schema", "simulation", "simulation/streaming", "simulation/workers"),
-    "tables/diagnostics.py",
+    *("means", "means/results", "options", "published/shrinking", "schema", "simulation"),
+    *("simulation/streaming", "simulation/workers"),
+    *("results/base.py", "results/data.py", "results/plots", "results/postestimation", "results/results.py"),
+    *("results/saving.py", "results/several", "results/statement.py", "results/wording.py", "tables/diagnostics.py"),
 )
 """Folders and files of the package whose docstrings and comments on fields name the thing first; of the kit all."""
 PLACES = [*(CORE / place for place in PLAIN), *(folder for folder in FOLDERS if folder.is_relative_to(KIT))]

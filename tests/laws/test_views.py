@@ -12,8 +12,7 @@ import pytest
 
 import privreg as pr
 from privreg.errors import BudgetError, NotPrivateError
-from privreg.privacy.accounts import accounts_of, of_files
-from privreg.privacy.ledger import LEDGER, Ledger
+from privreg.privacy.ledger import LEDGER, Ledger, accounts_of, of_files
 
 N = 1_000
 

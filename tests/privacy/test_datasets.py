@@ -9,8 +9,7 @@ import pytest
 import privreg as pr
 from privreg.cli.app import main
 from privreg.errors import BudgetError, OptionError
-from privreg.privacy.accounts import named
-from privreg.privacy.ledger import LEDGER
+from privreg.privacy.ledger import LEDGER, named
 
 N = 3_000
 SERIAL = itertools.count()

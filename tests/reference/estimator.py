@@ -16,7 +16,7 @@ from scipy.special import expit, ndtr
 from privreg.collector import levels as limits
 from privreg.collector import pilot, spacing
 from privreg.collector import plan as planned
-from privreg.collector.estimation import carrying, combination, coordinates, curvature
+from privreg.collector.estimation import combination, coordinates, curvature
 from privreg.collector.estimation import estimate as estimates
 from privreg.collector.estimation import reference as reference_law
 from tests.reference import covariates
@@ -93,7 +93,7 @@ def wrong(fit, theta, c, s):
         moved = (fit.z * (fit.omega * kappa * x[:, j])[:, None]).mean(axis=0)
         change = x[:, j] * ((up - down) / (2.0 * t) * (theta @ column) - kappa * (fit.z @ column) * fit.omega**2)
         out.append(np.outer(column, moved) + np.outer(moved, column) + weighted(fit, change))
-    return carrying.SPREAD * fit.unbound[:, None, None] * np.array(out)
+    return combination.SPREAD * fit.unbound[:, None, None] * np.array(out)
 
 
 # --- pilot ---------------------------------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ def framed(fit, theta, s, *, nearby=False):
     noise = {(o.c, o.sd): o.sd**2 * np.eye(fit.d) + sent[o.c] for o in fit.seen}
     omega, rounds = inv(root) @ noise[last.c, last.sd] @ inv(root).T, []
     for k, o in enumerate(fit.seen):
-        if o.role == "main" or (o.c < carrying.WIDEST_THRESHOLD * last.c and k in {2, 3}):
+        if o.role == "main" or (o.c < combination.WIDEST_THRESHOLD * last.c and k in {2, 3}):
             near = nearby and o.c == last.c
             map_ = inv(root) @ a @ inv(a if near else secant(fit, o.theta, o.c, theta, s))
             n, square = o.weight.sum(axis=0), o.offsets.T @ o.offsets / len(o.offsets)

@@ -24,7 +24,7 @@ CLOSE = 1e-8
 NOT_HERE = {
     "privreg.collector.levels.RAREST",
     "privreg.collector.covariates.whitening.FULL",
-    "privreg.collector.estimation.carrying.WIDEST_THRESHOLD",
+    "privreg.collector.estimation.combination.WIDEST_THRESHOLD",
     "privreg.collector.spacing.FAR",
     "privreg.collector.estimation.curvature.STEADY",
     "privreg.collector.estimation.curvature.LEAST",

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import privreg as pr
-from privreg.collector.estimation.carrying import counted
+from privreg.collector.estimation.combination import counted
 from privreg.data.sources.open import file_mark
 from privreg.errors import DataError, OptionError
 from privreg.fits.settings import FitOptions

@@ -11,7 +11,7 @@ from privreg.base import archive
 from privreg.data.sources.open import file_mark
 from privreg.errors import NotPrivateError, SavedFileError
 from privreg.fits.settings import FitOptions
-from privreg.formula.covariates import MOST, PublicRows, public_rows
+from privreg.formula.describe import MOST, PublicRows, public_rows
 from privreg.simulation.streaming.stream import Stream
 from privreg.simulation.workers.blocks import blocks_of, fit_blocks
 from privreg.simulation.workers.tasks import Span

@@ -6,7 +6,7 @@ import pytest
 
 import privreg as pr
 from privreg.collector.estimation.estimate import estimate
-from privreg.data.sources import order, source
+from privreg.data.sources import source
 from privreg.errors import OptionError, SavedFileError, UnsupportedArgumentError
 from privreg.fits import findings
 from privreg.simulation.streaming.stream import Stream
@@ -104,7 +104,7 @@ def test_chunks_and_threads_change_no_bit(monkeypatch):
     assert bits(fitted(data, threads=2)) == right
     monkeypatch.setattr(source, "CHUNK", 700)
     assert bits(fitted(data, threads=2)) == right
-    monkeypatch.setattr(order, "chunk_of", lambda _: 5_000)
+    monkeypatch.setattr(source, "chunk_of", lambda _: 5_000)
     assert bits(fitted(data, threads=1)) == right
 
 
@@ -126,7 +126,7 @@ def test_arrays_and_tables_of_any_library_are_read_in_the_same_order():
 
 def test_without_a_seed_the_order_is_fresh_and_without_privacy_it_is_fixed(monkeypatch):
     keys = []
-    original = order.dealt_rows
+    original = source.dealt_rows
 
     def noted(rows, key, *more):
         keys.append(key)
@@ -181,9 +181,9 @@ class Killed(BaseException):
 @pytest.fixture
 def files(tmp_path, monkeypatch):
     """Files of which a third can be held at a time, and dealt rows that come in small batches."""
-    monkeypatch.setattr(order, "CHUNK", 1_000)
-    monkeypatch.setattr(order, "HELD", 3 * 20_000)
-    monkeypatch.setattr(order, "chunk_of", lambda columns: 2_000)
+    monkeypatch.setattr(source, "CHUNK", 1_000)
+    monkeypatch.setattr(source, "HELD", 3 * 20_000)
+    monkeypatch.setattr(source, "chunk_of", lambda columns: 2_000)
     folder = tmp_path / "files"
     folder.mkdir()
     data = people(60_000, 1)

@@ -403,9 +403,9 @@ def learn(
     if layout.constant:
         rows /= rows[0, 0]
     if space is not None:
-        settled = whiten(factors, shrunk(factors, shares), np.tril(rows))
-        inverse = settled @ np.linalg.inv(rows) @ inverse
-        rows = settled
+        whitened = whiten(factors, shrunk(factors, shares), np.tril(rows))
+        inverse = whitened @ np.linalg.inv(rows) @ inverse
+        rows = whitened
     memory = inverse @ (np.eye(d) + deviation) @ inverse.T - np.eye(d)
     moved = max(float(values[-1]) - 1.0, 1.0 / float(values[0]) - 1.0)
     # what was measured far from here counts for less: the correction is linear only nearby

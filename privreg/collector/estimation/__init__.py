@@ -1,5 +1,5 @@
 """The estimate of a fit by rounds: coefficients, and each round's part in them, from all reports so far.
 
-`estimate` computes the coefficients: `coordinates` are those of scores, and `reference` is the reference model; rounds
-are brought to common coordinates by `carrying`, `curvature` is learned, and `combination` averages their estimates.
+`estimate` computes the coefficients: `coordinates` are those of scores, and `reference` is the reference model;
+`curvature` is learned, and `combination` brings rounds to common coordinates and averages their estimates.
 """

@@ -13,8 +13,15 @@ from numpy.typing import NDArray
 from privreg.base.arrays import Array
 from privreg.collector import pilot
 from privreg.collector.estimation import combination, curvature, reference
-from privreg.collector.estimation.carrying import carry_rounds, counted, kept, limits, offset_bias, offset_kind
-from privreg.collector.estimation.combination import Combined
+from privreg.collector.estimation.combination import (
+    Combined,
+    carry_rounds,
+    counted,
+    kept,
+    limits,
+    offset_bias,
+    offset_kind,
+)
 from privreg.collector.estimation.coordinates import reference_model
 from privreg.collector.estimation.reference import Reference
 from privreg.collector.plan import Carried, Estimated, Part, Plan, Progress

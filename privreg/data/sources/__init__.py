@@ -1,6 +1,7 @@
 """Readers of rows; only the columns asked for are touched.
 
-`open` knows tables, queries and paths by their kind, and `files` the formats of paths: `csv` and `parquet` (with
-Feather). `tables` has rows in memory and other libraries' tables, `arrow` Arrow's columns, `database` queries; `source`
-is what all are, `order` the order in which rows are read: at random where they can be addressed, or person by person.
+`open` knows tables, queries and paths by their kind, and finds the declarations that they carry, and `files` the
+formats of paths: `csv` and `parquet` (with Feather). `tables` has rows in memory and other libraries' tables, `arrow`
+Arrow's columns, `database` queries; `source` is what all are, and the order in which rows are read: at random where
+they can be addressed, or person by person.
 """

@@ -17,7 +17,7 @@ from privreg.data.cells import GAP, plain_vector, read_numbers
 from privreg.data.columns import as_dates
 from privreg.data.sources.source import CHUNK, Batch, Wanted, beyond
 from privreg.errors import DataError, SchemaError, quietly
-from privreg.schema.dates import PER_DAY
+from privreg.schema.declarations import PER_DAY
 
 _EXACT_DIGITS: Final = 15  # Decimals with so many are told apart by doubles
 
@@ -25,7 +25,7 @@ DAMAGED: Final = {
     kind: f"not a readable {words} file (cut off, damaged, or of another kind); write or download it again."
     for kind, words in (("Parquet", "Parquet"), ("Feather", "Feather or Arrow IPC"))
 }
-"""What is said of a file by its kind."""
+"""Words for a file, by its kind."""
 
 
 def attrs_of(name: str, metadata: Mapping[bytes, bytes] | None) -> Any:
@@ -39,7 +39,7 @@ def attrs_of(name: str, metadata: Mapping[bytes, bytes] | None) -> Any:
 
 
 def kind_of(type_: Any) -> str:
-    """What a column of an Arrow type holds, in a word; numbers of any width are one kind."""
+    """Kind of a column of an Arrow type, in a word; numbers of any width are one kind."""
     types = pa.types
     if types.is_dictionary(type_) or types.is_run_end_encoded(type_):
         return kind_of(type_.value_type)
@@ -67,7 +67,7 @@ def _is_bytes(type_: Any) -> bool:
 
 
 def _is_odd(type_: Any) -> bool:
-    """Whether bytes are held in a form of which many of Arrow's functions make nothing."""
+    """True if bytes are held in a form of which many of Arrow's functions make nothing."""
     return bool(type_ == pa.binary_view() or pa.types.is_fixed_size_binary(type_))
 
 

@@ -14,11 +14,10 @@ import pyarrow as pa
 from privreg.base.optional import comes_from
 from privreg.data.sources.arrow import DAMAGED
 from privreg.data.sources.csv import PLAIN, Csv, header_of, open_csv
-from privreg.data.sources.order import Piece, chained, dealt_pieces
 from privreg.data.sources.parquet import open_feather, open_parquet, partitions
-from privreg.data.sources.source import Source, Wanted
+from privreg.data.sources.source import Piece, Source, Wanted, chained, dealt_pieces
 from privreg.errors import DataError, UnsupportedArgumentError, quietly
-from privreg.privacy.accounts import of_files
+from privreg.privacy.ledger import of_files
 
 PARQUET: Final = frozenset({".parquet", ".pq"})
 FEATHER: Final = frozenset({".feather", ".arrow", ".ipc"})
@@ -168,7 +167,7 @@ _OPERANDS: Final = ("filters", "_partitions", "storage_options")
 
 
 def is_dask(data: object) -> bool:
-    """Whether this is a Dask DataFrame."""
+    """True if this is a Dask DataFrame."""
     return comes_from(data, "dask", "DataFrame", "FrameBase") or comes_from(data, "dask_expr", "FrameBase")
 
 

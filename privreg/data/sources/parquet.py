@@ -13,10 +13,22 @@ import numpy as np
 import pyarrow as pa
 
 from privreg.data.sources.arrow import DAMAGED, as_bytes, batches_of, kind_of, streamed
-from privreg.data.sources.order import Piece, chained, dealt_pieces, held_rows
-from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, ahead, check_labels, file_mark, first
+from privreg.data.sources.source import (
+    CHUNK,
+    Batch,
+    Piece,
+    Source,
+    Wanted,
+    ahead,
+    chained,
+    check_labels,
+    dealt_pieces,
+    file_mark,
+    first,
+    held_rows,
+)
 from privreg.errors import DataError, quietly
-from privreg.privacy.accounts import of_files
+from privreg.privacy.ledger import of_files
 
 _READ: Final[dict[str, Any]] = {"memory_map": False, "pre_buffer": False, "buffer_size": 1 << 16}
 """Pages come through a small buffer; whole columns of a row group, or a mapped file, would be held in memory."""
@@ -25,7 +37,7 @@ OPEN: Final = 32  # Files that are open at a time
 
 
 class _File(NamedTuple):
-    """What a file's footer says."""
+    """Content of a file's footer."""
 
     path: Path
     name: str

@@ -1,4 +1,12 @@
-"""What a source of rows is: batches of raw columns, read once from beginning to end."""
+"""A source of rows: batches of raw columns, read once from beginning to end, at random where they can be addressed.
+
+A table is cut into strata, strata into blocks of consecutive rows. A run takes one block of every stratum, and their
+rows in turn, so that it stands for the whole table; successive runs spread evenly inside strata, too.
+
+Files and their row groups come piece by piece at random. As many rows as can be held are taken together and dealt as
+those of a table are: all rows of a table that isn't large. Where rows can be addressed, those of one person are
+gathered by their id.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +15,21 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
+from privreg.base.arrays import Ints
 from privreg.data.cells import Taken
-from privreg.data.columns import missing
+from privreg.data.columns import column_of, joined, missing
+from privreg.data.participants import ids_of, texts_of, without_id
 from privreg.errors import DataError
-from privreg.privacy.accounts import named
+from privreg.privacy.ledger import named
+from privreg.privacy.noise import KEY_BYTES, derived_key, words
 from privreg.schema.declarations import Schema
 
 CHUNK: Final = 65_536
@@ -29,7 +42,7 @@ Batch = Any
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a model reads of its data."""
+    """Columns that a model reads of its data."""
 
     columns: tuple[str, ...]  # no others are touched
     schema: Schema
@@ -48,7 +61,7 @@ class Source:
     kind: str  # in words, for the summary
     rows: int | None  # how many there are, if known without reading them
     batches: Callable[[int], Iterator[Batch]] = field(repr=False)  # those that follow so many rows
-    # what the ledger knows these people by, see `privreg.privacy.accounts`, often the rows themselves; None if nothing
+    # what the ledger knows these people by, see `privreg.privacy.ledger`, often the rows themselves; None if nothing
     identity: Any = field(repr=False)
     # `rows`, or how many there are if counting is cheap beside reading them
     count: Callable[[], int | None] = field(repr=False, default=lambda: None)
@@ -68,11 +81,11 @@ class Source:
     blocks: tuple[int, ...] = field(repr=False, default=())  # rows of the pieces that files are read by
 
     def of(self, dataset: Any) -> Source:
-        """The same, of people with a name, see `privreg.privacy.accounts.named`."""
+        """The source with a name for its people, see `privreg.privacy.ledger.named`."""
         return replace(self, identity=named(self.identity, dataset))
 
     def expected(self) -> int | None:
-        """How many people there are, as far as is known before reading them; public, like their number."""
+        """Number of people, as far as it is known before reading them; public."""
         return self.count() if self.rows is None else self.rows
 
 
@@ -164,7 +177,7 @@ def part_of(batch: Batch, rows: Any) -> Batch:
 
 
 def file_mark(path: Path) -> list[Any]:
-    """What distinguishes a file from another, or from what it was before, without reading it: keys are bound to it.
+    """Marks that distinguish a file from another, or from its past, without reading it: keys are bound to it.
 
     It has when anything about the file was changed last, which nobody can set back.
     """
@@ -196,3 +209,224 @@ def once(batches: Iterator[Batch], what: str) -> Callable[[int], Iterator[Batch]
         yield from beyond(batches, skip)
 
     return given
+
+
+STRATA: Final = 256
+LONGEST: Final = 64  # Consecutive rows of a block, at most: with one of every stratum a run has 16,384 rows
+BLOCKS: Final = 1 << 14
+"""Blocks into which a table is cut at least, if it has so many rows: those of short ones are short."""
+
+HELD: Final = 1 << 23  # Cells of pieces that are held at a time, at most: 64 MB of numbers
+PUBLIC: Final = bytes(KEY_BYTES)  # Key of the order where nothing is private
+
+
+class Piece(NamedTuple):
+    """Rows that are read one after another."""
+
+    rows: int | None  # None where only reading tells; then there is one piece
+    batches: Callable[[int], Iterator[Batch]]  # those that follow so many rows
+
+
+def held_rows(columns: int) -> int:
+    """Rows of so many columns that are held at a time, at most."""
+    return max(HELD // max(columns, 1), CHUNK)
+
+
+def dealt_pieces(
+    pieces: Callable[[], Iterable[Piece]], wanted: Wanted
+) -> Callable[[bytes | None], Callable[[int], Iterator[Batch]]]:
+    """Rows of pieces in random order, each piece read once; of a table that can be held, in that of :func:`dealt_rows`.
+
+    `pieces` makes them, for one reading. The order follows from their numbers of rows, and from the key, as that of
+    `Source.dealt`, which this gives.
+    """
+    most = held_rows(len(wanted.columns))
+
+    def dealt(key: bytes, skip: int) -> Iterator[Batch]:
+        given = list(pieces())
+        if len(given) > 1 and sum(piece.rows or 0 for piece in given) > most:
+            given = [given[k] for k in spread(key, 1, len(given))[0]]
+        counts = [piece.rows for piece in given]
+        number, skip = divmod(skip, most)
+        for held in _together(chained(given, number * most), most):
+            left = most if None in counts else sum(n or 0 for n in counts) - number * most
+            columns = joined(held, wanted.columns, wanted.schema, wanted.verbatim, min(left, most))
+            rows = len(columns[wanted.columns[0]])
+            mine = derived_key(key, f"rows {number}") if number else key
+            yield from (Taken(columns, at) for at in dealt_rows(rows, mine, skip, len(columns)))
+            number, skip = number + 1, 0
+            del columns  # before more are read
+
+    return lambda key: partial(dealt, PUBLIC if key is None else key)
+
+
+def chained(pieces: Iterable[Piece], skip: int) -> Iterator[Batch]:
+    """Batches of pieces after so many rows; pieces before them are not read."""
+    for rows, batches in pieces:
+        if rows is None or skip < rows:
+            yield from batches(skip)
+        skip = max(skip - (rows or 0), 0)
+
+
+def _together(batches: Iterator[Batch], most: int) -> Iterator[Iterator[Batch]]:
+    """Batches by so many rows, each to be read before more are asked for."""
+    waiting: list[Batch] = []
+
+    def some(left: int) -> Iterator[Batch]:
+        while left and (batch := waiting.pop() if waiting else next(batches, None)) is not None:
+            took = min(rows_of(batch), left)
+            waiting.extend(beyond([batch], took) if rows_of(batch) > took else ())
+            left -= took
+            yield from first([batch], took)
+
+    while (batch := waiting.pop() if waiting else next(batches, None)) is not None:
+        waiting.append(batch)
+        yield some(most)
+
+
+def at_places(batches: Iterable[Batch], places: Ints, wanted: Wanted) -> Iterator[Batch]:
+    """Rows of batches at some places, counted over all of them, in the order of the places; only these are held."""
+    turn = np.argsort(places)
+
+    def some() -> Iterator[Batch]:
+        begin = 0
+        for batch in batches:
+            end = begin + rows_of(batch)
+            inside = slice(*np.searchsorted(places, (begin, end), sorter=turn))
+            yield Taken(batch, places[turn[inside]] - begin)
+            begin = end
+
+    columns = joined(some(), wanted.columns, wanted.schema, wanted.verbatim, len(places))
+    rows, most = len(columns[wanted.columns[0]]), chunk_of(len(columns))
+    back = np.empty(rows, dtype=np.int64)
+    back[turn[:rows]] = np.arange(rows)
+    yield from (Taken(columns, back[a : a + most]) for a in range(0, rows, most))
+
+
+def dealt_rows(rows: int, key: bytes | None, skip: int = 0, columns: int = 1, end: int | None = None) -> Iterator[Ints]:
+    """Positions of all rows in random order, each once; the order doesn't depend on how it is cut into these.
+
+    It follows from a secret `key`, None for an order that anybody knows. `skip` and `end` are places in it to begin and
+    to end at, all of it by default. `columns` are those of a row, as those of one array are read together.
+    """
+    key = PUBLIC if key is None else key
+    most = chunk_of(columns)
+    waiting: list[Ints] = []
+    for here in _runs(rows, key, skip, rows if end is None else end):
+        held = sum(map(len, waiting))
+        if waiting and held + len(here) > most:
+            yield np.concatenate(waiting)
+            waiting = []
+        while len(here) > most:
+            yield here[:most]
+            here = here[most:]
+        waiting.append(here)
+    if waiting and sum(map(len, waiting)):
+        yield np.concatenate(waiting)
+
+
+def _runs(rows: int, key: bytes, begin: int, end: int) -> Iterator[Ints]:
+    """Rows of each run, of those at places `begin` to `end` of the order; other runs are not made."""
+    block = min(max(rows // BLOCKS, 1), LONGEST)
+    blocks = -(-rows // block)
+    strata = min(STRATA, blocks)
+    edges = np.arange(strata + 1, dtype=np.int64) * blocks // max(strata, 1)
+    sizes = np.diff(edges)
+    longest = int(sizes.max(initial=0))
+    # in strata of two lengths, the shorter ones miss the last run
+    long = spread(derived_key(key, "long"), int((sizes == longest).sum()), longest)
+    short = spread(derived_key(key, "short"), int((sizes < longest).sum()), longest - 1)
+    at = np.full((longest, strata), -1, dtype=np.int32)
+    at[:, sizes == longest] = long.T
+    at[: longest - 1, sizes < longest] = short.T
+    lengths = block * (at >= 0).sum(axis=1)
+    lengths[(at == sizes - 1)[:, -1:].any(axis=1)] -= blocks * block - rows  # the last block is shorter
+    ends = lengths.cumsum()
+    within = np.arange(block)
+    for r in np.flatnonzero((ends > begin) & (ends - lengths < end)):
+        chosen, before = at[r], ends[r] - lengths[r]
+        turn = np.argsort(words(derived_key(key, f"run {r}"), strata), kind="stable")
+        turn = turn[chosen[turn] >= 0]
+        first = (edges[turn] + chosen[turn]) * block
+        found = np.add.outer(within, first).reshape(-1)
+        found = found[found < rows] if first.max() > rows - block else found
+        yield found[max(begin - before, 0) : end - before]
+
+
+def spread(key: bytes, many: int, count: int) -> NDArray[np.int32]:
+    """Random orders of 0 to `count` − 1 that spread evenly: of each 2^k in turn one is in every 2^k-th part.
+
+    Shape (many, count).
+
+    References
+    ----------
+    Owen, Randomly permuted (t,m,s)-nets and (t,s)-sequences, 1995: van der Corput's sequence, scrambled.
+    """
+    levels = max(count - 1, 0).bit_length()
+    turn = np.arange(1 << levels, dtype=np.int32)
+    out = np.zeros((many, 1 << levels), dtype=np.int32)
+    for j in range(levels):
+        size = many << j
+        drawn = words(derived_key(key, f"level {j}"), size // 8 + 1).view(np.uint8)[:size] & 1
+        flips = drawn.astype(np.int32).reshape(many, 1 << j)
+        out = 2 * out + ((turn >> j & 1) ^ np.take_along_axis(flips, out, axis=1))
+    return out[out < count].reshape(many, max(count, 0))
+
+
+def by_person(source: Source, column: str, *, gaps: bool) -> Source:
+    """Rows of which those of one person come one after the other; `column` tells people apart.
+
+    Rows that can be had at any place are gathered: people in the order in which they first come, or dealt in random
+    order, and `rows` of the source are people; `column` has their numbers then. A row without an id is nobody's with
+    `gaps`, else an error. Rows of other sources are taken as they lie, and nothing tells how many people there are:
+    that depends on the kind of source, never on its rows.
+    """
+    if source.at is None:
+        return replace(source, rows=None, count=lambda: None, part=None, dealt=None, blocks=())
+    ids = [ids_of(column_of(batch, column)) for batch in source.batches(0)]
+    if len({some.dtype for some in ids}) != 1:
+        ids = [np.zeros(0, dtype=object), *map(texts_of, ids)]
+    values, order = np.concatenate(ids), None
+    if values.dtype.kind in "iu" and (values[1:] >= values[:-1]).all():
+        first = np.r_[np.flatnonzero(np.r_[True, values[1:] != values[:-1]])[: len(values)], len(values)]
+        codes = np.repeat(np.arange(len(first) - 1), np.diff(first))
+    else:
+        codes, found = pd.factorize(values)
+        order = _in_order(codes)
+        first = np.r_[0, np.bincount(codes[codes >= 0], minlength=len(found)).cumsum()]
+    people = len(first) - 1
+    if not gaps and first[-1] < len(codes):
+        raise without_id(column)
+
+    def rows(which: NDArray[np.int64], skip: int) -> Iterator[Batch]:
+        ends = np.diff(first)[which].cumsum()
+        moves = first[which + 1] - ends
+        for a in range(skip, int(ends[-1]) if len(ends) else 0, chunk_of(1)):
+            b = min(a + chunk_of(1), int(ends[-1]))
+            i, j = np.searchsorted(ends, [a, b - 1], side="right")
+            times = np.diff(np.minimum(ends[i : j + 1], b), prepend=a)
+            places = np.arange(a, b) + np.repeat(moves[i : j + 1], times)
+            places = places if order is None else order[places]
+            batch = source.at(places)  # type: ignore[misc]
+            yield Taken({**batch.columns, column: codes}, places)
+
+    def dealt(key: bytes | None, skip: int) -> Iterator[Batch]:
+        return rows(np.concatenate([*dealt_rows(people, key), np.zeros(0, dtype=np.int64)]), skip)
+
+    return replace(
+        source,
+        rows=people,
+        batches=partial(rows, np.arange(people)),
+        count=lambda: people,
+        part=None,
+        dealt=lambda key: partial(dealt, key),
+        at=None,
+        gathered=True,
+    )
+
+
+def _in_order(codes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Places of people's rows, person by person, of a number for each row, below 0 for nobody: sorted by halves."""
+    low = np.argsort((codes & 0xFFFF).astype(np.uint16), kind="stable")
+    order = low[np.argsort((codes[low] >> 16).astype(np.int16), kind="stable")]
+    return order[np.count_nonzero(codes < 0) :]

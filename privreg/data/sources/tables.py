@@ -18,10 +18,24 @@ from privreg.base.optional import comes_from
 from privreg.data.cells import Taken, coded_texts, plain_vector, taken, unmasked
 from privreg.data.columns import check_mapping, row_labels
 from privreg.data.sources.arrow import streamed
-from privreg.data.sources.order import Piece, chained, dealt_pieces, dealt_rows, held_rows
-from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, beyond, check_labels, once, part_of, rows_of
+from privreg.data.sources.source import (
+    CHUNK,
+    Batch,
+    Piece,
+    Source,
+    Wanted,
+    beyond,
+    chained,
+    check_labels,
+    dealt_pieces,
+    dealt_rows,
+    held_rows,
+    once,
+    part_of,
+    rows_of,
+)
 from privreg.errors import DataError, UnsupportedArgumentError, quietly
-from privreg.privacy.accounts import UNKNOWN, accounts_of, of_columns, of_mapping
+from privreg.privacy.ledger import UNKNOWN, accounts_of, of_columns, of_mapping
 
 
 class Kind(NamedTuple):

@@ -8,9 +8,8 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final
 from unicodedata import normalize
 
-from privreg.errors import DataError
+from privreg.errors import DataError, OptionError
 from privreg.options.unknown import WORDS, by_name
-from privreg.options.values import logged
 from privreg.schema.declarations import Schema
 
 _SAME, _CALLS, _CONTRASTS = (by_name(WORDS["formulas"][kind]) for kind in ("numpy", "calls", "contrasts"))
@@ -18,6 +17,7 @@ _SAME, _CALLS, _CONTRASTS = (by_name(WORDS["formulas"][kind]) for kind in ("nump
 with; names of contrasts."""
 
 _SIGNS: Final[dict[str, str]] = WORDS["formulas"]["signs"]  # Messages on R's words and signs, by regular expression
+_LOG: Final = re.compile(r"\s*(?:\w+\.)?(?:log|ln)\(\s*(\w+)\s*\)\s*")
 _MODULES: Final = frozenset({"np", "numpy", "math", "scipy", "special", "pd", "pandas", "base", "stats"})
 
 
@@ -185,3 +185,31 @@ def label_of(name: Any, labels: Collection[Any] | None) -> Any:
     if len(same) > 1:
         raise DataError(f"{' and '.join(map(repr, sorted(same)))} are one name to Python, {plain!r}; rename a column.")
     return same.pop() if same else name
+
+
+def refuse_arrays(**columns: Any) -> None:
+    """Refuse arrays, and the logarithm of a column, where a formula wants the names of columns."""
+    for option, name in columns.items():
+        if name is not None and not isinstance(name, str):
+            raise OptionError(
+                f"{option} must be the name of a column when the model is given by a formula, as in {option}='years', "
+                f"got {type(name).__name__}; an array goes with arrays, PrivateOnlineRegression(endog, exog, "
+                f"{option}=...)."
+            )
+        column = None if name is None else logged(name)
+        if column is not None:
+            raise OptionError(
+                f"{option}={name!r} must be the name of a column; exposure={column!r} adds the logarithm of it."
+            )
+
+
+def logged(code: str) -> str | None:
+    """The column that an expression takes the logarithm of; None if it is anything else.
+
+    Examples
+    --------
+    >>> logged("np.log(years)"), logged("years")
+    ('years', None)
+    """
+    found = _LOG.fullmatch(code)
+    return None if found is None else found[1]

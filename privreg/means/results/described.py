@@ -1,4 +1,4 @@
-"""What follows from released means: standard deviations, correlations, differences between subgroups."""
+"""Numbers that follow from released means: standard deviations, correlations, differences between subgroups."""
 
 from __future__ import annotations
 

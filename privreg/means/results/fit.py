@@ -30,7 +30,7 @@ def limits(estimate: Any, error: Any, alpha: float) -> dict[str, Any]:
 class MeansFit(Labelled):
     """Everything a result knows."""
 
-    names: tuple[str, ...]  # Of the estimates: columns, and column[level]
+    names: tuple[str, ...]  # Names of the estimates: columns, and column[level]
     centres: Array  # Middle of each one's public range, shape (p,); shrinking takes estimates towards it
     halves: Array  # Half the range's length, shape (p,)
     params: Array
@@ -42,15 +42,17 @@ class MeansFit(Labelled):
     group_params: Array  # Shape (g, p); NaN where a subgroup had too few people, as in `group_variances`
     group_variances: Array
     header: tuple[tuple[str, str], ...]
-    biased: bool  # Whether the mechanism is a biased one, so that the estimates are not means
+    biased: bool  # True if the mechanism is a biased one, so that the estimates are not means
     statement: PrivacyStatement
-    group_reliable: NDArray[np.bool_]  # Whether a subgroup's estimate may be relied on, shape (g, p)
+    group_reliable: NDArray[np.bool_]  # True if a subgroup's estimate may be relied on, shape (g, p)
     # Two-way tables among the estimates: where the first cell is, row, its levels, column, its levels
     tables: tuple[tuple[int, str, tuple[str, ...], str, tuple[str, ...]], ...] = ()
-    variables: tuple[tuple[str, tuple[str, ...]], ...] = ()  # What they are of: columns, with levels
+    variables: tuple[tuple[str, tuple[str, ...]], ...] = ()  # Variables: columns, with levels
     # Standard deviations of numbers, of everybody, then of subgroups, shape (1 + g, p); NaN with local noise
     sds: Array = field(default_factory=lambda: np.zeros((0, 0)))
-    group_tests: Array = field(default_factory=lambda: np.zeros((0, 2)))  # By variable: statistic, degrees of freedom
+    group_tests: Array = field(
+        default_factory=lambda: np.zeros((0, 2))
+    )  # Statistic and degrees of freedom, by variable
     moments: Array = field(default_factory=lambda: np.zeros((5, 0)))  # See `collector.moments`
     products: tuple[tuple[str, str, int], ...] = ()  # Numbers multiplied, and where among the estimates
     # Shares without a usable value and their errors, of everybody, then of subgroups, by variable, shape (1 + g, t, 2);

@@ -61,7 +61,7 @@ class MeansResults(Results):
 
     @property
     def biased(self) -> bool:
-        """Whether the estimates are biased by the mechanism ("square_wave_biased"), and no means therefore."""
+        """True if the estimates are biased by the mechanism ("square_wave_biased"), and no means therefore."""
         return self._fit.biased
 
     def cov_params(self) -> pd.DataFrame:

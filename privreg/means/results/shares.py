@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Crossed(NamedTuple):
-    """Where a two-way table is among the estimates, row by row, and what its rows and columns are called."""
+    """Place of a two-way table among the estimates, row by row, and names of its rows and columns."""
 
     first: int
     row: str
@@ -60,7 +60,7 @@ class IndependenceTest(View):
 
     statistic: float
     df: int  # (rows − 1)(columns − 1)
-    pvalue: float  # By χ² with so many degrees of freedom
+    pvalue: float  # P-value by χ² with so many degrees of freedom
     of: str  # The two factors
     notes: tuple[Diagnostic, ...] = ()  # Whatever takes the test back
 
@@ -258,7 +258,7 @@ class Histogram(View):
         return Frame(found, index=pd.Index(asked, name="q"))
 
     def _reached(self, rising: Array, q: Sequence[float], side: Literal["left", "right"]) -> Array:
-        """Where a rising curve over the inner edges first reaches each q, or is last at most q."""
+        """Points at which a rising curve over the inner edges first reaches each q, or is last at most q."""
         from scipy.interpolate import PchipInterpolator  # slow to import
 
         values = np.concatenate([[0.0], np.clip(rising, 0.0, 1.0), [1.0]])

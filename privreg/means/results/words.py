@@ -1,4 +1,4 @@
-"""What estimates state beside their numbers: header, privacy statement, notes. Public."""
+"""Words beside estimates: header, privacy statement, notes. Public."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from privreg.means.sums import UNIT
 from privreg.privacy.ledger import Release
 from privreg.results.statement import PrivacyStatement
 from privreg.results.wording import MATCH, Unusable, closing_notes, opening_notes, repeated_notes, whole_records
-from privreg.schema.dates import EPOCH_TEXT
+from privreg.schema.declarations import EPOCH_TEXT
 from privreg.tables.diagnostics import Diagnostic, note
 
 WITHIN: Final = (
@@ -26,7 +26,7 @@ WITHIN: Final = (
 
 
 def is_biased(spec: Spec) -> bool:
-    """Whether numbers go through a mechanism whose bias stays."""
+    """True if numbers go through a mechanism whose bias stays."""
     return any(
         not isinstance(i.mechanism, FactorMechanism) and not i.mechanism.unbiased for p in spec.plans for i in p.items
     )

@@ -31,7 +31,7 @@ PRODUCT: Final = "their product for an interaction"
 
 
 class Step(NamedTuple):
-    """How far a covariate is moved, in the user's units, and what that is."""
+    """Distance by which a covariate is moved, in the user's units, and words for it."""
 
     size: float = 1.0
     kinds: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ class Step(NamedTuple):
 
 
 def public_steps(design: Any, spreads: Array | None = None) -> Array:
-    """How far to move each column of a design in a figure, so that coefficients can be compared; user's units.
+    """Distances by which columns of a design move in a figure, so that coefficients can be compared; user's units.
 
     To three digits: half of the declared range, or two declared sds; of an interaction the product over its parts; 1
     for levels, for other columns of 0 and 1 and for a constant. Of columns that nothing public tells of two `spreads`,
@@ -85,7 +85,7 @@ def public_steps(design: Any, spreads: Array | None = None) -> Array:
 
 
 def _kinds(design: Any) -> Iterator[tuple[str, ...]]:
-    """What the step of each column of a design is, in words, a kind for each number that it is made of."""
+    """Step of each column of a design, in words, a kind for each number that it is made of."""
     schema = design.schema
     for name, bare, made_of in zip(design.names, design.bare, design.sources, strict=True):
         out = []
@@ -112,7 +112,7 @@ def steps_of(fits: Iterable[ResultData]) -> dict[str, Step]:
 
 
 def about_steps(steps: Iterable[Step]) -> list[str]:
-    """What these steps are, for a footer; nothing where there are none."""
+    """Footer about these steps; nothing where there are none."""
     kinds = dict.fromkeys(kind for step in steps if step.words for kind in step.kinds)
     said = [*(k for k in kinds if k != PRODUCT), *[PRODUCT] * (PRODUCT in kinds)]
     return [f"step: {' or '.join(said)}"] if said else []
@@ -171,7 +171,7 @@ def coefficients(
 
 
 def unit_of(fit: ResultData, *, exponentiate: bool) -> Unit:
-    """What is on the axis of a result's coefficients."""
+    """Words for the axis of a result's coefficients."""
     response, link = literal(shorten([fit.design.endog_name], 30)[0]), fit.family.link
     if exponentiate:
         of = re.fullmatch(r"np\.log\((.*)\)", response)
@@ -183,7 +183,7 @@ def unit_of(fit: ResultData, *, exponentiate: bool) -> Unit:
 
 
 def _stepped(table: pd.DataFrame, steps: dict[str, Step], exponentiate: bool) -> pd.DataFrame:
-    """The same table of what steps do."""
+    """The table of estimates times their steps."""
     columns = [c for c in ("estimate", "conf_low", "conf_high") if c in table]
     step = np.array([steps.get(name, Step()).size for name in table.index])
     out = table.assign(**{c: table[c] * step for c in columns})
@@ -217,7 +217,7 @@ def _rows(
 
 
 def _too_short(tables: list[pd.DataFrame], rows: list[Row]) -> list[str]:
-    """What draws rows whose intervals are too short to be seen beside the others, for a footer."""
+    """Footer about rows whose intervals are too short to be seen beside the others."""
     drawn = [part for t in tables if "conf_low" in (part := among(t, rows)) and len(part)]
     lengths = [(part["conf_high"] - part["conf_low"]).to_numpy(dtype=float) for part in drawn]
     ends = [np.abs(part[["conf_low", "conf_high"]].to_numpy(dtype=float)).max() for part in drawn]

@@ -30,18 +30,18 @@ class Row(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """What is drawn: a table of each result, the rows of all, and each result's name and unit."""
+    """Content of a figure: a table of each result, the rows of all, and each result's name and unit."""
 
     tables: list[pd.DataFrame]
     rows: list[Row]
     names: list[str]
     units: list[Unit]
     exponentiate: bool
-    effects: bool = True  # Whether no effect is marked by a line
+    effects: bool = True  # True if no effect is marked by a line
 
 
 class Unit(NamedTuple):
-    """What is on the axis: in words for a coefficient as it is, and for one times its step."""
+    """Words for the axis: of a coefficient as it is, and of one times its step."""
 
     plain: str
     stepped: str

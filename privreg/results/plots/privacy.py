@@ -1,4 +1,4 @@
-"""What a guarantee means, drawn: how well the best attacker distinguishes two records of one person."""
+"""Figure of a guarantee: the best attacker's success in distinguishing two records of one person."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privreg.errors import OptionError
-from privreg.privacy.budget import Budget, at_least
-from privreg.privacy.conversions import dp_tradeoff
+from privreg.privacy.budget import Budget, at_least, dp_tradeoff
 from privreg.results.plots import style
 from privreg.results.statement import PrivacyStatement
 from privreg.tables import shorten

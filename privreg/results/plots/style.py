@@ -25,7 +25,7 @@ COLOURS: Final = ("#0b3c6f", "#d55e00", "#009e73", "#e69f00", "#56b4e9", "#cc79a
 MARKERS: Final = ("o", "s", "^", "D", "v", "P")
 DASHES: Final = ("-", "--", "-.", ":")
 GREY: Final = "#666666"
-# The same hues on dark grounds, which a user's style may have.
+# Hues on dark grounds, which a user's style may have.
 _ON_DARK: Final = ("#a9d1ff", "#f0803c", "#2fbf93", "#f2c14e", "#4f97e0", "#dc9bc0")
 _GREY_ON_DARK: Final = "#adadad"
 CONSTANTS: Final = ("Intercept", "const")  # Names of the constant, in formulas and arrays
@@ -178,14 +178,14 @@ def guarantee(statements: Sequence[PrivacyStatement]) -> str:
 
 
 def in_all(fits: Sequence[ResultData]) -> str:
-    """What several releases cost together, as `Comparison` says it; nothing of one."""
+    """Cost of several releases together, as `Comparison` says it; nothing of one."""
     releases = {f.origin: f.statement.total_mu for f in fits}
     total = compose(releases.values())
     return f", {within(total, 4)}-GDP in all" if len(releases) > 1 and math.isfinite(total) else ""
 
 
 def baselines(fits: Sequence[ResultData]) -> list[str]:
-    """What coefficients of multinomial results are relative to."""
+    """Levels that coefficients of multinomial results are relative to."""
     words = dict.fromkeys(f"baseline {f.design.endog_name} = {f.baseline[0]}" for f in fits if f.baseline)
     return [literal(plain(w)) for w in words]
 

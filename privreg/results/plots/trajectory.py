@@ -123,7 +123,7 @@ def plot_trajectory(
 
 
 def _crossed(fit: ResultData, wanted: list[str]) -> tuple[int, int]:
-    """How many levels, and terms of each, if the same terms of several levels are wanted, in order; else 0 and 0."""
+    """Numbers of levels, and of terms of each, if equal terms of several levels are wanted, in order; else 0, 0."""
     terms = [t for t in fit.design.names if any(f"{level}:{t}" in wanted for level in fit.baseline[1:])]
     levels = [v for v in fit.baseline[1:] if any(f"{v}:{t}" in wanted for t in terms)]
     whole = wanted == [f"{level}:{t}" for level in levels for t in terms]

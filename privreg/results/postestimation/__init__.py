@@ -1,4 +1,4 @@
-"""What is asked of estimates once there are any: tests, effects, predictions. Reports only.
+"""Questions to estimates: tests, effects, predictions. Reports only.
 
 `testing` is what may be asked where a covariance is `known`: `hypothesis` tests linear restrictions, `terms` whole
 terms; `levels` compares a factor's, `effects` are marginal effects. `prediction` is at new rows. `selection` says which

@@ -91,17 +91,17 @@ class Effect(NamedTuple):
     """Change of one mean at each row: of the response, or of one class's probability."""
 
     value: Array  # Shape (n,)
-    gradient: Array  # By the coefficients, shape (n, q)
+    gradient: Array  # Derivatives by the coefficients, shape (n, q)
 
 
 class Stacked(NamedTuple):
     """Numbers in the order of their table: terms of a level, levels of a row."""
 
-    names: list[Any]  # Of the terms
+    names: list[Any]  # Names of the terms
     value: Array  # Shape (q,)
     se: Array
     reliable: NDArray[np.bool_]
-    gradient: Array | None  # By the coefficients, shape (q, p), if it is kept
+    gradient: Array | None  # Derivatives by the coefficients, shape (q, p), if they are kept
 
 
 def stacked(known: Known, changes: Iterable[tuple[Any, list[Effect]]], average: bool, *, keep: bool) -> Stacked:

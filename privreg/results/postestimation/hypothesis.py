@@ -36,7 +36,7 @@ class ContrastTest(Tested):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What the combinations are called."""
+        """Names of the combinations."""
         return tuple(self.index)
 
 
@@ -47,17 +47,17 @@ class WaldTest(View):
     statistic: float  # (Rθ̄ − r)ᵀ (R cov Rᵀ)⁻¹ (Rθ̄ − r) with the reported covariance
     pvalue: float
     df_num: int  # Restrictions
-    law: str  # Of the statistic, if the restrictions hold
+    law: str  # Distribution of the statistic, if the restrictions hold
     notes: tuple[Diagnostic, ...] = ()  # Whatever takes this test back; shown with it
     fvalue: float = (
         math.nan
     )  # The statistic as an F ratio, by `df_num` and `df_denom`; NaN where its distribution is no F
     df_denom: float = math.nan  # Infinite for normal limits, where `df_num` × F is χ²; Hotelling's for Student's t
-    about: str = ""  # What is tested, in words; "" for restrictions that the caller wrote
+    about: str = ""  # Hypothesis, in words; "" for restrictions that the caller wrote
 
     @property
     def reliable(self) -> bool:
-        """Whether no note takes the test back."""
+        """True if no note takes the test back."""
         return not doubts(self.notes)
 
     @property
@@ -97,7 +97,7 @@ def p_words(p: float) -> str:
     return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
 
 
-_UNREADABLE: Final = "(),=+-*/"  # What patsy takes for something else at the beginning of a name
+_UNREADABLE: Final = "(),=+-*/"  # Words that patsy takes for something else at the beginning of a name
 
 
 def _unreadable(names: Sequence[str], text: Any, terms: Iterable[str], reason: str) -> FormulaError:
@@ -124,7 +124,7 @@ _WORD: Final = re.compile(rf"(?<![\w.]){_FACTOR}(?:\s*:\s*{_FACTOR})*")
 _PRODUCT: Final = re.compile(rf"(?<![\w.]){_FACTOR}(?:\s*:\s*{_FACTOR})+")
 _CROSSED: Final = re.compile(r"\s*\w+(?:\s*\*\s*\w+)+\s*")
 _BETWEEN: Final = re.compile(r"\s*:\s*(?![^\[(]*[\])])")
-"""What is between the factors of an interaction, and not within brackets."""
+"""Mark between the factors of an interaction, not within brackets."""
 
 
 def factors_of(name: str) -> tuple[str, ...]:
@@ -152,7 +152,7 @@ def _in_order(text: str, known: Collection[str]) -> str:
 
 
 def _unknown(names: Sequence[str], text: str, terms: Iterable[str]) -> tuple[str, str] | None:
-    """What is wrong with the first name that is no coefficient, and what to write; None if there is no such name."""
+    """Fault of the first name that is no coefficient, and what to write; None if there is no such name."""
     if _CROSSED.fullmatch(text):
         product = _in_order(re.sub(r"\s*\*\s*", ":", text.strip()), [*names, *terms])
         if product in terms or product in names:
@@ -269,7 +269,7 @@ def _of_terms(names: Sequence[str], given: Any, terms: Mapping[str, Sequence[int
 
 
 def _concerning(notes: Sequence[Diagnostic], matrix: Array) -> tuple[Diagnostic, ...]:
-    """Those notes that are about a coefficient which enters the combinations."""
+    """Notes about a coefficient that enters the combinations."""
     used = set(np.flatnonzero(np.any(matrix != 0.0, axis=0)).tolist())
     return tuple(note for note in notes if note.rows is None or used & set(note.rows))
 

@@ -1,4 +1,4 @@
-"""What is known of estimates, by which they are tested and predicted from, and the views of what follows from it."""
+"""Estimates with their covariance, by which they are tested and predicted from, and views of what follows."""
 
 from __future__ import annotations
 
@@ -69,12 +69,12 @@ class Tested(Estimated):
     effect: Array  # Numbers, shape (q,)
     se: Array  # Their standard errors, shape (q,)
     pivot: Pivot  # Law of their t-ratios
-    index: pd.Index  # What they are called
+    index: pd.Index  # Their names
     title: str
     notes: tuple[Diagnostic, ...]  # Whatever takes them back; shown with them
     reliable: NDArray[np.bool_]  # Which of them no note takes back, shape (q,)
     value: Array | float = 0.0  # Hypothesised values
-    cov: Array | None = None  # Of the numbers, shape (q, q), if it is known
+    cov: Array | None = None  # Covariance of the numbers, shape (q, q), if it is known
     _called: ClassVar = "effect"
 
     @property

@@ -24,7 +24,7 @@ from privreg.results.postestimation.effects import Effect, Rows, means_at, stack
 from privreg.results.postestimation.hypothesis import TITLE, ContrastTest, contrast_test
 from privreg.results.postestimation.known import Estimated, Known, means_frame
 from privreg.results.postestimation.prediction import estimand_words, note_outside
-from privreg.schema.dates import iso
+from privreg.schema.declarations import iso
 from privreg.tables import Part, Table, cells, estimates_table, marked, noted
 from privreg.tables.diagnostics import Diagnostic, along, note
 
@@ -45,7 +45,7 @@ class PairwiseTests(Estimated):
     """Differences between the levels of a factor, with p-values adjusted for their number."""
 
     tests: ContrastTest  # Each difference by itself
-    method: str  # How p-values were adjusted
+    method: str  # Method by which p-values were adjusted
     # Probability of a false rejection (a false discovery rate of the ``fdr`` methods); one minus the intervals' level
     alpha: float
     title: str
@@ -67,7 +67,7 @@ class PairwiseTests(Estimated):
 
     @property
     def result_frame(self) -> pd.DataFrame:
-        """As statsmodels' `t_test_pairwise` has it: summary_frame() of the tests, pvalue-METHOD, reject-METHOD.
+        """Frame of statsmodels' `t_test_pairwise`: summary_frame() of the tests, pvalue-METHOD, reject-METHOD.
 
         The last column, reliable, says whether no note takes a difference back. The limits are those of each difference
         alone; ``tests.conf_int(simultaneous=True)`` has wider ones.
@@ -207,8 +207,8 @@ class MarginalMeans(Estimated):
 
     mean: Array  # Shape (q,)
     se: Array  # Standard errors (delta method), shape (q,)
-    gradient: Array  # Of the means by the coefficients, shape (q, p)
-    known: Known  # Of the coefficients
+    gradient: Array  # Derivatives of the means by the coefficients, shape (q, p)
+    known: Known  # Estimates of the coefficients
     pivot: Pivot  # Distribution of the means' t-ratios
     index: pd.Index  # Levels; of a multinomial fit the level of the response before them
     title: str
@@ -314,7 +314,7 @@ def marginal_means(known: Known, factor: Any, at: Any, which: str) -> MarginalMe
 
 
 def _public_rows(at: Any, factors: Sequence[str], design: Any) -> pd.DataFrame:
-    """Where means are wanted.
+    """Rows at which means are wanted.
     Raises OptionError if it is no table of covariates, has one that the model doesn't, or the factor, which takes all
     of its levels.
     """

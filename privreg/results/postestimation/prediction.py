@@ -84,7 +84,7 @@ def probabilities(linear: Array) -> Array:
 
 
 def estimand_words(fit: ResultData) -> str:
-    """What predictions are of and effects are on, in words."""
+    """Quantity of predictions and effects, in words."""
     name, family = fit.design.endog_name, fit.family
     if fit.levels:
         return f"the probabilities of {name}"
@@ -197,7 +197,7 @@ class ClassPrediction(_Predicted):
     index: pd.Index
     exog: Array  # Shape (n, p)
     notes: tuple[Diagnostic, ...]  # Whatever takes the limits back; shown with them
-    reliable: NDArray[np.bool_]  # Of which rows no note takes the predictions back, shape (n,)
+    reliable: NDArray[np.bool_]  # True for rows whose predictions no note takes back, shape (n,)
 
     @property
     def predicted_mean(self) -> Array:
@@ -244,7 +244,7 @@ class ClassPrediction(_Predicted):
         return _with_baseline(self.linear) - rest, se
 
     def _gradients(self) -> Array:
-        """Of those logits by the linear predictors, shape (n, k + 1, k); the first class's predictor is known."""
+        """Derivatives of those logits by linear predictors, shape (n, k + 1, k); the first class's is known."""
         others, rest = self._others()
         return np.asarray((np.eye(others.shape[1]) - np.exp(others - rest[:, :, None]))[:, :, 1:])
 

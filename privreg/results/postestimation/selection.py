@@ -158,7 +158,7 @@ class _Block(NamedTuple):
     """Coefficients that enter and leave together."""
 
     at: NDArray[np.intp]  # Their positions
-    rows: Array  # Of A, shape (d, p)
+    rows: Array  # Rows of A, shape (d, p)
     matrix: Array  # A_gg
     own: Array  # A_gg⁻¹
     weight: float  # At a penalty of 1
@@ -208,7 +208,7 @@ def _newton(estimate: Array, inverse: Array, blocks: list[_Block], penalty: floa
     step[on] = np.linalg.solve(bend[np.ix_(on, on)], -slope[on])
 
     def rises(by: float) -> float:
-        """How much higher the criterion is."""
+        """Rise of the criterion after a part of the step."""
         far, total = by * step, 0.0
         for at, _, matrix, _, weight in blocks:
             new, old = beta[at] + far[at], beta[at]

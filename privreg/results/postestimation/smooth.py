@@ -34,7 +34,7 @@ class Smooth(View):
     x: Array  # Shape (m,)
     effect: Array  # Less its mean over x, shape (m,)
     error: Array  # Shape (m,)
-    raw: Array  # The same without a penalty, shape (m,)
+    raw: Array  # Curve without a penalty, shape (m,)
     edf: float  # Effective number of the term's coefficients
     columns: int  # Their number
     reliable: bool

@@ -25,8 +25,8 @@ class TermTests(View):
 
     terms: tuple[str, ...]
     tests: tuple[WaldTest, ...]  # One a term, in the order of the coefficients
-    reliable: tuple[bool, ...]  # Whether no note of the summary takes back a coefficient of the term
-    law: str  # Of the t-ratios that the tests are made of
+    reliable: tuple[bool, ...]  # True if no note of the summary takes back a coefficient of the term
+    law: str  # Distribution of the t-ratios that the tests are made of
     notes: tuple[Diagnostic, ...] = ()  # Whatever takes rows back, and why a term could not be tested
 
     @property
@@ -69,7 +69,7 @@ class TermTests(View):
 
 
 def _marginal(names: Sequence[str]) -> list[Diagnostic]:
-    """What a test of a term means that is part of an interaction too."""
+    """Meaning of a test of a term that is part of an interaction too."""
     products = [name for name in names if len(factors_of(name)) > 1]
     within = {
         name: inside

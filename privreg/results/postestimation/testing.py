@@ -1,4 +1,4 @@
-"""What may be asked of estimates whose covariance is known: tests of coefficients, terms and levels, and effects."""
+"""Questions to estimates whose covariance is known: tests of coefficients, terms and levels, and effects."""
 
 from __future__ import annotations
 

@@ -122,13 +122,13 @@ def references(results: Iterable[tuple[str, Any]]) -> dict[str, dict[Any, str]]:
 
 
 def is_public(r: Any) -> bool:
-    """Whether these are estimates of another library, one a name."""
+    """True if these are estimates of another library, one a name."""
     known = all(hasattr(r, name) for name in ("params", "bse", "pvalues", "nobs", "conf_int"))
     return known and not isinstance(r, Results) and np.ndim(r.params) == 1
 
 
 def targets(results: Sequence[Any]) -> list[str]:
-    """What keeps fits from estimating the same numbers where models are wrong, in words; of one fit nothing."""
+    """Reasons why fits estimate different numbers where models are wrong, in words; of one fit nothing."""
     families = [r._fit.family for r in results]
     if len({repr(f) for f in families}) > 1:
         named = ", ".join(dict.fromkeys(repr(f) for f in families))

@@ -23,14 +23,14 @@ _NORMAL: Final = 1.959964  # Critical value of 95% limits of normal ones
 class Gathered(NamedTuple):
     """Estimates of k fits with their standard errors; NaN where a fit lacks a term."""
 
-    names: list[str]  # Of the fits
+    names: list[str]  # Names of the fits
     terms: list[str]
     estimate: Array  # Shape (k, terms)
     error: Array  # Shape (k, terms): half a 95% interval over 1.96, whatever the fit's pivot
     reliable: NDArray[np.bool_]  # Shape (k, terms)
     notes: list[str]
     terms_of: dict[str, list[str]]  # Coefficients of a model's terms, such as "region"
-    relative: bool = False  # Whether errors, of federated fits, are known up to a common factor only: 1/√silos
+    relative: bool = False  # True if errors of federated fits are known up to a factor only, 1/√silos
 
     def of(self, term: str) -> tuple[list[str], Array, Array]:
         """Names, estimates and variances of the fits that have a term."""
@@ -39,7 +39,7 @@ class Gathered(NamedTuple):
         return [self.names[i] for i in there], self.estimate[there, j], self.error[there, j] ** 2
 
     def meant(self, asked: str | None, found: Sequence[str]) -> list[str]:
-        """Those of `found` that a name of a coefficient or of a term means; the first but the intercept by default."""
+        """Coefficients of `found` that a name of one or of a term means; the first but the intercept by default."""
         if asked is None:
             return [next((t for t in found if t not in CONSTANTS), found[0])]
         meant = [] if asked in found or not isinstance(asked, str) else self.terms_of.get(asked, [])
@@ -188,7 +188,7 @@ def _refuse_other_meanings(named: Sequence[tuple[str, Any]], wanted: Sequence[st
 
 
 def _budget(names: Sequence[str], results: Sequence[Any]) -> list[str]:
-    """What a person pays who is in one of these fits, or in several."""
+    """Cost to a person who is in one of these fits, or in several."""
     mus: dict[object, float] = {}
     again = []
     for name, r in zip(names, results, strict=True):

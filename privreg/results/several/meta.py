@@ -107,7 +107,7 @@ class Pooled:
     term: str
     estimate: float
     error: float
-    df: float  # Of Student's t; infinite for normal limits
+    df: float  # Degrees of freedom of Student's t; infinite for normal limits
     tau2: float  # Variance of true coefficients between fits
     q: float  # Cochran's statistic of no such variance, χ² with k − 1 degrees of freedom
     weights: Array  # Shares of the fits, shape (k,)

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from privreg.data.sources.order import PUBLIC, spread
+from privreg.data.sources.source import PUBLIC, spread
 from privreg.errors import DataError, OptionError
 from privreg.fits.findings import before_role
 from privreg.fits.settings import FitOptions

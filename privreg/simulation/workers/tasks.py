@@ -16,8 +16,7 @@ import numpy as np
 
 from privreg.base.arrays import Ints
 from privreg.data.sources.open import Batch, Source, file_mark, first, rows_of
-from privreg.data.sources.order import at_places, dealt_rows
-from privreg.data.sources.source import Wanted
+from privreg.data.sources.source import Wanted, at_places, dealt_rows
 from privreg.errors import DataError, PrivregError
 from privreg.fits.settings import FitOptions
 from privreg.formula.spec import ModelSpec
