@@ -22,7 +22,6 @@ from privreg.privacy.ledger import Budget
 from privreg.results.data import Target
 from privreg.results.results import PrivateResults
 from privreg.results.saving import restored
-from privreg.schema.declarations import RESPONSE_KINDS
 
 
 def load(path: str | Path, *, functions: Mapping[str, Rowwise] | None = None, trust: str | Path | None = None) -> Any:
@@ -119,7 +118,7 @@ def upgraded(document: Mapping[str, Any]) -> dict[str, Any]:
     """A document of a regression by an earlier version, as this one writes it; statements read their own."""
     out = dict(document)
     design = {"exposure": None, **out["design"]}
-    design.setdefault("response", RESPONSE_KINDS[bool(design.get("binary"))])  # 0/1 and numbers were all there was
+    design.setdefault("response", "binary" if design.get("binary") else "number")  # 0/1 and numbers were all there was
     out["design"] = design | {"schema": {"private": [], "correlations": [], **design.get("schema", {})}}
     if isinstance(out["family"], list):
         name, c, scale = out["family"]

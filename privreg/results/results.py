@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import pandas as pd
 
 from privreg.base import archive
+from privreg.doors import predictions
+from privreg.doors.estimand import estimand
 from privreg.errors import InferenceError, level
-from privreg.evaluation import predictions
-from privreg.evaluation.estimand import estimand
 from privreg.families.measures import frame as measures_frame
 from privreg.options.unknown import all_known_arguments
 from privreg.results import saving

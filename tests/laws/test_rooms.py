@@ -14,7 +14,7 @@ CORE, KIT = ROOTS = REPO / "privreg", REPO / "packages" / "field" / "privreg_fie
 FOLDERS = sorted(p.parent for root in ROOTS for p in root.rglob("__init__.py") if p.parent != CORE)
 PLAIN = (
     *("audit", "base", "cli", "collector", "collector/aggregate", "collector/covariates", "collector/estimation"),
-    *("collector/inference", "data", "data/sources", "datasets", "doors", "errors.py", "evaluation", "families"),
+    *("collector/inference", "data", "data/sources", "datasets", "doors", "errors.py", "families"),
     *("federated", "fits", "fits/published"),
     *("formula", "formula/language", "formula/trees", "privacy", "published", "published/chain", "published/descent"),
     *("means", "means/results", "options", "published/shrinking", "schema", "simulation"),

@@ -9,8 +9,8 @@ import pytest
 from scipy.optimize import linprog, root
 
 import privreg as pr
+from privreg.doors.estimand import _by_class, _root, _Rows, estimand
 from privreg.errors import DataError, InferenceError, NotPrivateError, OptionError, PrivregWarning, SchemaError
-from privreg.evaluation.estimand import _by_class, _root, _Rows, estimand
 from privreg.families import scores
 from privreg.protocol import codes
 from privreg.results.data import Equation

@@ -13,12 +13,12 @@ from scipy.stats import binom
 
 import privreg as pr
 from privreg.data.participants import Counter, Participants
+from privreg.doors.estimand import estimand
 from privreg.errors import (
     DataError,
     InferenceError,
     OptionError,
 )
-from privreg.evaluation.estimand import estimand
 
 FIT = pr.PrivateOnlineRegression.from_formula
 N = 1_500
