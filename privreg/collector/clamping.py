@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from privreg.base.arrays import Array
-from privreg.collector.levels import RAREST
+from privreg.collector.covariates.moments import ANSWERING
 from privreg.collector.plan import Bounded, Clamped, Plan, Progress
 from privreg.protocol.rounds import Reports
 
@@ -120,7 +120,7 @@ def shares_of(plan: Plan, progress: Progress) -> Shares | None:
     answering = progress.scatter.answering
     if answering < 1.0 and plan.persons is None:  # of several rows that is how much of a report is filled
         _, error = progress.scatter.usable
-        known = error if answering > RAREST else 0.0
+        known = error if answering > ANSWERING else 0.0
         variance = (variance + (mean / answering * known) ** 2) / answering**2
         mean = mean / answering
     return Shares(plan.clamps, mean, np.sqrt(variance), seen.people)

@@ -11,8 +11,11 @@ import numpy as np
 from privreg.base.arrays import Array
 from privreg.collector.estimation.curvature import COMMON
 from privreg.collector.estimation.reference import Reference, expected
-from privreg.collector.levels import BELIEVED, PART, SHOWN
 from privreg.families.constants import ScoreRules
+
+MODELLED: Final = 0.7  # Part of the mean scores that the reference model gets right, at least
+FLAT: Final = 0.25  # Part of its largest slope that a score of bounded curvature has at the longest slopes
+HEAPED: Final = 2.5  # Standard errors by which a heap of residuals must exceed its normal share
 
 
 def doubt() -> float:
@@ -22,7 +25,7 @@ def doubt() -> float:
     (`benchmarks.validity`) it is a third too small: with it alone, intervals at μ = 8 cover 89 and 91%, with
     `estimate.scattered`, 94 and 95%.
     """
-    return 1.0 - BELIEVED
+    return 1.0 - MODELLED
 
 
 TURNS: Final = 60
@@ -33,9 +36,9 @@ SHORTEST: Final = 1e-4  # Part of a step that is tried, at least
 def farthest() -> float:
     """Length L of the slopes, whitened coordinates, beyond which a score of bounded curvature has little of it left.
 
-    E p (1 − p) of a logistic one's normal predictors is near 1/(L √2π): a part `PART` of the largest.
+    E p (1 − p) of a logistic one's normal predictors is near 1/(L √2π): a part `FLAT` of the largest.
     """
-    return 4.0 / (PART * math.sqrt(2.0 * math.pi))
+    return 4.0 / (FLAT * math.sqrt(2.0 * math.pi))
 
 
 class Observed(NamedTuple):
@@ -116,7 +119,7 @@ def heaped(model: Reference, last: Observed, scale: float) -> bool:
     if last.number is None:
         return False
     more = last.number - model.answering * math.erf(last.c / (math.sqrt(2.0) * scale))
-    return more > max(SHOWN * math.sqrt(last.number_variance), COMMON * last.number)
+    return more > max(HEAPED * math.sqrt(last.number_variance), COMMON * last.number)
 
 
 def _held(at: Array, model: Reference, size: int) -> Array:

@@ -21,10 +21,9 @@ from privreg.collector.estimation.coordinates import placed, reference_model
 from privreg.collector.estimation.curvature import Curvature, RoundMeans
 from privreg.collector.estimation.estimate import estimate
 from privreg.collector.estimation.reference import Reference
-from privreg.collector.levels import BELIEVED
 from privreg.collector.pilot import Fitted
 from privreg.collector.plan import Carried, Plan, Progress, ScoreRound
-from privreg.collector.spacing import offsets, stretched
+from privreg.collector.spacing import ENOUGH, offsets, stretched
 from privreg.families import measures
 from privreg.options.running import one_thread
 from privreg.protocol import codes
@@ -260,7 +259,7 @@ def _latest(rounds: Sequence[RoundMeans], m: Array) -> tuple[Array, Array]:
     most, share = float(total.max()), np.zeros(len(rounds))
     for k in reversed(range(len(rounds))):
         share[k] = min(total[k], most - share.sum())
-        if share.sum() >= BELIEVED * most:
+        if share.sum() >= ENOUGH * most:
             break
     return x[-1], share @ (g + (x[-1] - x) @ m.T) / share.sum()
 

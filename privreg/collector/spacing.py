@@ -17,10 +17,12 @@ from scipy.special import ndtri
 from privreg.base.arrays import Array
 from privreg.collector.estimation import coordinates, curvature
 from privreg.collector.estimation.reference import Reference
-from privreg.collector.levels import BELIEVED, SURE
+from privreg.collector.levels import SURE
 from privreg.collector.plan import SAMPLED, Carried, Plan, Progress
 from privreg.protocol import codes
 from privreg.protocol.rounds import State
+
+ENOUGH: Final = 0.7  # Part of the reports of the largest round that is enough to go by
 
 OFFSET: Final = 0.35
 """Length of a group's offset in units of c with few records in main rounds; it falls with the fourth root of more."""
@@ -152,7 +154,7 @@ def left_behind(plan: Plan, progress: Progress, chance: float, off: float) -> Pr
     people = np.array([float(one.weight.sum()) for one in main])
     far = [k for k, one in enumerate(main) if float(np.linalg.norm(one.state.theta - last.theta)) > limit]
     for k in reversed(far):
-        if people[k + 1 :].sum() >= BELIEVED * people.max():
+        if people[k + 1 :].sum() >= ENOUGH * people.max():
             return progress._replace(since=main[k + 1].state.number)
     return progress
 

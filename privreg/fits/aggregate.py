@@ -18,11 +18,11 @@ from privreg.collector.aggregate.lattice import sd, steps
 from privreg.collector.aggregate.plan import Noise, Plan, Progress, State, narrowed, rules_of
 from privreg.collector.aggregate.rounds import begin
 from privreg.collector.clamping import Shares, harmed
+from privreg.collector.covariates.moments import ANSWERING
 from privreg.collector.covariates.whitening import correlation
 from privreg.collector.inference import methods
 from privreg.collector.inference.methods import Estimate
 from privreg.collector.inference.pivots import Normal
-from privreg.collector.levels import PART, RAREST
 from privreg.errors import InferenceError
 from privreg.families.family import Family
 from privreg.families.measures import Gauge
@@ -36,6 +36,8 @@ from privreg.protocol.schedule import PILOTS
 from privreg.results.data import Equation, RoundHeld, Target
 from privreg.results.wording import Unusable
 from privreg.tables.diagnostics import ROUNDED, Diagnostic, note
+
+BLURRED: Final = 0.25  # Part of a variance by noise in the curvature from which on a coefficient is marked
 
 BIAS: Final = 0.25
 """Bias, in standard errors, that is let pass: 95% intervals then hold in 94.3%."""
@@ -301,7 +303,7 @@ def _findings(held: HeldSums, spec: ModelSpec, found: Estimated, order: NDArray[
         return none
     inside = np.clip(checked.shares, 1.0 / (checked.people + 1.0), 1.0 - 1.0 / (checked.people + 1.0))
     errors = np.sqrt(checked.noise**2 + inside * (1.0 - inside) / checked.people)
-    answering = max(float(checked.shares[0]), RAREST)
+    answering = max(float(checked.shares[0]), ANSWERING)
     unusable = Unusable.counted(float(checked.shares[0]), checked.noise, checked.people)
     out = none._replace(
         unanswered=unusable if spec.unusable and unusable.sure else None,
@@ -326,7 +328,7 @@ def doubts(plan: Plan, progress: Progress, found: Estimated, loads: Array) -> tu
         """Places of the coefficients, None of all."""
         return None if marked.all() else np.flatnonzero(marked).tolist()
 
-    if (blurred := ~(found.blurred(loads) <= PART)).any():
+    if (blurred := ~(found.blurred(loads) <= BLURRED)).any():
         out.append(note("curvature.sums", those(blurred), records=plan.rows, mu=plan.mu, d=plan.d))
     again, far = plan.noise.again, found.moves
     left = 0.5 * far**2 * (progress.last and not progress.near) if again else np.where(far > 1.0, far, 0.0)

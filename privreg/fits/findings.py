@@ -17,7 +17,7 @@ from privreg.collector.estimation import combination, coordinates, curvature, es
 from privreg.collector.estimation.curvature import Curvature
 from privreg.collector.inference.methods import Estimate
 from privreg.collector.inference.resampling import FIRST
-from privreg.collector.levels import BELIEVED, PART, PRECISE, SHOWN, STRICT, SURE
+from privreg.collector.levels import PRECISE, STRICT, SURE
 from privreg.collector.plan import Carried, Estimated, Plan, Progress
 from privreg.collector.spacing import STRETCHED
 from privreg.fits.notes import Findings
@@ -27,6 +27,14 @@ from privreg.protocol import codes
 from privreg.protocol.rounds import PARTS
 from privreg.results.wording import Unusable
 from privreg.tables.diagnostics import Diagnostic, note
+
+SHOWN: Final = 2.5
+"""Standard errors by which curvature must exceed what is expected to be believed: one fit in a hundred has as much by
+chance, at most (`benchmarks.notes`, of heaps of residuals with 2.33)."""
+LITTLE: Final = 0.25  # Part of the usual curvature below which it is little
+BELIEVED: Final = 0.7
+"""Part of the usual curvature that must be believed if reports don't show it: with a valley where most responses lie,
+states hardly move and the reference model alone makes intervals short (design "charges" of `benchmarks.validity`)."""
 
 ENOUGH: Final = 400.0
 """Records in main rounds, times μ²/d²; no study of many designs was made with fewer (`benchmarks.validity`)."""
@@ -152,7 +160,7 @@ def _bare(held: Held, found: Estimated, to_user: Array) -> list[int]:
     mean, sd = curvature.along(alone, along)
     believed, _ = curvature.along(learned, along)
     usual = float(np.trace(learned.mean)) / len(learned.mean)
-    clear = (SHOWN * sd < usual) | (believed < PART * usual)
+    clear = (SHOWN * sd < usual) | (believed < LITTLE * usual)
     little = (mean < SHOWN * sd) & (mean < usual - SHOWN * sd) & (believed < BELIEVED * usual) & clear
     unclear = (mean < PRECISE * sd) | (believed < BELIEVED * usual)  # through a valley curvature changes on the way
     moving = _creeping(progress, carried, learned, linear) & unclear

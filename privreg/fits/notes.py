@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from privreg.base.arrays import Array
 from privreg.collector.clamping import SMALL, Shares
 from privreg.collector.covariates.rarity import Rare
-from privreg.collector.levels import SHOWN
 from privreg.collector.plan import End
 from privreg.families.measures import NORMAL_95
 from privreg.results.wording import Unusable
 from privreg.tables.diagnostics import Diagnostic, doubt, note
+
+FILLED: Final = 2.5  # Standard errors by which people must fill less than half of a report for a note
 
 MANY_MORE: Final = 1.25
 """People, relative to those expected, from whom on a note says that pilots were short for them. With fewer, simulations
@@ -272,7 +273,7 @@ def unweighted(times: float) -> Diagnostic:
 
 def filled_note(k_max: int | None, filled: float, error: float) -> tuple[Diagnostic, ...]:
     """Note if people fill less than half of a report, beyond chance: its noise doesn't depend on that."""
-    if filled + SHOWN * error > 0.5:
+    if filled + FILLED * error > 0.5:
         return ()
     what = "the largest weight" if k_max is None else f"k_max={k_max} rows"
     return (note("filled", filled=max(filled, 0.0), error=2.0 * error, what=what),)

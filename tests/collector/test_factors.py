@@ -7,7 +7,7 @@ from scipy.stats import binom
 
 import privreg as pr
 from privreg.collector.covariates import moments
-from privreg.collector.levels import RAREST
+from privreg.collector.covariates.moments import LEAST_LEVEL
 from privreg.fits.plan import order_of
 from privreg.formula.design import formula_design
 from privreg.schema.declarations import combined
@@ -298,7 +298,7 @@ def test_no_level_is_believed_to_be_empty():
     shares = moments.Shares(told, np.full(5, 1e-12), 1e6)
     p = moments.shrunk(some, shares)[0]
     assert p.sum() == pytest.approx(1.0)
-    assert p[2] == pytest.approx(RAREST / 5 / 1.21)
+    assert p[2] == pytest.approx(LEAST_LEVEL / 5 / 1.21)
     assert p.min() > 0.0
 
 

@@ -11,7 +11,6 @@ from scipy.special import betaincinv, gammaincinv, ndtr, ndtri
 
 from privreg.collector import levels as limits
 from privreg.collector.covariates import moments as f
-from privreg.collector.covariates import moments as m
 from privreg.collector.covariates import points as r
 from privreg.collector.covariates import whitening
 
@@ -89,7 +88,7 @@ def learn(rows, memory, weight, mean, people, sd, lead, response, factor=None, s
         back, new = white_levels @ inv(new) @ back, white_levels
     memory = back @ (np.eye(d) + deviation) @ back.T - np.eye(d)
     moved = max(values[-1] - 1.0, 1.0 / values[0] - 1.0)
-    return np.tril(new), memory, total / (1.0 + m.FORGET * moved**2), shares
+    return np.tril(new), memory, total / (1.0 + f.FORGET * moved**2), shares
 
 
 def lead_of(number, people, sd, d):
@@ -113,7 +112,7 @@ def shrunk(levels, shares):
     found, variance, _ = shares
     even = 1.0 / len(levels)
     keep = kept(found - even, variance) if variance.any() else 1.0
-    p = np.clip(even + keep * (found - even), limits.RAREST * even, 1.0)
+    p = np.clip(even + keep * (found - even), f.LEAST_LEVEL * even, 1.0)
     return p / p.sum()
 
 
@@ -182,10 +181,10 @@ def points_of(rows, numbers, levels=None, p=None):
     else:
         points, _ = stand_ins(levels, p, rows, np.ones(d))
     x = points @ inv(rows).T
-    mean, sd = np.clip(x.mean(axis=0), limits.RAREST - 1.0, 1.0 - limits.RAREST), x.std(axis=0)
+    mean, sd = np.clip(x.mean(axis=0), r.INSIDE - 1.0, 1.0 - r.INSIDE), x.std(axis=0)
     near = [j for j in numbers if np.abs(x[:, j]).max() > 1.0]
     for j in near:
-        share = min(sd[j] ** 2 / (1.0 - mean[j] ** 2), (1.0 - limits.RAREST) ** 2)
+        share = min(sd[j] ** 2 / (1.0 - mean[j] ** 2), (1.0 - r.INSIDE) ** 2)
         a, b = (0.5 * (1.0 + way * mean[j]) * (1.0 / share - 1.0) for way in (1.0, -1.0))
         at = np.linspace(-4.0, 4.0, 129)
         x[:, j] = np.interp((x[:, j] - x[:, j].mean()) / sd[j], at, 2.0 * betaincinv(a, b, ndtr(at)) - 1.0)

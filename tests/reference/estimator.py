@@ -13,7 +13,6 @@ from numpy.linalg import cholesky, inv, solve
 from scipy.linalg import hadamard
 from scipy.special import expit, ndtr
 
-from privreg.collector import levels as limits
 from privreg.collector import pilot, spacing
 from privreg.collector import plan as planned
 from privreg.collector.estimation import combination, coordinates, curvature
@@ -112,7 +111,7 @@ def distance(fit, at, seen, prior):
         by, rest = weighted(fit, slope), fit.z.T @ (fit.omega * score) / len(fit.z) - g
         low, high = (-one.c - there + here) / s, (one.c - there + here) / s
         scale = fit.z.T @ (fit.omega * (phi(high) - phi(low)) * s / one.c) / len(fit.z) * fit.huber
-        square = (one.sd**2 + 0.5 / d) / n + (1.0 - limits.BELIEVED) ** 2 * (g @ g) / d
+        square = (one.sd**2 + 0.5 / d) / n + (1.0 - pilot.MODELLED) ** 2 * (g @ g) / d
         parts = [(np.column_stack([by, scale]), rest, square)]
         if fit.huber:
             off = np.mean(ndtr(high) - ndtr(low)) - one.number
@@ -275,7 +274,7 @@ def scattered(fit, frame, m):
     """Covariance of a report by how cells scatter, and by the reference model (32)."""
     sampled = planned.SAMPLED / fit.d
     sampled = sampled / (fit.sd**2 + sampled)
-    prior = 2.0 / ((1.0 - limits.BELIEVED) * sampled) ** 2
+    prior = 2.0 / ((1.0 - pilot.MODELLED) * sampled) ** 2
     total, df = prior * frame.omega, prior - 0.5 * (fit.d + 1.0)
     for r in (r for r in frame.rounds if r.seen.role == "main"):
         each = r.n.sum() / r.seen.weight.sum()
@@ -294,7 +293,7 @@ def step(fit, theta, s):
     share, back = np.zeros(len(n)), inv(frame.root.T) @ inv(m)
     for k in reversed(range(len(n))):
         share[k] = min(n[k], n.max() - share.sum())
-        if share.sum() >= limits.BELIEVED * n.max():
+        if share.sum() >= spacing.ENOUGH * n.max():
             break
     mean = share @ (g + (x[-1] - x) @ m) / share.sum()
     move = -back @ mean

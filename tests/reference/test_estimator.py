@@ -22,15 +22,17 @@ CODED = np.array([[-1.0, -1.0], [-1.0, 1.0], [1.0, -1.0]])  # 0 and 1 of two col
 MODELS = {"huber": "y ~ a + b", "logistic": "yes ~ a + b", "factor": "y ~ g + a"}
 CLOSE = 1e-8
 NOT_HERE = {
-    "privreg.collector.levels.RAREST",
+    "privreg.collector.covariates.moments.LEAST_LEVEL",
+    "privreg.collector.covariates.points.INSIDE",
     "privreg.collector.covariates.whitening.FULL",
     "privreg.collector.estimation.combination.WIDEST_THRESHOLD",
     "privreg.collector.spacing.FAR",
     "privreg.collector.estimation.curvature.STEADY",
     "privreg.collector.estimation.curvature.LEAST",
     "privreg.collector.pilot.PRECISE",
-    "privreg.collector.levels.PART",
-    "privreg.collector.levels.SHOWN",
+    "privreg.fits.findings.BELIEVED",
+    "privreg.fits.findings.LITTLE",
+    "privreg.fits.findings.SHOWN",
 }
 """Bounds and the like, which a tenth more of doesn't reach in these fits, and what only marks depend on."""
 

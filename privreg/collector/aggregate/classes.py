@@ -8,7 +8,8 @@ from typing import Final
 import numpy as np
 
 from privreg.base.arrays import Array, Ints
-from privreg.collector.levels import RAREST
+
+LEAST_CLASS: Final = 0.05  # Share of a class, relative to an even one, at least: noise may make it none, or less
 
 ROOT2: Final = math.sqrt(2.0)
 
@@ -57,7 +58,7 @@ def start(classes: Array, lines: Array, second: Array, one: Array) -> tuple[Arra
     shape (b,); and coefficients, shape (b d,).
     """
     size = classes.shape[1]
-    share = np.maximum(1.0 / size + classes.T @ (lines @ second @ one), RAREST / size)
+    share = np.maximum(1.0 / size + classes.T @ (lines @ second @ one), LEAST_CLASS / size)
     share /= share.sum()
     out, values = contrasts(share)
     slopes = ROOT2 * (out @ classes.T @ lines) / values[:, None]

@@ -12,11 +12,13 @@ from scipy.special import gammaincinv
 from privreg.collector.clamping import LARGE, SMALL
 from privreg.collector.covariates.points import FARTHEST, longest
 from privreg.collector.covariates.whitening import SHARP
-from privreg.collector.levels import PART, SHOWN
 from privreg.families.constants import QUANTILE_RATIO, clipped_square, score_rules
 from privreg.families.family import CLASSICAL_C
 from privreg.protocol import codes, sums
 from privreg.protocol.schedule import PILOTS
+
+EVIDENT: Final = 2.5  # Standard errors by which a clamped share must stand out
+PRODUCTS: Final = 0.25  # Part of a report on measures of fit that products take
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,9 +47,9 @@ BENT: Final = 8.0
 """Second derivative of a density over the density, times the squared residual scale: 7.9 of log-normal errors, of log
 sd 1, at their 0.9 quantile."""
 
-CHECKED: Final = math.sqrt(2.0) * SHOWN / (LARGE - SMALL)
-"""Records beside √(bounded columns + 1)/μ of whom a share of `LARGE` exceeds `SMALL` by `SHOWN` standard errors of its
-noise."""
+CHECKED: Final = math.sqrt(2.0) * EVIDENT / (LARGE - SMALL)
+"""Records beside √(bounded columns + 1)/μ of whom a share of `LARGE` exceeds `SMALL` by `EVIDENT` standard errors of
+its noise."""
 
 
 class Rules(NamedTuple):
@@ -224,7 +226,7 @@ class Plan(NamedTuple):
         assert self.gauge is not None
         alone = self.gauge.numbers
         own, products = alone + int(self.gauge.nonresponse), alone * (alone + 1) // 2
-        shares = np.repeat([(1.0 - PART) / own, PART / products], [own, products])
+        shares = np.repeat([(1.0 - PRODUCTS) / own, PRODUCTS / products], [own, products])
         return np.asarray(np.sqrt(shares))
 
     @property

@@ -15,11 +15,12 @@ from privreg.collector.aggregate.plan import Checked, Known, Plan, Progress, Sta
 from privreg.collector.aggregate.report import unstacked
 from privreg.collector.covariates.points import longest
 from privreg.collector.estimation.curvature import SPREAD
-from privreg.collector.levels import RAREST
 from privreg.collector.spacing import FAR
 from privreg.protocol import sums
 from privreg.protocol.schedule import PILOTS
 from privreg.protocol.sums import MEDIAN, SQUARED
+
+NARROWEST: Final = 0.05  # Logarithm of the factor within which the scale number follows, at least
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -336,7 +337,7 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int) -> Pro
     window = WINDOWS[2]
     # four standard errors of the scale: wider ones are off by as much where errors are skewed (Equation 11)
     if rules.scaled:
-        window = float(np.clip(4.0 * math.sqrt(1.0 / count + here.sds[4] ** 2) / here.steep, RAREST, window))
+        window = float(np.clip(4.0 * math.sqrt(1.0 / count + here.sds[4] ** 2) / here.steep, NARROWEST, window))
     role = "directions" if plan.noise.again and plan.like is None and not plan.extremes else "main"
     state = state._replace(role=role, rows=by @ state.rows, theta=turned(by, theta), window=window)
     if role == "main" and plan.like is None and not plan.extremes:

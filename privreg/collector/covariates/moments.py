@@ -25,7 +25,10 @@ from scipy.special import ndtri
 
 from privreg.base.arrays import Array, triangle
 from privreg.collector.covariates.points import FARTHEST, LIMITS, WIDE, even_points, made_white, moment_diagonal
-from privreg.collector.levels import PRECISE, RAREST, STRICT, SURE
+from privreg.collector.levels import PRECISE, STRICT, SURE
+
+LEAST_LEVEL: Final = 0.05  # Share of a level, relative to an even one, at least: noise may make it none, or less
+ANSWERING: Final = 0.05  # Share of people with something to tell below which it isn't believed
 
 RANK: Final = 1e-9  # Part of a column, relative to the largest, below which it adds nothing
 DIGITS: Final = 9  # Digits by which a column's values are distinguished
@@ -150,7 +153,7 @@ def shrunk(some: Sequence[Cells], shares: Shares) -> list[Array]:
         here = slice(at, at + len(g.values))
         even = 1.0 / len(g.values)
         deviation = shares.reported[here] - even
-        p = np.clip(even + keep(deviation, shares.variance[here]) * deviation, RAREST * even, 1.0)
+        p = np.clip(even + keep(deviation, shares.variance[here]) * deviation, LEAST_LEVEL * even, 1.0)
         out.append(p / p.sum())
         at += len(g.values)
     return out
@@ -466,7 +469,7 @@ def _counted(scatter: Scatter, total: Array, people: float, sd: float, *, expect
     )
     share, error = counted.usable
     few = expected or share < 1.0 - SURE * error
-    fewest = min(RAREST, max(RAREST / rows, 2.0 * error))
+    fewest = min(ANSWERING, max(ANSWERING / rows, 2.0 * error))
     return counted._replace(answering=min(max(share, fewest), 1.0) if few else 1.0)
 
 

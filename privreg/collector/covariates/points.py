@@ -14,7 +14,10 @@ import numpy as np
 from scipy.special import betaincinv, gammaincinv, ndtr, ndtri
 
 from privreg.base.arrays import Array
-from privreg.collector.levels import RAREST
+
+INSIDE: Final = (
+    0.05  # Part by which mean and sd of a covariate fall short, at least, of the most that bounds let them be
+)
 
 _LATTICE = 2048
 _FLAT = 1e-8
@@ -131,12 +134,12 @@ def bounded(points: Array, rows: Array, columns: Iterable[int], *, constant: boo
     first = int(constant)
     x = points @ np.linalg.inv(rows).T
     mean, sd = x.mean(axis=0), x.std(axis=0)
-    mean = np.clip(mean, RAREST - 1.0, 1.0 - RAREST)
+    mean = np.clip(mean, INSIDE - 1.0, 1.0 - INSIDE)
     near = [j for j in columns if np.abs(x[:, j]).max() > 1.0]
     if not near:
         return points
     for j in near:
-        share = min(sd[j] ** 2 / (1.0 - mean[j] ** 2), (1.0 - RAREST) ** 2)
+        share = min(sd[j] ** 2 / (1.0 - mean[j] ** 2), (1.0 - INSIDE) ** 2)
         a, b = (0.5 * (1.0 + way * mean[j]) * (1.0 / share - 1.0) for way in (1.0, -1.0))
         # quantiles between those of a grid: each takes as long as a point of the reference model for a whole round
         x[:, j] = np.interp((x[:, j] - x[:, j].mean()) / sd[j], _GRID, 2.0 * betaincinv(a, b, ndtr(_GRID)) - 1.0)

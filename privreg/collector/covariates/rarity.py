@@ -11,8 +11,9 @@ from privreg.base.arrays import Array
 from privreg.collector.covariates import moments, whitening
 from privreg.collector.covariates.moments import Cells
 from privreg.collector.covariates.points import FARTHEST
-from privreg.collector.levels import PART
 from privreg.collector.plan import Crossed, Plan, Progress
+
+OF_FEW: Final = 0.25  # Part of a coefficient's variance by levels that few have from which on it is marked
 
 FEW: Final = 6.0
 """Error of the predictor of people with a rare value, in units of c, is to be at most one by this: with fewer of them
@@ -69,10 +70,10 @@ def found(plan: Plan, progress: Progress, people: int, to_user: Array) -> Rare:
         each, at_zero = (m**2 / p for m in _means(group, len(p), to_user, constant=plan.layout.constant))
         whole += each.sum(axis=1)
         rare += each[:, seldom].sum(axis=1)
-        if at_zero[seldom].sum() > PART * at_zero.sum():
+        if at_zero[seldom].sum() > OF_FEW * at_zero.sum():
             beside |= {k for c in plan.crossed if set(group.columns.tolist()) & set(c.levels) for k in c.numbers}
     coded = {int(j) for g in plan.cells for j in g.columns}
-    mine = rare > PART * whole
+    mine = rare > OF_FEW * whole
     for j in coded:
         few[j] = low[j] if tied[j] else mine[j]
     about = {0} if plan.layout.constant and mine[0] else set[int]()

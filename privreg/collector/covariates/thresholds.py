@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from privreg.base.arrays import Array
-from privreg.collector.levels import RAREST, SURE
+from privreg.collector.levels import SURE
 from privreg.protocol.rounds import GROUPS
+
+ROUGH: Final = 0.05  # Standard error of a share beside a normal one, at least, as columns are not normal
 
 FIRST: Final = (1e15, 1e9, 1e6, 1e4, 1e2, 1.0, 1e-2, 1e-5)  # First thresholds, and their negatives
 
@@ -74,7 +76,7 @@ def learn(search: Search, total: Array, weight: Array, sd: float) -> Search:
 def _likelihood(tried: Array, shares: Array, variance: Array, centre: Array, scale: Array) -> Array:
     """Log-likelihood of centres and scales of one shape, the best share of answers at random taken."""
     above = ndtr((centre[..., None] - tried) / scale[..., None])
-    weight = 1.0 / (variance + RAREST**2)  # columns aren't normal
+    weight = 1.0 / (variance + ROUGH**2)  # columns aren't normal
     square = (above * above) @ weight
     out = np.full(centre.shape, np.inf)
     for q in AT_RANDOM:  # the weighted sum of squares of shares - ((1 - q) above + q / 2)

@@ -18,8 +18,10 @@ from privreg.base.arrays import Array
 from privreg.collector.covariates import moments
 from privreg.collector.covariates.moments import Cells, Scatter
 from privreg.collector.covariates.points import FARTHEST, WIDE, two_point_share
-from privreg.collector.levels import BELIEVED, PART
 from privreg.collector.plan import Crossed, Plan, Progress
+
+OF_ONE: Final = 0.25  # Part of a sum's spread by one column from which on the sum is about that column
+SLOPED: Final = 0.7  # Part of the usual length at which slopes by a level show
 
 CORRELATED: Final = 2.5
 """Condition number of the learned correlation matrix from which on the optional round of moments is held."""
@@ -127,7 +129,7 @@ def collinear(rows: Array, columns: Sequence[int], constant: bool) -> dict[int, 
     """Wide `columns` that are narrow only given others, each with the columns that nearly add up to it."""
     first = int(constant)
     sd = np.linalg.norm(np.linalg.inv(rows)[:, first:], axis=1)
-    parts = {j: np.flatnonzero(np.abs(rows[j, first:j] * sd[first:j]) > PART * rows[j, j] * sd[j]) for j in columns}
+    parts = {j: np.flatnonzero(np.abs(rows[j, first:j] * sd[first:j]) > OF_ONE * rows[j, j] * sd[j]) for j in columns}
     return {j: (first + k).tolist() for j, k in parts.items() if len(k) and WIDE * sd[j] >= 2.0}
 
 
@@ -201,7 +203,7 @@ def least_share(plan: Plan, group: Cells) -> float:
     people = sum([r.people for r in plan.rounds if r.role == "moments" and not r.optional][1:])
     own = set(group.columns.tolist())
     columns = max((n for levels, n in _crossings(plan).items() if levels & own), default=0.0)
-    return BELIEVED * columns / max(_told(plan, people) + _others(plan), 1e-300)
+    return SLOPED * columns / max(_told(plan, people) + _others(plan), 1e-300)
 
 
 def overstretched(plan: Plan, progress: Progress, number: int) -> list[int]:

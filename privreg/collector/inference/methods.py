@@ -15,10 +15,11 @@ import pandas as pd
 
 from privreg.base.arrays import Array, Ints
 from privreg.collector.inference.pivots import ENOUGH, Pivot
-from privreg.collector.levels import PART
 from privreg.errors import InferenceError, OptionError, choose, shown
 from privreg.protocol.rounds import GROUPS, LEAST_GROUPS
 from privreg.tables.diagnostics import Diagnostic, note
+
+DOMINANT: Final = 0.25  # Part of a group's people from which on one cluster decides on it
 
 WIDE: Final = 100  # Coefficients up to which local reports are fitted by rounds, and random scaling keeps all numbers
 
@@ -205,6 +206,6 @@ def notes(people: Sequence[int], groups: int, *, lanes: bool) -> tuple[Diagnosti
         fewer = "fewer groups (lanes=8) or " if lanes and groups > LEAST_GROUPS else ""
         each = some / groups
         out.append(note("clusters.few", clusters=some, groups=groups, each=each, enough=ENOUGH, fewer=fewer))
-    if held.sum() and held.max() > PART / groups * held.sum():
+    if held.sum() and held.max() > DOMINANT / groups * held.sum():
         out.append(note("clusters.large", share=held.max() / held.sum(), groups=groups))
     return tuple(out)
