@@ -122,7 +122,8 @@ class Pair:
     def open(self, place):
         """Begin a process; what was in memory is gone."""
         self.leave(place)
-        store = open_store(self.url(place), self.plan.study, beside=self.folder / LETTERS[place] / "study.db")
+        beside = self.folder / LETTERS[place] / "study.db"
+        store = open_store(self.url(place), self.plan.study, self.clock, beside=beside)
         store.enter(self.hash, self.envelope, access.first_of(ANALYST))
         scheduler = schedulers.SumScheduler(
             store, self.own[place], lambda body: self.post(place, body), self.clock, self.clock
