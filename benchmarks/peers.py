@@ -64,7 +64,7 @@ from benchmarks.store import Runs, save_table
 from privreg.collector.aggregate.estimate import estimate
 from privreg.collector.aggregate.plan import Plan
 from privreg.fits.aggregate import doubts, plan_of
-from privreg.privacy.budget import gdp_epsilon
+from privreg.privacy.conversions import gdp_epsilon
 from privreg.simulation.curator import CuratorRun, least
 from privreg.simulation.streaming.encoding import Encoder
 from privreg.tables.diagnostics import reliable

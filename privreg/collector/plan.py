@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privreg.base.arrays import Array
-from privreg.collector.covariates.moments import Cells, Layout, Scatter
+from privreg.collector.covariates.factors import Cells
+from privreg.collector.covariates.moments import Layout, Scatter
 from privreg.collector.covariates.points import Extreme
 from privreg.collector.covariates.thresholds import Search
 from privreg.collector.estimation import curvature

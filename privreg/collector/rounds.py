@@ -13,6 +13,7 @@ import numpy as np
 
 from privreg.base.arrays import Array
 from privreg.collector import clamping, pilot, spacing
+from privreg.collector.covariates import factors as cells
 from privreg.collector.covariates import moments, thresholds, whitening
 from privreg.collector.covariates.moments import Scatter
 from privreg.collector.estimation import combination, curvature
@@ -181,8 +182,8 @@ def _pays(plan: Plan, progress: Progress, number: int) -> bool:
     correlated = whitening.is_correlated(progress.scatter.rows[:d, :d], constant=True)
     if correlated or whitening.overstretched(plan, progress, number):
         return True
-    shares = moments.shrunk(plan.factors, progress.scatter.shares)
-    return bool(shares) and moments.unsure(np.concatenate(shares), progress.scatter.shares.variance)
+    shares = cells.shrunk(plan.factors, progress.scatter.shares)
+    return bool(shares) and cells.unsure(np.concatenate(shares), progress.scatter.shares.variance)
 
 
 def _next(plan: Plan, progress: Progress, state: State) -> tuple[Progress, State]:

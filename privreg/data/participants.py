@@ -20,7 +20,7 @@ from privreg.data.cells import LARGEST, Flags, Floats, as_series, read_numbers
 from privreg.data.columns import column_of, level_codes, numbers
 from privreg.errors import BudgetError, DataError, OptionError, SchemaError, quietly, real, shown
 from privreg.options.table import check
-from privreg.privacy.budget import gdp_mu, gdp_mus
+from privreg.privacy.conversions import gdp_mu, gdp_mus
 from privreg.schema.declarations import plain_text
 
 Hashes = NDArray[np.uint64]

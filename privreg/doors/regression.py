@@ -17,7 +17,8 @@ from privreg.formula.spec import Described, ModelSpec
 from privreg.options.running import progress_bar
 from privreg.options.table import check
 from privreg.options.unknown import refuse_positional, refuse_unknown
-from privreg.privacy.ledger import LEDGER, UNSET, named
+from privreg.privacy.accounts import named
+from privreg.privacy.ledger import LEDGER, UNSET
 from privreg.results.results import PrivateResults
 from privreg.simulation.streaming.checkpoint import forget, read_checkpoint, take_all
 from privreg.simulation.streaming.stream import Stream, begin

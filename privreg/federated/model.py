@@ -21,7 +21,8 @@ from privreg.formula.spec import Described, ModelSpec
 from privreg.options.running import progress_bar
 from privreg.options.table import check
 from privreg.options.unknown import refuse_unknown
-from privreg.privacy.ledger import LEDGER, UNSET, Budget, accounts_of
+from privreg.privacy.accounts import accounts_of
+from privreg.privacy.ledger import LEDGER, UNSET, Budget
 from privreg.privacy.noise import NoiseStream, fresh_key, seeded_key
 from privreg.schema.declarations import Schema
 

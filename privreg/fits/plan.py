@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from privreg.base.arrays import Array
 from privreg.collector import clamping
-from privreg.collector.covariates import moments
-from privreg.collector.covariates.moments import Cells, Layout
+from privreg.collector.covariates import factors as cells
+from privreg.collector.covariates.factors import Cells
+from privreg.collector.covariates.moments import Layout
 from privreg.collector.covariates.points import MOST, Extreme
 from privreg.collector.plan import Crossed, End, Made, Plan
 from privreg.errors import OptionError, UnsupportedArgumentError
@@ -342,7 +343,7 @@ def order_of(spec: ModelSpec, *, factors: bool) -> tuple[NDArray[np.intp], tuple
     constant = spec.units.constant_column(probe)
     groups: tuple[Cells, ...] = ()
     if factors:
-        groups = moments.groups(spec.design.sources, spec.design.schema.levels, spec.units.probe_inside(probe))
+        groups = cells.groups(spec.design.sources, spec.design.schema.levels, spec.units.probe_inside(probe))
     first = [] if constant is None else [constant]
     first += [int(j) for g in groups for j in g.columns if j != constant]
     order = np.array([*first, *(j for j in range(probe.shape[1]) if j not in first)], dtype=np.intp)

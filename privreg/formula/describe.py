@@ -57,7 +57,8 @@ from privreg.formula.persons import without_effect
 from privreg.formula.spec import ModelSpec
 from privreg.options.table import check, find
 from privreg.options.unknown import NO_COLUMN
-from privreg.privacy.ledger import UNSET, Accounts, Budget, accounts_of, refuse_fitted, refuse_shared
+from privreg.privacy.accounts import Accounts, accounts_of
+from privreg.privacy.ledger import UNSET, Budget, refuse_fitted, refuse_shared
 from privreg.schema.declarations import Schema, combined
 
 _COLUMNS: Final = ("mu", "epsilon", "offset", "exposure", "id", "weights", "cluster")  # Options that may name one

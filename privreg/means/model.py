@@ -18,7 +18,8 @@ from privreg.means.terms import Column, Cut, declared_terms, flat, read_columns,
 from privreg.options.running import progress_bar
 from privreg.options.table import accepted, check
 from privreg.options.unknown import not_fitted, refuse_unknown
-from privreg.privacy.ledger import LEDGER, UNSET, Budget, named
+from privreg.privacy.accounts import named
+from privreg.privacy.ledger import LEDGER, UNSET, Budget
 from privreg.schema.declarations import Schema, combined
 
 

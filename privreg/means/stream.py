@@ -19,7 +19,8 @@ from privreg.means.results.results import MeansResults
 from privreg.means.results.words import header, is_biased, silent, statement
 from privreg.means.spec import Spec
 from privreg.means.terms import places
-from privreg.privacy.ledger import Charge, Release, named
+from privreg.privacy.accounts import named
+from privreg.privacy.ledger import Charge, Release
 from privreg.privacy.noise import NoiseStream, derived_key, fresh_key, seeded_key
 
 

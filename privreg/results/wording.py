@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from scipy.special import ndtr
 
 from privreg.collector.levels import SURE
-from privreg.privacy.budget import shuffled, shuffling_limit
+from privreg.privacy.conversions import shuffled, shuffling_limit
 from privreg.privacy.ledger import Budget, at_least
 from privreg.tables.diagnostics import Diagnostic, doubt, note
 

@@ -9,7 +9,7 @@ from scipy.stats import norm
 from privreg.audit.neighbours import audit as run_audit
 from privreg.audit.neighbours import mu_lower_bound
 from privreg.errors import OptionError
-from privreg.privacy.budget import pure_mu
+from privreg.privacy.conversions import pure_mu
 from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import Gaussian, psd_sensitivity, score_sensitivity
 from privreg.privacy.noise import NoiseStream, seeded_key

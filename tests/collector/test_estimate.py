@@ -9,7 +9,7 @@ from scipy.stats import chi2
 import privreg as pr
 from benchmarks.designs import DESIGNS
 from privreg.collector import pilot, rounds
-from privreg.collector.covariates import moments, whitening
+from privreg.collector.covariates import factors, moments, whitening
 from privreg.collector.estimation import estimate
 from privreg.collector.estimation.coordinates import AT_BOUND
 from privreg.fits.plan import plan_of
@@ -184,7 +184,7 @@ def test_rows_are_as_long_as_their_rarest_level_needs(right, shares, length2):
     plan, _ = plan_of(spec, resolve_tuning(ASKED, spec, 10_000_000), None)
     scatter = rounds.begin(plan).scatter
     if "g" in right:
-        scatter = scatter._replace(shares=moments.Shares(np.array(shares), np.zeros(3), 1e6))
+        scatter = scatter._replace(shares=factors.Shares(np.array(shares), np.zeros(3), 1e6))
     assert whitening._needed(plan, scatter) == pytest.approx(length2)
 
 

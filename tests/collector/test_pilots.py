@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, chi2
 
-from privreg.collector.covariates import moments, thresholds
+from privreg.collector.covariates import factors, moments, thresholds
 from privreg.collector.covariates import moments as whitening
 from privreg.collector.covariates.moments import Layout
 from privreg.collector.covariates.points import moment_diagonal
@@ -289,7 +289,7 @@ def test_noise_alone_is_not_believed():
         raw.append(np.linalg.cond(np.eye(d) + _symmetric_noise(np.random.default_rng(seed), d) * entry))
     # The sum of squares of the correlations' entries is σ²χ² in pure noise, and is believed from 1 + 1.5 √(2/k) times
     # its mean on; the claimed σ² holds a guess of the sampling variance, larger than the true one, which is small here.
-    chance = chi2.sf(entries * (1 + moments.STRICT * math.sqrt(2 / entries)), entries)
+    chance = chi2.sf(entries * (1 + factors.STRICT * math.sqrt(2 / entries)), entries)
     assert mixed <= binom.ppf(1 - 1e-6, runs, chance)
     assert mixed < runs / 4
     # what is believed all the same moves the map far less than the reports as they are would have

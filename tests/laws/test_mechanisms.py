@@ -14,7 +14,7 @@ from privreg.audit.devices import scored
 from privreg.audit.neighbours import audit
 from privreg.errors import OptionError
 from privreg.privacy import mechanisms
-from privreg.privacy.budget import pure_mu
+from privreg.privacy.conversions import pure_mu
 from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import Mechanism, resolve_mechanism
 from privreg.protocol import codes

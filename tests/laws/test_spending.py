@@ -12,7 +12,8 @@ import privreg as pr
 from privreg.data.sources.open import CHUNK
 from privreg.errors import BudgetError, DataError
 from privreg.fits.settings import FitOptions
-from privreg.privacy.ledger import LEDGER, accounts_of
+from privreg.privacy.accounts import accounts_of
+from privreg.privacy.ledger import LEDGER
 from privreg.privacy.noise import NoiseStream
 from privreg.simulation.rounds import RoundsRun
 from privreg.simulation.streaming.stream import Stream

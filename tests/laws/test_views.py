@@ -12,7 +12,8 @@ import pytest
 
 import privreg as pr
 from privreg.errors import BudgetError, NotPrivateError
-from privreg.privacy.ledger import LEDGER, Ledger, accounts_of, of_files
+from privreg.privacy.accounts import accounts_of, of_files
+from privreg.privacy.ledger import LEDGER, Ledger
 
 N = 1_000
 

@@ -21,7 +21,8 @@ from numpy.lib.stride_tricks import as_strided
 import privreg as pr
 from privreg.data.sources.open import open_table
 from privreg.errors import BudgetError, DataError, NotPrivateError
-from privreg.privacy.ledger import LEDGER, Ledger, accounts_of, of_files
+from privreg.privacy.accounts import accounts_of, of_files
+from privreg.privacy.ledger import LEDGER, Ledger
 from privreg.schema.declarations import Schema
 
 N = 600

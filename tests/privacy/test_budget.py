@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privreg.errors import BudgetError
-from privreg.privacy import budget
+from privreg.privacy import conversions
 from privreg.privacy.ledger import Budget, at_least, at_most, compose, gdp_delta, gdp_epsilon
 
 declare = Budget.declare
@@ -85,7 +85,7 @@ def test_a_pure_mechanism_under_epsilon_and_delta_loses_more_than_the_gaussian_o
 def test_curves_are_those_of_the_mechanism():
     pure, gaussian = declare(epsilon=2), declare(epsilon=2, delta=1e-5)
     assert pure.delta(2) == 0
-    assert pure.delta(1) == budget.pure_delta(2.0, 1.0)
+    assert pure.delta(1) == conversions.pure_delta(2.0, 1.0)
     assert pure.epsilon_at(0.0) == 2
     assert gaussian.delta(2) == pytest.approx(1e-5)
     assert gaussian.epsilon_at(1e-5) == pytest.approx(2)
@@ -96,8 +96,8 @@ def test_curves_are_those_of_the_mechanism():
     assert math.isinf(none.epsilon_at(1e-6))
     errors = np.array([0.0, 0.25, 1.0])
     np.testing.assert_array_equal(none.tradeoff(errors), 0)
-    np.testing.assert_array_equal(pure.tradeoff(errors), budget.pure_tradeoff(2.0, errors))
-    np.testing.assert_array_equal(declare(mu=1).tradeoff(errors), budget.gdp_tradeoff(1.0, errors))
+    np.testing.assert_array_equal(pure.tradeoff(errors), conversions.pure_tradeoff(2.0, errors))
+    np.testing.assert_array_equal(declare(mu=1).tradeoff(errors), conversions.gdp_tradeoff(1.0, errors))
 
 
 # --- order -----------------------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ def test_order_across_forms():
     assert not declare(mu=0.001) <= declare(epsilon=50)  # Gaussian noise is never pure
     assert declare(mu=1) <= declare(rho=0.5)
     assert not declare(rho=0.5) <= declare(mu=1)  # ρ-zCDP need not come from Gaussian noise
-    assert pure <= declare(rho=budget.pure_rho(1.0))
+    assert pure <= declare(rho=conversions.pure_rho(1.0))
     assert pure <= declare(epsilon=1, delta=1e-9) <= declare(epsilon=2, delta=1e-9)
     assert declare(epsilon=1, delta=1e-6) <= declare(epsilon=0.5, delta=0.4)
     assert not declare(epsilon=1, delta=1e-6) <= declare(mu=100)

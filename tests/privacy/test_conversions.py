@@ -9,10 +9,8 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from privreg.privacy import budget as c
-from privreg.privacy.budget import gdp_delta, gdp_epsilon, gdp_mu
-
-# --- Gaussian --------------------------------------------------------------------------------------------
+from privreg.privacy import conversions as c
+from privreg.privacy.conversions import gdp_delta, gdp_epsilon, gdp_mu
 
 
 @pytest.mark.reference

@@ -9,7 +9,8 @@ import pytest
 import privreg as pr
 from privreg.cli.app import main
 from privreg.errors import BudgetError, OptionError
-from privreg.privacy.ledger import LEDGER, named
+from privreg.privacy.accounts import named
+from privreg.privacy.ledger import LEDGER
 
 N = 3_000
 SERIAL = itertools.count()

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from privreg.privacy import budget
+from privreg.privacy import conversions
 from privreg.privacy.ledger import Budget, compose, gdp_delta, gdp_epsilon
 
 pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
@@ -54,17 +54,17 @@ def test_composition_of_different_budgets():
 def test_pure_curve_is_that_of_randomised_response(epsilon):
     law = response(epsilon)
     for at in (0.0, epsilon / 2, epsilon + STEP):
-        assert budget.pure_delta(epsilon, at) == pytest.approx(law.get_delta_for_epsilon(at), abs=2 * STEP)
-    assert budget.pure_epsilon(epsilon, 0.01) == pytest.approx(law.get_epsilon_for_delta(0.01), abs=2 * STEP)
+        assert conversions.pure_delta(epsilon, at) == pytest.approx(law.get_delta_for_epsilon(at), abs=2 * STEP)
+    assert conversions.pure_epsilon(epsilon, 0.01) == pytest.approx(law.get_epsilon_for_delta(0.01), abs=2 * STEP)
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
 def test_laplace_noise_stays_within_the_pure_curve(epsilon):
     law = pld.from_laplace_mechanism(1 / epsilon, value_discretization_interval=STEP)
     for at in (0.0, epsilon / 2, epsilon):
-        assert law.get_delta_for_epsilon(at) <= budget.pure_delta(epsilon, at) + STEP
+        assert law.get_delta_for_epsilon(at) <= conversions.pure_delta(epsilon, at) + STEP
     # and within the Gaussian one that ε-DP implies
-    assert law.get_delta_for_epsilon(epsilon / 2) <= gdp_delta(budget.pure_mu(epsilon), epsilon / 2) + STEP
+    assert law.get_delta_for_epsilon(epsilon / 2) <= gdp_delta(conversions.pure_mu(epsilon), epsilon / 2) + STEP
 
 
 @pytest.mark.parametrize(("epsilon", "times"), [(0.1, 30), (0.5, 8), (1.0, 3)])
@@ -89,7 +89,7 @@ def test_curve_of_a_single_point(epsilon, delta):
 
     law = pld.from_privacy_parameters(DifferentialPrivacyParameters(epsilon, delta), value_discretization_interval=STEP)
     for at in (0.0, epsilon / 3, 2 * epsilon):
-        assert budget.dp_delta(epsilon, delta, at) == pytest.approx(law.get_delta_for_epsilon(at), abs=2 * STEP)
+        assert conversions.dp_delta(epsilon, delta, at) == pytest.approx(law.get_delta_for_epsilon(at), abs=2 * STEP)
 
 
 @pytest.mark.parametrize("rho", [0.01, 0.5, 5.0])
@@ -99,4 +99,4 @@ def test_concentrated_privacy_by_renyi_orders(rho):
     orders = [1 + 1.02**k / 1000 for k in range(900)]
     for epsilon in (rho + math.sqrt(rho), rho + 4 * math.sqrt(rho)):
         theirs, _ = rdp_privacy_accountant.compute_delta(orders, [rho * a for a in orders], epsilon)
-        assert budget.zcdp_delta(rho, epsilon) == pytest.approx(theirs, rel=5e-3)
+        assert conversions.zcdp_delta(rho, epsilon) == pytest.approx(theirs, rel=5e-3)

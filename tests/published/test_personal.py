@@ -14,7 +14,7 @@ from privreg.audit import chain
 from privreg.audit.neighbours import Row
 from privreg.errors import BudgetError, InferenceError, OptionError
 from privreg.families.weights import SCORE_WEIGHTS
-from privreg.privacy.budget import gdp_delta, gdp_mu, gdp_mus
+from privreg.privacy.conversions import gdp_delta, gdp_mu, gdp_mus
 from privreg.privacy.mechanisms import Gaussian, Mechanism, joint_sensitivity
 from privreg.privacy.noise import NoiseStream, derived_key, seeded_key
 from privreg.protocol.codes import NONE

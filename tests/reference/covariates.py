@@ -10,7 +10,8 @@ from numpy.linalg import cholesky, inv
 from scipy.special import betaincinv, gammaincinv, ndtr, ndtri
 
 from privreg.collector import levels as limits
-from privreg.collector.covariates import moments as f
+from privreg.collector.covariates import factors as f
+from privreg.collector.covariates import moments as m
 from privreg.collector.covariates import points as r
 from privreg.collector.covariates import whitening
 
@@ -88,7 +89,7 @@ def learn(rows, memory, weight, mean, people, sd, lead, response, factor=None, s
         back, new = white_levels @ inv(new) @ back, white_levels
     memory = back @ (np.eye(d) + deviation) @ back.T - np.eye(d)
     moved = max(values[-1] - 1.0, 1.0 / values[0] - 1.0)
-    return np.tril(new), memory, total / (1.0 + f.FORGET * moved**2), shares
+    return np.tril(new), memory, total / (1.0 + m.FORGET * moved**2), shares
 
 
 def lead_of(number, people, sd, d):

@@ -22,7 +22,7 @@ CODED = np.array([[-1.0, -1.0], [-1.0, 1.0], [1.0, -1.0]])  # 0 and 1 of two col
 MODELS = {"huber": "y ~ a + b", "logistic": "yes ~ a + b", "factor": "y ~ g + a"}
 CLOSE = 1e-8
 NOT_HERE = {
-    "privreg.collector.covariates.moments.LEAST_LEVEL",
+    "privreg.collector.covariates.factors.LEAST_LEVEL",
     "privreg.collector.covariates.points.INSIDE",
     "privreg.collector.covariates.whitening.FULL",
     "privreg.collector.estimation.combination.WIDEST_THRESHOLD",

@@ -10,7 +10,7 @@ import pytest
 
 import privreg as pr
 from privreg.errors import BudgetError, OptionError, SavedFileError
-from privreg.privacy.budget import shuffled, shuffling_limit
+from privreg.privacy.conversions import shuffled, shuffling_limit
 from privreg.privacy.ledger import Budget, Release, compose
 from privreg.results.statement import PrivacyStatement
 from privreg.results.wording import WHOLE_RECORD, closing_notes

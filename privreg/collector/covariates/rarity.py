@@ -8,8 +8,9 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from privreg.base.arrays import Array
-from privreg.collector.covariates import moments, whitening
-from privreg.collector.covariates.moments import Cells
+from privreg.collector.covariates import factors as cells
+from privreg.collector.covariates import whitening
+from privreg.collector.covariates.factors import Cells
 from privreg.collector.covariates.points import FARTHEST
 from privreg.collector.plan import Crossed, Plan, Progress
 
@@ -63,7 +64,7 @@ def found(plan: Plan, progress: Progress, people: int, to_user: Array) -> Rare:
     low = np.nan_to_num(progress.shares, nan=1.0) < least
     few, beside, share = low.copy(), set[int](), math.inf
     whole, rare = np.zeros((2, plan.d))  # variances of coefficients, of all cells and of those that too few have
-    for group, p in zip(plan.cells, moments.shrunk(plan.cells, progress.scatter.shares), strict=True):
+    for group, p in zip(plan.cells, cells.shrunk(plan.cells, progress.scatter.shares), strict=True):
         seldom = p < least[group.columns[0]]
         share = min(share, float(p[seldom].min(initial=math.inf)))
         # coefficients of cells are sums of cells' means, whose variances are inverse to their shares

@@ -15,8 +15,10 @@ from typing import Final
 import numpy as np
 
 from privreg.base.arrays import Array
+from privreg.collector.covariates import factors as cells
 from privreg.collector.covariates import moments
-from privreg.collector.covariates.moments import Cells, Scatter
+from privreg.collector.covariates.factors import Cells
+from privreg.collector.covariates.moments import Scatter
 from privreg.collector.covariates.points import FARTHEST, WIDE, two_point_share
 from privreg.collector.plan import Crossed, Plan, Progress
 
@@ -175,7 +177,7 @@ def _needed(plan: Plan, scatter: Scatter) -> float:
     """
     if not plan.cells:
         return 0.0
-    shares = moments.shrunk(plan.factors, scatter.shares)
+    shares = cells.shrunk(plan.factors, scatter.shares)
     out = 0.0
     for levels, columns in _crossings(plan).items():
         here = [

@@ -11,6 +11,7 @@ from scipy.special import ndtri
 
 from privreg.base.arrays import Array
 from privreg.collector import pilot
+from privreg.collector.covariates import factors as cells
 from privreg.collector.covariates import moments, whitening
 from privreg.collector.covariates.moments import Scatter
 from privreg.collector.covariates.points import WIDE, bounded, lattice, longest, normal_points
@@ -109,11 +110,11 @@ def _rarer(plan: Plan, scatter: Scatter, rows: Array, near: Array) -> tuple[Arra
         rows, (0.0,) * d if plan.label else plan.gaps, plan.layout.constant, scatter.constant2
     )
     if plan.cells:
-        known = moments.shrunk(plan.cells, scatter.shares)
-        own = moments.rarer(plan.cells, known, d)
+        known = cells.shrunk(plan.cells, scatter.shares)
+        own = cells.rarer(plan.cells, known, d)
         shares = np.where(np.isnan(own), shares, own)
         full = moments.start_from(near, scatter)._replace(memory=scatter.memory, constant2=scatter.constant2)
-        tied = moments.tied(plan.factors, known, scatter.rows)[here]
+        tied = cells.tied(plan.factors, known, scatter.rows)[here]
         shares[tied] = np.clip(moments.directions(full)[here][tied], LEAST, 0.5)
     return shares, tied
 
@@ -126,8 +127,8 @@ def _points(plan: Plan, scatter: Scatter, shares: Array, rows: Array, near: Arra
     whitener = near[:d, :d]
     if plan.whitened:
         stretch = (np.diag(near) / np.diag(rows))[:d]
-        known = moments.shrunk(plan.cells, scatter.shares) if plan.cells else []
-        points, _ = moments.stand_ins(plan.cells, known, whitener, stretch, np.nan_to_num(shares), constant=constant)
+        known = cells.shrunk(plan.cells, scatter.shares) if plan.cells else []
+        points, _ = cells.stand_ins(plan.cells, known, whitener, stretch, np.nan_to_num(shares), constant=constant)
     else:
         points = normal_points(whitening.correlation(whitener, constant), constant)
         whitener = whitening.scaled(whitener, constant)

@@ -27,7 +27,7 @@ from privreg.data.sources.arrow import batches_of, texts_of
 from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, ahead, beyond, check_labels, file_mark
 from privreg.errors import DataError, OptionError, quietly, shown
 from privreg.options.unknown import known_arguments
-from privreg.privacy.ledger import of_files
+from privreg.privacy.accounts import of_files
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from privreg.data.sources.csv import PLAIN, Csv, header_of, open_csv
 from privreg.data.sources.parquet import open_feather, open_parquet, partitions
 from privreg.data.sources.source import Piece, Source, Wanted, chained, dealt_pieces
 from privreg.errors import DataError, UnsupportedArgumentError, quietly
-from privreg.privacy.ledger import of_files
+from privreg.privacy.accounts import of_files
 
 PARQUET: Final = frozenset({".parquet", ".pq"})
 FEATHER: Final = frozenset({".feather", ".arrow", ".ipc"})

@@ -28,7 +28,7 @@ from privreg.data.sources.source import (
     held_rows,
 )
 from privreg.errors import DataError, quietly
-from privreg.privacy.ledger import of_files
+from privreg.privacy.accounts import of_files
 
 _READ: Final[dict[str, Any]] = {"memory_map": False, "pre_buffer": False, "buffer_size": 1 << 16}
 """Pages come through a small buffer; whole columns of a row group, or a mapped file, would be held in memory."""

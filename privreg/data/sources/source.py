@@ -28,7 +28,7 @@ from privreg.data.cells import Taken
 from privreg.data.columns import column_of, joined, missing
 from privreg.data.participants import ids_of, texts_of, without_id
 from privreg.errors import DataError
-from privreg.privacy.ledger import named
+from privreg.privacy.accounts import named
 from privreg.privacy.noise import KEY_BYTES, derived_key, words
 from privreg.schema.declarations import Schema
 

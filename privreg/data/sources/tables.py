@@ -35,7 +35,7 @@ from privreg.data.sources.source import (
     rows_of,
 )
 from privreg.errors import DataError, UnsupportedArgumentError, quietly
-from privreg.privacy.ledger import UNKNOWN, accounts_of, of_columns, of_mapping
+from privreg.privacy.accounts import UNKNOWN, accounts_of, of_columns, of_mapping
 
 
 class Kind(NamedTuple):

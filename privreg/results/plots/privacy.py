@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privreg.errors import OptionError
-from privreg.privacy.budget import Budget, at_least, dp_tradeoff
+from privreg.privacy.budget import Budget, at_least
+from privreg.privacy.conversions import dp_tradeoff
 from privreg.results.plots import style
 from privreg.results.statement import PrivacyStatement
 from privreg.tables import shorten

@@ -35,7 +35,8 @@ from privreg.formula.describe import PublicRows
 from privreg.formula.spec import ModelSpec
 from privreg.options.running import one_thread
 from privreg.options.table import check
-from privreg.privacy.ledger import Charge, Release, named
+from privreg.privacy.accounts import named
+from privreg.privacy.ledger import Charge, Release
 from privreg.privacy.noise import Key, derived_key, fresh_key, seeded_key
 from privreg.protocol.schedule import ENDLESS
 from privreg.results.results import PrivateResults

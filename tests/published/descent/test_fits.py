@@ -12,7 +12,7 @@ import privreg as pr
 from benchmarks.central import FAMILIES, adversarial_pair
 from privreg.central import QHinge, QNorm, Regression, audit
 from privreg.errors import OptionError
-from privreg.privacy.budget import gdp_delta, gdp_mu
+from privreg.privacy.conversions import gdp_delta, gdp_mu
 from privreg.privacy.ledger import Budget
 from privreg.privacy.noise import seeded_key
 from privreg.published.descent import descent

@@ -228,7 +228,7 @@ def test_curvature_and_descent_compose_to_the_budget():
 
 
 def test_two_gaussian_releases_are_accounted_as_one():
-    from privreg.privacy.budget import gdp_delta
+    from privreg.privacy.conversions import gdp_delta
 
     both = math.hypot(0.8, 0.3)
     assert sensitivity.mixture_delta(np.array([0.8]), np.ones(1), 1.0, 0.5, 0.3) == pytest.approx(gdp_delta(both, 0.5))

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import norm
 
 from privreg.errors import MissingExtraError, OptionError
-from privreg.privacy.budget import dp_tradeoff
+from privreg.privacy.conversions import dp_tradeoff
 from privreg.privacy.ledger import Budget
 from privreg.results.plots.privacy import privacy_curve
 from tests.results.test_statement import VARIANTS, pure, statement
