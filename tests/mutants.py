@@ -1494,42 +1494,42 @@ MUTANTS = (
     ),
     Mutant(
         "a slice of an Arrow table is other people",
-        "privreg/privacy/ledger.py",
+        "privreg/privacy/accounts.py",
         "    if kind.num_fields or len(buffers) < 2 or buffers[1] is None:\n",
         "    if len(buffers) < 9:\n",
         ("tests/laws/test_views.py::test_a_view_is_the_people_it_is_of",),
     ),
     Mutant(
         "a memoryview is other people than the array it looks into",
-        "privreg/privacy/ledger.py",
+        "privreg/privacy/accounts.py",
         "        return np.asarray(memoryview(data))\n",
         "        return None\n",
         ("tests/laws/test_views.py::test_what_looks_into_the_memory_of_an_array_is_known_as_it",),
     ),
     Mutant(
         "a buffer of bytes ends with its view",
-        "privreg/privacy/ledger.py",
+        "privreg/privacy/accounts.py",
         "kept = None if last is None or tells else root",
         "kept = None if last is None or isinstance(last, bytes | bytearray) else root",
         ("tests/privacy/test_accounts.py::test_a_buffer_is_known_after_its_view_has_gone",),
     ),
     Mutant(
         "views of a buffer of bytes are other people",
-        "privreg/privacy/ledger.py",
+        "privreg/privacy/accounts.py",
         "        spans = (*held, *",
         "        spans = (*(), *",
         ("tests/privacy/test_accounts.py::test_all_views_of_a_buffer_are_the_same_people",),
     ),
     Mutant(
         "a query of a table in memory is a table",
-        "privreg/privacy/ledger.py",
+        "privreg/privacy/accounts.py",
         "        return Accounts(tuple(watched), lost=True)\n",
         "        return Accounts(tuple(watched), whole=True)\n",
         ("tests/laws/test_views.py::test_rows_of_which_nothing_tells_whose_they_are_are_refused",),
     ),
     Mutant(
         "a mapping of columns that nothing tells of is counted",
-        "privreg/privacy/ledger.py",
+        "privreg/privacy/accounts.py",
         "others.weak().entries], columns.lost)\n",
         "others.weak().entries])\n",
         ("tests/laws/test_views.py::test_rows_of_which_nothing_tells_whose_they_are_are_refused",),
@@ -1550,7 +1550,7 @@ MUTANTS = (
     ),
     Mutant(
         "a name is nobody's",
-        "privreg/privacy/ledger.py",
+        "privreg/privacy/accounts.py",
         "(*found.entries, *more)",
         "found.entries",
         ("tests/privacy/test_datasets.py::test_releases_of_one_name_add_up_at_every_door",),
@@ -1725,8 +1725,8 @@ MUTANTS = (
     Mutant(
         "what is left of locations' way is lost in noise",
         "privreg/collector/covariates/moments.py",
-        "out[at] += part * keep(part, noise)",
-        "out[at] = deviation[at] * keep(deviation[at], noise)",
+        "out[at] += part * cells.keep(part, noise)",
+        "out[at] = deviation[at] * cells.keep(deviation[at], noise)",
         (
             "tests/collector/test_pilots.py::"
             "test_what_is_left_of_many_locations_way_is_believed_though_each_is_lost_in_noise",

@@ -371,7 +371,7 @@ class PrivacyStatement(View):
 
         References
         ----------
-        Feldman, McMillan & Talwar (2021), Hiding among the clones, Theorem III.1; `privacy.budget.shuffled`.
+        Feldman, McMillan & Talwar (2021), Hiding among the clones, Theorem III.1; `privacy.conversions.shuffled`.
         """
         if self.said.no_shuffling:
             raise BudgetError(self.said.no_shuffling)

@@ -81,7 +81,7 @@ class Source:
     blocks: tuple[int, ...] = field(repr=False, default=())  # rows of the pieces that files are read by
 
     def of(self, dataset: Any) -> Source:
-        """The source with a name for its people, see `privreg.privacy.ledger.named`."""
+        """The source with a name for its people, see `privreg.privacy.accounts.named`."""
         return replace(self, identity=named(self.identity, dataset))
 
     def expected(self) -> int | None:
