@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         Squared,
     )
     from privreg.formula.language.rowwise import rowwise
-    from privreg.means.model import table_one
+    from privreg.means.model import survival, table_one
     from privreg.planning.power import plan
     from privreg.planning.two_groups import plan_two_groups
     from privreg.privacy.ledger import Budget, Ledger, limit_spending
@@ -56,7 +56,7 @@ __all__ = [
     "PrivacyLeakWarning", "PrivateOnlineRegression", "Quantile", "Schema", "SmoothedHinge", "Squared",
     "__version__", "anova", "central", "compare", "csv", "datasets", "errors",
     "families", "federated", "limit_spending", "load", "means", "meta_analysis", "plan", "plan_two_groups",
-    "rowwise", "shrink", "simulate", "sql", "table_one",
+    "rowwise", "shrink", "simulate", "sql", "survival", "table_one",
 ]  # fmt: skip
 
 _HOMES = {
@@ -68,7 +68,7 @@ _HOMES = {
         "families.builtin": "Expectile Hinge Huber Logistic Multinomial Poisson Quantile SmoothedHinge Squared",
         "formula.language.rowwise": "rowwise",
         "doors.loading": "load",
-        "means.model": "table_one",
+        "means.model": "survival table_one",
         "planning.power": "plan",
         "planning.two_groups": "plan_two_groups",
         "privacy.ledger": "Budget Ledger limit_spending",

@@ -15,7 +15,7 @@ Examples
 """
 
 from privreg.means.mechanisms import benchmark, break_even, moments
-from privreg.means.model import PrivateMeans, estimate, table_one
+from privreg.means.model import PrivateMeans, estimate, survival, table_one
 from privreg.means.results.results import MeansResults
 from privreg.means.stream import MeansStream
 from privreg.options.unknown import public_names
@@ -23,7 +23,7 @@ from privreg.published.shrinking.rules import hdr4me, james_stein, shrink, soft_
 
 __all__ = [
     "MeansResults", "MeansStream", "PrivateMeans", "benchmark", "break_even", "estimate", "hdr4me",
-    "james_stein", "moments", "shrink", "soft_threshold", "sure_threshold", "table_one",
+    "james_stein", "moments", "shrink", "soft_threshold", "sure_threshold", "survival", "table_one",
 ]  # fmt: skip
 
 __dir__, __getattr__ = public_names(__name__, __all__)

@@ -30,16 +30,11 @@ def inside(terms: Sequence[Term], raw: dict[str, NDArray[Any]], silent: NDArray[
     out = []
     for term in terms:
         if term.is_factor:
-            if term.edges:
-                number = raw[term.columns[0]]
-                at = np.searchsorted(term.edges[1:-1], np.nan_to_num(number), side="right")
-                codes = [np.where(np.isnan(number), -1, at)]
-            else:
-                codes = [raw[name] for name in term.columns]
-            missing = np.logical_or.reduce([c < 0 for c in codes])
-            missing = missing if silent is None else missing | silent
-            values = codes[0] if len(codes) == 1 else codes[0] * len(term.parts[1].levels) + codes[1]
-            out.append(np.where(missing, len(term.levels), values))
+            at, missing = np.zeros(1, dtype=np.intp), np.zeros(1, dtype=np.bool_) if silent is None else silent
+            for part in term.factors:
+                codes = _codes(part, raw)
+                at, missing = np.asarray(at * len(part.levels) + codes), missing | (codes < 0)
+            out.append(np.where(missing, len(term.levels), at))
             continue
         values = np.ones(1) if term.parts else np.clip(raw[term.column], term.low, term.high)
         for part in term.parts:
@@ -47,6 +42,15 @@ def inside(terms: Sequence[Term], raw: dict[str, NDArray[Any]], silent: NDArray[
         unit = np.clip((values - term.middle) / term.half, -1.0, 1.0)
         out.append(unit if silent is None else np.where(silent, np.nan, unit))
     return out
+
+
+def _codes(factor: Term, raw: dict[str, NDArray[Any]]) -> NDArray[Any]:
+    """Codes of a factor, or of the classes of a number, shape (n,); below 0 where the value is missing."""
+    number = raw[factor.columns[0]]
+    if not factor.edges:
+        return number
+    at = np.searchsorted(factor.edges[1:-1], np.nan_to_num(number), side="right")
+    return np.where(np.isnan(number), -1, at)
 
 
 def chosen(plan: Plan, normals: Array) -> NDArray[np.intp]:

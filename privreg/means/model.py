@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Never
 
 from privreg.data.participants import Participants
 from privreg.data.sources.open import Source, check_columns, check_declared, completed, open_table, refuse_bare, rows_of
-from privreg.errors import DataError, FormulaError, OptionError, UnsupportedArgumentError
+from privreg.errors import DataError, FormulaError, OptionError, UnsupportedArgumentError, real
 from privreg.formula.language.spelling import as_labelled, label_of, schema_labelled
 from privreg.means.plan import Plan
 from privreg.means.results.results import MeansResults
+from privreg.means.results.survival import SurvivalCurves
 from privreg.means.results.table_one import TableOne
 from privreg.means.spec import Spec, declared
 from privreg.means.stream import MeansStream, refuse_few
-from privreg.means.terms import Column, Cut, declared_terms, flat, read_columns, read_formula
+from privreg.means.terms import EVENTS, Column, Cut, Surv, declared_terms, flat, read_columns, read_formula
 from privreg.options.running import progress_bar
 from privreg.options.table import accepted, check
 from privreg.options.unknown import not_fitted, refuse_unknown
 from privreg.privacy.accounts import named
 from privreg.privacy.ledger import LEDGER, UNSET, Budget
 from privreg.schema.declarations import Schema, combined
+from privreg.tables.diagnostics import caution
 
 
 class PrivateMeans:
@@ -133,8 +136,8 @@ class PrivateMeans:
         id, by = label_of(id, labels), label_of(by, labels)
         people = Participants.declare(id=id, max_per_id=max_per_id, missing=missing)
         budget, names = Budget.declare(mu, epsilon, delta, rho), read_columns(columns)
-        names = [one if isinstance(one, Cut) else label_of(one, labels) for one in names]
-        public = _public(data, flat(names), schema, bounds, levels, by)
+        names = [one if isinstance(one, Cut | Surv) else label_of(one, labels) for one in names]
+        public = _public(data, names, schema, bounds, levels, by)
         how = {"mechanism": mechanism, "frequencies": frequencies, "m": m}
         how["trust"] = check("means.arrays", "trust", trust)
         self._spec = spec = declared(names, (), budget, public, people, by, by_budget, **how)
@@ -152,7 +155,8 @@ class PrivateMeans:
         ----------
         formula : str
             Columns joined by +, with 1 on the right: ``"age + bmi + C(smoker) ~ 1"``. ``Q("body mass")`` names a column
-            with a blank, ``C(smoker):C(region)`` a two-way table.
+            with a blank, ``C(smoker):C(region)`` a two-way table, and
+            ``"Surv(time, event, [30, 60, 90]) ~ C(arm)"`` survival curves; see :func:`survival`.
 
         Raises
         ------
@@ -165,7 +169,7 @@ class PrivateMeans:
         except FormulaError:
             refuse_bare(formula, data)
             raise
-        schema = _public(data, flat(columns), *(options.get(name) for name in ("schema", "bounds", "levels", "by")))
+        schema = _public(data, columns, *(options.get(name) for name in ("schema", "bounds", "levels", "by")))
         declared_terms(columns, factors, schema)  # C() of a column without levels
         return cls(columns, data, **options)
 
@@ -243,6 +247,12 @@ class PrivateMeans:
             If there are too few people.
         """
         refuse_unknown("means.fit", unknown)
+        res = self._released(seed, progress)
+        res._caution()
+        return res
+
+    def _released(self, seed: Any, progress: Any) -> MeansResults:
+        """Results without a warning of what is unreliable."""
         check("means.fit", "progress", progress)
         if self._source is None:
             raise DataError("this model has no data; use start() and update(batch), or build it with data.")
@@ -254,20 +264,25 @@ class PrivateMeans:
                 stream.update(batch, charge=charge)
                 bar.update(rows_of(batch))
         refuse_few(stream.nobs)
-        res = stream.released(charge.enter())
-        res._caution()
-        return res
+        return stream.released(charge.enter())
 
 
-def _public(data: Any, columns: Sequence[str], schema: Any, bounds: Any, levels: Any, by: Any) -> Schema:
-    """The user's declarations, and those that the data carry about other columns."""
-    wanted = (*columns, label_of(by, check_columns(data, ()))) if isinstance(by, str) else columns
+def _public(data: Any, columns: Sequence[Column], schema: Any, bounds: Any, levels: Any, by: Any) -> Schema:
+    """The user's declarations, those that the data carry about other columns, and those that Surv() makes itself."""
+    wanted = flat(columns)
+    wanted += [label_of(by, check_columns(data, ()))] if isinstance(by, str) else []
     labels = check_columns(data, wanted)
     bounds, levels = (as_labelled(declared, labels) for declared in (bounds, levels))
     given = combined(schema_labelled(schema, labels), bounds, levels, {})
     full = completed(given, data, wanted)
     if labels is not None and len(full.carried):
         check_declared({"bounds": bounds, "levels": levels}, [*wanted, *labels])
+    for one in (one for one in columns if isinstance(one, Surv)):
+        last = real(one.cuts[-1] if one.cuts else None)
+        if last is not None and last > 0.0 and one.time not in full.levels:
+            full = replace(full, bounds={one.time: (0.0, 2.0 * last), **full.bounds})
+        if one.event not in full.bounds:
+            full = replace(full, levels={one.event: EVENTS, **full.levels})
     return full
 
 
@@ -340,3 +355,57 @@ def table_one(data: Any, columns: Any = None, *, by: str | None = None, **option
     ['age', 'smoker']
     """
     return estimate(data, columns, by=by, **options).table_one()
+
+
+def survival(
+    data: Any, formula: str, *, method: str = "kaplan_meier", seed: int | None = None, progress: bool | None = None,
+    **options: Any,
+) -> SurvivalCurves:  # fmt: skip
+    """Estimate survival curves by group: Kaplan and Meier's, or life tables, with a log-rank test.
+
+    Parameters
+    ----------
+    data, **options
+        As of :func:`estimate`: `mu`, `trust`, `levels` of the groups, and so on.
+    formula : str
+        ``"Surv(time, event, [30, 60, 90]) ~ C(arm)"``, or ``~ 1``. The list has the public times at which curves are
+        estimated. `time` is how long a person was followed, at most to the last of them: its bounds, from 0 to twice
+        that by default, needn't be declared. `event` is 0 or 1, for censored and happened; with declared `levels` the
+        first is of those who are censored, and others are competing causes. The groups are private.
+    method : {"kaplan_meier", "life_table"}
+        See :meth:`MeansResults.survival`.
+
+    Returns
+    -------
+    SurvivalCurves
+
+    Warns
+    -----
+    ReliabilityWarning
+        If points of the curves should not be relied on.
+
+    Raises
+    ------
+    FormulaError, SchemaError, BudgetError, OptionError, DataError, InferenceError
+        As of :func:`estimate`.
+
+    Notes
+    -----
+    A person reports one thing: group, class of time and event together, one of the cells of a table. However many cut
+    points there are, the noise of a cell is the same, so that curves, tests and restricted means are all made of one
+    release, at the budget of one histogram.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import privreg as pr
+    >>> time = np.random.default_rng(1).exponential(50, 5000)
+    >>> people = {"time": np.minimum(time, 100), "event": (time <= 100).astype(int)}
+    >>> curves = pr.means.survival(people, "Surv(time, event, [20, 40, 60, 80]) ~ 1", mu=1, trust="central",
+    ...                            progress=False)
+    >>> curves.frame()["time"].tolist()
+    [20.0, 40.0, 60.0, 80.0]
+    """
+    curves = PrivateMeans.from_formula(formula, data, **options)._released(seed, progress).survival(method=method)
+    caution(curves.names, curves.notes, what="the curves at", stacklevel=3)
+    return curves

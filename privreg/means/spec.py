@@ -96,7 +96,7 @@ def declared(
     most = max(budgets, key=lambda b: b.mu)  # all keep the kind of guarantee that suits it best
     kind = make_plan(terms, most, nonresponse=nonresponse, **how).budget.pure
     plans = tuple(make_plan(terms, b, nonresponse=nonresponse, pure=kind, **how) for b in budgets)
-    formula = " + ".join(t.written for t in terms) + " ~ 1"
+    formula = f"{' + '.join(t.written for t in terms)} ~ {terms[0].right}"
     return Spec(formula, terms, schema, budget, people, by, groups, plans)
 
 

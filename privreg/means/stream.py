@@ -14,11 +14,11 @@ from privreg.errors import DataError, InferenceError
 from privreg.means import collector, device
 from privreg.means.factors import FactorMechanism
 from privreg.means.plan import Plan
-from privreg.means.results.fit import MeansFit
+from privreg.means.results.fit import Curves, MeansFit
 from privreg.means.results.results import MeansResults
 from privreg.means.results.words import header, is_biased, silent, statement
 from privreg.means.spec import Spec
-from privreg.means.terms import places
+from privreg.means.terms import Term, places
 from privreg.privacy.accounts import named
 from privreg.privacy.ledger import Charge, Release
 from privreg.privacy.noise import NoiseStream, derived_key, fresh_key, seeded_key
@@ -29,6 +29,15 @@ def _none(plan: Plan) -> list[Any]:
     if plan.sums is not None:
         return [np.zeros(len(plan.sums.scales), dtype=np.int64)]
     return [np.zeros((1, 1))] * len(plan.late)
+
+
+def _curves(term: Term, at: int) -> Curves:
+    """Place and names of what survival curves are made of."""
+    *groups, times, events = term.parts
+    assert times.edges
+    (time,), cuts = times.columns, tuple(float(f"{c:.15g}") for c in times.edges[1:-1])
+    group, levels = (groups[0].column, groups[0].labels) if groups else ("", ("",))
+    return Curves(at, time, cuts, events.column, events.labels, group, levels)
 
 
 def refuse_few(rows: int) -> None:
@@ -199,6 +208,7 @@ class MeansStream:
                 (t.columns[0], t.columns[1], at) for t, at in placed if len(t.parts) == 2 and not t.is_factor
             ),
             cuts=tuple((t.columns[0], at, t.edges) for t, at in placed if t.edges),
+            curves=tuple(_curves(t, at) for t, at in placed if t.times is not None),
             group_tests=collector.alike_groups(spec.terms, groups),
             group_reliable=~np.array([spec.concerned(terms) for terms in doubted], dtype=np.bool_).reshape(-1, p),
         )

@@ -41,6 +41,31 @@ class Cut(str):
         return Cut, (self.column, self.breaks)
 
 
+class Surv(str):
+    """Times until an event or censoring, at public cut points; as text it is unlike the columns."""
+
+    time: str
+    event: str
+    cuts: tuple[Any, ...]  # Times at which curves are estimated, rising
+    group: str | None  # Factor whose levels have a curve each
+
+    def __new__(cls, time: str, event: str, cuts: tuple[Any, ...], group: str | None = None) -> Surv:
+        """Name the columns, the cut points, and the factor."""
+        made = super().__new__(cls, f"Surv({time}, {event})")
+        made.time, made.event, made.cuts, made.group = time, event, cuts, group
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Surv, (self.time, self.event, self.cuts, self.group)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns that it needs."""
+        return (*([self.group] if self.group is not None else []), self.time, self.event)
+
+
+EVENTS: Final = (0, 1)  # Levels of an event that has none declared: censored, and happened
+
 Column = str | tuple[str, str]  # A column, a cut one, or two whose levels are crossed, or whose numbers are multiplied
 
 MOST_CLASSES: Final = 200  # Classes of a histogram, at most
@@ -62,9 +87,24 @@ class Term:
     edges: tuple[float, ...] = ()  # Between which classes of a number are, ends included
 
     @property
+    def leaves(self) -> tuple[Term, ...]:
+        """Terms of one column each that it is made of, as they are declared."""
+        return tuple(leaf for part in self.parts for leaf in part.leaves) or (self,)
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """Columns that it needs."""
-        return tuple(part.column for part in self.parts) or (self.column,)
+        return tuple(leaf.column for leaf in self.leaves)
+
+    @property
+    def factors(self) -> tuple[Term, ...]:
+        """Factors of which pairs, or triples, of levels are its levels: itself, if it is one."""
+        return self.parts if len(self.parts) > 1 else (self,)
+
+    @property
+    def times(self) -> Term | None:
+        """Classes of the time until an event or censoring, the last one beyond all cut points; None of other terms."""
+        return self.parts[-2] if len(self.parts) > 1 and self.parts[-2].edges else None
 
     @property
     def middle(self) -> float:
@@ -79,6 +119,9 @@ class Term:
     @property
     def written(self) -> str:
         """It in a formula."""
+        if self.times is not None:
+            cuts = ", ".join(f"{c:g}" for c in self.times.edges[1:-1])
+            return f"Surv({self.parts[-2].columns[0]}, {self.parts[-1].column}, [{cuts}])"
         if self.edges:
             return f"cut({self.columns[0]}, [{', '.join(f'{e:g}' for e in self.edges)}])"
         if len(self.parts) == 2 and not self.is_factor:
@@ -92,14 +135,19 @@ class Term:
         return bool(self.levels)
 
     @property
+    def right(self) -> str:
+        """Right of the tilde of its formula."""
+        return f"C({self.parts[0].column})" if self.times is not None and len(self.parts) > 2 else "1"
+
+    @property
     def labels(self) -> tuple[str, ...]:
         """Names of its levels beside the column's."""
-        return tuple(":".join(map(str, v)) if self.is_table else str(v) for v in self.levels)
+        return tuple(":".join(map(str, v)) if len(self.parts) > 1 else str(v) for v in self.levels)
 
     @property
     def is_table(self) -> bool:
         """True if it is a two-way table."""
-        return len(self.parts) == 2 and bool(self.levels)
+        return len(self.parts) == 2 and self.is_factor and self.times is None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -107,7 +155,7 @@ class Term:
 
         Products say what the numbers are about, as in (age - 41.5):(bmi - 34).
         """
-        if self.is_table:
+        if self.is_factor and len(self.parts) > 1:
             return tuple(map(":".join, product(*(part.names for part in self.parts))))
         if self.edges:
             return tuple(f"{self.columns[0]}[{level}]" for level in self.levels)
@@ -125,7 +173,7 @@ def flat(columns: Sequence[Column]) -> list[str]:
     >>> flat(["age", ("sex", "region"), "sex"])
     ['age', 'sex', 'region']
     """
-    each = (c for one in columns for c in ((one,) if isinstance(one, str) else one))
+    each = (c for one in columns for c in (getattr(one, "columns", (one,)) if isinstance(one, str) else one))
     return list(dict.fromkeys(c.column if isinstance(c, Cut) else c for c in each))
 
 
@@ -151,11 +199,6 @@ def read_formula(formula: object) -> tuple[list[Column], list[str]]:
     if meant is not None:
         raise FormulaError(f"the formula {formula!r} has no '~'; write {meant!r}.")
     left, _, right = formula.partition("~")
-    if right.strip() not in {"", "1"}:
-        raise FormulaError(
-            "means have no covariates: the right of '~' is 1 (means by subgroup come with by='column'; for a "
-            "regression use PrivateOnlineRegression)."
-        )
     tree = syntax(_COLON.sub(lambda m: m[1] or ("@" if m[0] == ":" else "@@"), left.strip()))
     if tree is None:
         raise FormulaError(f"the formula can't be read; {_FORM}.")
@@ -168,7 +211,26 @@ def read_formula(formula: object) -> tuple[list[Column], list[str]]:
         one, some = _summand(node)
         columns.append(one)
         factors += some
+    columns, factors = _grouped(columns, factors, right.strip())
     return _once(columns, "the formula"), list(dict.fromkeys(factors))
+
+
+def _grouped(columns: list[Column], factors: list[str], right: str) -> tuple[list[Column], list[str]]:
+    """Columns with the factor on the right of the tilde, by whose levels curves of a Surv() are."""
+    if right in {"", "1"}:
+        return columns, factors
+    if len(columns) != 1 or not isinstance(one := columns[0], Surv):
+        raise FormulaError(
+            "means have no covariates: the right of '~' is 1 (means by subgroup come with by='column'; for a "
+            "regression use PrivateOnlineRegression)."
+        )
+    if (tree := syntax(right)) is None or isinstance(tree, ast.BinOp):
+        raise FormulaError(
+            f"Surv() has curves by the levels of one factor: write {one} ~ C(arm), or ~ 1 for one curve; a column "
+            "of combined levels, made beforehand row by row, serves for two factors."
+        )
+    name, _ = _column(tree)
+    return [Surv(one.time, one.event, one.cuts, name)], [*factors, name]
 
 
 def _summand(node: ast.expr) -> tuple[Column, Sequence[str]]:
@@ -189,6 +251,19 @@ def _summand(node: ast.expr) -> tuple[Column, Sequence[str]]:
             except ValueError:
                 raise _refused(node) from None
             return Cut(_column(number)[0], tuple(breaks) if isinstance(breaks, list) else breaks), ()
+        case ast.Call(ast.Name("Surv"), [time, event, cuts], []):
+            try:
+                given = ast.literal_eval(cuts)
+            except ValueError:
+                raise _refused(node) from None
+            happened = _column(event)[0]
+            cut_points = tuple(given) if isinstance(given, list | tuple) else (given,)
+            return Surv(_column(time)[0], happened, cut_points), [happened]
+        case ast.Call(ast.Name("Surv")):
+            raise FormulaError(
+                "Surv() takes a time, an event, and the public times at which curves are estimated: "
+                "Surv(time, event, [30, 60, 90]). Times at which people enter late are not supported here."
+            )
     name, factor = _column(node)
     return name, [name] * factor
 
@@ -241,6 +316,8 @@ def declared_terms(columns: Sequence[Column], factors: Sequence[str], schema: Sc
     Raises SchemaError if one has neither finite bounds nor levels, or the wrong ones.
     """
     terms = tuple(_declared(name, factors, schema) for name in columns)
+    if sum(term.times is not None for term in terms) > 1:
+        raise FormulaError("the formula has more than one Surv(); estimate each by itself, at a part of the budget.")
     names = [n for term in terms for n in term.names]
     if len(set(names)) < len(names):
         raise SchemaError("two estimates would have the same name, from levels that read alike; rename a level.")
@@ -250,6 +327,8 @@ def declared_terms(columns: Sequence[Column], factors: Sequence[str], schema: Sc
 def _declared(name: Column, factors: Sequence[str], schema: Schema) -> Term:
     if isinstance(name, Cut):
         return _classes(name, _declared(name.column, (), schema))
+    if isinstance(name, Surv):
+        return _followed(name, schema)
     if isinstance(name, tuple):
         crossed = any(c in schema.levels or c in factors for c in name)
         one, other = (_declared(c, [c] * crossed, schema) for c in name)
@@ -294,3 +373,31 @@ def _classes(cut: Cut, whole: Term) -> Term:
             )
     labels = tuple(f"{a:.6g} to {b:.6g}" for a, b in pairwise(edges))
     return Term(str(cut), levels=labels, parts=(whole,), edges=tuple(edges))
+
+
+def _followed(surv: Surv, schema: Schema) -> Term:
+    """Times and events, crossed with the factor of groups if there is one.
+
+    A time that is a cut point belongs to the class that ends there, and whoever has none of the cut points ahead to the
+    last class, of whom it is known that they were followed until the last cut point.
+    """
+    cuts = [real(c) for c in surv.cuts]
+    if len(set(surv.columns)) < len(surv.columns):
+        raise SchemaError(f"{surv} needs different columns for time, event and groups.")
+    whole = _declared(surv.time, (), schema)
+    if whole.is_factor:
+        raise SchemaError(f"{surv} needs a time that is a number, and {surv.time!r} has levels.")
+    rising = [c for c in cuts if c is not None and whole.low < c < whole.high]
+    if len(rising) < len(cuts) or not 1 <= len(cuts) <= MOST_CLASSES or not (np.diff(rising) > 0.0).all():
+        raise SchemaError(
+            f"{surv} needs rising cut points, {MOST_CLASSES} at most, above the lower and below the upper bound of "
+            f"{surv.time!r}, {whole.low:g} and {whole.high:g}: whoever is followed beyond the last one must be known "
+            "to be."
+        )
+    ends = [whole.low, *rising, whole.high]
+    labels = tuple(f"{a:.6g} to {b:.6g}" for a, b in pairwise(ends))
+    edges = (whole.low, *np.nextafter(rising, np.inf).tolist(), whole.high)  # of classes that hold their upper end
+    parts = [Term(f"cut({surv.time})", levels=labels, parts=(whole,), edges=edges)]
+    parts += [_declared(surv.event, (surv.event,), schema)]
+    parts = [*([] if surv.group is None else [_declared(surv.group, (surv.group,), schema)]), *parts]
+    return Term(str(surv), levels=tuple(product(*(part.levels for part in parts))), parts=tuple(parts))

@@ -84,7 +84,7 @@ def test_every_plotting_method_has_a_picture():
     """The page of plots is where the reference takes its pictures from."""
     shown = {tag for tag in re.findall(r":tags: \[picture, ([\w.]+)\]", (ROOT / "docs" / "plots.md").read_text())}
     found = {"privacy_curve", "TwoGroups.plot"}
-    found |= {f"{name}.plot" for name in ("MetaAnalysis", "Shrunken", "Selection", "Smooth", "Histogram")}
+    found |= {f"{name}.plot" for name in ("MetaAnalysis", "Shrunken", "Selection", "Smooth", "Histogram", "SurvivalCurves")}
     for kind in (PrivateResults, Comparison, StudyPlan, MeansResults, FederatedResults):
         found |= {f"{kind.__name__}.{name}" for name in dir(kind) if name.startswith("plot")}
     assert shown == found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,33 @@ def limits(estimate: Any, error: Any, alpha: float) -> dict[str, Any]:
     """Normal confidence limits, by the columns of tables that hold them."""
     half = Normal().critical(interval_level(alpha)) * error
     return {"conf_low": estimate - half, "conf_high": estimate + half}
+
+
+class Curves(NamedTuple):
+    """Shares that survival curves are made of: where they are among the estimates, and names; by group, time, event."""
+
+    first: int
+    time: str
+    cuts: tuple[float, ...]
+    event: str
+    events: tuple[str, ...]  # Levels, the first of those who are censored
+    group: str  # "" without one
+    groups: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """Name of the variable."""
+        return f"Surv({self.time}, {self.event})"
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Groups, classes of time and events."""
+        return len(self.groups), len(self.cuts) + 1, len(self.events)
+
+    @property
+    def here(self) -> slice:
+        """Positions of the shares."""
+        return slice(self.first, self.first + int(np.prod(self.shape)))
 
 
 @dataclass(frozen=True)
@@ -59,6 +86,7 @@ class MeansFit(Labelled):
     # NaN where it isn't asked
     missing: Array = field(default_factory=lambda: np.zeros((0, 0, 2)))
     cuts: tuple[tuple[str, int, tuple[float, ...]], ...] = ()  # Numbers in classes, where these are, and between what
+    curves: tuple[Curves, ...] = ()
 
     @property
     def estimates(self) -> tuple[Estimate, ...]:
@@ -83,7 +111,7 @@ class MeansFit(Labelled):
 
 # --- files -----------------------------------------------------------------------------------------------
 
-_PLAIN: Final = ("names", "by", "groups", "header", "biased", "tables", "products", "cuts", "variables")
+_PLAIN: Final = ("names", "by", "groups", "header", "biased", "tables", "products", "cuts", "variables", "curves")
 _NEWER: Final = ("sds", "group_tests", "moments", "missing")  # Arrays that older files don't have
 
 
@@ -117,6 +145,10 @@ def restored(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> MeansFit
     tables = tuple((int(k), str(r), tuple(a), str(c), tuple(b)) for k, r, a, c, b in document.get("tables", ()))
     products = tuple((str(a), str(b), int(k)) for a, b, k in document.get("products", ()))
     cuts = tuple((str(c), int(k), tuple(map(float, e))) for c, k, e in document.get("cuts", ()))
+    curves = tuple(
+        Curves(int(k), str(t), tuple(map(float, c)), str(e), tuple(map(str, v)), str(g), tuple(map(str, w)))
+        for k, t, c, e, v, g, w in document.get("curves", ())
+    )
     nobs, *people = (int(v) for v in document["counts"])
     archive.expect(
         len(people) == g,
@@ -126,6 +158,7 @@ def restored(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> MeansFit
         *(k >= 0 and k + len(a) * len(b) <= p for k, _, a, _, b in tables),
         *(0 <= k < p for *_, k in products),
         *(k >= 0 and k + len(e) - 1 <= p and len(e) > 2 for _, k, e in cuts),
+        *(c.first >= 0 and c.here.stop <= p and min(c.shape) >= 1 and c.shape[2] >= 2 for c in curves),
     )
     return MeansFit(
         names=names,
@@ -140,6 +173,7 @@ def restored(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> MeansFit
         tables=tables,
         products=products,
         cuts=cuts,
+        curves=curves,
         variables=variables,
         **held,
     )

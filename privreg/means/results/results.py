@@ -16,6 +16,7 @@ from privreg.means.results import described
 from privreg.means.results.described import Correlations
 from privreg.means.results.fit import MeansFit, limits, parts
 from privreg.means.results.shares import Crossed, Crosstab, Histogram, IndependenceTest
+from privreg.means.results.survival import SurvivalCurves
 from privreg.means.results.table_one import COLUMNS, TableOne
 from privreg.options.unknown import all_known_arguments, needs_rows
 from privreg.published.shrinking.rules import shrink
@@ -168,6 +169,32 @@ class MeansResults(Results):
         first, edges = named[name]
         at = slice(first, first + len(edges) - 1)
         return Histogram(name, edges, f.params[at], f.cov[at, at], f.nobs, f.statement.short, f.doubts(at))
+
+    def survival(self, *, method: str = "kaplan_meier") -> SurvivalCurves:
+        """Survival curves of a ``Surv()`` in the formula, by its groups. Free post-processing.
+
+        Parameters
+        ----------
+        method : {"kaplan_meier", "life_table"}
+            "kaplan_meier" takes times as if they were rounded up to the next cut point: exact where all are cut points.
+            "life_table" takes those who are censored between two of them as at risk half of the time, and curves as
+            straight lines, for times that are spread between cut points.
+
+        Raises
+        ------
+        InferenceError
+            If the formula has no ``Surv()``.
+        """
+        f = self._fit
+        if not f.curves:
+            raise InferenceError(
+                "there are no survival curves; estimate them, as in 'Surv(time, event, [30, 60, 90]) ~ C(arm)'."
+            )
+        one = f.curves[0]
+        life = choose("method", method, ("kaplan_meier", "life_table")) == "life_table"
+        lost = dict(zip(dict(f.variables), f.missing[0, :, 0], strict=True))[one.name]
+        people, said = f.nobs * (1.0 - float(np.nan_to_num(lost))), (f.statement.short, f.doubts(one.here))
+        return SurvivalCurves.made(one, life, f.params[one.here], f.cov[one.here, one.here], people, f.nobs, *said)
 
     def sd(self, *, alpha: float = 0.05) -> pd.DataFrame:
         """Standard deviations of numbers: estimate, std_error, conf_low, conf_high, reliable, by column.

@@ -99,7 +99,7 @@ def _words(spec: Spec) -> str:
 
 def _declared(spec: Spec) -> tuple[tuple[str, str], ...]:
     out = []
-    for t in dict.fromkeys(part for term in spec.terms for part in (term.parts or (term,))):
+    for t in dict.fromkeys(leaf for term in spec.terms for leaf in term.leaves):
         levels = "levels " + ", ".join(map(str, t.levels))
         out.append((t.column, levels if t.is_factor else "bounds {} to {}".format(*spec.schema.bounds_text(t.column))))
         if t.column in spec.schema.dates:
@@ -137,7 +137,7 @@ def statement(
     carries = "the reports carry no noise" if spec.trust == "local" else "the sums carry no noise"
     notes = opening_notes(budget, seeded=seeded, missing=spec.people.missing, carries=carries)
     if few:
-        notes.append(note("answers", np.flatnonzero(spec.concerned(few))))
+        notes.append(note("answers.cells", np.flatnonzero(spec.concerned(few))))
     notes += _unusable(spec, unusable)
     if is_biased(spec):
         notes.append(note("biased.means"))

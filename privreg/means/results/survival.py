@@ -1,0 +1,446 @@
+"""Survival curves from the shares of people by group, class of time and event: post-processing of one release."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import numpy as np
+import pandas as pd
+
+from privreg.base.arrays import Array, Flags
+from privreg.collector.inference.pivots import Normal
+from privreg.collector.inference.simultaneous import joint_critical
+from privreg.collector.levels import SURE
+from privreg.errors import OptionError, choose, interval_level, real, shown
+from privreg.means.collector import FEW
+from privreg.means.results.fit import Curves, limits
+from privreg.options.unknown import all_known_arguments
+from privreg.results.data import Frame
+from privreg.results.plots import style
+from privreg.tables import Paragraph, Part, Table, View, cells, marked, noted, plain
+from privreg.tables.diagnostics import Diagnostic, note, reliable
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+STEP: Final = 1e-200  # Imaginary part of a share by which a derivative is taken: too small to round anything
+
+
+class Moved:
+    """Numbers made of shares p with covariance V: their values f(p), and J V J', J their exact derivatives.
+
+    Each derivative is Im f(p + ih e)/h, which loses no digits (Squire and Trapp 1998, SIAM Review 40, 110-112).
+    """
+
+    def __init__(self, f: Callable[[Any], Any], shares: Array, cov: Array) -> None:
+        steps = 1j * STEP * np.eye(shares.size).reshape(-1, *shares.shape)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            self.values = np.asarray(f(shares[None].astype(np.complex128)).real[0])
+            slopes = f(shares + steps).imag / STEP
+        self.slopes = np.nan_to_num(slopes.reshape(shares.size, -1).T)  # shape (numbers, shares)
+        self.cov = self.slopes @ cov @ self.slopes.T
+
+    @property
+    def errors(self) -> Array:
+        """Standard errors, of the shape of the values."""
+        return np.sqrt(np.maximum(np.diag(self.cov), 0.0)).reshape(self.values.shape)
+
+
+@dataclass(frozen=True, repr=False)
+class LogRankTest(View):
+    """Test that groups have the same survival curve. Made by :meth:`SurvivalCurves.test`.
+
+    Notes
+    -----
+    Of U_g = Σ_j w_j (d_gj − n_gj d_j/n_j) with n at risk and d events, the statistic is U'V⁻¹U. V is the hypergeometric
+    variance of Mantel and Haenszel, plus what noise adds: J N J', N the noise's covariance of the shares and J the
+    derivatives of U. χ² is the limit for many people.
+    """
+
+    statistic: float
+    df: int  # Groups less one
+    pvalue: float
+    weights: str
+    of: str
+    frame: pd.DataFrame  # By group: observed and expected events
+    notes: tuple[Diagnostic, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """The test in one line."""
+        name = {"logrank": "log-rank", "wilcoxon": "Wilcoxon (Gehan)"}[self.weights]
+        return f"{name} chi-square {self.statistic:.4g} with {self.df} degrees of freedom, p-value {self.pvalue:.3f}"
+
+    def _layout(self) -> list[Part]:
+        rows = [[f"{o:.1f}", f"{e:.1f}"] for o, e in self.frame.to_numpy()]
+        shown = Table(self.frame.index.tolist(), ("observed", "expected"), rows, f"Events by {plain(self.of)}")
+        return [shown, Paragraph(f"Noise accounted for: {self.words}"), *noted(self.notes)]
+
+
+@all_known_arguments
+@dataclass(frozen=True, repr=False)
+class SurvivalCurves(View):
+    """Survival curves by group. Made by :meth:`MeansResults.survival`.
+
+    Notes
+    -----
+    With n_j the share at risk at cut point j and d_j that of events since the last one, S_j = Π (1 − d_i/n_i) over i up
+    to j; of a life table n_j is less by half of those who are censored in between. Variances are by the delta method
+    from the covariance of the shares: of sampling, for which they are Greenwood's, and of noise. Shares are unbiased
+    and noise may make one negative, so that a curve may rise a little, or be above 1.
+    """
+
+    of: Curves
+    life: bool  # True of a life table
+    shares: Array  # By group, class of time and event, the first of whom are censored; shape (g, J + 1, 1 + k)
+    cov: Array  # Of sampling and noise, shape (cells, cells)
+    people: float  # Records with usable values, noised
+    nobs: int  # Records, whose number is public
+    guarantee: str
+    notes: tuple[Diagnostic, ...] = ()
+
+    @classmethod
+    def made(
+        cls, of: Curves, life: bool, shares: Array, cov: Array, people: float, nobs: int, guarantee: str,
+        notes: tuple[Diagnostic, ...],
+    ) -> SurvivalCurves:  # fmt: skip
+        """Make curves of shares, with their marks in place of those of single cells."""
+        whole = [n for n in notes if n.code != "answers"]
+        blank = cls(of, life, shares.reshape(of.shape), cov, people, nobs, guarantee, ())
+        few, unsure = blank._few(), blank._unsure()
+        whole += [note("answers.events", np.flatnonzero(few))] if few.any() else []
+        whole += [note("answers.risk", np.flatnonzero(unsure))] if unsure.any() else []
+        every = [Diagnostic(n.code, n, None if n.code != "answers" else n.rows) for n in whole]
+        return cls(of, life, blank.shares, cov, people, nobs, guarantee, tuple(every))
+
+    # --- numbers of shares -------------------------------------------------------------------------------
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the curves' points, by group and time."""
+        return [f"{group} at {c:g}".strip() if group else f"{c:g}" for group in self.of.groups for c in self.of.cuts]
+
+    @property
+    def causes(self) -> tuple[str, ...]:
+        """Levels of the event but that of censoring; several are competing causes."""
+        return self.of.events[1:]
+
+    def _counted(self, p: Any) -> tuple[Any, Any]:
+        """At risk, shape (…, g, J), and events by cause, (…, g, J, k), of shares p."""
+        inside, every = p[..., :-1, :], p.sum(axis=-1)
+        at_risk = np.flip(np.cumsum(np.flip(every, axis=-1), axis=-1), axis=-1)[..., :-1]
+        if self.life:
+            at_risk = at_risk - 0.5 * inside[..., 0]
+        return np.where(at_risk.real > 0.0, at_risk, np.nan), inside[..., 1:]
+
+    def _survival(self, p: Any) -> Any:
+        """Survival at each cut point, shape (…, g, J)."""
+        at_risk, events = self._counted(p)
+        return np.cumprod(1.0 - events.sum(axis=-1) / at_risk, axis=-1)
+
+    def _incidence(self, p: Any) -> Any:
+        """Share that has had each cause by each cut point, shape (…, g, J, k)."""
+        at_risk, events = self._counted(p)
+        alive = self._survival(p)
+        before = np.concatenate([np.ones_like(alive[..., :1]), alive[..., :-1]], axis=-1)
+        return np.cumsum(before[..., None] * events / at_risk[..., None], axis=-2)
+
+    def _areas(self, p: Any, upto: int) -> Any:
+        """Area under the curve up to a cut point, shape (…, g): of steps, or of straight lines in a life table."""
+        alive = self._survival(p)[..., :upto]
+        lengths = np.diff([0.0, *self.of.cuts[:upto]])
+        before = np.concatenate([np.ones_like(alive[..., :1]), alive[..., :-1]], axis=-1)
+        return ((0.5 * (before + alive) if self.life else before) * lengths).sum(axis=-1)
+
+    @cached_property
+    def _curves(self) -> Moved:
+        return Moved(self._survival, self.shares, self.cov)
+
+    @cached_property
+    def _noise(self) -> Array:
+        """Covariance of the shares that is not of sampling: of noise."""
+        p = np.clip(self.shares.ravel(), 0.0, 1.0)
+        return np.asarray(self.cov - (np.diag(p) - np.outer(p, p) / max(p.sum(), 1.0)) / self.people)
+
+    # --- marks -------------------------------------------------------------------------------------------
+
+    def _few(self) -> Flags:
+        """Points up to which events are so few that their noised number is as skew as one of `FEW`; shape (g J,)."""
+        found = Moved(lambda p: np.cumsum(self._counted(p)[1].sum(axis=-1), axis=-1), self.shares, self._noise)
+        noise = self.people**2 * found.errors**2
+        count = np.maximum(self.people * found.values, np.sqrt(noise))
+        return np.asarray(~(count <= FEW**-0.5 * (count + noise) ** 1.5)).ravel()
+
+    def _unsure(self) -> Flags:
+        """Points from which noise may hide that anybody is at risk; shape (g J,)."""
+        found = Moved(lambda p: self._counted(p)[0], self.shares, self._noise)
+        here = ~(found.values > SURE * found.errors)
+        return np.asarray(np.logical_or.accumulate(here, axis=-1)).ravel()
+
+    # --- tables ------------------------------------------------------------------------------------------
+
+    def frame(self, *, alpha: float = 0.05) -> pd.DataFrame:
+        """Curves, one point a row.
+
+        group (if there are any), time, at_risk and events (numbers of people, noised), survival, std_error, conf_low,
+        conf_high (each by itself), band_low, band_high (of the whole curve together), reliable.
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the level of the intervals and of the bands.
+        """
+        at_risk, events = self._counted(self.shares)
+        return self._framed(alpha, self._curves, {"at_risk": at_risk, "events": events.sum(axis=-1)}, "survival")
+
+    def cumulative_incidence(self, cause: Any = None, *, alpha: float = 0.05) -> pd.DataFrame:
+        """Share that has had an event of a cause by each cut point, others competing: Aalen and Johansen's estimate.
+
+        Parameters
+        ----------
+        cause : optional
+            A level of the event; the first after that of censoring by default.
+        alpha : float
+            One minus the level of the intervals and of the bands.
+
+        Returns
+        -------
+        DataFrame
+            As :meth:`frame`, with ``incidence``.
+
+        Raises
+        ------
+        OptionError
+            If no event has this level.
+        """
+        k = self._cause(cause)
+        found = Moved(lambda p: self._incidence(p)[..., k], self.shares, self.cov)
+        at_risk, events = self._counted(self.shares)
+        return self._framed(alpha, found, {"at_risk": at_risk, "events": events[..., k]}, "incidence")
+
+    def _cause(self, cause: Any) -> int:
+        return 0 if cause is None else self.causes.index(choose("cause", str(cause), self.causes))
+
+    def _framed(self, alpha: float, found: Moved, counts: dict[str, Array], name: str) -> pd.DataFrame:
+        g, j, _ = self.of.shape
+        out: dict[str, Any] = {} if not self.of.group else {self.of.group: np.repeat(self.of.groups, j - 1)}
+        out["time"] = np.tile(self.of.cuts, g)
+        out |= {k: self.people * v.ravel() for k, v in counts.items()}
+        out |= {name: found.values.ravel(), "std_error": found.errors.ravel()}
+        low, high = self._limits(found, interval_level(alpha), together=False)
+        out |= {"conf_low": low.ravel(), "conf_high": high.ravel()}
+        low, high = self._limits(found, interval_level(alpha), together=True)
+        out |= {"band_low": low.ravel(), "band_high": high.ravel()}
+        known = ~np.isnan(found.values.ravel())
+        return Frame(out | {"reliable": reliable(self.notes, len(known)) & known})
+
+    def _limits(self, found: Moved, alpha: float, *, together: bool) -> tuple[Array, Array]:
+        """Limits of shares between 0 and 1, shape (g, J), by their log-log; of curves together if asked.
+
+        A share that noise has made 0 or less, or 1 or more, has normal limits.
+        """
+        at, error = found.values, found.errors
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            slope = 1.0 / (at * np.log(at))  # of log(−log s)
+            bent = (at > 0.0) & (at < 1.0)
+            critical = np.full(at.shape[:1], Normal().critical(alpha))
+            for g in range(len(at) if together else 0):
+                here = np.arange(at.shape[1]) + g * at.shape[1]
+                here = here[bent[g] & (error[g] > 0.0)]
+                by = slope.ravel()[here]
+                if len(here):
+                    cov = found.cov[np.ix_(here, here)] * np.outer(by, by)
+                    critical[g] = joint_critical(Normal(), cov, alpha)
+            half = critical[:, None] * error  # a power that is too large is 0 or 1
+            ends = [at ** np.exp(sign * half * np.abs(slope)) for sign in (1.0, -1.0)]
+        low, high = (np.where(bent, end, at + s * half) for end, s in zip(ends, (-1.0, 1.0), strict=True))
+        return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
+
+    # --- comparisons -------------------------------------------------------------------------------------
+
+    def test(self, weights: str = "logrank", *, cause: Any = None) -> LogRankTest:
+        """Test that all groups have the same curve.
+
+        Parameters
+        ----------
+        weights : {"logrank", "wilcoxon"}
+            Differences count alike at all cut points, or, as Gehan's, by the number at risk, which is more at first.
+        cause : optional
+            A level of the event, of whose hazards the test then is; all events by default.
+
+        Raises
+        ------
+        OptionError
+            If there are no two groups, or no event has this level.
+        """
+        from scipy.stats import chi2
+
+        by_risk = choose("weights", weights, ("logrank", "wilcoxon")) == "wilcoxon"
+        if len(self.of.groups) < 2:
+            raise OptionError("there are no two groups to compare; write Surv(…) ~ C(column) with its levels.")
+        k = slice(None) if cause is None else slice(self._cause(cause), self._cause(cause) + 1)
+
+        def parts(p: Any) -> tuple[Any, Any, Any]:
+            at_risk, events = self._counted(p)
+            return at_risk, events[..., k].sum(axis=-1), at_risk.sum(axis=-2) if by_risk else 1.0
+
+        def expected(p: Any) -> Any:
+            at_risk, events, _ = parts(p)
+            return at_risk * (events.sum(axis=-2) / at_risk.sum(axis=-2))[..., None, :]
+
+        def differences(p: Any) -> Any:
+            _, events, weight = parts(p)
+            by = weight[..., None, :] if by_risk else weight
+            return np.where(np.isnan(gap := events - expected(p)), 0.0, by * gap).sum(axis=-1)
+
+        found = Moved(differences, self.shares, self._noise)
+        at_risk, events, weight = parts(self.shares)
+        n, d, share = at_risk.sum(axis=0), events.sum(axis=0), at_risk / at_risk.sum(axis=0)
+        each = np.nan_to_num(weight**2 * d * (n - d) / (n - 1.0 / self.people))
+        share = np.nan_to_num(share)
+        sampled = (np.diag(share @ each) - (share * each) @ share.T) / self.people
+        cov = (sampled + found.cov)[:-1, :-1]
+        u, df = found.values[:-1], len(self.of.groups) - 1
+        statistic = float(u @ np.linalg.pinv(cov, hermitian=True) @ u)
+        index = pd.Index(self.of.groups, name=self.of.group)
+        counts = {"observed": events.sum(axis=-1), "expected": np.nansum(expected(self.shares), axis=-1)}
+        table = Frame({name: self.people * v for name, v in counts.items()}, index=index)
+        few = self.people * events.sum() < FEW
+        said = tuple(n for n in self.notes if n.code != "answers") + ((note("answers.events"),) if few else ())
+        return LogRankTest(statistic, df, float(chi2.sf(statistic, df)), weights, self.of.group, table, said)
+
+    def rmst(self, time: float | None = None, *, alpha: float = 0.05) -> pd.DataFrame:
+        """Restricted mean survival time: the mean time until an event, or until `time` if that is earlier.
+
+        Parameters
+        ----------
+        time : float, optional
+            A cut point; the last one by default.
+        alpha : float
+            One minus the level of the normal intervals.
+
+        Returns
+        -------
+        DataFrame
+            By group: rmst, std_error, conf_low, conf_high, reliable; and below, of each group but the first, its
+            difference to the first, with statistic and p_value.
+
+        Raises
+        ------
+        OptionError
+            If `time` is no cut point.
+        """
+        cuts, groups = list(self.of.cuts), self.of.groups
+        upto = len(cuts) if time is None else cuts.index(_cut(time, cuts)) + 1
+        compared = np.vstack([np.eye(len(groups)), np.eye(len(groups))[1:] - np.eye(len(groups))[0]])
+        found = Moved(lambda p: self._areas(p, upto) @ compared.T, self.shares, self.cov)
+        names = [g or "all" for g in groups] + [f"{g} - {groups[0]}" for g in groups[1:]]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.where(np.arange(len(names)) < len(groups), np.nan, found.values / found.errors)
+        fine = ~self._unsure().reshape(len(groups), -1)[:, upto - 1]
+        fine = np.concatenate([fine, fine[1:] & fine[0]]) & ~np.isnan(found.values)
+        out = {"rmst": found.values, "std_error": found.errors, **limits(found.values, found.errors, alpha)}
+        out |= {"statistic": ratio, "p_value": Normal().two_sided(ratio)}
+        return Frame(out | {"reliable": fine}, index=pd.Index(names, name=self.of.group or None))
+
+    def quantile(self, q: float = 0.5, *, alpha: float = 0.05) -> pd.DataFrame:
+        """Times by which a share `q` has had the event, the median by default; by group.
+
+        Parameters
+        ----------
+        q : float
+            In (0, 1).
+        alpha : float
+            One minus the level of the intervals.
+
+        Returns
+        -------
+        DataFrame
+            estimate, conf_low, conf_high: the first cut points at which the curve, and its limits, are at most 1 − q;
+            of a life table where straight lines between them are. NaN where that is never.
+
+        Raises
+        ------
+        OptionError
+            If `q` is not in (0, 1).
+        """
+        share = real(q)
+        if share is None or not 0.0 < share < 1.0:
+            raise OptionError(f"q={shown(q)} must be a number in (0, 1), such as 0.5.")
+        low, high = self._limits(self._curves, interval_level(alpha), together=False)
+        curves = {"estimate": self._curves.values, "conf_low": low, "conf_high": high}
+        found = {name: [self._reached(line, 1.0 - share) for line in some] for name, some in curves.items()}
+        return Frame(found, index=pd.Index([g or "all" for g in self.of.groups], name=self.of.group or None))
+
+    def _reached(self, curve: Array, level: float) -> float:
+        """First time at which a curve is at most `level`."""
+        below = np.flatnonzero(curve <= level)
+        if not len(below):
+            return math.nan
+        j, times = int(below[0]), [0.0, *self.of.cuts]
+        if not self.life:
+            return times[j + 1]
+        before = 1.0 if j == 0 else float(curve[j - 1])
+        part = (before - level) / (before - float(curve[j])) if before > curve[j] else 1.0
+        return times[j] + part * (times[j + 1] - times[j])
+
+    # --- views -------------------------------------------------------------------------------------------
+
+    def plot(self, *, alpha: float = 0.05, title: str | None = None, ax: Axes | None = None) -> Axes:
+        """Draw the curves with their simultaneous bands.
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the level of the bands.
+        title : str, optional
+        ax : Axes, optional
+            Where to draw; without it a figure is made.
+        """
+        low, high = self._limits(self._curves, interval_level(alpha), together=True)
+        times = np.array([0.0, *self.of.cuts])
+        footer = f"{100 * (1 - alpha):.6g}% bands of whole curves; {self.guarantee}"
+        footer += f"\n{self.notes[0]}" if self.notes else ""
+        with style.drawing(ax, (1.2 * style.COLUMN, 0.8 * style.COLUMN), footer, title) as on:
+            inks, one = style.inks_for(on), np.ones(1)
+            for g, name in enumerate(self.of.groups):
+                line, lower, upper = (np.concatenate([one, c[g]]) for c in (self._curves.values, low, high))
+                how = {"color": inks[g], "label": style.literal(plain(name))}
+                if self.life:
+                    on.plot(times, line, linestyle=style.DASHES[g % 4], **how)
+                    on.fill_between(times, lower, upper, color=inks[g], alpha=0.15, linewidth=0)
+                else:
+                    on.step(times, line, where="post", linestyle=style.DASHES[g % 4], **how)
+                    on.fill_between(times, lower, upper, step="post", color=inks[g], alpha=0.15, linewidth=0)
+            on.set(xlim=(0.0, times[-1]), ylim=(0.0, 1.05), ylabel="survival")
+            on.set_xlabel(style.literal(plain(self.of.time)))
+            if len(self.of.groups) > 1:
+                on.legend(title=style.literal(plain(self.of.group)))
+        return cast("Axes", on)
+
+    def _layout(self) -> list[Part]:
+        table, g = self.frame(), self.of.shape[0]
+        head, rows = cells(table[["survival", "std_error", "conf_low", "conf_high"]].rename(
+            columns={"survival": "estimate"}), 0.05, "survival")  # fmt: skip
+        counts = table[["at_risk", "events"]].to_numpy()
+        rows = [[f"{n:.0f}", f"{d:.0f}", *row] for (n, d), row in zip(counts, rows, strict=True)]
+        names = marked([f"{t:g}" for t in table["time"]], table["reliable"])
+        each = len(self.of.cuts)
+        blocks = {k * each: f"{self.of.group} = {self.of.groups[k]}" for k in range(g)} if g > 1 else {}
+        how = "Life table" if self.life else "Kaplan-Meier estimates"
+        shown = Table(names, ("at risk", "events", *head), rows, f"{how} of {plain(self.of.time)}", blocks)
+        said = [self.test().words] if g > 1 else []
+        said.append(f"{self.nobs:,} records; {self.guarantee}.")
+        return [shown, Paragraph("\n".join(said)), *noted(self.notes)]
+
+
+def _cut(time: Any, cuts: list[float]) -> float:
+    """A time that must be a cut point."""
+    value = real(time)
+    if value is None or value not in cuts:
+        raise OptionError(f"time={shown(time)} must be one of the cut points, {', '.join(f'{c:g}' for c in cuts)}.")
+    return value
