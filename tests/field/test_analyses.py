@@ -322,5 +322,5 @@ def test_plans_of_several_analyses_are_as_the_schema_says(tmp_path, more):
     "asked", ["age + cut(age, 5)", "age + cut(age, [40, 60])", "age + I(age**2)", "hours + age + age:hours"]
 )
 def test_a_table_of_what_devices_cant_report_is_refused(tmp_path, asked):
-    with pytest.raises(PrivregError, match=r"cut\(\), products and squares of numbers can't be had yet"):
+    with pytest.raises(PrivregError, match=r"cut\(\), Surv\(\), products and squares of numbers can't be had yet"):
         plans_of(tmp_path, analyses={"who": {"table": asked}})

@@ -85,7 +85,8 @@ MEANT = {
     "glance": "res.glance()",
     "ggpredict": "res.get_prediction(new)",
     "median": "family=pr.Quantile(0.5)",
-    "Surv": "there are no models of survival times",
+    "survfit": "privreg.survival(data, 'Surv(time, event, [30, 60]) ~ C(g)', ...)",
+    "coxph": "there are no hazard ratios",
 }
 
 

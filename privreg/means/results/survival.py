@@ -66,7 +66,7 @@ class LogRankTest(View):
     pvalue: float
     weights: str
     of: str
-    frame: pd.DataFrame  # By group: observed and expected events
+    frame: pd.DataFrame  # Observed and expected events by group
     notes: tuple[Diagnostic, ...] = ()
 
     @property
@@ -96,8 +96,8 @@ class SurvivalCurves(View):
 
     of: Curves
     life: bool  # True of a life table
-    shares: Array  # By group, class of time and event, the first of whom are censored; shape (g, J + 1, 1 + k)
-    cov: Array  # Of sampling and noise, shape (cells, cells)
+    shares: Array  # Shares by group, class of time and event, the first of whom are censored; shape (g, J + 1, 1 + k)
+    cov: Array  # Covariance of sampling and noise, shape (cells, cells)
     people: float  # Records with usable values, noised
     nobs: int  # Records, whose number is public
     guarantee: str

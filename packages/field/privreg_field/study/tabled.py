@@ -92,11 +92,12 @@ def table_fit(asked: dict[str, Any], schema: Schema, missing: str) -> TableFit:
         )
     columns, factors = read_formula(f"{text} ~ 1")
     for term in declared_terms(columns, factors, schema):
-        if term.edges or (term.parts and not term.levels):  # devices know neither classes of a number nor products
+        # devices know neither classes of a number nor products
+        if term.edges or term.times is not None or (term.parts and not term.levels):
             raise FormulaError(
                 "'table' of a study has means of numbers, shares of factors and pairs of factors, as in age + "
-                "C(smoker) + C(smoker):C(region); cut(), products and squares of numbers can't be had yet. Ask for "
-                "classes as a factor, with levels."
+                "C(smoker) + C(smoker):C(region); cut(), Surv(), products and squares of numbers can't be had yet. Ask "
+                "for classes as a factor, with levels."
             )
     people = Participants.declare(missing="noise" if missing == "noise" else "raise")
     budget = Budget.declare(mu=asked["mu"])
