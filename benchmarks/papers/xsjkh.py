@@ -201,11 +201,15 @@ def _level_cells(quick: bool) -> list[Cell]:
 
 
 def _step_cells(quick: bool) -> list[Cell]:
-    """Table 1 at μ = 2 by γ, with the stated noise and with that under which lengths come near the printed ones."""
+    """Table 1 by γ, with the stated noise and with that under which lengths come near the printed ones."""
     sizes, fits = QUICK_SIZES if quick else SIZES, (("random_scaling", "batch_means"), ("plug_in",))
     return [
-        Cell(f"mu2-{setting}-step{step:g}", Design("huber", 3), setting, sizes, fits, 2.0, step=step)
-        for step in (0.1, 0.2, 0.5, 1.0) for setting in ("stated", "small_noise")
+        Cell(
+            f"mu{'none' if mu is None else f'{mu:g}'}-{setting}-step{step:g}", Design("huber", 3), setting, sizes, fits,
+            mu, step=step,
+        )
+        for mu in (2.0, 1.0, None) for step in (0.1, 0.2, 0.5, 1.0) for setting in ("stated", "small_noise")
+        if mu is not None or setting == "stated"
     ]  # fmt: skip
 
 
