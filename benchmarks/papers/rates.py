@@ -143,7 +143,8 @@ def _scales(cell: Cell, stream: Stream) -> tuple[float, float]:
         return 1.0, 1.0
     if cell.exponent is None:
         return math.nan, math.nan
-    chain = collector.final(stream._run.state, stream._run.plan)  # internal units are the response's here
+    run: Any = stream._run
+    chain = collector.final(run.state, run.plan)  # internal units are the response's here
     return float(chain.mean[-1]), float(chain.last[-1])
 
 

@@ -297,7 +297,8 @@ def test_distances_are_those_of_the_papers_loop(kind):
     """An independent loop over the same rows, without noise."""
     cells = EXPERIMENTS["sxjkh-fig5" if kind == "huber" else "sxjkh-fig6"].cells(False)
     cell = replace(next(c for c in cells if c.name == "d5-none-alpha1o2"), sizes=(1_000, 3_000))
-    found = pd.DataFrame(rates._replicate(cell, 1)).set_index(["n", "iterate"])["square"]
+    records = pd.DataFrame(rates._replicate(cell, 1)).set_index(["n", "iterate"])
+    found = records["square"]
     theta = np.append(np.zeros(6), 1.0) if kind == "huber" else np.zeros(6)
     c, path = 1.345, []
     kappa = norm.expect(lambda z: min(z * z, c * c), epsabs=1e-12)
@@ -312,10 +313,24 @@ def test_distances_are_those_of_the_papers_loop(kind):
             else:
                 score = (1.0 / (1.0 + np.exp(-eta)) - response) * row
             theta = theta - 0.2 * (len(path) + 1) ** -0.5 * weight * score
-            path.append(theta[:6])
+            path.append(theta)
     for n in cell.sizes:
-        assert found[n, "last"] == pytest.approx(((path[n - 1] - 1.0) ** 2).sum(), rel=1e-6)
-        assert found[n, "average"] == pytest.approx(((np.mean(path[:n], axis=0) - 1.0) ** 2).sum(), rel=1e-6)
+        for iterate, at in (("last", path[n - 1]), ("average", np.mean(path[:n], axis=0))):
+            assert found[n, iterate] == pytest.approx(((at[:6] - 1.0) ** 2).sum(), rel=1e-6)
+            excess = weighted_loss(cell.design, at) - weighted_loss(cell.design, np.array([1.0] * 6 + [2.0]))
+            assert records["loss"][n, iterate] == pytest.approx(excess**2, rel=1e-4)
+
+
+def weighted_loss(design, theta):
+    """Mean weighted loss at coefficients and, of Huber's, a scale; over the records that judge."""
+    y, x = design.draw(rates.JUDGES, np.random.Generator(np.random.SFC64(4_321)))
+    weight, eta, c = np.minimum(1.0, 2.0 / (x**2).sum(axis=1)), x @ theta[:6], 1.345
+    if design.family == "logistic":
+        return np.mean(-weight * np.log(1.0 / (1.0 + np.exp(np.where(y == 1.0, -eta, eta)))))
+    s, r = theta[6], np.abs(y - eta)
+    kappa = norm.expect(lambda z: min(z * z, c * c), epsabs=1e-12)
+    each = [v**2 / (2 * s) if v <= c * s else c * v - c * c * s / 2 for v in r]
+    return np.mean(weight * (np.array(each) + kappa * s / 2))
 
 
 def test_every_printed_method_has_a_row():
