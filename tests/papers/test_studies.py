@@ -335,7 +335,7 @@ def weighted_loss(design, theta):
 
 def test_every_printed_method_has_a_row():
     table = printed.rows()
-    assert sum("DG, Table 1" in str(name) for name in table.index) == 3
+    assert sum("DG, Table 1" in str(name) for name in table.index) == 6
     assert not table["command"].duplicated().all()
     assert set(table["command"].str.extract(r"benchmarks.papers (\S+)")[0].dropna()) <= set(EXPERIMENTS)
 
@@ -343,4 +343,31 @@ def test_every_printed_method_has_a_row():
 def test_printed_coverages_agree_by_an_exact_test():
     assert printed.agree([92.13], [95.5], 800, 800) == "0 of 1 coverages (printed lower)"
     assert printed.agree([92.13], [95.5], 200, 200) == "1 of 1 coverages"
+    assert printed.agree([95.5, 92.13], [92.13, 95.5], 800, 800) == "0 of 2 coverages (printed lower 1 times)"
+    assert printed.agree([95.5], [92.13], 800, 800) == "0 of 1 coverages (printed higher)"
+
+
+def test_every_printed_table_and_figure_has_a_row():
+    """Of the five documents, by their own numbers."""
+    names = " ".join(printed.rows().index)
+    wanted = {
+        "XSJKH": ["Table 1", "Table 2", "Table 3", *(f"Figure {k}" for k in range(1, 6))],
+        "SXJKH": ["Table 1", *(f"Figure {k}" for k in range(1, 10)), "appendix to Figure 5", "appendix to Figure 6"],
+        "DG": ["Table 1", "Table 2", "Figure 1"],
+        "Duan": [*(f"Table {k}" for k in ("4.2", "5.2", "5.3", "5.4", "6.1", "6.2", "6.3", "6.4")),
+                 *(f"Figure {k}" for k in ("4.3", "4.4", "4.5", "4.6 a", "4.6 d", "4.6 g", "4.6 j", "4.7", "4.8")),
+                 *(f"Figure {k}" for k in ("5.1", "5.3", "5.4", "5.5", "6.2", "6.3"))],
+    }  # fmt: skip
+    lacking = [
+        (paper, place) for paper, places in wanted.items() for place in places if f"{paper}, {place}" not in names
+    ]
+    assert lacking == []
+
+
+def test_a_figure_whose_statement_fails_says_so(monkeypatch):
+    table = store.read_table("benchmarks/papers/results/xsjkh-fig2.csv")
+    turned = table.assign(high=table["low"] + np.where(table["method"] == "random_scaling", 0.01, 0.02))
+    monkeypatch.setattr(printed, "stored", lambda name: turned if name == "xsjkh-fig2" else None)
+    two = next(row for row in printed._xsjkh_figures() if row["what"] == "XSJKH, Figure 2")
+    assert two["agreement"] == "not as stated"
     assert printed.agree([95.0, 99.0], [95.0, 95.0], 800, [400, 800]) == "1 of 2 coverages (printed lower 0 times)"
