@@ -345,6 +345,7 @@ def test_printed_coverages_agree_by_an_exact_test():
     assert printed.agree([92.13], [95.5], 200, 200) == "1 of 1 coverages"
     assert printed.agree([95.5, 92.13], [92.13, 95.5], 800, 800) == "0 of 2 coverages (printed lower 1 times)"
     assert printed.agree([95.5], [92.13], 800, 800) == "0 of 1 coverages (printed higher)"
+    assert printed.agree([95.0, 99.0], [95.0, 95.0], 800, [400, 800]) == "1 of 2 coverages (printed higher)"
 
 
 def test_every_printed_table_and_figure_has_a_row():
@@ -370,4 +371,3 @@ def test_a_figure_whose_statement_fails_says_so(monkeypatch):
     monkeypatch.setattr(printed, "stored", lambda name: turned if name == "xsjkh-fig2" else None)
     two = next(row for row in printed._xsjkh_figures() if row["what"] == "XSJKH, Figure 2")
     assert two["agreement"] == "not as stated"
-    assert printed.agree([95.0, 99.0], [95.0, 95.0], 800, [400, 800]) == "1 of 2 coverages (printed lower 0 times)"
