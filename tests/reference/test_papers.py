@@ -92,10 +92,10 @@ def test_labels_of_minus_1_and_1_have_another_root():
     assert math.isnan(root(0.4, -1.0))
 
 
-def table_1(mu, n, runs, seed, gamma=0.5):
+def table_1(mu, n, runs, seed, gamma=0.5, start=0.0):
     """Averages of `runs` paths of the stated simulation at p = 3, shape (runs, 4)."""
     rng, c = np.random.default_rng(seed), 1.345
-    theta, total = np.zeros((runs, 4)), np.zeros((runs, 4))
+    theta, total = np.full((runs, 4), start), np.zeros((runs, 4))
     for i in range(1, n + 1):
         x = np.ones((runs, 4))
         x[:, 1:] = rng.standard_normal((runs, 3))
@@ -132,6 +132,16 @@ def test_estimates_of_table_1_scatter_more_than_its_private_lengths_allow():
         needed = 100 * 2 * norm.ppf(0.975) * (sds.mean() - 4 * error)
         assert needed > 1.3 * printed
     assert 200 * norm.ppf(0.975) * limit_1(None) / math.sqrt(200_000) == pytest.approx(0.48, rel=0.05)
+
+
+@pytest.mark.thorough
+def test_coverages_of_table_1_depend_on_the_steps_and_the_start():
+    """Of intervals as long as the limit says, without privacy, n = 40,000: neither γ nor the start is stated."""
+    half, covered = norm.ppf(0.975) * limit_1(None) / 200, {}
+    for gamma, start in ((0.1, 0.0), (0.1, 1.0), (0.5, 0.0)):
+        covered[gamma, start] = np.mean(np.abs(table_1(None, 40_000, 100, 6, gamma, start) - 1) <= half)
+    assert covered[0.1, 0.0] < 0.5
+    assert min(covered[0.1, 1.0], covered[0.5, 0.0]) > 0.88
 
 
 def test_private_lengths_of_table_1_are_below_the_stated_limit():
