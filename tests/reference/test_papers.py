@@ -294,6 +294,16 @@ def test_hdr4me_divides_by_its_quantile_over_the_mean_and_one():
     assert x / (2 * lam + 1) < 1e-11  # as the mean goes to 0, which it is for unbiased mechanisms
 
 
+def test_hdr4mes_mixture_can_be_worse_than_l2():
+    """Means of Figure 4.6 a, deviations of sd 1.5 without bias: λ of L1 is their 95% quantile, L2 gives 0."""
+    rng, sd, mean = np.random.default_rng(8), 1.5, np.where(np.arange(100) < 10, 0.9, 0.0)
+    x = mean + sd * rng.standard_normal((2_000, 100))
+    one, two = (norm.cdf(k / sd) - norm.cdf(-k / sd) for k in (1, 2))
+    l1 = np.sign(x) * np.maximum(np.abs(x) - norm.ppf(0.975) * sd, 0.0)
+    error = {k: np.mean((v - mean) ** 2) for k, v in {"none": x, "l2": 0.0, "all": one * x + (two - one) * l1}.items()}
+    assert error["l2"] < error["all"] < error["none"]
+
+
 def test_all_deviations_beyond_1_are_rarer_than_some():
     rng = np.random.default_rng(5)
     beyond = np.abs(rng.standard_normal((200_000, 3))) > 1
