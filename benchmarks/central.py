@@ -48,7 +48,7 @@ from privreg.central import Absolute, CentralResults, QHinge, QNorm, Regression
 from privreg.errors import PrivregWarning
 from privreg.published.descent.kernels import walk
 from privreg.published.descent.losses import Loss, resolve_loss
-from privreg.published.descent.sensitivity import constants, sensitivity
+from privreg.published.descent.theory import constants, sensitivity
 from tests.published.descent import twins
 
 FAMILIES = {

@@ -1382,7 +1382,7 @@ MUTANTS = (
     ),
     Mutant(
         "a curator's curvature of sensitivity 1",
-        "privreg/published/descent/sensitivity.py",
+        "privreg/published/descent/theory.py",
         "return math.sqrt(2.0) * steepest",
         "return steepest",
         (f"{IDENTIFIED}::test_sums_of_curvature_of_neighbours_are_as_far_apart_as_claimed_and_never_farther",),

@@ -5,8 +5,8 @@ as they come, so that a stopped run goes on where it was. It returns a tidy tabl
 a figure. Published numbers stand beside ours under the published tuning and under the package's own.
 
 `engine` runs them, `simulation` and `designs` make data, `store`, `summaries` and `figures` what is shown; `xsjkh`,
-`rates`, `classes`, `applications` and `dette_graw` are the papers, `bounds` and `duan` recompute what needs no runs,
-and `printed` puts all that is stored beside what is printed. `experiments.toml` says what each experiment is.
+`steps`, `rates`, `classes`, `applications` and `dette_graw` are the papers, `bounds` and `duan` recompute what needs no
+runs, and `printed` puts all that is stored beside what is printed. `experiments.toml` says what each experiment is.
 
 Examples
 --------
@@ -24,12 +24,13 @@ from benchmarks.papers.classes import CLASSES
 from benchmarks.papers.dette_graw import DETTE_GRAW
 from benchmarks.papers.engine import Experiment, run
 from benchmarks.papers.rates import RATES
+from benchmarks.papers.steps import STEPS
 from benchmarks.papers.xsjkh import XSJKH
 from privreg.errors import choose
 
 __all__ = ["EXPERIMENTS", "Experiment", "find", "run"]
 
-EXPERIMENTS: Final = {e.name: e for e in (*XSJKH, *APPLICATIONS, *RATES, *CLASSES, *DETTE_GRAW)}
+EXPERIMENTS: Final = {e.name: e for e in (*XSJKH, *STEPS, *APPLICATIONS, *RATES, *CLASSES, *DETTE_GRAW)}
 """Every experiment by its name."""
 
 

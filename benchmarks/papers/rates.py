@@ -23,8 +23,10 @@ from benchmarks.papers.summaries import failed, first_error, rounded
 from privreg.base.arrays import Array
 from privreg.doors.regression import PrivateOnlineRegression
 from privreg.families.builtin import Huber, Logistic
+from privreg.families.constants import clipped_square
 from privreg.fits.published.report import numbers
 from privreg.fits.settings import FitOptions, Settings
+from privreg.published.chain import collector
 from privreg.published.chain.numbers import Steps
 from privreg.published.chain.theory import rates
 from privreg.simulation.streaming.stream import Stream
@@ -96,17 +98,24 @@ def _model(cell: Cell) -> PrivateOnlineRegression:
 
 
 @lru_cache(maxsize=4)
-def _judge(design: Design) -> Callable[[Array], float]:
-    """Excess of the mean weighted log-loss over that at the truth, whose minimum it is."""
+def _judge(design: Design) -> Callable[[Array, float], float]:
+    """Excess of the mean weighted loss over that at the truth, of coefficients and a residual scale.
+
+    The log-loss, or Huber's with its scale σ: σ ρ_c(r/σ) + κ σ/2, κ = E min(Z², c²).
+    """
     y, x = design.draw(JUDGES, np.random.Generator(np.random.SFC64(4_321)))
-    weight = np.minimum(1.0, 2.0 / (x**2).sum(axis=1))
+    weight, kappa = np.minimum(1.0, 2.0 / (x**2).sum(axis=1)), clipped_square(THRESHOLD)
 
-    def loss(theta: Array) -> float:
+    def loss(theta: Array, scale: float) -> float:
         eta = x @ theta
-        return float((weight * (np.logaddexp(0.0, eta) - y * eta)).mean())
+        if design.family == "logistic":
+            return float((weight * (np.logaddexp(0.0, eta) - y * eta)).mean())
+        u = np.abs(y - eta) / scale
+        rho = np.where(u <= THRESHOLD, 0.5 * u * u, THRESHOLD * (u - 0.5 * THRESHOLD))
+        return float((weight * scale * (rho + 0.5 * kappa)).mean())
 
-    least = loss(truth(design, THRESHOLD))
-    return lambda theta: loss(theta) - least
+    least = loss(truth(design, THRESHOLD), design.sd)
+    return lambda theta, scale: loss(theta, scale) - least
 
 
 def _replicate(cell: Cell, replication: int) -> list[dict[str, Any]]:
@@ -119,11 +128,24 @@ def _replicate(cell: Cell, replication: int) -> list[dict[str, Any]]:
 
     out = []
     for n, res in along(stream, ((n, batch(y, x)) for n, y, x in chunks(design, cell.sizes, rng)), cell.sizes):
-        for iterate, params in (("average", res.params), ("last", res.params_last)):
+        for iterate, params, scale in zip(
+            ("average", "last"), (res.params, res.params_last), _scales(cell, stream), strict=True
+        ):
             theta = params.to_numpy()
             row = {"n": n, "iterate": iterate, "square": float(((theta - right) ** 2).sum())}
-            out.append(row | ({"loss": _judge(design)(theta) ** 2} if design.family == "logistic" else {}))
+            out.append(row | ({"loss": _judge(design)(theta, scale) ** 2} if scale > 0.0 else {}))
     return out
+
+
+def _scales(cell: Cell, stream: Stream) -> tuple[float, float]:
+    """Residual scales of the average and of the last iterate: 1 of logistic regression, NaN where θ has none."""
+    if cell.design.family == "logistic":
+        return 1.0, 1.0
+    if cell.exponent is None:
+        return math.nan, math.nan
+    run: Any = stream._run
+    chain = collector.final(run.state, run.plan)  # internal units are the response's here
+    return float(chain.mean[-1]), float(chain.last[-1])
 
 
 # --- tables --------------------------------------------------------------------------------------------

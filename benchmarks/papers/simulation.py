@@ -59,7 +59,7 @@ class Cell:
         """Threshold of the score, the response's units."""
         if not self.efficient:
             return THRESHOLD
-        free = self.mu is None and self.epsilon is None and self.design.family == "huber"
+        free = self.mu is None and self.epsilon is None and self.design.family in {"huber", "expectile"}
         return (THRESHOLD if free else 0.5) * self.design.sd
 
     @property
@@ -81,8 +81,8 @@ def _family(cell: Cell) -> Family:
         return Logistic()
     if d.family == "quantile":
         return Quantile(d.tau)
-    if d.family == "expectile":  # declared, so that the estimand is known
-        return Expectile(d.tau, c=0.5, scale=d.sd) if cell.efficient else Expectile(d.tau, c=THRESHOLD, scale=1.0)
+    if d.family == "expectile":
+        return Expectile(d.tau) if cell.efficient else Expectile(d.tau, c=THRESHOLD, scale=1.0)
     return Huber() if cell.efficient else Huber(THRESHOLD, scale=1.0)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import product
 from typing import Any, Final
@@ -197,30 +197,7 @@ def _level_cells(quick: bool) -> list[Cell]:
     ]  # fmt: skip
 
 
-# --- steps, which aren't stated ------------------------------------------------------------------------
-
-
-def _step_cells(quick: bool) -> list[Cell]:
-    """Table 1 at μ = 2 by γ, with the stated noise and with that under which lengths come near the printed ones."""
-    sizes, fits = QUICK_SIZES if quick else SIZES, (("random_scaling", "batch_means"), ("plug_in",))
-    return [
-        Cell(f"mu2-{setting}-step{step:g}", Design("huber", 3), setting, sizes, fits, 2.0, step=step)
-        for step in (0.1, 0.2, 0.5, 1.0) for setting in ("stated", "small_noise")
-    ]  # fmt: skip
-
-
-def _steps(runs: pd.DataFrame, cells: Sequence[Cell]) -> dict[str, pd.DataFrame]:
-    steps, table = {c.name: c.step for c in cells}, tidy(runs, cells)
-    found = [_printed(row) for row in table.itertuples()]
-    table.insert(1, "step", [steps[name] for name in table["cell"]])
-    table["published_coverage"], table["published_length_x100"] = zip(*found, strict=True)
-    return {"": table}
-
-
-def _step_figure(tables: Mapping[str, pd.DataFrame]) -> Any:
-    table = tables[""][lambda t: t["setting"] == "stated"]
-    lost = dict.fromkeys(("efficient_coverage", "efficient_length_x100"), math.nan)
-    return coverage_figure(table.assign(panel=[f"γ = {v:g}" for v in table["step"]], **lost), panel="panel")
+# --- experiments ---------------------------------------------------------------------------------------
 
 
 def _table(name: str, family: str, tau: float = 0.5) -> Experiment:
@@ -232,7 +209,6 @@ XSJKH: Final = (
     _table("xsjkh-table1", "huber"),
     _table("xsjkh-logistic", "logistic"),
     _table("xsjkh-expectile", "expectile", tau=0.8),
-    described("xsjkh-steps", _step_cells, replicate, _steps, _step_figure),
     described("xsjkh-fig2", _path_cells, replicate, trajectories, lambda tables: path_figure(tables[""], "setting")),
     described("xsjkh-fig3", _level_cells, replicate, _levels, lambda tables: level_figure(tables[""])),
 )

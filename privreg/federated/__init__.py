@@ -2,9 +2,8 @@
 
 The unit of protection is one silo's whole contribution, records and their number (client level).
 
-`model` is the front door, `plan` the public plan. `client` alone sees records, `reports` and `geometry` randomise,
-`server` averages; `flower` runs both for real. `convergence` predicts the error of a plan, `results` and `verification`
-are the core's, filled.
+`model` is the front door, `plan` the public plan. `client` alone sees records, `published.federated` randomises,
+`server` averages; `flower` runs both for real. `convergence` predicts errors, `results` has what the core's has.
 
 Examples
 --------
@@ -21,12 +20,12 @@ from __future__ import annotations
 
 from privreg.audit.verification import Verification as Verdict
 from privreg.federated.convergence import Convergence, predicted_error
-from privreg.federated.geometry import AngleBox, from_angles, to_angles
 from privreg.federated.model import FederatedRegression
-from privreg.federated.reports import UPDATE_MECHANISMS, UpdateMechanism, update_mechanism
 from privreg.federated.results import FederatedResults
 from privreg.federated.verification import verify_mechanism
 from privreg.options.unknown import public_names
+from privreg.published.federated.reports import UPDATE_MECHANISMS, UpdateMechanism, update_mechanism
+from privreg.published.federated.theory import AngleBox, from_angles, to_angles
 from privreg.results.statement import PrivacyStatement as ClientStatement
 
 __all__ = [

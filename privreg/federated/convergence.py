@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from privreg.errors import OptionError, shown
-from privreg.federated.reports import UpdateMechanism
+from privreg.published.federated.reports import UpdateMechanism
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,13 @@ import numpy as np
 from privreg.base.arrays import Array
 from privreg.errors import OptionError, real, shown
 from privreg.families.scores import Score
-from privreg.federated.reports import GEOMETRIC, UpdateMechanism, update_mechanism
 from privreg.formula.spec import ModelSpec
 from privreg.options.table import check
 from privreg.privacy.ledger import UNSET, Budget
 from privreg.privacy.mechanisms import joint_sensitivity
 from privreg.privacy.scalar import share
 from privreg.protocol import codes
+from privreg.published.federated.reports import GEOMETRIC, UpdateMechanism, update_mechanism
 
 FAMILIES: Final = ("logistic", "multinomial", "huber", "squared")
 _CODES: Final = {codes.LOGISTIC, codes.MULTINOMIAL, codes.HUBER, codes.SQUARED}

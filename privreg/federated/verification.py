@@ -17,9 +17,9 @@ from scipy.special import ndtri
 from privreg.audit.verification import Trial, Verification, verify
 from privreg.base.arrays import Array
 from privreg.errors import BudgetError
-from privreg.federated.geometry import from_angles
-from privreg.federated.reports import UpdateMechanism
 from privreg.privacy.noise import NoiseStream, fresh_key, seeded_key
+from privreg.published.federated.reports import UpdateMechanism
+from privreg.published.federated.theory import from_angles
 
 
 def worst_updates(mechanism: UpdateMechanism) -> tuple[Array, Array]:

@@ -1,8 +1,8 @@
 """The papers' algorithms, as printed: what runs them for a user, and one file of theory beside each.
 
 `chain` is LDP-SGD, ``tuning="published"``: a single averaged chain, devices and collector in one compiled loop, which
-room `fits` takes from settings to what results hold. `descent` is a curator's, ``trust="central"``, and
-`shrinking` HDR4ME*. The rest of the package knows `chain.plans`, which settings hold, `chain.run`, where a fit is
-begun, `chain` for audits of its reports, `descent.fit`, and the rules of `shrinking`. Printed tables are run again by
-`benchmarks.papers`.
+room `fits` takes from settings to what results hold. `descent` is a curator's, ``trust="central"``, `shrinking` has
+HDR4ME*, and `federated` GeoDP and LDPVec. The rest of the package knows `chain.plans`, which settings hold,
+`chain.run`, where a fit is begun, `chain` for audits of its reports, `descent.fit`, the rules of `shrinking`, and
+`federated`, whose front door is `privreg.federated`. Printed tables are run again by `benchmarks.papers`.
 """

@@ -9,7 +9,7 @@ from scipy.stats import chi2
 from privreg import Budget
 from privreg.errors import OptionError
 from privreg.federated import AngleBox, from_angles, to_angles, update_mechanism
-from privreg.federated.geometry import angle_sensitivity, attenuation
+from privreg.published.federated.theory import angle_sensitivity, attenuation
 
 SIZES = (2, 3, 5, 17, 200)
 

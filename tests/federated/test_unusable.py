@@ -9,8 +9,8 @@ import pytest
 from privreg.errors import ReliabilityWarning
 from privreg.federated import FederatedRegression, server
 from privreg.federated.client import Client, read_silo
-from privreg.federated.reports import UpdateMechanism
 from privreg.federated.results import _unusable
+from privreg.published.federated.reports import UpdateMechanism
 
 BOUNDS = {"a": (-1, 1)}
 

@@ -15,7 +15,6 @@ from privreg.errors import (
     PrivregWarning,
     UnsupportedArgumentError,
 )
-from privreg.federated.reports import UPDATE_MECHANISMS
 from privreg.means.factors import FREQUENCIES
 from privreg.options.table import DOORS, TABLE, Option, accepted
 from privreg.options.unknown import OPTIONS, refuse_unknown
@@ -23,6 +22,7 @@ from privreg.privacy.ledger import UNSET
 from privreg.privacy.mechanisms import MECHANISMS
 from privreg.privacy.scalar import NUMBER_MECHANISMS
 from privreg.published import descent
+from privreg.published.federated.reports import UPDATE_MECHANISMS
 from tests.wrong import by_formula, rows
 
 COUNTS = {"a": (0, 40_000), "b": (0, 1), "y": (0, 50)}

@@ -1,14 +1,16 @@
 """The studies of the experiments: designs, estimands, limits, tables and figures, on few people."""
 
 import itertools
+import tomllib
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import norm
 
-from benchmarks.papers import EXPERIMENTS, classes, dette_graw, figures, find, printed, rates, store
+from benchmarks.papers import EXPERIMENTS, classes, dette_graw, figures, find, printed, rates, steps, store
 from benchmarks.papers.applications import _replicate as apply
 from benchmarks.papers.classes import measure
 from benchmarks.papers.designs import THRESHOLD, Design, asymptotic_sd, chunks, truth
@@ -297,7 +299,8 @@ def test_distances_are_those_of_the_papers_loop(kind):
     """An independent loop over the same rows, without noise."""
     cells = EXPERIMENTS["sxjkh-fig5" if kind == "huber" else "sxjkh-fig6"].cells(False)
     cell = replace(next(c for c in cells if c.name == "d5-none-alpha1o2"), sizes=(1_000, 3_000))
-    found = pd.DataFrame(rates._replicate(cell, 1)).set_index(["n", "iterate"])["square"]
+    records = pd.DataFrame(rates._replicate(cell, 1)).set_index(["n", "iterate"])
+    found = records["square"]
     theta = np.append(np.zeros(6), 1.0) if kind == "huber" else np.zeros(6)
     c, path = 1.345, []
     kappa = norm.expect(lambda z: min(z * z, c * c), epsabs=1e-12)
@@ -312,15 +315,29 @@ def test_distances_are_those_of_the_papers_loop(kind):
             else:
                 score = (1.0 / (1.0 + np.exp(-eta)) - response) * row
             theta = theta - 0.2 * (len(path) + 1) ** -0.5 * weight * score
-            path.append(theta[:6])
+            path.append(theta)
     for n in cell.sizes:
-        assert found[n, "last"] == pytest.approx(((path[n - 1] - 1.0) ** 2).sum(), rel=1e-6)
-        assert found[n, "average"] == pytest.approx(((np.mean(path[:n], axis=0) - 1.0) ** 2).sum(), rel=1e-6)
+        for iterate, at in (("last", path[n - 1]), ("average", np.mean(path[:n], axis=0))):
+            assert found[n, iterate] == pytest.approx(((at[:6] - 1.0) ** 2).sum(), rel=1e-6)
+            excess = weighted_loss(cell.design, at) - weighted_loss(cell.design, np.array([1.0] * 6 + [2.0]))
+            assert records["loss"][n, iterate] == pytest.approx(excess**2, rel=1e-4)
+
+
+def weighted_loss(design, theta):
+    """Mean weighted loss at coefficients and, of Huber's, a scale; over the records that judge."""
+    y, x = design.draw(rates.JUDGES, np.random.Generator(np.random.SFC64(4_321)))
+    weight, eta, c = np.minimum(1.0, 2.0 / (x**2).sum(axis=1)), x @ theta[:6], 1.345
+    if design.family == "logistic":
+        return np.mean(-weight * np.log(1.0 / (1.0 + np.exp(np.where(y == 1.0, -eta, eta)))))
+    s, r = theta[6], np.abs(y - eta)
+    kappa = norm.expect(lambda z: min(z * z, c * c), epsabs=1e-12)
+    each = [v**2 / (2 * s) if v <= c * s else c * v - c * c * s / 2 for v in r]
+    return np.mean(weight * (np.array(each) + kappa * s / 2))
 
 
 def test_every_printed_method_has_a_row():
     table = printed.rows()
-    assert sum("DG, Table 1" in str(name) for name in table.index) == 3
+    assert sum("DG, Table 1" in str(name) for name in table.index) == 6
     assert not table["command"].duplicated().all()
     assert set(table["command"].str.extract(r"benchmarks.papers (\S+)")[0].dropna()) <= set(EXPERIMENTS)
 
@@ -328,4 +345,77 @@ def test_every_printed_method_has_a_row():
 def test_printed_coverages_agree_by_an_exact_test():
     assert printed.agree([92.13], [95.5], 800, 800) == "0 of 1 coverages (printed lower)"
     assert printed.agree([92.13], [95.5], 200, 200) == "1 of 1 coverages"
-    assert printed.agree([95.0, 99.0], [95.0, 95.0], 800, [400, 800]) == "1 of 2 coverages (printed lower 0 times)"
+    assert printed.agree([95.5, 92.13], [92.13, 95.5], 800, 800) == "0 of 2 coverages (printed lower 1 times)"
+    assert printed.agree([95.5], [92.13], 800, 800) == "0 of 1 coverages (printed higher)"
+    assert printed.agree([95.0, 99.0], [95.0, 95.0], 800, [400, 800]) == "1 of 2 coverages (printed higher)"
+
+
+@pytest.mark.parametrize("began", [0.0, 1.0])
+def test_intervals_by_step_and_start_are_those_of_a_plain_loop(began):
+    cell = steps.Begun("loop", Design("huber", 2), "stated", (1_000, 3_000), (), None, step=0.3, start=began)
+    rng, n = seeds("loop", 7).rows(), 3_000
+    y, x = (np.concatenate(parts) for parts in zip(*(r[1:] for r in chunks(cell.design, cell.sizes, rng)), strict=True))
+    path, theta, curve, square = np.zeros((n, 3)), np.full(3, began), np.zeros((3, 3)), np.zeros((3, 3))
+    for i in range(n):
+        r, w = y[i] - x[i] @ theta, min(1.0, 2.0 / (x[i] @ x[i]))
+        score = -w * np.clip(r, -THRESHOLD, THRESHOLD) * x[i]
+        curve += w * (abs(r) <= THRESHOLD) * np.outer(x[i], x[i]) / n
+        square += np.outer(score, score) / n
+        theta = theta - 0.3 * (i + 1) ** -0.51 * score
+        path[i] = theta
+    mean, k = path.mean(axis=0), np.arange(1, n + 1)[:, None]
+    along = np.cumsum(path, axis=0) / k
+    ends = np.array([int(np.floor(n * (j / 21) ** (1 / 0.49) + 1e-9)) for j in range(1, 22)])
+    ends = np.unique(np.maximum(ends, 1))
+    batches = [path[a:b] for a, b in itertools.pairwise(ends)]
+    centre = np.concatenate(batches).mean(axis=0)
+    sandwich = np.linalg.inv(curve) @ square @ np.linalg.inv(curve)
+    halves = {
+        "plug_in": norm.ppf(0.975) * np.sqrt(np.diag(sandwich) / n),
+        "random_scaling": 6.747 * np.sqrt((k**2 * (along - mean) ** 2).sum(axis=0) / n**2 / n),
+        "batch_means": norm.ppf(0.975)
+        * np.sqrt(np.mean([len(b) * (b.mean(axis=0) - centre) ** 2 for b in batches], axis=0) / n),
+    }
+    found = pd.DataFrame(steps._replicate(cell, 7))
+    found = found[found["n"] == n]
+    for method, half in halves.items():
+        own = found[found["method"] == method]
+        assert own["estimate"].to_numpy() == pytest.approx(mean, rel=1e-9)
+        assert (own["high"] - own["low"]).to_numpy() / 2 == pytest.approx(half, rel=1e-7)
+
+
+@pytest.mark.parametrize(("setting", "sd"), [("stated", np.sqrt(2) * THRESHOLD), ("small_noise", 1.0)])
+def test_noise_by_step_and_start_is_the_stated_one(setting, sd, monkeypatch):
+    seen, walk = [], steps._walk
+    monkeypatch.setattr(steps, "_walk", lambda y, x, noise, *rest: (seen.append(noise.std()), walk(y, x, noise, *rest)))
+    steps._replicate(steps.Begun("noise", Design("huber", 3), setting, (20_000,), (), 2.0, step=0.3), 1)
+    assert seen == pytest.approx([sd], rel=0.02)
+
+
+def lacking(names):
+    """Printed tables and figures that no row begins with."""
+    said = tomllib.loads(Path("benchmarks/papers/printed/places.toml").read_text("utf-8"))
+    wanted = [
+        f"{paper}, {word}{place}"
+        for paper, kinds in said.items()
+        for kind, places in kinds.items()
+        for word in [{"tables": "Table ", "figures": "Figure ", "supplement": "", "appendix": "appendix, "}[kind]]
+        for place in places
+    ]
+    return [w for w in wanted if not any(f"{name},".startswith(f"{w},") for name in names)]
+
+
+def test_every_printed_table_and_figure_has_a_row():
+    """Of the documents, by their own numbers; the page shows all rows."""
+    names = list(printed.rows().index)
+    assert lacking(names) == []
+    assert lacking([n for n in names if n != "Duan, Figure 4.7"]) == ["Duan, Figure 4.7"]
+    assert "\nrows()\n" in Path("docs/published.md").read_text("utf-8")
+
+
+def test_a_figure_whose_statement_fails_says_so(monkeypatch):
+    table = store.read_table("benchmarks/papers/results/xsjkh-fig2.csv")
+    turned = table.assign(high=table["low"] + np.where(table["method"] == "random_scaling", 0.01, 0.02))
+    monkeypatch.setattr(printed, "stored", lambda name: turned if name == "xsjkh-fig2" else None)
+    two = next(row for row in printed._xsjkh_figures() if row["what"] == "XSJKH, Figure 2")
+    assert two["agreement"] == "not as stated"

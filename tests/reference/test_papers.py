@@ -92,10 +92,10 @@ def test_labels_of_minus_1_and_1_have_another_root():
     assert math.isnan(root(0.4, -1.0))
 
 
-def table_1(mu, n, runs, seed, gamma=0.5):
+def table_1(mu, n, runs, seed, gamma=0.5, start=0.0):
     """Averages of `runs` paths of the stated simulation at p = 3, shape (runs, 4)."""
     rng, c = np.random.default_rng(seed), 1.345
-    theta, total = np.zeros((runs, 4)), np.zeros((runs, 4))
+    theta, total = np.full((runs, 4), start), np.zeros((runs, 4))
     for i in range(1, n + 1):
         x = np.ones((runs, 4))
         x[:, 1:] = rng.standard_normal((runs, 3))
@@ -132,6 +132,16 @@ def test_estimates_of_table_1_scatter_more_than_its_private_lengths_allow():
         needed = 100 * 2 * norm.ppf(0.975) * (sds.mean() - 4 * error)
         assert needed > 1.3 * printed
     assert 200 * norm.ppf(0.975) * limit_1(None) / math.sqrt(200_000) == pytest.approx(0.48, rel=0.05)
+
+
+@pytest.mark.thorough
+def test_coverages_of_table_1_depend_on_the_steps_and_the_start():
+    """Of intervals as long as the limit says, without privacy, n = 40,000: neither γ nor the start is stated."""
+    half, covered = norm.ppf(0.975) * limit_1(None) / 200, {}
+    for gamma, start in ((0.1, 0.0), (0.1, 1.0), (0.5, 0.0)):
+        covered[gamma, start] = np.mean(np.abs(table_1(None, 40_000, 100, 6, gamma, start) - 1) <= half)
+    assert covered[0.1, 0.0] < 0.5
+    assert min(covered[0.1, 1.0], covered[0.5, 0.0]) > 0.88
 
 
 def test_private_lengths_of_table_1_are_below_the_stated_limit():
@@ -282,6 +292,16 @@ def test_hdr4me_divides_by_its_quantile_over_the_mean_and_one():
     assert x / (2 * lam + 1) == pytest.approx(0.1546, abs=5e-5)  # 4.56
     lam = q / (2 * 1e-12)
     assert x / (2 * lam + 1) < 1e-11  # as the mean goes to 0, which it is for unbiased mechanisms
+
+
+def test_hdr4mes_mixture_can_be_worse_than_l2():
+    """Means of Figure 4.6 a, deviations of sd 1.5 without bias: λ of L1 is their 95% quantile, L2 gives 0."""
+    rng, sd, mean = np.random.default_rng(8), 1.5, np.where(np.arange(100) < 10, 0.9, 0.0)
+    x = mean + sd * rng.standard_normal((2_000, 100))
+    one, two = (norm.cdf(k / sd) - norm.cdf(-k / sd) for k in (1, 2))
+    l1 = np.sign(x) * np.maximum(np.abs(x) - norm.ppf(0.975) * sd, 0.0)
+    error = {k: np.mean((v - mean) ** 2) for k, v in {"none": x, "l2": 0.0, "all": one * x + (two - one) * l1}.items()}
+    assert error["l2"] < error["all"] < error["none"]
 
 
 def test_all_deviations_beyond_1_are_rarer_than_some():

@@ -15,10 +15,10 @@ import numpy as np
 from privreg.errors import BudgetError, OptionError, choose
 from privreg.options.table import check
 from privreg.privacy.ledger import Budget
-from privreg.published.descent import sensitivity as noise
+from privreg.published.descent import theory as noise
 from privreg.published.descent.kernels import Q_HINGE, Q_NORM
 from privreg.published.descent.losses import Loss
-from privreg.published.descent.sensitivity import Constants, constants, sensitivity
+from privreg.published.descent.theory import Constants, constants, sensitivity
 
 LANES: Final = 8  # Lanes by default
 FEWEST: Final = 500  # Records a lane needs before several lanes are the default

@@ -16,13 +16,13 @@ from privreg.privacy.conversions import gdp_delta, gdp_mu
 from privreg.privacy.ledger import Budget
 from privreg.privacy.noise import seeded_key
 from privreg.published.descent import descent
-from privreg.published.descent import sensitivity as calibration
+from privreg.published.descent import theory as calibration
 from privreg.published.descent.descent import Turns
 from privreg.published.descent.kernels import slopes, walk
 from privreg.published.descent.losses import resolve_loss
 from privreg.published.descent.plan import make_plan
 from privreg.published.descent.results import estimate_of, left_of_start
-from privreg.published.descent.sensitivity import Constants, constants, iterates_within, sensitivity
+from privreg.published.descent.theory import Constants, constants, iterates_within, sensitivity
 from tests.published.descent import twins
 
 SMOOTH = Constants(1.0, 1.0, 1.0, 1.0, math.inf)

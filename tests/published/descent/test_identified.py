@@ -20,11 +20,11 @@ from privreg.errors import ReliabilityWarning
 from privreg.privacy.ledger import LEDGER, Budget
 from privreg.privacy.noise import seeded_key
 from privreg.published.descent import descent as descent_
-from privreg.published.descent import sensitivity
+from privreg.published.descent import theory
 from privreg.published.descent.losses import resolve_loss
 from privreg.published.descent.plan import budget_share, edge, make_plan
 from privreg.published.descent.results import Release, notes, symmetric_noise
-from privreg.published.descent.sensitivity import curvature_sensitivity
+from privreg.published.descent.theory import curvature_sensitivity
 from privreg.results.statement import PrivacyStatement
 from tests.published.descent import twins
 
@@ -231,8 +231,8 @@ def test_two_gaussian_releases_are_accounted_as_one():
     from privreg.privacy.conversions import gdp_delta
 
     both = math.hypot(0.8, 0.3)
-    assert sensitivity.mixture_delta(np.array([0.8]), np.ones(1), 1.0, 0.5, 0.3) == pytest.approx(gdp_delta(both, 0.5))
-    told = sensitivity.gradient_delta(2.0 / 0.8, 1.0, 1, 0.5, 0.3)
+    assert theory.mixture_delta(np.array([0.8]), np.ones(1), 1.0, 0.5, 0.3) == pytest.approx(gdp_delta(both, 0.5))
+    told = theory.gradient_delta(2.0 / 0.8, 1.0, 1, 0.5, 0.3)
     assert gdp_delta(both, 0.5) <= told <= 1.01 * gdp_delta(both, 0.5)
 
 

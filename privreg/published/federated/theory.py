@@ -2,7 +2,7 @@
 
 A vector of d ≥ 2 numbers is r and d − 1 angles: x_z = r sin θ_1 ⋯ sin θ_{z−1} cos θ_z, x_d = r sin θ_1 ⋯ sin θ_{d−1}.
 The first d − 2 angles are in [0, π], the last in (−π, π]. Everything here is public arithmetic; noise is added in
-`privreg.federated.reports`.
+`privreg.published.federated.reports`.
 """
 
 from __future__ import annotations

@@ -14,11 +14,11 @@ import numpy as np
 
 from privreg.base.arrays import Array
 from privreg.errors import OptionError
-from privreg.federated.geometry import AngleBox, attenuation, from_angles, magnitude_sensitivity, to_angles
 from privreg.options.table import check
 from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import Mechanism, Randomiser, randomised
 from privreg.privacy.scalar import NumberMechanism, number_mechanism, share
+from privreg.published.federated.theory import AngleBox, attenuation, from_angles, magnitude_sensitivity, to_angles
 
 UPDATE_MECHANISMS: Final = ("gaussian", "privunit", "laplace", "piecewise", "geodp", "ldpvec")
 GEOMETRIC: Final = frozenset({"geodp", "ldpvec"})
