@@ -6,8 +6,8 @@
 One line for each trust model, design, number of people, what is known before, and coefficient:
 
 known
-    "facts": sds and correlations of numbers, shares of levels, and the residual sd or the coefficients, as a pilot's
-    publication has them. "rows": the data set is the pilot.
+    "facts": means, sds and correlations of numbers, shares of levels, and the residual sd, or the coefficients and
+    dispersion, as a pilot's publication has them. "rows": the data set is the pilot.
 planned, fits
     The plan's usual standard error, and the median of fits of rows drawn from the data set, by lengths of intervals.
 ratio
@@ -66,10 +66,14 @@ def facts(name: str) -> dict[str, Any]:
     y, x, *_ = spec.design.encode(rows)
     fitted = plain_model(spec, y, x, robust=True)
     pairs = {(a, b): float(rows[a].corr(rows[b])) for i, a in enumerate(numbers) for b in numbers[:i]}
-    pilot: dict[str, Any] = {"sd": rows[numbers].std().to_dict(), "correlations": pairs}
+    moments = rows[numbers].agg(["std", "mean"]).T
+    pilot: dict[str, Any] = {"sd": moments["std"].to_dict(), "mean": moments["mean"].to_dict(), "correlations": pairs}
     shares = {c: [float((rows[c] == v).mean()) for v in levels[c]] for c in levels if c != response}
     if spec.family.scaled:
         return {"pilot": pilot | {"residual_sd": float(fitted.scale)}, "shares": shares}
+    if spec.family.response == "count":
+        mean = fitted.predict()
+        pilot["dispersion"] = float(((y - mean) ** 2 / mean).mean())
     return {"pilot": pilot, "shares": shares, "params": np.asarray(fitted.params)}
 
 

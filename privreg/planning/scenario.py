@@ -88,8 +88,9 @@ class Assumed:
     covariates: pd.DataFrame | None = field(default=None, repr=False)  # Public rows to take covariates from
     usual: bool = False  # Whether nobody gave the scale
     icc: float = 0.0  # Correlation of residuals of one person's rows
-    moments: Schema = field(default_factory=Schema)  # Sds and correlations of numbers, by a pilot
+    moments: Schema = field(default_factory=Schema)  # Means, sds and correlations of numbers, by a pilot
     answered: bool = False  # Whether `covariates` have the responses of a pilot, which its people give
+    dispersion: float = 1.0  # Variance of counts over their mean
     skewed: frozenset[str] = frozenset()  # Numbers that are taken for skewed
     related: float = 0.0  # Correlation of numbers, where none is known
 
@@ -135,7 +136,8 @@ class Assumed:
         drawn = rng.standard_normal((n, len(first))), *(ndtri(rng.uniform(size=n)) for _ in names[len(first) :])
         out = {}
         for c, v in zip(names, (np.column_stack(drawn) @ np.linalg.cholesky(corr).T).T, strict=True):
-            (low, high), sd = schema.limits(c), self.moments.moments.get(c, (0.0, 0.0))[1]
+            low, high = schema.limits(c)
+            mean, sd = self.moments.moments.get(c, (0.5 * (low + high), 0.0))
             if c not in schema.moments and not math.isfinite(high - low):
                 raise SchemaError(
                     f"{c!r} has no public range to plan with; give bounds={{{c!r}: (low, high)}} or moments=."
@@ -145,8 +147,9 @@ class Assumed:
             elif c in schema.moments:
                 values = schema.moments[c][0] + schema.moments[c][1] * v
             else:
-                size = 0.5 * (0.25 * ((high - low) / sd) ** 2 - 1.0) if sd else 1.0
-                values = low + (high - low) * (ndtr(v) if size == 1.0 else betaincinv(size, size, ndtr(v)))
+                up, down = (mean - low) / (high - low), (high - mean) / (high - low)
+                size = up * down * ((high - low) / sd) ** 2 - 1.0 if sd else 0.0
+                values = low + (high - low) * (betaincinv(up * size, down * size, ndtr(v)) if sd else ndtr(v))
             out[c] = np.clip(values, low, high)
         return out
 
@@ -195,7 +198,12 @@ class Assumed:
                 own = math.sqrt(self.icc) * level + math.sqrt(1.0 - self.icc) * own
             return eta[:, 0] + scale * own
         if family.code == codes.POISSON:
-            return np.minimum(rng.poisson(np.exp(np.minimum(eta[:, 0], 20.0))), family.y_max)
+            mean, more = np.exp(np.minimum(eta[:, 0], 20.0)), self.dispersion - 1.0
+            if more < 0.0:  # binomial
+                counts = rng.binomial(np.floor(mean / -more + rng.uniform(size=len(mean))).astype(np.int64), -more)
+            else:  # negative binomial
+                counts = rng.poisson(rng.gamma(mean / more, more) if more else mean)
+            return np.minimum(counts, family.y_max)
         levels = design.schema.levels.get(name, (0, 1))
         eta = np.column_stack([np.zeros(len(x)), eta])
         gumbel = -np.log(-np.log(rng.uniform(size=eta.shape)))
@@ -208,9 +216,9 @@ class Assumed:
             return 0.0
         rows, x, scale = self.exog(spec, OUTSIDE, np.random.Generator(np.random.PCG64(OUTSIDE)))
         eta = x @ self.params
-        if family.code == codes.POISSON:
+        if family.code == codes.POISSON and not self.answered:
             return float(poisson.sf(family.y_max, np.exp(np.minimum(eta, 20.0))).mean())
-        low, high = design.endog_limits
+        low, high = (0.0, family.y_max) if family.code == codes.POISSON else design.endog_limits
         if self.answered:
             own = rows[response_of(spec)]
             return float(((own < low) | (own > high)).mean())
@@ -259,7 +267,8 @@ class Assumed:
                 shares = self.shares.get(c)
                 out.append((c, "levels equally frequent" if shares is None else "shares " + _percent(shares)))
             elif c in self.moments.moments:
-                out.append((c, "sd {:g} on {} to {}".format(self.moments.moments[c][1], *schema.bounds_text(c))))
+                mean, sd = self.moments.moments[c]
+                out.append((c, "mean {:g}, sd {:g} on {} to {}".format(mean, sd, *schema.bounds_text(c))))
             elif c in schema.moments:
                 out.append((c, "normal with mean {:g}, sd {:g}".format(*schema.moments[c])))
             else:
