@@ -65,7 +65,8 @@ def facts(name: str) -> dict[str, Any]:
     spec: ModelSpec = pr.plan(design.formula, n=1_000, **declared(name, "central"), covariates=rows).spec
     y, x, *_ = spec.design.encode(rows)
     fitted = plain_model(spec, y, x, robust=True)
-    pairs = {(a, b): float(rows[a].corr(rows[b])) for i, a in enumerate(numbers) for b in numbers[:i]}
+    related = [*numbers, *(c for c in levels if c != response)]  # factors have two levels, 0 and 1
+    pairs = {(a, b): float(rows[a].corr(rows[b])) for i, a in enumerate(related) for b in related[:i]}
     moments = rows[numbers].agg(["std", "mean"]).T
     pilot: dict[str, Any] = {"sd": moments["std"].to_dict(), "mean": moments["mean"].to_dict(), "correlations": pairs}
     shares = {c: [float((rows[c] == v).mean()) for v in levels[c]] for c in levels if c != response}

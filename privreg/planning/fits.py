@@ -26,9 +26,9 @@ from privreg.simulation.streaming.stream import begin
 
 CHUNK: Final = 65_536
 FEWEST, TIMES, MOST = 500, 2.0, 32_000
-"""Fits are tried of so many people, of as many times more or fewer, up to so many."""
+"""Fits are tried of so many people or the plan's, of as many times more or fewer, up to so many."""
 
-DOWN: Final = -3  # So many steps below `FEWEST` fits are tried too; with fewer people there is no precision to speak of
+LEAST: Final = 63  # With fewer people no fit is tried, as there is no precision to speak of
 PLAIN: Final = 20_000  # Made-up people of a fit without privacy
 
 USUAL: Final = 2.0 * 1.959963984540054
@@ -62,12 +62,13 @@ class FittedPrecision:
     spec: ModelSpec
     assumed: Assumed
     seed: int
+    base: float = FEWEST  # People of fits that are tried in any case
     _tried: dict[int, list[tuple[Array, Array]]] = field(default_factory=dict, repr=False, compare=False)
     _known: dict[int, Array] = field(default_factory=dict, repr=False, compare=False)
 
     def _fits(self, k: int, runs: int) -> list[tuple[Array, Array]]:
         """Standard errors of `runs` fits of so many people, and which coefficients each lets be relied on."""
-        tried, n, p = self._tried.setdefault(k, []), round(FEWEST * TIMES**k), len(self.spec.coefficients)
+        tried, n, p = self._tried.setdefault(k, []), round(self.base * TIMES**k), len(self.spec.coefficients)
         nothing = np.full(p, np.inf), np.zeros(p, dtype=bool)
         if self.spec.trust == "central" and n < least(p, self.spec.budget.mu):  # which it refuses
             return [nothing] * runs
@@ -89,7 +90,7 @@ class FittedPrecision:
             while runs < MOST_FITS and not _close(errors):
                 runs += 2
                 errors = np.array([one for one, _ in self._fits(k, runs)])
-            self._known[k] = math.sqrt(round(FEWEST * TIMES**k)) * np.median(errors, axis=0)
+            self._known[k] = math.sqrt(round(self.base * TIMES**k)) * np.median(errors, axis=0)
         return self._known[k]
 
     def _share(self, k: int) -> Array:
@@ -98,18 +99,23 @@ class FittedPrecision:
 
     def std_errors(self, n: float) -> Array:
         """Usual standard error of each coefficient in fits of `n` people, user's units; inf of fewer than are tried."""
-        at, last = math.log(max(n, 1.0) / FEWEST, TIMES), round(math.log(MOST / FEWEST, TIMES))
-        if at < DOWN:
+        if n < LEAST:
             return np.full(len(self.spec.coefficients), np.inf)
-        low = min(math.floor(at), last - 1)
-        here, there = self._node(low) ** 2, self._node(low + 1) ** 2
+        at, last = self._at(n), math.floor(self._at(MOST))
+        low = last - 1 if at > last else math.floor(at)
         share = min(at - low, 1.0)
+        here = self._node(low) ** 2
+        there = self._node(low + 1) ** 2 if share else here
         with np.errstate(invalid="ignore"):
             square = np.where(np.isinf(here), np.inf if share < 1.0 else there, (1.0 - share) * here + share * there)
         if at > last:  # a + b/n through both
             slope = np.clip((here - there) / (TIMES - 1.0), 0.0, there)  # b/n at the last
-            square = there - slope * (1.0 - MOST / n)
+            square = there - slope * (1.0 - TIMES ** (last - at))
         return np.asarray(np.sqrt(square / max(n, 1.0)))
+
+    def _at(self, n: float) -> float:
+        """Doublings of the base that make `n`."""
+        return round(math.log(n / self.base, TIMES), 9)
 
     def rare(self, n: int) -> frozenset[int]:
         """Columns that no fit of so many people lets be relied on for their being rare: marks say it of single fits."""
@@ -117,13 +123,11 @@ class FittedPrecision:
 
     def reliable(self, n: int, columns: Collection[int]) -> bool:
         """Whether most fits of so many people take no interval of these columns back."""
-        at, p = min(math.log(max(n, 1) / FEWEST, TIMES), math.log(MOST / FEWEST, TIMES)), len(self.spec.design.names)
-        if at < DOWN:
+        if n < LEAST:
             return False
-        low = math.floor(at + 1e-9)
-        share = max(at - low, 0.0)
-        good = self._share(low)
-        good = good if share < 1e-9 else (1.0 - share) * good + share * self._share(low + 1)
+        at, p = min(self._at(n), math.floor(self._at(MOST))), len(self.spec.design.names)
+        low, good = math.floor(at), self._share(math.floor(at))
+        good = good + (at - low) * (self._share(low + 1) - good) if at > low else good
         return bool(all(good[j] > 0.5 for j in range(len(good)) if not columns or j % p in columns))
 
 

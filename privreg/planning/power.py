@@ -110,8 +110,9 @@ def plan(
         What is known of people like them. Public rows: covariates are drawn from them, and if they have the response,
         `scale` and `params` are those of a robust fit of theirs (by least squares for ``Squared()``). Or numbers that
         sum them up, each of which may be left out: ``{"sd": {"age": 12}, "mean": {"age": 41}, "correlations": {("age",
-        "bmi"): 0.1}, "residual_sd": 3700}``, of counts ``"dispersion"``, their variance over their mean. Where
-        residuals are skewed, 1.48 times their median absolute size serves better.
+        "bmi"): 0.1}, "residual_sd": 3700}``, of counts ``"dispersion"``, their variance over their mean. Correlations
+        may be with factors of two levels, 0 and 1. Where residuals are skewed, 1.48 times their median absolute size
+        serves better.
     coef : str or sequence of str, optional
         Coefficients, or columns they belong to, that a single `width` or `effect` is meant for; all but the intercept
         by default.
@@ -191,7 +192,7 @@ def plan(
             f"icc={alike:g} is of residuals of one person's rows: it goes with k_max= and a number's family."
         )
     assumed = replace(_assumed(spec, scale, params, shares, covariates, pilot), icc=alike)
-    each = precision_of(spec, assumed)
+    each = precision_of(spec, assumed, n=people)
     out = StudyPlan(spec, people or 0, "precision", goal, assumed, alpha, 0, people or 0, each)
     return (out if given else out._with_least_budget())._answered()
 
@@ -210,7 +211,7 @@ def plan_of_fit(fit: FitPlan, n: int, pilot: Any = None) -> StudyPlan:
     determine the coefficients.
     """
     assumed = _assumed(fit.spec, None, None, None, None, pilot)
-    each = precision_of(fit.spec, assumed, fit.asked)
+    each = precision_of(fit.spec, assumed, fit.asked, n)
     return StudyPlan(fit.spec, n, "precision", Goal({}, {}, POWER), assumed, 0.05, 0, n, each)._answered()
 
 
@@ -268,9 +269,11 @@ def _pilot(given: Any, spec: ModelSpec) -> dict[str, Any]:
                 f"beside sds: {listed(free)}."
             )
         pairs = dict(files.pairs(pairs)) if isinstance(pairs, list) else pairs
-        moments = Schema.declare(moments={c: (means.get(c, 0.5 * sum(free[c])), sd) for c, sd in sds.items()} | pairs)
+        two = {c for c in own if len(schema.levels.get(c, ())) == 2 and any(c in pair for pair in pairs)}
+        found = {c: (means.get(c, 0.5 * sum(free[c])), sd) for c, sd in sds.items()} | dict.fromkeys(two, (0.5, 0.5))
+        moments = Schema.declare(moments=found | pairs)
         for c, (mean, sd) in moments.moments.items():
-            if sd**2 >= (mean - free[c][0]) * (free[c][1] - mean):
+            if c in free and sd**2 >= (mean - free[c][0]) * (free[c][1] - mean):
                 raise OptionError(f"pilot= has sd {sd:g} of {c!r}, more than numbers of its mean within its bounds have.")
         spread = real(given.get("dispersion", 1.0))
         if spread is None or not 0.0 < spread < math.inf or ("dispersion" in given and family.code != codes.POISSON):

@@ -24,7 +24,8 @@ from privreg.fits.outcome import of_many_rows
 from privreg.fits.plan import plan_of, to_user
 from privreg.fits.settings import FitOptions
 from privreg.formula.spec import ModelSpec
-from privreg.planning.fits import FittedPrecision
+from privreg.planning.fits import FEWEST as FIRST
+from privreg.planning.fits import LEAST, FittedPrecision
 from privreg.planning.rehearsal import People, bread, enough_in_main, located, rehearse, residuals, rows_map
 from privreg.planning.scenario import Assumed, response_of
 from privreg.protocol import codes
@@ -131,8 +132,10 @@ def _plan(spec: ModelSpec, n: int, asked: FitOptions = ASKED) -> _Planned:
     return plan_of(spec, resolve_tuning(asked, spec, n), None)
 
 
-def precision_of(spec: ModelSpec, assumed: Assumed, asked: FitOptions = ASKED) -> Precision | FittedPrecision:
-    """Precision of fits with these options, for people as they are assumed.
+def precision_of(
+    spec: ModelSpec, assumed: Assumed, asked: FitOptions = ASKED, n: int | None = None
+) -> Precision | FittedPrecision:
+    """Precision of fits with these options, for people as they are assumed, `n` of them above all.
     Raises OptionError if the family has no model of the response; InferenceError if people as assumed don't determine
     the coefficients.
     """
@@ -142,7 +145,7 @@ def precision_of(spec: ModelSpec, assumed: Assumed, asked: FitOptions = ASKED) -
             "cluster= out, or play made-up people: privreg.simulate(model.plan(rows=n), data)."
         )
     if spec.trust != "local":
-        return FittedPrecision(spec, assumed, SEED)
+        return FittedPrecision(spec, assumed, SEED, max(n or FIRST, LEAST))
     family, units = spec.family, spec.units
     plan, order = _plan(spec, MANY, asked)
     if plan.rules.shape.family in {codes.HINGE, codes.SMOOTHED_HINGE} or plan.function is not None:

@@ -22,6 +22,8 @@ from privreg.schema.declarations import Schema
 OUTSIDE: Final = 4096  # Assumed people by whom it is found how many responses lie outside the declared range
 
 BEYOND: Final = math.log(1000.0)  # Means from bound to bound of a skewed number, of which one in a thousand is beyond
+QUANTILES: Final = ndtri((np.arange(2048) + 0.5) / 2048)  # Of a normal, at which correlations are worked out
+ORDER, FLATTEST = 16, 1e-6  # Hermite polynomials, and the least eigenvalue of a matrix of correlations
 RELATED: Final = 0.5  # Correlation of skewed numbers about whose correlations nothing is known
 USUAL_SCALE: Final = 0.25
 """Residual sd where none is given, as a share of the response's declared range: more than most fits leave."""
@@ -106,15 +108,16 @@ class Assumed:
             scale = scale if np.ndim(self.scale) == 0 else np.asarray(self.scale)[at]
             out = {c: self.covariates[c].to_numpy()[at] for c in names}
         else:
-            numbers = [c for c in names if c not in schema.levels]
-            out = self._numbers(numbers, schema, n, rng)
+            latent = self._latent([c for c in names if c not in schema.levels or c in self.moments.moments], schema, n, rng)
             for c in names:
                 if c in schema.levels:
                     values = _levels(schema.levels[c])
-                    share = np.asarray(self.shares.get(c, np.full(len(values), 1.0 / len(values))))
                     # as many of each as its share says: by chance a rare one would be rarer, or not rare
-                    at = np.searchsorted(np.cumsum(share), (rng.permutation(n) + 0.5) / n)
+                    rank = np.argsort(np.argsort(latent[c])) if c in latent else rng.permutation(n)
+                    at = np.searchsorted(np.cumsum(self._share(c, len(values))), (rank + 0.5) / n)
                     out[c] = values[np.minimum(at, len(values) - 1)]
+                else:
+                    out[c] = self._number(c, schema, latent[c])
         for c in own:
             if self.answered and self.covariates is not None:
                 out[c] = self.covariates[c].to_numpy()[at]
@@ -127,31 +130,42 @@ class Assumed:
                 out[c] = np.full(n, round(0.5 * (low + high)))
         return {c: out[c] for c in design.columns}, scale
 
-    def _numbers(self, names: Sequence[str], schema: Schema, n: int, rng: np.random.Generator) -> dict[str, Any]:
-        """Numeric columns by a normal copula: normal of declared moments, beta of a pilot's sd, uniform, or skewed."""
+    def _latent(self, names: Sequence[str], schema: Schema, n: int, rng: np.random.Generator) -> dict[str, Array]:
+        """Standard normals by whose quantiles columns are made, related as these are to be."""
         first, known = [c for c in names if c in schema.moments], self.moments if self.moments.correlations else schema
         names = [*first, *(c for c in names if c not in first)]
         same = np.eye(len(names)) == 1.0
         corr = known.correlation_matrix(names) if known.correlations else np.where(same, 1.0, self.related)
+        if self.moments.correlations:
+            corr = related(np.array([self._number(c, schema, QUANTILES) for c in names]), corr)
         drawn = rng.standard_normal((n, len(first))), *(ndtri(rng.uniform(size=n)) for _ in names[len(first) :])
-        out = {}
-        for c, v in zip(names, (np.column_stack(drawn) @ np.linalg.cholesky(corr).T).T, strict=True):
-            low, high = schema.limits(c)
-            mean, sd = self.moments.moments.get(c, (0.5 * (low + high), 0.0))
-            if c not in schema.moments and not math.isfinite(high - low):
-                raise SchemaError(
-                    f"{c!r} has no public range to plan with; give bounds={{{c!r}: (low, high)}} or moments=."
-                )
-            if c in self.skewed:
-                values = low - (sd or (high - low) / BEYOND) * log_ndtr(-v)
-            elif c in schema.moments:
-                values = schema.moments[c][0] + schema.moments[c][1] * v
-            else:
-                up, down = (mean - low) / (high - low), (high - mean) / (high - low)
-                size = up * down * ((high - low) / sd) ** 2 - 1.0 if sd else 0.0
-                values = low + (high - low) * (betaincinv(up * size, down * size, ndtr(v)) if sd else ndtr(v))
-            out[c] = np.clip(values, low, high)
-        return out
+        return dict(zip(names, (np.column_stack(drawn) @ np.linalg.cholesky(corr).T).T, strict=True))
+
+    def _share(self, name: str, levels: int) -> Array:
+        """Shares of a factor's levels."""
+        return np.asarray(self.shares.get(name, np.full(levels, 1.0 / levels)))
+
+    def _number(self, name: str, schema: Schema, v: Array) -> Array:
+        """A column at these quantiles of a normal: normal of declared moments, beta of a pilot's mean and sd, uniform,
+        skewed; or whether a factor of two levels has the second.
+        """
+        if name in schema.levels:
+            return (ndtr(v) > self._share(name, 2)[0]).astype(np.float64)
+        low, high = schema.limits(name)
+        mean, sd = self.moments.moments.get(name, (0.5 * (low + high), 0.0))
+        if name not in schema.moments and not math.isfinite(high - low):
+            raise SchemaError(
+                f"{name!r} has no public range to plan with; give bounds={{{name!r}: (low, high)}} or moments=."
+            )
+        if name in self.skewed:
+            values = low - (sd or (high - low) / BEYOND) * log_ndtr(-v)
+        elif name in schema.moments:
+            values = schema.moments[name][0] + schema.moments[name][1] * v
+        else:
+            up, down = (mean - low) / (high - low), (high - mean) / (high - low)
+            size = up * down * ((high - low) / sd) ** 2 - 1.0 if sd else 0.0
+            values = low + (high - low) * (betaincinv(up * size, down * size, ndtr(v)) if sd else ndtr(v))
+        return np.clip(values, low, high)
 
     def unknown(self, spec: ModelSpec) -> Assumed | None:
         """The same with numbers skewed and related wherever nothing tells how they are; None if all is known."""
@@ -278,6 +292,27 @@ class Assumed:
             rest = " and 0 otherwise" if len(model) < len(spec.coefficients) else ""
             out.append(("coefficients", ", ".join(model) + rest if model else "0"))
         return out
+
+
+def related(values: Array, corr: Array) -> Array:
+    """Correlations of normals whose functions have the correlations `corr`, as nearly as any can: shape (k, k).
+
+    `values` are the functions at `QUANTILES`, shape (k, m). With Hermite's coefficients a and b of two of them, scaled
+    to variance 1, normals correlated by r make Σ a_i b_i r^i (Cario and Nelson, 1997).
+    """
+    basis = [np.ones(len(QUANTILES)), QUANTILES]
+    for k in range(1, ORDER):
+        basis.append((QUANTILES * basis[-1] - math.sqrt(k) * basis[-2]) / math.sqrt(k + 1.0))
+    values = values - values.mean(axis=1, keepdims=True)
+    series = values @ np.array(basis).T / np.linalg.norm(values, axis=1, keepdims=True) / math.sqrt(len(QUANTILES))
+    grid, out = np.linspace(-1.0, 1.0, 401), np.eye(len(corr))
+    for i, j in zip(*np.tril_indices(len(corr), -1), strict=True):
+        made = np.polynomial.polynomial.polyval(grid, series[i] * series[j])
+        out[i, j] = out[j, i] = np.interp(corr[i, j], np.maximum.accumulate(made), grid)
+    size, axes = np.linalg.eigh(out)
+    root = axes * np.sqrt(np.maximum(size, FLATTEST))  # the nearest that can hold together
+    root /= np.linalg.norm(root, axis=1, keepdims=True)
+    return np.asarray(root @ root.T)
 
 
 def response_of(spec: ModelSpec) -> str:
