@@ -132,7 +132,8 @@ class Planned(View):
 
     def _at(self, spec: ModelSpec) -> Self:
         """Plan of another model that answers the same question."""
-        return replace(self, spec=spec, _precision=precision_of(spec, self.assumed, n=self.n))
+        asked = getattr(self._precision, "asked", ASKED)
+        return replace(self, spec=spec, _precision=precision_of(spec, self.assumed, asked, self.n))
 
     def _answered(self) -> Self:
         """The plan with the people that its goal needs, where they are asked for, and from whom on fits can be relied
