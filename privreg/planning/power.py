@@ -274,7 +274,7 @@ def _pilot(given: Any, spec: ModelSpec) -> dict[str, Any]:
         moments = Schema.declare(moments=found | pairs)
         for c, (mean, sd) in moments.moments.items():
             if c in free and sd**2 >= (mean - free[c][0]) * (free[c][1] - mean):
-                raise OptionError(f"pilot= has sd {sd:g} of {c!r}, more than numbers of its mean within its bounds have.")
+                raise OptionError(f"pilot= has sd {sd:g} of {c!r}, more than such numbers within its bounds have.")
         spread = real(given.get("dispersion", 1.0))
         if spread is None or not 0.0 < spread < math.inf or ("dispersion" in given and family.code != codes.POISSON):
             raise OptionError("pilot= has dispersion, which is of counts: a positive number, variance over mean.")
@@ -288,7 +288,7 @@ def _pilot(given: Any, spec: ModelSpec) -> dict[str, Any]:
     told = {"covariates": rows} | ({} if fitted is None else {"params": np.asarray(fitted.params).T.reshape(-1)})
     if fitted is not None and response_of(spec) in given:
         scale = float(fitted.scale) ** (1.0 if family.of_residuals else 0.5) if family.scaled else None
-        told |= {"covariates": given, "scale": scale, "answered": True}
+        return told | {"covariates": given, "scale": scale, "answered": True}
     return told
 
 

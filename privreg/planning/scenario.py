@@ -108,7 +108,8 @@ class Assumed:
             scale = scale if np.ndim(self.scale) == 0 else np.asarray(self.scale)[at]
             out = {c: self.covariates[c].to_numpy()[at] for c in names}
         else:
-            latent = self._latent([c for c in names if c not in schema.levels or c in self.moments.moments], schema, n, rng)
+            drawn = [c for c in names if c not in schema.levels or c in self.moments.moments]
+            latent = self._latent(drawn, schema, n, rng)
             for c in names:
                 if c in schema.levels:
                     values = _levels(schema.levels[c])
@@ -150,7 +151,7 @@ class Assumed:
         skewed; or whether a factor of two levels has the second.
         """
         if name in schema.levels:
-            return (ndtr(v) > self._share(name, 2)[0]).astype(np.float64)
+            return np.asarray(ndtr(v) > self._share(name, 2)[0], dtype=np.float64)
         low, high = schema.limits(name)
         mean, sd = self.moments.moments.get(name, (0.5 * (low + high), 0.0))
         if name not in schema.moments and not math.isfinite(high - low):
@@ -165,7 +166,7 @@ class Assumed:
             up, down = (mean - low) / (high - low), (high - mean) / (high - low)
             size = up * down * ((high - low) / sd) ** 2 - 1.0 if sd else 0.0
             values = low + (high - low) * (betaincinv(up * size, down * size, ndtr(v)) if sd else ndtr(v))
-        return np.clip(values, low, high)
+        return np.asarray(np.clip(values, low, high))
 
     def unknown(self, spec: ModelSpec) -> Assumed | None:
         """The same with numbers skewed and related wherever nothing tells how they are; None if all is known."""
