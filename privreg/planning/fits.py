@@ -122,7 +122,7 @@ class FittedPrecision:
         return frozenset()
 
     def reliable(self, n: int, columns: Collection[int]) -> bool:
-        """Whether most fits of so many people take no interval of these columns back."""
+        """True if most fits of so many people mark no interval of these columns."""
         if n < LEAST:
             return False
         at, p = min(self._at(n), math.floor(self._at(MOST))), len(self.spec.design.names)

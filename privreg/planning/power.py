@@ -255,7 +255,7 @@ def _assumed(spec: ModelSpec, scale: Any, params: Any, shares: Any, covariates: 
 
 
 def _pilot(given: Any, spec: ModelSpec) -> dict[str, Any]:
-    """What a pilot tells of covariates, scale and params, and the moments of numbers; see :func:`plan`."""
+    """Covariates, scale and params that a pilot has, and the moments of numbers; see :func:`plan`."""
     design, family, schema = spec.design, spec.family, spec.design.schema
     own = [c for c in design.columns if c not in design.endog_sources]
     if isinstance(given, Mapping):

@@ -22,7 +22,7 @@ from privreg.schema.declarations import Schema
 OUTSIDE: Final = 4096  # Assumed people by whom it is found how many responses lie outside the declared range
 
 BEYOND: Final = math.log(1000.0)  # Means from bound to bound of a skewed number, of which one in a thousand is beyond
-QUANTILES: Final = ndtri((np.arange(2048) + 0.5) / 2048)  # Of a normal, at which correlations are worked out
+QUANTILES: Final = ndtri((np.arange(2048) + 0.5) / 2048)  # Quantiles of a normal, at which correlations are computed
 ORDER, FLATTEST = 16, 1e-6  # Hermite polynomials, and the least eigenvalue of a matrix of correlations
 RELATED: Final = 0.5  # Correlation of skewed numbers about whose correlations nothing is known
 USUAL_SCALE: Final = 0.25
@@ -81,17 +81,17 @@ def listed(names: Any) -> str:
 
 @dataclass(frozen=True)
 class Assumed:
-    """What is assumed of the people to come."""
+    """Assumptions on the people to come."""
 
-    shares: dict[str, tuple[float, ...]]  # Of the levels of factors; equal ones for those left out
+    shares: dict[str, tuple[float, ...]]  # Shares of the levels of factors; equal ones for those left out
     # Sd of the residuals, in the units of the response as the formula has it: one, or one for each of `covariates`
     scale: float | Array
     params: Array = field(repr=False)  # Coefficients, user's units; shape (p,)
     covariates: pd.DataFrame | None = field(default=None, repr=False)  # Public rows to take covariates from
-    usual: bool = False  # Whether nobody gave the scale
+    usual: bool = False  # True if nobody gave the scale
     icc: float = 0.0  # Correlation of residuals of one person's rows
     moments: Schema = field(default_factory=Schema)  # Means, sds and correlations of numbers, by a pilot
-    answered: bool = False  # Whether `covariates` have the responses of a pilot, which its people give
+    answered: bool = False  # True if `covariates` have the responses of a pilot, which its people give
     dispersion: float = 1.0  # Variance of counts over their mean
     skewed: frozenset[str] = frozenset()  # Numbers that are taken for skewed
     related: float = 0.0  # Correlation of numbers, where none is known
@@ -169,7 +169,7 @@ class Assumed:
         return np.asarray(np.clip(values, low, high))
 
     def unknown(self, spec: ModelSpec) -> Assumed | None:
-        """The same with numbers skewed and related wherever nothing tells how they are; None if all is known."""
+        """Assumptions with numbers skewed and related wherever nothing is known of them; None if all is known."""
         schema, own = spec.design.schema, [c for c in spec.design.columns if c not in spec.design.endog_sources]
         skewed = frozenset(c for c in own if c not in schema.levels and c not in schema.moments)
         known = schema.correlations or self.moments.correlations

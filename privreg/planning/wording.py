@@ -25,7 +25,7 @@ _WIDTHS: Final = (
     "mean lengths of {} intervals by the default method, of fits rehearsed on what the assumed records would report on "
     "average; the rounds before the main ones are counted in",
 )
-"""By whether reports are local."""
+"""Words on widths, by whether reports are local."""
 
 
 def answer(plan: Planned) -> str:
