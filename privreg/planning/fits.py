@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
+from scipy.special import ndtr
 
 from privreg.base.arrays import Array
 from privreg.errors import InferenceError, quietly
@@ -25,15 +26,17 @@ from privreg.simulation.streaming.stream import begin
 
 CHUNK: Final = 65_536
 FEWEST, TIMES, MOST = 500, 2.0, 32_000
-"""Fits are tried of so many people, of as many times more or fewer, up to so many."""
+"""Fits are tried of so many people or the plan's, of as many times more or fewer, up to so many."""
 
-DOWN: Final = -3  # So many steps below `FEWEST` fits are tried too; with fewer people there is no precision to speak of
+LEAST: Final = 63  # With fewer people no fit is tried, as there is no precision to speak of
 PLAIN: Final = 20_000  # Made-up people of a fit without privacy
 
 USUAL: Final = 2.0 * 1.959963984540054
 """Standard errors of a 95% interval's length: those of few degrees of freedom count as longer errors."""
 
-FITS: Final = 6  # At each number of people: standard errors of two collectors' fits vary by some 15% at 2,000 people
+FITS, MOST_FITS, SURE = 6, 32, 0.07
+"""At each number of people so many fits at least and at most: until the median of their standard errors is known so
+closely, relatively. Those of two collectors' fits vary by some 15% at 2,000 people, and by more with fewer."""
 
 
 def fit_of(spec: ModelSpec, assumed: Assumed, n: int, rng: np.random.Generator, seed: int | None) -> tuple[Any, Any]:
@@ -59,54 +62,80 @@ class FittedPrecision:
     spec: ModelSpec
     assumed: Assumed
     seed: int
-    _known: dict[int, tuple[Array, Array]] = field(default_factory=dict, repr=False, compare=False)
+    base: float = FEWEST  # People of fits that are tried in any case
+    _tried: dict[int, list[tuple[Array, Array]]] = field(default_factory=dict, repr=False, compare=False)
+    _known: dict[int, Array] = field(default_factory=dict, repr=False, compare=False)
 
-    def _node(self, k: int) -> tuple[Array, Array]:
-        """√n times the median standard error of fits of so many people, and which coefficients most of them mark."""
+    def _fits(self, k: int, runs: int) -> list[tuple[Array, Array]]:
+        """Standard errors of `runs` fits of so many people, and which coefficients each lets be relied on."""
+        tried, n, p = self._tried.setdefault(k, []), round(self.base * TIMES**k), len(self.spec.coefficients)
+        nothing = np.full(p, np.inf), np.zeros(p, dtype=bool)
+        if self.spec.trust == "central" and n < least(p, self.spec.budget.mu):  # which it refuses
+            return [nothing] * runs
+        for run in range(len(tried), runs):
+            rng = np.random.Generator(np.random.PCG64([self.seed, k % 2**32, run]))
+            res, _ = fit_of(self.spec, self.assumed, n, rng, int(rng.integers(2**63)))
+            try:
+                table = res.tidy(conf_level=0.95)
+                own = (table["conf_high"] - table["conf_low"]).to_numpy(dtype=np.float64) / USUAL
+                tried.append((np.where(np.isfinite(own), own, np.inf), table["reliable"].to_numpy(dtype=bool)))
+            except InferenceError:  # too few for intervals
+                tried.append(nothing)
+        return tried[:runs]
+
+    def _node(self, k: int) -> Array:
+        """√n times the median standard error of fits of so many people."""
         if k not in self._known:
-            n, p = round(FEWEST * TIMES**k), len(self.spec.coefficients)
-            few = self.spec.trust == "central" and n < least(p, self.spec.budget.mu)  # which it refuses
-            errors, reliable = [np.full(p, np.inf)] * few, [np.zeros(p, dtype=bool)] * few
-            for run in range(0 if few else FITS):
-                rng = np.random.Generator(np.random.PCG64([self.seed, k % 2**32, run]))
-                res, _ = fit_of(self.spec, self.assumed, n, rng, int(rng.integers(2**63)))
-                try:
-                    table = res.tidy(conf_level=0.95)
-                    own = (table["conf_high"] - table["conf_low"]).to_numpy(dtype=np.float64) / USUAL
-                    errors.append(np.where(np.isfinite(own), own, np.inf))
-                    reliable.append(table["reliable"].to_numpy(dtype=bool))
-                except InferenceError:  # too few for intervals
-                    errors.append(np.full(p, np.inf))
-                    reliable.append(np.zeros(p, dtype=bool))
-            self._known[k] = math.sqrt(n) * np.median(errors, axis=0), np.mean(reliable, axis=0) > 0.5
+            runs, errors = FITS, np.array([one for one, _ in self._fits(k, FITS)])
+            while runs < MOST_FITS and not _close(errors):
+                runs += 2
+                errors = np.array([one for one, _ in self._fits(k, runs)])
+            self._known[k] = math.sqrt(round(self.base * TIMES**k)) * np.median(errors, axis=0)
         return self._known[k]
+
+    def _share(self, k: int) -> Array:
+        """Share of the first fits of so many people that let each coefficient be relied on."""
+        return np.asarray(np.mean([reliable for _, reliable in self._fits(k, FITS)], axis=0))
 
     def std_errors(self, n: float) -> Array:
         """Usual standard error of each coefficient in fits of `n` people, user's units; inf of fewer than are tried."""
-        at, last = math.log(max(n, 1.0) / FEWEST, TIMES), round(math.log(MOST / FEWEST, TIMES))
-        if at < DOWN:
+        if n < LEAST:
             return np.full(len(self.spec.coefficients), np.inf)
-        low = min(math.floor(at), last - 1)
-        here, there = self._node(low)[0] ** 2, self._node(low + 1)[0] ** 2
+        at, last = self._at(n), math.floor(self._at(MOST))
+        low = last - 1 if at > last else math.floor(at)
         share = min(at - low, 1.0)
+        here = self._node(low) ** 2
+        there = self._node(low + 1) ** 2 if share else here
         with np.errstate(invalid="ignore"):
             square = np.where(np.isinf(here), np.inf if share < 1.0 else there, (1.0 - share) * here + share * there)
         if at > last:  # a + b/n through both
             slope = np.clip((here - there) / (TIMES - 1.0), 0.0, there)  # b/n at the last
-            square = there - slope * (1.0 - MOST / n)
+            square = there - slope * (1.0 - TIMES ** (last - at))
         return np.asarray(np.sqrt(square / max(n, 1.0)))
+
+    def _at(self, n: float) -> float:
+        """Doublings of the base that make `n`."""
+        return round(math.log(n / self.base, TIMES), 9)
 
     def rare(self, n: int) -> frozenset[int]:
         """Columns that no fit of so many people lets be relied on for their being rare: marks say it of single fits."""
         return frozenset()
 
     def reliable(self, n: int, columns: Collection[int]) -> bool:
-        """Whether most fits of so many people take no interval of these columns back."""
-        k = min(math.floor(math.log(max(n, 1) / FEWEST, TIMES)), round(math.log(MOST / FEWEST, TIMES)))
-        if k < DOWN:
+        """True if most fits of so many people mark no interval of these columns."""
+        if n < LEAST:
             return False
-        good, p = self._node(k)[1], len(self.spec.design.names)
-        return bool(all(good[j] for j in range(len(good)) if not columns or j % p in columns))
+        at, p = min(self._at(n), math.floor(self._at(MOST))), len(self.spec.design.names)
+        low, good = math.floor(at), self._share(math.floor(at))
+        good = good + (at - low) * (self._share(low + 1) - good) if at > low else good
+        return bool(all(good[j] > 0.5 for j in range(len(good)) if not columns or j % p in columns))
+
+
+def _close(errors: Array) -> bool:
+    """True if the medians of these standard errors, shape (fits, p), are known closely, or are no number."""
+    logs = np.log(errors[:, np.isfinite(errors).mean(axis=0) > 0.5])
+    spread = 0.5 * np.ptp(np.quantile(logs, ndtr([-1.0, 1.0]), axis=0, method="nearest"), axis=0)
+    return bool((math.sqrt(0.5 * math.pi / len(errors)) * spread <= SURE).all())
 
 
 @dataclass(frozen=True)

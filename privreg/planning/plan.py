@@ -25,7 +25,7 @@ from privreg.tables import View
 
 AnyPrecision: TypeAlias = Precision | FittedPrecision | PlainPrecision
 
-FEW: Final = 4_000  # Where the search for people begins if noise falls on sums
+FEW: Final = 4_000  # First number of people of the search if noise falls on sums
 BUDGETS: Final = (0.01, 100.0)
 CLOSE_MU: Final = 6e-3  # Relative error of the search for μ, at most
 TRUST: Final = {"local": "", "two_collectors": ", two collectors", "central": ", a trusted curator"}
@@ -33,9 +33,9 @@ TRUST: Final = {"local": "", "two_collectors": ", two collectors", "central": ",
 
 @dataclass(frozen=True)
 class Goal:
-    """What is asked of coefficients; user's units."""
+    """Goals of coefficients; user's units."""
 
-    widths: dict[str, float]  # Of intervals, at most
+    widths: dict[str, float]  # Widths of intervals, at most
     effects: dict[str, float]  # Sizes of coefficients that are to be told from zero
     power: float  # With what probability
 
@@ -46,7 +46,7 @@ class Planned(View):
 
     spec: ModelSpec  # The model, with the budget
     n: int  # People
-    asked: str  # What was asked for: "people", "budget" or "precision"
+    asked: str  # Question: "people", "budget" or "precision"
     goal: Goal
     assumed: Assumed
     alpha: float  # One minus the level of intervals and tests
@@ -78,12 +78,12 @@ class Planned(View):
 
     @cached_property
     def skewed(self) -> Self | None:
-        """The same plan for exponential numbers, correlated by 0.5, where their spread is not known; None if all is."""
+        """Plan for exponential numbers, correlated by 0.5, where their spread is not known; None if all is."""
         assumed = self.assumed.unknown(self.spec)
         if assumed is None or self.assumed.skewed:
             return None
         try:
-            each = precision_of(self.spec, assumed, getattr(self._precision, "asked", ASKED))
+            each = precision_of(self.spec, assumed, getattr(self._precision, "asked", ASKED), self.n)
             each.std_errors(self.n)
         except InferenceError:
             return None
@@ -132,7 +132,8 @@ class Planned(View):
 
     def _at(self, spec: ModelSpec) -> Self:
         """Plan of another model that answers the same question."""
-        return replace(self, spec=spec, _precision=precision_of(spec, self.assumed))
+        asked = getattr(self._precision, "asked", ASKED)
+        return replace(self, spec=spec, _precision=precision_of(spec, self.assumed, asked, self.n))
 
     def _answered(self) -> Self:
         """The plan with the people that its goal needs, where they are asked for, and from whom on fits can be relied
@@ -271,5 +272,5 @@ def read_people(n: Any) -> int:
 
 
 def with_mu(spec: ModelSpec, mu: float) -> ModelSpec:
-    """The same model at another budget."""
+    """Model at another budget."""
     return replace(spec, budget=Budget.declare(None if math.isinf(mu) else mu))

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 POINTS: Final = (41, 41)
-AROUND: Final = (0.1, 10.0)  # How far the axes reach about the plan's own numbers
-BESIDE: Final = 0.3  # How far to the right of the plan's own point, in widths of the axes, labels of contours stand
+AROUND: Final = (0.1, 10.0)  # Reach of the axes about the plan's own numbers
+BESIDE: Final = 0.3  # Distance of contours' labels to the right of the plan's own point, in widths of the axes
 EDGE: Final = 0.1  # No label is nearer to the edge of the axes
 TITLE: Final = 46  # Characters of a line of the title, at most
 CHARACTER: Final = 0.65
@@ -136,7 +136,7 @@ def _size(ax: Any) -> float:
 def _places(
     ax: Any, lines: Any, words: dict[float, str], taken: list[tuple[float, float, float]]
 ) -> list[tuple[float, float]]:
-    """Where to label contours: on a diagonal beside the plan's point, or as near to it as they come.
+    """Places of contours' labels: on a diagonal beside the plan's point, or as near to it as they come.
 
     None where a label would run into another. Of labels `taken`, to which it adds, it keeps the centre and half the
     length, relative to the axes.

@@ -32,6 +32,7 @@ from privreg.planning.precision import SEED, precision_of
 from privreg.planning.scenario import USUAL_SCALE, Assumed, listed, read_scale, read_shares, response_of
 from privreg.planning.study_plan import StudyPlan
 from privreg.privacy.ledger import UNSET, Budget
+from privreg.protocol import codes
 from privreg.schema import files
 from privreg.schema.declarations import Schema
 
@@ -108,8 +109,10 @@ def plan(
     pilot : DataFrame or mapping, optional
         What is known of people like them. Public rows: covariates are drawn from them, and if they have the response,
         `scale` and `params` are those of a robust fit of theirs (by least squares for ``Squared()``). Or numbers that
-        sum them up, each of which may be left out: ``{"sd": {"age": 12}, "correlations": {("age", "bmi"): 0.1},
-        "residual_sd": 3700}``. Where residuals are skewed, 1.48 times their median absolute size serves better.
+        sum them up, each of which may be left out: ``{"sd": {"age": 12}, "mean": {"age": 41}, "correlations": {("age",
+        "bmi"): 0.1}, "residual_sd": 3700}``, of counts ``"dispersion"``, their variance over their mean. Correlations
+        may be with factors of two levels, 0 and 1. Where residuals are skewed, 1.48 times their median absolute size
+        serves better.
     coef : str or sequence of str, optional
         Coefficients, or columns they belong to, that a single `width` or `effect` is meant for; all but the intercept
         by default.
@@ -189,7 +192,7 @@ def plan(
             f"icc={alike:g} is of residuals of one person's rows: it goes with k_max= and a number's family."
         )
     assumed = replace(_assumed(spec, scale, params, shares, covariates, pilot), icc=alike)
-    each = precision_of(spec, assumed)
+    each = precision_of(spec, assumed, n=people)
     out = StudyPlan(spec, people or 0, "precision", goal, assumed, alpha, 0, people or 0, each)
     return (out if given else out._with_least_budget())._answered()
 
@@ -208,7 +211,7 @@ def plan_of_fit(fit: FitPlan, n: int, pilot: Any = None) -> StudyPlan:
     determine the coefficients.
     """
     assumed = _assumed(fit.spec, None, None, None, None, pilot)
-    each = precision_of(fit.spec, assumed, fit.asked)
+    each = precision_of(fit.spec, assumed, fit.asked, n)
     return StudyPlan(fit.spec, n, "precision", Goal({}, {}, POWER), assumed, 0.05, 0, n, each)._answered()
 
 
@@ -219,7 +222,7 @@ def _assumed(spec: ModelSpec, scale: Any, params: Any, shares: Any, covariates: 
     if pilot is not None and covariates is not None:
         raise OptionError("pilot= and covariates= both say how covariates are spread; give one of them.")
     told = {} if pilot is None else _pilot(pilot, spec)
-    answered = "scale" in told and "covariates" in told and scale is None and params is None
+    answered = told.get("answered", False) and scale is None and params is None
     covariates, scale, params = (
         told.get(k) if v is None else v for k, v in (("covariates", covariates), ("scale", scale), ("params", params))
     )
@@ -240,7 +243,8 @@ def _assumed(spec: ModelSpec, scale: Any, params: Any, shares: Any, covariates: 
     if rows is not None and shares is not None:
         raise OptionError("shares= says how frequent levels are, and covariates= has that already; give one of them.")
     shared, moments = read_shares(shares, design.schema), told.get("moments", Schema())
-    out = Assumed(shared, sd, theta, rows, usual, moments=moments, answered=answered)
+    spread = told.get("dispersion", 1.0)
+    out = Assumed(shared, sd, theta, rows, usual, moments=moments, answered=answered, dispersion=spread)
     given = params is not None and (not isinstance(params, Mapping) or "Intercept" in params)
     if not family.scaled or not spec.units.constant.any() or given:
         return out
@@ -251,22 +255,30 @@ def _assumed(spec: ModelSpec, scale: Any, params: Any, shares: Any, covariates: 
 
 
 def _pilot(given: Any, spec: ModelSpec) -> dict[str, Any]:
-    """What a pilot tells of covariates, scale and params, and the moments of numbers; see :func:`plan`."""
+    """Covariates, scale and params that a pilot has, and the moments of numbers; see :func:`plan`."""
     design, family, schema = spec.design, spec.family, spec.design.schema
     own = [c for c in design.columns if c not in design.endog_sources]
     if isinstance(given, Mapping):
         free = {c: schema.limits(c) for c in own if c not in schema.levels and c not in schema.moments}
-        sds, pairs = given.get("sd") or {}, given.get("correlations") or {}
-        known = isinstance(sds, Mapping) and set(sds) <= set(free)
-        if not known or set(given) - {"sd", "correlations", "residual_sd"}:
-            said = "{'sd': {'x1': 12}, 'correlations': {('x1', 'x2'): 0.1}, 'residual_sd': 3}, with sds of numbers that"
-            raise OptionError(f"pilot= of numbers is {said} have bounds: {listed(free)}.")
+        sds, means, pairs = (given.get(k) or {} for k in ("sd", "mean", "correlations"))
+        known = isinstance(sds, Mapping) and isinstance(means, Mapping) and set(means) <= set(sds) <= set(free)
+        if not known or set(given) - {"sd", "mean", "correlations", "residual_sd", "dispersion"}:
+            said = "{'sd': {'x1': 12}, 'mean': {'x1': 40}, 'correlations': {('x1', 'x2'): 0.1}, 'residual_sd': 3, "
+            raise OptionError(
+                f"pilot= of numbers is {said}'dispersion': 1.5}}, with sds of numbers that have bounds, and means only "
+                f"beside sds: {listed(free)}."
+            )
         pairs = dict(files.pairs(pairs)) if isinstance(pairs, list) else pairs
-        moments = Schema.declare(moments={c: (0.5 * sum(free[c]), sd) for c, sd in sds.items()} | pairs)
-        for c, (_, sd) in moments.moments.items():
-            if 2.0 * sd >= free[c][1] - free[c][0]:
-                raise OptionError(f"pilot= has sd {sd:g} of {c!r}, more than numbers within its bounds can have.")
-        return {"moments": moments, "scale": given.get("residual_sd")}
+        two = {c for c in own if len(schema.levels.get(c, ())) == 2 and any(c in pair for pair in pairs)}
+        found = {c: (means.get(c, 0.5 * sum(free[c])), sd) for c, sd in sds.items()} | dict.fromkeys(two, (0.5, 0.5))
+        moments = Schema.declare(moments=found | pairs)
+        for c, (mean, sd) in moments.moments.items():
+            if c in free and sd**2 >= (mean - free[c][0]) * (free[c][1] - mean):
+                raise OptionError(f"pilot= has sd {sd:g} of {c!r}, more than such numbers within its bounds have.")
+        spread = real(given.get("dispersion", 1.0))
+        if spread is None or not 0.0 < spread < math.inf or ("dispersion" in given and family.code != codes.POISSON):
+            raise OptionError("pilot= has dispersion, which is of counts: a positive number, variance over mean.")
+        return {"moments": moments, "scale": given.get("residual_sd"), "dispersion": spread}
     rows = check_covariates(given, own, PLANNED, "pilot")
     if any(c not in given for c in design.endog_sources) or spec.people.effect is not None:
         return {"covariates": rows}
@@ -274,8 +286,9 @@ def _pilot(given: Any, spec: ModelSpec) -> dict[str, Any]:
     y = given[response_of(spec)].to_numpy() if family.response == "levels" else y
     fitted = plain_model(spec, y, x, robust=True) if len(y) > x.shape[1] else None
     told = {"covariates": rows} | ({} if fitted is None else {"params": np.asarray(fitted.params).T.reshape(-1)})
-    if fitted is not None and family.scaled and response_of(spec) in given:
-        told |= {"covariates": given, "scale": float(fitted.scale) ** (1.0 if family.of_residuals else 0.5)}
+    if fitted is not None and response_of(spec) in given:
+        scale = float(fitted.scale) ** (1.0 if family.of_residuals else 0.5) if family.scaled else None
+        return told | {"covariates": given, "scale": scale, "answered": True}
     return told
 
 

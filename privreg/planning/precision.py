@@ -1,4 +1,4 @@
-"""How precise a fit of many people is, from what is assumed of them: fits rehearsed at a few numbers of people.
+"""Precision of fits of many people, from what is assumed of them: fits rehearsed at a few numbers of people.
 
 Between these the standard error of one person is interpolated: it changes slowly with their number. Collector-side
 mathematics: it reads assumed rows, never anybody's.
@@ -24,7 +24,8 @@ from privreg.fits.outcome import of_many_rows
 from privreg.fits.plan import plan_of, to_user
 from privreg.fits.settings import FitOptions
 from privreg.formula.spec import ModelSpec
-from privreg.planning.fits import FittedPrecision
+from privreg.planning.fits import FEWEST as FIRST
+from privreg.planning.fits import LEAST, FittedPrecision
 from privreg.planning.rehearsal import People, bread, enough_in_main, located, rehearse, residuals, rows_map
 from privreg.planning.scenario import Assumed, response_of
 from privreg.protocol import codes
@@ -34,8 +35,8 @@ from privreg.simulation.tuning import resolve_tuning
 
 _Planned: TypeAlias = tuple[Plan, NDArray[np.intp]]
 
-ASKED: Final = FitOptions()  # What a plan's fit is asked for
-SEED: Final = 20_250_508  # Of assumed people and of noise: the same question has the same answer
+ASKED: Final = FitOptions()  # Options of a plan's fit
+SEED: Final = 20_250_508  # Seed of assumed people and of noise: the same question has the same answer
 FEWEST, TIMES = 1000, 4  # Fits are rehearsed of so many people, of as many times more, and so on
 
 PAIRS, NEAR = 4, 50.0
@@ -50,7 +51,7 @@ MANY: Final = 10**15  # People who tell all of their covariates
 
 @dataclass(frozen=True)
 class Precision:
-    """Of a model, a budget and assumed people. Made by `precision_of`."""
+    """Precision of a model's fits, for a budget and assumed people. Made by `precision_of`."""
 
     spec: ModelSpec
     people: People
@@ -68,7 +69,7 @@ class Precision:
         return self._mapped.state.longest
 
     def plan(self, n: int) -> Plan:
-        """What a fit of `n` people fixes before the first."""
+        """Plan of rounds of a fit of `n` people."""
         return self._planned(n)[0]
 
     def _planned(self, n: int) -> _Planned:
@@ -109,7 +110,7 @@ class Precision:
         return frozenset(int(order[j]) for j in columns)
 
     def reliable(self, n: int, columns: Collection[int]) -> bool:
-        """Whether a fit of so many people takes no interval of these columns back for their being few."""
+        """True if a fit of so many people marks no interval of these columns for their being few."""
         if of_many_rows(self.spec) or not self.rare(n).isdisjoint(columns):
             return False
         plan = self.plan(n)
@@ -117,7 +118,7 @@ class Precision:
 
 
 def worth(spec: ModelSpec, each: Precision | FittedPrecision) -> float:
-    """What a record is worth at a budget: the square of the μ that its noise, sampling included, comes to.
+    """Worth of a record at a budget: the square of the μ that its noise, sampling included, comes to.
 
     `each` is of a like model, at any budget. Of two collectors and a curator, whose noise falls on sums, errors go
     with n μ².
@@ -131,8 +132,10 @@ def _plan(spec: ModelSpec, n: int, asked: FitOptions = ASKED) -> _Planned:
     return plan_of(spec, resolve_tuning(asked, spec, n), None)
 
 
-def precision_of(spec: ModelSpec, assumed: Assumed, asked: FitOptions = ASKED) -> Precision | FittedPrecision:
-    """Precision of fits with these options, for people as they are assumed.
+def precision_of(
+    spec: ModelSpec, assumed: Assumed, asked: FitOptions = ASKED, n: int | None = None
+) -> Precision | FittedPrecision:
+    """Precision of fits with these options, for people as they are assumed, `n` of them above all.
     Raises OptionError if the family has no model of the response; InferenceError if people as assumed don't determine
     the coefficients.
     """
@@ -142,7 +145,7 @@ def precision_of(spec: ModelSpec, assumed: Assumed, asked: FitOptions = ASKED) -
             "cluster= out, or play made-up people: privreg.simulate(model.plan(rows=n), data)."
         )
     if spec.trust != "local":
-        return FittedPrecision(spec, assumed, SEED)
+        return FittedPrecision(spec, assumed, SEED, max(n or FIRST, LEAST))
     family, units = spec.family, spec.units
     plan, order = _plan(spec, MANY, asked)
     if plan.rules.shape.family in {codes.HINGE, codes.SMOOTHED_HINGE} or plan.function is not None:

@@ -22,8 +22,8 @@ from privreg.protocol.schedule import ENDLESS
 from privreg.simulation import devices
 from privreg.simulation.devices import Block, Devices
 
-POINTS: Final = 512  # Of a law of several predictors
-STEP: Final = 1e-3  # Of a predictor, in differences that stand for derivatives
+POINTS: Final = 512  # Points of a distribution of several predictors
+STEP: Final = 1e-3  # Step of a predictor, in differences that stand for derivatives
 
 
 class People(NamedTuple):
@@ -33,13 +33,13 @@ class People(NamedTuple):
     eta: Array  # Linear predictors of the response; shape (m, b)
     scale: Array  # Sd of the residual; shape (m,)
     y: Array  # Responses where moments or locations are told of them; shape (m,)
-    persons: Block | None = None  # Where a report is of several rows: people with theirs, of which the above are
+    persons: Block | None = None  # People with their rows, of which the above are, where a report is of several
 
 
 class Expected(NamedTuple):
-    """What a fit of so many people comes to."""
+    """Result of a fit of so many people."""
 
-    cov: Array  # As the fit would estimate it, internal units; shape (b d, b d)
+    cov: Array  # Covariance that the fit would estimate, internal units; shape (b d, b d)
     progress: Progress
 
 
@@ -80,7 +80,7 @@ def _thinner(plan: Plan, progress: Progress) -> Progress:
 
 
 def located(plan: Plan, people: People) -> Progress:
-    """What the rounds on location tell, if their reports are without noise."""
+    """Progress after the rounds on location, if their reports are without noise."""
     progress = collector.begin(plan)
     while progress.state.role == "location":
         reports = _reports(plan, progress.state, people, plan.people(progress), None, 1.0)
@@ -89,7 +89,7 @@ def located(plan: Plan, people: People) -> Progress:
 
 
 def rows_map(plan: Plan, people: People, begun: Progress) -> Progress:
-    """What the rounds before the pilot tell, if their reports are without noise; see `rehearse`."""
+    """Progress after the rounds before the pilot, if their reports are without noise; see `rehearse`."""
     progress = begun._replace(held=tuple(r.people for r in plan.rounds[: len(begun.held)]))
     while progress.fitted is None:
         reports = _reports(plan, progress.state, people, plan.people(progress), None, 1.0)
@@ -98,7 +98,7 @@ def rows_map(plan: Plan, people: People, begun: Progress) -> Progress:
 
 
 def enough_in_main(plan: Plan, people: People, begun: Progress, enough: float) -> bool:
-    """Whether there are enough records in main rounds."""
+    """True if there are enough records in main rounds."""
     assert plan.rows is not None
     most = plan.rows - sum(r.people for r in plan.rounds if r.role != "main" and not r.optional)
     optional = sum(r.people for r in plan.rounds if r.optional)
@@ -147,7 +147,7 @@ def _reports(
 
 
 def _of_persons(plan: Plan, state: State, rows: Block) -> tuple[Array, Array]:
-    """What devices of people with several rows report: means, shape (groups, numbers), and spread as of the others."""
+    """Reports of devices of people with several rows: means, shape (groups, numbers), and spread as of the others."""
     groups, m = len(state.offsets), len(rows.y)
     each = Block._make(None if c is None else np.concatenate([c] * groups) for c in rows)
     made = Devices(plan, state, None).before_noise(each)[0].reshape(groups, m, -1)

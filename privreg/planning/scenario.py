@@ -22,6 +22,8 @@ from privreg.schema.declarations import Schema
 OUTSIDE: Final = 4096  # Assumed people by whom it is found how many responses lie outside the declared range
 
 BEYOND: Final = math.log(1000.0)  # Means from bound to bound of a skewed number, of which one in a thousand is beyond
+QUANTILES: Final = ndtri((np.arange(2048) + 0.5) / 2048)  # Quantiles of a normal, at which correlations are computed
+ORDER, FLATTEST = 16, 1e-6  # Hermite polynomials, and the least eigenvalue of a matrix of correlations
 RELATED: Final = 0.5  # Correlation of skewed numbers about whose correlations nothing is known
 USUAL_SCALE: Final = 0.25
 """Residual sd where none is given, as a share of the response's declared range: more than most fits leave."""
@@ -79,17 +81,18 @@ def listed(names: Any) -> str:
 
 @dataclass(frozen=True)
 class Assumed:
-    """What is assumed of the people to come."""
+    """Assumptions on the people to come."""
 
-    shares: dict[str, tuple[float, ...]]  # Of the levels of factors; equal ones for those left out
+    shares: dict[str, tuple[float, ...]]  # Shares of the levels of factors; equal ones for those left out
     # Sd of the residuals, in the units of the response as the formula has it: one, or one for each of `covariates`
     scale: float | Array
     params: Array = field(repr=False)  # Coefficients, user's units; shape (p,)
     covariates: pd.DataFrame | None = field(default=None, repr=False)  # Public rows to take covariates from
-    usual: bool = False  # Whether nobody gave the scale
+    usual: bool = False  # True if nobody gave the scale
     icc: float = 0.0  # Correlation of residuals of one person's rows
-    moments: Schema = field(default_factory=Schema)  # Sds and correlations of numbers, by a pilot
-    answered: bool = False  # Whether `covariates` have the responses of a pilot, which its people give
+    moments: Schema = field(default_factory=Schema)  # Means, sds and correlations of numbers, by a pilot
+    answered: bool = False  # True if `covariates` have the responses of a pilot, which its people give
+    dispersion: float = 1.0  # Variance of counts over their mean
     skewed: frozenset[str] = frozenset()  # Numbers that are taken for skewed
     related: float = 0.0  # Correlation of numbers, where none is known
 
@@ -105,15 +108,17 @@ class Assumed:
             scale = scale if np.ndim(self.scale) == 0 else np.asarray(self.scale)[at]
             out = {c: self.covariates[c].to_numpy()[at] for c in names}
         else:
-            numbers = [c for c in names if c not in schema.levels]
-            out = self._numbers(numbers, schema, n, rng)
+            drawn = [c for c in names if c not in schema.levels or c in self.moments.moments]
+            latent = self._latent(drawn, schema, n, rng)
             for c in names:
                 if c in schema.levels:
                     values = _levels(schema.levels[c])
-                    share = np.asarray(self.shares.get(c, np.full(len(values), 1.0 / len(values))))
                     # as many of each as its share says: by chance a rare one would be rarer, or not rare
-                    at = np.searchsorted(np.cumsum(share), (rng.permutation(n) + 0.5) / n)
+                    rank = np.argsort(np.argsort(latent[c])) if c in latent else rng.permutation(n)
+                    at = np.searchsorted(np.cumsum(self._share(c, len(values))), (rank + 0.5) / n)
                     out[c] = values[np.minimum(at, len(values) - 1)]
+                else:
+                    out[c] = self._number(c, schema, latent[c])
         for c in own:
             if self.answered and self.covariates is not None:
                 out[c] = self.covariates[c].to_numpy()[at]
@@ -126,32 +131,45 @@ class Assumed:
                 out[c] = np.full(n, round(0.5 * (low + high)))
         return {c: out[c] for c in design.columns}, scale
 
-    def _numbers(self, names: Sequence[str], schema: Schema, n: int, rng: np.random.Generator) -> dict[str, Any]:
-        """Numeric columns by a normal copula: normal of declared moments, beta of a pilot's sd, uniform, or skewed."""
+    def _latent(self, names: Sequence[str], schema: Schema, n: int, rng: np.random.Generator) -> dict[str, Array]:
+        """Standard normals by whose quantiles columns are made, related as these are to be."""
         first, known = [c for c in names if c in schema.moments], self.moments if self.moments.correlations else schema
         names = [*first, *(c for c in names if c not in first)]
         same = np.eye(len(names)) == 1.0
         corr = known.correlation_matrix(names) if known.correlations else np.where(same, 1.0, self.related)
+        if self.moments.correlations:
+            corr = related(np.array([self._number(c, schema, QUANTILES) for c in names]), corr)
         drawn = rng.standard_normal((n, len(first))), *(ndtri(rng.uniform(size=n)) for _ in names[len(first) :])
-        out = {}
-        for c, v in zip(names, (np.column_stack(drawn) @ np.linalg.cholesky(corr).T).T, strict=True):
-            (low, high), sd = schema.limits(c), self.moments.moments.get(c, (0.0, 0.0))[1]
-            if c not in schema.moments and not math.isfinite(high - low):
-                raise SchemaError(
-                    f"{c!r} has no public range to plan with; give bounds={{{c!r}: (low, high)}} or moments=."
-                )
-            if c in self.skewed:
-                values = low - (sd or (high - low) / BEYOND) * log_ndtr(-v)
-            elif c in schema.moments:
-                values = schema.moments[c][0] + schema.moments[c][1] * v
-            else:
-                size = 0.5 * (0.25 * ((high - low) / sd) ** 2 - 1.0) if sd else 1.0
-                values = low + (high - low) * (ndtr(v) if size == 1.0 else betaincinv(size, size, ndtr(v)))
-            out[c] = np.clip(values, low, high)
-        return out
+        return dict(zip(names, (np.column_stack(drawn) @ np.linalg.cholesky(corr).T).T, strict=True))
+
+    def _share(self, name: str, levels: int) -> Array:
+        """Shares of a factor's levels."""
+        return np.asarray(self.shares.get(name, np.full(levels, 1.0 / levels)))
+
+    def _number(self, name: str, schema: Schema, v: Array) -> Array:
+        """A column at these quantiles of a normal: normal of declared moments, beta of a pilot's mean and sd, uniform,
+        skewed; or whether a factor of two levels has the second.
+        """
+        if name in schema.levels:
+            return np.asarray(ndtr(v) > self._share(name, 2)[0], dtype=np.float64)
+        low, high = schema.limits(name)
+        mean, sd = self.moments.moments.get(name, (0.5 * (low + high), 0.0))
+        if name not in schema.moments and not math.isfinite(high - low):
+            raise SchemaError(
+                f"{name!r} has no public range to plan with; give bounds={{{name!r}: (low, high)}} or moments=."
+            )
+        if name in self.skewed:
+            values = low - (sd or (high - low) / BEYOND) * log_ndtr(-v)
+        elif name in schema.moments:
+            values = schema.moments[name][0] + schema.moments[name][1] * v
+        else:
+            up, down = (mean - low) / (high - low), (high - mean) / (high - low)
+            size = up * down * ((high - low) / sd) ** 2 - 1.0 if sd else 0.0
+            values = low + (high - low) * (betaincinv(up * size, down * size, ndtr(v)) if sd else ndtr(v))
+        return np.asarray(np.clip(values, low, high))
 
     def unknown(self, spec: ModelSpec) -> Assumed | None:
-        """The same with numbers skewed and related wherever nothing tells how they are; None if all is known."""
+        """Assumptions with numbers skewed and related wherever nothing is known of them; None if all is known."""
         schema, own = spec.design.schema, [c for c in spec.design.columns if c not in spec.design.endog_sources]
         skewed = frozenset(c for c in own if c not in schema.levels and c not in schema.moments)
         known = schema.correlations or self.moments.correlations
@@ -195,7 +213,12 @@ class Assumed:
                 own = math.sqrt(self.icc) * level + math.sqrt(1.0 - self.icc) * own
             return eta[:, 0] + scale * own
         if family.code == codes.POISSON:
-            return np.minimum(rng.poisson(np.exp(np.minimum(eta[:, 0], 20.0))), family.y_max)
+            mean, more = np.exp(np.minimum(eta[:, 0], 20.0)), self.dispersion - 1.0
+            if more < 0.0:  # binomial
+                counts = rng.binomial(np.floor(mean / -more + rng.uniform(size=len(mean))).astype(np.int64), -more)
+            else:  # negative binomial
+                counts = rng.poisson(rng.gamma(mean / more, more) if more else mean)
+            return np.minimum(counts, family.y_max)
         levels = design.schema.levels.get(name, (0, 1))
         eta = np.column_stack([np.zeros(len(x)), eta])
         gumbel = -np.log(-np.log(rng.uniform(size=eta.shape)))
@@ -208,9 +231,9 @@ class Assumed:
             return 0.0
         rows, x, scale = self.exog(spec, OUTSIDE, np.random.Generator(np.random.PCG64(OUTSIDE)))
         eta = x @ self.params
-        if family.code == codes.POISSON:
+        if family.code == codes.POISSON and not self.answered:
             return float(poisson.sf(family.y_max, np.exp(np.minimum(eta, 20.0))).mean())
-        low, high = design.endog_limits
+        low, high = (0.0, family.y_max) if family.code == codes.POISSON else design.endog_limits
         if self.answered:
             own = rows[response_of(spec)]
             return float(((own < low) | (own > high)).mean())
@@ -259,7 +282,8 @@ class Assumed:
                 shares = self.shares.get(c)
                 out.append((c, "levels equally frequent" if shares is None else "shares " + _percent(shares)))
             elif c in self.moments.moments:
-                out.append((c, "sd {:g} on {} to {}".format(self.moments.moments[c][1], *schema.bounds_text(c))))
+                mean, sd = self.moments.moments[c]
+                out.append((c, "mean {:g}, sd {:g} on {} to {}".format(mean, sd, *schema.bounds_text(c))))
             elif c in schema.moments:
                 out.append((c, "normal with mean {:g}, sd {:g}".format(*schema.moments[c])))
             else:
@@ -269,6 +293,27 @@ class Assumed:
             rest = " and 0 otherwise" if len(model) < len(spec.coefficients) else ""
             out.append(("coefficients", ", ".join(model) + rest if model else "0"))
         return out
+
+
+def related(values: Array, corr: Array) -> Array:
+    """Correlations of normals whose functions have the correlations `corr`, as nearly as any can: shape (k, k).
+
+    `values` are the functions at `QUANTILES`, shape (k, m). With Hermite's coefficients a and b of two of them, scaled
+    to variance 1, normals correlated by r make Σ a_i b_i r^i (Cario and Nelson, 1997).
+    """
+    basis = [np.ones(len(QUANTILES)), QUANTILES]
+    for k in range(1, ORDER):
+        basis.append((QUANTILES * basis[-1] - math.sqrt(k) * basis[-2]) / math.sqrt(k + 1.0))
+    values = values - values.mean(axis=1, keepdims=True)
+    series = values @ np.array(basis).T / np.linalg.norm(values, axis=1, keepdims=True) / math.sqrt(len(QUANTILES))
+    grid, out = np.linspace(-1.0, 1.0, 401), np.eye(len(corr))
+    for i, j in zip(*np.tril_indices(len(corr), -1), strict=True):
+        made = np.polynomial.polynomial.polyval(grid, series[i] * series[j])
+        out[i, j] = out[j, i] = np.interp(corr[i, j], np.maximum.accumulate(made), grid)
+    size, axes = np.linalg.eigh(out)
+    root = axes * np.sqrt(np.maximum(size, FLATTEST))  # the nearest that can hold together
+    root /= np.linalg.norm(root, axis=1, keepdims=True)
+    return np.asarray(root @ root.T)
 
 
 def response_of(spec: ModelSpec) -> str:

@@ -13,7 +13,7 @@ from privreg.errors import InferenceError
 
 FEWEST: Final = 100
 MOST_PEOPLE: Final = 10**13
-START: Final = 64_000  # Where the search for a number of people begins
+START: Final = 64_000  # First number of people of a search
 CLOSE: Final = 1e-4  # Relative error of a search, at most
 
 

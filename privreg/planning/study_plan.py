@@ -42,7 +42,7 @@ SAID: Final = frozenset({"raised", "missed", "unreliable", "seldom", "rare"})
 
 @dataclass(frozen=True, repr=False)
 class StudyPlan(Planned):
-    """What a regression with so many people at such a budget will show. Made by :func:`privreg.plan`."""
+    """Precision of a regression with so many people at such a budget. Made by :func:`privreg.plan`."""
 
     def summary(self) -> Self:
         """The plan itself, which prints as a table."""
@@ -215,7 +215,7 @@ class StudyPlan(Planned):
 
 @dataclass(frozen=True, repr=False)
 class StudyTable(View):
-    """The same study under each trust model and without noise, or with each family.
+    """Study under each trust model and without noise, or with each family.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""How many people two groups need whose shares or means are compared."""
+"""Numbers of people for comparisons of two groups' shares or means."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class Group:
 
     term: Term
     mean: float  # In the number's units; a share is the mean of 0 and 1
-    sd: float  # Of means, within groups
+    sd: float  # Sd of means' numbers, within groups
 
     def checked(self, difference: object) -> float:
         """The difference, if a group can have it."""
@@ -176,10 +176,10 @@ def _group(share: Any, mean: Any, sd: Any, bounds: Any) -> Group:
 
 @dataclass(frozen=True, repr=False)
 class TwoGroups(View):
-    """What a comparison of two groups will show. Made by :func:`plan_two_groups`."""
+    """Precision of a comparison of two groups. Made by :func:`plan_two_groups`."""
 
     first: Group
-    plan: Plan  # Of each person's report
+    plan: Plan  # Plan of each person's report
     difference: float
     power: float
     n: int  # Records of both groups
@@ -255,7 +255,7 @@ class TwoGroups(View):
         return sign * float(brentq(over, 0.0, most, rtol=1e-6))
 
     def _needed(self) -> TwoGroups:
-        """The same with the records that its power needs."""
+        """Plan with the records that its power needs."""
         allowed = abs(self.difference) / shift_for(self.power, self._z)
         return replace(self, n=enough(people_for(lambda n: self.std_error(n) / allowed)))
 

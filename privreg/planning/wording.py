@@ -25,7 +25,7 @@ _WIDTHS: Final = (
     "mean lengths of {} intervals by the default method, of fits rehearsed on what the assumed records would report on "
     "average; the rounds before the main ones are counted in",
 )
-"""By whether reports are local."""
+"""Words on widths, by whether reports are local."""
 
 
 def answer(plan: Planned) -> str:
@@ -65,8 +65,11 @@ def _doubts(plan: Planned) -> dict[str, str]:
         return {"rows": f"don't rely on intervals: {rows}"}
     enough = least(lambda n: each.reliable(n, ()))
     if plan.n < enough:
+        width = len(plan.spec.design.names)
+        bad = {j for j in range(width) if not each.reliable(plan.n, {j})}
+        which = "intervals" if len(bad) == width else f"the intervals of {_named(plan, bad)}"
         more = f"with so few records: {enough:,} are needed for that"
-        out["unreliable"] = f"don't rely on intervals {more if enough <= MOST_PEOPLE else f'as m{NEVER}'}"
+        out["unreliable"] = f"don't rely on {which} {more if enough <= MOST_PEOPLE else f'as m{NEVER}'}"
     never = each.rare(MOST_PEOPLE)
     few = each.rare(plan.n) - never
     if few:

@@ -133,7 +133,7 @@ def test_fewer_people_are_never_planned_to_be_more_precise_or_reliable_than_more
 def test_precision_of_very_many_people_is_finite_and_positive() -> None:
     """Where errors fell faster than noise does among the fits tried, no variance becomes negative beyond them."""
     each = FittedPrecision(pr.plan("y ~ x", mu=1, n=500, trust="central", **STUDY).spec, None, 0)
-    each._known.update({5: (np.array([3.0, 1.0]), np.ones(2)), 6: (np.array([1.0, 1.0]), np.ones(2))})
+    each._known.update({5: np.array([3.0, 1.0]), 6: np.array([1.0, 1.0])})
     errors = np.array([each.std_errors(n) for n in (1e5, 1e8, 1e12)])
     assert (errors > 0.0).all()
     assert (np.diff(errors, axis=0) < 0.0).all()

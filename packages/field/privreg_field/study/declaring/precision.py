@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -55,7 +54,7 @@ def _fit(fit: FitPlan, several: bool, sds: Mapping[str, float] = MappingProxyTyp
     plan = power.plan_of_fit(fit, fit.rows, *told)
     noise = math.nan
     if several:
-        free = power.plan_of_fit(replace(fit, spec=with_mu(fit.spec, BUDGETS[1])), fit.rows, *told)
+        free = plan._at(with_mu(fit.spec, BUDGETS[1]))
         noise = float(np.mean((plan.table()["std_error"] / free.table()["std_error"]) ** 2)) - 1.0
     text = as_text(respelt(plan._layout(), in_study))
     if plan.assumed.usual:
