@@ -18,7 +18,7 @@ PLAIN = (
     *("federated", "fits", "fits/published"),
     *("formula", "formula/language", "formula/trees", "privacy", "published", "published/chain", "published/descent"),
     *("means", "means/results", "options", "published/shrinking", "schema", "simulation"),
-    *("simulation/streaming", "simulation/workers"),
+    *("protocol", "simulation/streaming", "simulation/workers"),
     *("results/base.py", "results/data.py", "results/plots", "results/postestimation", "results/results.py"),
     *("results/saving.py", "results/several", "results/statement.py", "results/wording.py", "tables/diagnostics.py"),
 )
