@@ -1,7 +1,7 @@
 """Changes that must never pass: each breaks a promise, and the tests named beside it must notice.
 
-``python -m tests.mutants [NAME ...] [--jobs N]`` makes each change in a copy of the tree, runs its tests there and
-tells which change survived. It takes some minutes; it is run whenever tests are deleted or moved.
+``python -m tests.mutants [NAME ...] [--jobs N] [--part K/N]`` makes each change in a copy of the tree, runs its tests
+there and tells which change survived. It takes some minutes; it is run whenever tests are deleted or moved.
 """
 
 from __future__ import annotations
@@ -2439,8 +2439,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="only these")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--part", default="1/1", metavar="K/N", help="only part K of N")
     a = parser.parse_args(arguments)
-    chosen = [m for m in MUTANTS if not a.names or m.name in a.names]
+    k, n = map(int, a.part.split("/"))
+    chosen = [m for m in MUTANTS if not a.names or m.name in a.names][k - 1 :: n]
     same = control(chosen)
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(a.jobs) as pool:
         places: Queue[Path] = Queue()

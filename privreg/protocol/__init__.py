@@ -1,4 +1,4 @@
-"""What crosses the wall between devices and the collector. Public numbers, the standard library only.
+"""Messages across the wall between devices and the collector. Public numbers, the standard library only.
 
 `schedule` says who is asked what, `rounds` has public states and sums of reports, `codes` constants, `counts` the
 robust score of counts, `limits` public sizes of formulas, `plans` what a loop is handed and what a collector keeps. Of

@@ -18,7 +18,7 @@ from fractions import Fraction
 from typing import Final, NamedTuple
 
 BALL: Final = "ball"  # Σ a² ≤ R²: scores
-JOINT: Final = "joint"  # The same, and one number more in [0, R]
+JOINT: Final = "joint"  # A ball, and one number more in [0, R]
 
 MOMENTS: Final = "moments"
 """Lower triangle of R Σ u uᵀ, Σ ‖u‖² ≤ 1, off-diagonal entries times √2, each truncated to an integer."""
@@ -31,7 +31,7 @@ UNIT: Final = "unit"
 PSD: Final = "psd"  # A positive semidefinite matrix in it, entries off the diagonal times √2
 
 SWITCHES: Final = "switches"  # Every number between 0 and a largest one, whose squares sum to R²: indicators say
-BLOCKS: Final = "blocks"  # Of a table: blocks whose distances, squared and added, are R² at most, see `tables`
+BLOCKS: Final = "blocks"  # Blocks of a table, whose distances, squared and added, are R² at most, see `tables`
 
 FORMS: Final = (BALL, JOINT, MOMENTS, BOX, BLOCKS)
 SUM_FORMS: Final = (UNIT, PSD, SWITCHES, BLOCKS)  # Forms of reports whose sums get the noise
@@ -117,7 +117,7 @@ def radius(form: str, numbers: int, mu: Mu, bits: int = BITS, square: Fraction =
 
 
 def composed(parts: Iterable[Mu], mu: Mu) -> bool:
-    """Whether rounds of these budgets, all of the same rows, keep the budget μ together: Σ μ_k² ≤ μ², in fractions."""
+    """True if rounds of these budgets, all of the same rows, keep the budget μ together: Σ μ_k² ≤ μ², in fractions."""
     return sum(Fraction(*one) ** 2 for one in parts) <= Fraction(*mu) ** 2
 
 

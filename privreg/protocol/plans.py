@@ -1,4 +1,4 @@
-"""What compiled loops are handed: public numbers."""
+"""Public numbers that compiled loops are handed."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ __all__ = ["Channel", "Persons", "ScorePlan", "Shape"]
 
 
 class Persons(NamedTuple):
-    """How several rows of a person, or rows with weights, become one report. Public."""
+    """Rule by which several rows of a person, or rows with weights, become one report. Public."""
 
     rows: int  # K: independent rows of a person at most, whose vectors are averaged
-    mean: bool = False  # Whether people count alike, by the mean over the rows that they have, or rows do
-    one: bool = True  # Whether all rows of a person have one bounded weight, or each its own
+    mean: bool = False  # True if people count alike, by the mean over the rows that they have, or rows do
+    one: bool = True  # True if all rows of a person have one bounded weight, or each its own
 
 
 class Shape(NamedTuple):
@@ -23,11 +23,11 @@ class Shape(NamedTuple):
     # of the smoothed hinge; lowest and highest response of Squared; 0 where unused
     a: float
     b: float
-    address: int  # Where the compiled score of a user's own family lies in memory; 0 for the others. Not for saving.
+    address: int  # Place in memory of the compiled score of a user's own family; 0 for the others. Not for saving.
 
 
 class Channel(NamedTuple):
-    """How a report is randomised that lies in a ball: numbers only, all public."""
+    """Randomiser of a report that lies in a ball: numbers only, all public."""
 
     kind: int  # GAUSSIAN, LAPLACE, PRIVUNIT or RESPONSE
     # Per unit of the ball's radius: noise sd, scale of Laplace noise, or factor that makes the answer unbiased
@@ -37,7 +37,7 @@ class Channel(NamedTuple):
 
 
 class ScorePlan(NamedTuple):
-    """How records report scores in a fit by rounds: numbers only, all public."""
+    """Rule by which records report scores in a fit by rounds: numbers only, all public."""
 
     shape: Shape  # The score, whose unit form lies in [−1, 1] (of norm at most 1 with several blocks)
     blocks: int  # Linear predictors of a record: 1, or one less than the classes of a multinomial response
@@ -49,4 +49,4 @@ class ScorePlan(NamedTuple):
     # Public limits of the response, internal units, by which label privacy knows a score's range
     y_low: float
     y_high: float
-    longest: float = 0.0  # By which scores are divided; 0: each by its row's own length
+    longest: float = 0.0  # Length by which scores are divided; 0: each by its row's own length

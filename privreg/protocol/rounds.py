@@ -1,4 +1,4 @@
-"""What crosses the wall in a fit by rounds: the public states, and sums of reports."""
+"""Public states and sums of reports, which cross the wall in a fit by rounds."""
 
 from __future__ import annotations
 
@@ -14,20 +14,18 @@ PARTS: Final = LEAST_GROUPS  # Runs of records, in order, of a main round that a
 
 
 class State(NamedTuple):
-    """What the records of one round are told; public. Internal units."""
+    """A round's public state, by which its records report. Internal units."""
 
-    number: int  # Of the round
+    number: int  # Number of the round
     role: str
     rows: Array  # Row map W, lower triangular; shape (d, d), or with the response
     y_centre: float  # The response is (y − y_centre)/y_scale
     y_scale: float
     theta: Array  # Coefficients in the coordinates z = W x; shape (b d,)
     c: float  # Threshold of the score, as of Huber's loss
-    offsets: (
-        Array  # By how much each group's coefficients differ; shape (groups, b d), of one group outside main rounds
-    )
+    offsets: Array  # Differences of each group's coefficients; shape (groups, b d), of one group outside main rounds
     kappa: float  # Weight of the number in a joint report; 0 if scores are sent alone
-    thresholds: Array  # Of columns whose scale nobody declared, in rounds on location; shape (groups, m)
+    thresholds: Array  # Thresholds, in rounds on location, of columns whose scale nobody declared; shape (groups, m)
     # Largest ‖z‖ that declarations allow, by which all scores are divided; 0 if each is by its row's own ‖z‖
     longest: float = 0.0
 

@@ -1,4 +1,4 @@
-"""Who is asked what: rounds in order, from public numbers alone.
+"""Rounds in order and who is asked in each, from public numbers alone.
 
 Every record has one role. What a role needs in records grows with d² and 1/μ²; of a stream of known length each gets at
 most a share. Main rounds are equal where the number of records is known; else each holds a quarter of those before it.
@@ -52,21 +52,21 @@ class Round(NamedTuple):
     """Records that answer one public state."""
 
     role: str  # "location", "moments", "pilot", "clamping", "main" or "measures"
-    people: int  # How many records; −1 of a main round: an equal part of those left, or a quarter of those before
-    optional: bool = False  # Whether it is held only if covariates turn out to be correlated
+    people: int  # Number of records; −1 of a main round: an equal part of those left, or a quarter of those before
+    optional: bool = False  # True if it is held only if covariates turn out to be correlated
 
 
 def schedule(
     *,
     d: int,  # Coefficients
     noise: float,  # Noise variance of a number of a score report of norm at most 1
-    moment_noise: float,  # The same of a moment report
+    moment_noise: float,  # Noise variance of a number of a moment report
     rows: int | None,  # Records expected, if known
-    rounds: int = ROUNDS,  # Of moments, pilot and main: moments count as three even where fewer or more are held
-    label: bool = False,  # Whether covariates are public, so that their moments carry no noise
-    varying: bool = False,  # Whether curvature depends on the coefficients
-    declared: bool = False,  # Whether all covariates have declared moments and correlations
-    numbers: bool = True,  # Whether there is anything to learn of covariates
+    rounds: int = ROUNDS,  # Rounds of moments, pilot and main: moments count as three even where fewer or more are held
+    label: bool = False,  # True if covariates are public, so that their moments carry no noise
+    varying: bool = False,  # True if curvature depends on the coefficients
+    declared: bool = False,  # True if all covariates have declared moments and correlations
+    numbers: bool = True,  # True if there is anything to learn of covariates
     located: float = 0.0,  # Records in a round on location; 0 if all scales are declared
     measured: float = 0.0,  # Share of the records, whose number must then be known, that tell how well the fit predicts
     clamped: int = 0,  # Records that it takes to learn what bounds clamp; 0 if nobody is asked

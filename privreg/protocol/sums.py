@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from . import codes, lattice
 
-ROLES: Final = ("clamping", "location", "moments", "approach", "closing", "main")  # Of rounds with two collectors
+ROLES: Final = ("clamping", "location", "moments", "approach", "closing", "main")  # With two collectors
 
 LEAST: Final = 2.0**-60  # Least length L and slope: products of smaller ones would lose digits
 
@@ -31,7 +31,7 @@ FAMILIES: Final = ("huber", "expectile", "quantile", "squared", "logistic", "poi
 
 MEDIAN: Final = 0.6744897501960817  # Median absolute value of a standard normal
 
-SQUARED: Final = 1.665  # By which t² is multiplied beside t: 1.665² ≤ φ⁵/4, so that t² adds nothing to the distance
+SQUARED: Final = 1.665  # Factor of t² beside t: 1.665² ≤ φ⁵/4, so that t² adds nothing to the distance
 
 Shares = tuple[float, float, float, float, float]
 """Squared norms in a report of scores: of score, slope, squared score, score beyond the threshold, and scale number;
@@ -45,8 +45,8 @@ SHARES: Final[dict[str, Shares]] = {
     "cornered, persons": (0.5225, 0.247, 0.152, 0.0285, 0.04), "window, persons": (0.551, 0.247, 0.152, 0.0, 0.04),
     "plain, persons": (0.58, 0.26, 0.16, 0.0, 0.0), "logistic, persons": (0.84, 0.6, 0.16, 0.0, 0.0),
 }  # fmt: skip
-"""By the score: with a residual scale, and a threshold or a window of slopes; of rows that answer every round `again`,
-whose intervals need squared scores; without a scale; of several predictors; and of several rows of a person."""
+"""Shares by the score: with a residual scale, and a threshold or a window of slopes; of rows that answer every round
+`again`, whose intervals need squared scores; without a scale; of several predictors; of several rows of a person."""
 
 APART: Final = {"cornered": 24278, "cornered, again": 27350, "window": 24510, "window, again": 27750, "plain": 22400}
 """Largest squared distances of two reports of scores, in 1/10,000, whatever scores, slopes and scale numbers: (46)."""
@@ -90,14 +90,14 @@ def distance2(
 
 
 class Sums(NamedTuple):
-    """What a report is made of, all of it public: a plan's and its rules', as far as devices need them.
+    """Public numbers that a report is made with: a plan's and its rules', as far as devices need them.
 
     Equations (1) to (3) of docs/sums.md. Columns and response are in internal units.
     """
 
     shares: Shares
     ratio: float  # Threshold in residual scales
-    scaled: bool  # Whether the threshold follows the residual scale
+    scaled: bool  # True if the threshold follows the residual scale
     top: float  # Largest slope of the unit score, times the threshold
     fixed: float  # The threshold where it doesn't follow
     lows: tuple[float, ...]  # Limits of the columns
@@ -105,12 +105,12 @@ class Sums(NamedTuple):
     y_low: float
     y_high: float
     numbers: tuple[int, ...]  # Columns that aren't indicators
-    binary: bool  # Whether the response is 0 or 1
-    rate: float = 0.0  # Of a log link the offset at which second moments have counts: the middle of its public limits
+    binary: bool  # True if the response is 0 or 1
+    rate: float = 0.0  # Offset at which second moments have counts, of a log link: the middle of its public limits
 
     @property
     def cornered(self) -> bool:
-        """Whether the score has a threshold, beyond which it is constant."""
+        """True if the score has a threshold, beyond which it is constant."""
         return self.shares[3] > 0.0
 
     @property
@@ -120,7 +120,7 @@ class Sums(NamedTuple):
 
 
 class SumAsk(NamedTuple):
-    """What a state asks of every token."""
+    """Questions of a state to every token."""
 
     role: str
     below: int  # 2³²: of every token
@@ -140,10 +140,10 @@ def width(
     d: int,  # Coefficients of a linear predictor
     bounded: int = 0,  # Columns of which records may report whether bounds clamp them
     located: int = 0,  # Numbers of which a report on location is
-    cornered: bool = False,  # Whether the score has a threshold
-    scaled: bool = False,  # Whether it follows a residual scale: squares are of score and scale then
+    cornered: bool = False,  # True if the score has a threshold
+    scaled: bool = False,  # True if it follows a residual scale: squares are of score and scale then
     blocks: int = 1,  # Linear predictors
-    persons: bool = False,  # Of several rows, or weighted: how much of one a report holds is reported, too
+    persons: bool = False,  # True of several rows, or weighted: how much of one a report holds is reported, too
 ) -> int:
     """Numbers of a report."""
     if role == "clamping":

@@ -178,7 +178,7 @@ def test_a_round_needs_every_silo():
 @needs_flower
 def test_bad_records_are_told_where_they_are_not_to_the_server():
     broken = frames(1)[0].assign(a=np.nan)
-    with pytest.raises(DataError, match="silo 2: column 'a' has a missing"):
-        flower.client_app(model(3), broken, silo=2)
+    with pytest.raises(DataError, match=r"^column 'a' has a value that is missing"):
+        flower.client_app(model(3, missing="raise"), broken, silo=2)
     with pytest.raises(OptionError, match="silo=4 must be a whole number, 1 to 3"):
         flower.client_app(model(3), frames(1)[0], silo=4)

@@ -17,7 +17,7 @@ PLAIN = (
     *("collector/inference", "data", "data/sources", "datasets", "doors", "errors.py", "families"),
     *("federated", "fits", "fits/published"),
     *("formula", "formula/language", "formula/trees", "privacy", "published", "published/chain", "published/descent"),
-    *("means", "means/results", "options", "planning", "published/shrinking", "schema", "simulation"),
+    *("means", "means/results", "options", "planning", "protocol", "published/shrinking", "schema", "simulation"),
     *("simulation/streaming", "simulation/workers"),
     *("results/base.py", "results/data.py", "results/plots", "results/postestimation", "results/results.py"),
     *("results/saving.py", "results/several", "results/statement.py", "results/wording.py", "tables/diagnostics.py"),

@@ -177,13 +177,6 @@ REFUSED = {
         (lambda _: by_formula().fit(id="name"), "id= belongs to the model"),
         (lambda _: by_formula().fit(sample_weight=rows()["a"]), "weights='column'"),
         (lambda _: by_formula("y ~ a", family=pr.Poisson(50_000, c=1.5), trust="two_collectors"), "leave c= out"),
-        (
-            lambda _: pr.plan(
-                "y ~ x", n=900, mu=4, scale=1.0, trust="central", k_max=3, bounds={"y": (-6, 8), "x": (-4, 4)}
-            ),
-            "k_max=3 is of reports of people",
-            "one row a person",
-        ),
         (lambda _: by_formula(freq_weights=rows()["a"]), "weights='column'", "mu_max="),
         (lambda _: by_arrays(var_weights=rows()["a"]), "weights='column'", "mu_max="),
         (lambda _: by_formula(hasconst=True), "'y ~ 0 + x'"),

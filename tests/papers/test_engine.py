@@ -252,7 +252,7 @@ def test_a_long_table_is_printed_in_short():
 @pytest.mark.thorough
 def test_experiments_print_what_a_reader_needs(tmp_path, capsys):
     assert main(["xsjkh-table3", "--quick", "--out", str(tmp_path)]) == 0
-    out = capsys.readouterr().out
+    out = capsys.readouterr().out.replace(str(tmp_path), "folder")
     assert len(out.splitlines()) < 35
     assert max(map(len, out.splitlines())) <= 110
     assert out.count("reconstructed records") == 1

@@ -263,9 +263,10 @@ def test_a_plan_knows_rows_of_a_person_and_how_alike_they_are() -> None:
         ("y ~ x | diff(person)", {"k_max": 3, "icc": 0.5}),
         ("d ~ x | person", {"k_max": 2, "family": "logistic", "scale": None}),
         ("y ~ x", {"k_max": 3, "mu": None, "epsilon": 6}),
+        ("y ~ x", {"k_max": 3, "trust": "central"}),
     ],
 )
-def test_local_plans_of_several_rows_are_as_wide_as_fits(formula: str, more: dict[str, object]) -> None:
+def test_plans_of_several_rows_are_as_wide_as_fits(formula: str, more: dict[str, object]) -> None:
     """Mean widths of 8 fits; their standard error is 1 to 4%, as `check` has it, and plans may be some 10% off."""
     asked = {"bounds": {"y": (-6, 8), "x": (-4, 4), "d": (0, 1)}, "scale": 1.0, "n": 20_000, "mu": 4}
     asked = {k: v for k, v in {**asked, **more}.items() if v is not None}

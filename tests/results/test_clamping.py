@@ -53,7 +53,7 @@ FITS = {
 
 
 @pytest.mark.some(2)
-@pytest.mark.parametrize("kind", FITS)
+@pytest.mark.parametrize("kind", [kind for kind in FITS if kind != "central"])  # a curator's reports count them
 def test_every_summary_says_that_clamping_was_not_looked_at(kind):
     res = FITS[kind]()
     summary = res.summary()

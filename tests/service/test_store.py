@@ -19,9 +19,9 @@ from privreg_field.collector import chain as chains
 from privreg_field.service import access
 from privreg_field.service.commands.collector import collector
 from privreg_field.service.commands.prepare import prepared
-from privreg_field.service.store import StoreError, open_store, tables
+from privreg_field.service.store import StoreError, open_store, records, tables
 from privreg_field.service.store.postgres import Postgres
-from privreg_field.service.store.records import MOST, Writer
+from privreg_field.service.store.records import MOST, TICK, Writer
 from privreg_field.service.store.sql import Store
 from privreg_field.wire import messages
 from privreg_field.wire.study import LIMIT
@@ -172,6 +172,37 @@ def test_a_writer_keeps_more_than_a_transaction_at_once_and_counts(world):
     for _, name, count in world.store.counts():
         counts[name] = counts.get(name, 0) + count
     assert counts == {"new": PEOPLE, "same": MOST, "403": 1}
+
+
+@pytest.mark.parametrize(("took", "later"), [(0.004, 0.008), (0.03, TICK), (0.3, 0.3)])
+def test_a_writer_leaves_half_of_the_time_to_what_answers_and_nobody_waits_longer_than_a_tick(took, later, monkeypatch):
+    """Of reports that always wait, `later` is between the beginnings of two transactions that take so long."""
+
+    class Clock:
+        now = 5.0
+
+        def monotonic(self):
+            return self.now
+
+        def sleep(self, seconds):
+            self.now += seconds
+
+    clock, began = Clock(), []
+
+    class Records:
+        def take(self, some, counts, *, trial=False):
+            began.append(clock.now)
+            clock.now += took
+            return ["new"] * len(some)
+
+    monkeypatch.setattr(records, "time", clock)
+    writer = Writer(Records(), lambda: None)
+    for k in range(3 * MOST):
+        writer.put(k, lambda outcome: None)
+    writer._queue.put(None)
+    writer.run()
+    assert began[0] == 5.0
+    assert np.diff(began) == pytest.approx([later, later])
 
 
 KILLED = """

@@ -262,7 +262,8 @@ def test_the_demonstration_plays_a_whole_study(tmp_path, capfd):
 @pytest.mark.thorough
 def test_the_demonstration_with_two_collectors_plays_a_whole_study(tmp_path, capfd, monkeypatch):
     pytest.importorskip("privreg_field.service.sums", reason="there is no server for one of two collectors")
-    monkeypatch.setattr("privreg.planning.power.plan_of_fit", lambda *given: SimpleNamespace(_layout=list))
+    quick = SimpleNamespace(_layout=list, assumed=SimpleNamespace(usual=False))
+    monkeypatch.setattr("privreg.planning.power.plan_of_fit", lambda *given: quick)
     folder = tmp_path / "trial"
     assert study_command(["demo", "--two", "--devices", "1000", "--folder", str(folder)]) == 0
     said = capfd.readouterr().out

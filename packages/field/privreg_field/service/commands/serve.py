@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import gc
 import os
 import socket
 from collections.abc import Sequence
@@ -80,6 +81,8 @@ def _serve(a: argparse.Namespace) -> str:
         print(f"Serving {plan.study!r} at {where}/v1/studies/{plan.study}; its page, by invitation:")
         print(f"{where}/studies/{plan.study}/", flush=True)
         journal("start", study=plan.study, state=len(services[0].scheduler.states) - 1)
+        gc.collect()
+        gc.freeze()  # or each look through all that was imported holds every answer back, for a third of a second
         Server(config).run([listening])
     journal("stop")
     for one in stores:

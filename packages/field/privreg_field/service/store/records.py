@@ -132,7 +132,7 @@ Make = Callable[[list[bytes], Iterable[tuple[bytes, bytes]]], Batch | None]
 
 
 MOST: Final = 512
-TICK: Final = 0.05  # Seconds between two transactions, at least: each takes as long as many a report
+TICK: Final = 0.05  # Seconds from one transaction to the next, at most, that reports wait for others to come with them
 WAITING: Final = 4096  # Reports that may wait for the writer; beyond them devices are asked to come later
 
 
@@ -176,11 +176,12 @@ class Writer(threading.Thread):
             except queue.Empty:
                 some = []
             time.sleep(max(next_ - time.monotonic(), 0.0))
-            next_ = time.monotonic() + TICK
+            began = time.monotonic()
             while len(some) < MOST and not self._queue.empty():
                 some.append(self._queue.get_nowait())
             going = None not in some
             self._write([one for one in some if one is not None])
+            next_ = began + min(2.0 * (time.monotonic() - began), TICK)  # half of the time is left to what answers
 
     def _write(self, some: list[tuple[Any, Callable[[str], object]]]) -> None:
         with self._lock:
