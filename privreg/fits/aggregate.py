@@ -270,14 +270,14 @@ def _tuning(held: HeldSums) -> str:
     """Number of rounds or sums, in words for the header."""
     if held.plan.noise.again:  # of clusters groups have a sum each in the last one
         return f"a curator: {sum(held.people) // held.plan.rows} rounds, each of all records"
-    return f"two collectors: {len(held.people)} sums, the last of {held.people[-1]:,} records"
+    return f"two collectors: {len(held.people)} rounds; {held.people[-1]:,} records in the main round"
 
 
 def _weighing(plan: Plan, found: Estimated, settings: Settings, lost: tuple[float, float] | None) -> str:
     """Score weights, with the length that was learned, and how many records are weighted down."""
     if not plan.noise.again or settings.how.weighing == (none := "none (likelihood)"):
         return settings.how.weighing if not plan.noise.again else none
-    words = f"min(1, {found.rounds[-1].state.reach(plan) ** 2:.3g}/‖z‖²), z whitened"
+    words = f"min(1, {found.rounds[-1].state.reach(plan) ** 2:.3g}/‖z‖²), z = covariates uncorrelated, variance 1"
     if lost is None:
         return words
     moves = f"{100.0 * lost[0]:.2g}% of the records have less, which moves estimates by {lost[1]:.2g} standard errors"
@@ -292,7 +292,7 @@ def _findings(held: HeldSums, spec: ModelSpec, found: Estimated, order: NDArray[
         people=held.reported,
         rows=plan.rows,
         constant=True,
-        sent="counted for nothing" if plan.noise.again else "reported zeros",
+        sent="counted for nothing",
         within=spec.people.effect is not None,
         shares=np.full(d, np.nan),
         tied=np.zeros(d, dtype=np.bool_),

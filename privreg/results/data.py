@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,7 +24,7 @@ from privreg.options.unknown import no_rows_in
 from privreg.protocol import codes
 from privreg.protocol.plans import Shape
 from privreg.results.statement import PrivacyStatement
-from privreg.tables import fold
+from privreg.tables import WIDTH, Table, as_html, as_text, fold, in_one_format
 
 T = TypeVar("T")
 
@@ -116,16 +117,49 @@ class _AnyFrame(type):
         return isinstance(instance, pd.DataFrame)
 
 
+_STATISTICS: Final = frozenset({"statistic", "t", "F", "chi2", "df", "df_denom"})
+_MOST: Final = 60  # Rows, as pandas' display.max_rows
+
+
 class Frame(pd.DataFrame, metaclass=_AnyFrame):
     """A table that prints all its columns, then ``attrs["note"]``; what is computed from it is a plain DataFrame."""
 
+    def _table(self) -> Table | None:
+        """Cells in the formats of a summary; None of a table that is too wide or too long for a screen."""
+        if not (len(self.columns) and self.columns.is_unique and 0 < len(self) <= _MOST):
+            return None
+        plain = isinstance(self.index, pd.RangeIndex) and self.dtypes.iloc[0].kind == "O"
+        frame = self.set_index(self.columns[0]) if plain else self
+        errors = [e for c in frame if str(c).startswith("std") for e in frame[c] if 0.0 < e < math.inf]
+
+        def cells(name: Any) -> list[str]:
+            if frame[name].dtype.kind != "f":
+                return [str(v) for v in frame[name]]
+            if str(name).lower().startswith(("p_", "p>", "pr(")):
+                return [f"{v:.3f}" for v in frame[name]]
+            return in_one_format(frame[name], 3, 1.0 if name in _STATISTICS else min(errors, default=math.nan))
+
+        rows = list(zip(*map(cells, frame), strict=True))
+        head, names = (
+            [str(c) for c in frame],
+            [", ".join(map(str, i if type(i) is tuple else (i,))) for i in frame.index],
+        )
+        wide = sum(max(map(len, column)) + 1 for column in zip(head, *rows, strict=True))
+        return Table(names, head, rows) if wide < WIDTH else None
+
     def __repr__(self) -> str:
+        if (table := self._table()) is not None:
+            stub = str(self.columns[0] if table.head[0] != str(self.columns[0]) else self.index.name or "")
+            text = as_text([table])
+            text = stub + text[len(stub) :] if not text[: len(stub) + 1].strip() else text
+            return "\n".join([text, *fold(self.attrs.get("note", ""))])
         with pd.option_context("display.max_columns", None):  # on several lines where a terminal is narrow
             return "\n".join([super().__repr__(), *fold(self.attrs.get("note", ""))])
 
     def _repr_html_(self) -> str:
         said = escape(self.attrs.get("note", ""))
-        table: str = super()._repr_html_()  # type: ignore[misc]
+        part = self._table()
+        table: str = super()._repr_html_() if part is None else as_html([part])  # type: ignore[misc]
         return f"{table}<p>{said}</p>" if said else table
 
 

@@ -200,7 +200,7 @@ def payload(
         "Family": loss.words,
         "Formula": spec.formula,
         "No. Observations": f"{n:,}",
-        "Trust": "central",
+        "Trust": "trusted curator",
         "Tuning": f"published: {plan.words()}",
         "Domain": "all of R^p" if plan.radius is None else f"ball of radius {plan.radius:g} (internal units)",
         "Inference": "none (one lane)" if lanes == 1 else f"between {lanes} lanes of disjoint records",
