@@ -103,7 +103,18 @@ class Summary(View):
 _LINES: Final = 6  # Lines of the header's entries in the text, at most
 _BELOW: Final = frozenset({"Estimand"})
 _SLIM: Final = frozenset(
-    {"Dep. Variable", "No. Observations", "Trust", "Inference", "Family", "Clusters", "Unusable", "Silos", "Mechanism"}
+    {
+        "Dep. Variable",
+        "No. Observations",
+        "Trust",
+        "Inference",
+        "Family",
+        "Clusters",
+        "Unusable",
+        "Silos",
+        "Mechanism",
+        "Protocol",
+    }
 )
 
 
