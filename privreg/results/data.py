@@ -24,7 +24,7 @@ from privreg.options.unknown import no_rows_in
 from privreg.protocol import codes
 from privreg.protocol.plans import Shape
 from privreg.results.statement import PrivacyStatement
-from privreg.tables import WIDTH, Table, as_html, as_text, fold, in_one_format
+from privreg.tables import WIDTH, Table, as_text, fold, in_one_format
 
 T = TypeVar("T")
 
@@ -159,7 +159,11 @@ class Frame(pd.DataFrame, metaclass=_AnyFrame):
     def _repr_html_(self) -> str:
         said = escape(self.attrs.get("note", ""))
         part = self._table()
-        table: str = super()._repr_html_() if part is None else as_html([part])  # type: ignore[misc]
+        stub = self.index.name if part is None or self.columns[0] == part.head[0] else self.columns[0]
+        shown = (
+            self if part is None else pd.DataFrame(list(part.rows), pd.Index(part.names, name=stub), list(part.head))
+        )
+        table: str = super(Frame, shown)._repr_html_() if part is None else shown._repr_html_()  # type: ignore
         return f"{table}<p>{said}</p>" if said else table
 
 

@@ -375,6 +375,41 @@ class Schema:
         raise problem
 
     @classmethod
+    def from_redcap(cls, path: str | Path) -> Schema:
+        """Read bounds and levels from a REDCap data dictionary, the CSV of its designer.
+
+        Choices are levels by their codes, in order; numbers and dates have bounds where both a least and a largest
+        value are validated. Other fields are left out, and a fit that uses one says what to declare.
+
+        Raises
+        ------
+        SchemaError
+            If the file is missing, or is no data dictionary.
+        """
+        from privreg.schema.dictionaries import redcap
+
+        bounds, levels = redcap(path)
+        return cls.declare(bounds, levels)
+
+    @classmethod
+    def from_xlsform(cls, path: str | Path) -> Schema:
+        """Read bounds and levels from an XLSForm of ODK or KoBo (.xlsx), as :meth:`from_redcap` does.
+
+        Ranges are those of constraints such as ``. >= 18 and . <= 99``. It needs openpyxl.
+
+        Raises
+        ------
+        SchemaError
+            If the file is missing, or is no XLSForm.
+        MissingExtraError
+            If openpyxl is not installed.
+        """
+        from privreg.schema.dictionaries import xlsform
+
+        bounds, levels = xlsform(path)
+        return cls.declare(bounds, levels)
+
+    @classmethod
     def from_document(cls, doc: Any) -> Schema:
         """Declarations of a document of plain values, each checked like a user's own.
 
