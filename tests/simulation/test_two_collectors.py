@@ -103,7 +103,7 @@ def test_the_statement_has_three_guarantees() -> None:
     said = str(model(rows(21)).fit().privacy)
     assert "1-GDP" in said
     assert "against either collector" in said
-    assert "count for nothing, unseen by either collector" in " ".join(said.split())
+    assert "count for nothing, and neither collector sees which" in " ".join(said.split())
     assert "noise only" not in said
     assert "0.7072-GDP" in said
     assert "no guarantee" in said
