@@ -92,7 +92,7 @@ class FitPlan:
 
     @property
     def groups(self) -> int:
-        """Random groups of records, which answer slightly different states in every main round; 1 of a single chain."""
+        """Random groups of records, each asked at slightly different coefficients; 1 of a single chain."""
         return self.settings.efficient.groups if self.settings.efficient else 1
 
     @property
@@ -217,7 +217,7 @@ class FitPlan:
             known = not pd.isna(one["records"])
             records = f"{one['records']:,}" if known else "a quarter of those before"
             if one["optional"]:
-                why = {"approach": "the start is far", "lengths": "some rows are long"}
+                why = {"pilot": "the start is far", "lengths": "some rows are long"}
                 records += f" (if {why.get(one['role'], 'covariates are correlated')})"
             out.append({"round": span, "role": one["role"], "records": records, "noise sd": f"{one['noise_sd']:.4g}"})
         return pd.DataFrame(out)

@@ -24,7 +24,7 @@ from privreg.options.unknown import no_rows_in
 from privreg.protocol import codes
 from privreg.protocol.plans import Shape
 from privreg.results.statement import PrivacyStatement
-from privreg.tables import WIDTH, Table, as_text, fold, in_one_format
+from privreg.tables import WIDTH, Paragraph, Part, Table, as_html, as_text, fold, in_one_format
 
 T = TypeVar("T")
 
@@ -124,12 +124,12 @@ _MOST: Final = 60  # Rows, as pandas' display.max_rows
 class Frame(pd.DataFrame, metaclass=_AnyFrame):
     """A table that prints all its columns, then ``attrs["note"]``; what is computed from it is a plain DataFrame."""
 
-    def _table(self) -> Table | None:
-        """Cells in the formats of a summary; None of a table that is too wide or too long for a screen."""
+    def _parts(self) -> list[Part]:
+        """Cells in the formats of a summary, and the note; none where they are too many for a screen."""
         if not (len(self.columns) and self.columns.is_unique and 0 < len(self) <= _MOST):
-            return None
-        plain = isinstance(self.index, pd.RangeIndex) and self.dtypes.iloc[0].kind == "O"
-        frame = self.set_index(self.columns[0]) if plain else self
+            return []
+        named = isinstance(self.index, pd.RangeIndex) and self.dtypes.iloc[0].kind == "O"
+        frame, note = self.set_index(self.columns[0]) if named else self, self.attrs.get("note")
         errors = [e for c in frame if str(c).startswith("std") for e in frame[c] if 0.0 < e < math.inf]
 
         def cells(name: Any) -> list[str]:
@@ -139,32 +139,21 @@ class Frame(pd.DataFrame, metaclass=_AnyFrame):
                 return [f"{v:.3f}" for v in frame[name]]
             return in_one_format(frame[name], 3, 1.0 if name in _STATISTICS else min(errors, default=math.nan))
 
-        rows = list(zip(*map(cells, frame), strict=True))
-        head, names = (
-            [str(c) for c in frame],
-            [", ".join(map(str, i if type(i) is tuple else (i,))) for i in frame.index],
-        )
+        head, rows = [str(c) for c in frame], list(zip(*map(cells, frame), strict=True))
+        names = [", ".join(map(str, i)) if type(i) is tuple else str(i) for i in frame.index]
         wide = sum(max(map(len, column)) + 1 for column in zip(head, *rows, strict=True))
-        return Table(names, head, rows) if wide < WIDTH else None
+        table = Table(names, head, rows, stub=str(frame.index.name or ""))
+        return [table, *[Paragraph(f"{note}")] * bool(note)] if wide < WIDTH else []
 
     def __repr__(self) -> str:
-        if (table := self._table()) is not None:
-            stub = str(self.columns[0] if table.head[0] != str(self.columns[0]) else self.index.name or "")
-            text = as_text([table])
-            text = stub + text[len(stub) :] if not text[: len(stub) + 1].strip() else text
-            return "\n".join([text, *fold(self.attrs.get("note", ""))])
+        if parts := self._parts():
+            return as_text(parts)
         with pd.option_context("display.max_columns", None):  # on several lines where a terminal is narrow
             return "\n".join([super().__repr__(), *fold(self.attrs.get("note", ""))])
 
     def _repr_html_(self) -> str:
-        said = escape(self.attrs.get("note", ""))
-        part = self._table()
-        stub = self.index.name if part is None or self.columns[0] == part.head[0] else self.columns[0]
-        shown = (
-            self if part is None else pd.DataFrame(list(part.rows), pd.Index(part.names, name=stub), list(part.head))
-        )
-        table: str = super(Frame, shown)._repr_html_() if part is None else shown._repr_html_()  # type: ignore
-        return f"{table}<p>{said}</p>" if said else table
+        parts, wide = self._parts(), f"{super()._repr_html_()}<p>{escape(self.attrs.get('note', ''))}</p>"  # type: ignore
+        return as_html(parts) if parts else wide.removesuffix("<p></p>")
 
 
 class Later(Generic[T]):

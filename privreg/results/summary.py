@@ -237,8 +237,8 @@ def _reference(e: Estimate, alpha: float, rows: int, *, several: bool, simultane
     """What t and P>|t| refer to, and the critical value."""
     called = e.pivot.label
     if isinstance(e.pivot, RandomScaling):
-        lanes = f" of {e.pivot.lanes} lanes" if e.pivot.lanes > 1 else ""
-        called = f"random-scaling limit{lanes}"
+        groups = f" of {e.pivot.lanes} groups" if e.pivot.lanes > 1 else ""
+        called = f"random-scaling limit{groups}"
     by = METHODS[e.method].title if e.method in METHODS else e.method
     by = f"std err by {by}; " if several else ""
     found = np.atleast_1d(joint_critical(e.pivot, e.cov, alpha) if simultaneous else e.pivot.critical(alpha))

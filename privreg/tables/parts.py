@@ -91,6 +91,7 @@ class Table:
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
     title: str = ""
+    stub: str = ""  # heading of the names
     blocks: Mapping[int, str] = field(default_factory=dict)  # titles of the rows that begin a block
     short_blocks: Mapping[int, str] | None = None  # the same, for text
     facts: Sequence[tuple[str, Sequence[str]]] = ()  # rows of words below a rule; columns are of one width then

@@ -145,7 +145,7 @@ def test_one_lane_has_no_standard_errors_and_says_so():
     res = fit(options={"lanes": 1})
     assert res.bse.isna().all()
     assert res.conf_int().isna().all(axis=None)
-    assert "one lane tells nothing of its precision" in str(res.summary()).replace("\n    ", " ")
+    assert "one group of records does not show how precise its estimate is" in str(res.summary()).replace("\n    ", " ")
     assert "refer to" not in str(res.summary())
 
 
