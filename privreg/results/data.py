@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -25,6 +26,7 @@ from privreg.protocol import codes
 from privreg.protocol.plans import Shape
 from privreg.results.statement import PrivacyStatement
 from privreg.tables import WIDTH, Paragraph, Part, Table, as_html, as_text, fold, in_one_format
+from privreg.tables.words import in_one_unit
 
 T = TypeVar("T")
 
@@ -117,7 +119,7 @@ class _AnyFrame(type):
         return isinstance(instance, pd.DataFrame)
 
 
-_STATISTICS: Final = frozenset({"statistic", "t", "F", "chi2", "df", "df_denom"})
+_TESTS: Final = re.compile(r"(?i)p[_>(]|pr[(]|(statistic|[tzf]|chi2|df|df_denom)$")  # Columns of tests, by name
 _MOST: Final = 60  # Rows, as pandas' display.max_rows
 
 
@@ -132,12 +134,16 @@ class Frame(pd.DataFrame, metaclass=_AnyFrame):
         frame, note = self.set_index(self.columns[0]) if named else self, self.attrs.get("note")
         errors = [e for c in frame if str(c).startswith("std") for e in frame[c] if 0.0 < e < math.inf]
 
+        of_one_unit = [c for c in frame if errors and frame[c].dtype.kind == "f" and not _TESTS.match(str(c))]
+        least = min(errors, default=math.nan)
+        shown: dict[Any, list[str]] = in_one_unit({c: (frame[c], 3) for c in of_one_unit}, least)
+
         def cells(name: Any) -> list[str]:
             if frame[name].dtype.kind != "f":
                 return [str(v) for v in frame[name]]
             if str(name).lower().startswith(("p_", "p>", "pr(")):
                 return [f"{v:.3f}" for v in frame[name]]
-            return in_one_format(frame[name], 3, 1.0 if name in _STATISTICS else min(errors, default=math.nan))
+            return shown.get(name) or in_one_format(frame[name], 3, 1.0 if _TESTS.match(str(name)) else math.nan)
 
         head, rows = [str(c) for c in frame], list(zip(*map(cells, frame), strict=True))
         names = [", ".join(map(str, i)) if type(i) is tuple else str(i) for i in frame.index]

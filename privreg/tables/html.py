@@ -51,7 +51,8 @@ def _columns(table: Table) -> str:
     lines = table.lines()
     body = [f"{wide}{_shown(plain(name))}</th></tr>" if row is None else _row(name, row) for name, row in lines]
     body += [_row(label, row, "fact" if i else "fact first") for i, (label, row) in enumerate(table.facts)]
-    return _table(body, table.title, len(table.head), f"<thead><tr><th>{_shown(plain(table.stub))}</th>{head}</tr></thead>\n")
+    top = f"<thead><tr><th>{_shown(plain(table.stub))}</th>{head}</tr></thead>\n"
+    return _table(body, table.title, len(table.head), top)
 
 
 def _shown(text: str) -> str:

@@ -91,10 +91,10 @@ class Table:
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
     title: str = ""
-    stub: str = ""  # heading of the names
     blocks: Mapping[int, str] = field(default_factory=dict)  # titles of the rows that begin a block
     short_blocks: Mapping[int, str] | None = None  # the same, for text
     facts: Sequence[tuple[str, Sequence[str]]] = ()  # rows of words below a rule; columns are of one width then
+    stub: str = ""  # heading of the names
 
     def lines(self) -> Iterator[tuple[str, Sequence[str] | None]]:
         """Names with their cells, and titles of blocks, which have none, where they belong; without the facts."""

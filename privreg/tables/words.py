@@ -8,7 +8,7 @@ import unicodedata
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     import pandas as pd
 
@@ -43,6 +43,20 @@ def in_one_format(values: Iterable[float], digits: int, least: float = math.nan)
     if decimals > _MOST or (whole + decimals > _FIGURES + 1 and (least < 10.0**-digits or whole > _FIGURES)):
         return [f"{v:.{digits}e}" for v in held]
     return [f"{v:.{min(decimals, max(digits, needed))}f}" for v in held]
+
+
+def in_one_unit(columns: Mapping[str, tuple[Iterable[float], int]], least: float) -> dict[str, list[str]]:
+    """Format columns of one unit, each with its digits: all in powers of ten where one of them needs these.
+
+    Examples
+    --------
+    >>> in_one_unit({"estimate": ([14950.7, 0.00095], 4), "conf_low": ([14020.1, -0.00028], 3)}, 0.00063)
+    {'estimate': ['1.4951e+04', '9.5000e-04'], 'conf_low': ['1.402e+04', '-2.800e-04']}
+    """
+    out = {k: in_one_format(v, digits, least) for k, (v, digits) in columns.items()}
+    if any("e" in cell for column in out.values() for cell in column):
+        return {k: [f"{v:.{digits}e}" for v in values] for k, (values, digits) in columns.items()}
+    return out
 
 
 _FIGURES: Final = 8  # Of a number in a table, before and after the point together
@@ -128,14 +142,13 @@ def cells(frame: pd.DataFrame, alpha: float, first: str = "coef", digits: int = 
     errors = [e for e in frame["std_error"] if e > 0.0 and math.isfinite(e)] if "std_error" in frame else []
     least = min(errors, default=math.nan)
 
-    def shown(k: str) -> list[str]:
-        if k == "p_value":
-            return [f"{v:.3f}" for v in frame[k]]
-        if k == "statistic":
-            return in_one_format(frame[k], digits, least=1.0)
-        return in_one_format(frame[k], 4 if k == "estimate" else digits, least)
-
-    return list(columns.values()), [list(row) for row in zip(*map(shown, columns), strict=True)]
+    of_one_unit = [k for k in columns if k not in {"p_value", "statistic"}]
+    shown = in_one_unit({k: (frame[k], 4 if k == "estimate" else digits) for k in of_one_unit}, least)
+    if "p_value" in columns:
+        shown["p_value"] = [f"{v:.3f}" for v in frame["p_value"]]
+    if "statistic" in columns:
+        shown["statistic"] = in_one_format(frame["statistic"], digits, least=1.0)
+    return list(columns.values()), [list(row) for row in zip(*(shown[k] for k in columns), strict=True)]
 
 
 def wrapped(label: str, text: str, indent: int, width: int = WIDTH) -> list[str]:
