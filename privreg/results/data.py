@@ -136,14 +136,14 @@ class Frame(pd.DataFrame, metaclass=_AnyFrame):
 
         of_one_unit = [c for c in frame if errors and frame[c].dtype.kind == "f" and not _TESTS.match(str(c))]
         least = min(errors, default=math.nan)
-        shown: dict[Any, list[str]] = in_one_unit({c: (frame[c], 3) for c in of_one_unit}, least)
+        shown = in_one_unit({str(c): (frame[c], 3) for c in of_one_unit}, least)
 
         def cells(name: Any) -> list[str]:
             if frame[name].dtype.kind != "f":
                 return [str(v) for v in frame[name]]
             if str(name).lower().startswith(("p_", "p>", "pr(")):
                 return [f"{v:.3f}" for v in frame[name]]
-            return shown.get(name) or in_one_format(frame[name], 3, 1.0 if _TESTS.match(str(name)) else math.nan)
+            return shown.get(str(name)) or in_one_format(frame[name], 3, 1.0 if _TESTS.match(str(name)) else math.nan)
 
         head, rows = [str(c) for c in frame], list(zip(*map(cells, frame), strict=True))
         names = [", ".join(map(str, i)) if type(i) is tuple else str(i) for i in frame.index]

@@ -31,17 +31,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Summary(View):
-    """What a result says on one screen: header, coefficients, the guarantee, and notes that change the reading."""
+    """Summary of a result on one screen: header, coefficients, guarantee, and notes that change the reading."""
 
     heading: str
     header: tuple[tuple[str, str], ...]  # Labels and words; those that don't fit into six lines stand below the table
     table: Table
-    below: tuple[Paragraph, ...]  # What the table's numbers refer to, and what its mark means
-    statement: PrivacyStatement  # Of which the guarantee is shown here, and all of it by ``res.privacy``
-    columns: tuple[str, ...] = ()  # Whose bounds, levels or moments are declared; these are left to the statement
-    slim: bool = True  # Whether to show the guarantee and what takes rows back only
-    whole: str = "res.privacy"  # Where all of the privacy statement is; "" in a document
-    rest: str = "summary(details=True)"  # What shows more than a slim one
+    below: tuple[Paragraph, ...]  # Reference distribution of the numbers, and meaning of the mark
+    statement: PrivacyStatement  # The guarantee is shown here, all of it by ``res.privacy``
+    columns: tuple[str, ...] = ()  # Columns with declarations, which are left to the statement
+    slim: bool = True  # True: no more than the guarantee and notes that change the reading
+    whole: str = "res.privacy"  # Place of the whole privacy statement; "" in a document
+    rest: str = "summary(details=True)"  # Call that shows the details
 
     @property
     def tables(self) -> list[Any]:
@@ -132,7 +132,7 @@ def _shown(notes: Sequence[Diagnostic], slim: bool) -> tuple[Diagnostic, ...]:
 def caution(
     table: pd.DataFrame, notes: Sequence[Diagnostic], taken_back: Sequence[str], *, slim: bool = True
 ) -> tuple[Paragraph, ...]:
-    """What the mark means, with the numbers of the notes that say why; nothing if no row of the table has one."""
+    """Meaning of the mark, with the numbers of the notes that say why; nothing if no row of the table has one."""
     if table["reliable"].all():
         return ()
     shown = _shown(notes, slim)
@@ -234,7 +234,7 @@ def declared_columns(schema: Any) -> list[str]:
 
 
 def _reference(e: Estimate, alpha: float, rows: int, *, several: bool, simultaneous: bool) -> str:
-    """What t and P>|t| refer to, and the critical value."""
+    """Reference distribution of t and P>|t|, and the critical value."""
     called = e.pivot.label
     if isinstance(e.pivot, RandomScaling):
         groups = f" of {e.pivot.lanes} groups" if e.pivot.lanes > 1 else ""

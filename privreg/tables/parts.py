@@ -1,4 +1,4 @@
-"""What a view consists of: values without layout."""
+"""Parts of a view: values without layout."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ HALF: Final = (WIDTH - GAP) // 2
 
 
 def fits(pair: tuple[str, str]) -> bool:
-    """Whether a label and its words leave half the line to others."""
+    """True if a label and its words leave half the line to others."""
     return span(pair[0]) + span(pair[1]) + 2 <= HALF
 
 

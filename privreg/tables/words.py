@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 WIDTH: Final = 78  # Columns of the text, those of statsmodels
-MARK: Final = "†"  # Of rows that should not be relied on; a star would be read as significance
+MARK: Final = "†"  # Mark of rows not to rely on; a star would be read as significance
 
 
 def marked(names: Iterable[object], reliable: Iterable[object]) -> list[str]:
@@ -59,7 +59,7 @@ def in_one_unit(columns: Mapping[str, tuple[Iterable[float], int]], least: float
     return out
 
 
-_FIGURES: Final = 8  # Of a number in a table, before and after the point together
+_FIGURES: Final = 8  # Figures of a number, before and after the point together
 _MOST: Final = 6  # Decimals
 
 
@@ -122,7 +122,7 @@ def _cut(name: str, width: int, head: int) -> str:
 
 
 def _upto(text: str, width: int) -> int:
-    """How many characters from the beginning fit into `width` columns."""
+    """Number of characters from the beginning that fit into `width` columns."""
     k = min(len(text), max(width, 0))
     while span(text[:k]) > width:
         k -= 1
