@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from privreg_field.study.simulated import demo
 from tests.documents.test_survey_guide import Player
 
 pytest.importorskip("starlette", reason="the extra serve of packages/field is not installed")
@@ -78,6 +79,9 @@ def test_each_role_does_its_part_with_its_own_files(players):
             one.bash(f"privreg swarm {link.partition('#')[0]} rows.csv --tokens links.csv")
         else:
             assert form == "bash"
+            if "privreg results" in text:
+                for port in (one.ports["8000"], one.ports["8001"]):
+                    one.until(lambda port=port: demo._closed(f"http://127.0.0.1:{port}/v1/studies/sleep"))
             one.bash(text)
             if "privreg results" in text:
                 said = one.said[-1]
