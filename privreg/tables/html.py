@@ -66,11 +66,13 @@ def _paragraph(text: str, style: str) -> str:
 
 def _table(rows: Iterable[str], title: str, numbers: int = 0, head: str = "") -> str:
     """A table; of so many columns of numbers, which on a narrow screen stand below the names of their rows."""
-    style = f' class="coef" style="--columns: {numbers}"' if numbers else ""
+    per = numbers if numbers <= _PER_LINE else -(-numbers // 2)
+    style = f' class="coef" style="--columns: {per}"' if numbers else ""
     caption = f'<caption class="title">{_shown(title)}</caption>\n' if title else ""
     return f"<table{style}>\n{caption}{head}<tbody>\n" + "\n".join(rows) + "\n</tbody>\n</table>"
 
 
+_PER_LINE: Final = 6  # Columns of numbers that have room beside each other on a narrow screen
 _BUDGET: Final = re.compile(r"[\d.e+-]+-(?:GDP|DP|zCDP)\b")
 _WHOLE: Final = r'<span class="whole">\g<0></span>'  # A narrow cell must not break a budget at its hyphen
 
