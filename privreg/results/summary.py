@@ -102,22 +102,10 @@ class Summary(View):
 
 _LINES: Final = 6  # Lines of the header's entries in the text, at most
 _BELOW: Final = frozenset({"Estimand"})
-_SLIM: Final = frozenset(
-    {
-        "Dep. Variable",
-        "No. Observations",
-        "Trust",
-        "Inference",
-        "Family",
-        "Clusters",
-        "Unusable",
-        "Silos",
-        "Mechanism",
-        "Protocol",
-    }
-)
-
-
+_SLIM: Final = frozenset({
+    "Dep. Variable", "No. Observations", "Trust", "Inference", "Family", "Clusters", "Unusable", "Silos", "Mechanism",
+    "Protocol",
+})  # fmt: skip
 _READ: Final = frozenset({"binary", "remark", "unusable", "within"})
 """Codes of notes that only explain, without which coefficients would be misread."""
 

@@ -376,38 +376,24 @@ class Schema:
 
     @classmethod
     def from_redcap(cls, path: str | Path) -> Schema:
-        """Read bounds and levels from a REDCap data dictionary, the CSV of its designer.
+        """Read bounds and levels from a REDCap data dictionary (CSV): choices by their codes, and validated ranges.
 
-        Choices are levels by their codes, in order; numbers and dates have bounds where both a least and a largest
-        value are validated. Other fields are left out, and a fit that uses one says what to declare.
-
-        Raises
-        ------
-        SchemaError
-            If the file is missing, or is no data dictionary.
+        Fields without both limits are left out, and a fit that uses one says what to declare.
+        Raises SchemaError if the file can't be read, or is no dictionary.
         """
         from privreg.schema.dictionaries import redcap
 
-        bounds, levels = redcap(path)
-        return cls.declare(bounds, levels)
+        return cls.declare(*redcap(path))
 
     @classmethod
     def from_xlsform(cls, path: str | Path) -> Schema:
-        """Read bounds and levels from an XLSForm of ODK or KoBo (.xlsx), as :meth:`from_redcap` does.
+        """Read bounds and levels from an XLSForm of ODK or KoBo (.xlsx): choices, and constraints such as ``. <= 99``.
 
-        Ranges are those of constraints such as ``. >= 18 and . <= 99``. It needs openpyxl.
-
-        Raises
-        ------
-        SchemaError
-            If the file is missing, or is no XLSForm.
-        MissingExtraError
-            If openpyxl is not installed.
+        Raises SchemaError as :meth:`from_redcap` does; MissingExtraError if openpyxl is not installed.
         """
         from privreg.schema.dictionaries import xlsform
 
-        bounds, levels = xlsform(path)
-        return cls.declare(bounds, levels)
+        return cls.declare(*xlsform(path))
 
     @classmethod
     def from_document(cls, doc: Any) -> Schema:

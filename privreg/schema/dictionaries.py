@@ -6,6 +6,7 @@ A dictionary is written before anybody answers, so what it says is public. No re
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,36 +14,24 @@ from privreg.base.optional import need
 from privreg.errors import SchemaError, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import pandas as pd
 
 Declared = tuple[dict[str, tuple[Any, Any]], dict[str, list[Any]]]
 """Bounds and levels by column."""
 
-_REDCAP: Final = {
-    "name": "Variable / Field Name",
-    "type": "Field Type",
-    "choices": "Choices, Calculations, OR Slider Labels",
-    "valid": "Text Validation Type OR Show Slider Number",
-    "low": "Text Validation Min",
-    "high": "Text Validation Max",
-}
+_REDCAP: Final = [
+    "Variable / Field Name", "Field Type", "Choices, Calculations, OR Slider Labels",
+    "Text Validation Type OR Show Slider Number", "Text Validation Min", "Text Validation Max",
+]  # fmt: skip
 _LIMIT: Final = re.compile(r"\.\s*(>=?|<=?)\s*(?:date\(\s*)?['\"]?(-?\d[\d.-]*)")
 """A comparison of an answer with a number or a date, in a constraint of an XLSForm."""
 
 
 def redcap(path: str | Path) -> Declared:
-    """Bounds and levels of a REDCap data dictionary (CSV), of columns as a raw export names them.
-
-    Raises SchemaError if the file can't be read or has not a dictionary's headings.
-    """
-    frame = _opened(path, "csv", None)
-    absent = [heading for heading in _REDCAP.values() if heading not in frame]
-    if absent:
-        raise SchemaError(f"{Path(path).name} is no data dictionary of REDCap: it has no column {absent[0]!r}.")
+    """Bounds and levels of a REDCap data dictionary, of columns as a raw export names them."""
+    frame = _opened(path, None, _REDCAP)
     bounds, levels = dict[str, tuple[Any, Any]](), dict[str, list[Any]]()
-    for row in frame[list(_REDCAP.values())].itertuples(index=False, name=None):
+    for row in frame[_REDCAP].itertuples(index=False, name=None):
         name, kind, choices, valid, low, high = (value.strip() for value in row)
         codes = [part.partition(",")[0].strip() for part in choices.split("|")] if choices else []
         if kind in {"yesno", "truefalse"}:
@@ -59,36 +48,30 @@ def redcap(path: str | Path) -> Declared:
 
 
 def xlsform(path: str | Path) -> Declared:
-    """Bounds and levels of an XLSForm (.xlsx): choices of `select_one`, and ranges that constraints give.
-
-    Raises SchemaError if the file can't be read or has no sheets `survey` and `choices`; MissingExtraError without
-    openpyxl.
-    """
+    """Bounds and levels of an XLSForm: choices of `select_one`, and ranges that constraints give."""
     need("openpyxl", "excel", "an .xlsx file")
-    survey, choices = (_opened(path, "excel", sheet) for sheet in ("survey", "choices"))
-    lists = choices.groupby(_column(choices, "list_name", "list name"), sort=False)[_column(choices, "name")].agg(list)
+    survey, choices = _opened(path, "survey", ["type", "name"]), _opened(path, "choices", ["name"])
+    lists = choices.groupby("list_name" if "list_name" in choices else "list name", sort=False)["name"].agg(list)
     bounds, levels = dict[str, tuple[Any, Any]](), dict[str, list[Any]]()
     for row in survey.to_dict("records"):
-        name, (kind, _, of) = str(row.get("name", "")).strip(), str(row["type"]).strip().partition(" ")
+        name, (kind, _, of) = row["name"].strip(), row["type"].strip().partition(" ")
         codes = lists.get(of.split(" ")[0], []) if of else []
         if kind == "select_one" and codes:
-            levels[name] = _codes([str(code) for code in codes])
+            levels[name] = _codes(codes)
         elif kind == "select_multiple":
             bounds |= {f"{name}/{code}": (0, 1) for code in codes}
         elif kind == "range":
-            given = dict(part.split("=", 1) for part in str(row.get("parameters", "")).split() if "=" in part)
+            given = dict(part.split("=", 1) for part in row.get("parameters", "").split() if "=" in part)
             bounds[name] = (_number(given.get("start", "0")), _number(given.get("end", "10")))
-        elif kind in {"integer", "decimal", "date"} and (found := _between(str(row.get("constraint", "")), kind)):
+        elif kind in {"integer", "decimal", "date"} and (found := _between(row.get("constraint", ""), kind)):
             bounds[name] = found
     return bounds, levels
 
 
 def _between(constraint: str, kind: str) -> tuple[Any, Any] | None:
     """Limits that a constraint joins by "and"; None if one is absent, or alternatives or other questions matter."""
-    if re.search(r"\bor\b|\bnot\b|\$\{", constraint):
-        return None
     found = {sign[0]: value for sign, value in _LIMIT.findall(constraint)}
-    if set(found) != {">", "<"}:
+    if set(found) != {">", "<"} or re.search(r"\bor\b|\bnot\b|\$\{", constraint):
         return None
     read: Callable[[str], Any] = str if kind == "date" else _number
     return read(found[">"]), read(found["<"])
@@ -106,24 +89,19 @@ def _codes(codes: list[str]) -> list[Any]:
     return [int(c) for c in codes] if all(re.fullmatch(r"-?(0|[1-9]\d*)", c) for c in codes) else codes
 
 
-def _column(frame: pd.DataFrame, *names: str) -> str:
-    found = next((name for name in names if name in frame), None)
-    if found is None:
-        raise SchemaError(f"the sheet 'choices' has no column {names[0]!r}.")
-    return found
-
-
-def _opened(path: str | Path, kind: str, sheet: str | None) -> pd.DataFrame:
-    """Cells of the file as texts."""
+def _opened(path: str | Path, sheet: str | None, columns: list[str]) -> pd.DataFrame:
+    """Cells of a CSV file, or of a sheet, as texts; raises SchemaError if it can't be read or lacks a column."""
     import pandas as pd
 
+    read: Any = pd.read_csv if sheet is None else pd.read_excel
+    how = {"encoding": "utf-8-sig"} if sheet is None else {"sheet_name": sheet}
     try:
-        if kind == "csv":
-            return pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig")
-        frame: pd.DataFrame = pd.read_excel(path, sheet_name=sheet, dtype=str, keep_default_na=False)  # type: ignore
+        frame: pd.DataFrame = read(path, dtype=str, keep_default_na=False, **how)
     except (OSError, ValueError, KeyError) as e:
         why = "there is no such file" if isinstance(e, FileNotFoundError) else "it is no such dictionary"
         raise SchemaError(f"{Path(path).name} can't be read: {why}.") from None
-    if sheet == "survey" and "type" not in frame:
-        raise SchemaError(f"{Path(path).name} is no XLSForm: its sheet 'survey' has no column 'type'.")
+    absent = [name for name in columns if name not in frame]
+    if absent or (sheet == "choices" and not {"list_name", "list name"} & set(frame)):
+        lacks = absent[0] if absent else "list_name"
+        raise SchemaError(f"{Path(path).name} is no data dictionary: {sheet or 'it'} has no column {lacks!r}.")
     return frame
