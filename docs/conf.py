@@ -28,7 +28,7 @@ html_theme_options = {
     "navbar_align": "left",
     "header_links_before_dropdown": 7,
 }
-html_sidebars = {"index": [], "coming_from": []}
+html_sidebars = {"index": [], "coming_from": [], "coming_from_others": []}
 html_static_path = ["static"]
 html_css_files = ["privreg.css"]
 html_show_sourcelink = True

@@ -98,7 +98,7 @@ WORDS: Final = {
     "progress": "Whether to show a progress bar. By default on fits of more than a second at a terminal.",
     "client": "A Dask client, whose workers play the devices; 'local' takes this machine's processors.",
     "batch_size": "With `tuning='published'`: records asked at the same iterate.",
-    "lanes": "Random groups, which answer slightly different states. By default 16.",
+    "lanes": "Random groups, each asked at slightly different coefficients. By default 16.",
     "max_per_id": "Rows of one person that count. Further rows send noise.",
     "seed": "Makes noise that can be drawn again, for simulation only: it protects nobody.",
     "checkpoint": "A file in which a long fit is kept on the way. After a kill the same call goes on from there.",

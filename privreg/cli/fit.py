@@ -49,7 +49,10 @@ def shown(res: PrivateResults, a: argparse.Namespace, alpha: float) -> output.Sh
         "simultaneous": a.simultaneous,
         "exponentiated": a.exponentiate,
     }
-    summary, table = res.summary(exponentiate=a.exponentiate, **limits), res.tidy(a.exponentiate, **limits)
+    summary, table = (
+        res.summary(details=a.details, exponentiate=a.exponentiate, **limits),
+        res.tidy(a.exponentiate, **limits),
+    )
     return output.Shown(res, summary, table, head, "coefficients")
 
 

@@ -34,7 +34,9 @@ def run(a: argparse.Namespace) -> int:
 
 def deliver(res: MeansResults, targets: Sequence[Path], a: argparse.Namespace, alpha: float) -> int:
     """Write and print estimates, those of subgroups after them; the exit status."""
-    status = output.deliver(output.Shown(res, res.summary(alpha), res.tidy(alpha=alpha), {}, "estimates"), targets, a)
+    status = output.deliver(
+        output.Shown(res, res.summary(alpha, details=a.details), res.tidy(alpha=alpha), {}, "estimates"), targets, a
+    )
     if res.by is not None and not a.quiet:
         table = res.by_group(alpha=alpha)
         print(f"\n{table.to_string(index=False, float_format=lambda v: f'{v:.4g}')}", flush=True)

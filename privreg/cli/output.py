@@ -80,7 +80,7 @@ def deliver(shown: Shown, files: Sequence[Path], a: argparse.Namespace) -> int:
     from privreg.base import archive
 
     problems = []
-    shown = shown._replace(summary=replace(shown.summary, whole=_whole([*files, Path(a.path)])))
+    shown = shown._replace(summary=replace(shown.summary, whole=_whole([*files, Path(a.path)]), rest="--details"))
     for target in files:
         try:
             if target.suffix.lower() == ".privreg":

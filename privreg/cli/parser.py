@@ -14,6 +14,7 @@ from typing import Any, Final, NoReturn
 from privreg.base.version import __version__
 from privreg.cli.values import as_meant, check_spaces
 from privreg.errors import OptionError, nearest
+from privreg.options.unknown import OPTIONS
 from privreg.options.table import BUDGET, TABLE, Option, of_verb
 
 
@@ -42,7 +43,9 @@ class _Parser(argparse.ArgumentParser):
             if option == "--":
                 return
             if option.startswith("--") and option not in known:
-                near = nearest(option, known)
+                name = option[2:].replace("-", "_")
+                ours = [f"--{o.option.replace('_', '-')}" for o in OPTIONS if name in o.names]
+                near = next((o for o in ours if o in known), None) or nearest(option, known)
                 hint = "" if near is None else f" Did you mean {near}?"
                 raise OptionError(f"there is no option {option}.{hint} '{self.prog} --help' lists them all.")
 

@@ -480,7 +480,7 @@ class PrivateOnlineRegression(Described):
         Parameters
         ----------
         tuning : {"efficient", "published"}
-            "efficient": some twenty public states, which devices could follow. The first rounds' reports set scales,
+            "efficient": some twenty rounds, which devices could follow. The first rounds' reports set scales,
             correlations and the residual scale; every main round's state follows what was reported, and the estimate
             comes from all reports of main rounds, carried to one state. "published" pins the sources' settings: one
             averaged chain, Mallows weights, c = 1.345, θ₀ = 0, γ = 0.5 and α = 0.51 (γ = 0.2 and α = 0.501 with
@@ -496,7 +496,7 @@ class PrivateOnlineRegression(Described):
             "plug_in_central"; `privreg.collector.inference.describe` tells what each costs and assumes. None gives
             estimates only.
         lanes : int, optional
-            Random groups of each main round, which answer slightly different states: 8, 16 (default), 32 or 64.
+            Random groups of each main round, each asked at slightly different coefficients: 8, 16 (default), 32 or 64.
         threads : int, optional
             Threads; all processors up to 4 by default on long fits. The result does not depend on it.
         batch_size, alpha, step : optional

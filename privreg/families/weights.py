@@ -30,7 +30,7 @@ SCORE_WEIGHTS: Final = {
         "published_slopes", 3, math.sqrt(3.0), 3.0, "min(1, 2/‖slopes‖²), intercept left out"
     ),
     "leverage": ScoreWeights(
-        "leverage", 4, math.inf, math.inf, "min(1, 8 √p/‖x‖), x the whitened covariates, which are public"
+        "leverage", 4, math.inf, math.inf, "min(1, 8 √p/‖x‖), x = covariates uncorrelated, variance 1, which are public"
     ),
 }
 """Published: Mallows weights of XSJKH (arXiv 2505.08227), section 5. With the intercept left out of the

@@ -141,13 +141,13 @@ class FederatedResults(Results):
                 on.legend(frameon=False)
         return cast("Axes", on)
 
-    def summary(self) -> Summary:
-        """Header, coefficients and privacy statement; prints as text, shows as HTML in notebooks."""
+    def summary(self, *, details: bool = False) -> Summary:
+        """Coefficients and guarantee, with `details` all of the header; prints as text, shows as HTML in notebooks."""
         fit, table, statement = self._fit, self.tidy(), self.privacy
         shown = level_table(table, 0.05, str(fit.design.endog_name), fit.baseline)
-        below = caution(table, statement.notes, statement.doubts)
+        below = caution(table, statement.notes, statement.doubts, slim=not details)
         columns = tuple(declared_columns(fit.design.schema))
-        return Summary("Private Federated Regression Results", fit.title, shown, below, statement, columns)
+        return Summary("Private Federated Regression Results", fit.title, shown, below, statement, columns, not details)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):

@@ -58,6 +58,8 @@ EARLY: Final = {
 }
 """Subjects of the rounds before the main one, in words."""
 
+SHOWN: Final = {"approach": "pilot", "closing": "pilot"}  # Roles by the names that local fits have for them
+
 
 def plan_of(
     spec: ModelSpec, rows: int, measures: float = 0.0, like: Target | None = None
@@ -118,7 +120,8 @@ def lines_of_sums(spec: ModelSpec, rows: int, measures: float, like: Target | No
     plan, _ = plan_of(spec, rows, measures, like)
     noise = 1.0 if spec.budget.private else 0.0
     if plan.noise.again:
-        return [(k + 1, r, rows, o, plan.width(r), noise * sd(plan, r, mu)) for k, (r, o, mu) in enumerate(_paid(plan))]
+        paid = enumerate(_paid(plan))
+        return [(k + 1, SHOWN.get(r, r), rows, o, plan.width(r), noise * sd(plan, r, mu)) for k, (r, o, mu) in paid]
     roles = (
         ["clamping"] * bool(plan.sizes["clamping"])
         + ["location"] * (plan.first == "location")
@@ -130,7 +133,7 @@ def lines_of_sums(spec: ModelSpec, rows: int, measures: float, like: Target | No
     held = [(role, plan.sizes[role], k > first and role == "approach") for k, role in enumerate(roles)]
     main = rows - plan.measured - sum(people for _, people, optional in held if not optional)
     lines = [*held, ("main", main, False), *[("measures", plan.measured, False)] * bool(plan.measured)]
-    return [(k + 1, r, n, o, plan.width(r), noise * sd(plan, r)) for k, (r, n, o) in enumerate(lines)]
+    return [(k + 1, SHOWN.get(r, r), n, o, plan.width(r), noise * sd(plan, r)) for k, (r, n, o) in enumerate(lines)]
 
 
 def _paid(plan: Plan) -> list[tuple[str, bool, float]]:
@@ -270,18 +273,18 @@ def _tuning(held: HeldSums) -> str:
     """Number of rounds or sums, in words for the header."""
     if held.plan.noise.again:  # of clusters groups have a sum each in the last one
         return f"a curator: {sum(held.people) // held.plan.rows} rounds, each of all records"
-    return f"two collectors: {len(held.people)} sums, the last of {held.people[-1]:,} records"
+    return f"two collectors: {len(held.people)} rounds; {held.people[-1]:,} records in the main round"
 
 
 def _weighing(plan: Plan, found: Estimated, settings: Settings, lost: tuple[float, float] | None) -> str:
     """Score weights, with the length that was learned, and how many records are weighted down."""
     if not plan.noise.again or settings.how.weighing == (none := "none (likelihood)"):
         return settings.how.weighing if not plan.noise.again else none
-    words = f"min(1, {found.rounds[-1].state.reach(plan) ** 2:.3g}/‖z‖²), z whitened"
-    if lost is None:
+    words = f"min(1, {found.rounds[-1].state.reach(plan) ** 2:.3g}/‖z‖²), z = covariates uncorrelated, variance 1"
+    if lost is None or not lost[0]:
         return words
-    moves = f"{100.0 * lost[0]:.2g}% of the records have less, which moves estimates by {lost[1]:.2g} standard errors"
-    return f"{words}; {moves if lost[0] else 'no record is seen to have less'}"
+    moves = f"moves estimates by {lost[1]:.2g} standard errors"
+    return f"{words}; {100.0 * lost[0]:.2g}% of the records weigh less than 1, which {moves}"
 
 
 def _findings(held: HeldSums, spec: ModelSpec, found: Estimated, order: NDArray[np.intp], ratios: Array) -> Findings:
@@ -292,7 +295,7 @@ def _findings(held: HeldSums, spec: ModelSpec, found: Estimated, order: NDArray[
         people=held.reported,
         rows=plan.rows,
         constant=True,
-        sent="counted for nothing" if plan.noise.again else "reported zeros",
+        sent="counted for nothing",
         within=spec.people.effect is not None,
         shares=np.full(d, np.nan),
         tied=np.zeros(d, dtype=np.bool_),
@@ -348,7 +351,7 @@ def _rounds(held: HeldSums, trail: dict[int, Estimated], outside: Any, errors: A
     for k, (p, people) in enumerate(zip(held.history, held.people, strict=False)):
         after = outside(trail[k + 1]) if k + 1 in trail else None
         moved = float(np.max(np.abs(after - before) / errors)) if after is not None and before is not None else np.nan
-        out.append(RoundHeld(k + 1, p.state.role, people, float(people), moved))
+        out.append(RoundHeld(k + 1, SHOWN.get(p.state.role, p.state.role), people, float(people), moved))
         before = after
     return tuple(out)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from html import escape
 from typing import Any, Final
 
 import pandas as pd
@@ -16,13 +15,13 @@ from privreg.fits.settings import FitOptions, Settings, Summing
 from privreg.formula.spec import CLAMPING, ModelSpec
 from privreg.privacy.ledger import Budget, at_least
 from privreg.protocol.schedule import ENDLESS, people_of
-from privreg.tables.words import wrapped
+from privreg.tables import Lines, Pairs, Paragraph, Part, Table, View
 
 FORMAT: Final = 1  # Version of the form that `FitPlan.to_dict` returns
 
 
 @dataclass(frozen=True, repr=False)
-class FitPlan:
+class FitPlan(View):
     """Public plan of a fit, fixed before the first record; made by ``model.plan()``, played by `privreg.simulate`.
 
     Parameters
@@ -92,7 +91,7 @@ class FitPlan:
 
     @property
     def groups(self) -> int:
-        """Random groups of records, which answer slightly different states in every main round; 1 of a single chain."""
+        """Random groups of records, each asked at slightly different coefficients; 1 of a single chain."""
         return self.settings.efficient.groups if self.settings.efficient else 1
 
     @property
@@ -189,21 +188,8 @@ class FitPlan:
         declared = [(n, clamping if (n, words) == CLAMPING else words) for n, words in self.spec.declared()]
         return [*out, *((f"Public: {name}", words) for name, words in declared)]
 
-    def __repr__(self) -> str:
-        lines = self._lines()
-        wide = min(max(len(name) for name, _ in lines) + 2, 26)
-        text = "\n".join(line for name, words in lines for line in wrapped(f"{name}:", words, wide))
-        table = self._shown()
-        return f"Plan of a private regression\n{text}" + ("" if table.empty else f"\n\n{table.to_string(index=False)}")
-
-    def _repr_html_(self) -> str:
-        rows = "".join(f"<tr><th>{escape(a)}</th><td>{escape(b)}</td></tr>" for a, b in self._lines())
-        table = self._shown()
-        more = "" if table.empty else table.to_html(index=False, border=0)
-        return f"<table><caption>Plan of a private regression</caption>{rows}</table>{more}"
-
-    def _shown(self) -> pd.DataFrame:
-        """Rounds as they are printed: equal ones in a line."""
+    def _layout(self) -> list[Part]:
+        """Declarations, and rounds, equal ones in a line."""
         held: Any = self.rounds.to_dict(orient="records")
         lines: list[dict[str, Any]] = []
         for one in held:
@@ -211,16 +197,17 @@ class FitPlan:
                 lines[-1]["to"] = one["round"]
             else:
                 lines.append({**one, "to": one["round"]})
-        out = []
+        names, rows = [], []
         for one in lines:
-            span = str(one["round"]) if one["to"] == one["round"] else f"{one['round']}-{one['to']}"
-            known = not pd.isna(one["records"])
-            records = f"{one['records']:,}" if known else "a quarter of those before"
+            names.append(str(one["round"]) if one["to"] == one["round"] else f"{one['round']}-{one['to']}")
+            records = "a quarter of those before" if pd.isna(one["records"]) else f"{one['records']:,}"
             if one["optional"]:
-                why = {"approach": "the start is far", "lengths": "some rows are long"}
+                why = {"pilot": "the start is far", "lengths": "some rows are long"}
                 records += f" (if {why.get(one['role'], 'covariates are correlated')})"
-            out.append({"round": span, "role": one["role"], "records": records, "noise sd": f"{one['noise_sd']:.4g}"})
-        return pd.DataFrame(out)
+            rows.append([one["role"], records, f"{one['noise_sd']:.4g}"])
+        table = Table(names, ["role", "records", "noise sd"], rows, stub="round")
+        out: list[Part] = [Paragraph("Plan of a private regression"), Pairs(self._lines())]
+        return [*out, Lines(("",)), table] if rows else out
 
 
 def _plain(value: Any) -> Any:

@@ -216,7 +216,7 @@ def clamping_words(shares: Shares | None, where: str) -> str:
     if shares.noted:
         names = _listed(shares.columns[j].name for j in shares.noted)
         said = f"surely more than {100.0 * SMALL:g}% of them in {names} (see the notes)"
-    return f"{text}; counted by the reports of {shares.people:,} records: {said}"
+    return f"{text}; counted, with noise, among {shares.people:,} records: {said}"
 
 
 def _of_records(found: Findings) -> list[Diagnostic]:

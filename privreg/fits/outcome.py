@@ -227,6 +227,7 @@ def _title(outcome: FitOutcome, spec: ModelSpec, settings: Settings) -> tuple[tu
         ("No. Observations", spec.counted(outcome.people)),
         *([("Clusters", outcome.clusters)] if outcome.clusters else []),
         *([] if outcome.unusable is None else [("Unusable", f"{outcome.unusable} of the records")]),
+        ("Trust", spec.trust.replace("central", "trusted curator").replace("_", " ")),
         ("Score weights", outcome.weighing or settings.how.weighing),
         ("Tuning", outcome.tuning),
         ("Inference", ", ".join(m.title for m in settings.methods) or "none (estimates only)"),

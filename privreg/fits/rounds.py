@@ -336,5 +336,4 @@ def _bound(settings: Settings) -> str:
         return "1 (ψ / bound): one number of known range, times covariates that are public, or the constant 1"
     if efficient.unweighted:
         return "1 (ψ / bound), no weights: z over the longest row that declarations allow"
-    how = "whitened" if efficient.whitened else "scaled"
-    return f"{settings.how.bound:.4g} (ψ / bound), weights ω = 1/‖z‖, z the {how} covariates"
+    return f"{settings.how.bound:.4g} (ψ / bound), weights {settings.how.weighing}"

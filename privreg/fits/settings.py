@@ -120,7 +120,7 @@ class Efficient:
             return self.weights.formula
         if self.unweighted:
             return "none (likelihood)"
-        return "unit, whitened" if self.whitened else "unit, scaled"
+        return f"1/‖z‖, z = covariates {'uncorrelated, variance 1' if self.whitened else 'over their scales'}"
 
     def report(self, p: int) -> tuple[float, int]:
         """Radius and size of a score report with `p` covariates."""
@@ -148,7 +148,7 @@ class Summing:
         if self.unweighted:
             return "none (likelihood)"
         most = "L²" if math.isinf(self.reach) else f"{self.reach**2:.3g}"
-        return f"min(1, {most}/‖z‖²), z whitened{', L by their lengths' * math.isinf(self.reach)}"
+        return f"min(1, {most}/‖z‖²), z = covariates uncorrelated, variance 1{', L learned' * math.isinf(self.reach)}"
 
     def report(self, p: int) -> tuple[float, int]:
         """Radius and size of a report of the main round."""

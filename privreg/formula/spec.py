@@ -302,7 +302,10 @@ class ModelSpec:
     def declared(self, instead: str = "send noise only") -> tuple[tuple[str, str], ...]:
         """Public declarations by column, in words; `instead` says what unusable records do."""
         schema, out = self.design.schema, []
-        of_sums = {"two_collectors": "report zeros, which neither collector sees", "central": "count for nothing"}
+        of_sums = {
+            "two_collectors": "count for nothing, and neither collector sees which",
+            "central": "count for nothing",
+        }
         instead = of_sums.get(self.trust, instead)
         for name in self.design.columns:
             if name in schema.levels:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,7 +25,8 @@ from privreg.options.unknown import no_rows_in
 from privreg.protocol import codes
 from privreg.protocol.plans import Shape
 from privreg.results.statement import PrivacyStatement
-from privreg.tables import fold
+from privreg.tables import WIDTH, Paragraph, Part, Table, as_html, as_text, fold, in_one_format
+from privreg.tables.words import in_one_unit
 
 T = TypeVar("T")
 
@@ -116,17 +119,47 @@ class _AnyFrame(type):
         return isinstance(instance, pd.DataFrame)
 
 
+_TESTS: Final = re.compile(r"(?i)p[_>(]|pr[(]|(statistic|[tzf]|chi2|df|df_denom)$")  # Columns of tests, by name
+_MOST: Final = 60  # Rows, as pandas' display.max_rows
+
+
 class Frame(pd.DataFrame, metaclass=_AnyFrame):
     """A table that prints all its columns, then ``attrs["note"]``; what is computed from it is a plain DataFrame."""
 
+    def _parts(self) -> list[Part]:
+        """Cells in the formats of a summary, and the note; none where they are too many for a screen."""
+        if not (len(self.columns) and self.columns.is_unique and 0 < len(self) <= _MOST):
+            return []
+        named = isinstance(self.index, pd.RangeIndex) and self.dtypes.iloc[0].kind == "O"
+        frame, note = self.set_index(self.columns[0]) if named else self, self.attrs.get("note")
+        errors = [e for c in frame if str(c).startswith("std") for e in frame[c] if 0.0 < e < math.inf]
+
+        of_one_unit = [c for c in frame if errors and frame[c].dtype.kind == "f" and not _TESTS.match(str(c))]
+        least = min(errors, default=math.nan)
+        shown = in_one_unit({str(c): (frame[c], 3) for c in of_one_unit}, least)
+
+        def cells(name: Any) -> list[str]:
+            if frame[name].dtype.kind != "f":
+                return [str(v) for v in frame[name]]
+            if str(name).lower().startswith(("p_", "p>", "pr(")):
+                return [f"{v:.3f}" for v in frame[name]]
+            return shown.get(str(name)) or in_one_format(frame[name], 3, 1.0 if _TESTS.match(str(name)) else math.nan)
+
+        head, rows = [str(c) for c in frame], list(zip(*map(cells, frame), strict=True))
+        names = [", ".join(map(str, i)) if type(i) is tuple else str(i) for i in frame.index]
+        wide = sum(max(map(len, column)) + 1 for column in zip(head, *rows, strict=True))
+        table = Table(names, head, rows, stub=str(frame.index.name or ""))
+        return [table, *[Paragraph(f"{note}")] * bool(note)] if wide < WIDTH else []
+
     def __repr__(self) -> str:
+        if parts := self._parts():
+            return as_text(parts)
         with pd.option_context("display.max_columns", None):  # on several lines where a terminal is narrow
             return "\n".join([super().__repr__(), *fold(self.attrs.get("note", ""))])
 
     def _repr_html_(self) -> str:
-        said = escape(self.attrs.get("note", ""))
-        table: str = super()._repr_html_()  # type: ignore[misc]
-        return f"{table}<p>{said}</p>" if said else table
+        parts, wide = self._parts(), f"{super()._repr_html_()}<p>{escape(self.attrs.get('note', ''))}</p>"  # type: ignore
+        return as_html(parts) if parts else wide.removesuffix("<p></p>")
 
 
 class Later(Generic[T]):

@@ -15,7 +15,7 @@ from privreg.collector.inference.methods import METHODS, Estimate
 from privreg.collector.inference.pivots import RandomScaling
 from privreg.collector.inference.simultaneous import joint_critical
 from privreg.errors import OptionError, flag
-from privreg.results.wording import WHOLE_RECORD
+from privreg.results.wording import HELD_ROWS, WHOLE_RECORD
 from privreg.tables import Header, Lines, Notes, Pairs, Paragraph, Part, Table, View
 from privreg.tables.diagnostics import Diagnostic, for_reading
 from privreg.tables.words import MARK, WIDTH, cells, marked, shorten, span
@@ -31,16 +31,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Summary(View):
-    """What a result says on one screen: header, coefficients, the guarantee, and notes that change the reading."""
+    """Summary of a result on one screen: header, coefficients, guarantee, and notes that change the reading."""
 
     heading: str
     header: tuple[tuple[str, str], ...]  # Labels and words; those that don't fit into six lines stand below the table
     table: Table
-    below: tuple[Paragraph, ...]  # What the table's numbers refer to, and what its mark means
-    statement: PrivacyStatement  # Of which the guarantee is shown here, and all of it by ``res.privacy``
-    columns: tuple[str, ...] = ()  # Whose bounds, levels or moments are declared; these are left to the statement
-    slim: bool = False  # Whether to show the guarantee and what takes rows back only
-    whole: str = "res.privacy"  # Where all of the privacy statement is; "" in a document
+    below: tuple[Paragraph, ...]  # Reference distribution of the numbers, and meaning of the mark
+    statement: PrivacyStatement  # The guarantee is shown here, all of it by ``res.privacy``
+    columns: tuple[str, ...] = ()  # Columns with declarations, which are left to the statement
+    slim: bool = True  # True: no more than the guarantee and notes that change the reading
+    whole: str = "res.privacy"  # Place of the whole privacy statement; "" in a document
+    rest: str = "summary(details=True)"  # Call that shows the details
 
     @property
     def tables(self) -> list[Any]:
@@ -59,17 +60,17 @@ class Summary(View):
     @property
     def notes(self) -> tuple[Diagnostic, ...]:
         """The notes that are shown, numbered from 1."""
-        notes = for_reading(self.statement.notes)
-        return tuple(n for n in notes if n.severity != "info") if self.slim else notes
+        return _shown(self.statement.notes, self.slim)
 
     def _facts(self) -> list[tuple[str, str]]:
         """The guarantee, and what was done with records beside the bounds and levels of columns."""
         s = self.statement
         out = [("Guarantee", s.guarantee)]
+        usual = (WHOLE_RECORD, HELD_ROWS[0]) if self.slim else (WHOLE_RECORD,)
+        out += [("Protects", s.protects)] if s.budget.private and s.protects not in usual else []
+        out += [(f"Released: {name}", cost) for name, cost in s.fit_measures]
         if self.slim:
             return out
-        out += [(f"Released: {name}", cost) for name, cost in s.fit_measures]
-        out += [("Protects", s.protects)] if s.budget.private and s.protects != WHOLE_RECORD else []
         out += [("Trust model", s.trust_words)] if s.trust != "simulated" else []
         # the bounds themselves are in the statement only
         declared = ((n, text.replace("these bounds", "the declared bounds")) for n, text in s.declared)
@@ -78,7 +79,8 @@ class Summary(View):
     def _split(self) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
         """Entries of the header that fit into its lines, and the others."""
         if self.slim:
-            return [pair for pair in self.header if pair[0] in _SLIM], []
+            whole = _SLIM if "Dep. Variable" in dict(self.header) else _SLIM | {"Formula"}
+            return [pair for pair in self.header if pair[0] in whole], []
         held: list[tuple[str, str]] = []
         for pair in self.header:
             tried = Header((*held, pair), "")
@@ -90,7 +92,8 @@ class Summary(View):
         double, (held, others) = Lines(("=" * WIDTH,)), self._split()
         head, first = Header(held, self.heading, self.statement.loud), [Pairs(others)] * bool(others)
         facts, notes = Pairs(self._facts()), Notes(self.notes, "Notes:")
-        more = [Paragraph(f"All of the privacy statement: {self.whole}")] if self.whole and not self.slim else []
+        rest = f"More: {self.rest}; privacy statement: " if self.slim else "All of the privacy statement: "
+        more = [Paragraph(rest + self.whole)] if self.whole else []
         return [head, self.table, double, *first, *self.below, facts, *more, notes]
 
     def _exported(self) -> list[Part]:
@@ -99,19 +102,28 @@ class Summary(View):
 
 _LINES: Final = 6  # Lines of the header's entries in the text, at most
 _BELOW: Final = frozenset({"Estimand"})
-_SLIM: Final = frozenset({"Dep. Variable", "No. Observations", "Family", "Inference", "Silos"})
+_SLIM: Final = frozenset({
+    "Dep. Variable", "No. Observations", "Trust", "Inference", "Family", "Clusters", "Unusable", "Silos", "Mechanism",
+    "Protocol",
+})  # fmt: skip
+_READ: Final = frozenset({"binary", "remark", "unusable", "within"})
+"""Codes of notes that only explain, without which coefficients would be misread."""
+
+
+def _shown(notes: Sequence[Diagnostic], slim: bool) -> tuple[Diagnostic, ...]:
+    return tuple(n for n in for_reading(notes) if not slim or n.severity != "info" or n.code in _READ)
 
 
 # --- the table -------------------------------------------------------------------------------------------
 
 
 def caution(
-    table: pd.DataFrame, notes: Sequence[Diagnostic], taken_back: Sequence[str], *, slim: bool = False
+    table: pd.DataFrame, notes: Sequence[Diagnostic], taken_back: Sequence[str], *, slim: bool = True
 ) -> tuple[Paragraph, ...]:
-    """What the mark means, with the numbers of the notes that say why; nothing if no row of the table has one."""
+    """Meaning of the mark, with the numbers of the notes that say why; nothing if no row of the table has one."""
     if table["reliable"].all():
         return ()
-    shown = [n for n in for_reading(notes) if not slim or n.severity != "info"]
+    shown = _shown(notes, slim)
     *first, last = [f"[{i}]" for i, note in enumerate(shown, 1) if note in taken_back]
     which = f"notes {', '.join(first)} and {last}" if first else f"note {last}"
     some = "MARKED " if table["reliable"].any() else ""
@@ -144,13 +156,14 @@ def summary(
     self: EstimatedResults,
     alpha: float = 0.05,
     *,
-    slim: bool = False,
+    details: bool = False,
+    slim: bool | None = None,
     exponentiate: bool = False,
     title: str | None = None,
     method: str | None = None,
     simultaneous: bool = False,
 ) -> Summary:
-    """Header, coefficients, the guarantee and notes, as text, HTML or LaTeX; :attr:`privacy` has the rest.
+    """Coefficients, method and guarantee, as text, HTML or LaTeX; :attr:`privacy` has the whole statement.
 
     Rows that should not be relied on are marked, and a line below the table names the notes that say why.
 
@@ -158,8 +171,10 @@ def summary(
     ----------
     alpha : float
         One minus the level of the intervals.
-    slim : bool
-        A header of few entries, and only notes that weaken something.
+    details : bool
+        Show tuning, score weights, estimand, declarations and every note, too.
+    slim : bool, optional
+        The opposite of `details`, which it overrides.
     exponentiate : bool
         Show exp(coef) with its limits, as in `PrivateResults.tidy`.
     title : str, optional
@@ -175,7 +190,7 @@ def summary(
         ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()``; ``tables`` has its parts as statsmodels'
         `SimpleTable`, the coefficients in ``tables[1]``.
     """
-    fit, slim = self._fit, flag("slim", slim)
+    fit, slim = self._fit, not flag("details", details) if slim is None else flag("slim", slim)
     if title is not None and not isinstance(title, str):
         raise OptionError(f"title must be a text, got {type(title).__name__}.")
     reference: tuple[Paragraph, ...] = ()
@@ -207,11 +222,11 @@ def declared_columns(schema: Any) -> list[str]:
 
 
 def _reference(e: Estimate, alpha: float, rows: int, *, several: bool, simultaneous: bool) -> str:
-    """What t and P>|t| refer to, and the critical value."""
+    """Reference distribution of t and P>|t|, and the critical value."""
     called = e.pivot.label
     if isinstance(e.pivot, RandomScaling):
-        lanes = f" of {e.pivot.lanes} lanes" if e.pivot.lanes > 1 else ""
-        called = f"random-scaling limit{lanes}"
+        groups = f" of {e.pivot.lanes} groups" if e.pivot.lanes > 1 else ""
+        called = f"random-scaling limit{groups}"
     by = METHODS[e.method].title if e.method in METHODS else e.method
     by = f"std err by {by}; " if several else ""
     found = np.atleast_1d(joint_critical(e.pivot, e.cov, alpha) if simultaneous else e.pivot.critical(alpha))

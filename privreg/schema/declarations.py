@@ -375,6 +375,27 @@ class Schema:
         raise problem
 
     @classmethod
+    def from_redcap(cls, path: str | Path) -> Schema:
+        """Read bounds and levels from a REDCap data dictionary (CSV): choices by their codes, and validated ranges.
+
+        Fields without both limits are left out, and a fit that uses one says what to declare.
+        Raises SchemaError if the file can't be read, or is no dictionary.
+        """
+        from privreg.schema.dictionaries import redcap
+
+        return cls.declare(*redcap(path))
+
+    @classmethod
+    def from_xlsform(cls, path: str | Path) -> Schema:
+        """Read bounds and levels from an XLSForm of ODK or KoBo (.xlsx): choices, and constraints such as ``. <= 99``.
+
+        Raises SchemaError as :meth:`from_redcap` does; MissingExtraError if openpyxl is not installed.
+        """
+        from privreg.schema.dictionaries import xlsform
+
+        return cls.declare(*xlsform(path))
+
+    @classmethod
     def from_document(cls, doc: Any) -> Schema:
         """Declarations of a document of plain values, each checked like a user's own.
 

@@ -68,13 +68,13 @@ def rendered(
 
 
 class View:
-    """What a reader is shown: a class that lists its parts gets its text, HTML, LaTeX, Markdown and files."""
+    """A page for readers: a class that lists its parts gets its text, HTML, LaTeX, Markdown and files."""
 
     def _layout(self) -> Sequence[Part]:
         raise NotImplementedError
 
     def _exported(self) -> Sequence[Part]:
-        """The same for a document, whose reader has no Python."""
+        """Parts of a document, whose reader has no Python."""
         return self._layout()
 
     def _forms(self) -> dict[str, Callable[[], str]]:

@@ -73,7 +73,7 @@ def note(
     Examples
     --------
     >>> str(note("split", lanes=8))[:44]
-    'each of 8 lanes spends the whole budget on i'
+    'each of 8 random groups spends the whole bud'
     >>> str(note("limit"))[:45], note("moving.far").code
     ("don't rely on the interval: the estimate lies", 'moving')
     """

@@ -71,7 +71,7 @@ def _table(document: Any, table: Table) -> None:
         _words(document, table.title, bold=True)
     none = [""] * len(table.head)
     rows = [(name, none if cells is None else cells) for name, cells in table.lines()]
-    _grid(document, [[name, *cells] for name, cells in [("", table.head), *rows, *table.facts]], numbers=True)
+    _grid(document, [[name, *cells] for name, cells in [(table.stub, table.head), *rows, *table.facts]], numbers=True)
 
 
 def _grid(document: Any, rows: Sequence[Sequence[str]], *, numbers: bool) -> None:

@@ -51,7 +51,8 @@ def _columns(table: Table) -> str:
     lines = table.lines()
     body = [f"{wide}{_shown(plain(name))}</th></tr>" if row is None else _row(name, row) for name, row in lines]
     body += [_row(label, row, "fact" if i else "fact first") for i, (label, row) in enumerate(table.facts)]
-    return _table(body, table.title, len(table.head), f"<thead><tr><th></th>{head}</tr></thead>\n")
+    top = f"<thead><tr><th>{_shown(plain(table.stub))}</th>{head}</tr></thead>\n"
+    return _table(body, table.title, len(table.head), top)
 
 
 def _shown(text: str) -> str:
@@ -65,11 +66,13 @@ def _paragraph(text: str, style: str) -> str:
 
 def _table(rows: Iterable[str], title: str, numbers: int = 0, head: str = "") -> str:
     """A table; of so many columns of numbers, which on a narrow screen stand below the names of their rows."""
-    style = f' class="coef" style="--columns: {numbers}"' if numbers else ""
+    per = numbers if numbers <= _PER_LINE else -(-numbers // 2)
+    style = f' class="coef" style="--columns: {per}"' if numbers else ""
     caption = f'<caption class="title">{_shown(title)}</caption>\n' if title else ""
     return f"<table{style}>\n{caption}{head}<tbody>\n" + "\n".join(rows) + "\n</tbody>\n</table>"
 
 
+_PER_LINE: Final = 6  # Columns of numbers that have room beside each other on a narrow screen
 _BUDGET: Final = re.compile(r"[\d.e+-]+-(?:GDP|DP|zCDP)\b")
 _WHOLE: Final = r'<span class="whole">\g<0></span>'  # A narrow cell must not break a budget at its hyphen
 

@@ -102,7 +102,7 @@ def _columns(table: Table, part: slice, *, wrap: bool) -> str:
     if table.facts:
         share = (0.67 if wrap else 0.75) / len(head)
         column = rf">{{\raggedleft\arraybackslash}}p{{\dimexpr{share:.3f}\linewidth-2\tabcolsep}}"
-    top = [f"\\toprule\n{_row('', head)}\n\\midrule"]
+    top = [f"\\toprule\n{_row(table.stub, head)}\n\\midrule"]
     lines = (1 + (wrap or bool(table.facts))) * len(body)
     # a single column of numbers stays beside the names: an empty one takes the rest of the width
     if len(head) > 1:

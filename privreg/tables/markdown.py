@@ -31,7 +31,7 @@ def _block(part: Part) -> str:
 
 
 def _table(table: Table) -> str:
-    out = [_row("", table.head), f"|:--|{'--:|' * len(table.head)}"]
+    out = [_row(table.stub, table.head), f"|:--|{'--:|' * len(table.head)}"]
     for name, row in (*table.lines(), *table.facts):
         out.append(f"| **{_escaped(name)}** |{' |' * len(table.head)}" if row is None else _row(name, row))
     return "\n".join([*([f"**{_escaped(table.title)}**\n"] if table.title else []), *out])

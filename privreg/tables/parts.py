@@ -1,4 +1,4 @@
-"""What a view consists of: values without layout."""
+"""Parts of a view: values without layout."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ HALF: Final = (WIDTH - GAP) // 2
 
 
 def fits(pair: tuple[str, str]) -> bool:
-    """Whether a label and its words leave half the line to others."""
+    """True if a label and its words leave half the line to others."""
     return span(pair[0]) + span(pair[1]) + 2 <= HALF
 
 
@@ -94,6 +94,7 @@ class Table:
     blocks: Mapping[int, str] = field(default_factory=dict)  # titles of the rows that begin a block
     short_blocks: Mapping[int, str] | None = None  # the same, for text
     facts: Sequence[tuple[str, Sequence[str]]] = ()  # rows of words below a rule; columns are of one width then
+    stub: str = ""  # heading of the names
 
     def lines(self) -> Iterator[tuple[str, Sequence[str] | None]]:
         """Names with their cells, and titles of blocks, which have none, where they belong; without the facts."""

@@ -61,7 +61,7 @@ def _page(table: Table) -> list[str]:
         numbers = "".join(v.rjust(w + sep) for v, w in zip(row, widths, strict=True))
         return "\n".join([*filter(None, above), (left(stub, lead) + numbers).rstrip()])
 
-    top, rule = [line("", table.head), "-" * WIDTH], "-" * WIDTH
+    top, rule = [line(table.stub, table.head), "-" * WIDTH], "-" * WIDTH
     blocks = table.short_blocks or table.blocks
     out = [] if blocks else list(top)
     for i, (stub, row) in enumerate(zip(stubs, table.rows, strict=True)):

@@ -8,12 +8,12 @@ import unicodedata
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     import pandas as pd
 
 WIDTH: Final = 78  # Columns of the text, those of statsmodels
-MARK: Final = "†"  # Of rows that should not be relied on; a star would be read as significance
+MARK: Final = "†"  # Mark of rows not to rely on; a star would be read as significance
 
 
 def marked(names: Iterable[object], reliable: Iterable[object]) -> list[str]:
@@ -45,7 +45,21 @@ def in_one_format(values: Iterable[float], digits: int, least: float = math.nan)
     return [f"{v:.{min(decimals, max(digits, needed))}f}" for v in held]
 
 
-_FIGURES: Final = 8  # Of a number in a table, before and after the point together
+def in_one_unit(columns: Mapping[str, tuple[Iterable[float], int]], least: float) -> dict[str, list[str]]:
+    """Format columns of one unit, each with its digits: all in powers of ten where one of them needs these.
+
+    Examples
+    --------
+    >>> in_one_unit({"estimate": ([14950.7, 0.00095], 4), "conf_low": ([14020.1, -0.00028], 3)}, 0.00063)
+    {'estimate': ['1.4951e+04', '9.5000e-04'], 'conf_low': ['1.402e+04', '-2.800e-04']}
+    """
+    out = {k: in_one_format(v, digits, least) for k, (v, digits) in columns.items()}
+    if any("e" in cell for column in out.values() for cell in column):
+        return {k: [f"{v:.{digits}e}" for v in values] for k, (values, digits) in columns.items()}
+    return out
+
+
+_FIGURES: Final = 8  # Figures of a number, before and after the point together
 _MOST: Final = 6  # Decimals
 
 
@@ -108,7 +122,7 @@ def _cut(name: str, width: int, head: int) -> str:
 
 
 def _upto(text: str, width: int) -> int:
-    """How many characters from the beginning fit into `width` columns."""
+    """Number of characters from the beginning that fit into `width` columns."""
     k = min(len(text), max(width, 0))
     while span(text[:k]) > width:
         k -= 1
@@ -128,14 +142,13 @@ def cells(frame: pd.DataFrame, alpha: float, first: str = "coef", digits: int = 
     errors = [e for e in frame["std_error"] if e > 0.0 and math.isfinite(e)] if "std_error" in frame else []
     least = min(errors, default=math.nan)
 
-    def shown(k: str) -> list[str]:
-        if k == "p_value":
-            return [f"{v:.3f}" for v in frame[k]]
-        if k == "statistic":
-            return in_one_format(frame[k], digits, least=1.0)
-        return in_one_format(frame[k], 4 if k == "estimate" else digits, least)
-
-    return list(columns.values()), [list(row) for row in zip(*map(shown, columns), strict=True)]
+    of_one_unit = [k for k in columns if k not in {"p_value", "statistic"}]
+    shown = in_one_unit({k: (frame[k], 4 if k == "estimate" else digits) for k in of_one_unit}, least)
+    if "p_value" in columns:
+        shown["p_value"] = [f"{v:.3f}" for v in frame["p_value"]]
+    if "statistic" in columns:
+        shown["statistic"] = in_one_format(frame["statistic"], digits, least=1.0)
+    return list(columns.values()), [list(row) for row in zip(*(shown[k] for k in columns), strict=True)]
 
 
 def wrapped(label: str, text: str, indent: int, width: int = WIDTH) -> list[str]:

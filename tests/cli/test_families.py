@@ -188,7 +188,7 @@ def test_every_kind_of_file(fit, tmp_path, formula, more):
     outs = [word for path in files.values() for word in ("--out", path)]
     status, out, err = fit(formula, *more, *outs)
     assert (status, said(err)) == (0, [])
-    assert files["txt"].read_text("utf-8") == out.replace("All of the privacy statement: in report.json\n", "")
+    assert files["txt"].read_text("utf-8") == out.replace("More: --details; privacy statement: in report.json\n", "")
     assert "tabular" in files["tex"].read_text("utf-8")
     assert "<table" in files["html"].read_text("utf-8")
     loaded = pr.load(files["privreg"]).tidy()

@@ -38,7 +38,7 @@ def test_it_prints_the_summary(kept, show):
     assert (status, err) == (0, "")
     table, _, below = out.partition("Guarantee:")
     assert table == pr.load(kept).summary(alpha=0.1).as_text().partition("Guarantee:")[0]
-    assert "All of the privacy statement: privreg.load('fit.privreg').privacy\n" in below
+    assert "More: --details; privacy statement: privreg.load('fit.privreg').privacy\n" in below
 
 
 @pytest.mark.thorough

@@ -47,6 +47,7 @@ CASES = {
     "checkpoint_seconds": f"{KEPT} --checkpoint-seconds 9", "mended": f"{KEPT} --mended",
     "checkpoint_trust": f"{KEPT} --checkpoint-trust {{at}}/secret", "level": "--level 0.9",
     "simultaneous": "--simultaneous", "exponentiate": f"--exponentiate {LOGISTIC}", "out": "--out {at}/more.json",
+    "details": "--details",
     "corrections": "--corrections", "frequencies": "--frequencies gaussian", "m": "--m 1", "by": "--by sick",
     "by_budget": "--by sick --by-budget 0=1", "n": "", "effect": "--effect x=0.4", "shares": "--shares g=0.8,0.2",
     "power": "--effect x=0.4 --power 0.9", "params": f"--params x=0.5 {LOGISTIC}", "icc": "--k-max 2 --icc 0.2",

@@ -88,7 +88,7 @@ def test_every_kind_of_file(fit, tmp_path):
     status, out, err = fit(*outs, "--seed", 1, "--level", 0.9)
     assert (status, beside_few(err)) == (0, "")
 
-    assert files["txt"].read_text("utf-8") == out.replace("All of the privacy statement: in report.json\n", "")
+    assert files["txt"].read_text("utf-8") == out.replace("More: --details; privacy statement: in report.json\n", "")
     page = files["html"].read_text("utf-8")
     assert page.startswith("<!DOCTYPE html>")
     assert page.count("<html") == page.count("<body") == 1
@@ -144,7 +144,7 @@ def test_the_command_gives_the_numbers_of_the_python_call(fit, people, tmp_path,
     ],
 )
 def test_budgets(fit, budget, printed):
-    status, out, _ = fit(*budget, mu=False)
+    status, out, _ = fit(*budget, "--details", mu=False)
     assert status == 0
     assert printed in " ".join(out.split())
 
@@ -175,7 +175,15 @@ def test_logistic_with_odds_ratios_and_several_methods(people, tmp_path, capsys,
 
 def test_offset_moments_published_tuning_and_no_inference(fit):
     status, out, _ = fit(
-        "--moments", "children=2.5:1.7", "--offset", "children", "--tuning", "published", "--inference", "none"
+        "--moments",
+        "children=2.5:1.7",
+        "--offset",
+        "children",
+        "--tuning",
+        "published",
+        "--inference",
+        "none",
+        "--details",
     )
     assert status == 0
     assert "published" in out
@@ -622,7 +630,7 @@ def test_a_level_that_leaves_nothing_is_refused_before_anybody_reports(verb, tmp
 )
 def test_the_shell_is_told_where_the_privacy_statement_is(fit, tmp_path, files, where):
     _, out, _ = fit(*(part for name in files for part in ("--out", tmp_path / name)))
-    assert f"All of the privacy statement: {where}\n" in out
+    assert f"privacy statement: {where}" in " ".join(out.split())
     assert "res.privacy" not in "".join((tmp_path / f).read_text() for f in files if f.endswith(".txt"))
 
 

@@ -81,7 +81,11 @@ def test_the_readmes_first_call_needs_no_declarations():
     np.testing.assert_array_equal(res.bse, same.bse)
     assert sourced(res) == [SOURCE]
     assert sourced(same) == []
-    for text in (str(res.summary()), res.summary().as_html(), res.summary().as_latex()):
+    for text in (
+        str(res.summary(details=True)),
+        res.summary(details=True).as_html(),
+        res.summary(details=True).as_latex(),
+    ):
         assert "carried by the data" in flat(text)
 
 

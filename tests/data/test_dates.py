@@ -208,9 +208,9 @@ def test_the_summary_tells_the_unit():
     res = model(rows()[1]).fit(progress=False)
     said = "bounds 2020-01-01 to 2020-12-31; read as days since 1970-01-01, so coefficients are per day"
     assert dict(res.privacy.declared)["day"] == said
-    assert "so coefficients are per day" in str(res.summary())
+    assert "so coefficients are per day" in str(res.summary(details=True))
     res = model(rows()[1].assign(x=1.0), formula="day ~ y").fit(progress=False)
-    assert "so coefficients are in days" in str(res.summary())
+    assert "so coefficients are in days" in str(res.summary(details=True))
 
 
 def test_public_rows_have_dates_too(tmp_path):

@@ -386,6 +386,6 @@ def test_several_rows_are_protected_together():
     assert "neighbours replace one" in one["Protects"]
     assert "up to 3, each used once; " in several["Protects"]
     assert several["Protects"].endswith("of one person")
-    assert several["Protects"] in " ".join(str(told[3].summary()).split())
+    assert several["Protects"] in " ".join(str(told[3].summary(details=True)).split())
     assert "which of two possible records a person sent" in one["In words"]
     assert "which of two possible sets of records a person sent" in several["In words"]

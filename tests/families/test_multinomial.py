@@ -304,7 +304,7 @@ def test_arrays_predict_too():
 
 
 def test_the_text_has_a_block_for_each_level(fitted):
-    text = fitted.summary().as_text()
+    text = fitted.summary(details=True).as_text()
     lines = text.split("\n")
     assert max(map(len, lines)) <= 80
     starts = [lines.index(f"g={level}  (baseline g=lo)") for level in LEVELS[1:]]

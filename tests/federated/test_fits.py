@@ -507,7 +507,7 @@ def test_server_refuses_what_is_no_report():
 @pytest.mark.parametrize("name", FAMILIES)
 def test_results_read_as_the_cores_do(name):
     res = model(**FAMILIES[name]).fit(seed=1, progress=False)
-    text = res.summary().as_text()
+    text = res.summary(details=True).as_text()
     assert max(map(len, text.splitlines())) <= 80
     for words in ("Protects:", "client level", "Rounds:"):
         assert words in text
@@ -516,7 +516,7 @@ def test_results_read_as_the_cores_do(name):
     html, latex = res.summary().as_html(), res._repr_html_()
     assert html == latex
     assert "<table" in html
-    assert r"\toprule" in res.summary().as_latex()
+    assert r"\toprule" in res.summary(details=True).as_latex()
     new = frames(1)[0]
     kind = "class" if name in {"logistic", "multinomial"} else "mean"
     assert len(res.predict(new, which=kind)) == len(new)

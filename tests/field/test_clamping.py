@@ -65,7 +65,7 @@ def test_a_collector_learns_the_shares_of_what_devices_send(tmp_path):
     assert (np.abs(found.share - truth) < 4 * found.error).all()
     res = results(plan, chain, cells)
     text = dict(res.privacy.rows())["Public: clamping"]
-    assert f"counted by the reports of {found.people:,} records: surely more than 1% of them in age" in text
+    assert f"counted, with noise, among {found.people:,} records: surely more than 1% of them in age" in text
     assert any(d.code in {"clamping", "narrow"} for d in res.privacy.notes)
     # a seventh can't say how long they slept and send noise only, which a study says of itself as a fit does
     (note,) = (d for d in res.privacy.notes if d.code == "unusable")

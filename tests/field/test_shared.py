@@ -117,7 +117,7 @@ def test_a_batch_that_was_lost_or_is_impossible_is_said(fresh):
     notes = [note for note in res.privacy.notes if note.code == "left_out"]
     assert len(notes) == 1
     assert f"batch 0 ({first}) was lost; batch 1 ({first}) is none that so many reports have" in notes[0]
-    assert f"{len(fresh.batches)} batches, 1 lost, 1 left out" in " ".join(res.summary().as_text().split())
+    assert f"{len(fresh.batches)} batches, 1 lost, 1 left out" in " ".join(res.summary(details=True).as_text().split())
     assert res.nobs == sum(b.people for b in fresh.chain.batches)
 
 
@@ -298,7 +298,7 @@ def test_the_command_prints_results_of_both(over, capsys, tmp_path):
     assert results([*URLS, "--key", KEY, "--token", *files]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "Office a (https://a.example.org)" in said
-    assert "two collectors that don't collude, Office a and Office b" in said
+    assert "Trust: two collectors" in said
     assert results([URLS[0], "--key", KEY, "--token", files[0]]) == 2
     assert "Office b at https://b.example.org" in capsys.readouterr().err
     assert results([*URLS, URLS[0], "--key", KEY]) == 2

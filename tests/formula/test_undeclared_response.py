@@ -32,7 +32,7 @@ def test_a_column_of_pandas_is_fitted_and_a_note_says_what_it_was_read_as(rows) 
     """Whether a column is one of texts depends on each cell, so that a refusal would tell about one."""
     with pytest.warns(pr.errors.ReliabilityWarning):
         res = pr.PrivateOnlineRegression.from_formula("ill ~ x", rows, **HOW).fit(progress=False)
-    assert "ill was read as 0 and 1" in " ".join(str(res.summary()).split())
+    assert "ill was read as 0 and 1" in " ".join(str(res.summary(details=True)).split())
     numbers = rows.assign(ill=(rows["ill"] == "yes").astype(int))
     right = pr.PrivateOnlineRegression.from_formula("ill ~ x", numbers, **HOW).fit(progress=False)
-    assert "was read as" not in str(right.summary())
+    assert "was read as" not in str(right.summary(details=True))

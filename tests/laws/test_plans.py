@@ -107,7 +107,7 @@ def test_what_a_plan_says_is_what_the_fit_does(where, given):
     model = pr.PrivateOnlineRegression.from_formula("y ~ x + g", data, **described)
     asked |= {"like": model.fit(seed=2, progress=False)} if "like" in asked else {}
     plan, res = model.plan(**asked), model.fit(seed=1, progress=False, **asked)
-    statement, text = res.privacy, res.summary().as_text()
+    statement, text = res.privacy, res.summary(details=True).as_text()
     assert plan.rows == N == res.nobs
     assert plan.noise_sd == statement.noise_sd
     assert plan.mechanism == statement.noise

@@ -19,8 +19,9 @@ PLAIN = (
     *("formula", "formula/language", "formula/trees", "privacy", "published", "published/chain", "published/descent"),
     *("means", "means/results", "options", "planning", "protocol", "published/shrinking", "schema", "simulation"),
     *("simulation/streaming", "simulation/workers"),
-    *("results/base.py", "results/data.py", "results/plots", "results/postestimation", "results/results.py"),
-    *("results/saving.py", "results/several", "results/statement.py", "results/wording.py", "tables/diagnostics.py"),
+    *("results/plots", "results/postestimation", "results/several"),
+    "results",
+    "tables",
 )
 """Folders and files of the package whose docstrings and comments on fields name the thing first; of the kit all."""
 PLACES = [*(CORE / place for place in PLAIN), *(folder for folder in FOLDERS if folder.is_relative_to(KIT))]

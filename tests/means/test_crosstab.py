@@ -123,7 +123,7 @@ def test_tables_are_shown_and_kept(trust, tmp_path):
         assert "Joint shares of g (rows) and k (columns)" in text
         assert "chi-square" in text
     assert max(map(len, table.as_text().splitlines())) <= 80
-    assert "C(g):C(k) + C(g) ~ 1" in " ".join(str(res.summary()).split())
+    assert "C(g):C(k) + C(g) ~ 1" in " ".join(str(res.summary(details=True)).split())
     plain = " ".join(str(res.privacy).split())
     assert "Public: g: levels u, v" in plain
     assert plain.count("Public: k:") == 1

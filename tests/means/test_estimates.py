@@ -324,17 +324,17 @@ def test_results_keep_through_files_and_pickles(way, tmp_path):
 
 def test_summaries_say_what_matters():
     res = estimate(people(3000))
-    text, page, tex = (getattr(res.summary(0.1), f"as_{k}")() for k in ("text", "html", "latex"))
+    text, page, tex = (getattr(res.summary(0.1, details=True), f"as_{k}")() for k in ("text", "html", "latex"))
     for shown in (text, page, tex):
         for words in ("Private Means and Frequencies", "sector", "1-DP, pure", "Guarantee", "bounds 18 to 70"):
             assert words in shown.replace(r"\allowbreak{}", "")
     assert max(map(len, text.splitlines())) <= 80
     assert "[0.05" in text
     assert res._repr_html_() == res.summary().as_html()
-    assert "NOT PRIVATE AS RUN" in str(estimate(people(3000), seed=1).summary())
-    assert "NOT PRIVATE" in str(estimate(people(3000), mu=None).summary())
+    assert "NOT PRIVATE AS RUN" in str(estimate(people(3000), seed=1).summary(details=True))
+    assert "NOT PRIVATE" in str(estimate(people(3000), mu=None).summary(details=True))
     biased = estimate(people(3000), mechanism="square_wave_biased")
-    assert "THESE ARE NOT MEANS" in str(biased.summary())
+    assert "THESE ARE NOT MEANS" in str(biased.summary(details=True))
     assert repr(res).startswith("<MeansResults: 5 estimates, 3,000 records, 1-DP")
     with pytest.raises(NotPrivateError, match="conf_int"):
         _ = res.resid

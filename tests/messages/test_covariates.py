@@ -78,7 +78,7 @@ def test_the_command_line_reads_a_file_and_refuses_the_people_s_own(tmp_path, ca
     public().drop(columns="y").to_csv(other, index=False)
     call = ["fit", "y ~ a + b + g", str(people), "--mu", "1", "--scale", "4000", "--levels", "g=u,v", "--bounds"]
     call += [f"{name}={low}:{high}" for name, (low, high) in BOX.items()]
-    assert main([*call, "--covariates", str(other), "--seed", "1"]) == 0
+    assert main([*call, "--covariates", str(other), "--seed", "1", "--details"]) == 0
     assert "public rows (120)" in capsys.readouterr().out
     assert main([*call, "--covariates", str(people)]) != 0
     assert "--covariates is for other rows" in capsys.readouterr().err

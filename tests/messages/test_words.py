@@ -767,7 +767,7 @@ def test_documents_say_what_predictions_and_rows_are():
 
 def test_no_document_prints_a_wide_frame():
     root = Path(pr.__file__).parents[1]
-    wide = {"tidy", "check", "fit_measures", "inference_table", "summary_frame", "frame"}
+    wide = {"check", "fit_measures", "inference_table", "summary_frame", "frame"}
     for path in [root / "README.md", *root.glob("docs/**/*.md"), *root.glob("vignettes/*.md")]:
         for line in path.read_text("utf-8").splitlines():
             if not line.strip().startswith("print("):
@@ -795,7 +795,7 @@ def test_offset_and_exposure_are_in_the_header_and_where_means_are_taken():
     public = {"bounds": {"t": (0.5, 3), "a": (0, 1)}, "levels": {"g": ["u", "v"]}, "mu": 2}
     model = pr.PrivateOnlineRegression.from_formula("y ~ g", rows, family=family, exposure="t", **public)
     res = model.fit(progress=False)
-    for said in (str(res.summary()), repr(model.plan())):
+    for said in (str(res.summary(details=True)), repr(model.plan())):
         assert re.search(r"Exposure: +log\(t\)", said)
     assert "exposure t = 1" in str(res.marginal_means("g"))
     with pytest.raises(OptionError, match=r"goes with Poisson\(\).*give offset="):

@@ -172,7 +172,7 @@ def test_saved_results_keep_their_equation_and_rounds(tmp_path):
     pd.testing.assert_frame_equal(again.rounds, res.rounds)
     assert again.estimand(bent(2000, 5)).equals(res.estimand(bent(2000, 5)))
     assert list(res.rounds) == ["round", "role", "records", "reports", "moved"]
-    assert f"efficient: {len(res.rounds)} rounds;" in str(res.summary())
+    assert f"efficient: {len(res.rounds)} rounds;" in str(res.summary(details=True))
     moved = res.rounds.set_index("role")["moved"]
     assert moved["moments"].isna().all()
     assert (moved[["pilot", "main"]] >= 0).all()

@@ -113,7 +113,7 @@ def test_long_header_and_notes_are_wrapped_and_lost_nowhere(fitted):
     declared = (("c" * 40, "levels " + ", ".join(f"level {i}" for i in range(60))), ("x" * 120, "bounds 0 to 1"))
     statement = dataclasses.replace(fitted.privacy, notes=notes, declared=declared)
     results = changed(wide(fitted), statement=statement)
-    text = results.summary().as_text()
+    text = results.summary(details=True).as_text()
     assert max(map(len, text.split("\n"))) <= 80
     assert flat(notes[0]) in flat(text)
     assert declared[0][1] in flat(text)
@@ -123,8 +123,8 @@ def test_long_header_and_notes_are_wrapped_and_lost_nowhere(fitted):
 
 
 def test_every_header_entry_the_guarantee_and_what_changes_the_reading_are_printed(fitted):
-    text = flat(fitted.summary().as_text())
-    html = fitted.summary().as_html()
+    text = flat(fitted.summary(details=True).as_text())
+    html = fitted.summary(details=True).as_html()
     kept = {"clamping", "unusable"}
     told = [("Guarantee", fitted.privacy.guarantee)]
     told += [(f"Public: {name}", words) for name, words in fitted.privacy.declared if name in kept]
@@ -151,7 +151,7 @@ def test_the_header_names_the_method_of_the_table(fitted):
 
 
 def test_coefficients_are_on_the_first_screen(fitted):
-    lines = fitted.summary().as_text().split("\n")
+    lines = fitted.summary(details=True).as_text().split("\n")
     top = next(i for i, line in enumerate(lines) if line.split()[:1] == ["coef"])
     rules = [i for i, line in enumerate(lines[:top]) if line.startswith("===")]
     assert rules[1] - rules[0] - 1 <= 6
@@ -202,7 +202,7 @@ def test_tables_are_statsmodels(fitted):
 
 
 def test_a_summary_is_written_by_the_ending_of_its_name(fitted, tmp_path):
-    summary = fitted.summary()
+    summary = fitted.summary(details=True)
     hint = "All of the privacy statement: res.privacy\n"
     assert hint in summary.as_text()
     for ending, text in (
@@ -293,7 +293,7 @@ def test_the_law_behind_t_and_p_is_named(fitted):
     assert "[0.05" in str(other)
     assert f"std err by {METHOD_WORDS[method]}" in str(other)
     lanes = changed(fitted, estimates=(dataclasses.replace(fitted._fit.estimates[0], pivot=RandomScaling(4)),))
-    assert "random-scaling limit of 4 lanes" in str(lanes.summary())
+    assert "random-scaling limit of 4 groups" in str(lanes.summary())
 
 
 @pytest.mark.some(1)
@@ -391,7 +391,7 @@ def read(html):
 def test_html_is_well_formed_and_escapes_names(fitted):
     names = (NASTY, "<script>alert(1)</script>")
     results = wide(fitted, 2, names=names)
-    page = read(results.summary().as_html())
+    page = read(results.summary(details=True).as_html())
     assert page.tags <= {"div", "style", "table", "caption", "thead", "tbody", "tr", "th", "td", "p", "ol", "li"}
     for n, reliable in zip(names, results.tidy()["reliable"], strict=True):
         assert n + ("" if reliable else " †") in page.cells  # whole: nothing is shortened here
@@ -424,7 +424,7 @@ def test_html_takes_its_colours_from_the_page(fitted):
 def test_markdown_has_every_number_and_escapes_names(fitted):
     names = (NASTY, "a|b", "**bold**")
     results = wide(fitted, 3, names=names)
-    text = results.summary().as_markdown()
+    text = results.summary(details=True).as_markdown()
     rows = [re.split(r"(?<!\\)\|", line)[1:-1] for line in text.split("\n") if line.startswith("|")]
     assert len({len(row) for row in rows}) == 1  # no name makes a cell of its own
     bare = [[re.sub(r"\\(.)", r"\1", cell).strip() for cell in row] for row in rows]

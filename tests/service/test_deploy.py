@@ -65,7 +65,7 @@ def test_every_setting_is_an_option_of_serve(capsys):
     assert serve(["--help"]) == 0
     options = set(re.findall(r"--([a-z][a-z-]*)", capsys.readouterr().out))
     assert set(prepare.SETTINGS) - {"plan"} <= options
-    assert options - set(prepare.SETTINGS) == {"help", "config"}  # whatever serve takes may be set elsewhere
+    assert options - set(prepare.SETTINGS) == {"help", "config", "check"}  # whatever serve takes may be set elsewhere
 
 
 def environments():

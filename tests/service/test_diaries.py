@@ -59,7 +59,7 @@ def test_a_study_of_diaries_is_the_fit_in_process(tmp_path):
         res = pr.connect(f"{url}/v1/studies/sleep#k={KEY}", ANALYST).results()
     assert_same(res, in_process(world))
     assert res.nobs == n + 1  # whose diary has no row reports, too
-    said = " ".join(res.summary().as_text().split())
+    said = " ".join(res.summary(details=True).as_text().split())
     assert "1,201 people, up to 3 rows each; within person" in said
     assert "one person, all rows, in one report" in said
 

@@ -266,7 +266,7 @@ def test_a_fit_of_rows_within_their_bounds_has_no_note():
     assert named <= binom.isf(1e-6, times, 0.05)
     text = dict(res.privacy.rows())[LABEL]
     m = people_for(3, math.sqrt(3) / 8)
-    assert f"counted by the reports of {m:,} records: surely at most" in text
+    assert f"counted, with noise, among {m:,} records: surely at most" in text
     assert text.endswith("of them in any column")
 
 
@@ -406,7 +406,7 @@ def test_results_on_the_way_say_that_nobody_was_asked_yet():
         if role in {"clamping", "main"} or (role == "pilot" and stream._run.progress.scored):
             said.append(dict(stream.results().privacy.rows())[LABEL])
     assert said[0].endswith("how many was not counted yet")
-    assert "counted by the reports of" in said[-1]
+    assert "counted, with noise, among" in said[-1]
     assert stream.results().nobs == N
 
 

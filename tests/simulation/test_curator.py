@@ -197,7 +197,7 @@ def test_every_family_and_option_goes_all_the_way(name: str, tmp_path: Path) -> 
     res = made.fit(seed=5)
     assert np.isfinite(res.params).all(axis=None)
     assert (res.bse > 0).all(axis=None)
-    assert "curator" in str(res.summary())
+    assert "curator" in str(res.summary(details=True))
     assert res.trajectory()["n"].nunique() == 1
     assert made.plan().rows == len(data) // (3 if given.get("k_max") else 1)
     res.save(tmp_path / "fit.privreg")
@@ -621,7 +621,7 @@ def test_the_statement_tells_whom_one_trusts_and_what_rounds_cost() -> None:
     for words in ("collector", "no extra budget", "device"):
         assert words not in text
     assert res.privacy.short == "1-GDP, central"
-    assert "rounds, each of all records" in str(res.summary())
+    assert "rounds, each of all records" in str(res.summary(details=True))
 
 
 # --- refusals ---------------------------------------------------------------------------------------------------

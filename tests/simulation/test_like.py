@@ -90,13 +90,13 @@ def test_other_families(family, data):
     np.testing.assert_array_equal(first._fit.equation.rows, like._fit.equation.rows)
     z = (like.params - first.params) / np.hypot(like.bse, first.bse)
     assert (np.abs(z) < 4.5).all()  # normal: 6 in a million
-    assert "fixed" in str(like.summary())
+    assert "fixed" in str(like.summary(details=True))
 
 
 def test_summary_and_comparison_say_whether_it_is_fixed(data, first):
     own, like = _model(data).fit(seed=2), _model(data).fit(seed=2, like=first)
-    assert "fixed" not in str(own.summary())
-    assert "the target is fixed" in " ".join(str(like.summary()).split())
+    assert "fixed" not in str(own.summary(details=True))
+    assert "the target is fixed" in " ".join(str(like.summary(details=True)).split())
     assert "fit(like=)" in " ".join(str(pr.compare([first, own])).split())
     assert "fit(like=)" not in " ".join(str(pr.compare([first, like])).split())
 
@@ -166,8 +166,8 @@ def test_two_collectors_take_over_map_threshold_and_length(family, data, tmp_pat
     np.testing.assert_allclose(found.caps, np.broadcast_to(kept.caps[-1], found.caps.shape), rtol=1e-9, atol=1e-12)
     if family in {"huber", "expectile"}:
         assert (found.ratio, *found.c) == (None, *kept.c)
-        assert "fixed by like=" in str(like.summary())
-    assert "the target is fixed" in " ".join(str(like.summary()).split())
+        assert "fixed by like=" in str(like.summary(details=True))
+    assert "the target is fixed" in " ".join(str(like.summary(details=True)).split())
     # all rounds count with the last map and length; of the first fit early ones have others
     other = model.fit(seed=5, like=first)
     a, b, e = (r.estimand(_people(50_000, 2)) for r in (first, like, other))

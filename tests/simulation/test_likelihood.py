@@ -215,7 +215,7 @@ def test_the_summary_says_what_it_costs_and_an_audit_finds_the_budget_kept():
     res = fitted("yes", "logistic", mu=2)
     (note,) = [n for n in res.privacy.notes if n.code == "unweighted"]
     assert "times the people that weights need" in note
-    text = str(res.summary())
+    text = str(res.summary(details=True))
     assert "none (likelihood)" in text
     assert "times the people" in text.replace("\n    ", " ")
     assert "weighted projection" not in text

@@ -68,7 +68,7 @@ def test_slopes_within_persons_are_least_squares_own_in_any_order_of_rows(fitted
 
 
 def test_results_say_people_rows_and_what_is_protected(fitted, tmp_path: Path) -> None:
-    said = " ".join(str(fitted.summary()).split())
+    said = " ".join(str(fitted.summary(details=True)).split())
     assert "1,500 people, up to 3 rows each; within person" in said
     assert "y ~ x + C(year) | person" in said
     assert "one person, all rows, in one report; neighbours replace one person with all rows" in str(
@@ -244,7 +244,7 @@ def test_conditional_logit_finds_the_slope_that_levels_hide() -> None:
     b = (rng.uniform(size=2 * n) < 1 / (1 + np.exp(-(0.7 * x + level)))).astype(int)
     data = pd.DataFrame({"person": np.repeat(np.arange(n), 2), "x": np.clip(x, -5, 5), "b": b})
     res = model(data, "b ~ x | person", family="logistic", k_max=2).fit(seed=3)
-    assert "b ~ x | diff(person)" in str(res.summary())  # changes, which `| person` is here
+    assert "b ~ x | diff(person)" in str(res.summary(details=True))  # changes, which `| person` is here
     assert abs(res.params["x"] - 0.7) < 4.0 * res.bse["x"]
     assert res.bse["x"] < 0.12
     assert abs(res.params["Intercept"]) < 4.0 * res.bse["Intercept"]

@@ -195,7 +195,7 @@ def test_lost_reports_are_counted_by_round_and_independent_of_what_they_hold():
     share = res.rounds["reports"] / res.rounds["records"]
     assert (np.abs(share - 0.7) < 5 * np.sqrt(0.21 / res.rounds["records"])).all()
     assert abs(res.nobs - 0.7 * N) < 5 * np.sqrt(0.21 * N)
-    assert "0.3 of the reports lost" in str(res.summary())
+    assert "0.3 of the reports lost" in str(res.summary(details=True))
 
 
 @pytest.mark.thorough

@@ -103,7 +103,7 @@ def test_the_statement_has_three_guarantees() -> None:
     said = str(model(rows(21)).fit().privacy)
     assert "1-GDP" in said
     assert "against either collector" in said
-    assert "report zeros, which neither collector sees" in " ".join(said.split())
+    assert "count for nothing, and neither collector sees which" in " ".join(said.split())
     assert "noise only" not in said
     assert "0.7072-GDP" in said
     assert "no guarantee" in said
@@ -403,7 +403,7 @@ def test_bounds_that_clamp_many_are_noted_and_mark_what_they_bias() -> None:
     res = model(rows(13), bounds={**HOW["bounds"], "y": (-6, 2)}).fit(seed=1)
     assert not res.tidy()["reliable"].any()
     assert "bounds of y clamp" in str(res.summary())
-    assert "counted by the reports of" in " ".join(str(res.privacy).split())
+    assert "counted, with noise, among" in " ".join(str(res.privacy).split())
 
 
 def test_records_that_could_not_be_used_are_estimated() -> None:
@@ -411,7 +411,7 @@ def test_records_that_could_not_be_used_are_estimated() -> None:
     data.loc[data.index[::2], "g"] = "elsewhere"
     said = model(data).fit(seed=1)
     (note,) = (note for note in said.privacy.notes if note.code == "unusable")
-    assert "reported zeros" in str(note)
+    assert "counted for nothing" in str(note)
     assert "Unusable" in str(said.summary())
 
 

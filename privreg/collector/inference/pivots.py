@@ -162,7 +162,7 @@ class RandomScaling(Pivot):
     @property
     def label(self) -> str:
         """Name of the distribution."""
-        return "random scaling (exact)" if self.lanes == 1 else f"random scaling, {self.lanes} lanes (exact)"
+        return "random scaling (exact)" if self.lanes == 1 else f"random scaling, {self.lanes} groups (exact)"
 
     def two_sided(self, t: Array) -> Array:
         """P(|T| > √6 |t|)."""
@@ -189,7 +189,7 @@ class RandomScaling(Pivot):
         if self.steps is not None and self.steps < needed:
             raise InferenceError(
                 f"a joint test of {q} restrictions by random scaling needs {needed} updates of each of {self.lanes} "
-                f"lane(s), and there were {self.steps}: the matrix of the restrictions would be nearly singular; ask "
+                f"group(s), and there were {self.steps}: the matrix of the restrictions would be nearly singular; ask "
                 "more people, set a smaller batch_size=, or test fewer restrictions."
             )
         return out

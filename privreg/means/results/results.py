@@ -327,15 +327,15 @@ class MeansResults(Results):
 
     # --- views -------------------------------------------------------------------------------------------
 
-    def summary(self, alpha: float = 0.05) -> Summary:
-        """Header, estimates and privacy block, as text, HTML or LaTeX."""
+    def summary(self, alpha: float = 0.05, *, details: bool = False) -> Summary:
+        """Estimates and guarantee, as text, HTML or LaTeX; with `details` all of the header, and every note."""
         table, statement = self.tidy(alpha=alpha), self.privacy
         said = f"limits are normal; {100 * (1 - alpha):.6g}% critical value {Normal().critical(alpha):.3f}"
         if self.biased:
             said += "; THESE ARE NOT MEANS: see the notes"
-        below = (Paragraph(said), *caution(table, statement.notes, statement.doubts))
+        below = (Paragraph(said), *caution(table, statement.notes, statement.doubts, slim=not details))
         shown = Table(marked(table["term"], table["reliable"]), *cells(table, alpha, "estimate", 4))
-        return Summary("Private Means and Frequencies", self.header, shown, below, statement)
+        return Summary("Private Means and Frequencies", self.header, shown, below, statement, slim=not details)
 
     def plot(self, *, alpha: float = 0.05, ax: Any = None) -> Any:
         """Draw the estimates with their intervals: shares, and means by where they are between their bounds.

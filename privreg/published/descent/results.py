@@ -200,10 +200,10 @@ def payload(
         "Family": loss.words,
         "Formula": spec.formula,
         "No. Observations": f"{n:,}",
-        "Trust": "central",
+        "Trust": "trusted curator",
         "Tuning": f"published: {plan.words()}",
         "Domain": "all of R^p" if plan.radius is None else f"ball of radius {plan.radius:g} (internal units)",
-        "Inference": "none (one lane)" if lanes == 1 else f"between {lanes} lanes of disjoint records",
+        "Inference": "none (one group)" if lanes == 1 else f"between {lanes} groups of disjoint records",
         "Estimand": spec.family.estimand,
     }
     return ResultData(
@@ -229,7 +229,7 @@ def make_statement(spec: ModelSpec, plan: Plan, loss: Loss, *, n: int, seeded: b
     """State what a plan's release protects; its number in the ledger is filled in when it is made."""
     private, c, lanes = spec.budget.private, plan.constants, len(plan.sizes)
     rule = "2GηK" if c.alpha == 1.0 else "c η^(1/(1−α)) √T + 2GηK"
-    of = "the average" if lanes == 1 else "each lane's average"
+    of = "the average" if lanes == 1 else "each group's average"
     over, each = {
         "full": ("the sum over all records, the steps compose to mu", "each sum"),
         "poisson": ("the sum over each Poisson sample, accounted by privacy loss distributions", "each sum"),

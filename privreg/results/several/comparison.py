@@ -21,7 +21,8 @@ from privreg.results.base import Results
 from privreg.results.data import Frame, ResultData, of_results
 from privreg.results.postestimation.hypothesis import WaldTest, wald_test
 from privreg.results.results import PrivateResults
-from privreg.tables import MARK, Paragraph, Part, Table, View, in_one_format, plain
+from privreg.tables import MARK, Paragraph, Part, Table, View, plain
+from privreg.tables.words import in_one_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -239,7 +240,7 @@ class Comparison(View):
         known = there.get("std_error", pd.Series(math.nan, index=there.index))
         smallest = min((e for e in known if e > 0.0 and math.isfinite(e)), default=math.nan)
         numbers = ("estimate", "std_error", "conf_low", "conf_high")
-        shown = {k: in_one_format(there[k], 3, smallest) for k in numbers if k in there}
+        shown = in_one_unit({k: (there[k], 3) for k in numbers if k in there}, smallest)
         out = dict.fromkeys(table.index, "")
         for i, (term, reliable) in enumerate(zip(there.index, there["reliable"], strict=True)):
             top = shown["estimate"][i] + (MARK if reliable == 0 else "")

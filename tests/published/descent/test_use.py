@@ -123,21 +123,21 @@ def test_a_private_fit_is_near_the_truth():
 def test_the_summary_says_whom_one_trusts():
     res = fit()
     said = "trusted curator: whoever runs this sees all rows; only the release is private"
-    assert said in " ".join(str(res.summary()).split())
-    text = " ".join(f"{res.summary()} {res.privacy}".split())
+    assert said in " ".join(str(res.summary(details=True)).split())
+    text = " ".join(f"{res.summary(details=True)} {res.privacy}".split())
     for words in (
         said,
         "neighbours replace one record",
         "(1, 1e-06)-DP",
         "noise sd",
         "2G =",
-        "Trust: central",
+        "Trust: trusted curator",
     ):
         assert words in text, words
     output = " ".join(str(fit(options={"perturbation": "output", "lanes": 2}).privacy).split())
     assert "Δ(K) = 2GηK =" in output
     res = fit()
-    for view in (res.summary().as_html(), res.summary().as_latex(), res._repr_html_()):
+    for view in (res.summary(details=True).as_html(), res.summary(details=True).as_latex(), res._repr_html_()):
         assert "curator" in view
 
 
@@ -145,7 +145,7 @@ def test_one_lane_has_no_standard_errors_and_says_so():
     res = fit(options={"lanes": 1})
     assert res.bse.isna().all()
     assert res.conf_int().isna().all(axis=None)
-    assert "one lane tells nothing of its precision" in str(res.summary()).replace("\n    ", " ")
+    assert "one group of records does not show how precise its estimate is" in str(res.summary()).replace("\n    ", " ")
     assert "refer to" not in str(res.summary())
 
 

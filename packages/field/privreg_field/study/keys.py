@@ -104,17 +104,20 @@ def public(key: Ed25519PrivateKey) -> bytes:
 
 
 def given(text: str, option: str) -> bytes:
-    """A public key as the shell is given it: a file of a key without a password, or the key written out.
+    """A public key as the shell is given it: its file (.pub), that of a key without a password, or written out.
     Raises OptionError if it is neither.
     """
-    if Path(text).is_file():
+    if Path(text).is_file() and not text.endswith(".pub"):
         return public(load(text))
     try:
-        found = unbase(text, option)
+        found = unbase(Path(text).read_text("utf-8").strip() if Path(text).is_file() else text, option)
     except MessageError:
         found = b""
     if len(found) != KEY:
-        raise OptionError(f"{option} {text!r} is neither a file nor a public key, base64url of {KEY} bytes.")
+        raise OptionError(
+            f"{option} {text!r} is neither a file nor a public key, base64url of {KEY} bytes; the analyst keeps "
+            "root.key, and gives out root.key.pub, or what 'privreg study key root.key' printed."
+        )
     return found
 
 

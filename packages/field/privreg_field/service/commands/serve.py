@@ -6,9 +6,11 @@ import argparse
 import errno
 import gc
 import os
+import shutil
 import socket
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Final
 
@@ -23,10 +25,12 @@ from privreg_field.service.http.guard import CONNECTIONS, Guarded, Proxied
 from privreg_field.service.http.handler import Handler, Options, application
 from privreg_field.service.logs import Journal, Logged, take_over
 from privreg_field.service.scheduler import Scheduler
+from privreg_field.service.store import Store
 from privreg_field.service.sums import app as two
 from privreg_field.service.sums.app import SumService
 from privreg_field.study import keys
 from privreg_field.study.running import done, parser_of
+from privreg_field.wire.study import PublicPlan
 
 ENDING: Final = 45  # Seconds for requests that are not answered yet: more than a body may take
 
@@ -43,15 +47,10 @@ def _serve(a: argparse.Namespace) -> str:
         raise OptionError("a collector of a study with two has one server; leave --shared out.")
     journal = Journal(a.log)
     options = Options(rate=a.rate, public_results=a.public_results, journal=journal)
-    services: list[Handler]
-    if plan.collectors:
-        stores = prepared(a.plan, database_of(a), role=a.role)
-        own = str(a.key or Path(a.plan).with_name(f"{a.role}.key"))
-        services = [SumService(two.scheduler_of(store, a.role, own), options) for store in stores]
-    else:
-        key = keys.load(a.state_key or Path(a.plan).with_name("server.key"))
-        stores = prepared(a.plan, database_of(a))
-        services = [Service(Scheduler(store, key), options) for store in stores]
+    if a.check:
+        return _checked(a, plan, options)
+    stores = prepared(a.plan, database_of(a), role=a.role)
+    services = _services(a, plan, stores, options)
     store = stores[0]
     if plan.tokens == "issued" and not store.issuers():
         there = ", or privreg collector issuer takes the other collector's" if plan.collectors else ""
@@ -88,6 +87,30 @@ def _serve(a: argparse.Namespace) -> str:
     for one in stores:
         one.leave()
     return "Stopped; everything that was acknowledged is kept."
+
+
+def _services(a: argparse.Namespace, plan: PublicPlan, stores: Sequence[Store], options: Options) -> list[Handler]:
+    """Handlers of the study's analyses, by the keys that the plan names; raises OptionError if they are others."""
+    if plan.collectors:
+        own = str(a.key or Path(a.plan).with_name(f"{a.role}.key"))
+        return [SumService(two.scheduler_of(store, a.role, own), options) for store in stores]
+    key = keys.load(a.state_key or Path(a.plan).with_name("server.key"))
+    return [Service(Scheduler(store, key), options) for store in stores]
+
+
+def _checked(a: argparse.Namespace, plan: PublicPlan, options: Options) -> str:
+    """Rehearse the start with an empty database in a folder that is deleted; raises OptionError where it fails."""
+    with TemporaryDirectory() as folder, _bound(a.host, a.port):
+        copy = shutil.copy(a.plan, folder)
+        stores = prepared(copy, f"sqlite:///{folder}/check.db", out=str, role=a.role)
+        _services(a, plan, stores, options)
+        for one in stores:
+            one.leave()
+    role = f", as collector {a.role}," if a.role else ""
+    return (
+        f"Study {plan.study!r} can be served{role} at {a.host}, port {a.port}: settings, plan and keys agree. "
+        f"Nothing was written; the start opens the database, {database_of(a)}."
+    )
 
 
 def _bound(host: str, port: int) -> socket.socket:

@@ -180,7 +180,9 @@ def _run(a: argparse.Namespace) -> str:
             write_bytes(f"{a.file}.pub", lines.encode())
             return f"Wrote {a.file!r}, and {f'{a.file}.pub'!r} for the analyst, with its public keys:\n{lines}"
         public = keys.public(keys.make(a.file, password))
-        return f"Wrote {a.file!r}. Its public key, {key_id(public)}:\n{base(public)}"
+        write_bytes(f"{a.file}.pub", f"{base(public)}\n".encode())
+        wrote = f"Wrote {a.file!r}, and {f'{a.file}.pub'!r} for operators."
+        return f"{wrote} Its public key, {key_id(public)}:\n{base(public)}"
     try:
         data, root = contents(a.file, LONGEST), None if a.key is None else keys.given(a.key, "--key")
     except OSError:

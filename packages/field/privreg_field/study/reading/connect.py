@@ -208,7 +208,7 @@ def _run(a: argparse.Namespace) -> str:
         res: Any = study.results(names[-1])
     saved = [name for name in a.out if Path(name).suffix.lower() not in _VIEWS]
     whole = f"privreg.load({saved[0]!r}).privacy" if saved else "privreg.load(FILE).privacy, if --out FILE is given"
-    summary = replace(res.summary(), whole=whole)
+    summary = replace(res.summary(), whole=whole, rest="study.results().summary(details=True)")
     print(summary)
     problems = []
     for name in a.out:  # one that can't be written doesn't cost the others

@@ -305,7 +305,7 @@ class Study(Shown):
             ("Purpose", " ".join(plain(signed.purpose).split())),
             ("Contact", plain(signed.contact)),
             *model,
-            ("Guarantee", f"{plan.guarantee}: exact, of the devices' lattice mechanism"),
+            ("Guarantee", f"{plan.guarantee}: exact, devices add noise in whole numbers"),
             *self._now(),
         ]
 
