@@ -14,8 +14,8 @@ from typing import Any, Final, NoReturn
 from privreg.base.version import __version__
 from privreg.cli.values import as_meant, check_spaces
 from privreg.errors import OptionError, nearest
-from privreg.options.unknown import OPTIONS
 from privreg.options.table import BUDGET, TABLE, Option, of_verb
+from privreg.options.unknown import OPTIONS
 
 
 class _Parser(argparse.ArgumentParser):

@@ -2,8 +2,9 @@
 
 The unit of protection is one silo's whole contribution, records and their number (client level).
 
-`model` is the front door, `plan` the public plan. `client` alone sees records, `published.federated` randomises,
-`server` averages; `flower` runs both for real. `convergence` predicts errors, `results` has what the core's has.
+`model` is the front door, `plan` the public plan. `client` alone sees records, what `privreg.published`
+has for it randomises, `server` averages; `flower` runs both for real. `convergence` predicts errors, `verification`
+audits, `results` has what the core's has.
 
 Examples
 --------

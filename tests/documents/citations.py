@@ -293,7 +293,7 @@ def faults(file: Path) -> list[str]:
     near = ".".join(parts).removesuffix(".__init__") if file.suffix == ".py" else ""
     found = []
     for text in texts(file):
-        if file.name.startswith("coming_from"):  # its tables have calls of R; tests/documents/test_calls.py runs the others
+        if file.name.startswith("coming_from"):  # has calls of R; test_calls.py runs the others
             text = re.sub(r"^\|.*$", "", text, flags=re.MULTILINE)
         found += gone(text, near, "privreg/" if file == MAP else "")
     return found

@@ -475,7 +475,7 @@ def test_expected_sds_make_the_widths_of_a_signed_study_and_are_not_signed(tmp_p
     design = told[0].fit
     plan = power.plan_of_fit(design, 4000, {"sd": {"age": 12.0}, "residual_sd": 1.5})
     assert as_text(plan._layout()).partition("Assumed")[0] in said
-    assert "age sd 12" in said
+    assert "age mean 54, sd 12" in said
     assert "With sds that are known" in precision.planned(usual, plans)
     assert "With sds that are known" not in said
     kept = {*declared.NEEDED, "bounds", "levels", "rows"} - {"formula"}

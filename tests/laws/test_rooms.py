@@ -57,7 +57,7 @@ def test_what_a_docstring_may_begin_with(text, vague):
 
 
 def test_the_published_algorithm_is_reached_from_few_places():
-    """Where tuning is resolved, where a fit is begun, by its settings and its audits; where means are shrunk."""
+    """Where tuning is resolved, where a fit is begun, by its settings and its audits; where means are shrunk, silos' updates randomised."""
     graph, room = grimp.build_graph("privreg", cache_dir=None), "privreg.published"
     inside = {room, *graph.find_descendants(room)}
     doors = {
@@ -83,6 +83,11 @@ def test_the_published_algorithm_is_reached_from_few_places():
         ("privreg.doors.loading", f"{room}.descent.results"),
         ("privreg.doors.regression", f"{room}.descent.losses"),
         *(("privreg.central", f"{room}.descent.{name}") for name in ("losses", "results")),
+        *(
+            (f"privreg.federated{name}", f"{room}.federated.reports")
+            for name in ("", ".convergence", ".plan", ".verification")
+        ),
+        *((f"privreg.federated{name}", f"{room}.federated.theory") for name in ("", ".verification")),
     }
 
 
