@@ -57,7 +57,10 @@ def test_what_a_docstring_may_begin_with(text, vague):
 
 
 def test_the_published_algorithm_is_reached_from_few_places():
-    """Where tuning is resolved, where a fit is begun, by its settings and its audits; where means are shrunk, silos' updates randomised."""
+    """Where tuning is resolved, where a fit is begun, by its settings and its audits; where means are shrunk.
+
+    Silos' updates are randomised there.
+    """
     graph, room = grimp.build_graph("privreg", cache_dir=None), "privreg.published"
     inside = {room, *graph.find_descendants(room)}
     doors = {
