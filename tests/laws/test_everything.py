@@ -129,9 +129,11 @@ while not pathlib.Path({str(go)!r}).exists():
 """
     parts = [noting("a", run.note), Part("b", (python(code), noting("b", run.note).commands[0]))]
     program = f"""
+import signal
 from pathlib import Path
 from tests import everything
 from tests.everything import Part
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which is ignored where tests run in the background
 everything.commit = lambda: "aaaaaaaa"
 everything.main(["--folder", {str(run.logs)!r}], {parts!r}, Path({str(run.page)!r}))
 """
