@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from privreg.doors.loading import load
     from privreg.doors.regression import PrivateOnlineRegression
     from privreg.errors import PrivacyLeakError, PrivacyLeakWarning
-    from privreg.families.builtin import (
+    from privreg.families.registry import (
         Expectile,
         Hinge,
         Huber,
@@ -65,7 +65,7 @@ _HOMES = {
         "data.sources.csv": "csv",
         "data.sources.database": "sql",
         "errors": "PrivacyLeakError PrivacyLeakWarning",
-        "families.builtin": "Expectile Hinge Huber Logistic Multinomial Poisson Quantile SmoothedHinge Squared",
+        "families.registry": "Expectile Hinge Huber Logistic Multinomial Poisson Quantile SmoothedHinge Squared",
         "formula.language.rowwise": "rowwise",
         "doors.loading": "load",
         "means.model": "table_one",

@@ -27,7 +27,6 @@ from privreg.formula.spec import ModelSpec
 from privreg.planning.fits import FittedPrecision
 from privreg.planning.rehearsal import People, bread, enough_in_main, located, rehearse, residuals, rows_map
 from privreg.planning.scenario import Assumed, response_of
-from privreg.protocol import codes
 from privreg.simulation.devices import Block
 from privreg.simulation.streaming.encoding import Encoder, Gatherer
 from privreg.simulation.tuning import resolve_tuning
@@ -145,7 +144,7 @@ def precision_of(spec: ModelSpec, assumed: Assumed, asked: FitOptions = ASKED) -
         return FittedPrecision(spec, assumed, SEED)
     family, units = spec.family, spec.units
     plan, order = _plan(spec, MANY, asked)
-    if plan.rules.shape.family in {codes.HINGE, codes.SMOOTHED_HINGE} or plan.function is not None:
+    if not plan.rules.scoring.modelled:
         raise OptionError(
             "a plan needs a model of the response, and hinge losses and scores of your own have none; plan for "
             "Logistic() or Huber(), or simulate people and fit them."
@@ -160,7 +159,7 @@ def precision_of(spec: ModelSpec, assumed: Assumed, asked: FitOptions = ASKED) -
         _, x, scale = assumed.exog(spec, m, rng)
         own = np.ascontiguousarray(units.probe_inside(x)[:, order])
         eta = own @ theta.T
-        sd = scale / units.y_scale if family.of_residuals or family.code == codes.SQUARED else np.ones(m)
+        sd = scale / units.y_scale if family.scaled else np.ones(m)
         people = People(own, eta, sd, eta[:, 0] + sd * residuals(m))
     own = people.x
     given = None if assumed.covariates is None else len(assumed.covariates)

@@ -11,8 +11,8 @@ from privreg.base.arrays import Array
 from privreg.collector.inference.methods import Method
 from privreg.collector.inference.resampling import FIRST
 from privreg.errors import InferenceError, OptionError
-from privreg.families.constants import clipped_square
 from privreg.families.family import Family
+from privreg.families.residuals import clipped_square
 from privreg.families.weights import SCORE_WEIGHTS, ScoreWeights, omega
 from privreg.fits.settings import FitOptions, Settings
 from privreg.formula.spec import ModelSpec

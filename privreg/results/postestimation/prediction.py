@@ -17,7 +17,6 @@ from privreg.collector.inference.resampling import Bootstrap
 from privreg.errors import OptionError, PrivregWarning, choose, interval_level
 from privreg.families.family import Family
 from privreg.options.unknown import all_known_arguments
-from privreg.protocol import codes
 from privreg.results.data import ResultData
 from privreg.results.postestimation.known import Estimated, Known, means_frame
 from privreg.tables import Part, estimates_table, noted
@@ -93,7 +92,7 @@ def estimand_words(fit: ResultData) -> str:
     if family.link == "logit":
         levels = fit.design.endog_levels
         return f"P({name} = {1 if levels is None else levels[1]})"
-    if family.code in {codes.QUANTILE, codes.EXPECTILE}:
+    if family.scoring.levelled:
         return f"the {family.tau:g}-{family.name.lower()} of {name}"
     return f"the mean of {name}"
 
