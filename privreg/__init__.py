@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from privreg.doors.loading import load
     from privreg.doors.regression import PrivateOnlineRegression
     from privreg.errors import PrivacyLeakError, PrivacyLeakWarning
-    from privreg.families.registry import (
+    from privreg.families import (
         Expectile,
         Hinge,
         Huber,

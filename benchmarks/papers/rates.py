@@ -22,7 +22,7 @@ from benchmarks.papers.simulation import EDGE, along
 from benchmarks.papers.summaries import failed, first_error, rounded
 from privreg.base.arrays import Array
 from privreg.doors.regression import PrivateOnlineRegression
-from privreg.families.registry import Huber, Logistic
+from privreg.families import Huber, Logistic
 from privreg.fits.published.report import numbers
 from privreg.fits.settings import FitOptions, Settings
 from privreg.published.chain.numbers import Steps

@@ -9,7 +9,7 @@ import numpy as np
 
 from privreg.base.arrays import Array, triangle
 from privreg.families import scores
-from privreg.families.multinomial import multinomial
+from privreg.families.logistic import multinomial
 from privreg.protocol.codes import LEVER2, TINY
 from privreg.protocol.plans import ScorePlan
 

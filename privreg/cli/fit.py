@@ -24,8 +24,8 @@ def run(a: argparse.Namespace) -> int:
 
     from privreg.doors.loading import load_results
     from privreg.doors.regression import PrivateOnlineRegression
+    from privreg.families import FAMILIES
     from privreg.families.family import check_ratios
-    from privreg.families.registry import FAMILIES
 
     model = PrivateOnlineRegression.from_formula(
         a.formula, csv_of(a) or a.path, family=FAMILIES[loss](**constants), **described

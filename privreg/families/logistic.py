@@ -1,16 +1,27 @@
-"""Logistic regression of a response that is 0 or 1."""
+"""Logistic regression of a response that is 0 or 1, and of classes, whose scores are reported at once."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 
 from privreg.base.arrays import Array
-from privreg.families.declared import Declared
 from privreg.families.family import Family
-from privreg.families.scores import CAP, Binary, Function, Gauge, Score, ScoreRules, Scoring, SumRules, logistic
+from privreg.families.scores import (
+    CAP,
+    Binary,
+    Function,
+    Gauge,
+    Predicted,
+    Score,
+    ScoreRules,
+    Scoring,
+    SumRules,
+    logistic,
+)
 from privreg.options.unknown import known_arguments
 from privreg.protocol import codes
 from privreg.protocol.plans import Shape
@@ -53,7 +64,7 @@ class ClassMeasures(Scoring):
             ("accuracy", lambda m: float(m[1]), "share of people whose likeliest class is their own"),
         ]
 
-    def compared(self, family: Declared, y: Array, eta: Array) -> dict[str, float]:
+    def compared(self, family: Family, y: Array, eta: Array) -> dict[str, float]:
         full = np.column_stack([np.zeros(len(y)), self.log_odds(eta)])
         share, k = np.exp(full - full.max(axis=1, keepdims=True)), y.astype(np.intp)
         share /= share.sum(axis=1, keepdims=True)
@@ -68,7 +79,7 @@ class ClassMeasures(Scoring):
             "Brier score": halves * float(np.mean(np.sum((share - np.eye(share.shape[1])[k]) ** 2, axis=1))),
         }
 
-    def draw(self, family: Declared, eta: Array, levels: Any, rng: np.random.Generator) -> Array:
+    def draw(self, family: Family, eta: Array, levels: Any, rng: np.random.Generator) -> Array:
         full = np.column_stack([np.zeros(len(eta)), self.log_odds(eta)])
         gumbel = -np.log(-np.log(rng.uniform(size=full.shape)))
         return np.asarray(levels[np.argmax(full + gumbel, axis=1)])
@@ -92,7 +103,7 @@ class LogisticScore(ClassMeasures, Binary):
     def steep(self, shape: Shape, c: float) -> tuple[float, float]:
         return 0.0, 1.0
 
-    def sums(self, family: Declared, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
+    def sums(self, family: Family, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
         return SumRules(0.25, 0.2, 0.2)
 
     def mean(self, shape: Shape, there: Array) -> tuple[Array, Array]:
@@ -107,13 +118,13 @@ class LogisticScore(ClassMeasures, Binary):
     def perfect(self, eta: Array) -> list[tuple[float, Array]]:
         return [(sign, 1.0 / (1.0 + np.exp(np.clip(sign * eta, -50.0, 50.0)))) for sign in (1.0, -1.0)]
 
-    def shape(self, family: Declared, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
+    def shape(self, family: Family, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
         return Shape(codes.BALANCED if balanced else self.code, 0.0, 0.0, 0)
 
-    def resolve(self, family: Declared, shape: Shape, *, unit: float, low: float, high: float) -> tuple[Score, str]:
+    def resolve(self, family: Family, shape: Shape, *, unit: float, low: float, high: float) -> tuple[Score, str]:
         return Score(shape, 1.0, 1.0, 0.25), "Logistic"
 
-    def twin(self, family: Declared, y: Any, x: Any, levels: Any) -> Any:
+    def twin(self, family: Family, y: Any, x: Any, levels: Any) -> Any:
         import statsmodels.api as sm
 
         return sm.Logit(y == levels[1], x).fit(disp=0)
@@ -133,6 +144,44 @@ class BalancedScore(LogisticScore):
         return np.where(eta >= 0, (1.0 - y) - (1.0 - (1.0 - y)) * e, -(y - (1.0 - y) * e))
 
 
+class MultinomialScore(ClassMeasures, Predicted):
+    """ψ = π − e_y of classes k ≥ 1."""
+
+    code = codes.MULTINOMIAL
+    estimand = "log-odds of each class against the first; their weighted projection if the model is wrong"
+    multiple = endless = gentle = True
+    shares = "classes"
+
+    def sums(self, family: Family, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
+        return SumRules(0.25, 0.4 / (high + 1.0), 0.4 / (high + 1.0))  # ¼ and less by numbers of equal classes
+
+    def balanced(self, shape: Shape, *, summed: bool) -> bool:
+        return not summed
+
+    def resolve(self, family: Family, shape: Shape, *, unit: float, low: float, high: float) -> tuple[Score, str]:
+        return Score(shape, 1.0, math.sqrt(2.0), math.inf), repr(family)
+
+    def twin(self, family: Family, y: Any, x: Any, levels: Any) -> Any:
+        import statsmodels.api as sm
+
+        return sm.MNLogit((y[:, None] == np.asarray(levels)).argmax(axis=1), x).fit(disp=0)
+
+
+def multinomial(theta: Array, z: Array, y: Array) -> Array:
+    """Balanced multinomial score over classes k ≥ 1, before it is multiplied by the covariates, shape (n, K − 1).
+
+    (π − e_y) / max_k ‖π − e_k‖, where e_0 = 0: of norm 1 at most, with mean zero where the model holds, as the divisor
+    depends on covariates only. For two classes it is the balanced logistic score. `theta` has the shape (K − 1, d), `z`
+    (n, d), and `y`, of classes 0 … K − 1, (n,).
+    """
+    eta = np.column_stack([np.zeros(len(z)), z @ theta.T])
+    share = np.exp(eta - eta.max(axis=1, keepdims=True))
+    share /= share.sum(axis=1, keepdims=True)
+    ends = np.eye(eta.shape[1])[:, 1:]
+    largest = np.linalg.norm(share[:, None, 1:] - ends[None], axis=2).max(axis=1)
+    return np.asarray((share[:, 1:] - ends[y.astype(np.intp)]) / largest[:, None])
+
+
 @known_arguments
 def Logistic() -> Family:
     """Logistic regression for a response in {0, 1}, a boolean, or a two-level factor.
@@ -147,3 +196,19 @@ def Logistic() -> Family:
     Logistic()
     """
     return Family("Logistic", codes.LOGISTIC, "logit", "binary")
+
+
+@known_arguments
+def Multinomial() -> Family:
+    """Multinomial logistic regression for a factor of two or more declared levels, the first being the baseline.
+
+    Notes
+    -----
+    The score of all classes is reported at once, over its largest norm for any response at the same covariates.
+
+    Examples
+    --------
+    >>> Multinomial()
+    Multinomial()
+    """
+    return Family("Multinomial", codes.MULTINOMIAL, "logit", "levels")

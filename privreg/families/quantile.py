@@ -3,39 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 from scipy.special import ndtri
 
 from privreg.base.arrays import Array
-from privreg.families.declared import Declared
 from privreg.families.family import Family
-from privreg.families.residuals import Residual, level
-from privreg.families.scores import Function, Gauge, Score, ScoreRules, Scoring, SumRules
+from privreg.families.residuals import LevelMeasures, Residual, level
+from privreg.families.scores import Function, Score, ScoreRules, SumRules
 from privreg.options.unknown import known_arguments
 from privreg.protocol import codes
 from privreg.protocol.plans import Shape
 
 RATIO: Final = 0.5
 """Half-width, in residual sd, of the window about the quantile line by which the density there is learned."""
-
-
-class LevelMeasures(Scoring):
-    """Measures of a line at a level tau."""
-
-    levelled = True
-
-    def numbers(self, classes: int) -> int:
-        return 1
-
-    def values(self, gauge: Gauge, eta: Array, y: Array) -> list[Array]:
-        first = eta[:, 0]
-        return [np.where(np.isnan(y - first), np.nan, (y < first).astype(np.float64))]
-
-    def measures(self, gauge: Gauge, unit: float) -> list[tuple[str, Callable[[Array], float], str]]:
-        return [("share below", lambda m: float(m[0]), f"of responses below the line; {gauge.tau:g} for a quantile")]
 
 
 class QuantileScore(LevelMeasures, Residual):
@@ -57,42 +39,42 @@ class QuantileScore(LevelMeasures, Residual):
     def tau(self, shape: Shape) -> float:
         return shape.a
 
-    def ratio(self, family: Declared, d: int, mu: float) -> float:
+    def ratio(self, family: Family, d: int, mu: float) -> float:
         return RATIO
 
-    def learned(self, family: Declared) -> bool:
+    def learned(self, family: Family) -> bool:
         return True
 
-    def centred(self, family: Declared, ratio: float) -> float:
+    def centred(self, family: Family, ratio: float) -> float:
         return float(ndtri(family.tau))
 
-    def curvature(self, family: Declared, c: float) -> float:
+    def curvature(self, family: Family, c: float) -> float:
         centre, top = self.centred(family, c), max(family.tau, 1.0 - family.tau)
         return c * math.exp(-0.5 * centre**2) / math.sqrt(2.0 * math.pi) / top
 
-    def sums(self, family: Declared, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
+    def sums(self, family: Family, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
         return SumRules(0.5 / shape.b, known.curvature, (1.0 - shape.a) * shape.a / shape.b**2)
 
-    def shape(self, family: Declared, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
+    def shape(self, family: Family, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
         return Shape(self.code, family.tau, max(family.tau, 1.0 - family.tau), 0)
 
-    def resolve(self, family: Declared, shape: Shape, *, unit: float, low: float, high: float) -> tuple[Score, str]:
+    def resolve(self, family: Family, shape: Shape, *, unit: float, low: float, high: float) -> tuple[Score, str]:
         return Score(shape, 1.0, shape.b, math.inf, -family.tau, 1.0 - family.tau), repr(family)
 
-    def compared(self, family: Declared, y: Array, eta: Array) -> dict[str, float]:
+    def compared(self, family: Family, y: Array, eta: Array) -> dict[str, float]:
         r = y - eta[:, 0]
         return {
             "check loss": float(np.mean(r * (family.tau - (r < 0.0)))),
             "share below": float(np.mean(r < 0.0)),
         }
 
-    def words(self, family: Declared) -> str:
+    def words(self, family: Family) -> str:
         return f"Quantile({family.tau:g})"
 
-    def named(self, family: Declared) -> str:
+    def named(self, family: Family) -> str:
         return f"Quantile({family.tau:g})"
 
-    def twin(self, family: Declared, y: Any, x: Any, levels: Any) -> Any:
+    def twin(self, family: Family, y: Any, x: Any, levels: Any) -> Any:
         import statsmodels.api as sm
 
         return sm.QuantReg(y, x).fit(q=family.tau)

@@ -1,8 +1,9 @@
-"""Scores of residuals clipped at a threshold c: moments for normal errors, and the constants that follow from them."""
+"""Huber's loss and expectiles: scores of residuals clipped at a threshold c, and their moments for normal errors."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -10,8 +11,10 @@ from scipy.special import ndtr, ndtri
 
 from privreg.base.arrays import Array
 from privreg.errors import OptionError, choose, real, shown
-from privreg.families.declared import Declared
-from privreg.families.scores import Function, Moments, Score, ScoreRules, Scoring, SumRules, phi, window
+from privreg.families.family import Family
+from privreg.families.scores import REACH, Function, Gauge, Moments, Score, ScoreRules, Scoring, SumRules, phi, window
+from privreg.options.unknown import known_arguments
+from privreg.protocol import codes
 from privreg.protocol.plans import Shape
 
 CLASSICAL_C: Final = 1.345  # Huber's constant with 95% efficiency for normal errors of sd 1
@@ -27,19 +30,19 @@ class Residual(Scoring):
     def near(self, shape: Shape, c: float, eta: Array, y: Array, function: Function = None) -> Array:
         return (np.abs(y - eta) <= c).astype(np.float64)
 
-    def ratio(self, family: Declared, d: int, mu: float) -> float:
+    def ratio(self, family: Family, d: int, mu: float) -> float:
         """Threshold c in residual sd."""
         return auto_c(d, mu) if isinstance(family.c, str) else family.c
 
-    def learned(self, family: Declared) -> bool:
+    def learned(self, family: Family) -> bool:
         """True if c follows the residuals."""
         return isinstance(family.scale, str)
 
-    def curvature(self, family: Declared, c: float) -> float:
+    def curvature(self, family: Family, c: float) -> float:
         """Curvature per unit of score bound and c, for normal residuals."""
         raise NotImplementedError
 
-    def rules(self, family: Declared, shape: Shape, d: int, mu: float, low: float, high: float) -> ScoreRules:
+    def rules(self, family: Family, shape: Shape, d: int, mu: float, low: float, high: float) -> ScoreRules:
         ratio = self.ratio(family, d, mu)
         curvature, centre = self.curvature(family, ratio), self.centred(family, ratio)
         return ScoreRules(shape, ratio, self.learned(family), curvature, varying=False, centre=centre)
@@ -51,12 +54,12 @@ class Clipped(Residual):
     cornered = True
     shares = "cornered"
 
-    def curvature(self, family: Declared, c: float) -> float:
+    def curvature(self, family: Family, c: float) -> float:
         tau, centre = family.tau, self.centred(family, c)
         low, middle, high = (float(ndtr(v)) for v in (centre - c, centre, centre + c))
         return (tau * (high - middle) + (1.0 - tau) * (middle - low)) / max(tau, 1.0 - tau)
 
-    def sums(self, family: Declared, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
+    def sums(self, family: Family, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
         square = clipped_square(known.ratio) / clipped_square(CLASSICAL_C) * (CLASSICAL_C / known.ratio) ** 2
         return SumRules(1.0, known.curvature, 0.39 * square)  # 0.39 at normal errors, c = 1.345
 
@@ -98,7 +101,7 @@ class Clipped(Residual):
         left, right = part[0] + c**2 * below[0], part[1] + c**2 * (1.0 - below[2])
         return np.asarray((up**2 * right + down**2 * left) / (c * max(up, down)) ** 2)
 
-    def resolve(self, family: Declared, shape: Shape, *, unit: float, low: float, high: float) -> tuple[Score, str]:
+    def resolve(self, family: Family, shape: Shape, *, unit: float, low: float, high: float) -> tuple[Score, str]:
         scale = 1.0 if isinstance(family.scale, str) else family.scale / unit
         ratio = CLASSICAL_C if isinstance(family.c, str) else family.c
         how = "assumed" if isinstance(family.scale, str) else "declared"
@@ -106,19 +109,193 @@ class Clipped(Residual):
         words = f"{self.named(family)}, c = {ratio:.4g} × residual scale, estimated jointly" if family.joint else words
         return self.score(family, shape, ratio * scale), words
 
-    def score(self, family: Declared, shape: Shape, c: float) -> Score:
+    def score(self, family: Family, shape: Shape, c: float) -> Score:
         """Score at the threshold c, internal units."""
         raise NotImplementedError
 
-    def twin(self, family: Declared, y: Any, x: Any, levels: Any) -> Any:
-        return None
+
+class MeanMeasures(Scoring):
+    """Measures of a line of means."""
+
+    def numbers(self, classes: int) -> int:
+        return 3
+
+    def values(self, gauge: Gauge, eta: Array, y: Array) -> list[Array]:
+        r, centred = (y - eta[:, 0]) / gauge.residual, (y - gauge.centre) / gauge.spread
+        return [np.clip(r**2, 0.0, 1.0), np.clip(centred**2, 0.0, 1.0), 0.5 + 0.5 * np.clip(centred, -1.0, 1.0)]
+
+    def measures(self, gauge: Gauge, unit: float) -> list[tuple[str, Callable[[Array], float], str]]:
+        g, clipped = gauge, f"residuals and responses clipped at {REACH:g} learned sd"
+
+        def residual2(m: Array) -> float:
+            return float(m[0]) * g.residual**2
+
+        def residual_sd(m: Array) -> float:
+            return math.copysign(math.sqrt(abs(residual2(m))), residual2(m)) * unit
+
+        def r_squared(m: Array) -> float:
+            total = float(m[1]) * g.spread**2 - ((2.0 * float(m[2]) - 1.0) * g.spread) ** 2
+            return 1.0 - residual2(m) / total if total > 0.0 else math.nan
+
+        return [
+            ("R²", r_squared, f"share of the response's variance that the fit explains; {clipped}"),
+            ("residual sd", residual_sd, f"in the response's units; {clipped}"),
+        ]
 
 
-def robust_twin(y: Any, x: Any) -> Any:
-    """Robust regression by Huber's loss, by statsmodels."""
-    import statsmodels.api as sm
+class LevelMeasures(Scoring):
+    """Measures of a line at a level tau."""
 
-    return sm.RLM(y, x, M=sm.robust.norms.HuberT()).fit()
+    levelled = True
+
+    def numbers(self, classes: int) -> int:
+        return 1
+
+    def values(self, gauge: Gauge, eta: Array, y: Array) -> list[Array]:
+        first = eta[:, 0]
+        return [np.where(np.isnan(y - first), np.nan, (y < first).astype(np.float64))]
+
+    def measures(self, gauge: Gauge, unit: float) -> list[tuple[str, Callable[[Array], float], str]]:
+        return [("share below", lambda m: float(m[0]), f"of responses below the line; {gauge.tau:g} for a quantile")]
+
+
+class HuberScore(MeanMeasures, Clipped):
+    """ψ = −min(max(r, −c), c)."""
+
+    code = codes.HUBER
+    estimand = (
+        "minimiser of the weighted Huber loss: where the model is right, the conditional mean if errors are symmetric, "
+        "between it and the conditional median if they are skewed; else their weighted projection"
+    )
+    symmetric = linear = True
+
+    def unit(self, shape: Shape, c: Any, eta: Array, y: Array, function: Function = None) -> Array:
+        r = np.asarray((y - eta) / c)
+        return np.asarray(np.negative(np.clip(r, -1.0, 1.0, out=r), out=r))
+
+    def slope(self, shape: Shape, c: float, eta: Array, y: Array, top: float, function: Function = None) -> Array:
+        return self.near(shape, c, eta, y)
+
+    def score(self, family: Family, shape: Shape, c: float) -> Score:
+        return Score(shape, c, c, math.inf if family.joint else 1.0)  # 1/σ
+
+    def words(self, family: Family) -> str:
+        return f"Huber(c={family.c!r}, scale={family.scale!r})"
+
+    def twin(self, family: Family, y: Any, x: Any, levels: Any) -> Any:
+        import statsmodels.api as sm
+
+        return sm.RLM(y, x, M=sm.robust.norms.HuberT()).fit()
+
+
+class ExpectileScore(LevelMeasures, Clipped):
+    """ψ = −w(r) min(max(r, −c), c), w = τ above the line and 1 − τ below; a = τ, b = max(τ, 1 − τ)."""
+
+    code = codes.EXPECTILE
+    estimand = (
+        "minimiser of the weighted robust {tau:g}-expectile loss: between the conditional {tau:g}-expectile (large c) "
+        "and the {tau:g}-quantile (small c)"
+    )
+    bounded = False
+
+    def unit(self, shape: Shape, c: Any, eta: Array, y: Array, function: Function = None) -> Array:
+        r = (y - eta) / c
+        return np.asarray(-(np.where(r >= 0.0, shape.a, 1.0 - shape.a) / shape.b) * np.clip(r, -1.0, 1.0))
+
+    def slope(self, shape: Shape, c: float, eta: Array, y: Array, top: float, function: Function = None) -> Array:
+        r = y - eta
+        return np.where(np.abs(r) <= c, np.where(r >= 0.0, shape.a, 1.0 - shape.a) / shape.b, 0.0)
+
+    def sides(self, shape: Shape) -> tuple[float, float]:
+        return shape.a, 1.0 - shape.a
+
+    def steep(self, shape: Shape, c: float) -> tuple[float, float]:
+        return 0.0, c if shape.a >= 0.5 else -c
+
+    def centred(self, family: Family, ratio: float) -> float:
+        return normal_expectile(family.tau, ratio)
+
+    def shape(self, family: Family, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
+        return Shape(self.code, family.tau, max(family.tau, 1.0 - family.tau), 0)
+
+    def score(self, family: Family, shape: Shape, c: float) -> Score:
+        return Score(shape, c, c * shape.b, shape.b, -family.tau * c, (1.0 - family.tau) * c)
+
+    def words(self, family: Family) -> str:
+        return f"Expectile({family.tau:g}, c={family.c!r}, scale={family.scale!r})"
+
+    def named(self, family: Family) -> str:
+        return f"Expectile({family.tau:g})"
+
+
+@known_arguments
+def Huber(c: float | str = "auto", scale: float | str = "auto") -> Family:
+    """Robust linear regression with Huber's loss.
+
+    Parameters
+    ----------
+    c : float or "auto"
+        Huber threshold, in units of the residual scale. "auto" is half the residual scale while
+        privacy noise dominates and rises to the classical 1.345 as the budget grows. The residual scale is
+        where a share P(abs z ≤ c) of the residuals, z standard normal, is within c of it: 38.3% at half.
+        With symmetric errors every c gives the conditional mean; with skewed ones a small c gives nearly the
+        conditional median.
+    scale : float, "auto" or "joint"
+        Residual scale in the response's own units, a *public* guess: a wrong one costs
+        precision, never privacy. "auto" learns it from privatised reports (with tuning="published": 1, as in
+        the sources). "joint", with tuning="published": the chain estimates it beside the coefficients, by the loss
+        (σ ρ_c(r/σ) + κ_c σ/2) ω(x); each report holds a score for σ, too.
+
+    Raises
+    ------
+    OptionError
+        If `c` or `scale` is not positive, or `c` is above 100.
+
+    References
+    ----------
+    XSJKH (arXiv 2505.08227), section 5.1; "joint": SXJKH (arXiv 2507.07041), section 5.1.
+
+    Examples
+    --------
+    >>> Huber(1.345)
+    Huber(c=1.345, scale='auto')
+    """
+    threshold, size = positive("c", c), positive("scale", scale, ("auto", "joint"))
+    if not isinstance(threshold, str) and threshold > LARGEST_C:
+        raise OptionError(
+            f"c={threshold:g} is in units of the residual scale and usually between 0.5 and 2; for a residual scale "
+            f"of {threshold:g} write family=Huber(scale={threshold:g})."
+        )
+    return Family("Huber", codes.HUBER, "identity", c=threshold, scale=size)
+
+
+@known_arguments
+def Expectile(tau: float = 0.5, c: float | str = "auto", scale: float | str = "auto") -> Family:
+    """Robust expectile regression: asymmetric least squares with Huber's thresholds.
+
+    Parameters
+    ----------
+    tau : float
+        Level, in (0, 1); 0.5 is :func:`Huber`.
+    c, scale : float or "auto"
+        As for :func:`Huber`. The smaller c, the nearer the estimand is to the conditional tau-quantile.
+
+    Raises
+    ------
+    OptionError
+        If `tau` is not in (0, 1), or c or scale is out of range.
+
+    References
+    ----------
+    XSJKH (arXiv 2505.08227), section 5.3.
+
+    Examples
+    --------
+    >>> Expectile(0.8)
+    Expectile(0.8, c='auto', scale='auto')
+    """
+    huber = Huber(c, positive("scale", scale))
+    return Family("Expectile", codes.EXPECTILE, "identity", c=huber.c, scale=huber.scale, tau=level(tau))
 
 
 def positive(name: str, value: object, words: tuple[str, ...] = ("auto",)) -> float | str:

@@ -10,14 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
 
 from privreg.base.arrays import Array
-from privreg.families.declared import Declared
 from privreg.protocol.plans import Shape
+
+if TYPE_CHECKING:
+    from privreg.families.family import Family
 
 Function = Callable[[float, float], float] | None
 """Unit score of a family of one's own."""
@@ -169,17 +171,17 @@ class Scoring:
         """Code and numbers of a score that rises in η, whose root is near."""
         return shape
 
-    def compiled(self, score: Any, family: Declared) -> Any:
+    def compiled(self, score: Any, family: Family) -> Any:
         """A user's own score, compiled."""
         raise ValueError("only a score of one's own is compiled")
 
     # --- the reference model -----------------------------------------------------------------------------------
 
-    def rules(self, family: Declared, shape: Shape, d: int, mu: float, low: float, high: float) -> ScoreRules:
+    def rules(self, family: Family, shape: Shape, d: int, mu: float, low: float, high: float) -> ScoreRules:
         """Public constants for local reports; see `family.score_rules`."""
         raise ValueError(f"no rules of rounds for {family!r}")
 
-    def sums(self, family: Declared, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
+    def sums(self, family: Family, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
         """Public constants for fits by sums; `low` and `high` are public limits of the response, internal units."""
         return SumRules(1.0, known.curvature, 0.39)
 
@@ -235,7 +237,7 @@ class Scoring:
         """Name, function of the mean numbers and meaning of each measure; `unit` is the internal unit of y."""
         return []
 
-    def compared(self, family: Declared, y: Array, eta: Array) -> dict[str, float]:
+    def compared(self, family: Family, y: Array, eta: Array) -> dict[str, float]:
         """Measures of predictors `eta`, shape (n, b), on public responses `y`, shape (n,), user's units."""
         r, spread = y - family.inverse_link(eta[:, 0]), float(np.var(y))
         error = float(np.mean(r**2))
@@ -248,11 +250,11 @@ class Scoring:
 
     # --- words, plans and limits -------------------------------------------------------------------------------
 
-    def words(self, family: Declared) -> str:
+    def words(self, family: Family) -> str:
         """The call that makes the family."""
         return f"{family.name}()"
 
-    def named(self, family: Declared) -> str:
+    def named(self, family: Family) -> str:
         """Name in tables, with its level."""
         return family.name
 
@@ -260,34 +262,34 @@ class Scoring:
         """True if the score has a divisor that depends on covariates; `summed`: of a fit by sums."""
         return False
 
-    def shape(self, family: Declared, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
+    def shape(self, family: Family, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
         """Numbers of the score; see `Family.shape`."""
         return Shape(self.code, 0.0, 0.0, 0)
 
-    def resolve(self, family: Declared, shape: Shape, *, unit: float, low: float, high: float) -> tuple[Score, str]:
+    def resolve(self, family: Family, shape: Shape, *, unit: float, low: float, high: float) -> tuple[Score, str]:
         """Score of the published algorithm, and its words; see `Family.resolve`."""
         return Score(shape, 1.0, 1.0, math.inf), repr(family)
 
-    def refuse(self, family: Declared, limits: tuple[float, float], name: str) -> None:
+    def refuse(self, family: Family, limits: tuple[float, float], name: str) -> None:
         """Raise a SchemaError if public limits of the response do not suit the family."""
 
-    def unsummed(self, family: Declared) -> str:
+    def unsummed(self, family: Family) -> str:
         """Reason why a fit by sums can't take the family, with a remedy; empty if it can."""
         return ""
 
-    def centred(self, family: Declared, ratio: float) -> float:
+    def centred(self, family: Family, ratio: float) -> float:
         """The estimand for normal residuals, in their sd above the mean; `ratio` is the threshold c in sd."""
         return 0.0
 
-    def draw(self, family: Declared, eta: Array, levels: Any, rng: np.random.Generator) -> Array:
+    def draw(self, family: Family, eta: Array, levels: Any, rng: np.random.Generator) -> Array:
         """Responses of made-up people with linear predictors `eta`, shape (n, b): counts or levels."""
         raise ValueError("no model of the response")
 
-    def exceeding(self, family: Declared, eta: Array) -> float:
+    def exceeding(self, family: Family, eta: Array) -> float:
         """Share of such responses beyond the declared largest one."""
         return 0.0
 
-    def twin(self, family: Declared, y: Any, x: Any, levels: Any) -> Any:
+    def twin(self, family: Family, y: Any, x: Any, levels: Any) -> Any:
         """Model of statsmodels without privacy, fitted; None if it has none."""
         return None
 
@@ -304,7 +306,7 @@ class Predicted(Scoring):
     def near(self, shape: Shape, c: float, eta: Array, y: Array, function: Function = None) -> Array:
         return np.full(np.shape(y), min(0.5 * c, 1.0))
 
-    def rules(self, family: Declared, shape: Shape, d: int, mu: float, low: float, high: float) -> ScoreRules:
+    def rules(self, family: Family, shape: Shape, d: int, mu: float, low: float, high: float) -> ScoreRules:
         return ScoreRules(shape, 1.0, False, 1.0, varying=True)
 
     def mean(self, shape: Shape, there: Array) -> tuple[Array, Array]:

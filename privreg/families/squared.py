@@ -3,50 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 
 from privreg.base.arrays import Array
 from privreg.errors import SchemaError
-from privreg.families.declared import Declared
 from privreg.families.family import Family
-from privreg.families.scores import REACH, Function, Gauge, Predicted, Score, ScoreRules, Scoring, SumRules
+from privreg.families.residuals import MeanMeasures
+from privreg.families.scores import Function, Predicted, Score, ScoreRules, SumRules
 from privreg.options.unknown import known_arguments
 from privreg.protocol import codes
 from privreg.protocol.plans import Shape
 
 LEFT: Final = 0.1  # Part of the slope that is left beyond the bounds in the reference model, by which a state goes back
-
-
-class MeanMeasures(Scoring):
-    """Measures of a line of means."""
-
-    def numbers(self, classes: int) -> int:
-        return 3
-
-    def values(self, gauge: Gauge, eta: Array, y: Array) -> list[Array]:
-        r, centred = (y - eta[:, 0]) / gauge.residual, (y - gauge.centre) / gauge.spread
-        return [np.clip(r**2, 0.0, 1.0), np.clip(centred**2, 0.0, 1.0), 0.5 + 0.5 * np.clip(centred, -1.0, 1.0)]
-
-    def measures(self, gauge: Gauge, unit: float) -> list[tuple[str, Callable[[Array], float], str]]:
-        g, clipped = gauge, f"residuals and responses clipped at {REACH:g} learned sd"
-
-        def residual2(m: Array) -> float:
-            return float(m[0]) * g.residual**2
-
-        def residual_sd(m: Array) -> float:
-            return math.copysign(math.sqrt(abs(residual2(m))), residual2(m)) * unit
-
-        def r_squared(m: Array) -> float:
-            total = float(m[1]) * g.spread**2 - ((2.0 * float(m[2]) - 1.0) * g.spread) ** 2
-            return 1.0 - residual2(m) / total if total > 0.0 else math.nan
-
-        return [
-            ("R²", r_squared, f"share of the response's variance that the fit explains; {clipped}"),
-            ("residual sd", residual_sd, f"in the response's units; {clipped}"),
-        ]
 
 
 class SquaredScore(MeanMeasures, Predicted):
@@ -70,10 +40,10 @@ class SquaredScore(MeanMeasures, Predicted):
     def steep(self, shape: Shape, c: float) -> tuple[float, float]:
         return shape.b, shape.a
 
-    def rules(self, family: Declared, shape: Shape, d: int, mu: float, low: float, high: float) -> ScoreRules:
+    def rules(self, family: Family, shape: Shape, d: int, mu: float, low: float, high: float) -> ScoreRules:
         return ScoreRules(shape, 1.0, False, 1.0 / (high - low), varying=False)
 
-    def sums(self, family: Declared, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
+    def sums(self, family: Family, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
         return SumRules(1.0 / (high - low), 1.0 / (high - low), 0.01)
 
     def brief(self, shape: Shape, here: Array, there: Array, c: float) -> tuple[Array, Array]:
@@ -85,17 +55,17 @@ class SquaredScore(MeanMeasures, Predicted):
     def square(self, rules: ScoreRules, here: Array, there: Array, c: float, s: Any) -> Array:
         return np.full_like(here, 0.1)
 
-    def shape(self, family: Declared, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
+    def shape(self, family: Family, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
         return Shape(self.code, low, high, 0)
 
-    def resolve(self, family: Declared, shape: Shape, *, unit: float, low: float, high: float) -> tuple[Score, str]:
+    def resolve(self, family: Family, shape: Shape, *, unit: float, low: float, high: float) -> tuple[Score, str]:
         return Score(shape, 1.0, high - low, 1.0), repr(family)
 
-    def refuse(self, family: Declared, limits: tuple[float, float], name: str) -> None:
+    def refuse(self, family: Family, limits: tuple[float, float], name: str) -> None:
         if not all(map(math.isfinite, limits)):
             raise SchemaError(f"Squared() needs a response with finite bounds; give bounds={{{name!r}: (low, high)}}.")
 
-    def twin(self, family: Declared, y: Any, x: Any, levels: Any) -> Any:
+    def twin(self, family: Family, y: Any, x: Any, levels: Any) -> Any:
         import statsmodels.api as sm
 
         return sm.OLS(y, x).fit()

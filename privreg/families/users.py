@@ -12,7 +12,6 @@ import numpy as np
 
 from privreg.base.arrays import Array
 from privreg.errors import OptionError, PrivregWarning, choose, real, shown
-from privreg.families.declared import Declared
 from privreg.families.family import Family
 from privreg.families.hinge import Margin
 from privreg.families.scores import Function, Score, ScoreRules, SumRules
@@ -42,24 +41,24 @@ class CustomScore(Margin):
         up, down = (unit_score(shape, c, eta + h, y, function) for h in (STEP * c, -STEP * c))
         return np.clip((up - down) / (2.0 * STEP), 0.0, top)  # a difference: Equation (23)
 
-    def compiled(self, score: Any, family: Declared) -> Any:
+    def compiled(self, score: Any, family: Family) -> Any:
         return compiled(score, family.bound, binary=family.binary, slope=family.slope)
 
-    def sums(self, family: Declared, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
+    def sums(self, family: Family, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
         # c: in which the steepest score rises by its bound
         return SumRules(1.0, known.curvature, known.curvature, family.bound / family.slope)
 
-    def words(self, family: Declared) -> str:
+    def words(self, family: Family) -> str:
         slope = f", slope={family.slope:g}" if family.slope else ""
         return f"custom({family.name!r}, bound={family.bound:g}{slope})"
 
-    def shape(self, family: Declared, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
+    def shape(self, family: Family, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
         return Shape(self.code, 0.0, 0.0, 0 if family._compiled is None else family._compiled.address)
 
-    def resolve(self, family: Declared, shape: Shape, *, unit: float, low: float, high: float) -> tuple[Score, str]:
+    def resolve(self, family: Family, shape: Shape, *, unit: float, low: float, high: float) -> tuple[Score, str]:
         return Score(shape, 1.0, family.bound, math.inf), repr(family)
 
-    def unsummed(self, family: Declared) -> str:
+    def unsummed(self, family: Family) -> str:
         if family.slope:
             return ""
         return (

@@ -45,8 +45,8 @@ from privreg.errors import (
     choose,
     shown,
 )
+from privreg.families import resolve_family
 from privreg.families.family import Family, with_counts
-from privreg.families.registry import resolve_family
 from privreg.formula.arrays import array_design, check_array_levels
 from privreg.formula.batches import read_arrays
 from privreg.formula.design import Design, formula_design

@@ -16,8 +16,8 @@ from privreg.data.participants import DIFFERENCES, WITHIN, Participants
 from privreg.data.sources.open import Source, open_table
 from privreg.data.sources.source import by_person
 from privreg.errors import BudgetError, OptionError, SchemaError, UnsupportedArgumentError
+from privreg.families import Logistic
 from privreg.families.family import Family
-from privreg.families.registry import Logistic
 from privreg.formula.design import Design
 from privreg.formula.persons import refuse_of_persons, with_effect
 from privreg.formula.units import Units, public_units

@@ -16,7 +16,7 @@ import numpy as np
 
 from privreg.base.arrays import Array
 from privreg.errors import InferenceError, quietly
-from privreg.families.residuals import robust_twin
+from privreg.families import Huber
 from privreg.fits.settings import FitOptions
 from privreg.formula.spec import ModelSpec
 from privreg.planning.scenario import Assumed, response_of
@@ -138,7 +138,7 @@ def plain_model(spec: ModelSpec, y: Any, x: Array, *, robust: bool = False) -> A
     wrong = InferenceError("rows of a pilot can't be fitted: columns are made of others, or tell classes apart.")
     twin = family.scoring.twin
     if robust and family.of_residuals:
-        fitted = quietly(lambda: robust_twin(y, x), wrong)
+        fitted = quietly(lambda: Huber().scoring.twin(family, y, x, levels), wrong)
     else:
         fitted = quietly(lambda: twin(family, y, x, levels), wrong)
     if robust and not getattr(fitted, "mle_retvals", {}).get("converged", True):

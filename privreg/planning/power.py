@@ -18,7 +18,7 @@ from privreg.base.arrays import Array
 from privreg.data.columns import prepare
 from privreg.data.participants import Participants
 from privreg.errors import BudgetError, OptionError, UnsupportedArgumentError, level, real, shown
-from privreg.families.registry import resolve_family
+from privreg.families import resolve_family
 from privreg.fits.fit_plan import FitPlan
 from privreg.formula.describe import ModelOptions, callers_scopes, check_covariates, read_design
 from privreg.formula.persons import without_effect

@@ -17,7 +17,7 @@ from privreg.base.arrays import Array, Flags, Ints, triangle
 from privreg.collector.aggregate.report import averaged
 from privreg.collector.plan import Plan
 from privreg.families import measures, scores
-from privreg.families.multinomial import multinomial
+from privreg.families.logistic import multinomial
 from privreg.families.scores import Gauge
 from privreg.privacy.mechanisms import randomised
 from privreg.protocol import codes

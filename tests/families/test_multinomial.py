@@ -15,8 +15,8 @@ import privreg as pr
 from privreg.collector.inference.methods import Estimate
 from privreg.collector.inference.pivots import Normal, RandomScaling
 from privreg.errors import FormulaError, InferenceError, OptionError, SavedFileError
+from privreg.families import Logistic, Multinomial
 from privreg.families.measures import Measure
-from privreg.families.registry import Logistic, Multinomial
 from privreg.formula.design import formula_design
 from privreg.results.results import PrivateResults
 from privreg.schema.declarations import Schema

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import privreg as pr
-from privreg.families.registry import FAMILIES
+from privreg.families import FAMILIES
 from privreg.families.scores import SCORINGS, Scoring, scoring_of
 from privreg.protocol import codes
 

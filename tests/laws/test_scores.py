@@ -12,7 +12,7 @@ from scipy.stats import nbinom, poisson
 
 import privreg as pr
 from privreg.families import scores
-from privreg.families.multinomial import multinomial
+from privreg.families.logistic import multinomial
 from privreg.families.poisson import moments
 from privreg.families.scores import SCORINGS
 from privreg.protocol import codes, counts

@@ -11,7 +11,7 @@ from scipy.optimize import linprog, root
 import privreg as pr
 from privreg.doors.estimand import _by_class, _root, _Rows, estimand
 from privreg.errors import DataError, InferenceError, NotPrivateError, OptionError, PrivregWarning, SchemaError
-from privreg.families.multinomial import multinomial
+from privreg.families.logistic import multinomial
 from privreg.protocol import codes
 from privreg.results.data import Equation
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from privreg.errors import OptionError, UnsupportedArgumentError, choose, real, shown
+from privreg.families import Hinge, Huber, Logistic, Quantile, SmoothedHinge
 from privreg.families.family import Family
-from privreg.families.registry import Hinge, Huber, Logistic, Quantile, SmoothedHinge
 from privreg.families.residuals import CLASSICAL_C
 from privreg.protocol import codes
 from privreg.published.descent.kernels import HUBER, LOGISTIC, PINBALL, Q_HINGE, Q_NORM, SMOOTHED_HINGE
