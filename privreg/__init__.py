@@ -65,7 +65,7 @@ _HOMES = {
         "data.sources.csv": "csv",
         "data.sources.database": "sql",
         "errors": "PrivacyLeakError PrivacyLeakWarning",
-        "families.registry": "Expectile Hinge Huber Logistic Multinomial Poisson Quantile SmoothedHinge Squared",
+        "families": "Expectile Hinge Huber Logistic Multinomial Poisson Quantile SmoothedHinge Squared",
         "formula.language.rowwise": "rowwise",
         "doors.loading": "load",
         "means.model": "table_one",

@@ -288,7 +288,7 @@ def _along(
 
 
 def _by_class(eta: Array, y: Array, *, balanced: bool) -> Array:
-    """Multinomial scores, shape (b, n, m) as the predictors; balanced ones: see `families.multinomial`."""
+    """Multinomial scores, shape (b, n, m) as the predictors; balanced ones: see `families.logistic`."""
     top = np.maximum(eta.max(axis=0), 0.0)
     share = np.exp(eta - top)
     share /= share.sum(axis=0) + np.exp(-top)

@@ -1,7 +1,7 @@
 """Families of losses: frozen values, their scores and constants in internal units.
 
 A family is one module, with its score, what engines, measures and plans ask of it, and the function that users call:
-`residuals` of Huber and expectiles, `quantile`, `squared`, `logistic` of two and more classes, `poisson`, `hinge`, and
+`residuals` of Huber, expectiles and quantiles, `squared`, `logistic` of two and more classes, `poisson`, `hinge`, and
 `users` of scores of one's own. `scores` has the class that they fill in and the table of codes, `family` a family's
 options, `measures` measures of fit, `weights` weights of rows.
 """
@@ -16,8 +16,7 @@ from privreg.families.family import Family
 from privreg.families.hinge import Hinge, SmoothedHinge
 from privreg.families.logistic import Logistic, Multinomial
 from privreg.families.poisson import Poisson
-from privreg.families.quantile import Quantile
-from privreg.families.residuals import Expectile, Huber
+from privreg.families.residuals import Expectile, Huber, Quantile
 from privreg.families.scores import SCORINGS
 from privreg.families.squared import Squared
 from privreg.families.users import custom
@@ -78,7 +77,7 @@ def resolve_family(family: Any, *, curator: bool = False) -> Family:
     )
 
 
-for _name in ("hinge", "logistic", "poisson", "quantile", "squared"):
+for _name in ("hinge", "logistic", "poisson", "squared"):
     globals().pop(_name, None)  # the module, which is not what `families.huber` means
 
 __dir__, __getattr__ = public_names(__name__, __all__)

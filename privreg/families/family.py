@@ -6,7 +6,7 @@ import ast
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from privreg.errors import OptionError
 from privreg.families.scores import Score, ScoreRules, Scoring, scoring_of
 from privreg.protocol.plans import Shape
 from privreg.schema.declarations import Schema
+
+CLASSICAL_C: Final = 1.345  # Huber's constant with 95% efficiency for normal errors of sd 1
 
 
 @dataclass(frozen=True, repr=False)
@@ -36,7 +38,7 @@ class Family:
     _compiled: Any = field(default=None, compare=False, repr=False)
 
     def __repr__(self) -> str:
-        return self.scoring.words(self)
+        return scoring_of(self.shape().family).words(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return from_json, (self.to_json(), self.score)
@@ -47,24 +49,19 @@ class Family:
         return scoring_of(self.code)
 
     @property
-    def of_residuals(self) -> bool:
-        """True if the score depends on y − η, so that a residual scale or density is to be learned."""
-        return self.scoring.residual
-
-    @property
     def scaled(self) -> bool:
         """True if the response has units, so that it is scaled inside."""
         return self.scoring.scaled
 
     @property
-    def cornered(self) -> bool:
-        """True if the loss has a threshold c in units of a residual scale."""
-        return self.scoring.cornered
+    def title(self) -> str:
+        """Name in tables, with its level."""
+        return self.scoring.title.format(**vars(self))
 
     @property
     def estimand(self) -> str:
         """Estimand of the coefficients, in words."""
-        return scoring_of(self.shape().family).estimand.format(tau=self.tau, y_max=self.y_max, c=self.c)
+        return scoring_of(self.shape().family).estimand.format(**vars(self))
 
     def target(self, ratio: float, *, learned: bool) -> str:
         """Target of the coefficients, in words, with the threshold c in residual scales, if there is one."""
@@ -91,7 +88,16 @@ class Family:
         "auto" is the sources' fixed c = 1.345 internal units. `unit` is response units per internal one, `low` and
         `high` are public limits of the response, internal units.
         """
-        return self.scoring.resolve(self, self.shape(low, high), unit=unit, low=low, high=high)
+        scoring, shape, assumed = self.scoring, self.shape(low, high), isinstance(self.scale, str)
+        ratio = CLASSICAL_C if isinstance(self.c, str) else self.c
+        scale = 1.0 if isinstance(self.scale, str) else self.scale / unit
+        if not scoring.cornered:
+            words = repr(self).removesuffix("()")
+            return scoring.published(self, shape, ratio if self.robust else 1.0, low, high), words
+        size = f" {scale * unit:.4g} ({'assumed' if assumed else 'declared'})"
+        size = ", estimated jointly" if self.joint else size
+        words = f"{self.title}, c = {ratio:.4g} × residual scale{size}"
+        return scoring.published(self, shape, ratio * scale, low, high), words
 
     @property
     def unit(self) -> Callable[[float, float], float] | None:
@@ -213,4 +219,9 @@ def from_json(doc: Mapping[str, Any], score: Any = None) -> Family:
     """Rebuild a family from :meth:`Family.to_json`; one of a user's own without its score can predict, not fit."""
     if score is None:
         return Family(**doc)
-    return Family(**doc, score=score, _compiled=scoring_of(doc["code"]).compiled(score, Family(**doc)))
+    from privreg.families.users import compiled
+
+    binary = doc["response"] == "binary"
+    return Family(
+        **doc, score=score, _compiled=compiled(score, doc["bound"], binary=binary, slope=doc.get("slope", 0.0))
+    )

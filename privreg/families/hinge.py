@@ -29,7 +29,6 @@ _SVM: Final = "direction and offset of the hyperplane with the least mean weight
 class Margin(Scoring):
     """A score of the margin (2 y − 1) η, or one that nothing is known of: its curvature is learned near the margin."""
 
-    modelled = False
     unsure = 4.0
 
     def rules(self, family: Family, shape: Shape, d: int, mu: float, low: float, high: float) -> ScoreRules:
@@ -43,6 +42,7 @@ class HingeScore(Margin):
     estimand = _SVM.format("hinge")
     jumps = True
     margin = MARGIN
+    measured = 2
 
     def unit(self, shape: Shape, c: Any, eta: Array, y: Array, function: Function = None) -> Array:
         side = 2.0 * y - 1.0
@@ -51,9 +51,6 @@ class HingeScore(Margin):
 
     def responses(self, shape: Shape, eta: float, c: float) -> list[tuple[str, float]]:
         return [("y = 0", 0.0), ("y = 1", 1.0)]
-
-    def numbers(self, classes: int) -> int:
-        return 2
 
     def values(self, gauge: Gauge, eta: Array, y: Array) -> list[Array]:
         margin = (2.0 * y - 1.0) * eta[:, 0]
@@ -82,6 +79,7 @@ class SmoothedHingeScore(HingeScore):
     """ψ = −s min(max((1 − margin)/a, 0), 1)."""
 
     code = codes.SMOOTHED_HINGE
+    call = "SmoothedHinge(width={width:g})"
     estimand = _SVM.format("smoothed hinge")
     jumps = False
     margin = SMOOTHED_MARGIN
@@ -100,14 +98,11 @@ class SmoothedHingeScore(HingeScore):
     def sums(self, family: Family, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
         return SumRules(1.0, known.curvature, known.curvature, family.width)
 
-    def words(self, family: Family) -> str:
-        return f"SmoothedHinge(width={family.width:g})"
-
     def shape(self, family: Family, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
         return Shape(self.code, family.width, 0.0, 0)
 
-    def resolve(self, family: Family, shape: Shape, *, unit: float, low: float, high: float) -> tuple[Score, str]:
-        return Score(shape, 1.0, 1.0, 1.0 / family.width), repr(family)
+    def published(self, family: Family, shape: Shape, c: float, low: float, high: float) -> Score:
+        return Score(shape, c, 1.0, 1.0 / family.width)
 
     def unsummed(self, family: Family) -> str:
         return ""

@@ -16,7 +16,6 @@ from privreg.families.scores import (
     Function,
     Gauge,
     Predicted,
-    Score,
     ScoreRules,
     Scoring,
     SumRules,
@@ -91,6 +90,7 @@ class LogisticScore(ClassMeasures, Binary):
     code = codes.LOGISTIC
     estimand = "log-odds ratios of the logistic model; its weighted projection if the model is wrong"
     shares = "logistic"
+    steepest = 0.25
     conditional = True
 
     def unit(self, shape: Shape, c: Any, eta: Array, y: Array, function: Function = None) -> Array:
@@ -121,13 +121,8 @@ class LogisticScore(ClassMeasures, Binary):
     def shape(self, family: Family, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
         return Shape(codes.BALANCED if balanced else self.code, 0.0, 0.0, 0)
 
-    def resolve(self, family: Family, shape: Shape, *, unit: float, low: float, high: float) -> tuple[Score, str]:
-        return Score(shape, 1.0, 1.0, 0.25), "Logistic"
-
-    def twin(self, family: Family, y: Any, x: Any, levels: Any) -> Any:
-        import statsmodels.api as sm
-
-        return sm.Logit(y == levels[1], x).fit(disp=0)
+    def twin(self, sm: Any, family: Family, y: Array, x: Array) -> Any:
+        return sm.Logit(y, x).fit(disp=0)
 
 
 class BalancedScore(LogisticScore):
@@ -151,6 +146,7 @@ class MultinomialScore(ClassMeasures, Predicted):
     estimand = "log-odds of each class against the first; their weighted projection if the model is wrong"
     multiple = endless = gentle = True
     shares = "classes"
+    bound = math.sqrt(2.0)
 
     def sums(self, family: Family, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
         return SumRules(0.25, 0.4 / (high + 1.0), 0.4 / (high + 1.0))  # ¼ and less by numbers of equal classes
@@ -158,13 +154,8 @@ class MultinomialScore(ClassMeasures, Predicted):
     def balanced(self, shape: Shape, *, summed: bool) -> bool:
         return not summed
 
-    def resolve(self, family: Family, shape: Shape, *, unit: float, low: float, high: float) -> tuple[Score, str]:
-        return Score(shape, 1.0, math.sqrt(2.0), math.inf), repr(family)
-
-    def twin(self, family: Family, y: Any, x: Any, levels: Any) -> Any:
-        import statsmodels.api as sm
-
-        return sm.MNLogit((y[:, None] == np.asarray(levels)).argmax(axis=1), x).fit(disp=0)
+    def twin(self, sm: Any, family: Family, y: Array, x: Array) -> Any:
+        return sm.MNLogit(y, x).fit(disp=0)
 
 
 def multinomial(theta: Array, z: Array, y: Array) -> Array:

@@ -13,7 +13,7 @@ from scipy.stats import poisson
 from privreg.base.arrays import Array
 from privreg.errors import OptionError, SchemaError, real, shown
 from privreg.families.family import Family
-from privreg.families.scores import CAP, Function, Gauge, Predicted, Score, ScoreRules, SumRules
+from privreg.families.scores import CAP, Function, Gauge, Predicted, ScoreRules, SumRules
 from privreg.options.unknown import known_arguments
 from privreg.protocol import codes
 from privreg.protocol.counts import FARTHEST, LARGE
@@ -31,6 +31,8 @@ class PoissonScore(Predicted):
     """ψ = m − y, m = e^η; a = y_max. Over the largest size at η, but over y_max everywhere if b is 1."""
 
     code = codes.POISSON
+    measured = 3
+    call = "Poisson(y_max={y_max:g})"
     estimand = (
         "log rate ratios for counts up to {y_max:g} (larger ones are clamped); their weighted projection if the mean "
         "is not log-linear"
@@ -70,9 +72,6 @@ class PoissonScore(Predicted):
     def perfect(self, eta: Array) -> list[tuple[float, Array]]:
         return [(1.0, np.ones(len(eta)))]  # all are 0
 
-    def numbers(self, classes: int) -> int:
-        return 3
-
     def values(self, gauge: Gauge, eta: Array, y: Array) -> list[Array]:
         first = eta[:, 0]
         mean, top = np.exp(np.minimum(first, 700.0)), gauge.y_max
@@ -101,14 +100,8 @@ class PoissonScore(Predicted):
     def balanced(self, shape: Shape, *, summed: bool) -> bool:
         return not shape.b
 
-    def words(self, family: Family) -> str:
-        return f"Poisson(y_max={family.y_max:g}{f', c={family.c:g}' if family.robust else ''})"
-
     def shape(self, family: Family, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
         return Shape(codes.ROBUST_POISSON if family.robust else self.code, family.y_max, float(plain), 0)
-
-    def resolve(self, family: Family, shape: Shape, *, unit: float, low: float, high: float) -> tuple[Score, str]:
-        return Score(shape, float(family.c) if family.robust else 1.0, 1.0, math.inf), repr(family)
 
     def refuse(self, family: Family, limits: tuple[float, float], name: str) -> None:
         low, high = limits
@@ -128,9 +121,7 @@ class PoissonScore(Predicted):
     def exceeding(self, family: Family, eta: Array) -> float:
         return float(poisson.sf(family.y_max, np.exp(np.minimum(eta, 20.0))).mean())
 
-    def twin(self, family: Family, y: Any, x: Any, levels: Any) -> Any:
-        import statsmodels.api as sm
-
+    def twin(self, sm: Any, family: Family, y: Array, x: Array) -> Any:
         return sm.Poisson(y, x).fit(disp=0)
 
 
@@ -138,6 +129,7 @@ class RobustPoissonScore(PoissonScore):
     """ψ = a(m) − min(max((y − m)/√m, −c), c), a(m) the mean of the latter, over its largest size."""
 
     code = codes.ROBUST_POISSON
+    call = "Poisson(y_max={y_max:g}, c={c:g})"
     form = pearson = True
     estimand = (
         "log rate ratios if counts are Poisson's; counts whose variance is not their mean move intercept and slopes, "

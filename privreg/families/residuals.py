@@ -1,4 +1,4 @@
-"""Huber's loss and expectiles: scores of residuals clipped at a threshold c, and their moments for normal errors."""
+"""Huber's loss, expectiles and quantiles: scores of residuals, with their moments for normal errors."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ from scipy.special import ndtr, ndtri
 
 from privreg.base.arrays import Array
 from privreg.errors import OptionError, choose, real, shown
-from privreg.families.family import Family
-from privreg.families.scores import REACH, Function, Gauge, Moments, Score, ScoreRules, Scoring, SumRules, phi, window
+from privreg.families.family import CLASSICAL_C, Family
+from privreg.families.scores import Function, Gauge, Moments, Score, ScoreRules, Scoring, SumRules, phi, window
+from privreg.families.squared import MeanMeasures
 from privreg.options.unknown import known_arguments
 from privreg.protocol import codes
 from privreg.protocol.plans import Shape
 
-CLASSICAL_C: Final = 1.345  # Huber's constant with 95% efficiency for normal errors of sd 1
+QUANTILE_RATIO: Final = 0.5
+"""Half-width, in residual sd, of the window about the quantile line by which the density there is learned."""
+
 LARGEST_C: Final = 100.0
 """Above it c is surely a residual scale in the wrong place; at 100 the loss is least squares for all purposes."""
 
@@ -101,55 +104,15 @@ class Clipped(Residual):
         left, right = part[0] + c**2 * below[0], part[1] + c**2 * (1.0 - below[2])
         return np.asarray((up**2 * right + down**2 * left) / (c * max(up, down)) ** 2)
 
-    def resolve(self, family: Family, shape: Shape, *, unit: float, low: float, high: float) -> tuple[Score, str]:
-        scale = 1.0 if isinstance(family.scale, str) else family.scale / unit
-        ratio = CLASSICAL_C if isinstance(family.c, str) else family.c
-        how = "assumed" if isinstance(family.scale, str) else "declared"
-        words = f"{self.named(family)}, c = {ratio:.4g} × residual scale {scale * unit:.4g} ({how})"
-        words = f"{self.named(family)}, c = {ratio:.4g} × residual scale, estimated jointly" if family.joint else words
-        return self.score(family, shape, ratio * scale), words
 
-    def score(self, family: Family, shape: Shape, c: float) -> Score:
-        """Score at the threshold c, internal units."""
-        raise NotImplementedError
-
-
-class MeanMeasures(Scoring):
-    """Measures of a line of means."""
-
-    def numbers(self, classes: int) -> int:
-        return 3
-
-    def values(self, gauge: Gauge, eta: Array, y: Array) -> list[Array]:
-        r, centred = (y - eta[:, 0]) / gauge.residual, (y - gauge.centre) / gauge.spread
-        return [np.clip(r**2, 0.0, 1.0), np.clip(centred**2, 0.0, 1.0), 0.5 + 0.5 * np.clip(centred, -1.0, 1.0)]
-
-    def measures(self, gauge: Gauge, unit: float) -> list[tuple[str, Callable[[Array], float], str]]:
-        g, clipped = gauge, f"residuals and responses clipped at {REACH:g} learned sd"
-
-        def residual2(m: Array) -> float:
-            return float(m[0]) * g.residual**2
-
-        def residual_sd(m: Array) -> float:
-            return math.copysign(math.sqrt(abs(residual2(m))), residual2(m)) * unit
-
-        def r_squared(m: Array) -> float:
-            total = float(m[1]) * g.spread**2 - ((2.0 * float(m[2]) - 1.0) * g.spread) ** 2
-            return 1.0 - residual2(m) / total if total > 0.0 else math.nan
-
-        return [
-            ("R²", r_squared, f"share of the response's variance that the fit explains; {clipped}"),
-            ("residual sd", residual_sd, f"in the response's units; {clipped}"),
-        ]
-
-
-class LevelMeasures(Scoring):
-    """Measures of a line at a level tau."""
+class Level(Scoring):
+    """A line at a level tau; a = τ, b = max(τ, 1 − τ)."""
 
     levelled = True
+    measured = 1
 
-    def numbers(self, classes: int) -> int:
-        return 1
+    def shape(self, family: Family, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
+        return Shape(self.code, family.tau, max(family.tau, 1.0 - family.tau), 0)
 
     def values(self, gauge: Gauge, eta: Array, y: Array) -> list[Array]:
         first = eta[:, 0]
@@ -163,6 +126,7 @@ class HuberScore(MeanMeasures, Clipped):
     """ψ = −min(max(r, −c), c)."""
 
     code = codes.HUBER
+    call = "Huber(c={c!r}, scale={scale!r})"
     estimand = (
         "minimiser of the weighted Huber loss: where the model is right, the conditional mean if errors are symmetric, "
         "between it and the conditional median if they are skewed; else their weighted projection"
@@ -176,22 +140,19 @@ class HuberScore(MeanMeasures, Clipped):
     def slope(self, shape: Shape, c: float, eta: Array, y: Array, top: float, function: Function = None) -> Array:
         return self.near(shape, c, eta, y)
 
-    def score(self, family: Family, shape: Shape, c: float) -> Score:
+    def published(self, family: Family, shape: Shape, c: float, low: float, high: float) -> Score:
         return Score(shape, c, c, math.inf if family.joint else 1.0)  # 1/σ
 
-    def words(self, family: Family) -> str:
-        return f"Huber(c={family.c!r}, scale={family.scale!r})"
-
-    def twin(self, family: Family, y: Any, x: Any, levels: Any) -> Any:
-        import statsmodels.api as sm
-
+    def twin(self, sm: Any, family: Family, y: Array, x: Array) -> Any:
         return sm.RLM(y, x, M=sm.robust.norms.HuberT()).fit()
 
 
-class ExpectileScore(LevelMeasures, Clipped):
-    """ψ = −w(r) min(max(r, −c), c), w = τ above the line and 1 − τ below; a = τ, b = max(τ, 1 − τ)."""
+class ExpectileScore(Level, Clipped):
+    """ψ = −w(r) min(max(r, −c), c), w = τ above the line and 1 − τ below."""
 
     code = codes.EXPECTILE
+    call = "Expectile({tau:g}, c={c!r}, scale={scale!r})"
+    title = "Expectile({tau:g})"
     estimand = (
         "minimiser of the weighted robust {tau:g}-expectile loss: between the conditional {tau:g}-expectile (large c) "
         "and the {tau:g}-quantile (small c)"
@@ -215,17 +176,58 @@ class ExpectileScore(LevelMeasures, Clipped):
     def centred(self, family: Family, ratio: float) -> float:
         return normal_expectile(family.tau, ratio)
 
-    def shape(self, family: Family, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
-        return Shape(self.code, family.tau, max(family.tau, 1.0 - family.tau), 0)
-
-    def score(self, family: Family, shape: Shape, c: float) -> Score:
+    def published(self, family: Family, shape: Shape, c: float, low: float, high: float) -> Score:
         return Score(shape, c, c * shape.b, shape.b, -family.tau * c, (1.0 - family.tau) * c)
 
-    def words(self, family: Family) -> str:
-        return f"Expectile({family.tau:g}, c={family.c!r}, scale={family.scale!r})"
 
-    def named(self, family: Family) -> str:
-        return f"Expectile({family.tau:g})"
+class QuantileScore(Level, Residual):
+    """ψ = 1{r < 0} − τ."""
+
+    code = codes.QUANTILE
+    call = title = "Quantile({tau:g})"
+    estimand = "conditional {tau:g}-quantile; its weighted projection if quantiles are not linear"
+    density = curved = jumps = True
+    bend = QUANTILE_RATIO
+    shares = "window"
+
+    def unit(self, shape: Shape, c: Any, eta: Array, y: Array, function: Function = None) -> Array:
+        r = y - eta
+        return np.where(r >= 0.0, -shape.a / shape.b, np.where(r < 0.0, (1.0 - shape.a) / shape.b, np.nan))
+
+    def slope(self, shape: Shape, c: float, eta: Array, y: Array, top: float, function: Function = None) -> Array:
+        return np.where(np.abs(y - eta) <= c, top, 0.0)  # of its mean over a window of ± c
+
+    def tau(self, shape: Shape) -> float:
+        return shape.a
+
+    def ratio(self, family: Family, d: int, mu: float) -> float:
+        return QUANTILE_RATIO
+
+    def learned(self, family: Family) -> bool:
+        return True
+
+    def centred(self, family: Family, ratio: float) -> float:
+        return float(ndtri(family.tau))
+
+    def curvature(self, family: Family, c: float) -> float:
+        centre, top = self.centred(family, c), max(family.tau, 1.0 - family.tau)
+        return c * math.exp(-0.5 * centre**2) / math.sqrt(2.0 * math.pi) / top
+
+    def sums(self, family: Family, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
+        return SumRules(0.5 / shape.b, known.curvature, (1.0 - shape.a) * shape.a / shape.b**2)
+
+    def published(self, family: Family, shape: Shape, c: float, low: float, high: float) -> Score:
+        return Score(shape, c, shape.b, math.inf, -family.tau, 1.0 - family.tau)
+
+    def compared(self, family: Family, y: Array, eta: Array) -> dict[str, float]:
+        r = y - eta[:, 0]
+        return {
+            "check loss": float(np.mean(r * (family.tau - (r < 0.0)))),
+            "share below": float(np.mean(r < 0.0)),
+        }
+
+    def twin(self, sm: Any, family: Family, y: Array, x: Array) -> Any:
+        return sm.QuantReg(y, x).fit(q=family.tau)
 
 
 @known_arguments
@@ -296,6 +298,37 @@ def Expectile(tau: float = 0.5, c: float | str = "auto", scale: float | str = "a
     """
     huber = Huber(c, positive("scale", scale))
     return Family("Expectile", codes.EXPECTILE, "identity", c=huber.c, scale=huber.scale, tau=level(tau))
+
+
+@known_arguments
+def Quantile(tau: float = 0.5) -> Family:
+    """Quantile regression; with the formula ``"y ~ 1"`` the quantile of one variable.
+
+    Parameters
+    ----------
+    tau : float
+        Level, in (0, 1); 0.5 is the median.
+
+    Raises
+    ------
+    OptionError
+        If `tau` is not in (0, 1).
+
+    Notes
+    -----
+    Needs a response with a density at the quantile: ties there break the normal limit. The density is learned from
+    joint reports, each saying also whether a residual is near the line.
+
+    References
+    ----------
+    Dette & Graw (arXiv 2405.12553), section 4.
+
+    Examples
+    --------
+    >>> Quantile(0.9)
+    Quantile(0.9)
+    """
+    return Family("Quantile", codes.QUANTILE, "identity", tau=level(tau))
 
 
 def positive(name: str, value: object, words: tuple[str, ...] = ("auto",)) -> float | str:

@@ -106,7 +106,10 @@ class Scoring:
     """A score over its bound, and all that is known of it. Instances hold nothing; `shape` has the numbers."""
 
     code: ClassVar[int] = -1  # On the wire and in compiled loops, see `protocol.codes`
-    estimand: ClassVar[str] = ""  # In words, with the family's {tau}, {y_max} and {c}
+    # Words, with the family's options in braces, as {tau}:
+    estimand: ClassVar[str] = ""  # Meaning of its coefficients
+    call: ClassVar[str] = "{name}()"  # Call that makes it
+    title: ClassVar[str] = "{name}"  # Name in tables
     form: ClassVar[bool] = False  # True if it is a form of another code's score, which users do not name
 
     residual: ClassVar[bool] = False  # A score of y − η over a residual scale, which is learned
@@ -119,7 +122,6 @@ class Scoring:
     multiple: ClassVar[bool] = False  # Several linear predictors
     own: ClassVar[bool] = False  # It is a function of the user's, which is never saved
     conditional: ClassVar[bool] = False  # Two rows of a person have a score without the person's level
-    modelled: ClassVar[bool] = True  # There is a model of the response, from which plans draw people
 
     # --- how it bends
     cornered: ClassVar[bool] = False  # Constant beyond a threshold c in residual scales
@@ -136,7 +138,10 @@ class Scoring:
     pearson: ClassVar[bool] = False  # c clips Pearson residuals of counts
     gentle: ClassVar[bool] = False  # Groups' offsets are short, see `collector.spacing.GENTLE`
     margin: ClassVar[float] = 0.0  # Their length, where it is one of a margin
+    measured: ClassVar[int] = 0  # Numbers that each person reports on the fit; 0 without measures
     shares: ClassVar[str] = "plain"  # Split of a report's squared norm in fits by sums, see `protocol.sums`
+    bound: ClassVar[float] = 1.0  # sup abs ψ
+    steepest: ClassVar[float] = math.inf  # sup ∂ψ/∂η, where it can be reported
     unsure: ClassVar[float] = 0.4  # Sd of slope and square of `sums` relative to these, before a record is seen
 
     def __init_subclass__(cls) -> None:
@@ -170,10 +175,6 @@ class Scoring:
     def convex(self, shape: tuple[int, float, float]) -> tuple[int, float, float]:
         """Code and numbers of a score that rises in η, whose root is near."""
         return shape
-
-    def compiled(self, score: Any, family: Family) -> Any:
-        """A user's own score, compiled."""
-        raise ValueError("only a score of one's own is compiled")
 
     # --- the reference model -----------------------------------------------------------------------------------
 
@@ -226,8 +227,8 @@ class Scoring:
     # --- measures of fit ---------------------------------------------------------------------------------------
 
     def numbers(self, classes: int) -> int:
-        """Numbers that each person reports on the fit; 0 without measures."""
-        return 0
+        """Numbers that each person reports on the fit."""
+        return self.measured
 
     def values(self, gauge: Gauge, eta: Array, y: Array) -> list[Array]:
         """These numbers, in [0, 1]; `eta` has the shape (n, b), `y` and each number (n,). NaN for unusable records."""
@@ -252,11 +253,7 @@ class Scoring:
 
     def words(self, family: Family) -> str:
         """The call that makes the family."""
-        return f"{family.name}()"
-
-    def named(self, family: Family) -> str:
-        """Name in tables, with its level."""
-        return family.name
+        return self.call.format(**vars(family))
 
     def balanced(self, shape: Shape, *, summed: bool) -> bool:
         """True if the score has a divisor that depends on covariates; `summed`: of a fit by sums."""
@@ -266,9 +263,9 @@ class Scoring:
         """Numbers of the score; see `Family.shape`."""
         return Shape(self.code, 0.0, 0.0, 0)
 
-    def resolve(self, family: Family, shape: Shape, *, unit: float, low: float, high: float) -> tuple[Score, str]:
-        """Score of the published algorithm, and its words; see `Family.resolve`."""
-        return Score(shape, 1.0, 1.0, math.inf), repr(family)
+    def published(self, family: Family, shape: Shape, c: float, low: float, high: float) -> Score:
+        """Score of the published algorithm, at the threshold c; internal units."""
+        return Score(shape, c, self.bound, self.steepest)
 
     def refuse(self, family: Family, limits: tuple[float, float], name: str) -> None:
         """Raise a SchemaError if public limits of the response do not suit the family."""
@@ -289,8 +286,8 @@ class Scoring:
         """Share of such responses beyond the declared largest one."""
         return 0.0
 
-    def twin(self, family: Family, y: Any, x: Any, levels: Any) -> Any:
-        """Model of statsmodels without privacy, fitted; None if it has none."""
+    def twin(self, sm: Any, family: Family, y: Array, x: Array) -> Any:
+        """Fitted model of `sm`, statsmodels, without privacy; None if it has none. Classes are 0, 1 and so on."""
         return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -10,13 +11,40 @@ import numpy as np
 from privreg.base.arrays import Array
 from privreg.errors import SchemaError
 from privreg.families.family import Family
-from privreg.families.residuals import MeanMeasures
-from privreg.families.scores import Function, Predicted, Score, ScoreRules, SumRules
+from privreg.families.scores import REACH, Function, Gauge, Predicted, Score, ScoreRules, Scoring, SumRules
 from privreg.options.unknown import known_arguments
 from privreg.protocol import codes
 from privreg.protocol.plans import Shape
 
 LEFT: Final = 0.1  # Part of the slope that is left beyond the bounds in the reference model, by which a state goes back
+
+
+class MeanMeasures(Scoring):
+    """Measures of a line of means."""
+
+    measured = 3
+
+    def values(self, gauge: Gauge, eta: Array, y: Array) -> list[Array]:
+        r, centred = (y - eta[:, 0]) / gauge.residual, (y - gauge.centre) / gauge.spread
+        return [np.clip(r**2, 0.0, 1.0), np.clip(centred**2, 0.0, 1.0), 0.5 + 0.5 * np.clip(centred, -1.0, 1.0)]
+
+    def measures(self, gauge: Gauge, unit: float) -> list[tuple[str, Callable[[Array], float], str]]:
+        g, clipped = gauge, f"residuals and responses clipped at {REACH:g} learned sd"
+
+        def residual2(m: Array) -> float:
+            return float(m[0]) * g.residual**2
+
+        def residual_sd(m: Array) -> float:
+            return math.copysign(math.sqrt(abs(residual2(m))), residual2(m)) * unit
+
+        def r_squared(m: Array) -> float:
+            total = float(m[1]) * g.spread**2 - ((2.0 * float(m[2]) - 1.0) * g.spread) ** 2
+            return 1.0 - residual2(m) / total if total > 0.0 else math.nan
+
+        return [
+            ("R²", r_squared, f"share of the response's variance that the fit explains; {clipped}"),
+            ("residual sd", residual_sd, f"in the response's units; {clipped}"),
+        ]
 
 
 class SquaredScore(MeanMeasures, Predicted):
@@ -58,16 +86,14 @@ class SquaredScore(MeanMeasures, Predicted):
     def shape(self, family: Family, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
         return Shape(self.code, low, high, 0)
 
-    def resolve(self, family: Family, shape: Shape, *, unit: float, low: float, high: float) -> tuple[Score, str]:
-        return Score(shape, 1.0, high - low, 1.0), repr(family)
+    def published(self, family: Family, shape: Shape, c: float, low: float, high: float) -> Score:
+        return Score(shape, c, high - low, 1.0)
 
     def refuse(self, family: Family, limits: tuple[float, float], name: str) -> None:
         if not all(map(math.isfinite, limits)):
             raise SchemaError(f"Squared() needs a response with finite bounds; give bounds={{{name!r}: (low, high)}}.")
 
-    def twin(self, family: Family, y: Any, x: Any, levels: Any) -> Any:
-        import statsmodels.api as sm
-
+    def twin(self, sm: Any, family: Family, y: Array, x: Array) -> Any:
         return sm.OLS(y, x).fit()
 
 

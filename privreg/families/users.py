@@ -41,9 +41,6 @@ class CustomScore(Margin):
         up, down = (unit_score(shape, c, eta + h, y, function) for h in (STEP * c, -STEP * c))
         return np.clip((up - down) / (2.0 * STEP), 0.0, top)  # a difference: Equation (23)
 
-    def compiled(self, score: Any, family: Family) -> Any:
-        return compiled(score, family.bound, binary=family.binary, slope=family.slope)
-
     def sums(self, family: Family, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
         # c: in which the steepest score rises by its bound
         return SumRules(1.0, known.curvature, known.curvature, family.bound / family.slope)
@@ -55,8 +52,8 @@ class CustomScore(Margin):
     def shape(self, family: Family, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
         return Shape(self.code, 0.0, 0.0, 0 if family._compiled is None else family._compiled.address)
 
-    def resolve(self, family: Family, shape: Shape, *, unit: float, low: float, high: float) -> tuple[Score, str]:
-        return Score(shape, 1.0, family.bound, math.inf), repr(family)
+    def published(self, family: Family, shape: Shape, c: float, low: float, high: float) -> Score:
+        return Score(shape, c, family.bound, math.inf)
 
     def unsummed(self, family: Family) -> str:
         if family.slope:

@@ -134,7 +134,7 @@ def _refuse_clusters(people: Participants, design: Design, private: str) -> None
 
 def _refuse_local(option: str, family: Family, design: Design, units: Units) -> None:
     """Refuse models without second moments, which show how much of a local report of several rows is filled."""
-    if units.unscaled.any() or (units.y_unscaled and family.of_residuals):
+    if units.unscaled.any() or (units.y_unscaled and family.scoring.residual):
         raise SchemaError(
             f"{option} needs public bounds of every number, as reports on scales don't tell how many rows a person "
             "has; declare bounds=."

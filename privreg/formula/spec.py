@@ -397,7 +397,7 @@ def refuse_of_sums(spec: ModelSpec) -> None:
         f"max_per_id={spec.people.max_per_id} {local}: with {who} a person has one report; for several rows give "
         "k_max=": spec.people.max_per_id > 1,
         f"with {who} every number needs public bounds, beside scaling= and moments=; declare bounds=": bool(
-            units.unscaled.any() or (units.y_unscaled and spec.family.of_residuals)
+            units.unscaled.any() or (units.y_unscaled and spec.family.scoring.residual)
         ),
     }
     _refuse(refused)

@@ -135,12 +135,13 @@ def plain_model(spec: ModelSpec, y: Any, x: Array, *, robust: bool = False) -> A
     """The fit of statsmodels, None if it has none; `robust`: by Huber's loss where scores are of residuals."""
     family, design = spec.family, spec.design
     levels = design.schema.levels.get(design.endog_bare or design.endog_name, (0, 1))
+    import statsmodels.api as sm
+
     wrong = InferenceError("rows of a pilot can't be fitted: columns are made of others, or tell classes apart.")
-    twin = family.scoring.twin
-    if robust and family.of_residuals:
-        fitted = quietly(lambda: Huber().scoring.twin(family, y, x, levels), wrong)
-    else:
-        fitted = quietly(lambda: twin(family, y, x, levels), wrong)
+    if family.scoring.classed:
+        y = (y[:, None] == np.asarray(levels)).argmax(axis=1)
+    twin = (Huber() if robust and family.scoring.residual else family).scoring.twin
+    fitted = quietly(lambda: twin(sm, family, y, x), wrong)
     if robust and not getattr(fitted, "mle_retvals", {}).get("converged", True):
         raise wrong
     return fitted

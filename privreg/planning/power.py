@@ -275,7 +275,7 @@ def _pilot(given: Any, spec: ModelSpec) -> dict[str, Any]:
     fitted = plain_model(spec, y, x, robust=True) if len(y) > x.shape[1] else None
     told = {"covariates": rows} | ({} if fitted is None else {"params": np.asarray(fitted.params).T.reshape(-1)})
     if fitted is not None and family.scaled and response_of(spec) in given:
-        told |= {"covariates": given, "scale": float(fitted.scale) ** (1.0 if family.of_residuals else 0.5)}
+        told |= {"covariates": given, "scale": float(fitted.scale) ** (1.0 if family.scoring.residual else 0.5)}
     return told
 
 

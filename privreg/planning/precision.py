@@ -144,7 +144,7 @@ def precision_of(spec: ModelSpec, assumed: Assumed, asked: FitOptions = ASKED) -
         return FittedPrecision(spec, assumed, SEED)
     family, units = spec.family, spec.units
     plan, order = _plan(spec, MANY, asked)
-    if not plan.rules.scoring.modelled:
+    if not (plan.rules.scoring.residual or plan.rules.scoring.predicted):
         raise OptionError(
             "a plan needs a model of the response, and hinge losses and scores of your own have none; plan for "
             "Logistic() or Huber(), or simulate people and fit them."

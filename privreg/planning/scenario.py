@@ -220,7 +220,7 @@ class Assumed:
         constant = np.asarray(spec.units.constant)
         if centre and np.ndim(self.scale):
             return np.full(len(out), math.nan)
-        return out + float(self.scale) * centre * constant if family.of_residuals and centre else out
+        return out + float(self.scale) * centre * constant if family.scoring.residual and centre else out
 
     @property
     def spread(self) -> str:

@@ -155,7 +155,7 @@ def _efficient(methods: tuple[Method, ...], asked: FitOptions, spec: ModelSpec, 
         )
     low, high = spec.response_limits
     rules = score_rules(family, p, budget.mu, low=low, high=high, label=spec.scalar, plain=spec.unweighted)
-    if family.cornered and rules.track and not RATIOS[0] <= rules.ratio <= RATIOS[1]:
+    if family.scoring.cornered and rules.track and not RATIOS[0] <= rules.ratio <= RATIOS[1]:
         name = repr(family).partition("(")[0]
         raise OptionError(
             f"c={rules.ratio:g} residual scales: the scale is learned from how many residuals lie within c, which "
@@ -291,12 +291,11 @@ def warn_of_steps(asked: FitOptions, stacklevel: int) -> None:
 
 def _score_words(family: Family, rules: ScoreRules, units: Units, *, summed: bool = False) -> tuple[str, float]:
     """The family with its constants, and its threshold c where it is declared, internal units; `summed`: of sums."""
-    name = family.scoring.named(family)
-    if family.cornered and rules.track:
-        return f"{name}, c = {rules.ratio:.4g} × residual scale, learned from the reports", 1.0
-    if family.cornered:
+    if family.scoring.cornered and rules.track:
+        return f"{family.title}, c = {rules.ratio:.4g} × residual scale, learned from the reports", 1.0
+    if family.scoring.cornered:
         scale = float(family.scale)
-        return f"{name}, c = {rules.ratio:.4g} × residual scale {scale:.4g} (declared)", (
+        return f"{family.title}, c = {rules.ratio:.4g} × residual scale {scale:.4g} (declared)", (
             rules.ratio * scale / units.y_scale
         )
     balanced = rules.scoring.balanced(rules.shape, summed=summed)

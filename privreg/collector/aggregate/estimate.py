@@ -166,7 +166,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         alone = np.where(main, alone, np.inf)
     weights = 1.0 / alone / (1.0 / alone).sum()
     theta, bent = last.theta, _bend(plan, progress.known, last, curvature, places, shares)
-    if rules.curved and not again:
+    if rules.scoring.curved and not again:
         loose = rough**2 + 2.0 * height**2 / np.array(people)
         same = np.array([[float(np.array_equal(a.state.rows, b.state.rows)) for b in alike] for a in alike])
         slopes = np.array([t.slope for t in turned])
@@ -185,7 +185,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
             if again
             else (height * unequal) ** 2 * distance / d
         )
-        off = unsure(theta) if rules.curved and not again else off
+        off = unsure(theta) if rules.scoring.curved and not again else off
         weights = _weights(alone + off, places - theta, float(spread.mean()))
     whole = again and not main.any()  # all rows in each round: they are sampled once
     sampling = squares * (
@@ -221,7 +221,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     wider = abs(math.log(scale / asked.scale)) / (0.5 * asked.window if again else most) if rules.scaled else 0.0
     lines = np.vstack([move / max(float(np.linalg.norm(move)), 1e-300), known.points])
     moves = np.abs(lines @ move) / rules.bend
-    if rules.curved and not (progress.near or again):  # twice what such a step leaves, in standard errors
+    if rules.scoring.curved and not (progress.near or again):  # twice what such a step leaves, in standard errors
         moves = np.maximum(moves, moves**2 * c * rules.bend / math.sqrt(float(np.trace(root @ root.T))))
     more = bent(theta)[0]
     each = [bread @ (curvature @ t.theta - t.score - m) for t, m in zip(turned, more, strict=True)]
@@ -315,7 +315,7 @@ def _finite(plan: Plan, last: State, rounds: list[_Turned], curvature: Array, sq
     Equation (41). ∞ where the score is nearer to 0 than to that, by its sd.
     """
     x = np.linalg.inv(last.rows)
-    if plan.rules.linear or not (plan.rules.curved and rounds):
+    if plan.rules.linear or not (plan.rules.scoring.curved and rounds):
         return np.empty(0), np.empty((0, len(x)))
     ends = np.concatenate([x[:1], x[1:] - np.outer(plan.lows[1:], x[0]), np.outer(plan.highs[1:], x[0]) - x[1:]])
     people = np.array([float(t.people) for t in rounds])

@@ -79,11 +79,6 @@ class Rules(NamedTuple):
         return self.link == "identity"
 
     @property
-    def curved(self) -> bool:
-        """True if one linear predictor bends the score: a step by its slope leaves half its square, in thresholds."""
-        return self.scoring.curved
-
-    @property
     def bend(self) -> float:
         """Thresholds over which the slope changes by as much as it is: of quantiles half a residual scale."""
         return self.scoring.bend / self.ratio if self.scoring.density else 1.0
@@ -416,13 +411,13 @@ def rules_of(
     c of an earlier fit, internal units: then it doesn't follow the residual scale.
     """
     known = score_rules(family, 1, math.inf, low=low, high=high, label=True, plain=plain)
-    scoring, scaled = known.scoring, known.track and family.of_residuals and c is None
-    kind = "plain" if family.of_residuals and not scaled else scoring.shares
+    scoring, scaled = known.scoring, known.track and family.scoring.residual and c is None
+    kind = "plain" if family.scoring.residual and not scaled else scoring.shares
     kind += ", again" * (again and scaled)
     shares = sums.SHARES[kind.replace(", again", "") + ", persons" if several else kind]
     made = scoring.sums(family, known.shape, known, low, high)
     fixed = made.fixed or c or 1.0
-    if family.cornered and not known.track:
+    if family.scoring.cornered and not known.track:
         fixed = known.ratio * float(family.scale) / y_scale
     more = fixed, scoring.unsure, round(high) if scoring.multiple else 1, family.link, family.tame
     return Rules(known.shape, known.ratio, scaled, made.top, made.slope, made.square, shares, *more)

@@ -302,7 +302,7 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int) -> Pro
     gain = max(float(here.score @ here.score) - d * noisy, 0.3 * noisy)
     step = -cautious(curvature, spread, here.score) * gain / (gain + d * noisy)
     c = state.threshold(rules)
-    curved = rules.curved and not plan.noise.again
+    curved = rules.scoring.curved and not plan.noise.again
     lines = np.concatenate([known.whole.points, _ends(plan, state, known)]) if curved else known.whole.points
     reach = np.array([float(np.linalg.norm(step)), *np.abs(lines @ step)])
     most = (

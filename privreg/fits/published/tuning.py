@@ -154,7 +154,7 @@ def _weakest(family: Family, weights: ScoreWeights, probe: Array) -> float:
     """
     mean, kappa = probe.mean(axis=0), 0.2
     rows = mean + (probe - mean) * (math.sqrt(3.0) / 4.0)
-    if family.cornered:
+    if family.scoring.cornered:
         ratio = 0.5 if isinstance(family.c, str) else float(family.c)
         kappa = math.erf(max(ratio, 0.1) / math.sqrt(2.0))
     return float(np.linalg.eigvalsh(kappa * (rows * omega(weights, rows)[:, None]).T @ rows / len(rows))[0])

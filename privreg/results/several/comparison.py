@@ -254,7 +254,7 @@ class Comparison(View):
             (
                 plain(t.get("Dep. Variable", "")),
                 f"{r.nobs:,}",
-                r.family.scoring.named(r.family),
+                r.family.title,
                 plain(r._fit.baseline[0]) if r._fit.baseline else "",
                 t.get("Tuning", "").partition(":")[0].partition(",")[0],
                 METHODS[r.methods[0]].title if r.methods else "none",
