@@ -135,7 +135,8 @@ def plot_calibration(self: EstimatedResults, public_test: Any, groups: int = 10,
     """
     style.pyplot()
     fit, table = self._fit, calibration(self, public_test, groups)
-    response, levels, shares = fit.design.endog_name, fit.design.endog_levels, fit.family.link == "logit"
+    response, levels = fit.design.endog_name, fit.design.endog_levels
+    shares = fit.family.scoring.classed or fit.family.link == "logit"
     parts = list(table.groupby("level", sort=False)) if fit.baseline else [(response, table)]
     title = f"{response} = {levels[1]}" if shares and levels and not fit.baseline else response
     name = style.literal(shorten([title], 42)[0])

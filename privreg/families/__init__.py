@@ -1,9 +1,9 @@
 """Families of losses: frozen values, their scores and constants in internal units.
 
 A family is one module, with its score, what engines, measures and plans ask of it, and the function that users call:
-`residuals` of Huber, expectiles and quantiles, `squared`, `logistic` of two and more classes, `poisson`, `hinge`, and
-`users` of scores of one's own. `scores` has the class that they fill in and the table of codes, `family` a family's
-options, `measures` measures of fit, `weights` weights of rows.
+`residuals` of Huber, expectiles and quantiles, `squared`, `logistic` of two and more classes, `cloglog`, `poisson`,
+`hinge`, and `users` of scores of one's own. `scores` has the class that they fill in and the table of codes, `declared`
+a family's options, `family` their class, `measures` measures of fit, `weights` weights of rows.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from privreg.errors import OptionError, UnsupportedArgumentError, choose
+from privreg.families.cloglog import Cloglog
 from privreg.families.family import Family
 from privreg.families.hinge import Hinge, SmoothedHinge
 from privreg.families.logistic import Logistic, Multinomial
@@ -23,8 +24,8 @@ from privreg.families.users import custom
 from privreg.options.unknown import MODELS, public_names
 
 __all__ = [
-    "Expectile", "Family", "Hinge", "Huber", "Logistic", "Multinomial", "Poisson", "Quantile", "SmoothedHinge",
-    "Squared", "custom", "resolve_family",
+    "Cloglog", "Expectile", "Family", "Hinge", "Huber", "Logistic", "Multinomial", "Poisson", "Quantile",
+    "SmoothedHinge", "Squared", "custom", "resolve_family",
 ]  # fmt: skip
 
 FAMILIES: Final[dict[str, Callable[..., Family]]] = {
@@ -36,6 +37,7 @@ FAMILIES: Final[dict[str, Callable[..., Family]]] = {
     "poisson": Poisson,
     "hinge": Hinge,
     "smoothed_hinge": SmoothedHinge,
+    "cloglog": Cloglog,
     "squared": Squared,
     "gaussian": Squared,  # as R and statsmodels call mean regression
 }
@@ -77,7 +79,7 @@ def resolve_family(family: Any, *, curator: bool = False) -> Family:
     )
 
 
-for _name in ("hinge", "logistic", "poisson", "squared"):
+for _name in FAMILIES:
     globals().pop(_name, None)  # the module, which is not what `families.huber` means
 
 __dir__, __getattr__ = public_names(__name__, __all__)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
-import numpy as np
-
-from privreg.base.arrays import Array
 from privreg.errors import OptionError
+from privreg.families.declared import Declared
 from privreg.families.scores import Score, ScoreRules, Scoring, scoring_of
 from privreg.protocol.plans import Shape
 from privreg.schema.declarations import Schema
@@ -20,22 +18,8 @@ CLASSICAL_C: Final = 1.345  # Huber's constant with 95% efficiency for normal er
 
 
 @dataclass(frozen=True, repr=False)
-class Family:
+class Family(Declared):
     """A loss, as the user names it. Made by :func:`Huber`, :func:`Logistic` and their like."""
-
-    name: str  # Name in tables
-    code: int  # Kernel code
-    link: Literal["identity", "logit", "log", "margin"]  # "margin" of classifiers whose predictor is no probability
-    response: Literal["number", "binary", "levels", "count"] = "number"
-    c: float | str = "auto"  # Threshold in units of the residual scale; of counts √mean, where "auto" is none
-    scale: float | str = "auto"  # That scale, in the response's own units
-    tau: float = 0.5  # Level of quantiles and expectiles
-    y_max: float = 0.0  # Public largest response of Poisson
-    width: float = 1.0  # Width over which the hinge is smoothed
-    bound: float = 1.0  # Family bound of a score that users define
-    slope: float = 0.0  # Family bound of its slope by η; 0 if none is declared
-    score: Any = field(default=None, compare=False)  # That score ψ(η, y), compiled; None for other families
-    _compiled: Any = field(default=None, compare=False, repr=False)
 
     def __repr__(self) -> str:
         return scoring_of(self.shape().family).words(self)
@@ -52,6 +36,13 @@ class Family:
     def scaled(self) -> bool:
         """True if the response has units, so that it is scaled inside."""
         return self.scoring.scaled
+
+    @property
+    def logs(self) -> tuple[str, str] | None:
+        """Names of coefficients and their exponentials where these are ratios."""
+        return self.scoring.logs or {"logit": ("log-odds", "odds ratio"), "log": ("log rate", "rate ratio")}.get(
+            self.link
+        )
 
     @property
     def title(self) -> str:
@@ -99,68 +90,6 @@ class Family:
         words = f"{self.title}, c = {ratio:.4g} × residual scale{size}"
         return scoring.published(self, shape, ratio * scale, low, high), words
 
-    @property
-    def unit(self) -> Callable[[float, float], float] | None:
-        """A user's own score over its bound."""
-        score, bound = self.score, self.bound
-        return None if score is None else lambda eta, y: float(score(eta, y)) / bound
-
-    @property
-    def tame(self) -> Callable[[float, float], float] | None:
-        """Compiled score that no record can make fail: NaN where the score raises an error."""
-        return None if self._compiled is None else self._compiled.ctypes
-
-    @property
-    def binary(self) -> bool:
-        """True if the response is 0/1."""
-        return self.response == "binary"
-
-    @property
-    def kind(self) -> str:
-        """Kind of response as the design has it: "number", "binary" or "levels"."""
-        return "number" if self.response == "count" else self.response
-
-    @property
-    def joint(self) -> bool:
-        """True if the published chain estimates the residual scale beside the coefficients."""
-        return self.scale == "joint"
-
-    def refuse_joint(self) -> None:
-        """Raise an `OptionError` if the residual scale is to be estimated by the published chain, and this is none."""
-        if self.joint:
-            raise OptionError(
-                "Huber(scale='joint') is the published chain's, of local reports: give tuning='published' to fit or "
-                "start with trust='local', or leave scale= out, which learns it too."
-            )
-
-    @property
-    def robust(self) -> bool:
-        """True if counts' Pearson residuals are clipped."""
-        return self.response == "count" and not isinstance(self.c, str)
-
-    def inverse_link(self, eta: Array) -> Array:
-        """Mean response (or quantile, expectile, class margin) at linear predictor `eta`, same shape."""
-        if self.link == "logit":
-            rising = np.real(eta) >= 0  # of complex numbers too, as derivatives take steps along the imaginary axis
-            e = np.exp(np.where(rising, -eta, eta))
-            return np.where(rising, 1.0, e) / (1.0 + e)
-        if self.link == "log":
-            with np.errstate(over="ignore"):
-                return np.asarray(np.exp(eta))
-        return eta
-
-    def inverse_link_derivative(self, eta: Array) -> Array:
-        """Derivative of :meth:`inverse_link`, same shape."""
-        if self.link == "logit":
-            mean = self.inverse_link(eta)
-            return mean * (1.0 - mean)
-        return self.inverse_link(eta) if self.link == "log" else np.ones_like(eta)
-
-    def to_json(self) -> dict[str, Any]:
-        """Represent by JSON values; a user's own score is left out."""
-        names = ("name", "code", "link", "response", "c", "scale", "tau", "y_max", "width", "bound", "slope")
-        return {n: getattr(self, n) for n in names}
-
 
 def score_rules(
     family: Family,
@@ -189,7 +118,7 @@ def check_ratios(family: Family, response: str) -> None:
 
     Of a `response` that the formula has as ``np.log(y)`` they are logs of ratios of y.
     """
-    if family.link in {"logit", "log"} or (family.link == "identity" and _is_log(response)):
+    if family.logs or (family.link == "identity" and _is_log(response)):
         return
     what = "those of a separating hyperplane" if family.link == "margin" else "differences of the response itself"
     raise OptionError(
@@ -219,9 +148,4 @@ def from_json(doc: Mapping[str, Any], score: Any = None) -> Family:
     """Rebuild a family from :meth:`Family.to_json`; one of a user's own without its score can predict, not fit."""
     if score is None:
         return Family(**doc)
-    from privreg.families.users import compiled
-
-    binary = doc["response"] == "binary"
-    return Family(
-        **doc, score=score, _compiled=compiled(score, doc["bound"], binary=binary, slope=doc.get("slope", 0.0))
-    )
+    return Family(**doc, score=score, _compiled=scoring_of(doc["code"]).compiled(score, Family(**doc)))

@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from privreg.base.arrays import Array
+from privreg.families.declared import Declared
 from privreg.families.family import Family
 from privreg.families.scores import (
     CAP,
@@ -63,7 +64,7 @@ class ClassMeasures(Scoring):
             ("accuracy", lambda m: float(m[1]), "share of people whose likeliest class is their own"),
         ]
 
-    def compared(self, family: Family, y: Array, eta: Array) -> dict[str, float]:
+    def compared(self, family: Declared, y: Array, eta: Array) -> dict[str, float]:
         full = np.column_stack([np.zeros(len(y)), self.log_odds(eta)])
         share, k = np.exp(full - full.max(axis=1, keepdims=True)), y.astype(np.intp)
         share /= share.sum(axis=1, keepdims=True)
@@ -78,7 +79,7 @@ class ClassMeasures(Scoring):
             "Brier score": halves * float(np.mean(np.sum((share - np.eye(share.shape[1])[k]) ** 2, axis=1))),
         }
 
-    def draw(self, family: Family, eta: Array, levels: Any, rng: np.random.Generator) -> Array:
+    def draw(self, family: Declared, eta: Array, levels: Any, rng: np.random.Generator) -> Array:
         full = np.column_stack([np.zeros(len(eta)), self.log_odds(eta)])
         gumbel = -np.log(-np.log(rng.uniform(size=full.shape)))
         return np.asarray(levels[np.argmax(full + gumbel, axis=1)])
@@ -103,7 +104,7 @@ class LogisticScore(ClassMeasures, Binary):
     def steep(self, shape: Shape, c: float) -> tuple[float, float]:
         return 0.0, 1.0
 
-    def sums(self, family: Family, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
+    def sums(self, family: Declared, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
         return SumRules(0.25, 0.2, 0.2)
 
     def mean(self, shape: Shape, there: Array) -> tuple[Array, Array]:
@@ -118,10 +119,10 @@ class LogisticScore(ClassMeasures, Binary):
     def perfect(self, eta: Array) -> list[tuple[float, Array]]:
         return [(sign, 1.0 / (1.0 + np.exp(np.clip(sign * eta, -50.0, 50.0)))) for sign in (1.0, -1.0)]
 
-    def shape(self, family: Family, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
+    def shape(self, family: Declared, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
         return Shape(codes.BALANCED if balanced else self.code, 0.0, 0.0, 0)
 
-    def twin(self, sm: Any, family: Family, y: Array, x: Array) -> Any:
+    def twin(self, sm: Any, family: Declared, y: Array, x: Array) -> Any:
         return sm.Logit(y, x).fit(disp=0)
 
 
@@ -148,13 +149,13 @@ class MultinomialScore(ClassMeasures, Predicted):
     shares = "classes"
     bound = math.sqrt(2.0)
 
-    def sums(self, family: Family, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
+    def sums(self, family: Declared, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
         return SumRules(0.25, 0.4 / (high + 1.0), 0.4 / (high + 1.0))  # ¼ and less by numbers of equal classes
 
     def balanced(self, shape: Shape, *, summed: bool) -> bool:
         return not summed
 
-    def twin(self, sm: Any, family: Family, y: Array, x: Array) -> Any:
+    def twin(self, sm: Any, family: Declared, y: Array, x: Array) -> Any:
         return sm.MNLogit(y, x).fit(disp=0)
 
 

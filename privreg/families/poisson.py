@@ -12,6 +12,7 @@ from scipy.stats import poisson
 
 from privreg.base.arrays import Array
 from privreg.errors import OptionError, SchemaError, real, shown
+from privreg.families.declared import Declared
 from privreg.families.family import Family
 from privreg.families.scores import CAP, Function, Gauge, Predicted, ScoreRules, SumRules
 from privreg.options.unknown import known_arguments
@@ -63,10 +64,10 @@ class PoissonScore(Predicted):
         mean = np.exp(np.minimum(there, math.log(rules.shape.a)))
         return np.asarray(np.minimum((low + (high - low) * mean) ** 2 + (high - low) ** 2 * mean, 1.0))
 
-    def rules(self, family: Family, shape: Shape, d: int, mu: float, low: float, high: float) -> ScoreRules:
+    def rules(self, family: Declared, shape: Shape, d: int, mu: float, low: float, high: float) -> ScoreRules:
         return ScoreRules(shape, float(family.c) if family.robust else 1.0, False, 1.0, varying=True)
 
-    def sums(self, family: Family, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
+    def sums(self, family: Declared, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
         return SumRules(1.0, 2.0 / shape.a, 2.0 / shape.a**2)
 
     def perfect(self, eta: Array) -> list[tuple[float, Array]]:
@@ -86,7 +87,7 @@ class PoissonScore(Predicted):
             ("mean prediction", lambda m: float(m[2]) * gauge.y_max, "mean of what the fit predicts"),
         ]
 
-    def compared(self, family: Family, y: Array, eta: Array) -> dict[str, float]:
+    def compared(self, family: Declared, y: Array, eta: Array) -> dict[str, float]:
         first, average = eta[:, 0], float(np.mean(y))
         own = np.where(y > 0.0, y * np.log(np.maximum(y, 1e-300)), 0.0)
         null = 2.0 * float(np.mean(own) - (average * np.log(average) if average > 0.0 else 0.0))
@@ -100,10 +101,10 @@ class PoissonScore(Predicted):
     def balanced(self, shape: Shape, *, summed: bool) -> bool:
         return not shape.b
 
-    def shape(self, family: Family, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
+    def shape(self, family: Declared, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
         return Shape(codes.ROBUST_POISSON if family.robust else self.code, family.y_max, float(plain), 0)
 
-    def refuse(self, family: Family, limits: tuple[float, float], name: str) -> None:
+    def refuse(self, family: Declared, limits: tuple[float, float], name: str) -> None:
         low, high = limits
         if not (low == 0.0 and high == family.y_max):
             raise SchemaError(
@@ -111,17 +112,17 @@ class PoissonScore(Predicted):
                 f"bounds={{{name!r}: (0, {family.y_max:g})}}, or a larger y_max."
             )
 
-    def unsummed(self, family: Family) -> str:
+    def unsummed(self, family: Declared) -> str:
         needless = f"noise falls on sums, for which {family!r} needs no c; leave c= out, or use trust='local'"
         return needless if family.robust else ""
 
-    def draw(self, family: Family, eta: Array, levels: Any, rng: np.random.Generator) -> Array:
+    def draw(self, family: Declared, eta: Array, levels: Any, rng: np.random.Generator) -> Array:
         return np.asarray(np.minimum(rng.poisson(np.exp(np.minimum(eta[:, 0], 20.0))), family.y_max))
 
-    def exceeding(self, family: Family, eta: Array) -> float:
+    def exceeding(self, family: Declared, eta: Array) -> float:
         return float(poisson.sf(family.y_max, np.exp(np.minimum(eta, 20.0))).mean())
 
-    def twin(self, sm: Any, family: Family, y: Array, x: Array) -> Any:
+    def twin(self, sm: Any, family: Declared, y: Array, x: Array) -> Any:
         return sm.Poisson(y, x).fit(disp=0)
 
 

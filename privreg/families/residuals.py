@@ -11,6 +11,7 @@ from scipy.special import ndtr, ndtri
 
 from privreg.base.arrays import Array
 from privreg.errors import OptionError, choose, real, shown
+from privreg.families.declared import Declared
 from privreg.families.family import CLASSICAL_C, Family
 from privreg.families.scores import Function, Gauge, Moments, Score, ScoreRules, Scoring, SumRules, phi, window
 from privreg.families.squared import MeanMeasures
@@ -33,19 +34,19 @@ class Residual(Scoring):
     def near(self, shape: Shape, c: float, eta: Array, y: Array, function: Function = None) -> Array:
         return (np.abs(y - eta) <= c).astype(np.float64)
 
-    def ratio(self, family: Family, d: int, mu: float) -> float:
+    def ratio(self, family: Declared, d: int, mu: float) -> float:
         """Threshold c in residual sd."""
         return auto_c(d, mu) if isinstance(family.c, str) else family.c
 
-    def learned(self, family: Family) -> bool:
+    def learned(self, family: Declared) -> bool:
         """True if c follows the residuals."""
         return isinstance(family.scale, str)
 
-    def curvature(self, family: Family, c: float) -> float:
+    def curvature(self, family: Declared, c: float) -> float:
         """Curvature per unit of score bound and c, for normal residuals."""
         raise NotImplementedError
 
-    def rules(self, family: Family, shape: Shape, d: int, mu: float, low: float, high: float) -> ScoreRules:
+    def rules(self, family: Declared, shape: Shape, d: int, mu: float, low: float, high: float) -> ScoreRules:
         ratio = self.ratio(family, d, mu)
         curvature, centre = self.curvature(family, ratio), self.centred(family, ratio)
         return ScoreRules(shape, ratio, self.learned(family), curvature, varying=False, centre=centre)
@@ -57,12 +58,12 @@ class Clipped(Residual):
     cornered = True
     shares = "cornered"
 
-    def curvature(self, family: Family, c: float) -> float:
+    def curvature(self, family: Declared, c: float) -> float:
         tau, centre = family.tau, self.centred(family, c)
         low, middle, high = (float(ndtr(v)) for v in (centre - c, centre, centre + c))
         return (tau * (high - middle) + (1.0 - tau) * (middle - low)) / max(tau, 1.0 - tau)
 
-    def sums(self, family: Family, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
+    def sums(self, family: Declared, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
         square = clipped_square(known.ratio) / clipped_square(CLASSICAL_C) * (CLASSICAL_C / known.ratio) ** 2
         return SumRules(1.0, known.curvature, 0.39 * square)  # 0.39 at normal errors, c = 1.345
 
@@ -111,7 +112,7 @@ class Level(Scoring):
     levelled = True
     measured = 1
 
-    def shape(self, family: Family, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
+    def shape(self, family: Declared, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
         return Shape(self.code, family.tau, max(family.tau, 1.0 - family.tau), 0)
 
     def values(self, gauge: Gauge, eta: Array, y: Array) -> list[Array]:
@@ -140,10 +141,10 @@ class HuberScore(MeanMeasures, Clipped):
     def slope(self, shape: Shape, c: float, eta: Array, y: Array, top: float, function: Function = None) -> Array:
         return self.near(shape, c, eta, y)
 
-    def published(self, family: Family, shape: Shape, c: float, low: float, high: float) -> Score:
+    def published(self, family: Declared, shape: Shape, c: float, low: float, high: float) -> Score:
         return Score(shape, c, c, math.inf if family.joint else 1.0)  # 1/σ
 
-    def twin(self, sm: Any, family: Family, y: Array, x: Array) -> Any:
+    def twin(self, sm: Any, family: Declared, y: Array, x: Array) -> Any:
         return sm.RLM(y, x, M=sm.robust.norms.HuberT()).fit()
 
 
@@ -173,10 +174,10 @@ class ExpectileScore(Level, Clipped):
     def steep(self, shape: Shape, c: float) -> tuple[float, float]:
         return 0.0, c if shape.a >= 0.5 else -c
 
-    def centred(self, family: Family, ratio: float) -> float:
+    def centred(self, family: Declared, ratio: float) -> float:
         return normal_expectile(family.tau, ratio)
 
-    def published(self, family: Family, shape: Shape, c: float, low: float, high: float) -> Score:
+    def published(self, family: Declared, shape: Shape, c: float, low: float, high: float) -> Score:
         return Score(shape, c, c * shape.b, shape.b, -family.tau * c, (1.0 - family.tau) * c)
 
 
@@ -200,33 +201,33 @@ class QuantileScore(Level, Residual):
     def tau(self, shape: Shape) -> float:
         return shape.a
 
-    def ratio(self, family: Family, d: int, mu: float) -> float:
+    def ratio(self, family: Declared, d: int, mu: float) -> float:
         return QUANTILE_RATIO
 
-    def learned(self, family: Family) -> bool:
+    def learned(self, family: Declared) -> bool:
         return True
 
-    def centred(self, family: Family, ratio: float) -> float:
+    def centred(self, family: Declared, ratio: float) -> float:
         return float(ndtri(family.tau))
 
-    def curvature(self, family: Family, c: float) -> float:
+    def curvature(self, family: Declared, c: float) -> float:
         centre, top = self.centred(family, c), max(family.tau, 1.0 - family.tau)
         return c * math.exp(-0.5 * centre**2) / math.sqrt(2.0 * math.pi) / top
 
-    def sums(self, family: Family, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
+    def sums(self, family: Declared, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
         return SumRules(0.5 / shape.b, known.curvature, (1.0 - shape.a) * shape.a / shape.b**2)
 
-    def published(self, family: Family, shape: Shape, c: float, low: float, high: float) -> Score:
+    def published(self, family: Declared, shape: Shape, c: float, low: float, high: float) -> Score:
         return Score(shape, c, shape.b, math.inf, -family.tau, 1.0 - family.tau)
 
-    def compared(self, family: Family, y: Array, eta: Array) -> dict[str, float]:
+    def compared(self, family: Declared, y: Array, eta: Array) -> dict[str, float]:
         r = y - eta[:, 0]
         return {
             "check loss": float(np.mean(r * (family.tau - (r < 0.0)))),
             "share below": float(np.mean(r < 0.0)),
         }
 
-    def twin(self, sm: Any, family: Family, y: Array, x: Array) -> Any:
+    def twin(self, sm: Any, family: Declared, y: Array, x: Array) -> Any:
         return sm.QuantReg(y, x).fit(q=family.tau)
 
 

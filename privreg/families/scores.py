@@ -10,16 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
 
 from privreg.base.arrays import Array
+from privreg.families.declared import Declared
 from privreg.protocol.plans import Shape
-
-if TYPE_CHECKING:
-    from privreg.families.family import Family
 
 Function = Callable[[float, float], float] | None
 """Unit score of a family of one's own."""
@@ -110,6 +108,7 @@ class Scoring:
     estimand: ClassVar[str] = ""  # Meaning of its coefficients
     call: ClassVar[str] = "{name}()"  # Call that makes it
     title: ClassVar[str] = "{name}"  # Name in tables
+    logs: ClassVar[tuple[str, str] | None] = None  # Coefficients, and exponentials of them, where these are ratios
     form: ClassVar[bool] = False  # True if it is a form of another code's score, which users do not name
 
     residual: ClassVar[bool] = False  # A score of y − η over a residual scale, which is learned
@@ -176,15 +175,27 @@ class Scoring:
         """Code and numbers of a score that rises in η, whose root is near."""
         return shape
 
+    def compiled(self, score: Any, family: Declared) -> Any:
+        """A user's own score, compiled."""
+        raise ValueError("only a score of one's own is compiled")
+
     # --- the reference model -----------------------------------------------------------------------------------
 
-    def rules(self, family: Family, shape: Shape, d: int, mu: float, low: float, high: float) -> ScoreRules:
+    def rules(self, family: Declared, shape: Shape, d: int, mu: float, low: float, high: float) -> ScoreRules:
         """Public constants for local reports; see `family.score_rules`."""
         raise ValueError(f"no rules of rounds for {family!r}")
 
-    def sums(self, family: Family, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
+    def sums(self, family: Declared, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
         """Public constants for fits by sums; `low` and `high` are public limits of the response, internal units."""
         return SumRules(1.0, known.curvature, 0.39)
+
+    def noiseless(self, shape: Shape) -> Shape:
+        """Score of a fit by sums without noise: the likelihood's, bounded or not."""
+        return shape
+
+    def linked(self, mean: float) -> tuple[float, float]:
+        """Linear predictor of a mean response in (0, 1), and the slope of the mean by it."""
+        return math.log(mean / (1.0 - mean)), mean * (1.0 - mean)
 
     def moments(
         self, rules: ScoreRules, here: Array, there: Array, c: float, s: Any, *, brief: bool = False
@@ -238,7 +249,7 @@ class Scoring:
         """Name, function of the mean numbers and meaning of each measure; `unit` is the internal unit of y."""
         return []
 
-    def compared(self, family: Family, y: Array, eta: Array) -> dict[str, float]:
+    def compared(self, family: Declared, y: Array, eta: Array) -> dict[str, float]:
         """Measures of predictors `eta`, shape (n, b), on public responses `y`, shape (n,), user's units."""
         r, spread = y - family.inverse_link(eta[:, 0]), float(np.var(y))
         error = float(np.mean(r**2))
@@ -251,7 +262,7 @@ class Scoring:
 
     # --- words, plans and limits -------------------------------------------------------------------------------
 
-    def words(self, family: Family) -> str:
+    def words(self, family: Declared) -> str:
         """The call that makes the family."""
         return self.call.format(**vars(family))
 
@@ -259,34 +270,34 @@ class Scoring:
         """True if the score has a divisor that depends on covariates; `summed`: of a fit by sums."""
         return False
 
-    def shape(self, family: Family, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
+    def shape(self, family: Declared, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
         """Numbers of the score; see `Family.shape`."""
         return Shape(self.code, 0.0, 0.0, 0)
 
-    def published(self, family: Family, shape: Shape, c: float, low: float, high: float) -> Score:
+    def published(self, family: Declared, shape: Shape, c: float, low: float, high: float) -> Score:
         """Score of the published algorithm, at the threshold c; internal units."""
         return Score(shape, c, self.bound, self.steepest)
 
-    def refuse(self, family: Family, limits: tuple[float, float], name: str) -> None:
+    def refuse(self, family: Declared, limits: tuple[float, float], name: str) -> None:
         """Raise a SchemaError if public limits of the response do not suit the family."""
 
-    def unsummed(self, family: Family) -> str:
+    def unsummed(self, family: Declared) -> str:
         """Reason why a fit by sums can't take the family, with a remedy; empty if it can."""
         return ""
 
-    def centred(self, family: Family, ratio: float) -> float:
+    def centred(self, family: Declared, ratio: float) -> float:
         """The estimand for normal residuals, in their sd above the mean; `ratio` is the threshold c in sd."""
         return 0.0
 
-    def draw(self, family: Family, eta: Array, levels: Any, rng: np.random.Generator) -> Array:
+    def draw(self, family: Declared, eta: Array, levels: Any, rng: np.random.Generator) -> Array:
         """Responses of made-up people with linear predictors `eta`, shape (n, b): counts or levels."""
         raise ValueError("no model of the response")
 
-    def exceeding(self, family: Family, eta: Array) -> float:
+    def exceeding(self, family: Declared, eta: Array) -> float:
         """Share of such responses beyond the declared largest one."""
         return 0.0
 
-    def twin(self, sm: Any, family: Family, y: Array, x: Array) -> Any:
+    def twin(self, sm: Any, family: Declared, y: Array, x: Array) -> Any:
         """Fitted model of `sm`, statsmodels, without privacy; None if it has none. Classes are 0, 1 and so on."""
         return None
 
@@ -303,7 +314,7 @@ class Predicted(Scoring):
     def near(self, shape: Shape, c: float, eta: Array, y: Array, function: Function = None) -> Array:
         return np.full(np.shape(y), min(0.5 * c, 1.0))
 
-    def rules(self, family: Family, shape: Shape, d: int, mu: float, low: float, high: float) -> ScoreRules:
+    def rules(self, family: Declared, shape: Shape, d: int, mu: float, low: float, high: float) -> ScoreRules:
         return ScoreRules(shape, 1.0, False, 1.0, varying=True)
 
     def mean(self, shape: Shape, there: Array) -> tuple[Array, Array]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from privreg.base.arrays import Array
 from privreg.errors import OptionError, PrivregWarning, choose, real, shown
+from privreg.families.declared import Declared
 from privreg.families.family import Family
 from privreg.families.hinge import Margin
 from privreg.families.scores import Function, Score, ScoreRules, SumRules
@@ -41,21 +42,24 @@ class CustomScore(Margin):
         up, down = (unit_score(shape, c, eta + h, y, function) for h in (STEP * c, -STEP * c))
         return np.clip((up - down) / (2.0 * STEP), 0.0, top)  # a difference: Equation (23)
 
-    def sums(self, family: Family, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
+    def compiled(self, score: Any, family: Declared) -> Any:
+        return compiled(score, family.bound, binary=family.binary, slope=family.slope)
+
+    def sums(self, family: Declared, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
         # c: in which the steepest score rises by its bound
         return SumRules(1.0, known.curvature, known.curvature, family.bound / family.slope)
 
-    def words(self, family: Family) -> str:
+    def words(self, family: Declared) -> str:
         slope = f", slope={family.slope:g}" if family.slope else ""
         return f"custom({family.name!r}, bound={family.bound:g}{slope})"
 
-    def shape(self, family: Family, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
+    def shape(self, family: Declared, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
         return Shape(self.code, 0.0, 0.0, 0 if family._compiled is None else family._compiled.address)
 
-    def published(self, family: Family, shape: Shape, c: float, low: float, high: float) -> Score:
+    def published(self, family: Declared, shape: Shape, c: float, low: float, high: float) -> Score:
         return Score(shape, c, family.bound, math.inf)
 
-    def unsummed(self, family: Family) -> str:
+    def unsummed(self, family: Declared) -> str:
         if family.slope:
             return ""
         return (

@@ -91,6 +91,7 @@ def plan_of(
             plain=spec.unbalanced,
             again=spec.trust == "central",
             c=like.c if like else None,
+            noisy=spec.budget.private,
         ),
         y_low=low,
         y_high=high,

@@ -401,6 +401,7 @@ def rules_of(
     plain: bool = False,
     again: bool = False,
     c: float | None = None,
+    noisy: bool = True,
 ) -> Rules:
     """A family's unit score and what is expected of it under the reference model: whitened normal covariates.
 
@@ -415,12 +416,13 @@ def rules_of(
     kind = "plain" if family.scoring.residual and not scaled else scoring.shares
     kind += ", again" * (again and scaled)
     shares = sums.SHARES[kind.replace(", again", "") + ", persons" if several else kind]
-    made = scoring.sums(family, known.shape, known, low, high)
+    shape = known.shape if noisy else scoring.noiseless(known.shape)
+    made = scoring.sums(family, shape, known, low, high)
     fixed = made.fixed or c or 1.0
     if family.scoring.cornered and not known.track:
         fixed = known.ratio * float(family.scale) / y_scale
     more = fixed, scoring.unsure, round(high) if scoring.multiple else 1, family.link, family.tame
-    return Rules(known.shape, known.ratio, scaled, made.top, made.slope, made.square, shares, *more)
+    return Rules(shape, known.ratio, scaled, made.top, made.slope, made.square, shares, *more)
 
 
 def narrowed(plan: Plan) -> Plan:

@@ -27,7 +27,9 @@ from privreg.tables.diagnostics import Diagnostic, along
 
 def check_which(which: str, family: Family) -> str:
     """Return `which` if `family` has such predictions."""
-    if family.response == "levels" or (family.response == "binary" and family.link in {"logit", "margin"}):
+    if family.response == "levels" or (
+        family.response == "binary" and (family.link in {"logit", "margin"} or family.scoring.classed)
+    ):
         return choose("which", which, ("mean", "linear", "class"))
     if isinstance(which, str) and which == "class":  # an NA would not compare
         raise OptionError(
@@ -89,7 +91,7 @@ def estimand_words(fit: ResultData) -> str:
         return f"the probabilities of {name}"
     if family.link == "margin":
         return f"the margin of {name}"
-    if family.link == "logit":
+    if family.link == "logit" or family.scoring.classed:
         levels = fit.design.endog_levels
         return f"P({name} = {1 if levels is None else levels[1]})"
     if family.scoring.levelled:
