@@ -38,10 +38,6 @@ class Residual(Scoring):
         """Threshold c in residual sd."""
         return auto_c(d, mu) if isinstance(family.c, str) else family.c
 
-    def learned(self, family: Declared) -> bool:
-        """True if c follows the residuals."""
-        return isinstance(family.scale, str)
-
     def curvature(self, family: Declared, c: float) -> float:
         """Curvature per unit of score bound and c, for normal residuals."""
         raise NotImplementedError
@@ -49,7 +45,7 @@ class Residual(Scoring):
     def rules(self, family: Declared, shape: Shape, d: int, mu: float, low: float, high: float) -> ScoreRules:
         ratio = self.ratio(family, d, mu)
         curvature, centre = self.curvature(family, ratio), self.centred(family, ratio)
-        return ScoreRules(shape, ratio, self.learned(family), curvature, varying=False, centre=centre)
+        return ScoreRules(shape, ratio, isinstance(family.scale, str), curvature, varying=False, centre=centre)
 
 
 class Clipped(Residual):
@@ -203,9 +199,6 @@ class QuantileScore(Level, Residual):
 
     def ratio(self, family: Declared, d: int, mu: float) -> float:
         return QUANTILE_RATIO
-
-    def learned(self, family: Declared) -> bool:
-        return True
 
     def centred(self, family: Declared, ratio: float) -> float:
         return float(ndtri(family.tau))
