@@ -80,6 +80,6 @@ def resolve_family(family: Any, *, curator: bool = False) -> Family:
 
 
 for _name in FAMILIES:
-    globals().pop(_name, None)  # the module, which is not what `families.huber` means
+    globals().pop(_name, None)  # a module, such as `hinge`, which is not what the name means here
 
 __dir__, __getattr__ = public_names(__name__, __all__)

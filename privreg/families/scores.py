@@ -152,7 +152,7 @@ class Scoring:
         raise ValueError("no scalar score of this code")
 
     def slope(self, shape: Shape, c: float, eta: Array, y: Array, top: float, function: Function = None) -> Array:
-        """Slope of the unit score by the linear predictor, times c, about [0, top]; shape (m,). Equation (23)."""
+        """Slope of the unit score by the linear predictor, times c, about [0, top]; shape (m,)."""
         raise ValueError("no slope of this score")
 
     def near(self, shape: Shape, c: float, eta: Array, y: Array, function: Function = None) -> Array:
@@ -199,7 +199,7 @@ class Scoring:
         self, rules: ScoreRules, here: Array, there: Array, c: float, s: Any, *, brief: bool = False
     ) -> Moments:
         """Mean unit score at `here` if `there` is the truth; its derivatives by `there` and log s; the same of the
-        number; all of shape (m,), the first two alone if `brief`. Equation (12).
+        number; all of shape (m,), the first two alone if `brief`: equation (12) of docs/estimator.md.
 
         Here that of a step at a quantile of normal residuals of scale s, the median where the score is unknown.
         """
@@ -215,7 +215,7 @@ class Scoring:
         return (score, slope, density_at * (mean / s + rules.centre) / top, *within)
 
     def square(self, rules: ScoreRules, here: Array, there: Array, c: float, s: Any) -> Array:
-        """Mean squared unit score there, shape (m,). Equation (12)."""
+        """Mean squared unit score there, shape (m,): equation (12) of docs/estimator.md."""
         tau = self.tau(rules.shape)
         top = max(tau, 1.0 - tau)
         below = ndtr(-(there - s * rules.centre - here) / s)
