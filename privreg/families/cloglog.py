@@ -20,6 +20,11 @@ LARGEST: Final = (
     32.0  # Hazard up to which the likelihood's score rises: without an event one so large has the chance e^−32
 )
 STEEPEST: Final = math.exp(-1.0)  # Largest slope of π, at η = 0
+BEND: Final = 0.3
+"""Change of η over which the slope of π changes by as much as it is: 1/abs(1 − e^η), of large hazards, which bend it most.
+With 1, as of logits, intervals of two collectors covered 82% where nine in ten had an event, with this 91%; where one in
+twelve has, they are a third longer (`benchmarks.cloglog`)."""
+
 SMALL: Final = 1e-3  # Hazard below which the likelihood's slope is half of it, up to a part of 3e-4
 
 
@@ -28,6 +33,7 @@ class CloglogScore(ClassMeasures, Binary):
 
     code = codes.CLOGLOG
     estimand = "log hazard ratios of the complementary log-log model; its weighted projection if the model is wrong"
+    bend = BEND
     logs = ("log hazard", "hazard ratio")
 
     def unit(self, shape: Shape, c: Any, eta: Array, y: Array, function: Function = None) -> Array:

@@ -81,7 +81,7 @@ class Rules(NamedTuple):
     @property
     def bend(self) -> float:
         """Thresholds over which the slope changes by as much as it is: of quantiles half a residual scale."""
-        return self.scoring.bend / self.ratio if self.scoring.density else 1.0
+        return self.scoring.bend / (self.ratio if self.scoring.density else 1.0)
 
     @property
     def cornered(self) -> bool:
