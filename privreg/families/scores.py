@@ -126,9 +126,7 @@ class Scoring:
     cornered: ClassVar[bool] = False  # Constant beyond a threshold c in residual scales
     symmetric: ClassVar[bool] = False  # Residuals within ± c have the slope 1, so that their share is the curvature
     density: ClassVar[bool] = False  # A step, whose slope is the density of residuals in a window of ± c
-    bend: ClassVar[float] = (
-        1.0  # Thresholds over which the slope changes by as much as it is; of a density residual sds
-    )
+    bend: ClassVar[float] = 1.0  # Thresholds (of a density residual sds) over which the slope changes by itself
     bounded: ClassVar[bool] = False  # The slope changes over c of a residual
     curved: ClassVar[bool] = False  # One predictor bends it: a step by its slope leaves half its square, in thresholds
     bent: ClassVar[bool] = False  # Bent by a state's offsets though curvature does not vary with the coefficients
