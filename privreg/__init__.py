@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from privreg.doors.loading import load
     from privreg.doors.regression import PrivateOnlineRegression
     from privreg.errors import PrivacyLeakError, PrivacyLeakWarning
-    from privreg.families.builtin import (
+    from privreg.families import (
+        Cloglog,
         Expectile,
         Hinge,
         Huber,
@@ -52,9 +53,9 @@ if TYPE_CHECKING:
 
 
 __all__ = [
-    "Budget", "Expectile", "Hinge", "Huber", "Ledger", "Logistic", "Multinomial", "Poisson", "PrivacyLeakError",
-    "PrivacyLeakWarning", "PrivateOnlineRegression", "Quantile", "Schema", "SmoothedHinge", "Squared",
-    "__version__", "anova", "central", "compare", "csv", "datasets", "errors",
+    "Budget", "Cloglog", "Expectile", "Hinge", "Huber", "Ledger", "Logistic", "Multinomial", "Poisson",
+    "PrivacyLeakError", "PrivacyLeakWarning", "PrivateOnlineRegression", "Quantile", "Schema", "SmoothedHinge",
+    "Squared", "__version__", "anova", "central", "compare", "csv", "datasets", "errors",
     "families", "federated", "limit_spending", "load", "means", "meta_analysis", "plan", "plan_two_groups",
     "rowwise", "shrink", "simulate", "sql", "survival", "table_one",
 ]  # fmt: skip
@@ -65,7 +66,7 @@ _HOMES = {
         "data.sources.csv": "csv",
         "data.sources.database": "sql",
         "errors": "PrivacyLeakError PrivacyLeakWarning",
-        "families.builtin": "Expectile Hinge Huber Logistic Multinomial Poisson Quantile SmoothedHinge Squared",
+        "families": "Cloglog Expectile Hinge Huber Logistic Multinomial Poisson Quantile SmoothedHinge Squared",
         "formula.language.rowwise": "rowwise",
         "doors.loading": "load",
         "means.model": "survival table_one",

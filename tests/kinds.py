@@ -52,6 +52,8 @@ KINDS = {
     "squared": Kind(pr.families.Squared()),
     "logistic": Kind(pr.Logistic(), **BINARY),
     "balanced": Kind(pr.Logistic(), balanced=True, **BINARY),
+    "cloglog": Kind(pr.Cloglog(), **BINARY),
+    "balanced cloglog": Kind(pr.Cloglog(), balanced=True, **BINARY),
     "poisson": Kind(pr.families.Poisson(Y_MAX), low=0.0, high=Y_MAX, responses=(0.0, 1.0, 3.0, 10.0, 19.0, Y_MAX)),
     "robust poisson": Kind(
         pr.families.Poisson(Y_MAX, c=1.5), low=0.0, high=Y_MAX, responses=(0.0, 1.0, 3.0, 10.0, 19.0, Y_MAX)
@@ -62,7 +64,7 @@ KINDS = {
 }
 """Every family with a scalar score; "balanced" is not among the published algorithm's."""
 
-WITH_EXP = codes.COUNTS | {codes.LOGISTIC, codes.BALANCED, codes.MULTINOMIAL}
+WITH_EXP = codes.COUNTS | {codes.LOGISTIC, codes.BALANCED, codes.MULTINOMIAL, codes.CLOGLOG}
 """Families whose scores hold an exponential: NumPy's and the C library's differ in the last bit on some processors."""
 
 

@@ -698,7 +698,7 @@ MUTANTS = (
     ),
     Mutant(
         "custom scores unclipped",
-        "privreg/families/scores.py",
+        "privreg/families/users.py",
         "np.clip(np.array(values), -1.0, 1.0)",
         "np.array(values)",
         ("tests/laws/test_scores.py::test_a_score_of_ones_own_beyond_its_bound_is_clipped",),
@@ -1718,7 +1718,7 @@ MUTANTS = (
     Mutant(
         "secants of asymmetric scores are not of differences",
         "privreg/collector/estimation/reference.py",
-        "if model.rules.centre != 0.0 or model.rules.shape.family in codes.COUNTS:",
+        "if model.rules.centre != 0.0 or model.rules.scoring.counts:",
         "if False:",
         ("tests/collector/test_reference_model.py::test_secants_of_states_near_the_truth_are_near_the_tangent",),
     ),

@@ -6,7 +6,7 @@ import numpy as np
 
 from privreg.collector.covariates.moments import Layout
 from privreg.collector.plan import Plan
-from privreg.families.constants import ScoreRules
+from privreg.families.scores import ScoreRules
 from privreg.protocol import codes
 from privreg.protocol.plans import Shape
 from privreg.protocol.rounds import GROUPS, State

@@ -143,6 +143,7 @@ SCORES = {
     "robust_poisson": ("count", 20.0, 0.0),
     "hinge": ("binary", 0.0, 0.0),
     "smoothed_hinge": ("binary", 0.5, 0.0),
+    "cloglog": ("binary", 0.0, 1.0),
 }
 """Response and numbers of every family that devices know."""
 

@@ -21,7 +21,7 @@ from privreg import datasets
 from privreg.base.arrays import Array
 from privreg.doors.regression import PrivateOnlineRegression
 from privreg.errors import PrivacyLeakWarning
-from privreg.families.builtin import Huber
+from privreg.families import Huber
 
 TEN: Final = (
     *("age", "gender", "bmi", "children", "smoker", "medical_history", "family_medical_history"),

@@ -27,7 +27,7 @@ from benchmarks.papers.summaries import failed, rounded
 from privreg import datasets
 from privreg.base.arrays import Array
 from privreg.doors.regression import PrivateOnlineRegression
-from privreg.families.builtin import Huber, Multinomial
+from privreg.families import Huber, Multinomial
 
 CUTS: Final = (14_626.0, 18_596.0)
 CHARGES: Final = (16_742.0, 4_421.0)  # Mean and sd of charges in the reconstruction

@@ -22,8 +22,8 @@ from benchmarks.papers.simulation import EDGE, along
 from benchmarks.papers.summaries import failed, first_error, rounded
 from privreg.base.arrays import Array
 from privreg.doors.regression import PrivateOnlineRegression
-from privreg.families.builtin import Huber, Logistic
-from privreg.families.constants import clipped_square
+from privreg.families import Huber, Logistic
+from privreg.families.residuals import clipped_square
 from privreg.fits.published.report import numbers
 from privreg.fits.settings import FitOptions, Settings
 from privreg.published.chain import collector

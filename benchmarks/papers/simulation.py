@@ -17,7 +17,7 @@ from privreg.base.arrays import Array
 from privreg.collector.inference.methods import METHODS
 from privreg.doors.regression import PrivateOnlineRegression
 from privreg.errors import InferenceError, PrivregError
-from privreg.families.builtin import Expectile, Huber, Logistic, Quantile
+from privreg.families import Expectile, Huber, Logistic, Quantile
 from privreg.families.family import Family
 from privreg.results.results import PrivateResults
 from privreg.simulation.streaming.stream import Stream

@@ -9,6 +9,7 @@ import numpy as np
 
 from privreg.base.arrays import Array, triangle
 from privreg.families import scores
+from privreg.families.logistic import multinomial
 from privreg.protocol.codes import LEVER2, TINY
 from privreg.protocol.plans import ScorePlan
 
@@ -82,7 +83,7 @@ def _classes(theta: Array, z: Array, y: float, inverse: float) -> Array:
     """Scores of the classes k ≥ 1 one after the other; zeros of a response that is no class."""
     if not (inverse and 0.0 <= y <= len(theta) and y == math.floor(y)):
         return np.zeros(theta.size)
-    out = np.outer(scores.multinomial(theta, z[None], np.array([y]))[0] * inverse, z).reshape(-1)
+    out = np.outer(multinomial(theta, z[None], np.array([y]))[0] * inverse, z).reshape(-1)
     return out if np.isfinite(out).all() else np.zeros(theta.size)
 
 

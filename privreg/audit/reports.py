@@ -77,7 +77,8 @@ def of_smaller_budget(m: Mapping[str, Any], weight: float) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Shape):  # an address is of one process; a user's score may be any in [-1, 1]
-        value = value._replace(address=0) if value.family != codes.CUSTOM else Shape(codes.HUBER, 0.0, 0.0, 0)
+        own = scores.scoring_of(value.family).own
+        value = Shape(codes.HUBER, 0.0, 0.0, 0) if own else value._replace(address=0)
     if isinstance(value, tuple):
         return [_plain(v) for v in value]
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
@@ -247,27 +248,15 @@ def _rows(m: Mapping[str, Any]) -> Iterator[tuple[str, Row]]:
 def _responses(plan: ScorePlan | Plan, eta: float, c: float) -> list[tuple[str, float]]:
     """Responses as far out as they can be, and just within the threshold c of the predictor."""
     shape = plan.shape
-    if shape.family in {codes.LOGISTIC, codes.BALANCED, codes.HINGE, codes.SMOOTHED_HINGE}:
-        return [("y = 0", 0.0), ("y = 1", 1.0)]
     if plan.blocks > 1:
         return [(f"class {k}", float(k)) for k in range(plan.blocks + 1)]
-    if shape.family in codes.COUNTS:
-        return [("no count", 0.0), ("largest count", shape.a)]
-    if shape.family == codes.SQUARED:
-        return [("y low", shape.a), ("y high", shape.b)]
-    near = [("y at the lower threshold", eta - INSIDE * c), ("y at the upper threshold", eta + INSIDE * c)]
-    return [("y low", -FAR), ("y high", FAR), ("y in the middle", 0.0), *near]
+    return scores.scoring_of(shape.family).responses(shape, eta, c)
 
 
 def _bent_rows(plan: Plan, theta: Array, *, alone: bool) -> Iterator[tuple[str, Row]]:
     """Rows at right angles, of the most curvature and much score: an offset puts their predictor there."""
     d, shape, c = len(theta), plan.shape, plan.c * INSIDE
-    eta, y = {
-        codes.EXPECTILE: (0.0, c if shape.a >= 0.5 else -c),
-        codes.LOGISTIC: (0.0, 1.0),
-        codes.SMOOTHED_HINGE: (1.0 - 0.999 * shape.a, 1.0),
-        codes.SQUARED: (shape.b, shape.a),
-    }.get(shape.family, (0.0, c))
+    eta, y = scores.scoring_of(shape.family).steep(shape, c)
     yield NOISE_ONLY, Row(np.zeros(d), math.nan)
     xs = {"first axis": np.eye(d)[0], "last axis": np.eye(d)[-1], "x = 1": np.ones(d) / math.sqrt(d)}
     xs = {"x = 1": np.ones(1)} if alone else xs

@@ -24,7 +24,7 @@ def run(a: argparse.Namespace) -> int:
 
     from privreg.doors.loading import load_results
     from privreg.doors.regression import PrivateOnlineRegression
-    from privreg.families.builtin import FAMILIES
+    from privreg.families import FAMILIES
     from privreg.families.family import check_ratios
 
     model = PrivateOnlineRegression.from_formula(

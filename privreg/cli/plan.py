@@ -26,7 +26,7 @@ def run(a: argparse.Namespace) -> int:
     spent = budget(a, needed=False)
     options = given(a, "plan.formula")
 
-    from privreg.families.builtin import FAMILIES
+    from privreg.families import FAMILIES
     from privreg.planning.power import plan
     from privreg.tables import as_text, respelt
 

@@ -223,7 +223,7 @@ def family(a: argparse.Namespace) -> tuple[str, dict[str, Any]]:
             raise OptionError(
                 f"--{option.replace('_', '-')} belongs to {owners}, not to --family {name}; leave it out."
             )
-    if name == "poisson" and a.y_max is None:
+    if "y_max" in OWN[name] and a.y_max is None:
         raise OptionError(
             "--family poisson needs the largest count anybody may have, a public number: --y-max 20, say."
         )

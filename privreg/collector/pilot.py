@@ -11,7 +11,7 @@ import numpy as np
 from privreg.base.arrays import Array
 from privreg.collector.estimation.curvature import COMMON
 from privreg.collector.estimation.reference import Reference, expected
-from privreg.families.constants import ScoreRules
+from privreg.families.scores import ScoreRules
 
 MODELLED: Final = 0.7  # Part of the mean scores that the reference model gets right, at least
 FLAT: Final = 0.25  # Part of its largest slope that a score of bounded curvature has at the longest slopes

@@ -17,8 +17,7 @@ from privreg.collector.covariates.thresholds import Search
 from privreg.collector.estimation import curvature
 from privreg.collector.estimation.curvature import Curvature, Prior, RoundMeans
 from privreg.collector.pilot import Fitted
-from privreg.families.constants import ScoreRules
-from privreg.families.measures import Gauge
+from privreg.families.scores import Gauge, ScoreRules
 from privreg.privacy.mechanisms import Mechanism
 from privreg.protocol.plans import Persons
 from privreg.protocol.rounds import GROUPS, State

@@ -25,9 +25,8 @@ from privreg.collector.estimation.reference import Reference
 from privreg.collector.pilot import Fitted
 from privreg.collector.plan import Carried, Plan, Progress, ScoreRound
 from privreg.collector.spacing import ENOUGH, offsets, stretched
-from privreg.families import measures
+from privreg.families.scores import REACH
 from privreg.options.running import one_thread
-from privreg.protocol import codes
 from privreg.protocol.rounds import Reports, State
 
 
@@ -201,7 +200,7 @@ def _next(plan: Plan, progress: Progress, state: State) -> tuple[Progress, State
             if plan.like is not None and plan.like[1] is not None and unsure <= scale:  # far off, the pilot needs more
                 c = plan.like[1] / state.y_scale
             state = state._replace(c=c)
-        elif plan.rules.shape.family == codes.ROBUST_POISSON:
+        elif plan.rules.scoring.pearson:
             eta, cov = model.predictors(progress.fitted.theta), progress.fitted.cov[:-1, :-1]
             unsure = math.sqrt(max(float(np.trace(cov)), 0.0)) if state.role == "pilot" else 0.0
             state = state._replace(c=pilot.threshold_of_counts(plan.rules, eta, unsure))
@@ -279,6 +278,6 @@ def _measuring(plan: Plan, progress: Progress, state: State) -> Progress:
         residual = float(own)
     if plan.rules.track and not plan.rules.varying:
         residual = progress.fitted.scale
-    reach = measures.REACH
+    reach = REACH
     gauge = plan.gauge._replace(residual=reach * residual, spread=reach * spread, centre=centre)
     return progress._replace(state=state._replace(theta=found.theta), gauge=gauge, final=found)

@@ -19,7 +19,6 @@ from privreg.collector.estimation import coordinates, curvature
 from privreg.collector.estimation.reference import Reference
 from privreg.collector.levels import SURE
 from privreg.collector.plan import SAMPLED, Carried, Plan, Progress
-from privreg.protocol import codes
 from privreg.protocol.rounds import State
 
 ENOUGH: Final = 0.7  # Part of the reports of the largest round that is enough to go by
@@ -33,20 +32,12 @@ of more coefficients, more entries of the curvature are to be learned; of fewer,
 larger beside a standard error. Where this was 170,000 whatever their number, the sd of a constant alone, of the 0.9
 quantile, was 1.3 times its standard error (`benchmarks.families`)."""
 
-MARGINS: Final = {codes.CUSTOM: 0.7, codes.HINGE: 0.5, codes.SMOOTHED_HINGE: 0.2}
-"""Length of offsets on the scale of the predictor, of a score of one's own and of hinges, whose curvature changes with
-the predictor in a way that no reference model here has. Of hinges, with 0.7 estimates lay up to 2 standard errors from
-where the mean score is zero, with 0.5 up to 0.8; with 0.2 reports showed nothing. Of smoothed ones, 5.8 standard errors
-with 0.7, 0.7 with this, for intervals a fifth longer (`benchmarks.families`)."""
-
 GENTLE: Final = 0.35
 """Length of offsets, relative to that of others, of a yes or no, of classes and of counts. What offsets add to a
 mean report is taken off by a reference model that knows little of the covariates: with powers of an age, full length
 moved coefficients by 1.4 standard errors from a right model's and this by 0.4, and reports showed the curvature no
 worse where the link was wrong. With full length the slope of counts of 90,000 records had an sd of 1.19 standard
 errors, with this of 0.92."""
-
-CURVED: Final = codes.COUNTS | {codes.LOGISTIC, codes.BALANCED, codes.MULTINOMIAL}  # Families with `GENTLE` offsets
 
 STRETCHED: Final = 4  # Main rounds after which offsets are stretched where these show little curvature
 
@@ -70,9 +61,9 @@ def offsets(plan: Plan, progress: Progress, state: State) -> Array:
 
 def _length(plan: Plan, progress: Progress, state: State) -> float:
     """Length of groups' offsets: equation (18) of docs/estimator.md."""
-    q = plan.size
+    q, scoring = plan.size, plan.rules.scoring
     people = sum(progress.held) if plan.rows is None else plan.rows
-    curved = plan.rules.varying or plan.rules.centre != 0.0 or plan.rules.shape.family == codes.SQUARED
+    curved = plan.rules.varying or plan.rules.centre != 0.0 or scoring.bent
     # where offsets bend what is expected, their length falls with a standard error; else curvature is what matters
     strength2 = plan.effective_mu(state.longest) ** 2
     if not curved and not state.longest:
@@ -80,15 +71,15 @@ def _length(plan: Plan, progress: Progress, state: State) -> float:
     effective = people * strength2
     enough = OFFSET_PEOPLE * q**2
     size = OFFSET * min(1.0, (enough / max(effective, 1.0)) ** 0.25)
-    length = size * (state.c if plan.rules.track or plan.rules.shape.family == codes.HUBER else 1.0)
+    length = size * (state.c if plan.rules.track or scoring.symmetric else 1.0)
     if plan.rules.varying and plan.rules.track:
         # c is that of a window about a margin
-        length = size * MARGINS[plan.rules.shape.family]
+        length = size * scoring.margin
     # far out the density, which is the curvature, is low: with the median's length, reports showed so little of one
     # that varied elevenfold that intervals of the 0.9 quantile covered 70%
-    if plan.rules.shape.family == codes.QUANTILE:
+    if scoring.density:
         length *= min(math.exp(0.5 * float(ndtri(plan.rules.shape.a)) ** 2), 1.0 / OFFSET)
-    if plan.rules.shape.family in CURVED and plan.sd("main") > 0.0:
+    if scoring.gentle and plan.sd("main") > 0.0:
         length *= GENTLE
     elif plan.extremes and not plan.rules.varying:
         length *= coordinates.AT_BOUND
@@ -132,7 +123,7 @@ mostly none" of `benchmarks.validity`, slopes of such fits covered 81%, others 9
 
 def _bounded(plan: Plan) -> bool:
     """True if curvature changes over Huber's threshold c, or a quantile's window."""
-    return plan.rules.shape.family in (codes.HUBER, codes.QUANTILE)
+    return plan.rules.scoring.bounded
 
 
 def left_behind(plan: Plan, progress: Progress, chance: float, off: float) -> Progress:

@@ -29,7 +29,6 @@ from privreg.families.weights import SCORE_WEIGHTS, omega
 from privreg.formula.spec import units_of
 from privreg.formula.units import Units
 from privreg.options.running import one_thread
-from privreg.protocol import codes
 from privreg.protocol.plans import Persons
 from privreg.results.data import Equation, ResultData
 from privreg.simulation.streaming.encoding import Gatherer, Rows
@@ -46,9 +45,6 @@ CONVERGED: Final = 1e-9  # Length of a step, in units of c, after which the root
 LITTLE: Final = 1e-6  # Curvature, of 1/c, that is added to each step; below it there is none
 STEP: Final = 1e-5  # Step of predictors, over which slopes of scores are computed
 FARTHER: Final = 80  # Largest number of times that a step is doubled, or its part halved
-JUMPS: Final = frozenset({codes.QUANTILE, codes.HINGE, codes.CUSTOM})  # Families whose scores may jump
-# Families whose losses may fall for ever along a line: without curvature there they have no minimum
-ENDLESS: Final = frozenset({codes.LOGISTIC, codes.BALANCED, codes.POISSON, codes.MULTINOMIAL, codes.CUSTOM})
 
 
 class _Rows(NamedTuple):
@@ -75,7 +71,7 @@ def estimand(fit: ResultData, rows: Any) -> Array:
             "main rounds had not begun; fit again, with more people."
         )
     function = fit.family.tame
-    if equation.shape[0] == codes.CUSTOM and function is None:
+    if scores.scoring_of(equation.shape[0]).own and function is None:
         raise InferenceError(
             "the score of a family of your own is code, which is never saved; use the results that fit() returned."
         )
@@ -198,16 +194,15 @@ def _root(equation: Equation, rows: list[_Rows], function: Any) -> tuple[Array, 
             "these rows don't determine the coefficients: a column doesn't vary there, or is made of others; give more "
             "rows, like those of the people who reported."
         )
-    family, y_max, _ = equation.shape
-    robust, several = family == codes.ROBUST_POISSON, family == codes.MULTINOMIAL and len(equation.theta) > len(moment)
+    scoring = scores.scoring_of(equation.shape[0])
+    robust, several = scoring.pearson, scoring.multiple and len(equation.theta) > len(moment)
     plain = not robust and not (several and equation.weighing != "capped")
     found = None if plain else _solved(equation, rows, equation.theta, function)
     if found is not None:
         return found, False
     near, convex = equation.theta, equation
     if not plain:
-        shape = (codes.POISSON, y_max, 1.0) if robust else equation.shape
-        convex = replace(equation, shape=shape, weighing="capped", bend=np.zeros_like(near))
+        convex = replace(equation, shape=scoring.convex(equation.shape), weighing="capped", bend=np.zeros_like(near))
     if len(rows) >= EVERY**2:
         with suppress(InferenceError):  # a part may lack a level
             near, _ = _minimum(convex, rows[::EVERY], near, moment, function)
@@ -232,19 +227,19 @@ def _minimum(equation: Equation, rows: list[_Rows], theta: Array, moment: Array,
 
     Raises InferenceError if there is none: the loss falls for ever.
     """
-    family, blocks = equation.shape[0], len(theta) // len(moment)
-    unit = float(equation.weights @ equation.c) if family in codes.RESIDUALS else 1.0
+    scoring, blocks = scores.scoring_of(equation.shape[0]), len(theta) // len(moment)
+    unit = float(equation.weights @ equation.c) if scoring.residual else 1.0
     added = np.kron(np.eye(blocks), moment) * (LITTLE / unit)
     length = np.linalg.cholesky(np.kron(np.eye(blocks), moment)).T
     cells = [CELL, NARROWEST]
-    if family in JUMPS:
+    if scoring.jumps:
         cells = np.geomspace(CELL, NARROWEST, 1 + math.ceil(math.log(CELL / NARROWEST, NARROWER))).tolist()
     for cell in cells:
 
         def field(at: Array, cell: float = cell) -> tuple[Array, Array]:
             return _field(equation, rows, at, cell * unit, function)
 
-        enough = unit * (0.1 * cell if family in JUMPS or cell > NARROWEST else CONVERGED)
+        enough = unit * (0.1 * cell if scoring.jumps or cell > NARROWEST else CONVERGED)
         value, slope = field(theta)
         for _ in range(TURNS):
             step = -np.asarray(np.linalg.solve(0.5 * (slope + slope.T) + added, value), dtype=np.float64)
@@ -252,12 +247,12 @@ def _minimum(equation: Equation, rows: list[_Rows], theta: Array, moment: Array,
                 break
             theta, value, slope = _along(field, theta, step, float(value @ step))
         else:
-            if family not in JUMPS:
+            if not scoring.jumps:
                 raise InferenceError(f"{NO_ROOT}.")
     _, slope = _field(equation, rows, theta, CELL * unit, function)
     inverse = np.linalg.inv(length)
     flat = not float(np.linalg.eigvalsh(inverse.T @ (0.5 * (slope + slope.T)) @ inverse)[0]) > LITTLE / unit
-    if flat and family in ENDLESS:
+    if flat and scoring.endless:
         raise InferenceError(f"{NO_ROOT}.")
     return theta, flat
 
@@ -293,7 +288,7 @@ def _along(
 
 
 def _by_class(eta: Array, y: Array, *, balanced: bool) -> Array:
-    """Multinomial scores, shape (b, n, m) as the predictors; balanced ones: see `families.scores.multinomial`."""
+    """Multinomial scores, shape (b, n, m) as the predictors; balanced ones: see `families.logistic`."""
     top = np.maximum(eta.max(axis=0), 0.0)
     share = np.exp(eta - top)
     share /= share.sum(axis=0) + np.exp(-top)
@@ -326,7 +321,7 @@ def _psi(equation: Equation, r: _Rows, theta: Array, cell: float, function: Any)
     d = r.z.shape[1]
     at = (theta + equation.offsets).reshape(len(equation.offsets), -1, d)
     b = at.shape[1]
-    if equation.shape[0] == codes.MULTINOMIAL:
+    if scores.scoring_of(equation.shape[0]).multiple:
         etas, balanced = np.array([r.z @ at[:, k].T for k in range(b)]), equation.weighing != "capped"
         moves = STEP * np.eye(b)[:, :, None, None]
         up, down = ([_by_class(etas + by * m, r.y, balanced=balanced) for m in moves] for by in (1.0, -1.0))
@@ -339,7 +334,7 @@ def _psi(equation: Equation, r: _Rows, theta: Array, cell: float, function: Any)
     share = (eta - low) / cell
 
     def score(at: Array) -> Array:
-        if equation.shape[0] == codes.CUSTOM:
+        if function is not None:
             return scores.unit(equation.score, 1.0, at.ravel(), y.ravel(), function).reshape(at.shape)
         return scores.unit(equation.score, equation.c, at, y)
 

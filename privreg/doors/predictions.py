@@ -13,7 +13,6 @@ import pandas as pd
 
 from privreg.data.sources.open import public_batches
 from privreg.errors import OptionError, whole
-from privreg.protocol import codes
 from privreg.results.plots import style
 from privreg.results.postestimation.prediction import probabilities
 from privreg.tables import shorten
@@ -67,41 +66,7 @@ def evaluate(self: EstimatedResults, public_test: Any) -> pd.DataFrame:
     """
     fit = self._fit
     y, eta = _encoded(fit, public_test)
-    code, first = fit.family.code, eta[:, 0]
-    out: dict[str, float] = {"rows": float(len(y))}
-    if code in {codes.LOGISTIC, codes.MULTINOMIAL}:
-        share, k = probabilities(eta), y.astype(np.intp)
-        seen = np.maximum(share[np.arange(len(y)), k], 1e-300)
-        null = np.bincount(k, minlength=share.shape[1]) / len(y)
-        entropy = -float(np.sum(null[null > 0] * np.log(null[null > 0])))
-        out["log-loss"] = float(np.mean(-np.log(seen)))
-        out["deviance explained"] = 1.0 - out["log-loss"] / entropy if entropy > 0.0 else np.nan
-        out["accuracy"] = float(np.mean(share.argmax(axis=1) == k))
-        halves = 1.0 if fit.baseline else 0.5  # with two classes it is the squared error of one probability
-        out["Brier score"] = halves * float(np.mean(np.sum((share - np.eye(share.shape[1])[k]) ** 2, axis=1)))
-    elif code in {codes.HINGE, codes.SMOOTHED_HINGE}:
-        margin = (2.0 * y - 1.0) * first
-        out["accuracy"] = float(np.mean(margin > 0.0))
-        out["hinge loss"] = float(np.mean(np.maximum(1.0 - margin, 0.0)))
-    elif code == codes.POISSON:
-        own = np.where(y > 0.0, y * np.log(np.maximum(y, 1e-300)), 0.0)
-        average = float(np.mean(y))
-        null_deviance = 2.0 * float(np.mean(own) - (average * np.log(average) if average > 0.0 else 0.0))
-        out["mean deviance"] = 2.0 * float(np.mean(own - y * first - (y - np.exp(first))))
-        out["deviance explained"] = 1.0 - out["mean deviance"] / null_deviance if null_deviance > 0.0 else np.nan
-        out["mean error"] = float(np.mean(y - np.exp(first)))
-    else:
-        r = y - fit.family.inverse_link(first)
-        if code == codes.QUANTILE:
-            tau = fit.family.tau
-            out["check loss"] = float(np.mean(r * (tau - (r < 0.0))))
-            out["share below"] = float(np.mean(r < 0.0))
-        else:
-            out["mean error"] = float(np.mean(r))
-            out["mean absolute error"] = float(np.mean(np.abs(r)))
-            out["mean squared error"] = float(np.mean(r**2))
-            spread = float(np.var(y))
-            out["R²"] = 1.0 - out["mean squared error"] / spread if spread > 0.0 else np.nan
+    out = {"rows": float(len(y)), **fit.family.scoring.compared(fit.family, y, eta)}
     return pd.DataFrame({"measure": list(out), "value": list(out.values())})
 
 
@@ -127,7 +92,7 @@ def calibration(self: EstimatedResults, public_test: Any, groups: int = 10) -> p
     """
     fit = self._fit
     groups = whole("groups", groups, 2, 1000)
-    if fit.family.code in {codes.QUANTILE, codes.EXPECTILE}:
+    if fit.family.scoring.levelled:
         raise OptionError(
             f"{fit.family!r} predicts no mean to compare with what was observed; see evaluate(), which gives the share "
             "below a quantile line."
@@ -170,7 +135,8 @@ def plot_calibration(self: EstimatedResults, public_test: Any, groups: int = 10,
     """
     style.pyplot()
     fit, table = self._fit, calibration(self, public_test, groups)
-    response, levels, shares = fit.design.endog_name, fit.design.endog_levels, fit.family.link == "logit"
+    response, levels = fit.design.endog_name, fit.design.endog_levels
+    shares = fit.family.scoring.classed or fit.family.link == "logit"
     parts = list(table.groupby("level", sort=False)) if fit.baseline else [(response, table)]
     title = f"{response} = {levels[1]}" if shares and levels and not fit.baseline else response
     name = style.literal(shorten([title], 42)[0])

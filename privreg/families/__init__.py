@@ -1,29 +1,85 @@
 """Families of losses: frozen values, their scores and constants in internal units.
 
-`builtin` are the families by name, `family` is their class, `compiled` compiles a score that users define, `scores`,
-`counts` and `weights` compute reports on devices, `constants` follow from normal residuals, `measures` are measures
-of fit.
+A family is one module, with its score, what engines, measures and plans ask of it, and the function that users call:
+`residuals` of Huber, expectiles and quantiles, `squared`, `logistic` of two and more classes, `cloglog`, `poisson`,
+`hinge`, and `users` of scores of one's own. `scores` has the class that they fill in and the table of codes, `declared`
+a family's options, `family` their class, `measures` measures of fit, `weights` weights of rows.
 """
 
-from privreg.families.builtin import (
-    Expectile,
-    Hinge,
-    Huber,
-    Logistic,
-    Multinomial,
-    Poisson,
-    Quantile,
-    SmoothedHinge,
-    Squared,
-    custom,
-    resolve_family,
-)
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from privreg.errors import OptionError, UnsupportedArgumentError, choose
+from privreg.families.cloglog import Cloglog
 from privreg.families.family import Family
-from privreg.options.unknown import public_names
+from privreg.families.hinge import Hinge, SmoothedHinge
+from privreg.families.logistic import Logistic, Multinomial
+from privreg.families.poisson import Poisson
+from privreg.families.residuals import Expectile, Huber, Quantile
+from privreg.families.scores import SCORINGS
+from privreg.families.squared import Squared
+from privreg.families.users import custom
+from privreg.options.unknown import MODELS, public_names
 
 __all__ = [
-    "Expectile", "Family", "Hinge", "Huber", "Logistic", "Multinomial", "Poisson", "Quantile", "SmoothedHinge",
-    "Squared", "custom", "resolve_family",
+    "Cloglog", "Expectile", "Family", "Hinge", "Huber", "Logistic", "Multinomial", "Poisson", "Quantile",
+    "SmoothedHinge", "Squared", "custom", "resolve_family",
 ]  # fmt: skip
+
+FAMILIES: Final[dict[str, Callable[..., Family]]] = {
+    "huber": Huber,
+    "logistic": Logistic,
+    "expectile": Expectile,
+    "quantile": Quantile,
+    "multinomial": Multinomial,
+    "poisson": Poisson,
+    "hinge": Hinge,
+    "smoothed_hinge": SmoothedHinge,
+    "cloglog": Cloglog,
+    "squared": Squared,
+    "gaussian": Squared,  # as R and statsmodels call mean regression
+}
+
+
+def resolve_family(family: Any, *, curator: bool = False) -> Family:
+    """Accept a `Family` or its lower-case name; with a `curator` also one of the published descent.
+    Raises OptionError if the name is not known; UnsupportedArgumentError if `family` is a class, function or object of
+    another library.
+    """
+    if isinstance(family, Family):
+        if family.code < 0 and not curator:
+            raise UnsupportedArgumentError(
+                f"{family!r} has no score of bounded length, which people's reports need; it is for a trusted "
+                "curator, trust='central'."
+            )
+        if family.code >= 0 and (family.code not in SCORINGS or family.scoring.form):
+            raise UnsupportedArgumentError(
+                f"{family!r} is none of {', '.join(map(repr, FAMILIES))}; of a score of your own write "
+                "custom(name, score, bound)."
+            )
+        return family
+    if isinstance(family, str):
+        name = choose("family", family, FAMILIES)
+        if name == "poisson":
+            raise OptionError("family='poisson' needs a public largest count; write Poisson(y_max=...).")
+        return FAMILIES[name]()
+    if family is custom:
+        raise UnsupportedArgumentError("family=custom lacks its arguments; write custom(name, score, bound).")
+    for name, make in FAMILIES.items():
+        if family is make:
+            write = "Poisson(y_max=20)" if name == "poisson" else f"{make.__name__}() or {name!r}"
+            raise UnsupportedArgumentError(f"family={make.__name__} lacks its brackets; write {write}.")
+    got = family.__name__ if isinstance(family, type) else type(family).__name__
+    known = (MODELS.get(got) or MODELS.get(got.lower()) or "").replace("pr.", "")
+    meant = f" Did you mean {known}?" if known else ""
+    raise UnsupportedArgumentError(
+        f"family must be a privreg family or its name ({', '.join(map(repr, FAMILIES))}), got {got}.{meant}"
+    )
+
+
+for _name in FAMILIES:
+    globals().pop(_name, None)  # a module, such as `hinge`, which is not what the name means here
 
 __dir__, __getattr__ = public_names(__name__, __all__)

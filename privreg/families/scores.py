@@ -1,23 +1,34 @@
-"""Scores in internal units: the numbers the kernel needs, and readable NumPy twins of its functions."""
+"""Scores by code: what the engines, measures, plans and words ask of a family, one object a score.
+
+A :class:`Scoring` is a score ψ(η, y) over its bound with all that is known of it. Each family's module defines its own,
+which enters `SCORINGS` by its code; nothing outside this folder asks which one it is. Equations are those of
+docs/estimator.md and, of fits by sums, docs/sums.md.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
+from scipy.special import ndtr
 
 from privreg.base.arrays import Array
-from privreg.families import counts
-from privreg.protocol import codes
+from privreg.families.declared import Declared
 from privreg.protocol.plans import Shape
 
-_OF_PREDICTOR: Final = frozenset(
-    {codes.LOGISTIC, codes.BALANCED, codes.POISSON, codes.ROBUST_POISSON, codes.SQUARED, codes.MULTINOMIAL}
-)
-"""Families whose curvature follows from the linear predictor."""
+Function = Callable[[float, float], float] | None
+"""Unit score of a family of one's own."""
+
+Moments = tuple[Array, ...]
+
+CAP: Final = 5.0  # Losses are clipped to it: log-losses and hinge losses are rarely larger
+REACH: Final = 3.0  # Learned sd to which residuals and responses are clipped
+
+SCORINGS: Final[dict[int, Scoring]] = {}
+"""Scores by their code."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +49,317 @@ class Score:
         return -self.bound if self.low is None else self.low, self.bound if self.high is None else self.high
 
 
-def unit(
-    shape: Shape, c: float | Array, eta: Array, y: Array, function: Callable[[float, float], float] | None = None
-) -> Array:
+@dataclass(frozen=True)
+class ScoreRules:
+    """Public constants of a family for local reports."""
+
+    shape: Shape  # The unit score
+    ratio: float  # Huber threshold in residual sd
+    track: bool  # True if the threshold c (or the half-width of the window that stands for it) is learned
+    curvature: float  # Curvature of the loss, per unit of score bound and c
+    varying: bool  # True if curvature depends on the coefficients, so that these are to be searched for
+    centre: float = 0.0  # The estimand for normal residuals, in their sd above the mean
+
+    @property
+    def from_predictor(self) -> bool:
+        """True if curvature follows from the linear predictor."""
+        return self.varying and not self.track
+
+    @property
+    def scoring(self) -> Scoring:
+        """The score."""
+        return scoring_of(self.shape.family)
+
+
+class Gauge(NamedTuple):
+    """Public constants of reports on measures of fit, internal units of the response."""
+
+    family: int  # Kernel code
+    tau: float
+    classes: int
+    # Limits to which residuals, and responses about `centre`, are clipped
+    residual: float
+    spread: float
+    centre: float
+    y_max: float  # Largest count
+    # True if records may be unusable; then they send zeros, and all others a further 1
+    nonresponse: bool = False
+
+    @property
+    def numbers(self) -> int:
+        """Numbers that each person reports, without that 1."""
+        return scoring_of(self.family).numbers(self.classes)
+
+
+class SumRules(NamedTuple):
+    """Unit score in a fit by sums, under the reference model before a record is seen."""
+
+    top: float  # Largest slope, per unit of c
+    slope: float  # Mean slope
+    square: float  # Mean square
+    fixed: float | None = None  # Threshold c, where it is not 1 and the family's declared scale does not give it
+
+
+class Scoring:
+    """A score over its bound, and all that is known of it. Instances hold nothing; `shape` has the numbers."""
+
+    code: ClassVar[int] = -1  # On the wire and in compiled loops, see `protocol.codes`
+    # Words, with the family's options in braces, as {tau}:
+    estimand: ClassVar[str] = ""  # Meaning of its coefficients
+    call: ClassVar[str] = "{name}()"  # Call that makes it
+    title: ClassVar[str] = "{name}"  # Name in tables
+    logs: ClassVar[tuple[str, str] | None] = None  # Coefficients, and exponentials of them, where these are ratios
+    form: ClassVar[bool] = False  # True if it is a form of another code's score, which users do not name
+
+    residual: ClassVar[bool] = False  # A score of y − η over a residual scale, which is learned
+    scaled: ClassVar[bool] = False  # The response has units, so that it is scaled inside
+    counts: ClassVar[bool] = False  # The response is a count
+    classed: ClassVar[bool] = False  # The response is a class, with a model of its probability
+    predicted: ClassVar[bool] = False  # The linear predictor determines the distribution of the response
+    linear: ClassVar[bool] = False  # The predictor is the response's mean, but for a constant: levels can be taken off
+    levelled: ClassVar[bool] = False  # The estimand is at a level tau, and no mean
+    multiple: ClassVar[bool] = False  # Several linear predictors
+    own: ClassVar[bool] = False  # It is a function of the user's, which is never saved
+    conditional: ClassVar[bool] = False  # Two rows of a person have a score without the person's level
+
+    # --- how it bends
+    cornered: ClassVar[bool] = False  # Constant beyond a threshold c in residual scales
+    symmetric: ClassVar[bool] = False  # Residuals within ± c have the slope 1, so that their share is the curvature
+    density: ClassVar[bool] = False  # A step, whose slope is the density of residuals in a window of ± c
+    bend: ClassVar[float] = 1.0  # Thresholds (of a density residual sds) over which the slope changes by itself
+    bounded: ClassVar[bool] = False  # The slope changes over c of a residual
+    curved: ClassVar[bool] = False  # One predictor bends it: a step by its slope leaves half its square, in thresholds
+    bent: ClassVar[bool] = False  # Bent by a state's offsets though curvature does not vary with the coefficients
+    jumps: ClassVar[bool] = False  # It may jump
+    endless: ClassVar[bool] = False  # Its loss may fall for ever along a line
+    pearson: ClassVar[bool] = False  # c clips Pearson residuals of counts
+    gentle: ClassVar[bool] = False  # Groups' offsets are short, see `collector.spacing.GENTLE`
+    margin: ClassVar[float] = 0.0  # Their length, where it is one of a margin
+    measured: ClassVar[int] = 0  # Numbers that each person reports on the fit; 0 without measures
+    shares: ClassVar[str] = "plain"  # Split of a report's squared norm in fits by sums, see `protocol.sums`
+    bound: ClassVar[float] = 1.0  # sup abs ψ
+    steepest: ClassVar[float] = math.inf  # sup ∂ψ/∂η, where it can be reported
+    unsure: ClassVar[float] = 0.4  # Sd of slope and square of `sums` relative to these, before a record is seen
+
+    def __init_subclass__(cls) -> None:
+        if "code" in cls.__dict__:
+            SCORINGS[cls.code] = cls()
+
+    # --- the score ---------------------------------------------------------------------------------------------
+
+    def unit(self, shape: Shape, c: Any, eta: Array, y: Array, function: Function = None) -> Array:
+        """Scalar score over its bound; see :func:`unit`."""
+        raise ValueError("no scalar score of this code")
+
+    def slope(self, shape: Shape, c: float, eta: Array, y: Array, top: float, function: Function = None) -> Array:
+        """Slope of the unit score by the linear predictor, times c, about [0, top]; shape (m,)."""
+        raise ValueError("no slope of this score")
+
+    def near(self, shape: Shape, c: float, eta: Array, y: Array, function: Function = None) -> Array:
+        """Half the rise of the score from η − c to η + c; see :func:`near`."""
+        rise = 0.5 * (unit(shape, 1.0, eta + c, y, function) - unit(shape, 1.0, eta - c, y, function))
+        return np.where(rise > 0.0, np.minimum(rise, 1.0), 0.0)
+
+    def responses(self, shape: Shape, eta: float, c: float) -> list[tuple[str, float]]:
+        """Responses as far out as they can be, with words: those an audit tries."""
+        near = [("y at the lower threshold", eta - INSIDE * c), ("y at the upper threshold", eta + INSIDE * c)]
+        return [("y low", -FAR), ("y high", FAR), ("y in the middle", 0.0), *near]
+
+    def steep(self, shape: Shape, c: float) -> tuple[float, float]:
+        """Predictor and response of the most curvature and much score."""
+        return 0.0, c
+
+    def convex(self, shape: tuple[int, float, float]) -> tuple[int, float, float]:
+        """Code and numbers of a score that rises in η, whose root is near."""
+        return shape
+
+    def compiled(self, score: Any, family: Declared) -> Any:
+        """A user's own score, compiled."""
+        raise ValueError("only a score of one's own is compiled")
+
+    # --- the reference model -----------------------------------------------------------------------------------
+
+    def rules(self, family: Declared, shape: Shape, d: int, mu: float, low: float, high: float) -> ScoreRules:
+        """Public constants for local reports; see `family.score_rules`."""
+        raise ValueError(f"no rules of rounds for {family!r}")
+
+    def sums(self, family: Declared, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
+        """Public constants for fits by sums; `low` and `high` are public limits of the response, internal units."""
+        return SumRules(1.0, known.curvature, 0.39)
+
+    def noiseless(self, shape: Shape) -> Shape:
+        """Score of a fit by sums without noise: the likelihood's, bounded or not."""
+        return shape
+
+    def linked(self, mean: float) -> tuple[float, float]:
+        """Linear predictor of a mean response in (0, 1), and the slope of the mean by it."""
+        return math.log(mean / (1.0 - mean)), mean * (1.0 - mean)
+
+    def moments(
+        self, rules: ScoreRules, here: Array, there: Array, c: float, s: Any, *, brief: bool = False
+    ) -> Moments:
+        """Mean unit score at `here` if `there` is the truth; its derivatives by `there` and log s; the same of the
+        number; all of shape (m,), the first two alone if `brief`: equation (12) of docs/estimator.md.
+
+        Here that of a step at a quantile of normal residuals of scale s, the median where the score is unknown.
+        """
+        tau = self.tau(rules.shape)
+        top = max(tau, 1.0 - tau)
+        mean = there - s * rules.centre - here  # of the residual
+        density_at = phi(mean / s)
+        score, slope = (ndtr(-mean / s) - tau) / top, -density_at / (s * top)
+        if brief:
+            return score, slope
+        ends = (-c - mean) / s, (c - mean) / s
+        within = window(rules, ends, [ndtr(v) for v in ends], [phi(v) for v in ends], s)
+        return (score, slope, density_at * (mean / s + rules.centre) / top, *within)
+
+    def square(self, rules: ScoreRules, here: Array, there: Array, c: float, s: Any) -> Array:
+        """Mean squared unit score there, shape (m,): equation (12) of docs/estimator.md."""
+        tau = self.tau(rules.shape)
+        top = max(tau, 1.0 - tau)
+        below = ndtr(-(there - s * rules.centre - here) / s)
+        return np.asarray((below * (1.0 - tau) ** 2 + (1.0 - below) * tau**2) / top**2)
+
+    def sides(self, shape: Shape) -> tuple[float, float]:
+        """Weights of residuals above and below 0, of a score that is constant beyond ± c."""
+        return 0.5, 0.5
+
+    def tau(self, shape: Shape) -> float:
+        """Level of the step that stands for the score."""
+        return 0.5
+
+    def perfect(self, eta: Array) -> list[tuple[float, Array]]:
+        """Sign of scores of records that are predicted perfectly, and their slope over the size of these scores."""
+        return []
+
+    # --- measures of fit ---------------------------------------------------------------------------------------
+
+    def numbers(self, classes: int) -> int:
+        """Numbers that each person reports on the fit."""
+        return self.measured
+
+    def values(self, gauge: Gauge, eta: Array, y: Array) -> list[Array]:
+        """These numbers, in [0, 1]; `eta` has the shape (n, b), `y` and each number (n,). NaN for unusable records."""
+        return []
+
+    def measures(self, gauge: Gauge, unit: float) -> list[tuple[str, Callable[[Array], float], str]]:
+        """Name, function of the mean numbers and meaning of each measure; `unit` is the internal unit of y."""
+        return []
+
+    def compared(self, family: Declared, y: Array, eta: Array) -> dict[str, float]:
+        """Measures of predictors `eta`, shape (n, b), on public responses `y`, shape (n,), user's units."""
+        r, spread = y - family.inverse_link(eta[:, 0]), float(np.var(y))
+        error = float(np.mean(r**2))
+        return {
+            "mean error": float(np.mean(r)),
+            "mean absolute error": float(np.mean(np.abs(r))),
+            "mean squared error": error,
+            "R²": 1.0 - error / spread if spread > 0.0 else np.nan,
+        }
+
+    # --- words, plans and limits -------------------------------------------------------------------------------
+
+    def words(self, family: Declared) -> str:
+        """The call that makes the family."""
+        return self.call.format(**vars(family))
+
+    def balanced(self, shape: Shape, *, summed: bool) -> bool:
+        """True if the score has a divisor that depends on covariates; `summed`: of a fit by sums."""
+        return False
+
+    def shape(self, family: Declared, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
+        """Numbers of the score; see `Family.shape`."""
+        return Shape(self.code, 0.0, 0.0, 0)
+
+    def published(self, family: Declared, shape: Shape, c: float, low: float, high: float) -> Score:
+        """Score of the published algorithm, at the threshold c; internal units."""
+        return Score(shape, c, self.bound, self.steepest)
+
+    def refuse(self, family: Declared, limits: tuple[float, float], name: str) -> None:
+        """Raise a SchemaError if public limits of the response do not suit the family."""
+
+    def unsummed(self, family: Declared) -> str:
+        """Reason why a fit by sums can't take the family, with a remedy; empty if it can."""
+        return ""
+
+    def centred(self, family: Declared, ratio: float) -> float:
+        """The estimand for normal residuals, in their sd above the mean; `ratio` is the threshold c in sd."""
+        return 0.0
+
+    def draw(self, family: Declared, eta: Array, levels: Any, rng: np.random.Generator) -> Array:
+        """Responses of made-up people with linear predictors `eta`, shape (n, b): counts or levels."""
+        raise ValueError("no model of the response")
+
+    def exceeding(self, family: Declared, eta: Array) -> float:
+        """Share of such responses beyond the declared largest one."""
+        return 0.0
+
+    def twin(self, sm: Any, family: Declared, y: Array, x: Array) -> Any:
+        """Fitted model of `sm`, statsmodels, without privacy; None if it has none. Classes are 0, 1 and so on."""
+        return None
+
+
+FAR: Final = 1e6  # A response that no scale reaches
+INSIDE: Final = 1.0 - 1e-9  # Part of a threshold that is surely within it
+
+
+class Predicted(Scoring):
+    """A score whose response's distribution follows from the linear predictor, linear in the response if not said."""
+
+    predicted = True
+
+    def near(self, shape: Shape, c: float, eta: Array, y: Array, function: Function = None) -> Array:
+        return np.full(np.shape(y), min(0.5 * c, 1.0))
+
+    def rules(self, family: Declared, shape: Shape, d: int, mu: float, low: float, high: float) -> ScoreRules:
+        return ScoreRules(shape, 1.0, False, 1.0, varying=True)
+
+    def mean(self, shape: Shape, there: Array) -> tuple[Array, Array]:
+        """Mean response at a linear predictor, and its slope."""
+        raise ValueError("no mean of this score")
+
+    def moments(
+        self, rules: ScoreRules, here: Array, there: Array, c: float, s: Any, *, brief: bool = False
+    ) -> Moments:
+        found, zero = self.brief(rules.shape, here, there, c), np.zeros_like(here)
+        return found if brief else (*found, zero, np.ones_like(here), zero, zero)
+
+    def brief(self, shape: Shape, here: Array, there: Array, c: float) -> tuple[Array, Array]:
+        """Mean unit score and its derivative by `there`."""
+        low, high = self.ends(shape, here)
+        mean, slope = self.mean(shape, there)
+        return low + (high - low) * mean, (high - low) * slope
+
+    def ends(self, shape: Shape, here: Array) -> tuple[Array, Array]:
+        """Unit scores at responses 0 and 1."""
+        one = np.ones_like(here)
+        return unit(shape, 1.0, here, 0.0 * one), unit(shape, 1.0, here, one)
+
+
+class Binary(Predicted):
+    """A score of a response that is 0 or 1, by a model of its probability."""
+
+    classed = curved = endless = gentle = True
+
+    def square(self, rules: ScoreRules, here: Array, there: Array, c: float, s: Any) -> Array:
+        share = self.mean(rules.shape, there)[0]
+        low, high = self.ends(rules.shape, here)
+        return np.asarray((1.0 - share) * low**2 + share * high**2)
+
+    def responses(self, shape: Shape, eta: float, c: float) -> list[tuple[str, float]]:
+        return [("y = 0", 0.0), ("y = 1", 1.0)]
+
+
+def scoring_of(code: int) -> Scoring:
+    """The score of a code; one that nothing is known of where there is none."""
+    return SCORINGS.get(code, _UNKNOWN)
+
+
+_UNKNOWN: Final = Scoring()
+
+
+def unit(shape: Shape, c: float | Array, eta: Array, y: Array, function: Function = None) -> Array:
     """Scalar score over its bound, in [−1, 1], shape (n,): equation (2) of docs/estimator.md.
 
     `eta` and `y`, the linear predictor and the response in internal units, have any one shape but for a family of one's
@@ -49,103 +368,52 @@ def unit(
 
     See XSJKH (arXiv 2505.08227), section 5, for Huber, logistic and expectile.
     """
-    a, b = shape.a, shape.b
     with np.errstate(over="ignore", invalid="ignore"):
-        match shape.family:
-            case codes.HUBER:
-                r = np.asarray((y - eta) / c)
-                return np.negative(np.clip(r, -1.0, 1.0, out=r), out=r)
-            case codes.EXPECTILE:
-                r = (y - eta) / c
-                return np.asarray(-(np.where(r >= 0.0, a, 1.0 - a) / b) * np.clip(r, -1.0, 1.0))
-            case codes.QUANTILE:
-                r = y - eta
-                return np.where(r >= 0.0, -a / b, np.where(r < 0.0, (1.0 - a) / b, np.nan))
-            case codes.LOGISTIC:
-                return np.asarray(_logistic(eta) - y)
-            case codes.BALANCED:
-                e = np.exp(-np.abs(eta))
-                return np.where(eta >= 0, (1.0 - y) - (1.0 - (1.0 - y)) * e, -(y - (1.0 - y) * e))
-            case codes.POISSON:
-                mean = np.exp(eta)
-                if b:
-                    return np.asarray((np.minimum(mean, a) - y) / a)
-                return np.where(eta > math.log(0.5 * a), 1.0 - y * np.exp(-eta), (mean - y) / (a - mean))
-            case codes.ROBUST_POISSON:
-                return counts.unit(c, eta, y)
-            case codes.HINGE:
-                side = 2.0 * y - 1.0
-                margin = side * eta
-                return np.where(margin < 1.0, -side, np.where(margin >= 1.0, 0.0, np.nan))
-            case codes.SMOOTHED_HINGE:
-                side = 2.0 * y - 1.0
-                return np.asarray(-side * np.clip((1.0 - side * eta) / a, 0.0, 1.0))
-            case codes.SQUARED:
-                return np.asarray((np.clip(eta, a, b) - np.clip(y, a, b)) / (b - a))
-            case codes.CUSTOM if function is not None:
-                values = [function(float(e), float(v)) for e, v in zip(eta, y, strict=True)]
-                return np.asarray(np.clip(np.array(values), -1.0, 1.0))
-    raise ValueError("no scalar score of this code")
+        return scoring_of(shape.family).unit(shape, c, eta, y, function)
 
 
 def ends(
-    shape: Shape,
-    c: float,
-    eta: Array,
-    y_low: float,
-    y_high: float,
-    function: Callable[[float, float], float] | None = None,
+    shape: Shape, c: float, eta: Array, y_low: float, y_high: float, function: Function = None
 ) -> tuple[Array, Array]:
     """Range of the unit score over the public limits of the response, lowest and highest, each of shape (n,)."""
     one = np.ones_like(eta)
     low, high = unit(shape, c, eta, y_high * one, function), unit(shape, c, eta, y_low * one, function)
-    if shape.family == codes.CUSTOM:  # one that is not a number there, at infinity: its bound is known
+    if shape.address:  # a user's own that is not a number there, at infinity: its bound is known
         low, high = np.where(np.isnan(low), -1.0, low), np.where(np.isnan(high), 1.0, high)
     return low, high
 
 
-def _logistic(eta: Array) -> Array:
-    e = np.exp(-np.abs(eta))
-    return np.where(eta >= 0, 1.0 / (1.0 + e), e / (1.0 + e))
-
-
-def psi(score: Score, eta: Array, y: Array, function: Callable[[float, float], float] | None = None) -> Array:
+def psi(score: Score, eta: Array, y: Array, function: Function = None) -> Array:
     """Scalar score ψ(η, y) = ∂ρ/∂η; arguments as for :func:`unit`, shape (n,)."""
-    if score.shape.family == codes.HUBER:
+    if scoring_of(score.shape.family).symmetric:
         with np.errstate(over="ignore", invalid="ignore"):
             return np.asarray(-np.clip(y - eta, -score.c, score.c))
     return score.bound * unit(score.shape, score.c, eta, y, function)
 
 
-def near(
-    shape: Shape, c: float, eta: Array, y: Array, function: Callable[[float, float], float] | None = None
-) -> Array:
+def near(shape: Shape, c: float, eta: Array, y: Array, function: Function = None) -> Array:
     """Number in [0, 1] that a joint report carries, shape (n,).
 
     abs r ≤ c for scores of residuals; min(1, c/2) where the linear predictor tells the curvature, so that c learns
     the share of those who answer; else half the rise of the score from η − c to η + c. Its mean over c is the
     curvature near c, and c is tracked so that the mean is a given one.
     """
-    if shape.family in codes.RESIDUALS:
-        with np.errstate(over="ignore", invalid="ignore"):
-            return (np.abs(y - eta) <= c).astype(np.float64)
-    if shape.family in _OF_PREDICTOR:
-        return np.full(np.shape(y), min(0.5 * c, 1.0))
     with np.errstate(over="ignore", invalid="ignore"):
-        rise = 0.5 * (unit(shape, 1.0, eta + c, y, function) - unit(shape, 1.0, eta - c, y, function))
-        return np.where(rise > 0.0, np.minimum(rise, 1.0), 0.0)
+        return scoring_of(shape.family).near(shape, c, eta, y, function)
 
 
-def multinomial(theta: Array, z: Array, y: Array) -> Array:
-    """Balanced multinomial score over classes k ≥ 1, before it is multiplied by the covariates, shape (n, K − 1).
+def logistic(eta: Array) -> Array:
+    """Probability at log-odds `eta`, same shape."""
+    e = np.exp(-np.abs(eta))
+    return np.where(eta >= 0, 1.0 / (1.0 + e), e / (1.0 + e))
 
-    (π − e_y) / max_k ‖π − e_k‖, where e_0 = 0: of norm 1 at most, with mean zero where the model holds, as the divisor
-    depends on covariates only. For two classes it is the balanced logistic score. `theta` has the shape (K − 1, d), `z`
-    (n, d), and `y`, of classes 0 … K − 1, (n,).
-    """
-    eta = np.column_stack([np.zeros(len(z)), z @ theta.T])
-    share = np.exp(eta - eta.max(axis=1, keepdims=True))
-    share /= share.sum(axis=1, keepdims=True)
-    ends = np.eye(eta.shape[1])[:, 1:]
-    largest = np.linalg.norm(share[:, None, 1:] - ends[None], axis=2).max(axis=1)
-    return np.asarray((share[:, 1:] - ends[y.astype(np.intp)]) / largest[:, None])
+
+def phi(v: Array) -> Array:
+    """Density of a standard normal."""
+    return np.asarray(np.exp(-0.5 * v * v) / math.sqrt(2.0 * math.pi))
+
+
+def window(rules: ScoreRules, cuts: Any, below: Any, density: Any, s: Any) -> tuple[Array, Array, Array]:
+    """P(abs r ≤ c) and its derivatives by the mean and by log s, of −c and c in standard units, Φ and φ there."""
+    low, high = (f * (v - rules.centre) for f, v in zip(density, cuts, strict=True))
+    return below[1] - below[0], (density[0] - density[1]) / s, low - high

@@ -20,7 +20,6 @@ from privreg.errors import OptionError, PrivregError, StreamError
 from privreg.families import scores
 from privreg.federated.plan import Plan
 from privreg.privacy.noise import NoiseStream, fresh_key, seeded_key
-from privreg.protocol import codes
 
 
 def read_silo(plan: Plan, source: Source, number: int) -> tuple[Array, Array]:
@@ -58,7 +57,7 @@ def of_silo(number: int) -> Iterator[None]:
 
 def gradient(plan: Plan, theta: Array, x: Array, y: Array) -> Array:
     """Mean gradient of the loss over records, shape (size,); internal units."""
-    if plan.spec.family.code == codes.MULTINOMIAL:
+    if plan.spec.family.scoring.multiple:
         linear = x @ theta.reshape(plan.classes, -1).T
         top = np.maximum(linear.max(axis=1, keepdims=True), 0.0)
         shares = np.exp(linear - top)  # of all classes but the first, whose linear predictor is 0

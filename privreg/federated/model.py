@@ -9,7 +9,7 @@ from typing import Any, Never
 from privreg.data.participants import Participants
 from privreg.data.sources.open import Source, open_arrays, open_table
 from privreg.errors import DataError, OptionError
-from privreg.families.builtin import resolve_family
+from privreg.families import resolve_family
 from privreg.federated import server
 from privreg.federated.client import Client, of_silo, read_silo
 from privreg.federated.plan import Plan, SiloOptions, make_plan

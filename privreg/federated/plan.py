@@ -20,12 +20,9 @@ from privreg.options.table import check
 from privreg.privacy.ledger import UNSET, Budget
 from privreg.privacy.mechanisms import joint_sensitivity
 from privreg.privacy.scalar import share
-from privreg.protocol import codes
 from privreg.published.federated.reports import GEOMETRIC, UpdateMechanism, update_mechanism
 
 FAMILIES: Final = ("logistic", "multinomial", "huber", "squared")
-_CODES: Final = {codes.LOGISTIC, codes.MULTINOMIAL, codes.HUBER, codes.SQUARED}
-_STEEPEST: Final = {codes.LOGISTIC: 0.25, codes.MULTINOMIAL: 0.5}
 TRAVEL: Final = 6.0
 """Distance by which all rounds together can move the model, internal units: coefficients of covariates in [−1, 1]."""
 KAPPA: Final = 0.5
@@ -147,7 +144,7 @@ def make_plan(spec: ModelSpec, silos: int, asked: SiloOptions) -> Plan:
         return check("silos.formula", name, getattr(asked, name))
 
     family = spec.family
-    if family.code not in _CODES:
+    if family.name.lower() not in FAMILIES:
         raise OptionError(
             f"federated fits take the families {', '.join(map(repr, FAMILIES))}, got {family!r}; for others use "
             "PrivateOnlineRegression, where every record reports by itself."
@@ -161,7 +158,8 @@ def make_plan(spec: ModelSpec, silos: int, asked: SiloOptions) -> Plan:
     score, words = family.resolve(unit=spec.units.y_scale, low=low, high=high)
     clip = TRAVEL / rounds if asked.clip == "auto" else option("clip")
     reach2 = spec.units.reach**2 if math.isfinite(spec.units.reach) else 2.0 * len(spec.design.names)
-    step = 1.0 / (_STEEPEST.get(family.code, 1.0) * reach2) if asked.step == "auto" else option("step")
+    steepest = 0.5 if family.scoring.multiple else min(score.curvature_bound, 1.0)
+    step = 1.0 / (steepest * reach2) if asked.step == "auto" else option("step")
     # an angle's noise moves the mean of whatever else is in the vector
     shared = spec.people.missing == "noise" and option("mechanism") not in GEOMETRIC
     kappa = KAPPA * clip if shared else 0.0

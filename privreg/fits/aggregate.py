@@ -25,7 +25,7 @@ from privreg.collector.inference.methods import Estimate
 from privreg.collector.inference.pivots import Normal
 from privreg.errors import InferenceError
 from privreg.families.family import Family
-from privreg.families.measures import Gauge
+from privreg.families.scores import Gauge
 from privreg.fits.notes import Findings, clamping_words, filled_note, notes
 from privreg.fits.outcome import FitOutcome, of_clusters, outside_of, refuse_overflow
 from privreg.fits.plan import extremes_of, limits_of_offset, order_of, to_user
@@ -93,6 +93,7 @@ def plan_of(
             plain=spec.unbalanced,
             again=spec.trust == "central",
             c=like.c if like else None,
+            noisy=spec.budget.private,
         ),
         y_low=low,
         y_high=high,

@@ -23,7 +23,6 @@ from privreg.collector.spacing import STRETCHED
 from privreg.fits.notes import Findings
 from privreg.fits.outcome import Held
 from privreg.fits.settings import Settings
-from privreg.protocol import codes
 from privreg.protocol.rounds import PARTS
 from privreg.results.wording import Unusable
 from privreg.tables.diagnostics import Diagnostic, note
@@ -129,7 +128,7 @@ def found_of(
 
 def _heap(plan: Plan, progress: Progress) -> bool:
     """True if most residuals seem to be at one point; only if the threshold of Huber's loss is learned."""
-    learned = plan.rules.track and plan.rules.shape.family == codes.HUBER
+    learned = plan.rules.track and plan.rules.scoring.symmetric
     pilots = [s for s in progress.scored if s.state.role == "pilot" and s.weight.any()]
     if not learned or not pilots or progress.fitted is None:
         return False

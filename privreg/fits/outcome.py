@@ -300,9 +300,10 @@ def _of_persons(spec: ModelSpec) -> list[Diagnostic]:
         return [note("first_row")]
     if who.effect is None:
         return []
-    rest = "the intercept is 0 but for noise" if not spec.family.cornered else "the intercept takes errors' asymmetry"
+    cornered = spec.family.scoring.cornered
+    rest = "the intercept takes errors' asymmetry" if cornered else "the intercept is 0 but for noise"
     mean = ". With Huber() they are those of the mean if errors of a person are exchangeable; with Squared() always"
-    out = [note("within", rest=rest, mean=mean if spec.family.cornered else "")]
+    out = [note("within", rest=rest, mean=mean if cornered else "")]
     why = of_many_rows(spec)
     return [*out, doubt("rows", why)] if why else out
 
@@ -323,7 +324,7 @@ def _notes(
     schema, design = spec.design.schema, spec.design
     carries = SETTINGS[_setting(spec)].carries[0]
     out = opening_notes(spec.budget, seeded=seeded, leaked=schema.leaked, missing=spec.people.missing, carries=carries)
-    if spec.family.of_residuals and schema.bounds.get(design.endog_bare or "") == (0.0, 1.0):
+    if spec.family.scoring.residual and schema.bounds.get(design.endog_bare or "") == (0.0, 1.0):
         out.append(note("binary", response=design.endog_bare))
     unused = any(one.code in {"nonresponse", "unusable"} for one in outcome.notes)
     if unused and spec.family.kind == "binary" and design.endog_levels is None:

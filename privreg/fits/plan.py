@@ -158,7 +158,7 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
     order, held = order_of(spec, factors=not reports.label and not within)
     constant = units.constant_column(probe) is not None
     columns = np.flatnonzero(units.unscaled[order]).tolist()
-    response = units.y_unscaled or (reports.label and family.of_residuals)
+    response = units.y_unscaled or (reports.label and family.scoring.residual)
     unscaled = (*columns, p) if response else tuple(columns)
     noise, crossed = reports.noise(p), () if within else _crossed(spec, order)
     own = reports.label or not family.scaled  # True if moments are of covariates alone

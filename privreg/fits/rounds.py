@@ -20,8 +20,7 @@ from privreg.collector.inference.resampling import FIRST, Anytime, Bootstrap, ba
 from privreg.collector.inference.windows import Steps
 from privreg.collector.plan import Estimated, Plan, Progress
 from privreg.errors import InferenceError
-from privreg.families.constants import score_rules
-from privreg.families.family import Family
+from privreg.families.family import Family, score_rules
 from privreg.fits.findings import before_role, found_of
 from privreg.fits.notes import clamping_words, filled_note, notes
 from privreg.fits.outcome import FitOutcome, Held, of_clusters, outside_of, refuse_overflow

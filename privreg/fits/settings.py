@@ -7,8 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, NamedTuple
 
 from privreg.collector.inference.methods import Method
-from privreg.families.constants import ScoreRules
-from privreg.families.measures import Gauge
+from privreg.families.scores import Gauge, ScoreRules
 from privreg.families.weights import SCORE_WEIGHTS, ScoreWeights
 from privreg.formula.describe import PublicRows
 from privreg.options.table import check

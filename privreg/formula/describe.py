@@ -45,7 +45,7 @@ from privreg.errors import (
     choose,
     shown,
 )
-from privreg.families.builtin import resolve_family
+from privreg.families import resolve_family
 from privreg.families.family import Family, with_counts
 from privreg.formula.arrays import array_design, check_array_levels
 from privreg.formula.batches import read_arrays

@@ -12,7 +12,6 @@ from privreg.errors import FormulaError, OptionError, SchemaError, UnsupportedAr
 from privreg.families.family import Family
 from privreg.formula.design import Design
 from privreg.formula.units import Units
-from privreg.protocol import codes
 
 _COLUMN: Final = r"""(?:Q\(\s*(?P<q>['"])(?P<quoted>.+?)(?P=q)\s*\)|(?P<name>[^\W\d]\w*))"""
 _EFFECT: Final = re.compile(rf"\s*(?:{_COLUMN}|(?P<diff>diff)\s*\((?P<inner>.*)\))\s*")
@@ -98,7 +97,7 @@ def refuse_of_persons(
             f"missing='drop' doesn't go with {option}: rows that can't be used are left out of their person, who "
             "reports all the same; leave missing= out."
         )
-    if family.code == codes.MULTINOMIAL and trust != "local":
+    if family.scoring.multiple and trust != "local":
         raise UnsupportedArgumentError(
             f"{option} doesn't go with Multinomial() where noise falls on sums: squared scores of several rows have "
             "too many numbers; use Logistic() for each level, or trust='local'."
@@ -135,7 +134,7 @@ def _refuse_clusters(people: Participants, design: Design, private: str) -> None
 
 def _refuse_local(option: str, family: Family, design: Design, units: Units) -> None:
     """Refuse models without second moments, which show how much of a local report of several rows is filled."""
-    if units.unscaled.any() or (units.y_unscaled and family.of_residuals):
+    if units.unscaled.any() or (units.y_unscaled and family.scoring.residual):
         raise SchemaError(
             f"{option} needs public bounds of every number, as reports on scales don't tell how many rows a person "
             "has; declare bounds=."
@@ -145,8 +144,8 @@ def _refuse_local(option: str, family: Family, design: Design, units: Units) -> 
 def _refuse_without_levels(people: Participants, family: Family, design: Design, units: Units) -> None:
     """Refuse a model from which a person's level can't be taken."""
     said = with_effect("", people).strip()
-    linear = family.code in {codes.HUBER, codes.SQUARED}
-    if not linear and family.code != codes.LOGISTIC:
+    linear = family.scoring.linear
+    if not linear and not family.scoring.conditional:
         raise UnsupportedArgumentError(
             f"'{said}' goes with Squared(), Huber() and Logistic(): of {family!r} a person's level can't be taken out "
             "of single rows."

@@ -16,8 +16,8 @@ from privreg.data.participants import DIFFERENCES, WITHIN, Participants
 from privreg.data.sources.open import Source, open_table
 from privreg.data.sources.source import by_person
 from privreg.errors import BudgetError, OptionError, SchemaError, UnsupportedArgumentError
-from privreg.families.builtin import Logistic
-from privreg.families.family import Family, check_response
+from privreg.families import Logistic
+from privreg.families.family import Family
 from privreg.formula.design import Design
 from privreg.formula.persons import refuse_of_persons, with_effect
 from privreg.formula.units import Units, public_units
@@ -25,7 +25,6 @@ from privreg.options.table import check
 from privreg.options.unknown import not_fitted
 from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import Mechanism, resolve_mechanism
-from privreg.protocol import codes
 from privreg.protocol.plans import Persons
 from privreg.protocol.sums import MOST_NUMBERS, width
 from privreg.schema.declarations import EPOCH_TEXT, Schema
@@ -92,7 +91,7 @@ class ModelSpec:
                 f"exposure= is what counts are relative to: it goes with Poisson(), and the family is {family!r}; give "
                 "offset= the column that is to be added."
             )
-        check_response(family, design.endog_limits, design.endog_name)
+        family.scoring.refuse(family, design.endog_limits, design.endog_name)
         refuse_of_persons(people, family, design, public_units(design, scale_response=family.scaled), trust, private)
         if people.effect is not None and family.binary:
             # the conditional logit is of changes, however that is written: they are as large as bounds are apart
@@ -179,7 +178,7 @@ class ModelSpec:
     @property
     def scored(self) -> Family:
         """The family whose score is reported: two levels leave one linear predictor, with the logistic score."""
-        two = self.family.code == codes.MULTINOMIAL and self.classes == 2
+        two = self.family.scoring.multiple and self.classes == 2
         return Logistic() if two else self.family
 
     @property
@@ -190,7 +189,7 @@ class ModelSpec:
     @property
     def blocks(self) -> int:
         """Linear predictors of a record."""
-        return self.classes - 1 if self.scored.code == codes.MULTINOMIAL else 1
+        return self.classes - 1 if self.scored.scoring.multiple else 1
 
     @property
     def scalar(self) -> bool:
@@ -401,7 +400,7 @@ def refuse_of_sums(spec: ModelSpec) -> None:
         f"max_per_id={spec.people.max_per_id} {local}: with {who} a person has one report; for several rows give "
         "k_max=": spec.people.max_per_id > 1,
         f"with {who} every number needs public bounds, beside scaling= and moments=; declare bounds=": bool(
-            units.unscaled.any() or (units.y_unscaled and spec.family.of_residuals)
+            units.unscaled.any() or (units.y_unscaled and spec.family.scoring.residual)
         ),
     }
     _refuse(refused)
@@ -414,18 +413,13 @@ def refuse_what_sums_cannot(spec: ModelSpec) -> None:
     """
     who, family, size = spec.holders, spec.family, width("main", d=spec.covariates, blocks=spec.blocks)
     others = "trust='local'" if spec.trust == "two_collectors" else "fit(tuning='published')"
+    unsummed = family.scoring.unsummed(family)
     refused = {
         f"{family!r} is a loss of the published descent; use {others}": family.code < 0,
         f"with {who} a model needs an intercept; leave out '- 1' or '+ 0'": (
             spec.units.constant_column(spec.design.probe) is None
         ),
-        f"with {who} reports hold the score's slope, and that of {family!r} is 0 wherever there is one; use "
-        f"SmoothedHinge(), Logistic() or {others}": family.code == codes.HINGE,
-        f"with {who} noise falls on sums, for which {family!r} needs no c; leave c= out, or use trust='local'": (
-            family.robust
-        ),
-        f"with {who} reports hold the score's slope, and {family!r} declares no bound of it; give custom(..., "
-        "slope=), the largest slope by eta, or use trust='local'": family.code == codes.CUSTOM and not family.slope,
+        f"with {who} {unsummed.replace('{others}', others)}": bool(unsummed),
         f"a report would hold {size:,} numbers, and {MOST_NUMBERS:,} are the most, 64 KB; merge levels of the "
         "response, or leave terms out": size > MOST_NUMBERS and spec.blocks > 1,
     }

@@ -17,10 +17,10 @@ from scipy.special import ndtr
 
 from privreg.base.arrays import Array
 from privreg.errors import InferenceError, quietly
+from privreg.families import Huber
 from privreg.fits.settings import FitOptions
 from privreg.formula.spec import ModelSpec
 from privreg.planning.scenario import Assumed, response_of
-from privreg.protocol import codes
 from privreg.simulation.curator import least
 from privreg.simulation.streaming.stream import begin
 
@@ -162,21 +162,15 @@ def plain_precision(spec: ModelSpec, assumed: Assumed, seed: int) -> PlainPrecis
 
 def plain_model(spec: ModelSpec, y: Any, x: Array, *, robust: bool = False) -> Any:
     """The fit of statsmodels, None if it has none; `robust`: by Huber's loss where scores are of residuals."""
-    import statsmodels.api as sm
-
     family, design = spec.family, spec.design
     levels = design.schema.levels.get(design.endog_bare or design.endog_name, (0, 1))
-    models: dict[int, Any] = {
-        codes.HUBER: lambda: sm.RLM(y, x, M=sm.robust.norms.HuberT()).fit(),
-        codes.SQUARED: lambda: sm.OLS(y, x).fit(),
-        codes.QUANTILE: lambda: sm.QuantReg(y, x).fit(q=family.tau),
-        codes.LOGISTIC: lambda: sm.Logit(y == levels[1], x).fit(disp=0),
-        codes.POISSON: lambda: sm.Poisson(y, x).fit(disp=0),
-        codes.MULTINOMIAL: lambda: sm.MNLogit((y[:, None] == np.asarray(levels)).argmax(axis=1), x).fit(disp=0),
-    }
-    code = codes.HUBER if robust and family.of_residuals else family.code
+    import statsmodels.api as sm
+
     wrong = InferenceError("rows of a pilot can't be fitted: columns are made of others, or tell classes apart.")
-    fitted = quietly(models[code], wrong) if code in models else None
+    if family.scoring.classed:
+        y = (y[:, None] == np.asarray(levels)).argmax(axis=1)
+    twin = (Huber() if robust and family.scoring.residual else family).scoring.twin
+    fitted = quietly(lambda: twin(sm, family, y, x), wrong)
     if robust and not getattr(fitted, "mle_retvals", {}).get("converged", True):
         raise wrong
     return fitted

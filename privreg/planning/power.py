@@ -18,7 +18,7 @@ from privreg.base.arrays import Array
 from privreg.data.columns import prepare
 from privreg.data.participants import Participants
 from privreg.errors import BudgetError, OptionError, UnsupportedArgumentError, level, real, shown
-from privreg.families.builtin import resolve_family
+from privreg.families import resolve_family
 from privreg.fits.fit_plan import FitPlan
 from privreg.formula.describe import ModelOptions, callers_scopes, check_covariates, read_design
 from privreg.formula.persons import without_effect
@@ -32,7 +32,6 @@ from privreg.planning.precision import SEED, precision_of
 from privreg.planning.scenario import USUAL_SCALE, Assumed, listed, read_scale, read_shares, response_of
 from privreg.planning.study_plan import StudyPlan
 from privreg.privacy.ledger import UNSET, Budget
-from privreg.protocol import codes
 from privreg.schema import files
 from privreg.schema.declarations import Schema
 
@@ -276,7 +275,7 @@ def _pilot(given: Any, spec: ModelSpec) -> dict[str, Any]:
             if c in free and sd**2 >= (mean - free[c][0]) * (free[c][1] - mean):
                 raise OptionError(f"pilot= has sd {sd:g} of {c!r}, more than such numbers within its bounds have.")
         spread = real(given.get("dispersion", 1.0))
-        if spread is None or not 0.0 < spread < math.inf or ("dispersion" in given and family.code != codes.POISSON):
+        if spread is None or not 0.0 < spread < math.inf or ("dispersion" in given and not family.scoring.counts):
             raise OptionError("pilot= has dispersion, which is of counts: a positive number, variance over mean.")
         return {"moments": moments, "scale": given.get("residual_sd"), "dispersion": spread}
     rows = check_covariates(given, own, PLANNED, "pilot")
@@ -287,7 +286,7 @@ def _pilot(given: Any, spec: ModelSpec) -> dict[str, Any]:
     fitted = plain_model(spec, y, x, robust=True) if len(y) > x.shape[1] else None
     told = {"covariates": rows} | ({} if fitted is None else {"params": np.asarray(fitted.params).T.reshape(-1)})
     if fitted is not None and response_of(spec) in given:
-        scale = float(fitted.scale) ** (1.0 if family.of_residuals else 0.5) if family.scaled else None
+        scale = float(fitted.scale) ** (1.0 if family.scoring.residual else 0.5) if family.scaled else None
         return told | {"covariates": given, "scale": scale, "answered": True}
     return told
 

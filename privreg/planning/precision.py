@@ -28,7 +28,6 @@ from privreg.planning.fits import FEWEST as FIRST
 from privreg.planning.fits import LEAST, FittedPrecision
 from privreg.planning.rehearsal import People, bread, enough_in_main, located, rehearse, residuals, rows_map
 from privreg.planning.scenario import Assumed, response_of
-from privreg.protocol import codes
 from privreg.simulation.devices import Block
 from privreg.simulation.streaming.encoding import Encoder, Gatherer
 from privreg.simulation.tuning import resolve_tuning
@@ -148,7 +147,7 @@ def precision_of(
         return FittedPrecision(spec, assumed, SEED, max(n or FIRST, LEAST))
     family, units = spec.family, spec.units
     plan, order = _plan(spec, MANY, asked)
-    if plan.rules.shape.family in {codes.HINGE, codes.SMOOTHED_HINGE} or plan.function is not None:
+    if not (plan.rules.scoring.residual or plan.rules.scoring.predicted):
         raise OptionError(
             "a plan needs a model of the response, and hinge losses and scores of your own have none; plan for "
             "Logistic() or Huber(), or simulate people and fit them."
@@ -163,7 +162,7 @@ def precision_of(
         _, x, scale = assumed.exog(spec, m, rng)
         own = np.ascontiguousarray(units.probe_inside(x)[:, order])
         eta = own @ theta.T
-        sd = scale / units.y_scale if family.of_residuals or family.code == codes.SQUARED else np.ones(m)
+        sd = scale / units.y_scale if family.scaled else np.ones(m)
         people = People(own, eta, sd, eta[:, 0] + sd * residuals(m))
     own = people.x
     given = None if assumed.covariates is None else len(assumed.covariates)

@@ -114,8 +114,8 @@ def bread(plan: Plan, people: People) -> Array:
     z = np.linalg.solve(low, people.x.T).T
     here = people.eta[:, 0]
     kappa = np.ones(len(z))
-    if plan.blocks == 1 and not _of_residuals(plan):
-        kappa = reference._scalar(plan.rules, here, here, 1.0, people.scale, brief=True)[1]
+    if plan.blocks == 1 and plan.rules.scoring.predicted:
+        kappa = plan.rules.scoring.moments(plan.rules, here, here, 1.0, people.scale, brief=True)[1]
     elif plan.blocks > 1:
         share = np.exp(people.eta - np.maximum(people.eta.max(axis=1, keepdims=True), 0.0))
         share = share / (np.exp(-np.maximum(people.eta.max(axis=1), 0.0)) + share.sum(axis=1))[:, None]
@@ -218,14 +218,9 @@ def _scores(plan: Plan, state: State, people: People) -> tuple[Array, Array]:
     return mean, root
 
 
-def _of_residuals(plan: Plan) -> bool:
-    none = np.zeros((1, plan.d))
-    return reference.reference_of(plan.rules, none, blocks=plan.blocks).scaled
-
-
 def _there(plan: Plan, state: State, people: People) -> tuple[Array, Array]:
     """Predictor at which the law of the response has its coefficients, and the sd about it; shape (m,)."""
-    if not _of_residuals(plan):
+    if plan.rules.scoring.predicted:
         return people.eta[:, 0], people.scale
     scale = np.asarray(people.scale / state.y_scale, dtype=np.float64)
     there = _response(state, people.eta[:, 0]) + plan.rules.centre * scale
@@ -236,13 +231,15 @@ def _scalar(plan: Plan, state: State, here: Array, people: People) -> tuple[Arra
     """Mean unit score at predictors `here`, its derivative by them, and the mean number; shape (m,)."""
     there, scale = _there(plan, state, people)
     rules, c, none = plan.rules, state.c, np.zeros_like(here)
-    if _of_residuals(plan):
+    if not plan.rules.scoring.predicted:
         if state.kappa > 0.0:
-            score, slope, _, number, *_ = reference._scalar(rules, here, there, c, scale)
+            score, slope, _, number, *_ = rules.scoring.moments(rules, here, there, c, scale)
             return score, -slope, number
-        score, slope = reference._scalar(rules, here, there, c, scale, brief=True)
+        score, slope = rules.scoring.moments(rules, here, there, c, scale, brief=True)
         return score, -slope, none
-    low, score, high = (reference._scalar(rules, here + h, there, c, scale, brief=True)[0] for h in (-STEP, 0.0, STEP))
+    low, score, high = (
+        rules.scoring.moments(rules, here + h, there, c, scale, brief=True)[0] for h in (-STEP, 0.0, STEP)
+    )
     return score, (high - low) / (2.0 * STEP), none
 
 
@@ -262,7 +259,7 @@ def _variance(plan: Plan, state: State, own: reference.Reference, people: People
         share = 1.0 / (2.0 * plan.blocks * len(unit))
         return np.asarray(np.kron(np.eye(plan.blocks), share * unit.T @ unit))
     there, scale = _there(plan, state, people)
-    square = reference._square(plan.rules, own.points @ state.theta, there, state.c, scale)
+    square = plan.rules.scoring.square(plan.rules, own.points @ state.theta, there, state.c, scale)
     return np.asarray((unit * square[:, None]).T @ unit / len(unit))
 
 

@@ -10,13 +10,10 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 from scipy.special import betaincinv, log_ndtr, ndtr, ndtri
-from scipy.stats import poisson
 
 from privreg.base.arrays import Array
 from privreg.errors import OptionError, SchemaError, real, shown
-from privreg.families.constants import normal_expectile
 from privreg.formula.spec import ModelSpec
-from privreg.protocol import codes
 from privreg.schema.declarations import Schema
 
 OUTSIDE: Final = 4096  # Assumed people by whom it is found how many responses lie outside the declared range
@@ -212,28 +209,20 @@ class Assumed:
                 level = np.repeat(rng.standard_normal(len(x) // spec.people.rows), spec.people.rows)
                 own = math.sqrt(self.icc) * level + math.sqrt(1.0 - self.icc) * own
             return eta[:, 0] + scale * own
-        if family.code == codes.POISSON:
-            mean, more = np.exp(np.minimum(eta[:, 0], 20.0)), self.dispersion - 1.0
-            if more < 0.0:  # binomial
-                counts = rng.binomial(np.floor(mean / -more + rng.uniform(size=len(mean))).astype(np.int64), -more)
-            else:  # negative binomial
-                counts = rng.poisson(rng.gamma(mean / more, more) if more else mean)
-            return np.minimum(counts, family.y_max)
-        levels = design.schema.levels.get(name, (0, 1))
-        eta = np.column_stack([np.zeros(len(x)), eta])
-        gumbel = -np.log(-np.log(rng.uniform(size=eta.shape)))
-        return _levels(levels)[np.argmax(eta + gumbel, axis=1)]
+        levels = _levels(design.schema.levels.get(name, (0, 1)))
+        return family.scoring.draw(family, eta, levels, rng, self.dispersion)
 
     def outside(self, spec: ModelSpec) -> float:
         """Share of responses that lie outside their declared range, and would be clamped."""
         design, family = spec.design, spec.family
-        if not family.scaled and family.code != codes.POISSON:
+        if not (family.scaled or family.scoring.counts):
             return 0.0
         rows, x, scale = self.exog(spec, OUTSIDE, np.random.Generator(np.random.PCG64(OUTSIDE)))
         eta = x @ self.params
-        if family.code == codes.POISSON and not self.answered:
-            return float(poisson.sf(family.y_max, np.exp(np.minimum(eta, 20.0))).mean())
-        low, high = (0.0, family.y_max) if family.code == codes.POISSON else design.endog_limits
+        counts = family.scoring.counts
+        if counts and not self.answered:
+            return family.scoring.exceeding(family, eta)
+        low, high = (0.0, family.y_max) if counts else design.endog_limits
         if self.answered:
             own = rows[response_of(spec)]
             return float(((own < low) | (own > high)).mean())
@@ -247,15 +236,11 @@ class Assumed:
         out, family = np.array(self.params), spec.family
         if spec.people.effect is not None:  # what a person's level leaves of the constant
             out[np.asarray(spec.units.constant) != 0.0] = 0.0
-        centre = 0.0
-        if family.code == codes.QUANTILE:
-            centre = float(ndtri(family.tau))
-        elif family.code == codes.EXPECTILE:
-            centre = normal_expectile(family.tau, ratio)
+        centre = family.scoring.centred(family, ratio)
         constant = np.asarray(spec.units.constant)
         if centre and np.ndim(self.scale):
             return np.full(len(out), math.nan)
-        return out + float(self.scale) * centre * constant if family.of_residuals and centre else out
+        return out + float(self.scale) * centre * constant if family.scoring.residual and centre else out
 
     @property
     def spread(self) -> str:

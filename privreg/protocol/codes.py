@@ -24,6 +24,7 @@ SQUARED: Final = 8
 MULTINOMIAL: Final = 9
 CUSTOM: Final = 10
 ROBUST_POISSON: Final = 11
+CLOGLOG: Final = 12
 
 COUNTS: Final = frozenset({POISSON, ROBUST_POISSON})
 

@@ -21,8 +21,8 @@ from privreg.collector.inference.windows import Steps
 from privreg.errors import InferenceError, OptionError
 from privreg.families.family import Family
 from privreg.families.measures import Measure
+from privreg.families.scores import scoring_of
 from privreg.options.unknown import no_rows_in
-from privreg.protocol import codes
 from privreg.protocol.plans import Shape
 from privreg.results.statement import PrivacyStatement
 from privreg.tables import WIDTH, Paragraph, Part, Table, as_html, as_text, fold, in_one_format
@@ -322,9 +322,6 @@ class ResultData(Labelled):
         return out
 
 
-LEARNED: Final = frozenset({codes.HUBER, codes.EXPECTILE})
-"""Families whose threshold c is part of the estimand: a quantile's serves its density alone."""
-
 RANK: Final = 1e-12  # Smallest singular value of a map, relative to the largest, with which it can be inverted
 LARGEST: Final = 1e12  # Numbers of a target, relative to internal units, beyond which it is of no fit
 
@@ -385,6 +382,6 @@ def of_results(fit: ResultData) -> Target | None:
     if equation.rows.shape != (d, d) or equation.weighing not in {"unit", "leverage", "likelihood", "capped"}:
         return None
     # rounds with the same c count together, pilot rounds first: the last is that of main rounds
-    learned = equation.shape[0] in LEARNED
+    learned = scoring_of(equation.shape[0]).cornered  # a quantile's c serves its density alone
     c = float(equation.c[-1]) * equation.y_scale if learned else None
     return Target(tuple(tuple(row) for row in equation.rows.tolist()), c, reach)

@@ -17,7 +17,8 @@ from privreg.base.arrays import Array, Flags, Ints, triangle
 from privreg.collector.aggregate.report import averaged
 from privreg.collector.plan import Plan
 from privreg.families import measures, scores
-from privreg.families.measures import Gauge
+from privreg.families.logistic import multinomial
+from privreg.families.scores import Gauge
 from privreg.privacy.mechanisms import randomised
 from privreg.protocol import codes
 from privreg.protocol.rounds import MOST_GROUPS, State
@@ -114,8 +115,7 @@ def _scored(
         ok = (y >= 0.0) & (y <= plan.blocks) & (y == np.floor(y)) & (inverse > 0.0)
         label = np.where(ok, y, 0.0).reshape(groups, m)
         each = [
-            scores.multinomial(t.reshape(plan.blocks, d), rows, some)
-            for t, rows, some in zip(theta, cube, label, strict=True)
+            multinomial(t.reshape(plan.blocks, d), rows, some) for t, rows, some in zip(theta, cube, label, strict=True)
         ]
         factor = np.array(each) * (inverse * ok).reshape(groups, m, 1)
         return cube, np.where(np.isfinite(factor), factor, 0.0), None

@@ -15,9 +15,9 @@ from privreg.base.arrays import Array
 from privreg.collector.inference.methods import FULLEST, METHODS, WIDE, Method, local_groups, resolve_methods
 from privreg.data.participants import Counter
 from privreg.errors import InferenceError, OptionError, PrivregWarning, UnsupportedArgumentError
-from privreg.families.constants import ScoreRules, score_rules
-from privreg.families.family import Family
-from privreg.families.measures import Gauge, count
+from privreg.families.family import Family, score_rules
+from privreg.families.measures import count
+from privreg.families.scores import Gauge, ScoreRules
 from privreg.fits import aggregate, rounds
 from privreg.fits.findings import ENOUGH
 from privreg.fits.fit_plan import FitPlan
@@ -29,7 +29,6 @@ from privreg.formula.spec import ModelSpec, refuse_what_sums_cannot
 from privreg.formula.units import Units
 from privreg.options.table import accepted, check, find
 from privreg.options.unknown import refuse_unknown, same
-from privreg.protocol.codes import BALANCED, EXPECTILE, MULTINOMIAL, POISSON
 from privreg.protocol.rounds import GROUPS, LEAST_GROUPS, MOST_GROUPS
 from privreg.simulation.aggregate import AggregateRun
 from privreg.simulation.curator import CuratorRun, refuse_few
@@ -156,7 +155,7 @@ def _efficient(methods: tuple[Method, ...], asked: FitOptions, spec: ModelSpec, 
         )
     low, high = spec.response_limits
     rules = score_rules(family, p, budget.mu, low=low, high=high, label=spec.scalar, plain=spec.unweighted)
-    if family.cornered and rules.track and not RATIOS[0] <= rules.ratio <= RATIOS[1]:
+    if family.scoring.cornered and rules.track and not RATIOS[0] <= rules.ratio <= RATIOS[1]:
         name = repr(family).partition("(")[0]
         raise OptionError(
             f"c={rules.ratio:g} residual scales: the scale is learned from how many residuals lie within c, which "
@@ -292,19 +291,14 @@ def warn_of_steps(asked: FitOptions, stacklevel: int) -> None:
 
 def _score_words(family: Family, rules: ScoreRules, units: Units, *, summed: bool = False) -> tuple[str, float]:
     """The family with its constants, and its threshold c where it is declared, internal units; `summed`: of sums."""
-    name = family.name if family.code != EXPECTILE else f"Expectile({family.tau:g})"
-    if family.cornered and rules.track:
-        return f"{name}, c = {rules.ratio:.4g} × residual scale, learned from the reports", 1.0
-    if family.cornered:
+    if family.scoring.cornered and rules.track:
+        return f"{family.title}, c = {rules.ratio:.4g} × residual scale, learned from the reports", 1.0
+    if family.scoring.cornered:
         scale = float(family.scale)
-        return f"{name}, c = {rules.ratio:.4g} × residual scale {scale:.4g} (declared)", (
+        return f"{family.title}, c = {rules.ratio:.4g} × residual scale {scale:.4g} (declared)", (
             rules.ratio * scale / units.y_scale
         )
-    balanced = (
-        rules.shape.family == BALANCED
-        or (family.code == POISSON and not rules.shape.b)
-        or (family.code == MULTINOMIAL and not summed)
-    )
+    balanced = rules.scoring.balanced(rules.shape, summed=summed)
     return f"{repr(family).removesuffix('()')}{', balanced score' if balanced else ''}", 1.0
 
 

@@ -15,7 +15,7 @@ import privreg as pr
 from privreg.cli.app import VERBS, main
 from privreg.cli.parser import parsers, spread
 from privreg.cli.values import OWN, budget, family, given
-from privreg.families.builtin import FAMILIES
+from privreg.families import FAMILIES
 
 N = 3000
 BOUNDS = {"age": (18, 65), "years": (0.5, 5), "income": (0, 200)}

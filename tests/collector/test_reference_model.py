@@ -11,8 +11,8 @@ from privreg.collector.estimation.combination import SPREAD, carry_rounds
 from privreg.collector.estimation.coordinates import FAR, unbound
 from privreg.collector.plan import Progress, ScoreRound
 from privreg.families import scores
-from privreg.families.constants import score_rules
-from privreg.families.family import Family
+from privreg.families.family import Family, score_rules
+from privreg.families.scores import SCORINGS
 from privreg.privacy.mechanisms import randomised
 from privreg.protocol import codes
 from privreg.protocol.plans import Shape
@@ -45,7 +45,7 @@ def multinomial(blocks, seed=1):
 
 def test_a_family_without_rules_is_taken_for_no_other():
     with pytest.raises(ValueError, match=r"no rules of rounds for New\(\)"):
-        score_rules(Family("New", 1 + max(own.family.code for own in KINDS.values()), "identity"), D, 1.0)
+        score_rules(Family("New", 1 + max(SCORINGS), "identity"), D, 1.0)
 
 
 def values(said, state, theta, s):

@@ -15,7 +15,7 @@ import privreg as pr
 from privreg.collector.inference.methods import Estimate
 from privreg.collector.inference.pivots import Normal, RandomScaling
 from privreg.errors import FormulaError, InferenceError, OptionError, SavedFileError
-from privreg.families.builtin import Logistic, Multinomial
+from privreg.families import Logistic, Multinomial
 from privreg.families.measures import Measure
 from privreg.formula.design import formula_design
 from privreg.results.results import PrivateResults

@@ -8,7 +8,7 @@ import pytest
 from privreg.collector.plan import Bounded
 from privreg.errors import OptionError
 from privreg.families import measures
-from privreg.families.measures import Gauge
+from privreg.families.scores import Gauge
 from privreg.protocol import lattice
 from privreg.protocol.rounds import GROUPS
 from privreg.protocol.schedule import Round

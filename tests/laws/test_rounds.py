@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from privreg.audit import devices as audited
 from privreg.collector.plan import Bounded
 from privreg.families import measures, scores
-from privreg.families.measures import Gauge
+from privreg.families.scores import Gauge
 from privreg.fits.plan import device_plan
 from privreg.privacy import mechanisms
 from privreg.privacy.ledger import Budget

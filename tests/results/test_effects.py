@@ -16,7 +16,7 @@ from privreg.collector.inference.methods import Estimate
 from privreg.collector.inference.pivots import Normal, RandomScaling, StudentT
 from privreg.collector.inference.resampling import Bootstrap
 from privreg.errors import DataError, InferenceError, NotPrivateError, OptionError, SchemaError
-from privreg.families.builtin import Expectile, Hinge, Huber, Logistic, Multinomial, Poisson, Quantile, SmoothedHinge
+from privreg.families import Expectile, Hinge, Huber, Logistic, Multinomial, Poisson, Quantile, SmoothedHinge
 from privreg.formula.arrays import array_design
 from privreg.formula.design import formula_design
 from privreg.results.postestimation.effects import MarginalEffects

@@ -11,7 +11,7 @@ from scipy.optimize import linprog, root
 import privreg as pr
 from privreg.doors.estimand import _by_class, _root, _Rows, estimand
 from privreg.errors import DataError, InferenceError, NotPrivateError, OptionError, PrivregWarning, SchemaError
-from privreg.families import scores
+from privreg.families.logistic import multinomial
 from privreg.protocol import codes
 from privreg.results.data import Equation
 
@@ -136,7 +136,7 @@ def test_the_balanced_score_is_that_of_the_devices():
     eta, y = 3 * rng.standard_normal((3, 50, 4)), rng.integers(0, 4, 50).astype(float)
     for j in range(4):
         here = _by_class(eta, y, balanced=True)[:, :, j].T
-        assert np.allclose(here, scores.multinomial(np.eye(3), eta[:, :, j].T, y), atol=1e-12)
+        assert np.allclose(here, multinomial(np.eye(3), eta[:, :, j].T, y), atol=1e-12)
 
 
 @pytest.mark.thorough

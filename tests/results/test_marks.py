@@ -9,7 +9,7 @@ import pytest
 
 import privreg as pr
 from privreg.collector.inference.pivots import Normal
-from privreg.families.builtin import Huber, Logistic, Multinomial, Poisson
+from privreg.families import Huber, Logistic, Multinomial, Poisson
 from privreg.results.results import PrivateResults
 from privreg.results.several.comparison import Comparison
 from privreg.tables.diagnostics import doubt

@@ -21,7 +21,7 @@ from privreg.errors import (
     SchemaError,
     UnsupportedArgumentError,
 )
-from privreg.families.builtin import (
+from privreg.families import (
     Expectile,
     Hinge,
     Huber,

@@ -17,7 +17,7 @@ import privreg as pr
 from privreg.collector.inference.methods import Estimate
 from privreg.collector.inference.pivots import Normal, RandomScaling, StudentT
 from privreg.errors import FormulaError, InferenceError, NotPrivateError, OptionError
-from privreg.families.builtin import FAMILIES
+from privreg.families import FAMILIES
 from privreg.results.postestimation.levels import ADJUSTMENTS
 from privreg.tables.diagnostics import doubt
 from tests.helpers import array_model

@@ -7,7 +7,7 @@ import pytest
 import privreg as pr
 from privreg.errors import InferenceError
 from privreg.families import measures
-from privreg.families.measures import Gauge
+from privreg.families.scores import Gauge
 from tests.results.test_measures import BOUNDS, NAMES, N, fitted, made, value
 
 TOLD = slice(N - int(0.2 * N), N)

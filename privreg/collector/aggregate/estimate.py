@@ -12,7 +12,7 @@ from scipy.special import ndtri
 from privreg.collector.aggregate.classes import against_first, expected, points
 from privreg.collector.aggregate.rounds import WINDOWS, floored, level, pooling, posterior, sampled
 from privreg.collector.estimation.curvature import SPREAD
-from privreg.protocol import codes
+from privreg.families.scores import scoring_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from privreg.protocol.plans import Shape
 
 NORMAL: Final = 2_000  # Normal errors, at even quantiles, of which steps are off
-CLIPPED: Final = frozenset({codes.HUBER, codes.EXPECTILE})  # Families whose scores are constant beyond the threshold
 FARTHEST: Final = 2.0  # Thresholds up to which steps are known; further ones are marked
 STUDENT: Final = 1.21  # (z² + 1)/4 at 95%, of the expansion of Student's t by one over its degrees of freedom
 
@@ -167,7 +166,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         alone = np.where(main, alone, np.inf)
     weights = 1.0 / alone / (1.0 / alone).sum()
     theta, bent = last.theta, _bend(plan, progress.known, last, curvature, places, shares)
-    if rules.curved and not again:
+    if rules.scoring.curved and not again:
         loose = rough**2 + 2.0 * height**2 / np.array(people)
         same = np.array([[float(np.array_equal(a.state.rows, b.state.rows)) for b in alike] for a in alike])
         slopes = np.array([t.slope for t in turned])
@@ -186,7 +185,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
             if again
             else (height * unequal) ** 2 * distance / d
         )
-        off = unsure(theta) if rules.curved and not again else off
+        off = unsure(theta) if rules.scoring.curved and not again else off
         weights = _weights(alone + off, places - theta, float(spread.mean()))
     whole = again and not main.any()  # all rows in each round: they are sampled once
     sampling = squares * (
@@ -198,7 +197,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     unknown = floored(half * np.outer(far, far) + np.diag(half @ far**2), 0.0)
     if not again:
         unknown = unknown + float(weights**2 @ off) * np.eye(d)
-    if rules.shape.family in CLIPPED:
+    if rules.scoring.cornered:
         moves, one = np.array([(theta - t.theta) / common for t in turned]), np.linalg.inv(last.rows)[0]
         off = common * curvature @ _off(rules, moves, weights, curvature, known.points, one)
         unknown = unknown + off @ off.T
@@ -222,7 +221,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     wider = abs(math.log(scale / asked.scale)) / (0.5 * asked.window if again else most) if rules.scaled else 0.0
     lines = np.vstack([move / max(float(np.linalg.norm(move)), 1e-300), known.points])
     moves = np.abs(lines @ move) / rules.bend
-    if rules.curved and not (progress.near or again):  # twice what such a step leaves, in standard errors
+    if rules.scoring.curved and not (progress.near or again):  # twice what such a step leaves, in standard errors
         moves = np.maximum(moves, moves**2 * c * rules.bend / math.sqrt(float(np.trace(root @ root.T))))
     more = bent(theta)[0]
     each = [bread @ (curvature @ t.theta - t.score - m) for t, m in zip(turned, more, strict=True)]
@@ -316,7 +315,7 @@ def _finite(plan: Plan, last: State, rounds: list[_Turned], curvature: Array, sq
     Equation (41). ∞ where the score is nearer to 0 than to that, by its sd.
     """
     x = np.linalg.inv(last.rows)
-    if plan.rules.linear or not (plan.rules.curved and rounds):
+    if plan.rules.linear or not (plan.rules.scoring.curved and rounds):
         return np.empty(0), np.empty((0, len(x)))
     ends = np.concatenate([x[:1], x[1:] - np.outer(plan.lows[1:], x[0]), np.outer(plan.highs[1:], x[0]) - x[1:]])
     people = np.array([float(t.people) for t in rounds])
@@ -327,13 +326,10 @@ def _finite(plan: Plan, last: State, rounds: list[_Turned], curvature: Array, sq
     sizes, steep = np.square(ends).sum(axis=1), ends @ curvature @ x[0]
     entry = 0.5 * (sizes * sizes[0] + np.square(ends @ x[0]))
     sampling = np.einsum("ki,ij,kj->k", ends, squares, ends) / people.sum()
-    eta, logit = (
-        ends @ curvature @ rounds[-1].theta / np.maximum(steep, 1e-12),
-        plan.rules.shape.family == codes.LOGISTIC,
-    )
-    left = np.full((1 + logit, len(ends)), math.inf)
-    for k, sign in enumerate((1.0, -1.0)[: 1 + logit]):  # all answered 0, or 1
-        chance = 1.0 / (1.0 + np.exp(np.clip(sign * eta, -50.0, 50.0))) if logit else np.ones(len(ends))
+    eta = ends @ curvature @ rounds[-1].theta / np.maximum(steep, 1e-12)
+    kinds = plan.rules.scoring.perfect(eta)
+    left = np.full((len(kinds), len(ends)), math.inf)
+    for k, (sign, chance) in enumerate(kinds):  # all answered 0, or 1
         whole, noise = sign * chance * score, chance * np.sqrt(mine * sizes + sampling)
         short = (slope - whole) / np.sqrt(mine * sizes + other * entry + 2.0 * sampling)
         left[k] = np.where(whole + LIKELY * noise > PERFECT * np.minimum(steep, slope), short, math.inf)
@@ -366,7 +362,8 @@ def _steps(shape: Shape, ratio: float) -> tuple[Array, Array, Array]:
     """
     from scipy.optimize import brentq
 
-    above, below = (shape.a, 1.0 - shape.a) if shape.family == codes.EXPECTILE else (1.0, 1.0)
+    scoring = scoring_of(shape.family)
+    above, below = (1.0, 1.0) if scoring.symmetric else scoring.sides(shape)
     r = ndtri((np.arange(NORMAL) + 0.5) / NORMAL) / ratio
     r = r - brentq(lambda at: float((np.where(r > at, above, below) * np.clip(r - at, -1.0, 1.0)).sum()), r[0], r[-1])
     shifts = np.linspace(-FARTHEST, FARTHEST, 241)

@@ -12,7 +12,8 @@ from privreg.collector.aggregate.budget import paid
 from privreg.collector.aggregate.estimate import Estimated, estimate
 from privreg.collector.aggregate.lattice import sd
 from privreg.collector.aggregate.plan import Plan, Progress
-from privreg.families.measures import REACH, Gauge, Measure, summarise
+from privreg.families.measures import Measure, summarise
+from privreg.families.scores import REACH, Gauge
 
 
 def advance(plan: Plan, progress: Progress, total: Array, count: int) -> Progress:

@@ -12,9 +12,9 @@ from scipy.special import gammaincinv
 from privreg.collector.clamping import LARGE, SMALL
 from privreg.collector.covariates.points import FARTHEST, longest
 from privreg.collector.covariates.whitening import SHARP
-from privreg.families.constants import QUANTILE_RATIO, clipped_square, score_rules
-from privreg.families.family import CLASSICAL_C
-from privreg.protocol import codes, sums
+from privreg.families.family import score_rules
+from privreg.families.scores import Scoring, scoring_of
+from privreg.protocol import sums
 from privreg.protocol.schedule import PILOTS
 
 EVIDENT: Final = 2.5  # Standard errors by which a clamped share must stand out
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from privreg.base.arrays import Array, Flags
     from privreg.collector.covariates.points import Extreme
     from privreg.families.family import Family
-    from privreg.families.measures import Gauge
+    from privreg.families.scores import Gauge
     from privreg.protocol.plans import Persons, Shape
 
 LARGEST: Final = {
@@ -69,19 +69,19 @@ class Rules(NamedTuple):
     function: Callable[[float, float], float] | None = None  # Of a score of one's own: the unit score
 
     @property
+    def scoring(self) -> Scoring:
+        """The score."""
+        return scoring_of(self.shape.family)
+
+    @property
     def linear(self) -> bool:
         """True if the linear predictor is about the mean response: least squares gives a start."""
         return self.link == "identity"
 
     @property
-    def curved(self) -> bool:
-        """True if one linear predictor bends the score: a step by its slope leaves half its square, in thresholds."""
-        return self.shape.family in {codes.LOGISTIC, codes.POISSON, codes.QUANTILE}
-
-    @property
     def bend(self) -> float:
         """Thresholds over which the slope changes by as much as it is: of quantiles half a residual scale."""
-        return QUANTILE_RATIO / self.ratio if self.shape.family == codes.QUANTILE else 1.0
+        return self.scoring.bend / (self.ratio if self.scoring.density else 1.0)
 
     @property
     def cornered(self) -> bool:
@@ -139,7 +139,7 @@ class Plan(NamedTuple):
     @property
     def binary(self) -> bool:
         """True if the response is a class, 0 or 1 say."""
-        return self.rules.shape.family in {codes.LOGISTIC, codes.MULTINOMIAL}
+        return self.rules.scoring.classed
 
     @property
     def size(self) -> int:
@@ -401,6 +401,7 @@ def rules_of(
     plain: bool = False,
     again: bool = False,
     c: float | None = None,
+    noisy: bool = True,
 ) -> Rules:
     """A family's unit score and what is expected of it under the reference model: whitened normal covariates.
 
@@ -411,45 +412,23 @@ def rules_of(
     c of an earlier fit, internal units: then it doesn't follow the residual scale.
     """
     known = score_rules(family, 1, math.inf, low=low, high=high, label=True, plain=plain)
-    shape, scaled = known.shape, known.track and family.of_residuals and c is None
-    kind = ("cornered" if family.cornered else "window") + ", again" * again if scaled else "plain"
-    kind = {codes.LOGISTIC: "logistic", codes.MULTINOMIAL: "classes"}.get(shape.family, kind)
+    scoring, scaled = known.scoring, known.track and family.scoring.residual and c is None
+    kind = "plain" if family.scoring.residual and not scaled else scoring.shares
+    kind += ", again" * (again and scaled)
     shares = sums.SHARES[kind.replace(", again", "") + ", persons" if several else kind]
-    top, slope, square = 1.0, known.curvature, 0.39  # of Huber's and expectiles' at normal errors, c = 1.345
-    if family.cornered:
-        square *= clipped_square(known.ratio) / clipped_square(CLASSICAL_C) * (CLASSICAL_C / known.ratio) ** 2
-    match shape.family:
-        case codes.QUANTILE:
-            top, square = 0.5 / shape.b, (1.0 - shape.a) * shape.a / shape.b**2
-        case codes.LOGISTIC:
-            top, slope, square = 0.25, 0.2, 0.2
-        case codes.POISSON:
-            top, slope, square = 1.0, 2.0 / shape.a, 2.0 / shape.a**2
-        case codes.SQUARED:
-            top, slope, square = 1.0 / (high - low), 1.0 / (high - low), 0.01
-        case codes.MULTINOMIAL:  # ¼ and less by numbers of equally frequent classes
-            top, slope, square = 0.25, 0.4 / (high + 1.0), 0.4 / (high + 1.0)
-        case codes.SMOOTHED_HINGE | codes.CUSTOM:
-            square = slope
-    blocks = round(high) if shape.family == codes.MULTINOMIAL else 1
-    # units are the response's public limits, or nothing is known of the score
-    little = {codes.POISSON, codes.SQUARED, codes.SMOOTHED_HINGE, codes.CUSTOM}
-    unsure = 4.0 if shape.family in little else 0.4
-    fixed = c or 1.0
-    if family.cornered and not known.track:
+    shape = known.shape if noisy else scoring.noiseless(known.shape)
+    made = scoring.sums(family, shape, known, low, high)
+    fixed = made.fixed or c or 1.0
+    if family.scoring.cornered and not known.track:
         fixed = known.ratio * float(family.scale) / y_scale
-    if shape.family == codes.SMOOTHED_HINGE:
-        fixed = family.width
-    elif shape.family == codes.CUSTOM:
-        fixed = family.bound / family.slope  # in which the steepest score rises by its bound
-    more = blocks, family.link, family.tame
-    return Rules(shape, known.ratio, scaled, top, slope, square, shares, fixed, unsure, *more)
+    more = fixed, scoring.unsure, round(high) if scoring.multiple else 1, family.link, family.tame
+    return Rules(shape, known.ratio, scaled, made.top, made.slope, made.square, shares, *more)
 
 
 def narrowed(plan: Plan) -> Plan:
     """Plan with the window of a quantile's density as wide as noise and bias of the slope are alike: Equation (40)."""
     rules = plan.rules
-    if rules.shape.family != codes.QUANTILE or not rules.scaled:
+    if not (rules.scoring.density and rules.scaled):
         return plan
     noise = 2.0 * math.sqrt(plan.noise.adders) * rules.top * plan.reach**2 / (math.sqrt(rules.shares[1]) * rules.slope)
     ratio = (6.0 * rules.ratio * noise / (plan.mu * plan.rows) / BENT) ** (1.0 / 3.0)

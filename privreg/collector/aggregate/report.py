@@ -14,15 +14,13 @@ import numpy as np
 from privreg.collector.aggregate import classes
 from privreg.families import measures
 from privreg.families.scores import unit
-from privreg.protocol import codes, sums
+from privreg.protocol import sums
 from privreg.protocol.sums import MEDIAN, SQUARED
 
 if TYPE_CHECKING:
     from privreg.base.arrays import Array, Flags, Ints
     from privreg.collector.aggregate.plan import Plan, Rules, State
     from privreg.protocol.plans import Persons
-
-STEP: Final = 1e-3  # Part of a threshold over whose both sides the slope of a score of one's own is taken
 
 ROOT2: Final = math.sqrt(2.0)
 
@@ -271,28 +269,5 @@ def slopes(rules: Rules, c: float, eta: Array, y: Array) -> Array:
     Of quantiles, whose score is a step, that of its mean over a window of ±c (the density of residuals there); of a
     score of one's own a difference: Equation (23).
     """
-    shape = rules.shape
     with np.errstate(over="ignore", invalid="ignore"):
-        match shape.family:
-            case codes.HUBER:
-                return (np.abs(y - eta) <= c).astype(np.float64)
-            case codes.EXPECTILE:
-                r = y - eta
-                return np.where(np.abs(r) <= c, np.where(r >= 0.0, shape.a, 1.0 - shape.a) / shape.b, 0.0)
-            case codes.QUANTILE:
-                return np.where(np.abs(y - eta) <= c, rules.top, 0.0)
-            case codes.LOGISTIC:
-                e = np.exp(-np.abs(eta))
-                return np.asarray(e / (1.0 + e) ** 2)
-            case codes.POISSON:
-                mean = np.exp(np.minimum(eta, 700.0))
-                return np.where(mean < shape.a, mean / shape.a, 0.0)
-            case codes.SMOOTHED_HINGE:
-                short = 1.0 - (2.0 * y - 1.0) * eta
-                return np.where((short > 0.0) & (short < shape.a), rules.top, 0.0)
-            case codes.CUSTOM:
-                up, down = (unit(shape, c, eta + h, y, rules.function) for h in (STEP * c, -STEP * c))
-                return np.clip((up - down) / (2.0 * STEP), 0.0, rules.top)
-            case codes.SQUARED:
-                return np.where((eta >= shape.a) & (eta <= shape.b), rules.top, 0.0)
-    raise ValueError("no slope of this score")
+        return rules.scoring.slope(rules.shape, c, eta, y, rules.top, rules.function)

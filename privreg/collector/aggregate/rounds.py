@@ -208,7 +208,7 @@ def _linked(plan: Plan, state: State, known: Known) -> tuple[State, tuple[float,
         link, by = 2.0 * at - 1.0, 0.5
     else:
         at = float(np.clip(at, 0.05, 0.95))
-        link, by = math.log(at / (1.0 - at)), at * (1.0 - at)
+        link, by = plan.rules.scoring.linked(at)
     slopes = state.theta / by
     far = float(np.sqrt(np.maximum(slopes @ known.mean @ slopes - (at / by) ** 2, 0.0)))
     slopes = slopes * min(1.0, 2.5 / max(far, 1e-12))
@@ -218,7 +218,8 @@ def _linked(plan: Plan, state: State, known: Known) -> tuple[State, tuple[float,
     if plan.rules.link == "log":
         most = plan.rules.shape.a
         return state, (at / most, at / most**2)
-    return state, (by, by) if plan.rules.link == "logit" else None
+    most = plan.rules.shape.a or 1.0
+    return state, None if plan.rules.link == "margin" else (by / most, at * (1.0 - at) / most**2)
 
 
 # --- approach --------------------------------------------------------------------------------------------------
@@ -302,7 +303,7 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int) -> Pro
     gain = max(float(here.score @ here.score) - d * noisy, 0.3 * noisy)
     step = -cautious(curvature, spread, here.score) * gain / (gain + d * noisy)
     c = state.threshold(rules)
-    curved = rules.curved and not plan.noise.again
+    curved = rules.scoring.curved and not plan.noise.again
     lines = np.concatenate([known.whole.points, _ends(plan, state, known)]) if curved else known.whole.points
     reach = np.array([float(np.linalg.norm(step)), *np.abs(lines @ step)])
     most = (

@@ -19,8 +19,7 @@ from privreg.collector.estimation import coordinates, curvature, reference
 from privreg.collector.estimation.curvature import CARRY, LEAST, SMALLEST, Curvature, RoundMeans, means
 from privreg.collector.estimation.reference import Reference
 from privreg.collector.plan import Carried, Local, Plan, Progress, ScoreRound
-from privreg.families.constants import ScoreRules
-from privreg.protocol import codes
+from privreg.families.scores import ScoreRules
 from privreg.protocol.rounds import State
 
 DRAWS: Final = 400
@@ -223,7 +222,7 @@ def carry_rounds(
 
 def _prior(rules: ScoreRules, *, scaled: bool) -> curvature.Prior:
     """The prior of M; its mean is known where residuals within c are counted, or where it follows from predictors."""
-    known = rules.shape.family == codes.HUBER if rules.track else not scaled
+    known = rules.scoring.symmetric if rules.track else not scaled
     return curvature.Prior(curvature.COMMON if known else curvature.COMMON_ELSEWHERE)
 
 

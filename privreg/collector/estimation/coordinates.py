@@ -18,7 +18,6 @@ from privreg.collector.covariates.points import WIDE, bounded, lattice, longest,
 from privreg.collector.estimation import reference
 from privreg.collector.estimation.reference import Reference
 from privreg.collector.plan import End, Plan, Progress
-from privreg.protocol import codes
 from privreg.protocol.rounds import State
 
 AT_BOUND: Final = 0.5
@@ -71,7 +70,7 @@ def placed(plan: Plan, progress: Progress, state: State) -> tuple[Progress, Stat
     shares, tied = _rarer(plan, progress.scatter, rows, near)
     points = _points(plan, scatter, shares, rows, near) if plan.covariates is None else plan.covariates @ whitener.T
     added = None if plan.added is None else _added(points, whitener, near[d], plan.added)
-    if rules.shape.family in codes.COUNTS and constant:
+    if rules.scoring.counts and constant:
         theta[0] = math.log(0.5 * rules.shape.a) - (0.0 if added is None else math.log(np.mean(np.exp(added))))
     known = theta
     if plan.theta is not None:
@@ -85,7 +84,7 @@ def placed(plan: Plan, progress: Progress, state: State) -> tuple[Progress, Stat
     prior = np.full(plan.size + 1, wide)
     prior[-1] = 2.0
     c = plan.c / state.y_scale if not rules.track and not rules.varying else rules.ratio * scale
-    if rules.shape.family == codes.ROBUST_POISSON:
+    if rules.scoring.pearson:
         c = pilot.threshold_of_counts(rules, HALF + np.log(rules.shape.a), 1.0)
     if plan.like is not None:  # another map of the same covariates; what was learned of these stays
         back = np.linalg.solve(whitener.T, plan.like[0].T)  # z of the earlier map are z back, shape (d, d)

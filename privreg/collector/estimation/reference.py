@@ -7,16 +7,14 @@ reference model's curvature are estimated from reports (`curvature`), and validi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import numpy as np
-from scipy.special import ndtr
 
 from privreg.base.arrays import Array
-from privreg.collector.estimation.curvature import LEAST
-from privreg.families import counts, scores
-from privreg.families.constants import ScoreRules
+from privreg.families import scores
+from privreg.families.scores import ScoreRules
 from privreg.protocol import codes
 
 STEP: Final = 1e-3  # Step of numerical derivatives of curvature, on the scale of a logarithm or of the predictor
@@ -45,7 +43,15 @@ class Reference(NamedTuple):
     @property
     def scaled(self) -> bool:
         """True if the reference model has a residual scale, which is estimated from the numbers in joint reports."""
-        return _of_residuals(self.rules)
+        return not self.rules.scoring.predicted
+
+    def moments(self, here: Array, there: Array, c: float, s: float) -> tuple[Array, ...]:
+        """Mean unit score at `here` if `there` is the truth, and derivatives; see `Scoring.moments`."""
+        return self.rules.scoring.moments(self.rules, here, there, c, s)
+
+    def brief(self, here: Array, there: Array, c: float, s: float) -> tuple[Array, ...]:
+        """Mean unit score at `here` if `there` is the truth, and its derivative by `there`; shape (m,) each."""
+        return self.rules.scoring.moments(self.rules, here, there, c, s, brief=True)
 
     def predictors(self, theta: Array) -> Array:
         """Linear predictors of the points, shape (m,)."""
@@ -105,7 +111,7 @@ def expected(model: Reference, state: Array, c: float, theta: Array, s: float) -
         return _blocks(model, state, theta)
     z, w = model.points, model.weight * model.answering / len(model.points)
     here, there = model.predictors(state), model.predictors(theta)
-    score, slope, by_scale, number, number_slope, number_by_scale = _scalar(model.rules, here, there, c, s)
+    score, slope, by_scale, number, number_slope, number_by_scale = model.moments(here, there, c, s)
     share = model.answering / len(z)
     return Expected(
         z.T @ (w * score),
@@ -127,10 +133,10 @@ def secant(model: Reference, state: Array, c: float, theta: Array, s: float) -> 
     z, w = model.points, model.weight * model.answering / len(model.points)
     here, there = model.predictors(state), model.predictors(theta)
     distance = here - there
-    score, slope = _scalar(model.rules, here, there, c, s, brief=True)
+    score, slope = model.brief(here, there, c, s)
     # it is 0 at θ but for thresholds that aren't in proportion to s, and counts that are predicted above their largest
-    if model.rules.centre != 0.0 or model.rules.shape.family in codes.COUNTS:
-        score = score - _scalar(model.rules, there, there, c, s, brief=True)[0]
+    if model.rules.centre != 0.0 or model.rules.scoring.counts:
+        score = score - model.brief(there, there, c, s)[0]
     near = np.abs(distance) < SMALL * (c if model.scaled else 1.0)
     kappa = np.where(near, -slope, score / np.where(near, 1.0, distance))
     return np.asarray((z * (w * kappa)[:, None]).T @ z)
@@ -148,7 +154,7 @@ def slopes(model: Reference, theta: Array, c: float, s: float) -> Array:
     weighted = z * model.weight[:, None]
     along = weighted / np.maximum(np.sqrt(np.mean(weighted**2, axis=0)), 1e-300)
     there = z @ theta
-    down, up = (-_scalar(model.rules, there, there, c, s * math.exp(t), brief=True)[1] for t in (-STEP, STEP))
+    down, up = (-model.brief(there, there, c, s * math.exp(t))[1] for t in (-STEP, STEP))
     rise = (model.answering / (2.0 * STEP * len(z))) * (up - down)
     return np.array([(weighted * (rise * f)[:, None]).T @ z for f in along.T])
 
@@ -167,7 +173,7 @@ def spreads(model: Reference, rows: Array, theta: Array, c: float, s: float, *, 
     if model.blocks > 1:
         return _blocks_spreads(model, theta, distance, along, unit=unit)
     w, there = model.weight * model.answering / len(z), model.predictors(theta)
-    down, kappa, up = (-_scalar(model.rules, at, at, c, s, brief=True)[1] for at in (there - STEP, there, there + STEP))
+    down, kappa, up = (-model.brief(at, at, c, s)[1] for at in (there - STEP, there, there + STEP))
     # z moves, and with it curvature at its predictor, and its weight, but where that is 1 whatever its length
     changing = np.where(model.weight < 1.0, 1.0, float(unit)) * kappa / np.maximum((z**2).sum(axis=1), 1e-300)
     changing = changing * (1.0 - model.alike)
@@ -202,9 +208,7 @@ def offset_bias(model: Reference, theta: Array, square: Array, c: float, s: floa
     w = model.weight * model.answering / len(z)
     if model.blocks == 1:
         there, distance = model.predictors(theta), np.sqrt(np.einsum("ij,ij->i", z @ square, z))
-        up, middle, down = (
-            _scalar(model.rules, there + v, there, c, s, brief=True)[0] for v in (distance, 0.0 * distance, -distance)
-        )
+        up, middle, down = (model.brief(there + v, there, c, s)[0] for v in (distance, 0.0 * distance, -distance))
         return np.asarray(z.T @ (w * (0.5 * (up + down) - middle)))
     eta = z @ theta.reshape(model.blocks, -1).T
     there = _softmax(theta, z, model.blocks)
@@ -227,7 +231,7 @@ def variance(model: Reference, state: Array, c: float, theta: Array, s: float) -
     if model.blocks > 1:
         unit = z * model.weight[:, None]
         return np.asarray(np.kron(np.eye(model.blocks), (unit * (share / (2.0 * model.blocks))).T @ unit))
-    square = _square(model.rules, model.predictors(state), model.predictors(theta), c, s)
+    square = model.rules.scoring.square(model.rules, model.predictors(state), model.predictors(theta), c, s)
     unit = z * model.weight[:, None]
     return np.asarray((unit * (square * share)[:, None]).T @ unit).reshape(d, d)
 
@@ -282,9 +286,7 @@ def public_answers(
 
 def means(model: Reference, state: Array, c: float, theta: Array, s: float) -> Array:
     """Mean unit score at each point if `theta` were the truth, one predictor, shape (m,)."""
-    return np.asarray(
-        model.answering * _scalar(model.rules, model.predictors(state), model.predictors(theta), c, s, brief=True)[0]
-    )
+    return np.asarray(model.answering * model.brief(model.predictors(state), model.predictors(theta), c, s)[0])
 
 
 def directions(model: Reference) -> Array:
@@ -296,137 +298,6 @@ def directions(model: Reference) -> Array:
     none = (1.0 - model.answering) / (model.blocks * unit.shape[1])
     each = model.answering / model.blocks * (unit.T @ unit / len(unit)) + none * np.eye(unit.shape[1])
     return np.kron(np.eye(model.blocks), each)
-
-
-# --- scalar scores ---------------------------------------------------------------------------------------------
-
-
-def _phi(v: Array) -> Array:
-    return np.asarray(np.exp(-0.5 * v * v) / math.sqrt(2.0 * math.pi))
-
-
-def _scalar(
-    rules: ScoreRules, here: Array, there: Array, c: float, s: float | Array, *, brief: bool = False
-) -> tuple[Array, ...]:
-    """Mean unit score at `here` if `there` is the truth; its derivatives by `there` and log s; the same of the number.
-
-    All of shape (m,); the first two alone if `brief`. Residuals may have a scale each. Equation (12) of
-    docs/estimator.md.
-    """
-    found = _predicted(rules, here, there, c) if not _of_residuals(rules) else None
-    if found is not None:
-        zero = np.zeros_like(here)
-        return found if brief else (*found, zero, np.ones_like(here), zero, zero)
-    family, a = rules.shape.family, rules.shape.a
-    mean = there - s * rules.centre - here  # of the residual
-    if family in {codes.HUBER, codes.EXPECTILE}:
-        up, down = _sides(rules)
-        top, uneven = max(up, down), up - down
-        ends = (-c - mean) / s, (c - mean) / s
-        below, density = [ndtr(v) for v in ends], [_phi(v) for v in ends]
-        low, high = (v * p + f for v, p, f in zip(ends, below, density, strict=True))  # ∫ Φ up to there
-        # E min(max(r, 0), c) = c − ∫ P(r < t) dt from 0 to c, and so on the other side
-        clipped = up * c - s * (up * high - down * low)
-        inside, edge = up * below[1] - down * below[0], down * density[0] - up * density[1]
-        if uneven != 0.0:
-            middle = -mean / s
-            negative, rise = ndtr(middle), _phi(middle)
-            clipped = clipped + s * uneven * (middle * negative + rise)
-            inside, edge = inside - uneven * negative, edge + uneven * rise
-        score, slope = -clipped / (c * top), -inside / (c * top)
-        if brief:
-            return score, slope
-        # with e = (r − mean)/s: d/ds E clip(r) = E[e − centre | inside]
-        window = _window(rules, ends, below, density, s)
-        return (score, slope, -(edge - rules.centre * inside) * s / (c * top), *window)
-    tau = a if family == codes.QUANTILE else 0.5
-    top = max(tau, 1.0 - tau)
-    density_at = _phi(mean / s)
-    score, slope = (ndtr(-mean / s) - tau) / top, -density_at / (s * top)
-    if brief:
-        return score, slope
-    ends = (-c - mean) / s, (c - mean) / s
-    window = _window(rules, ends, [ndtr(v) for v in ends], [_phi(v) for v in ends], s)
-    return (score, slope, density_at * (mean / s + rules.centre) / top, *window)
-
-
-def _of_residuals(rules: ScoreRules) -> bool:
-    """True if the score is of a residual with a scale."""
-    return rules.track or rules.shape.family in codes.RESIDUALS
-
-
-def _sides(rules: ScoreRules) -> tuple[float, float]:
-    """Weights of residuals above and below 0, of Huber and Expectile."""
-    a = rules.shape.a
-    return (0.5, 0.5) if rules.shape.family == codes.HUBER else (a, 1.0 - a)
-
-
-def _predicted(rules: ScoreRules, here: Array, there: Array, c: float) -> tuple[Array, Array]:
-    """Mean unit score and its derivative by `there`, if the predictor determines the distribution of the response."""
-    if rules.shape.family == codes.ROBUST_POISSON:
-        return counts.moments(c, rules.shape.a, here, there)[:2]
-    ends = _ends(rules, here)
-    if rules.shape.family == codes.SQUARED:
-        least, most = rules.shape.a, rules.shape.b  # beyond them some is left, by which a state finds back
-        distance = [v + (LEAST - 1.0) * (v - np.clip(v, least, most)) for v in (here, there)]
-        slope = np.where((there > least) & (there < most), 1.0, LEAST)
-        return (distance[0] - distance[1]) / (most - least), -slope / (most - least)
-    if rules.shape.family == codes.POISSON:
-        at = np.minimum(there, math.log(rules.shape.a))
-        mean_y = np.exp(at)
-        rise = ends[1] - ends[0]  # by one unit of y
-        return ends[0] + rise * mean_y, rise * np.where(there > at, 0.0, mean_y)
-    share = scores._logistic(there)
-    rise = ends[1] - ends[0]
-    return ends[0] + rise * share, rise * share * (1.0 - share)
-
-
-def _ends(rules: ScoreRules, here: Array) -> tuple[Array, Array]:
-    """Unit scores at responses 0 and 1, between which they are linear."""
-    one = np.ones_like(here)
-    return scores.unit(rules.shape, 1.0, here, 0.0 * one), scores.unit(rules.shape, 1.0, here, one)
-
-
-def _window(
-    rules: ScoreRules, cuts: Sequence[Array], below: Sequence[Array], density: Sequence[Array], s: float | Array
-) -> tuple[Array, Array, Array]:
-    """P(abs r ≤ c) and its derivatives by the mean and by log s, of −c and c in standard units, Φ and φ there."""
-    low, high = (f * (v - rules.centre) for f, v in zip(density, cuts, strict=True))
-    return below[1] - below[0], (density[0] - density[1]) / s, low - high
-
-
-def _square(rules: ScoreRules, here: Array, there: Array, c: float, s: float | Array) -> Array:
-    """Mean squared unit score, shape (m,): equation (12) of docs/estimator.md."""
-    family = rules.shape.family
-    if family in {codes.HUBER, codes.EXPECTILE}:
-        up, down = _sides(rules)
-        mean = there - s * rules.centre - here
-        cuts = (-c - mean) / s, -mean / s, (c - mean) / s
-        below, density = [ndtr(v) for v in cuts], [_phi(v) for v in cuts]
-        # ∫ r² between two cuts, r = mean + s e
-        part = [
-            (mean**2 + s**2) * (below[k + 1] - below[k])
-            + 2.0 * mean * s * (density[k] - density[k + 1])
-            + s**2 * (cuts[k] * density[k] - cuts[k + 1] * density[k + 1])
-            for k in (0, 1)
-        ]
-        left, right = part[0] + c**2 * below[0], part[1] + c**2 * (1.0 - below[2])
-        return np.asarray((up**2 * right + down**2 * left) / (c * max(up, down)) ** 2)
-    if family == codes.QUANTILE or rules.track:
-        tau = rules.shape.a if family == codes.QUANTILE else 0.5
-        top = max(tau, 1.0 - tau)
-        below = ndtr(-(there - s * rules.centre - here) / s)
-        return np.asarray((below * (1.0 - tau) ** 2 + (1.0 - below) * tau**2) / top**2)
-    if family == codes.SQUARED:
-        return np.full_like(here, 0.1)
-    if family == codes.ROBUST_POISSON:
-        return counts.moments(c, rules.shape.a, here, there)[2]
-    low, high = _ends(rules, here)
-    if family == codes.POISSON:
-        mean = np.exp(np.minimum(there, math.log(rules.shape.a)))
-        return np.asarray(np.minimum((low + (high - low) * mean) ** 2 + (high - low) ** 2 * mean, 1.0))
-    share = scores._logistic(there)
-    return np.asarray((1.0 - share) * low**2 + share * high**2)
 
 
 # --- several predictors ----------------------------------------------------------------------------------------

@@ -11,8 +11,8 @@ from privreg.base.arrays import Array
 from privreg.collector.inference.methods import Method
 from privreg.collector.inference.resampling import FIRST
 from privreg.errors import InferenceError, OptionError
-from privreg.families.constants import clipped_square
 from privreg.families.family import Family
+from privreg.families.residuals import clipped_square
 from privreg.families.weights import SCORE_WEIGHTS, ScoreWeights, omega
 from privreg.fits.settings import FitOptions, Settings
 from privreg.formula.spec import ModelSpec
@@ -154,7 +154,7 @@ def _weakest(family: Family, weights: ScoreWeights, probe: Array) -> float:
     """
     mean, kappa = probe.mean(axis=0), 0.2
     rows = mean + (probe - mean) * (math.sqrt(3.0) / 4.0)
-    if family.cornered:
+    if family.scoring.cornered:
         ratio = 0.5 if isinstance(family.c, str) else float(family.c)
         kappa = math.erf(max(ratio, 0.1) / math.sqrt(2.0))
     return float(np.linalg.eigvalsh(kappa * (rows * omega(weights, rows)[:, None]).T @ rows / len(rows))[0])

@@ -54,6 +54,10 @@ def unit_score(shape: Shape, c: float, eta: float, y: float) -> float:
     if family == codes.LOGISTIC:
         e = math.exp(-abs(eta))
         return (1.0 / (1.0 + e) if eta >= 0 else e / (1.0 + e)) - y
+    if family == codes.CLOGLOG:
+        hazard = math.exp(eta)
+        share, rest = -math.expm1(-hazard), math.exp(-hazard)
+        return ((1.0 - y) * share - y * rest) / (max(share, rest) if shape.b else 1.0)
     if family == codes.EXPECTILE:
         r = (y - eta) / c
         side = shape.a if r >= 0.0 else 1.0 - shape.a

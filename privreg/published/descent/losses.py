@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from privreg.errors import OptionError, UnsupportedArgumentError, choose, real, shown
-from privreg.families.builtin import Hinge, Huber, Logistic, Quantile, SmoothedHinge
+from privreg.families import Hinge, Huber, Logistic, Quantile, SmoothedHinge
 from privreg.families.family import CLASSICAL_C, Family
 from privreg.protocol import codes
 from privreg.published.descent.kernels import HUBER, LOGISTIC, PINBALL, Q_HINGE, Q_NORM, SMOOTHED_HINGE

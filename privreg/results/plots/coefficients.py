@@ -172,13 +172,13 @@ def coefficients(
 
 def unit_of(fit: ResultData, *, exponentiate: bool) -> Unit:
     """Words for the axis of a result's coefficients."""
-    response, link = literal(shorten([fit.design.endog_name], 30)[0]), fit.family.link
+    response = literal(shorten([fit.design.endog_name], 30)[0])
     if exponentiate:
         of = re.fullmatch(r"np\.log\((.*)\)", response)
         ratio = f"ratio of {f'exp({response})' if of is None else of[1]}"
-        what = {"logit": "odds ratio", "log": "rate ratio"}.get(link, ratio)
+        what = fit.family.logs[1] if fit.family.logs else ratio
         return Unit(what, f"{what} per step")
-    what = {"logit": "log-odds", "log": "log rate", "margin": "margin"}.get(link, response)
+    what = fit.family.logs[0] if fit.family.logs else "margin" if fit.family.link == "margin" else response
     return Unit(f"coefficient ({what})", f"change in {what} per step")
 
 

@@ -17,7 +17,6 @@ from privreg.collector.inference.resampling import Bootstrap
 from privreg.errors import OptionError, PrivregWarning, choose, interval_level
 from privreg.families.family import Family
 from privreg.options.unknown import all_known_arguments
-from privreg.protocol import codes
 from privreg.results.data import ResultData
 from privreg.results.postestimation.known import Estimated, Known, means_frame
 from privreg.tables import Part, estimates_table, noted
@@ -28,7 +27,9 @@ from privreg.tables.diagnostics import Diagnostic, along
 
 def check_which(which: str, family: Family) -> str:
     """Return `which` if `family` has such predictions."""
-    if family.response == "levels" or (family.response == "binary" and family.link in {"logit", "margin"}):
+    if family.response == "levels" or (
+        family.response == "binary" and (family.link in {"logit", "margin"} or family.scoring.classed)
+    ):
         return choose("which", which, ("mean", "linear", "class"))
     if isinstance(which, str) and which == "class":  # an NA would not compare
         raise OptionError(
@@ -90,10 +91,10 @@ def estimand_words(fit: ResultData) -> str:
         return f"the probabilities of {name}"
     if family.link == "margin":
         return f"the margin of {name}"
-    if family.link == "logit":
+    if family.link == "logit" or family.scoring.classed:
         levels = fit.design.endog_levels
         return f"P({name} = {1 if levels is None else levels[1]})"
-    if family.code in {codes.QUANTILE, codes.EXPECTILE}:
+    if family.scoring.levelled:
         return f"the {family.tau:g}-{family.name.lower()} of {name}"
     return f"the mean of {name}"
 

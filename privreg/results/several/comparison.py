@@ -16,7 +16,6 @@ from privreg.errors import OptionError, interval_level
 from privreg.families.family import check_ratios
 from privreg.options.unknown import all_known_arguments, known_arguments
 from privreg.privacy.ledger import compose, within
-from privreg.protocol import codes
 from privreg.results.base import Results
 from privreg.results.data import Frame, ResultData, of_results
 from privreg.results.postestimation.hypothesis import WaldTest, wald_test
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-_OF_A_LEVEL = {codes.EXPECTILE, codes.QUANTILE}
 _TITLE = "Private Online Regressions Compared"
 
 
@@ -257,7 +255,7 @@ class Comparison(View):
             (
                 plain(t.get("Dep. Variable", "")),
                 f"{r.nobs:,}",
-                f"{r.family.name}({r.family.tau:g})" if r.family.code in _OF_A_LEVEL else r.family.name,
+                r.family.title,
                 plain(r._fit.baseline[0]) if r._fit.baseline else "",
                 t.get("Tuning", "").partition(":")[0].partition(",")[0],
                 METHODS[r.methods[0]].title if r.methods else "none",

@@ -16,7 +16,7 @@ from privreg.collector.aggregate import classes, lattice, report, rounds
 from privreg.collector.aggregate.estimate import estimate
 from privreg.collector.aggregate.plan import Plan, Progress, State, Summed, rules_of
 from privreg.errors import UnsupportedArgumentError
-from privreg.families.measures import Gauge
+from privreg.families.scores import Gauge
 from privreg.fits.plan import to_user
 from privreg.privacy.mechanisms import psd_sensitivity
 from privreg.privacy.noise import normals

@@ -17,7 +17,7 @@ from privreg.collector.inference.pivots import Normal, RandomScaling, StudentT
 from privreg.collector.inference.resampling import Anytime, Bootstrap
 from privreg.collector.inference.simultaneous import joint_critical, max_critical
 from privreg.errors import OptionError
-from privreg.families.builtin import Poisson
+from privreg.families import Poisson
 from privreg.results.results import PrivateResults
 from tests.helpers import NAMES, array_model
 

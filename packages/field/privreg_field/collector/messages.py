@@ -11,8 +11,8 @@ import numpy as np
 from privreg.base.arrays import Array, Ints, triangle
 from privreg.collector.plan import Plan
 from privreg.errors import OptionError
-from privreg.families.measures import Gauge as Measured
-from privreg.protocol import codes, lattice
+from privreg.families.scores import Gauge as Measured
+from privreg.protocol import lattice
 from privreg.protocol.lattice import Mu
 from privreg.protocol.rounds import Reports, State
 from privreg_field.wire.analyses import WORDS, mu_of
@@ -27,7 +27,7 @@ def check_field(plan: Plan) -> None:
         raise OptionError("devices in the field have Gaussian noise only; write mechanism='gaussian', and a budget.")
     if plan.label:
         raise OptionError("devices in the field keep whole records private; write private='record'.")
-    if plan.rules.shape.family == codes.CUSTOM:
+    if plan.rules.scoring.own:
         raise OptionError("devices in the field don't run a score of one's own; take a family by name.")
 
 

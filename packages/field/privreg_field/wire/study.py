@@ -38,12 +38,13 @@ FAMILIES: Final = {
     "robust_poisson": codes.ROBUST_POISSON,
     "hinge": codes.HINGE,
     "smoothed_hinge": codes.SMOOTHED_HINGE,
+    "cloglog": codes.CLOGLOG,
 }
 """Scores that a device knows; one's own is refused. "balanced" is the logistic score over its larger side."""
 
 MEASURES: Final = {
     "huber": 3, "squared": 3, "logistic": 3, "balanced": 3, "poisson": 3, "robust_poisson": 3,
-    "expectile": 1, "quantile": 1, "hinge": 2, "smoothed_hinge": 2,
+    "expectile": 1, "quantile": 1, "hinge": 2, "smoothed_hinge": 2, "cloglog": 3,
 }  # fmt: skip
 """Numbers that tell how well a fit predicts; of a multinomial response its classes and one."""
 

@@ -102,6 +102,9 @@ def unit(family: int, a: float, b: float, c: float, eta: float, y: float) -> flo
         return divide(mean - y, a - mean)
     if family == codes.ROBUST_POISSON:
         return counts.unit(c, eta, y)
+    if family == codes.CLOGLOG:
+        share, rest = -math.expm1(-exp(eta)), exp(-exp(eta))
+        return ((1.0 - y) * share - y * rest) / (max(share, rest) if b else 1.0)
     side = 2.0 * y - 1.0
     if family == codes.HINGE:
         margin = side * eta
@@ -254,7 +257,8 @@ def _measures(gauge: Gauged, etas: Floats, y: float) -> list[float]:
         right = math.nan if math.isnan(margin) else 1.0 if margin > 0.0 else 0.0
         loss = 0.0 if margin >= 1.0 else 1.0 - margin
         return [clipped(loss / CAP, 0.0, 1.0), right]
-    return _of_classes(etas, y)
+    hazard = exp(clipped(eta, -700.0, 700.0))  # with log-odds log(e^hazard − 1)
+    return _of_classes([hazard + log(-math.expm1(-hazard))] if family == codes.CLOGLOG else etas, y)
 
 
 def _of_classes(etas: Floats, y: float) -> list[float]:

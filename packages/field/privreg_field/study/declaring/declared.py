@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from privreg.doors.loading import load_results
 from privreg.doors.regression import PrivateOnlineRegression
 from privreg.errors import OptionError, PrivregError, SchemaError, choose, meant, quietly, real, shown
-from privreg.families.builtin import FAMILIES
+from privreg.families import FAMILIES
 from privreg.fits.fit_plan import FitPlan
 from privreg.fits.target import target_of
 from privreg.formula.persons import without_effect

@@ -68,7 +68,7 @@ import { MessageError, Record, VERSION, hashOf, isSeen, keyId, loads, need } fro
 /** Numbers that tell how well a fit predicts, of each family of scores that a device knows. */
 const MEASURES = new Map([
   ["huber", 3], ["expectile", 1], ["quantile", 1], ["squared", 3], ["logistic", 3], ["balanced", 3], ["multinomial", 0],
-  ["poisson", 3], ["robust_poisson", 3], ["hinge", 2], ["smoothed_hinge", 2],
+  ["poisson", 3], ["robust_poisson", 3], ["hinge", 2], ["smoothed_hinge", 2], ["cloglog", 3],
 ]);
 /** @type {readonly RoleName[]} */
 export const ROLES = ["location", "moments", "pilot", "clamping", "main", "measures"];

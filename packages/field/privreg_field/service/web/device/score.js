@@ -80,6 +80,21 @@ function ofCount(c, eta, y) {
 }
 
 /**
+ * Probability less the response, of a hazard; over the larger side if b is not 0.
+ * @param {number} b @param {number} hazard @param {number} y
+ */
+function ofHazard(b, hazard, y) {
+  const share = -Math.expm1(-hazard), rest = Math.exp(-hazard);
+  return ((1 - y) * share - y * rest) / (b ? Math.max(share, rest) : 1);
+}
+
+/** Log-odds at the logarithm of a hazard. @param {number} eta */
+function oddsOfHazard(eta) {
+  const hazard = Math.exp(clipped(eta, -700, 700));
+  return hazard + Math.log(-Math.expm1(-hazard));
+}
+
+/**
  * Scalar score over its bound, in [−1, 1], or no number.
  * @param {string} family @param {number} a @param {number} b @param {number} c threshold
  * @param {number} eta @param {number} y
@@ -105,6 +120,8 @@ export function unit(family, a, b, c, eta, y) {
       const e = Math.exp(-Math.abs(eta));
       return eta >= 0 ? 1 - y - (1 - (1 - y)) * e : -(y - (1 - y) * e);
     }
+    case "cloglog":
+      return ofHazard(b, Math.exp(eta), y);
     case "poisson": {
       if (b) return ((eta > Math.log(a) ? a : Math.exp(eta)) - y) / a;
       if (eta > Math.log(0.5 * a)) return 1 - y * Math.exp(-eta);
@@ -245,7 +262,7 @@ function measures(gauge, etas, y) {
       return [clipped((margin >= 1 ? 0 : 1 - margin) / CAP, 0, 1), right];
     }
     default: {
-      const full = [0, ...etas];
+      const full = [0, ...(gauge.family === "cloglog" ? etas.map(oddsOfHazard) : etas)];
       if (!isClass(full, y)) return new Array(full.length + 1).fill(NaN);
       const top = Math.max(...full);
       let total = 0;

@@ -194,7 +194,7 @@ function question(column, i, needed) {
   return { box, field: { column, input: inputs[0].input, flaw, text, value: () => column.levels[chosen()], raw, put } };
 }
 
-const CLASSES = new Set(["logistic", "balanced", "hinge", "smoothed_hinge"]);
+const CLASSES = new Set(["logistic", "balanced", "cloglog", "hinge", "smoothed_hinge"]);
 
 /** A column as it is asked for: a response of which all but 0 and 1 is missing has these for its choices.
  * @param {Session["plan"]} plan @param {Column} column @returns {Column} */
