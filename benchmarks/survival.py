@@ -40,7 +40,7 @@ from benchmarks.store import Runs, save_table
 from privreg.errors import ReliabilityWarning
 
 RESULTS: Final = Path(__file__).parent / "results" / "survival.csv"
-CUTS: Final = np.array([6.0, 12.0, 18.0, 24.0, 30.0, 36.0, 48.0, 60.0])
+CUTS: Final = 6.0 * np.arange(1.0, 9.0)
 GRID: Final = 6.0  # Times are rounded up to it
 SCALE: Final = 60.0
 
@@ -63,13 +63,12 @@ class Cell(NamedTuple):
 
 CELLS: Final = [
     *(Cell("central", n, mu) for n in (1_000, 5_000, 20_000) for mu in (0.5, 1.0)),
-    *(Cell("central", n, 1.0, shape) for n in (1_000, 5_000) for shape in (0.6, 2.0)),
-    Cell("central", 5_000, 1.0, life=True),
+    *(Cell("central", n, 1.0, shape, life=True) for n in (1_000, 5_000, 20_000) for shape in (0.6, 1.0, 2.0)),
     Cell("central", 1_000, 1.0, effect=0.3),
-    *(Cell("two_collectors", n, 1.0) for n in (1_000, 5_000, 20_000)),
-    Cell("two_collectors", 1_000, 0.5, 2.0),
+    *(Cell("two_collectors", n, 1.0, life=n > 1_000) for n in (1_000, 5_000, 20_000)),
+    Cell("two_collectors", 1_000, 0.5, 2.0, life=True),
     Cell("two_collectors", 1_000, 1.0, effect=0.3),
-    Cell("local", 20_000, 2.0),
+    Cell("local", 20_000, 2.0, life=True),
 ]
 
 

@@ -358,10 +358,10 @@ def table_one(data: Any, columns: Any = None, *, by: str | None = None, **option
 
 
 def survival(
-    data: Any, formula: str, *, method: str = "kaplan_meier", seed: int | None = None, progress: bool | None = None,
+    data: Any, formula: str, *, method: str = "life_table", seed: int | None = None, progress: bool | None = None,
     **options: Any,
 ) -> SurvivalCurves:  # fmt: skip
-    """Estimate survival curves by group: Kaplan and Meier's, or life tables, with a log-rank test.
+    """Estimate survival curves by group: life tables, or Kaplan and Meier's, with a log-rank test.
 
     Parameters
     ----------
@@ -372,7 +372,7 @@ def survival(
         estimated. `time` is how long a person was followed, at most to the last of them: its bounds, from 0 to twice
         that by default, needn't be declared. `event` is 0 or 1, for censored and happened; with declared `levels` the
         first is of those who are censored, and others are competing causes. The groups are private.
-    method : {"kaplan_meier", "life_table"}
+    method : {"life_table", "kaplan_meier"}
         See :meth:`MeansResults.survival`.
 
     Returns

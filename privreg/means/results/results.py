@@ -170,15 +170,15 @@ class MeansResults(Results):
         at = slice(first, first + len(edges) - 1)
         return Histogram(name, edges, f.params[at], f.cov[at, at], f.nobs, f.statement.short, f.doubts(at))
 
-    def survival(self, *, method: str = "kaplan_meier") -> SurvivalCurves:
+    def survival(self, *, method: str = "life_table") -> SurvivalCurves:
         """Survival curves of a ``Surv()`` in the formula, by its groups. Free post-processing.
 
         Parameters
         ----------
-        method : {"kaplan_meier", "life_table"}
-            "kaplan_meier" takes times as if they were rounded up to the next cut point: exact where all are cut points.
-            "life_table" takes those who are censored between two of them as at risk half of the time, and curves as
-            straight lines, for times that are spread between cut points.
+        method : {"life_table", "kaplan_meier"}
+            "life_table" takes those who are censored between two cut points as at risk half of the time, and curves as
+            straight lines: for times that are spread between cut points. "kaplan_meier" takes times as if they were
+            rounded up to the next cut point: exact where all are cut points, and biased where they are not.
 
         Raises
         ------
@@ -191,7 +191,7 @@ class MeansResults(Results):
                 "there are no survival curves; estimate them, as in 'Surv(time, event, [30, 60, 90]) ~ C(arm)'."
             )
         one = f.curves[0]
-        life = choose("method", method, ("kaplan_meier", "life_table")) == "life_table"
+        life = choose("method", method, ("life_table", "kaplan_meier")) == "life_table"
         lost = dict(zip(dict(f.variables), f.missing[0, :, 0], strict=True))[one.name]
         people, said = f.nobs * (1.0 - float(np.nan_to_num(lost))), (f.statement.short, f.doubts(one.here))
         return SurvivalCurves.made(one, life, f.params[one.here], f.cov[one.here, one.here], people, f.nobs, *said)
