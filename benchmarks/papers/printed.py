@@ -180,7 +180,7 @@ def _unprinted(what: str, name: str, **where: Any) -> dict[str, str]:
     )
     ratio = _span(plug["length_x100"] / plug["asymptotic_x100"])
     return _row(
-        what, SUPPLEMENT, f"at 200,000, {len(plug)} cells: {covers}",
+        what, SUPPLEMENT, f"at 200,000, {len(plug)} cells of p = {', '.join(map(str, sorted(set(plug['p']))))}: {covers}",
         f"nothing to compare; plug-in lengths over the asymptotic ones {ratio}", name,
         f"{_span(first['coverage'], 1)}%" if len(first) else "", _few(table["replications"]),
     )  # fmt: skip
