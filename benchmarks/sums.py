@@ -3,6 +3,7 @@
 ``python -m benchmarks.sums [--trust central two_collectors] [--designs NAME …] [--n N …] [--mu MU …] [--runs R]
 [--table NAME] [--keep FOLDER] [--quick]``
 ``python -m benchmarks.sums --constants [--runs R] [--keep FOLDER]``
+``python -m benchmarks.sums --lost [--runs R] [--keep FOLDER]``
 
 One line for each trust model, design, n, μ and coefficient, of the fits that don't mark it but for the last columns:
 
@@ -28,7 +29,9 @@ all
 
 Table sums.csv, or that of --table; with --constants sums_constants.csv, a curator's fits of four designs of
 `benchmarks.real_designs.TUNED` with the same rows and noise and each constant halved and doubled, one line for each
-constant, design and n: medians of ratio and length, mean coverage, marks. With --keep FOLDER finished
+constant, design and n: medians of ratio and length, mean coverage, marks. With --lost sums_lost.csv, fits of few people
+with the least curvature of a direction, `estimate.LOST`, 2, 3 and 4 sds of an entry: beyond counts fits as above, over
+those that leave a coefficient unmarked. With --keep FOLDER finished
 cells are kept there, and a study goes on.
 """
 
@@ -39,6 +42,7 @@ import warnings
 import zlib
 from collections.abc import Sequence
 from functools import cache, partial
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -64,6 +68,7 @@ from tests.reference import two_collectors as reference
 MADE = ["normal", "quadratic", "factors", "charges", "ten numbers", "yes, wrong link"]
 NAMES = [*MADE, *REAL]
 FOUR = ["card", "wealth", "affairs", "approval"]
+FEW = ["factors", "ten numbers", "births", "employed", "visits"]
 KNOWN = DESIGNS | REAL | TUNED
 RESULTS = Path(__file__).parent / "results" / "sums.csv"
 SIZES = [500, 1_000, 2_000, 5_000, 20_000, 100_000]
@@ -224,6 +229,21 @@ def constants(runs: int, kept: Runs) -> pd.DataFrame:
     return pd.DataFrame(table).round(3)
 
 
+def lost(runs: int, kept: Runs) -> pd.DataFrame:
+    """The table of `--lost`."""
+    path, table = "privreg.collector.aggregate.estimate:LOST", list[dict[str, object]]()
+    for value, trust, name, n in product((2.0, 3.0, 4.0), ("central", "two_collectors"), [*FOUR, *FEW], (1_000, 2_000)):
+        with changed({path: value}):
+            numbers = kept.get(
+                f"lost-{value:g}-{trust}-{name}-{n}-{runs}", partial(cell, trust, name, n, 1.0, range(runs))
+            )
+        each = pd.DataFrame(lines(trust, name, n, 1.0, numbers))
+        line: dict[str, object] = {"LOST": value, "trust": trust, "design": name, "n": n, "runs": runs}
+        line |= each[["ratio", "length"]].median().to_dict() | each[["own", "cover", "marked"]].mean().to_dict()
+        table.append(line | {"beyond": each["beyond"].iloc[0], "all": each["all"].median()})
+    return pd.DataFrame(table).round(3)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     summary_text, usage = (__doc__ or "").split("\n\n", 1)
     parser = argparse.ArgumentParser(
@@ -238,6 +258,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--table", default=RESULTS.stem, metavar="NAME", help="of the table, without .csv")
     parser.add_argument("--keep", type=Path, help="folder of finished cells")
     parser.add_argument("--constants", action="store_true", help="vary constants instead, one at a time")
+    parser.add_argument("--lost", action="store_true", help="vary the least curvature of a direction")
     parser.add_argument("--quick", action="store_true", help="a look: 10 runs a cell, nothing stored")
     args = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
@@ -245,6 +266,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if args.constants:
         command = f"python -m benchmarks.sums --constants --runs {args.runs}"
         save_table(constants(args.runs, kept), RESULTS.with_name("sums_constants.csv"), command)
+        return
+    if args.lost:
+        command = f"python -m benchmarks.sums --lost --runs {args.runs}"
+        save_table(lost(args.runs, kept), RESULTS.with_name("sums_lost.csv"), command)
         return
     for trust in args.trust:
         for n in args.n:

@@ -66,11 +66,18 @@ class FittedPrecision:
     _tried: dict[int, list[tuple[Array, Array]]] = field(default_factory=dict, repr=False, compare=False)
     _known: dict[int, Array] = field(default_factory=dict, repr=False, compare=False)
 
+    @property
+    def fewest(self) -> int:
+        """Fewest people of whom there is a fit: a curator refuses fewer."""
+        return max(
+            LEAST, least(len(self.spec.coefficients), self.spec.budget.mu) if self.spec.trust == "central" else 0
+        )
+
     def _fits(self, k: int, runs: int) -> list[tuple[Array, Array]]:
         """Standard errors of `runs` fits of so many people, and which coefficients each lets be relied on."""
         tried, n, p = self._tried.setdefault(k, []), round(self.base * TIMES**k), len(self.spec.coefficients)
         nothing = np.full(p, np.inf), np.zeros(p, dtype=bool)
-        if self.spec.trust == "central" and n < least(p, self.spec.budget.mu):  # which it refuses
+        if n < self.fewest:
             return [nothing] * runs
         for run in range(len(tried), runs):
             rng = np.random.Generator(np.random.PCG64([self.seed, k % 2**32, run]))
@@ -99,7 +106,7 @@ class FittedPrecision:
 
     def std_errors(self, n: float) -> Array:
         """Usual standard error of each coefficient in fits of `n` people, user's units; inf of fewer than are tried."""
-        if n < LEAST:
+        if n < self.fewest:
             return np.full(len(self.spec.coefficients), np.inf)
         at, last = self._at(n), math.floor(self._at(MOST))
         low = last - 1 if at > last else math.floor(at)
@@ -123,7 +130,7 @@ class FittedPrecision:
 
     def reliable(self, n: int, columns: Collection[int]) -> bool:
         """True if most fits of so many people mark no interval of these columns."""
-        if n < LEAST:
+        if n < self.fewest:
             return False
         at, p = min(self._at(n), math.floor(self._at(MOST))), len(self.spec.design.names)
         low, good = math.floor(at), self._share(math.floor(at))

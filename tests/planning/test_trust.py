@@ -14,9 +14,10 @@ import statsmodels.api as sm
 from scipy.stats import poisson
 
 import privreg as pr
+from benchmarks import planning
 from privreg.data.participants import Participants
-from privreg.errors import BudgetError, OptionError, UnsupportedArgumentError
-from privreg.planning.fits import FittedPrecision, plain_precision
+from privreg.errors import BudgetError, DataError, InferenceError, OptionError, UnsupportedArgumentError
+from privreg.planning.fits import FittedPrecision, fit_of, plain_precision
 
 pytestmark = pytest.mark.usefixtures("shared_rehearsals")
 STUDY = {"bounds": {"x": (0, 1), "y": (0, 5)}, "scale": 1.0}
@@ -128,6 +129,37 @@ def test_fewer_people_are_never_planned_to_be_more_precise_or_reliable_than_more
     assert all((few >= more).all() for few, more in itertools.pairwise(tried))
     assert not plan._precision.reliable(40, ())
     assert plan.n >= plan.reliable > 250
+
+
+FAMILIES = {
+    "huber": {"family": "huber", "bounds": {"x": (0, 1), "y": (0, 10)}},
+    "squared": {"family": pr.Squared(), "bounds": {"x": (0, 1), "y": (0, 10)}},
+    "logistic": {"family": "logistic", "bounds": {"x": (0, 1)}, "levels": {"y": [0, 1]}},
+    "poisson": {"family": pr.Poisson(y_max=9), "bounds": {"x": (0, 1)}},
+    "multinomial": {"family": "multinomial", "bounds": {"x": (0, 1)}, "levels": {"y": ["a", "b", "c"]}},
+}
+
+
+@pytest.mark.some(2)
+@pytest.mark.parametrize("family", list(FAMILIES))
+@pytest.mark.parametrize("trust", ["two_collectors", "central", "local"])
+def test_a_plan_has_standard_errors_where_a_fit_of_as_many_has_and_calls_none_reliable_that_is_refused(
+    trust: str, family: str
+) -> None:
+    declared = {"trust": trust, "mu": 1, **FAMILIES[family]}
+    first = pr.plan("y ~ x", n=500, **declared)
+    fewest = getattr(first._precision, "fewest", 63)
+    assert first.reliable >= fewest
+    for n in (fewest - 1, fewest, 4 * fewest):
+        plan = pr.plan("y ~ x", n=n, **declared)
+        rng = np.random.default_rng(n)
+        try:
+            fitted = np.isfinite(fit_of(plan.spec, plan.assumed, n, rng, n)[0].tidy()["std_error"]).all()
+        except (DataError, InferenceError):
+            fitted = False
+        finite = bool(np.isfinite(plan.table()["std_error"]).all())
+        assert finite == fitted or n < 63  # of so few no fit is tried
+        assert finite or plan.n < plan.reliable
 
 
 def test_precision_of_very_many_people_is_finite_and_positive() -> None:
@@ -287,3 +319,14 @@ def test_local_plans_know_people_rows_correlation_and_power() -> None:
     assert "no fit lets intervals be relied on" in " ".join(str(many).split())
     assert "k_max=5" in " ".join(str(many).split())
     assert not many.reliable < np.inf
+
+
+@pytest.mark.some(1)
+@pytest.mark.parametrize("trust", ["two_collectors", "central"])
+def test_a_plan_with_a_pilots_numbers_is_near_fits_of_its_data(trust: str) -> None:
+    n, name = 4_000, "births"
+    plan = planning.planned(name, trust, n, "facts")
+    seen = np.array(planning.cell(trust, name, n, 4)).reshape(4, 2, -1)
+    ratio = np.median(seen[:, 0], axis=0) / plan.table()["std_error"].to_numpy()
+    assert ((ratio > 0.75) & (ratio < 1.33)).all()
+    assert (plan.n >= plan.reliable) == (seen[:, 1].mean() < 0.5)

@@ -66,6 +66,24 @@ def borne(plan: Plan, progress: Progress) -> float:
     return math.sqrt(max(square, plan.reach**2))
 
 
+def few(plan: Plan, progress: Progress) -> Array:
+    """Numbers whose variance is in part surely that of rows beyond L, as distances from a bound; shape (k, d).
+
+    By mean and sd, and the nearer bound, at most a part (a + t) min(a, 1/2) of it is of rows within t sds beyond the
+    mean: Equation (48).
+    """
+    rows = progress.seen[-1].state.rows
+    x = np.linalg.inv(rows)
+    second = x @ progress.known.mean @ x.T
+    mean = second[0] / second[0, 0]
+    sd = np.sqrt(np.maximum(np.diag(second) / second[0, 0] - mean**2, 0.0))
+    near = np.maximum(np.minimum(mean - plan.lows, plan.highs - mean), 0.0)
+    a, t = near[1:], sd[1:] * math.sqrt(progress.seen[-1].state.reach(plan) ** 2 - 1.0)
+    bound = np.where(mean - plan.lows < plan.highs - mean, plan.lows, plan.highs)
+    out = [j for j in plan.numbers if (a[j - 1] + t[j - 1]) * min(a[j - 1], 0.5 * sd[j]) < sd[j] ** 2]
+    return np.asarray(x[out] - np.outer(bound[out], x[0]))
+
+
 def _seen(shares: Array, noise: float) -> Flags:
     """Bins with a share, alone or with a neighbour, that stands out of its noise."""
     two = (shares[1:] + shares[:-1]) > SURE * math.sqrt(2.0) * noise

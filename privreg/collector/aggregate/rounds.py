@@ -16,7 +16,7 @@ from privreg.collector.aggregate.report import unstacked
 from privreg.collector.covariates.points import longest
 from privreg.collector.estimation.curvature import SPREAD
 from privreg.collector.spacing import FAR
-from privreg.protocol import sums
+from privreg.protocol import codes, sums
 from privreg.protocol.schedule import PILOTS
 from privreg.protocol.sums import MEDIAN, SQUARED
 
@@ -342,7 +342,13 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int) -> Pro
     role = "directions" if plan.noise.again and plan.like is None and not plan.extremes else "main"
     state = state._replace(role=role, rows=by @ state.rows, theta=turned(by, theta), window=window)
     if role == "main" and plan.like is None and not plan.extremes:
-        state = state._replace(longest=lengths.borne(plan, progress._replace(state=state)))
+        slope, square = expected(plan, progress)
+        if rules.shape.family == codes.POISSON:  # a mean doesn't say how counts vary about it
+            parts, jitter = pooling([s.sds[2] for s in seen], sampled(plan, seen), square**2)
+            squares = sum(w * s.square[:d, :d] for w, s in zip(parts, seen, strict=True))
+            square = max(square, level(squares, jitter, square, plan.unsure))
+        asked = progress._replace(state=state, expected=(slope, square))
+        state = state._replace(longest=lengths.borne(plan, asked))
     return progress._replace(state=state, known=known, seen=seen, near=near and scaled and not plan.noise.again)
 
 

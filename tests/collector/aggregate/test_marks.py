@@ -63,6 +63,40 @@ def test_a_long_step_moves_what_is_estimated_with_it() -> None:
     assert (found._replace(wider=1.1).displaced(np.eye(d), np.zeros(1)) == math.inf).all()
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_no_distribution_has_less_of_its_variance_beyond_than_is_proved(seed: int) -> None:
+    """Equation (48), on values between 0 and 1 of which most are near 0; two values attain it but for their share."""
+    rng = np.random.default_rng(seed)
+    for _ in range(200):
+        x, t = rng.beta(10.0 ** rng.uniform(-1.0, 0.5), 2.0, 400), rng.uniform(0.5, 4.0)
+        u = (x - x.mean()) / x.std()
+        a = x.mean() / x.std()
+        assert np.mean(u**2 * (u <= t)) <= (a + t) * min(a, 0.5) + 1e-9
+    share = 0.01
+    u = np.array([-share, 1.0 - share]) / math.sqrt(share * (1.0 - share))
+    assert float([1.0 - share, share] @ u**2) == pytest.approx((-u[0] + u[1]) * -u[0] * (1.0 - share))
+
+
+@pytest.mark.parametrize(("zeros", "marked"), [(0.95, {"months"}), (0.0, set())])
+def test_a_number_that_is_mostly_at_its_bound_marks_its_row_where_scores_are_curved(
+    zeros: float, marked: set[str]
+) -> None:
+    rng, n = np.random.default_rng(1), 20_000
+    months = np.where(rng.uniform(size=n) < zeros, 0.0, rng.uniform(0.0, 12.0, n))
+    frame = pd.DataFrame({"months": months, "age": rng.uniform(20.0, 60.0, n)})
+    frame["y"] = rng.poisson(np.exp(0.3 - 0.05 * frame["months"]))
+    frame["z"] = frame["months"] + rng.standard_normal(n)
+    bounds = {"months": (0, 12), "age": (20, 60), "z": (-5, 20)}
+    how = {"bounds": bounds, "mu": 1, "trust": "two_collectors"}
+    for formula, family, wanted in (
+        ("y ~ months + age", pr.Poisson(y_max=9), marked),
+        ("z ~ months + age", "huber", set()),
+    ):
+        model = pr.PrivateOnlineRegression.from_formula(formula, frame.copy(), family=family, **how)
+        table = model.fit(seed=1, progress=False).tidy()
+        assert set(table["term"][~table["reliable"]]) == wanted
+
+
 @pytest.mark.parametrize(("trust", "share"), [("central", 0.008), ("two_collectors", 0.012)])
 def test_a_rare_level_takes_back_its_own_row(trust: str, share: float) -> None:
     for seed in range(4):
