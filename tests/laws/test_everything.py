@@ -129,9 +129,11 @@ while not pathlib.Path({str(go)!r}).exists():
 """
     parts = [noting("a", run.note), Part("b", (python(code), noting("b", run.note).commands[0]))]
     program = f"""
+import signal
 from pathlib import Path
 from tests import everything
 from tests.everything import Part
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which is ignored where tests run in the background
 everything.commit = lambda: "aaaaaaaa"
 everything.main(["--folder", {str(run.logs)!r}], {parts!r}, Path({str(run.page)!r}))
 """
@@ -141,7 +143,11 @@ everything.main(["--folder", {str(run.logs)!r}], {parts!r}, Path({str(run.page)!
             break
         time.sleep(0.01)
     process.send_signal(with_what)
-    assert process.wait(60) != 0
+    try:
+        assert process.wait(60) != 0
+    finally:
+        process.kill()
+        process.wait()
     assert list(json.loads((run.logs / "outcomes.json").read_text())) == ["a"]
     assert ("2 of 2" in run.page.read_text()) is False
     go.touch()  # what a kill left behind ends too
