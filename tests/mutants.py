@@ -2375,6 +2375,26 @@ MUTANTS = (
         (f"{ROUNDS}::test_whether_a_private_response_is_missing_is_told_by_noise_alone",),
     ),
     Mutant(
+        "a collector that waits a tick before each transaction",
+        "packages/field/privreg_field/service/store/records.py",
+        "min(2.0 * (time.monotonic() - began), TICK)",
+        "TICK",
+        (
+            "tests/service/test_store.py::"
+            "test_a_writer_leaves_half_of_the_time_to_what_answers_and_nobody_waits_longer_than_a_tick",
+        ),
+    ),
+    Mutant(
+        "a window of a quantile's density that holds nobody",
+        "privreg/collector/aggregate/plan.py",
+        "min(max(ratio, few) / rules.ratio, 1.0)",
+        "min(ratio / rules.ratio, 1.0)",
+        (
+            "tests/simulation/test_two_collectors.py::"
+            "test_measures_are_those_of_the_last_records_and_have_their_standard_errors[quantile]",
+        ),
+    ),
+    Mutant(
         "one tail",
         "privreg/collector/inference/pivots.py",
         "return np.asarray(2 * stdtr(self.df, -np.abs(t)))",

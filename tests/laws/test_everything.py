@@ -143,7 +143,11 @@ everything.main(["--folder", {str(run.logs)!r}], {parts!r}, Path({str(run.page)!
             break
         time.sleep(0.01)
     process.send_signal(with_what)
-    assert process.wait(60) != 0
+    try:
+        assert process.wait(60) != 0
+    finally:
+        process.kill()
+        process.wait()
     assert list(json.loads((run.logs / "outcomes.json").read_text())) == ["a"]
     assert ("2 of 2" in run.page.read_text()) is False
     go.touch()  # what a kill left behind ends too

@@ -426,11 +426,12 @@ def rules_of(
 
 
 def narrowed(plan: Plan) -> Plan:
-    """Plan with the window of a quantile's density as wide as noise and bias of the slope are alike: Equation (40)."""
+    """Plan with the window of a quantile's density as wide as noise, or sampling, and bias are alike: Equation (40)."""
     rules = plan.rules
     if not (rules.scoring.density and rules.scaled):
         return plan
     noise = 2.0 * math.sqrt(plan.noise.adders) * rules.top * plan.reach**2 / (math.sqrt(rules.shares[1]) * rules.slope)
     ratio = (6.0 * rules.ratio * noise / (plan.mu * plan.rows) / BENT) ** (1.0 / 3.0)
-    part = min(ratio / rules.ratio, 1.0)
+    few = (6.0 / (BENT * math.sqrt(2.0 * plan.rows / math.sqrt(2.0 * math.pi)))) ** 0.4  # of sampling, normal errors
+    part = min(max(ratio, few) / rules.ratio, 1.0)
     return plan._replace(rules=rules._replace(ratio=part * rules.ratio, slope=part * rules.slope))
