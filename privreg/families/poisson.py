@@ -116,8 +116,15 @@ class PoissonScore(Predicted):
         needless = f"noise falls on sums, for which {family!r} needs no c; leave c= out, or use trust='local'"
         return needless if family.robust else ""
 
-    def draw(self, family: Declared, eta: Array, levels: Any, rng: np.random.Generator) -> Array:
-        return np.asarray(np.minimum(rng.poisson(np.exp(np.minimum(eta[:, 0], 20.0))), family.y_max))
+    def draw(
+        self, family: Declared, eta: Array, levels: Any, rng: np.random.Generator, dispersion: float = 1.0
+    ) -> Array:
+        mean, more = np.exp(np.minimum(eta[:, 0], 20.0)), dispersion - 1.0
+        if more < 0.0:  # binomial
+            counts = rng.binomial(np.floor(mean / -more + rng.uniform(size=len(mean))).astype(np.int64), -more)
+        else:  # negative binomial
+            counts = rng.poisson(rng.gamma(mean / more, more) if more else mean)
+        return np.asarray(np.minimum(counts, family.y_max))
 
     def exceeding(self, family: Declared, eta: Array) -> float:
         return float(poisson.sf(family.y_max, np.exp(np.minimum(eta, 20.0))).mean())

@@ -287,8 +287,10 @@ class Scoring:
         """The estimand for normal residuals, in their sd above the mean; `ratio` is the threshold c in sd."""
         return 0.0
 
-    def draw(self, family: Declared, eta: Array, levels: Any, rng: np.random.Generator) -> Array:
-        """Responses of made-up people with linear predictors `eta`, shape (n, b): counts or levels."""
+    def draw(
+        self, family: Declared, eta: Array, levels: Any, rng: np.random.Generator, dispersion: float = 1.0
+    ) -> Array:
+        """Responses of made-up people with linear predictors `eta`, shape (n, b): levels, or such counts."""
         raise ValueError("no model of the response")
 
     def exceeding(self, family: Declared, eta: Array) -> float:

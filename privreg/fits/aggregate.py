@@ -339,7 +339,7 @@ def doubts(plan: Plan, progress: Progress, found: Estimated, loads: Array) -> tu
     left = 0.5 * far**2 * (progress.last and not progress.near) if again else np.where(far > 1.0, far, 0.0)
     if (left.any() or not again) and (moved := found.displaced(loads, left) > BIAS).any():
         out.append(note("moving.again", those(moved), rounds=AGAIN) if again else note("moving.far", those(moved)))
-    skewed = few(plan, progress) if plan.rules.curved and not again else found.ends[:0]
+    skewed = few(plan, progress) if plan.rules.scoring.curved and not again else found.ends[:0]
     for code, forms in (("perfect", found.ends[found.finite < FINITE]), ("weights.few", skewed)):
         by = np.abs(loads @ np.kron(np.ones((1, plan.rules.blocks)), forms).T)
         if (entered := (by > ROUNDED * np.abs(loads).max(axis=1, keepdims=True)).any(axis=1)).any():

@@ -16,7 +16,7 @@ from privreg.collector.aggregate.report import unstacked
 from privreg.collector.covariates.points import longest
 from privreg.collector.estimation.curvature import SPREAD
 from privreg.collector.spacing import FAR
-from privreg.protocol import codes, sums
+from privreg.protocol import sums
 from privreg.protocol.schedule import PILOTS
 from privreg.protocol.sums import MEDIAN, SQUARED
 
@@ -343,7 +343,7 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int) -> Pro
     state = state._replace(role=role, rows=by @ state.rows, theta=turned(by, theta), window=window)
     if role == "main" and plan.like is None and not plan.extremes:
         slope, square = expected(plan, progress)
-        if rules.shape.family == codes.POISSON:  # a mean doesn't say how counts vary about it
+        if rules.scoring.counts and not rules.scoring.pearson:  # a mean doesn't say how counts vary about it
             parts, jitter = pooling([s.sds[2] for s in seen], sampled(plan, seen), square**2)
             squares = sum(w * s.square[:d, :d] for w, s in zip(parts, seen, strict=True))
             square = max(square, level(squares, jitter, square, plan.unsure))
