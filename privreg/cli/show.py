@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from privreg.cli import fit, means, output
 from privreg.errors import OptionError
@@ -16,10 +15,6 @@ def run(a: argparse.Namespace) -> int:
     from privreg.doors.loading import load_results
     from privreg.means.results.results import MeansResults
 
-    if Path(a.path).suffix.lower() in {".json", ".html", ".txt", ".md", ".docx", ".tex", ".csv"}:
-        raise OptionError(
-            f"show reads results that --out FILE.privreg has written, and {a.path!r} is none: a table or page."
-        )
     res = load_results(a.path)
     several = isinstance(res, MeansResults)
     a.formula = dict(res.header if several else res._fit.title).get("Formula", a.path)

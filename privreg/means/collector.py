@@ -325,17 +325,6 @@ def _few_of_sums(plan: Plan, sums: Sums, state: State) -> frozenset[int]:
     return frozenset(out)
 
 
-def _sparse(entries: Sequence[tuple[float, int, int]], size: int) -> csr_array:
-    """Matrix of some entries, with their rows and columns; `size` columns, a row for each in use."""
-    values, rows, columns = zip(*entries, strict=True)
-    return csr_array((values, (rows, columns)), shape=(max(rows) + 1, size))
-
-
-def _moved(few: csr_array, cov: Array) -> Array:
-    """Covariance J V J' of combinations of few numbers each, the rows of J, in as many steps as V has entries."""
-    return np.asarray(few @ np.ascontiguousarray((few @ cov).T))
-
-
 def _halves(terms: Sequence[Term], plan: Plan) -> Array:
     """Factors by which a report's means count in user's units: half the length of a number's range, else 1."""
     out = np.ones(plan.size)
@@ -370,7 +359,9 @@ def _ratios(terms: Sequence[Term], plan: Plan, theta: Array, cov: Array) -> Esti
             if sign:
                 slopes.append((-sign * value / share, len(params), over))
             params.append(value + (0.0 if term.is_factor else term.middle))
-    return Estimates(np.array(params), _moved(_sparse(slopes, plan.size), cov), tuple(unusable.values()))
+    values, rows, columns = zip(*slopes, strict=True)
+    few = csr_array((values, (rows, columns)), shape=(max(rows) + 1, plan.size))  # in as many steps as cov has entries
+    return Estimates(np.array(params), np.asarray(few @ np.ascontiguousarray((few @ cov).T)), tuple(unusable.values()))
 
 
 def estimates(terms: Sequence[Term], plans: Sequence[Plan], states: Sequence[State]) -> Estimates:

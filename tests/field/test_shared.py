@@ -218,9 +218,9 @@ def test_a_state_that_one_has_not_published_yet_is_waited_for(fresh):
         return data
 
     fresh.edit = edit
-    assert "State:      0, open" in repr(study)
+    assert "Round:      0, open" in repr(study)
     fresh.edit = lambda letter, path, data: data
-    assert "State:      1, open" in repr(study)
+    assert "Round:      1, open" in repr(study)
 
 
 # --- the model -----------------------------------------------------------------------------------------------

@@ -826,3 +826,36 @@ def test_rows_without_a_column_are_not_played():
     model = pr.PrivateOnlineRegression.from_formula("y ~ a", None, bounds={"a": (0, 1), "y": (0, 1)}, mu=1, rows=100)
     with pytest.raises(DataError, match="column 'a' is missing"):
         pr.simulate(model.plan(), pd.DataFrame({"y": [0.5] * 100}))
+
+
+# --- words ------------------------------------------------------------------------------------------------
+
+JARGON = re.compile(
+    r"whiten|\bapproach|\bpsd\b|lattice|\blanes?\b(?!=)|\bstates?\b|zeros\b|the last of|seen to have less",
+    re.IGNORECASE,
+)
+"""Words of the engine, of files and of wires; the glossary explains those that are names of options."""
+
+
+@pytest.mark.parametrize("trust", ["central", "two_collectors", "local"])
+@pytest.mark.parametrize("options", [{}, {"score_weights": "likelihood"}, {"family": "logistic"}], ids=str)
+def test_readers_of_results_meet_no_word_of_the_engine(trust, options):
+    formula = "sick ~ age + g" if "family" in options else "y ~ age + g"
+    model = regression(formula, mu=1, trust=trust, **options)
+    res = model.fit(seed=1, progress=False)
+    shown = [res.summary(details=True), res.privacy, model.plan(), res.rounds, res.tidy(), res.anova()]
+    assert [found for view in shown for found in JARGON.findall(str(view))] == []
+
+
+@pytest.mark.parametrize("trust", ["central", "local"])
+def test_readers_of_other_methods_meet_none_either(trust):
+    methods = {"inference": ["random_scaling", "between_lanes"]} if trust == "local" else {"tuning": "published"}
+    res = regression(mu=1, trust=trust).fit(seed=1, progress=False, **methods)
+    assert JARGON.findall(f"{res.summary(details=True)}{res.privacy}") == []
+
+
+def test_the_words_would_be_found():
+    assert JARGON.findall("z the whitened covariates; 4 lanes; fit with lanes=8, of this statement") == [
+        "whiten",
+        "lanes",
+    ]

@@ -125,7 +125,7 @@ def _name_rows(ax: Any, rows: list[Row], room: float) -> float:
 
     Gives about how wide they are.
     """
-    height = _row_height(ax, len(rows))
+    height = 72.0 * float(ax.get_position().height * ax.figure.bbox.height / ax.figure.dpi) / len(rows)  # points
     size = min(float(ax.yaxis.get_major_ticks(1)[0].label1.get_fontsize()), max(height / 1.15, 4.0))
     lines, width = max(int(height / (1.2 * size)), 1), max(int(72.0 * room / (0.56 * size)), 6)
     labels = [_folded(r, width, lines) for r in rows]
@@ -135,11 +135,6 @@ def _name_rows(ax: Any, rows: list[Row], room: float) -> float:
         if row.name is None:
             text.set_fontweight("bold")
     return max(len(line) for text in labels for line in text.split("\n")) * 0.56 * size / 72.0
-
-
-def _row_height(ax: Any, rows: int) -> float:
-    """Points from one row to the next."""
-    return 72.0 * float(ax.get_position().height * ax.figure.bbox.height / ax.figure.dpi) / rows
 
 
 def _folded(row: Row, width: int, lines: int) -> str:

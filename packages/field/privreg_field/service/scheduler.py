@@ -81,7 +81,7 @@ def opened(envelope: bytes, root: bytes | None = None) -> tuple[tuple[PublicPlan
         given = wire.open_envelope(envelope, "plan")
         message = wire.signed_bytes("plan", given.payload)
         if root is not None and not any(ed25519.verify(root, message, sig) for _, sig in given.signatures):
-            raise StudyError("the plan is not signed by this key.")
+            raise StudyError("the plan is not signed by this key; the analyst, who signed it, has root.key.pub.")
         return read_plans(given.payload), wire.hash_of(given.payload)
     except wire.MessageError as e:
         raise StudyError(f"devices would refuse this plan: {e}") from None

@@ -74,6 +74,8 @@ def load(path: str | Path, password: bytes | None = None) -> Ed25519PrivateKey:
         key = serialization.load_pem_private_key(contents(path), password)
     except (OSError, ValueError, TypeError):
         key = None
+    if str(path).endswith(".pub"):
+        raise OptionError(f"{str(path)!r} is a public key; this takes the key itself, which whoever made it keeps.")
     if not isinstance(key, Ed25519PrivateKey):
         raise OptionError(
             f"{str(path)!r} is no Ed25519 signing key that can be read; make one by privreg study key, or "

@@ -40,7 +40,7 @@ def shown(data: bytes, root: bytes | None) -> str:
         envelope = open_envelope(data, "plan")
         message = signed_bytes("plan", envelope.payload)
         if root is not None and not any(ed25519.verify(root, message, sig) for _, sig in envelope.signatures):
-            raise MessageError("the plan is not signed by this key.")
+            raise MessageError("the plan is not signed by this key; --key takes the analyst's root.key.pub.")
         plans = read_plans(envelope.payload)
         plan = plans[0]
         if any(root in (c.key, c.seal) for c in plan.collectors):

@@ -363,5 +363,5 @@ class SharedStudy(Study):
             ("Collectors", plain(names)),
             ("Reports", f"{people:,}{of}, in {len(done)} sum{'s' * (len(done) != 1)}{said and f'; {said}'}"),
             ("At each", "; ".join(at)),
-            ("State", f"{max(len(self._states) - 1, 0)}, {'open' if self._is_open else 'closed'}"),
+            ("Round", f"{max(len(self._states) - 1, 0)}, {'open' if self._is_open else 'closed'}"),
         ]  # fmt: skip

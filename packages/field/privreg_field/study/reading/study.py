@@ -317,7 +317,7 @@ class Study(Shown):
         last = len(known.chain.asked) - 1
         return [
             ("Reports", f"{people:,}{of}"),
-            ("State", f"{last} of about {len(self.signed.rounds)}, {'open' if known.is_open else 'closed'}"),
+            ("Round", f"{last} of about {len(self.signed.rounds)}, {'open' if known.is_open else 'closed'}"),
         ]
 
 
