@@ -92,7 +92,7 @@ class Planned(View):
 
     @property
     def trusted(self) -> str:
-        """Who is trusted, in words after a budget; of silos with their number and records."""
+        """Trusted parties in words after a budget; of silos with their number and records."""
         if not self.spec.silos:
             return TRUST[self.spec.trust]
         counts = self.spec.shared(self.n)

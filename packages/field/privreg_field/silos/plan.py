@@ -42,7 +42,7 @@ class SiloPlan(NamedTuple):
     silos: tuple[str, ...]  # Names of those who take part, in the order of their sums
     least: int  # Rows of a silo, at least
     declared: str  # Model and schema, as JSON
-    digest: bytes  # Of the payload: names the plan
+    digest: bytes  # Hash of the payload, which names the plan
 
     @property
     def mu(self) -> Mu:

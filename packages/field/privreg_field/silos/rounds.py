@@ -50,14 +50,14 @@ class Closed(NamedTuple):
 
 
 class History(NamedTuple):
-    """What is public before a round."""
+    """Public history before a round."""
 
     digest: bytes  # Names the plan
     sizes: tuple[int, ...] = ()  # Rows by silo; none before they are known
     closed: tuple[Closed, ...] = ()
 
     def state(self, number: int) -> bytes:
-        """Hash of what was public before a round."""
+        """Hash of the history before a round."""
         return hashlib.sha256(self._replace(closed=self.closed[:number]).to_bytes()).digest()
 
     def to_bytes(self) -> bytes:
