@@ -149,7 +149,7 @@ def cell(trust: str, name: str, n: int, mu: float, runs: range) -> list[float]:
     return out
 
 
-def _held(inside: np.ndarray) -> tuple[float, float, float]:
+def coverage(inside: np.ndarray) -> tuple[float, float, float]:
     """Share in % with its exact 99% limits."""
     k, n = int(inside.sum()), len(inside)
     if not n:
@@ -166,7 +166,7 @@ def lines(trust: str, name: str, n: int, mu: float, numbers: Sequence[float] | n
     z, out, held = 1.959963984540054, list[dict[str, object]](), marked == 0.0
     for j, k in enumerate(encoder.order):
         e, w, s = (table[held[:, j], j] for table in (errors, widths, shift))
-        own, cover = _held(np.abs(e - s) < z * w), _held(np.abs(e) < z * w)
+        own, cover = coverage(np.abs(e - s) < z * w), coverage(np.abs(e) < z * w)
         line: dict[str, object] = {"trust": trust, "design": name, "n": n, "mu": mu, "d": plan.size}
         line |= {"runs": len(table), "coefficient": spec.design.names[k]}
         if len(e):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 FIELD: Final = {
-    "verbs": ("collector", "respond", "results", "serve", "study", "swarm", "tokens"),
+    "verbs": ("collector", "respond", "results", "serve", "silo", "study", "swarm", "tokens"),
     "names": ("connect",),
 }
 """Verbs and names that the kit for studies in the field adds, known where it is not installed."""

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from privreg.cli import output
-from privreg.cli.values import budget, check_order, csv_of, family, given
+from privreg.cli.values import budget, check_order, data_of, family, given
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,9 +27,7 @@ def run(a: argparse.Namespace) -> int:
     from privreg.families import FAMILIES
     from privreg.families.family import check_ratios
 
-    model = PrivateOnlineRegression.from_formula(
-        a.formula, csv_of(a) or a.path, family=FAMILIES[loss](**constants), **described
-    )
+    model = PrivateOnlineRegression.from_formula(a.formula, data_of(a), family=FAMILIES[loss](**constants), **described)
     if a.exponentiate:  # before anybody's budget is spent
         check_ratios(model.family, model.endog_names)
     if "like" in asked:

@@ -29,15 +29,25 @@ def check_order(a: argparse.Namespace) -> None:
     raise OptionError(f"the formula comes first and the data second: privreg {a.verb} {quoted(path)} {quoted(formula)}")
 
 
-def csv_of(a: argparse.Namespace) -> Csv | None:
-    """The file as a CSV file, if anything is said of how it is written; a tab may be written as a word."""
+def data_of(a: argparse.Namespace) -> str | Csv | dict[str, str | Csv]:
+    """The file, or files by silo."""
+    if a.trust != "silos":
+        return csv_of(a, a.path) or a.path
+    silos = dict(part.partition("=")[::2] for part in a.path.split(","))
+    if not all(silos.values()) or len(silos) < len(a.path.split(",")):
+        raise OptionError("--trust silos takes a file of each silo, by name: north=north.csv,south=south.csv.")
+    return {name: csv_of(a, path) or path for name, path in silos.items()}
+
+
+def csv_of(a: argparse.Namespace, path: str | None = None) -> Csv | None:
+    """A file as a CSV file, if anything is said of how it is written; a tab may be written as a word."""
     from privreg.data.sources.csv import csv
 
     said = {name: getattr(a, name, None) for name in ("sep", "decimal", "dates", "encoding")}
     given = {name: text for name, text in said.items() if text is not None}
     if given.get("sep") in {"tab", "\\t"}:
         given["sep"] = "\t"
-    return csv(a.path, **given) if given else None
+    return csv(path or a.path, **given) if given else None
 
 
 _ONE: Final = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
@@ -254,6 +264,15 @@ def _names(option: str, given: str, form: str) -> Any:
     return tuple(name.strip() for name in given.split(","))
 
 
+def _counts(option: str, given: str, form: str) -> Any:
+    """One number, or several with commas between."""
+    found = floats(given, ",")
+    if found is None:
+        raise OptionError(f"{option} {quoted(given)} must read {form}, such as 2000,500,800.")
+    counts = [int(v) if v.is_integer() else v for v in found]
+    return counts if len(counts) > 1 else counts[0]
+
+
 _READ: Final[dict[str, Callable[[str, Any, str], Any]]] = {
     "pairs": pairs,
     "levels": lambda _, given, __: levels(given),
@@ -261,6 +280,7 @@ _READ: Final[dict[str, Callable[[str, Any, str], Any]]] = {
     "coefficients": single,
     "sizes": _sizes,
     "names": _names,
+    "counts": lambda option, given, form: _counts(option, given, form),
     "texts": lambda _, given, __: tuple(given),
 }
 

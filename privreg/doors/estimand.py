@@ -120,13 +120,13 @@ def _encoded(fit: ResultData, equation: Equation, rows: Any, people: Participant
             limits = (0.0, 1.0) if people.weight is None else fit.design.schema.limits(people.weight)
             weight, ids = people.survey_weights(batch, limits[1], limits[0]), people.ids(batch)
         ids = None if ids is None else texts_of(ids)
-        held.append(Rows(y, x[:, equation.order], offset, weight, ids, None, None, len(y)))
+        held.append(Rows(y, x[:, equation.order], offset, weight, ids, None, None, None, len(y)))
     of_all: list[Any] = [None if c[0] is None else np.concatenate(c) for c in list(zip(*held, strict=True))[:5]]
     y, x, offset, weight, ids = of_all
     parts, person, times = weight, None, 1.0
     if people is not None and people.gathered:
         hashes = np.arange(len(y)) if ids is None else pd.factorize(ids)[0]
-        made = Rows(y, x, offset, weight, hashes.astype(np.uint64) + np.uint64(1), None, None, len(y))
+        made = Rows(y, x, offset, weight, hashes.astype(np.uint64) + np.uint64(1), None, None, None, len(y))
         made = Gatherer(people, binary=fit.family.binary).together(made)
         usable = np.isfinite(made.endog) & np.isfinite(made.exog).all(axis=2)
         share = parts_of(Persons(people.reports, people.per_person == "mean"), usable, made.weight)

@@ -93,13 +93,17 @@ class PrivateOnlineRegression(Described):
         Opt out: collect levels, or means and sds, from the raw data. Warns and is printed.
     exog_names, endog_name : sequence of str, str
         Names for arrays that have none; "x1", "x2", … and "y" by default.
-    trust : {"local", "two_collectors", "central"}
+    trust : {"local", "two_collectors", "silos", "central"}
         "local" (default): people's devices send noisy reports, and nobody is trusted. "two_collectors": each report is
         shared out between two collectors that don't collude; either share alone is uniform noise, and both add noise
         once to their sums. `mu` holds against either collector, μ/√2 against everybody else, nothing against both
         together. Some 2,000 people are enough; numbers need `bounds`, and the model an intercept. "central": a trusted
         curator holds the rows and releases such sums, of all rows in each round; `mu` is that of all rounds together,
-        so that several hundred rows are enough. A fit has all options of two collectors, and no `start()`.
+        so that several hundred rows are enough. A fit has all options of two collectors, and no `start()`. "silos":
+        each of several silos, as hospitals, holds its people's rows and adds noise to its own sums; by `from_formula`,
+        whose `data` are then a mapping of silos' names to their data. ``C(silo)`` in the formula gives each silo a
+        level, ``cluster="silo"`` makes them clusters, and `dataset` may be a mapping by silo. How many rows a silo has
+        is public. A person with rows in q silos has √q·μ.
 
     Raises
     ------
@@ -302,9 +306,10 @@ class PrivateOnlineRegression(Described):
 
     def _build(self, spec: ModelSpec, source: Source | None, asked: ModelOptions) -> None:
         self._rows: int | None = check("local.formula", "rows", asked.rows)
-        if spec.trust == "central" and asked.rows is not None:
+        if spec.noise.again and asked.rows is not None:
             raise UnsupportedArgumentError(
-                "rows= is for streams, and a curator counts the rows; leave it out, or give it to plan()."
+                f"rows= is for streams, and {'each silo' if spec.silos else 'a curator'} counts the rows; leave it "
+                "out, or give it to plan()."
             )
         if source is not None:
             who = spec.people.id if spec.people.k_max is not None else None
@@ -417,10 +422,10 @@ class PrivateOnlineRegression(Described):
             Under a limit (`privreg.limit_spending`), as a stream has no source to count by but a `dataset`.
         """
         refuse_unknown("local.start", unknown)
-        if self._spec.trust == "central":
+        if self._spec.noise.again:
             raise UnsupportedArgumentError(
-                "a curator's fit needs all rows at once, as all of them answer in each round, so it has no start(); "
-                "use fit(), or trust='two_collectors' for rows that come as a stream."
+                f"a fit of {self._spec.holders} needs all rows at once, as all of them answer in each round, so it has "
+                "no start(); use fit(), or trust='two_collectors' for rows that come as a stream."
             )
         asked = FitOptions(
             tuning=tuning, inference=inference, lanes=lanes, threads=threads, batch_size=batch_size, alpha=alpha,
@@ -604,7 +609,7 @@ class PrivateOnlineRegression(Described):
                 self._spec, self._source, perturbation=perturbation, order=order, epochs=epochs, step=step,
                 radius=radius, lanes=lanes, average=average, batch_size=batch_size, seed=seed, progress=progress,
             )  # fmt: skip
-        curator = self._spec.trust == "central"
+        curator = self._spec.noise.again
         kept = read_checkpoint(run)
         check("local.fit", "progress", progress)
         if self._source is None:
@@ -630,7 +635,7 @@ class PrivateOnlineRegression(Described):
             )
         if curator and mended:
             raise UnsupportedArgumentError(
-                "mended= is of rows that are read once, and a curator's are read anew; remove the checkpoint to begin "
+                "mended= is of rows that are read once, and these are read anew; remove the checkpoint to begin "
                 "anew, which is another release."
             )
         here = self._spec.people.gathered or self._spec.clusters > 0

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from privreg.audit import reports
 from privreg.base.arrays import Array, Flags, Ints
 from privreg.collector.aggregate import measuring, report
-from privreg.collector.aggregate.budget import AGAIN, MOST_MU, share
+from privreg.collector.aggregate.budget import AGAIN, share
 from privreg.collector.aggregate.classes import against_first
 from privreg.collector.aggregate.estimate import Estimated, estimate
 from privreg.collector.aggregate.lattice import sd, steps
 from privreg.collector.aggregate.lengths import few
-from privreg.collector.aggregate.plan import Noise, Plan, Progress, State, narrowed, rules_of
+from privreg.collector.aggregate.plan import MOST_MU, Noise, Plan, Progress, State, crowded, narrowed, rules_of
 from privreg.collector.aggregate.rounds import begin
 from privreg.collector.clamping import Shares, harmed
 from privreg.collector.covariates.moments import ANSWERING
@@ -48,6 +48,8 @@ FINITE: Final = 3.0
 
 SCORED: Final = frozenset({"approach", "closing", "main"})  # Roles of rounds that report scores
 
+NAMED: Final = 6  # Silos that are listed by name
+
 EARLY: Final = {
     "clamping": "whether bounds clamp them",
     "location": "means",
@@ -63,12 +65,17 @@ SHOWN: Final = {"approach": "pilot", "closing": "pilot"}  # Roles by the names t
 
 
 def plan_of(
-    spec: ModelSpec, rows: int, measures: float = 0.0, like: Target | None = None
+    spec: ModelSpec,
+    rows: int,
+    measures: float = 0.0,
+    like: Target | None = None,
+    silos: tuple[int, ...] = (),
 ) -> tuple[Plan, NDArray[np.intp]]:
     """Public plan of a fit by sums, fixed before its first record; with the order of columns inside.
 
     `rows` are the records expected, `measures` the share of them, the last ones, by whom the fit is measured; `like` is
-    the target of an earlier fit. In the order, shape (p,), the constant goes first.
+    the target of an earlier fit, and `silos` the records of each silo, equally many by default. In the order, shape
+    (p,), the constant goes first.
     """
     units, design = spec.units, spec.design
     order, _ = order_of(spec, factors=False)
@@ -87,12 +94,12 @@ def plan_of(
     plan = Plan(
         d=len(order),
         rows=rows,
-        mu=math.floor(mu * 1e6) / 1e6 if spec.trust == "central" else mu,  # a sum of fractions, with six decimals
+        mu=math.floor(mu * 1e6) / 1e6 if spec.noise.again else mu,  # a sum of fractions, with six decimals
         rules=rules_of(
             *(spec.scored, low, high, units.y_scale),
             several=people.rows > 1,
             plain=spec.unbalanced,
-            again=spec.trust == "central",
+            again=spec.noise.again,
             c=like.c if like else None,
             noisy=spec.budget.private,
         ),
@@ -112,9 +119,9 @@ def plan_of(
         extremes=extremes_of(spec, order) if spec.unweighted else (),
         rate=0.5 * sum(added) if added else 0.0,
         shifted=design.offset is not None or design.exposure is not None,
-        noise=Noise(1, again=True) if spec.trust == "central" else Noise(),
+        noise=spec.noise._replace(silos=silos or spec.shared(rows)),
     )
-    return narrowed(plan), order
+    return narrowed(crowded(plan)), order
 
 
 def lines_of_sums(spec: ModelSpec, rows: int, measures: float, like: Target | None) -> list[tuple[Any, ...]]:
@@ -226,6 +233,7 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
         notes=(*notes(findings, names, order, plan.rules.blocks), *said, *note),
         unusable=findings.unanswered,
         clusters=methods.counted(of, groups) if of else "",
+        silos=silo_words(plan.noise, spec.silos) if spec.silos else "",
         clamping=None if findings.clamped is None else clamping_words(findings.clamped, "any column"),
         mechanics=_mechanics(held),
         rounds=_rounds(held, dict(trail), outside, np.sqrt(np.diag(cov))),
@@ -274,8 +282,20 @@ def _spending(held: HeldSums) -> str:
 def _tuning(held: HeldSums) -> str:
     """Number of rounds or sums, in words for the header."""
     if held.plan.noise.again:  # of clusters groups have a sum each in the last one
-        return f"a curator: {sum(held.people) // held.plan.rows} rounds, each of all records"
+        rounds, silos = sum(held.people) // held.plan.rows, len(held.plan.noise.silos)
+        return f"{f'{silos} silos' if silos else 'a curator'}: {rounds} rounds, each of all records"
     return f"two collectors: {len(held.people)} rounds; {held.people[-1]:,} records in the main round"
+
+
+def silo_words(noise: Noise, names: tuple[str, ...]) -> str:
+    """Silos with their records, and by how much these weigh; of many the smallest and the largest."""
+    each = ", ".join(f"{name} {n:,}" for name, n in zip(names, noise.silos, strict=True))
+    if len(names) > NAMED:
+        each = f"{len(names)}, of {min(noise.silos):,} to {max(noise.silos):,} records"
+    low, high = float(noise.weights.min()), float(noise.weights.max())
+    if high - low < 0.005:
+        return each
+    return f"{each}; a record weighs {low:.2f} to {high:.2f}, by its silo's size, in estimates of what silos differ in"
 
 
 def _weighing(plan: Plan, found: Estimated, settings: Settings, lost: tuple[float, float] | None) -> str:

@@ -69,12 +69,14 @@ class FitPlan(View):
         whole = "response" if self.spec.private == "response" else "record"
         several = self.spec.people.k_max is not None
         used = "all rows, in one report" if several else "used once"
-        if self.spec.trust == "central":
+        if self.spec.noise.again:
             used = "all rows, " * several + "in all rounds"
         text = f"{self.budget}, for one person's {whole}, {used}"
         if self.spec.trust == "two_collectors":
             half = at_least(self.mu / math.sqrt(2.0), 4)
             text += f", against either collector; {half}-GDP against everybody else, none against both together"
+        if self.spec.silos:
+            text += ", against everybody outside the person's silo"
         if self.spec.people.max_per_id > 1 or self.settings.parts > 1:
             text = f"{at_least(self.mu, 4)}-GDP, for all that a person sends; {self.budget} for each report"
         return text

@@ -30,6 +30,7 @@ from privreg.results.wording import (
     HELD_ROWS,
     RESPONSE_ALONE,
     SETTINGS,
+    SILO_ROWS,
     Unusable,
     closing_notes,
     opening_notes,
@@ -104,6 +105,7 @@ class FitOutcome(NamedTuple):
     equation: Equation | None = None  # Estimating equation
     target: str = ""  # Target of the coefficients, in words; the family's if empty
     unusable: Unusable | None = None  # Lower limit of the share of unusable records
+    silos: str = ""  # Silos with their records and weights; empty without any
     clusters: str = ""  # Clusters of people, and groups of them; empty if people are independent
     clamping: str | None = None  # Clamped shares in words, if anybody is asked
     weighing: str = ""  # Score weights, where more is known of them than the settings say
@@ -146,7 +148,7 @@ OF_RESPONSES: Final = (
     f"{RESPONSE_ALONE}, used once; covariates and offsets are public, not protected; neighbours replace one response"
 )
 
-HOLD: Final = {"local": 5, "two_collectors": 20, "central": 20}
+HOLD: Final = {"local": 5, "two_collectors": 20, "central": 20, "silos": 20}
 """Rows of a person up to which intervals hold where levels are taken out: benchmarks/results/persons.csv, "within"."""
 
 
@@ -226,6 +228,7 @@ def _title(outcome: FitOutcome, spec: ModelSpec, settings: Settings) -> tuple[tu
         *spec.added,
         ("No. Observations", spec.counted(outcome.people)),
         *([("Clusters", outcome.clusters)] if outcome.clusters else []),
+        *([("Silos", outcome.silos)] if outcome.silos else []),
         *([] if outcome.unusable is None else [("Unusable", f"{outcome.unusable} of the records")]),
         ("Trust", spec.trust.replace("central", "trusted curator").replace("_", " ")),
         ("Score weights", outcome.weighing or settings.how.weighing),
@@ -236,7 +239,9 @@ def _title(outcome: FitOutcome, spec: ModelSpec, settings: Settings) -> tuple[tu
 
 
 def _setting(spec: ModelSpec) -> str:
-    return {"local": "reports", "two_collectors": "collectors", "central": "curator's sums"}[spec.trust]
+    return {"two_collectors": "collectors", "central": "curator's sums", "silos": "silos' sums"}.get(
+        spec.trust, "reports"
+    )
 
 
 def _statement(
@@ -248,15 +253,16 @@ def _statement(
     budget, spending = mechanism.budget, outcome.spending
     if central:
         spending = f"raw curvature and scores released once with noise by a curator: another {budget}"
+    alone = "curator" if spec.noise.again and senders is SIMULATED else senders.trust
     return PrivacyStatement(
         budget=budget,
-        trust="central plug-in" if central else "curator" if spec.trust == "central" else senders.trust,
+        trust="central plug-in" if central else alone,
         setting=_setting(spec),
         operators=senders.operators,
         mechanism=senders.mechanism or mechanism.title,
         noise_sd=settings.noise_sd(p),
         noise=senders.noise or settings.noise_text(p) + ", of the largest; others have theirs" * spec.personal,
-        protects=_protects(spec) if spec.trust != "central" else HELD_ROWS[spec.people.k_max is not None],
+        protects=_protects(spec),
         mu_max=spec.people.mu is not None,
         per_id=spec.people.max_per_id,
         people=outcome.people,
@@ -275,6 +281,8 @@ def _statement(
 
 
 def _protects(spec: ModelSpec) -> str:
+    if spec.noise.again:
+        return (SILO_ROWS if spec.silos else HELD_ROWS)[spec.people.k_max is not None]
     if spec.private == "response":
         return OF_RESPONSES
     return whole_records(spec.people.max_per_id) if spec.people.k_max is None else ALL_ROWS

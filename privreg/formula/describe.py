@@ -24,6 +24,8 @@ from privreg.base.arrays import Array
 from privreg.data.columns import complete_rows, learn_levels, learn_moments, prepare
 from privreg.data.participants import Participants
 from privreg.data.sources.open import (
+    SILO,
+    Silos,
     Source,
     check_columns,
     check_declared,
@@ -41,6 +43,7 @@ from privreg.errors import (
     PrivacyLeakWarning,
     PrivregError,
     SavedFileError,
+    SchemaError,
     UnsupportedArgumentError,
     choose,
     shown,
@@ -153,6 +156,8 @@ def read_design(
         parsed = read_formula(formula, functions)
         columns = tuple(dict.fromkeys([*parsed.columns, *(name for name in places.values() if name is not None)]))
         labels = check_columns(table, (*columns, *who))
+        if isinstance(table, Silos) and SILO in {*columns, *who}:
+            schema = _with_silos(schema, table)
     except (FormulaError, PrivacyLeakError, DataError):
         refuse_bare(formula, table)
         raise
@@ -178,6 +183,8 @@ def formula_spec(
     formula: str, data: Any, scopes: Sequence[Mapping[str, Any]], asked: ModelOptions
 ) -> tuple[ModelSpec, Source | None]:
     """A model of people's reports by a formula, and its rows."""
+    if asked.trust == "silos":
+        data = Silos(data, asked.dataset)
     named = check_columns(data, ())
     asked = replace(asked, **{option: label_of(getattr(asked, option), named) for option in _COLUMNS})
     budgets = {"mu": (asked.mu, asked.mu_max), "epsilon": (asked.epsilon, asked.epsilon_max)}
@@ -197,12 +204,26 @@ def formula_spec(
     local = asked.trust == "local"
     design = read_design(formula, data, scopes, family, replace(asked, id=people.id), table=data, reports=local)
     people.check_columns(design.columns)
-    spec = _spec(design, family, budget, asked, people)
-    return spec, None if data is None else spec.open(data).of(asked.dataset)
+    spec = _spec(design, family, budget, asked, people, tuple(data.parts) if isinstance(data, Silos) else ())
+    if data is None or spec.silos:
+        return spec, None if data is None else spec.open(data)
+    return spec, spec.open(data).of(asked.dataset)
+
+
+def _with_silos(schema: Schema, silos: Silos) -> Schema:
+    """A schema with the silos as levels of their column, in the order of the data or as they are declared."""
+    names = tuple(silos.parts)
+    if set(schema.levels.get(SILO, names)) != set(names) or SILO in schema.bounds:
+        raise SchemaError(f"the levels of {SILO!r} are the silos of the data; declare these in another order, or none.")
+    return combined(schema, None, {SILO: list(schema.levels.get(SILO, names))}, None)
 
 
 def array_spec(endog: Any, exog: Any, asked: ModelOptions) -> tuple[ModelSpec, Source]:
     """A model of people's reports by arrays, and its rows."""
+    if asked.trust == "silos":
+        raise UnsupportedArgumentError(
+            "trust='silos' is for formulas: from_formula(formula, {'north': people, 'south': others}, trust='silos')."
+        )
     for name, given in {"mu": asked.mu, "epsilon": asked.epsilon}.items():
         if isinstance(given, str):
             raise UnsupportedArgumentError(f"{name}= {NO_COLUMN}.")
@@ -231,8 +252,10 @@ def array_spec(endog: Any, exog: Any, asked: ModelOptions) -> tuple[ModelSpec, S
     return _spec(design, family, budget, asked, people), source.of(asked.dataset)
 
 
-def _spec(design: Any, family: Family, budget: Budget, asked: ModelOptions, people: Participants) -> ModelSpec:
-    how = (asked.score_weights, asked.mechanism, asked.private, people, asked.trust)
+def _spec(
+    design: Any, family: Family, budget: Budget, asked: ModelOptions, people: Participants, silos: tuple[str, ...] = ()
+) -> ModelSpec:
+    how = (asked.score_weights, asked.mechanism, asked.private, people, asked.trust, silos)
     return ModelSpec.declare(design, family, budget, *how)
 
 

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import numpy as np
 
 from privreg.base.arrays import Array
+from privreg.collector.aggregate.plan import Noise
 from privreg.collector.estimation.curvature import MOST
 from privreg.collector.inference.methods import local_groups, summed_groups
 from privreg.collector.plan import Bounded
 from privreg.data.participants import DIFFERENCES, WITHIN, Participants
-from privreg.data.sources.open import Source, open_table
+from privreg.data.sources.open import SILO, Silos, Source, open_table
 from privreg.data.sources.source import by_person
 from privreg.errors import BudgetError, OptionError, SchemaError, UnsupportedArgumentError
 from privreg.families import Logistic
@@ -36,8 +37,15 @@ UNUSABLE: Final = {
 }
 """Treatment of unusable records, in words, by `missing=`."""
 
-LEAST_MU: Final = {"two_collectors": 1e-9, "central": 1e-4}
-"""Least μ: with less, or with less in one round of a curator, noise would not be small beside 2⁶⁴."""
+LEAST_MU: Final = {"two_collectors": 1e-9, "central": 1e-4, "silos": 1e-4}
+"""Least μ: with less, or with less in one round of many, noise would not be small beside 2⁶⁴."""
+
+NOISE: Final = {
+    "two_collectors": Noise(),
+    "central": Noise(1, again=True),
+    "silos": Noise(1, again=True),
+}
+"""Noise of sums by trust model."""
 
 CLAMPING: Final = ("clamping", "values outside these bounds were clamped; how many was not counted")
 """Note of a summary if bounds are declared and nobody was asked about them."""
@@ -56,7 +64,9 @@ class ModelSpec:
     private: str = "record"  # "record" or "response"
     # Declarations about the people behind the rows
     people: Participants = field(default_factory=Participants.declare)
-    trust: str = "local"  # "local", "two_collectors" or "central"
+    trust: str = "local"  # "local", "two_collectors", "central" or "silos"
+    silos: tuple[str, ...] = ()  # Their names
+    sizes: tuple[int, ...] = ()  # Records of each silo in proportion, as a plan assumes them; equal ones if empty
 
     @classmethod
     def declare(
@@ -69,6 +79,8 @@ class ModelSpec:
         private: Any,
         people: Participants,
         trust: str = "local",
+        silos: tuple[str, ...] = (),
+        sizes: tuple[int, ...] = (),
     ) -> ModelSpec:
         """Check the options and choose units.
         Raises OptionError if an option is not among its choices, or does not go with another; SchemaError if the
@@ -98,7 +110,7 @@ class ModelSpec:
             people = replace(people, effect=DIFFERENCES)
         units = units_of(design, family, people)
         mechanism = "gaussian" if trust != "local" and mechanism == "auto" else mechanism
-        spec = cls(design, units, family, budget, score_weights, mechanism, private, people, trust)
+        spec = cls(design, units, family, budget, score_weights, mechanism, private, people, trust, silos, sizes)
         names = spec.coefficients
         if len(set(names)) < len(names):
             twice = next(n for n in names if names.count(n) > 1)
@@ -108,7 +120,7 @@ class ModelSpec:
         scalar = spec.scalar
         if spec.summed:
             refuse_of_sums(spec)
-        if trust == "two_collectors":  # of a curator the tuning tells whether there are sums
+        if spec.summed and trust != "central":  # of a curator the tuning tells whether there are sums
             refuse_what_sums_cannot(spec)
         if spec.unweighted:
             refuse_likelihood(spec)
@@ -143,7 +155,8 @@ class ModelSpec:
     @property
     def columns(self) -> tuple[str, ...]:
         """Columns that are read: the design's, then those about people."""
-        return (*self.design.columns, *self.people.columns)
+        read = (*self.design.columns, *self.people.columns)
+        return (*(c for c in read if c != SILO), SILO) if self.silos else read
 
     @property
     def clamps(self) -> tuple[Bounded, ...]:
@@ -208,13 +221,24 @@ class ModelSpec:
 
     @property
     def summed(self) -> bool:
-        """True if noise is added to sums of reports: of two collectors or of a curator."""
+        """True if noise is added to sums of reports: of two collectors, of a curator or of silos."""
         return self.trust != "local"
 
     @property
     def holders(self) -> str:
         """Holders of the sums, in words."""
-        return {"two_collectors": "two collectors", "central": "a curator"}[self.trust]
+        return {"two_collectors": "two collectors", "central": "a curator", "silos": "silos"}[self.trust]
+
+    @property
+    def noise(self) -> Noise:
+        """Noise of the sums, whose silos' records aren't known."""
+        return NOISE.get(self.trust, Noise())
+
+    def shared(self, rows: int) -> tuple[int, ...]:
+        """Records of each silo, if all of them hold so many and their number alone is known."""
+        parts = np.array(self.sizes or [1] * len(self.silos), dtype=np.float64)
+        edges = np.rint(rows * np.cumsum(parts) / max(parts.sum(), 1.0)).astype(np.int64)
+        return tuple(int(n) for n in np.maximum(np.diff(edges, prepend=0), 1))
 
     @property
     def unweighted(self) -> bool:
@@ -274,7 +298,10 @@ class ModelSpec:
 
     def open(self, data: Any) -> Source:
         """Source of a table's rows; see `open_table`."""
-        source = open_table(data, self.columns, self.design.schema, text=self.people.text)
+        if isinstance(data, Silos):
+            return data.open(self.open)
+        columns = tuple(c for c in self.columns if c != SILO) if self.silos else self.columns
+        source = open_table(data, columns, self.design.schema, text=self.people.text)
         people = self.people
         return source if people.k_max is None else by_person(source, str(people.id), gaps=people.missing != "raise")
 
@@ -301,11 +328,8 @@ class ModelSpec:
     def declared(self, instead: str = "send noise only") -> tuple[tuple[str, str], ...]:
         """Public declarations by column, in words; `instead` says what unusable records do."""
         schema, out = self.design.schema, []
-        of_sums = {
-            "two_collectors": "count for nothing, and neither collector sees which",
-            "central": "count for nothing",
-        }
-        instead = of_sums.get(self.trust, instead)
+        if self.summed:
+            instead = "count for nothing" + ", and neither collector sees which" * (not self.noise.again)
         for name in self.design.columns:
             if name in schema.levels:
                 taken = " TAKEN FROM THE DATA (see the notes)" if name in schema.leaked_columns else ""
@@ -378,10 +402,10 @@ def refuse_of_sums(spec: ModelSpec) -> None:
     option is of local reports, or a column has no public bounds.
     """
     units, who, local = spec.units, spec.holders, "is for trust='local'"
-    if spec.trust == "central" and spec.people.missing == "drop":
+    if spec.noise.again and spec.people.missing == "drop":
         raise OptionError(
-            "missing='drop' would change the number of records, which a curator tells; missing='noise' lets those that "
-            "can't be used count for nothing."
+            f"missing='drop' would change the number of records, which is public with {who}; missing='noise' lets "
+            "those that can't be used count for nothing."
         )
     if spec.budget.pure:
         raise BudgetError(
@@ -412,7 +436,7 @@ def refuse_what_sums_cannot(spec: ModelSpec) -> None:
     numbers.
     """
     who, family, size = spec.holders, spec.family, width("main", d=spec.covariates, blocks=spec.blocks)
-    others = "trust='local'" if spec.trust == "two_collectors" else "fit(tuning='published')"
+    others = "fit(tuning='published')" if spec.trust == "central" else "trust='local'"
     unsummed = family.scoring.unsummed(family)
     refused = {
         f"{family!r} is a loss of the published descent; use {others}": family.code < 0,

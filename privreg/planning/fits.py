@@ -1,4 +1,4 @@
-"""Fits of made-up people, and how precise fits of many are from fits of few: for two collectors and for a curator.
+"""Fits of made-up people, and how precise fits of many are from fits of few, where noise falls on sums.
 
 Their fits are cheap, as noise falls on sums: so precision is that of fits, not of formulas. Between the numbers of
 people that are tried, n times the squared standard error is interpolated; beyond them it is a + b/n, of sampling and
@@ -16,6 +16,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from privreg.base.arrays import Array
+from privreg.data.sources.open import OfSilo
 from privreg.errors import InferenceError, quietly
 from privreg.families import Huber
 from privreg.fits.settings import FitOptions
@@ -50,6 +51,11 @@ def fit_of(spec: ModelSpec, assumed: Assumed, n: int, rng: np.random.Generator, 
         return out if spec.people.id is None else {**out, spec.people.id: who}
 
     stream = begin(spec, FitOptions(), None, seed, n)
+    if spec.silos:
+        whole, place = people(n), assumed.silo_of(spec, n * spec.people.rows)
+        for k in range(len(spec.silos)):
+            stream.update(OfSilo({c: v[place == k] for c, v in whole.items()}, k, spec.silos))
+        return stream._so_far(), stream._settings
     for left in range(n, 0, -CHUNK):
         stream.update(people(min(left, CHUNK), left))
     return stream._so_far(), stream._settings
@@ -57,7 +63,7 @@ def fit_of(spec: ModelSpec, assumed: Assumed, n: int, rng: np.random.Generator, 
 
 @dataclass(frozen=True)
 class FittedPrecision:
-    """Precision of fits with two collectors or a curator; the same methods as `Precision`."""
+    """Precision of fits where noise falls on sums; the same methods as `Precision`."""
 
     spec: ModelSpec
     assumed: Assumed
@@ -68,10 +74,9 @@ class FittedPrecision:
 
     @property
     def fewest(self) -> int:
-        """Fewest people of whom there is a fit: a curator refuses fewer."""
-        return max(
-            LEAST, least(len(self.spec.coefficients), self.spec.budget.mu) if self.spec.trust == "central" else 0
-        )
+        """Fewest people of whom there is a fit: a curator, and silos, refuse fewer."""
+        silos = max(len(self.spec.silos), 1)
+        return max(LEAST, least(len(self.spec.coefficients), self.spec.budget.mu, silos) * self.spec.noise.again)
 
     def _fits(self, k: int, runs: int) -> list[tuple[Array, Array]]:
         """Standard errors of `runs` fits of so many people, and which coefficients each lets be relied on."""

@@ -29,6 +29,7 @@ FEW: Final = 4_000  # First number of people of the search if noise falls on sum
 BUDGETS: Final = (0.01, 100.0)
 CLOSE_MU: Final = 6e-3  # Relative error of the search for μ, at most
 TRUST: Final = {"local": "", "two_collectors": ", two collectors", "central": ", a trusted curator"}
+"""Trust models of fits and of means, in words after a budget."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,15 @@ class Planned(View):
         except InferenceError:
             return None
         return replace(self, assumed=assumed, _precision=each)
+
+    @property
+    def trusted(self) -> str:
+        """Trusted parties in words after a budget; of silos with their number and records."""
+        if not self.spec.silos:
+            return TRUST[self.spec.trust]
+        counts = self.spec.shared(self.n)
+        some = f"{min(counts):,}" if len(set(counts)) == 1 else f"{min(counts):,} to {max(counts):,}"
+        return f", {len(counts)} silo{'s' * (len(counts) > 1)} of {some}"
 
     # --- precision -------------------------------------------------------------------------------------
 

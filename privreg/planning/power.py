@@ -17,17 +17,19 @@ import numpy as np
 from privreg.base.arrays import Array
 from privreg.data.columns import prepare
 from privreg.data.participants import Participants
-from privreg.errors import BudgetError, OptionError, UnsupportedArgumentError, level, real, shown
+from privreg.data.sources.open import SILO
+from privreg.errors import BudgetError, OptionError, UnsupportedArgumentError, level, real, shown, whole
 from privreg.families import resolve_family
 from privreg.fits.fit_plan import FitPlan
 from privreg.formula.describe import ModelOptions, callers_scopes, check_covariates, read_design
 from privreg.formula.persons import without_effect
 from privreg.formula.spec import ModelSpec
 from privreg.options.running import one_thread
-from privreg.options.table import check
+from privreg.options.table import check, find
 from privreg.options.unknown import refuse_unknown
 from privreg.planning.fits import plain_model
-from privreg.planning.plan import Goal, find, read_people
+from privreg.planning.plan import Goal, read_people
+from privreg.planning.plan import find as find_coef
 from privreg.planning.precision import SEED, precision_of
 from privreg.planning.scenario import USUAL_SCALE, Assumed, listed, read_scale, read_shares, response_of
 from privreg.planning.study_plan import StudyPlan
@@ -68,6 +70,7 @@ def plan(
     private: Any = "record",
     score_weights: Any = None,
     trust: str = "local",
+    silos: Any = None,
     k_max: Any = None,
     icc: float = 0.0,
     **unknown: Never,
@@ -119,8 +122,11 @@ def plan(
         One minus the level of intervals and tests.
     mechanism, private, score_weights
         As for the model and its fit.
-    trust : {"local", "two_collectors", "central"}
-        Who is trusted, as for the model; ``plan.compare_trust()`` puts all three beside each other.
+    trust : {"local", "two_collectors", "silos", "central"}
+        Who is trusted, as for the model; ``plan.compare_trust()`` puts them beside each other.
+    silos : int, sequence or mapping of str to int, optional
+        With ``trust="silos"``: how many silos there are, which hold equally many records; or how many each holds, whose
+        sum is `n`. Names are of use where the formula has ``C(silo)``; by default they are "silo 1", "silo 2", ….
     k_max : int, optional
         Rows of each person, who all have as many, of which its one report is made. The formula may end in
         ``| person`` or ``| diff(person)``. Covariates are drawn anew for each row: where one is the same in all rows of
@@ -172,11 +178,14 @@ def plan(
     budget = Budget.declare(mu, epsilon, delta, rho) if given else Budget.declare(1.0)
     fam = resolve_family(family)
     formula, who = _persons(formula, check("plan.formula", "k_max", k_max))
+    names_of, sizes = _silos(silos, check("plan.formula", "trust", trust), n)
+    if names_of:
+        n = sum(sizes) if sizes else n
+        levels = {SILO: names_of, **(levels or {})} if len(names_of) > 1 else levels
     declared = ModelOptions(bounds=bounds, levels=levels, moments=moments, schema=schema)
     design = read_design(formula, covariates, callers_scopes(), fam, declared)
     who.check_columns(design.columns)
-    how = (score_weights, mechanism, private, who, check("plan.formula", "trust", trust))
-    spec = ModelSpec.declare(design, fam, budget, *how)
+    spec = ModelSpec.declare(design, fam, budget, score_weights, mechanism, private, who, trust, names_of, sizes)
     names = spec.coefficients
     people = None if n is None else read_people(n)
     goal = _goal(width, effect, power, coef, names)
@@ -194,6 +203,25 @@ def plan(
     each = precision_of(spec, assumed, n=people)
     out = StudyPlan(spec, people or 0, "precision", goal, assumed, alpha, 0, people or 0, each)
     return (out if given else out._with_least_budget())._answered()
+
+
+def _silos(given: Any, trust: str, n: Any) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """Names of silos, and the records that each holds if they are given; see `plan`."""
+    if trust != "silos":
+        if given is not None:
+            raise OptionError("silos= are the records of silos, and go with trust='silos'.")
+        return (), ()
+    if given is None:
+        raise OptionError("trust='silos' needs the records that each silo holds, as in silos=[2000, 500, 800].")
+    if not isinstance(given, Mapping | Sequence | np.ndarray) or isinstance(given, str):
+        return tuple(f"silo {k + 1}" for k in range(whole("silos", given, 1))), ()
+    if n is not None:
+        raise OptionError("the records of silos= add up to n=; leave n= out, or give the number of silos alone.")
+    names = tuple(given) if isinstance(given, Mapping) else tuple(f"silo {k + 1}" for k in range(len(given)))
+    if not names or not all(isinstance(name, str) for name in names):
+        raise OptionError("silos= must have the records of one silo or more; in a mapping by its name, a text.")
+    values = given.values() if isinstance(given, Mapping) else given
+    return names, tuple(int(find("plan.formula", "n").check(v, "silos=")) for v in values)
 
 
 def _persons(formula: str, k_max: int | None) -> tuple[str, Participants]:
@@ -320,7 +348,7 @@ def _goal(width: Any, effect: Any, power: Any, coef: Any, names: Sequence[str]) 
     chosen: Iterable[Any] = [c for c in names if c.rpartition(":")[2] != "Intercept"] or names
     if coef is not None:
         chosen = [coef] if isinstance(coef, str) or not isinstance(coef, Iterable) else coef
-    chosen = [c for one in chosen for c in find(one, names)]
+    chosen = [c for one in chosen for c in find_coef(one, names)]
     found = dict[str, dict[str, float]]()
     for what, sizes in given.items():
         items = dict(sizes) if isinstance(sizes, Mapping) else {} if sizes is None else dict.fromkeys(chosen, sizes)
@@ -329,7 +357,7 @@ def _goal(width: Any, effect: Any, power: Any, coef: Any, names: Sequence[str]) 
             size = real(value)
             if size is None or size == 0.0 or not math.isfinite(size):
                 raise OptionError(f"{what}={shown(value)} must be a number other than 0, in the coefficient's units.")
-            found[what] |= dict.fromkeys(find(name, names, what), size)
+            found[what] |= dict.fromkeys(find_coef(name, names, what), size)
     if any(v < 0 for v in found["width"].values()):
         raise OptionError("width= must be positive.")
     return Goal(found["width"], found["effect"], POWER if power is None else check("plan.formula", "power", power))

@@ -9,9 +9,11 @@ from typing import Any, Final
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy.special import betaincinv, log_ndtr, ndtr, ndtri
 
 from privreg.base.arrays import Array
+from privreg.data.sources.open import SILO
 from privreg.errors import OptionError, SchemaError, real, shown
 from privreg.formula.spec import ModelSpec
 from privreg.schema.declarations import Schema
@@ -108,7 +110,9 @@ class Assumed:
             drawn = [c for c in names if c not in schema.levels or c in self.moments.moments]
             latent = self._latent(drawn, schema, n, rng)
             for c in names:
-                if c in schema.levels:
+                if c == SILO and spec.silos:
+                    out[c] = _levels(spec.silos)[self.silo_of(spec, n)]
+                elif c in schema.levels:
                     values = _levels(schema.levels[c])
                     # as many of each as its share says: by chance a rare one would be rarer, or not rare
                     rank = np.argsort(np.argsort(latent[c])) if c in latent else rng.permutation(n)
@@ -127,6 +131,12 @@ class Assumed:
                 low, high = schema.reference(c)
                 out[c] = np.full(n, round(0.5 * (low + high)))
         return {c: out[c] for c in design.columns}, scale
+
+    @staticmethod
+    def silo_of(spec: ModelSpec, n: int) -> NDArray[np.intp]:
+        """Places of the silos that hold `n` rows of people, in order; shape (n,)."""
+        ends = np.cumsum(spec.shared(n // spec.people.rows)) * spec.people.rows
+        return np.minimum(np.searchsorted(ends, np.arange(n), side="right"), len(ends) - 1)
 
     def _latent(self, names: Sequence[str], schema: Schema, n: int, rng: np.random.Generator) -> dict[str, Array]:
         """Standard normals by whose quantiles columns are made, related as these are to be."""
@@ -263,7 +273,9 @@ class Assumed:
             own = []
             out.append(("covariates", f"drawn from {len(self.covariates):,} public rows"))
         for c in own:
-            if c in schema.levels:
+            if c == SILO and spec.silos:
+                out.append((c, "by the records of silos"))
+            elif c in schema.levels:
                 shares = self.shares.get(c)
                 out.append((c, "levels equally frequent" if shares is None else "shares " + _percent(shares)))
             elif c in self.moments.moments:

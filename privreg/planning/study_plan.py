@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 SEES: Final = {
     "local": "nobody",
     "two_collectors": "nobody, if two don't collude",
+    "silos": "each silo its people's",
     "central": "a curator",
     "no privacy": "who analyses",
 }
@@ -36,6 +39,7 @@ USUAL: Final = 1.345  # Corner of Huber's and expectiles' scores in residual sd,
 MOST_ROWS: Final = 10**8
 SURE: Final = 0.999
 COLUMNS: Final = ["people", "std_error", "width", "reliable"]
+REFUSED: Final = (BudgetError, InferenceError, OptionError, SchemaError, UnsupportedArgumentError)
 SAID: Final = frozenset({"raised", "missed", "unreliable", "seldom", "rare"})
 """Notes of a plan that comparisons repeat."""
 
@@ -51,7 +55,25 @@ class StudyPlan(Planned):
     @property
     def notes(self) -> tuple[Diagnostic, ...]:
         """Notes on the answer."""
-        return wording.notes(self)
+        return (*wording.notes(self), *self._of_silos)
+
+    @cached_property
+    def _of_silos(self) -> tuple[Diagnostic, ...]:
+        """Notes on silos: people who are in several of them, and how two collectors compare."""
+        if not self.spec.silos:
+            return ()
+        out = {"in_several": "a person with rows in q silos has sqrt(q) times the budget"}
+        with suppress(*REFUSED):
+            other, name = self._under("two_collectors"), self.critical
+            times = float((self._table()["width"] / other._table(self.n)["width"])[name])
+            if self.asked == "people":
+                words = f"two collectors would need {other.n:,} records, these silos {self.n:,}"
+                out["collectors"] = f"silos need {'more' if self.n > other.n else 'no more'} people: {words}"
+            elif math.isfinite(times):
+                words = f"the interval of {name} is {times:.2f} times as wide as theirs"
+                more = "more" if times > 1.0 else "no more"
+                out["collectors"] = f"silos need {more} people than two collectors do: {words}"
+        return tuple(Diagnostic(code, text) for code, text in out.items())
 
     def _layout(self) -> list[Part]:
         table = self._table()
@@ -103,7 +125,8 @@ class StudyPlan(Planned):
             It prints as a table; ``table`` is the DataFrame.
         """
         coef = self._coef(coef)
-        found = self._compared({t: {"trust": t} for t in TRUST}, coef)
+        trusts = [*TRUST] if not self.spec.silos else ["local", "two_collectors", "silos", "central"]
+        found = self._compared({t: {"trust": t} for t in trusts}, coef)
         table, plain = found.table, plain_precision(self.spec, self.assumed, SEED)
         if plain is not None:
             n = self._people(plain) if self.asked == "people" else self.n
@@ -140,7 +163,7 @@ class StudyPlan(Planned):
         for name, other in asked.items():
             try:
                 one = self._under(**other)
-            except (BudgetError, InferenceError, OptionError, SchemaError, UnsupportedArgumentError) as e:
+            except REFUSED as e:
                 lines[name] = (None, math.nan, math.nan, False)
                 notes.append(f"{name}: {e}")
                 continue
@@ -158,7 +181,8 @@ class StudyPlan(Planned):
         if (trust, family or old.family) == (old.trust, old.family):
             return self
         how = (old.score_weights, old.mechanism if family else "auto", old.private, old.people, trust)
-        spec = ModelSpec.declare(old.design, family or old.family, old.budget, *how)
+        silos = (old.silos, old.sizes) if trust == "silos" else ((), ())
+        spec = ModelSpec.declare(old.design, family or old.family, old.budget, *how, *silos)
         return replace(self._at(spec), n=0 if self.asked == "people" else self.n)._answered()
 
     def check(self, reps: int = 20, *, seed: int | None = None, progress: bool | None = None) -> pd.DataFrame:
@@ -220,7 +244,8 @@ class StudyTable(View):
     Parameters
     ----------
     table : DataFrame
-        Indexed by "local", "two_collectors", "central" and "no privacy", or by family: who sees a row (of trust
+        Indexed by "local", "two_collectors", "silos" (of a plan with silos), "central" and "no privacy", or by family:
+        who sees a row (of trust
         models), people (needed, or given), the coefficient's standard error and mean width of its interval, and whether
         a fit lets it be relied on.
     title : str

@@ -12,7 +12,7 @@ import numpy as np
 from privreg.fits.notes import unweighted
 from privreg.fits.outcome import of_many_rows
 from privreg.planning.fits import MOST
-from privreg.planning.plan import TRUST, Planned
+from privreg.planning.plan import Planned
 from privreg.planning.precision import precision_of
 from privreg.planning.search import CLOSE, MOST_PEOPLE, least
 from privreg.tables.diagnostics import Diagnostic
@@ -30,7 +30,7 @@ _WIDTHS: Final = (
 
 def answer(plan: Planned) -> str:
     """Question in a sentence or two."""
-    trust, k = TRUST[plan.spec.trust], plan.spec.people.k_max
+    trust, k = plan.trusted, plan.spec.people.k_max
     what = f"{plan.spec.family!r}, {plan.budget} per person{trust}"
     records = f"{plan.n:,} records" if k is None else f"{plan.n:,} people, {k:,} rows each"
     if plan.asked == "budget":

@@ -142,7 +142,7 @@ def of_files(paths: Iterable[Path]) -> Accounts:
 
 def _of_parts(parts: Sequence[Any]) -> Accounts:
     """Accounts of tables that hold different people, in whatever order."""
-    each = [accounts_of(part) for part in parts if isinstance(part, Mapping) or _holds_rows(part)]
+    each = [accounts_of(part) for part in parts if isinstance(part, Mapping | Accounts) or _holds_rows(part)]
     whole = bool(each) and len(each) == len(parts) and all(accounts.whole for accounts in each)
     lost, paths = any(accounts.lost for accounts in each), tuple(path for a in each for path in a.paths)
     return Accounts(tuple(_together([accounts.now() for accounts in each])), whole, paths, lost)

@@ -285,9 +285,14 @@ class PrivacyStatement(View):
             wording.often(wording.success(self.release.total_mu), right) if self._again else wording.often(right)
         )
         pair = "two records that differ as protected"
-        if self.protects in {WHOLE_RECORD, wording.whole_records(self.per_id), wording.HELD_ROWS[0]}:
+        if self.protects in {
+            WHOLE_RECORD,
+            wording.whole_records(self.per_id),
+            wording.HELD_ROWS[0],
+            wording.SILO_ROWS[0],
+        }:
             pair = "two possible records" if self.per_id == 1 else "two possible sets of records"
-        elif self.protects in {wording.ALL_ROWS, wording.HELD_ROWS[1]}:
+        elif self.protects in {wording.ALL_ROWS, wording.HELD_ROWS[1], wording.SILO_ROWS[1]}:
             pair = "two possible sets of rows"
         text = (
             f"Whoever sees {said.sees_all.format(k) if self._again else said.sees}, {said.guess.format(pair)} is right "

@@ -23,6 +23,8 @@ HELD_ROWS: Final = (
     "one person, all rows, in all rounds; neighbours replace one person with all rows",
 )
 """With a curator: of records, and of people with several rows."""
+SILO_ROWS: Final = tuple(f"{words}; against everybody outside the person's silo" for words in HELD_ROWS)
+"""With silos: of records, and of people with several rows."""
 RESPONSE_ALONE: Final = "one person's response"
 
 

@@ -62,6 +62,18 @@ def total(
     return np.asarray(sums[0] if group is None else sums)
 
 
+def noised_once(plan: Plan, state: State, exact: Ints, key: bytes | None, number: int) -> tuple[Ints, bytes | None]:
+    """The sum of batch `number` with the noise of all who add it, drawn from `key`, None for none; and the next key.
+
+    A key is for one sum. It follows from none after it.
+    """
+    if key is None:
+        return exact, None
+    names = [f"collector {who} {number}" for who in "AB"[: plan.noise.alone]]
+    drawn = tuple(normals(derived_key(key, name), len(exact)) for name in names)
+    return noised(plan, state, exact, drawn), derived_key(key, "following")
+
+
 class AggregateRun(Keyed):
     """A stream in progress: devices, both collectors, and public estimates from their sums.
 
@@ -198,13 +210,9 @@ class AggregateRun(Keyed):
     def _released(self, exact: Ints, counts: Ints) -> None:
         """Publish sums of all groups that anybody is in, each with noise drawn for it alone."""
         for g in [int(g) for g in np.flatnonzero(counts)] if len(counts) > 1 else [0]:
-            drawn: tuple[Array, ...] = ()
-            if self.key is not None:
-                refuse_fork(self._process)
-                names = [f"collector {who} {len(self.batches)}" for who in "AB"[: self.plan.noise.adders]]
-                drawn = tuple(normals(derived_key(self.key, name), len(exact[g])) for name in names)
-                self.key = derived_key(self.key, "following")
-            self._known(Batch(int(counts[g]), noised(self.plan, self.progress.state, exact[g], drawn)))
+            refuse_fork(self._process)
+            total, self.key = noised_once(self.plan, self.progress.state, exact[g], self.key, len(self.batches))
+            self._known(Batch(int(counts[g]), total))
 
     def _known(self, batch: Batch) -> None:
         """Make the next state from a published sum."""

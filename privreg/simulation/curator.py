@@ -1,11 +1,14 @@
-"""A trusted curator's fit: in each round all rows answer, held or read again, and their sum has its noise once."""
+"""Fits of rows that answer in each round, held or read again, whose sum has its holder's noise once.
+
+One holder is a trusted curator; several are silos, each with a sum, noise and a key for its rows alone.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import islice
+from itertools import groupby, islice
 from typing import Any, Final
 
 import numpy as np
@@ -18,9 +21,11 @@ from privreg.collector.aggregate.lattice import steps
 from privreg.collector.aggregate.plan import Plan, State
 from privreg.collector.inference.methods import dealt, summed_groups
 from privreg.errors import DataError, UnsupportedArgumentError
+from privreg.privacy.noise import KEY_BYTES, derived_key, refuse_fork
 from privreg.protocol import lattice
-from privreg.simulation.aggregate import AggregateRun
+from privreg.simulation.aggregate import AggregateRun, noised_once
 from privreg.simulation.devices import Block, cut, joined
+from privreg.simulation.workers.crew import Crew
 
 ROWS: Final = 8_192
 """Rows that are added up in floating point before they are rounded: 2²⁶ roundings of 2⁻⁵³ of a report of 2²⁰ lattice
@@ -75,47 +80,85 @@ def evenly(blocks: Iterable[Block], rows: int) -> Iterator[Block]:
         yield joined(rest)
 
 
-def least(d: int, mu: float) -> int:
-    """Least number of rows for a fit of `d` coefficients."""
-    return max(math.ceil(LEAST * math.sqrt((d + 1) ** 3) / mu), d + 1)
+def least(d: int, mu: float, silos: int = 1) -> int:
+    """Least number of rows for a fit of `d` coefficients, of so many silos that hold them."""
+    return max(math.ceil(LEAST * math.sqrt(silos * (d + 1) ** 3) / mu), d + 1)
 
 
-def refuse_few(rows: int, d: int, mu: float) -> None:
+def refuse_few(rows: int, d: int, mu: float, silos: int = 1) -> None:
     """Raise a `DataError` if there are too few rows, whose number is public."""
-    if rows < (needed := least(d, mu)):
+    if rows < (needed := least(d, mu, silos)):
+        held = "" if silos < 2 else f" in {silos} silos"
         raise DataError(
-            f"{rows:,} rows are too few for {d} coefficients at mu = {mu:g}: {needed:,} or more are needed, a larger "
-            "mu, or fewer terms."
+            f"{rows:,} rows{held} are too few for {d} coefficients at mu = {mu:g}: {needed:,} or more are needed, a "
+            "larger mu, or fewer terms."
         )
 
 
-class CuratorRun(AggregateRun):
-    """A curator's fit in progress. Rounds begin once all rows are there, and are planned for their number.
+def of_all(
+    plan: Plan, state: State, rows: Iterable[Block], crew: Crew | None = None, *, last: bool
+) -> tuple[Ints, Ints]:
+    """Exact sums of one holder's reports, shape (groups, numbers), and how many there are in each, shape (groups,).
 
-    `planned` gives the plan for so many rows. `reread`, if rows can be had again, gives all of them, in the same
-    order, and `kept` is called after each release.
+    There are several groups, of clusters, in the `last` main round alone.
+    """
+    group = None
+    if plan.clusters and last and state.role == "main":
+        group = dealt(plan.clusters, summed_groups(plan.clusters))
+    many = 1 if group is None else int(group.max()) + 1
+    sums, counts = np.zeros((many, plan.width(state.role)), dtype=np.int64), np.zeros(many, dtype=np.int64)
+    blocks = evenly(rows, ROWS)
+    while some := list(islice(blocks, AHEAD * (1 if crew is None else crew.threads))):
+        work = [partial(by_group, plan, state, b, None if group is None else group[b.cluster]) for b in some]
+        for one, people in [w() for w in work] if crew is None else crew.each(work):
+            sums[: len(one)] += one
+            counts[: len(one)] += people
+    return sums, counts
+
+
+def keys_of(key: bytes | None, silos: Sequence[str]) -> bytes | None:
+    """Keys of silos, one after the other, each of which follows from `key` and tells nothing of another's."""
+    return key if key is None or not silos else b"".join(derived_key(key, f"silo {name}") for name in silos)
+
+
+class CuratorRun(AggregateRun):
+    """A fit in progress of a curator, or of `silos` by name. Rounds begin once all rows are there.
+
+    `planned` gives the plan for so many rows of each holder. `reread`, if rows can be had again, gives all of them, in
+    the same order, and `kept` is called after each release.
     """
 
     parallel = False
 
-    def __init__(self, plan: Plan, key: bytes | None, planned: Callable[[int], Plan] | None = None) -> None:
-        self.planned = planned or (lambda rows: plan._replace(rows=rows))
-        self.rows, self.bytes, self._people = list[Block](), 0, 0
+    def __init__(
+        self,
+        plan: Plan,
+        key: bytes | None,
+        planned: Callable[[tuple[int, ...]], Plan] | None = None,
+        silos: tuple[str, ...] = (),
+    ) -> None:
+        self.planned = planned or (lambda sizes: plan._replace(rows=sum(sizes)))
+        self.silos, self.sizes = silos, np.zeros(max(len(silos), 1), dtype=np.int64)
+        self.rows, self.bytes = list[Block](), 0
         self.most: float = HELD  # Bytes of them
         self.reread: Callable[[], Iterator[Block]] | None = None
         self.kept: Callable[[], None] = lambda: None
         self._before = dict[str, Any]()  # Sums that a checkpoint has
-        super().__init__(plan, key)
+        super().__init__(plan, keys_of(key, silos))
 
     @property
     def people(self) -> int:
         """Records that are held, or were."""
-        return self._people
+        return int(self.sizes.sum())
 
     @property
     def noised(self) -> int:
         """Records whose sums are published."""
-        return self._people if self.batches else 0
+        return self.people if self.batches else 0
+
+    def renew(self, key: bytes) -> None:
+        """Go on with noise of another key, or of those of silos that follow from it."""
+        self.key = keys_of(key, self.silos)
 
     def asks_clamping(self, _: int) -> bool:
         """True: all records may be asked whether they were clamped."""
@@ -123,7 +166,9 @@ class CuratorRun(AggregateRun):
 
     def _enter(self, rows: Block) -> None:
         block = rows._replace(x=np.ascontiguousarray(rows.x))
-        self._people += len(rows.y)
+        if not len(rows.y):
+            return
+        self.sizes[0 if rows.silo is None else rows.silo[0]] += len(rows.y)
         self.bytes += sum(c.nbytes for c in block if c is not None)
         self.rows.append(block)
         if self.bytes > self.most:
@@ -143,19 +188,20 @@ class CuratorRun(AggregateRun):
         """Make the plan for the rows that have come, before anything is released.
         Raises DataError if they are too few.
         """
-        if not self.batches:
-            self.plan = self.planned(self._people)
-            refuse_few(self._people, self.plan.size, self.plan.mu)
+        if self.batches:
+            return
+        empty = [name for name, n in zip(self.silos, self.sizes, strict=False) if not n]
+        if empty:
+            raise DataError(f"silo {empty[0]!r} has no rows; leave it out.")
+        self.plan = self.planned(tuple(self.sizes.tolist()))
+        refuse_few(self.people, self.plan.size, self.plan.mu, len(self.sizes))
 
     def close(self) -> None:
         """Play all rounds, once. Each sum has its noise before anything is made of it; then rows are dropped."""
-        if self.batches or not self._people:
+        if self.batches or not self.people:
             return
-        self.ready()
-        self.chain = chain.begin(self.plan)
-        self._begin()
-        for k, people in enumerate(self._before.get("people", ())):
-            self._known(Batch(int(people), like(self.raw.sum[0], self._before[f"total_{k}"]).copy()))
+        counts = self._before.get("people", ())
+        self.take_in(self.sizes, [(self._before[f"total_{k}"], n) for k, n in enumerate(counts)])
         budgets = [lattice.fraction_of(p.state.mu) for p in self.history[:-1]]
         while self.progress.state.role != "over":
             budgets.append(lattice.fraction_of(self.progress.state.mu))
@@ -166,31 +212,71 @@ class CuratorRun(AggregateRun):
             self.kept()
         self.rows = []
 
+    def take_in(self, sizes: Ints | Sequence[int], sums: Iterable[tuple[Ints, Ints | Sequence[int]]]) -> None:
+        """Begin the rounds of holders of so many records, and take in published sums, each with its records by holder.
+
+        Raises DataError if there are too few records; ValueError if a sum isn't of the width of its round.
+        """
+        self.sizes[:] = sizes
+        self.ready()
+        self.chain = chain.begin(self.plan)
+        self._begin()
+        for total, counts in sums:
+            own = np.zeros((len(self.sizes), self.plan.width(self.progress.state.role)), dtype=np.int64)
+            self._known(self._batch(like(own, total).copy(), np.asarray(counts)))
+
     def _answered(self, rows: Iterable[Block]) -> None:
-        """Add up all rows' reports, in the last round by groups of clusters, and publish the noised sums."""
-        plan, state, group = self.plan, self.progress.state, None
-        if plan.clusters and self.progress.last and state.role == "main":
-            group = dealt(plan.clusters, summed_groups(plan.clusters))
-        many = 1 if group is None else int(group.max()) + 1
-        sums, counts = np.zeros((many, plan.width(state.role)), dtype=np.int64), np.zeros(many, dtype=np.int64)
-        blocks = evenly(rows, ROWS)
-        while some := list(islice(blocks, AHEAD * (1 if self.crew is None else self.crew.threads))):
-            work = [partial(by_group, plan, state, b, None if group is None else group[b.cluster]) for b in some]
-            for one, people in [w() for w in work] if self.crew is None else self.crew.each(work):
-                sums[: len(one)] += one
-                counts[: len(one)] += people
-        self._released(sums, counts)
+        """Add up each holder's reports, in the last round by groups of clusters, and publish the noised sums."""
+        state, last, many = self.progress.state, self.progress.last, len(self.sizes)
+        by_holder = groupby(rows, lambda b: 0 if b.silo is None else int(b.silo[0]))
+        found = {s: of_all(self.plan, state, blocks, self.crew, last=last) for s, blocks in by_holder}
+        self._released(*(np.array([found[s][k] for s in range(many)]) for k in (0, 1)))
+
+    def _released(self, sums: Ints, counts: Ints) -> None:
+        """Publish sums by holder and group, each with noise drawn for it alone, from its holder's key."""
+        refuse_fork(self._process)
+        state, many = self.progress.state, len(self.sizes)
+        for g in np.flatnonzero(counts.sum(axis=0)) if counts.shape[1] > 1 else [0]:
+            keys: list[bytes | None]
+            keys = [None] * many if self.key is None else [self.key[a : a + KEY_BYTES] for a in self._starts]
+            totals, number = np.zeros((many, sums.shape[2]), dtype=np.int64), len(self.batches)
+            for s in [s for s in range(many) if counts[s, g] or many == 1]:  # who is in which group is public
+                totals[s], keys[s] = noised_once(self.plan, state, sums[s, g], keys[s], number)
+            self.key = None if self.key is None else b"".join(k for k in keys if k is not None)
+            self._known(self._batch(totals, counts[:, g]))
+
+    @property
+    def _starts(self) -> range:
+        """Places of the holders' keys in `key`."""
+        return range(0, KEY_BYTES * len(self.sizes), KEY_BYTES)
+
+    def _batch(self, totals: Ints, counts: Ints) -> Batch:
+        """A published sum, of silos with each one's, shape (holders, numbers)."""
+        people, by_silo = int(counts.sum()), tuple(int(n) for n in counts)
+        return Batch(people, totals, by_silo) if self.silos else Batch(people, totals[0])
 
     # --- storage ---------------------------------------------------------------------------------------
 
     @property
     def identity(self) -> list[Any]:
         """Public numbers by which a saved fit is known to be this one's."""
-        return ["central", self.plan.d, self.plan.mu, self.plan.width("main"), *self.plan.reported]
+        trust = ["silos", *self.silos] if self.silos else ["central"]
+        return [*trust, self.plan.d, self.plan.mu, self.plan.width("main"), *self.plan.reported]
 
     def to_arrays(self, *, close: bool = True) -> dict[str, Any]:
         """All there is to save but keys: published sums."""
-        return super().to_arrays(close=close) if self.batches else self._before
+        if not self.batches:
+            return self._before
+        counts = np.array([b.silos or (b.people,) for b in self.batches], dtype=np.int64)
+        totals = {f"total_{k}": np.atleast_2d(b.total) for k, b in enumerate(self.batches)}
+        return {**super().to_arrays(close=close), **totals, "people": counts}
+
+    def take_secrets(self, secrets: dict[str, Any]) -> None:
+        """Go on with the noise that `secrets` gave, of each holder."""
+        key = secrets["secret_key"].tobytes()
+        if len(key) != KEY_BYTES * len(self.sizes):
+            raise ValueError("no key")
+        self.key = key
 
     def from_arrays(self, arrays: dict[str, Any]) -> None:
         """Take over what `to_arrays` gave, once the rows are there."""

@@ -276,6 +276,7 @@ class Block(NamedTuple):
     # Part of each of a person's rows in the report, shape (n, K); y, x and offset have this axis after the first
     parts: Array | None = None
     cluster: Ints | None = None  # Place of its cluster among those declared; shape (n,)
+    silo: Ints | None = None  # Place of the silo that holds the record, all of a block in one; shape (n,)
 
 
 def cut(rows: Block, a: int, b: int) -> Block:

@@ -49,6 +49,7 @@ class Keyed(ABC):
         weight: Array | None = None,
         clamped: Flags | None = None,
         cluster: Ints | None = None,
+        silo: Ints | None = None,
     ) -> int:
         """Play the devices of these rows, in order, internal units; how many.
 
@@ -57,9 +58,9 @@ class Keyed(ABC):
         budgets. `clamped`, shape (n, D), is whether bounds clamp them, by column of the plan's `clamps`; it is needed
         where `asks_clamping`. Of people (`plan.persons`) y, x and offset have an axis of their rows after the first,
         and weights are survey weights in [0, 1]. `cluster`, shape (n,), has places of their clusters among those
-        declared.
+        declared; `silo`, of the same shape, those of the silos that hold them, in order.
         """
-        self._enter(Block(y, x, offset, weight, None, clamped, None, cluster))
+        self._enter(Block(y, x, offset, weight, None, clamped, None, cluster, silo))
         if cluster is not None:
             self.clustered += np.bincount(cluster, minlength=len(self.clustered))
         return len(y)

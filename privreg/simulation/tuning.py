@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privreg.base.arrays import Array
+from privreg.collector.aggregate.plan import Plan
 from privreg.collector.inference.methods import FULLEST, METHODS, WIDE, Method, local_groups, resolve_methods
 from privreg.data.participants import Counter
 from privreg.errors import InferenceError, OptionError, PrivregWarning, UnsupportedArgumentError
@@ -195,8 +196,8 @@ def _efficient(methods: tuple[Method, ...], asked: FitOptions, spec: ModelSpec, 
 
 
 def _summing(methods: tuple[Method, ...], asked: FitOptions, spec: ModelSpec, rows: int | None) -> Settings:
-    """Settings of a fit by sums, of two collectors or of a curator, who counts the rows."""
-    again = spec.trust == "central"
+    """Settings of a fit by sums, of two collectors, or of a curator or silos, who count the rows."""
+    again = spec.noise.again
     if any(m.name != "sandwich" for m in methods) and not spec.clusters:
         raise InferenceError(f"with {spec.holders} intervals are by inference='sandwich'; leave it out.")
     refuse_what_sums_cannot(spec)
@@ -208,7 +209,7 @@ def _summing(methods: tuple[Method, ...], asked: FitOptions, spec: ModelSpec, ro
     measures = _share(asked.measures, spec, 1 if again else rows)
     plan, _ = aggregate.plan_of(spec, rows or 1, measures, asked.like)
     if again and rows is not None:
-        refuse_few(rows, plan.size, plan.mu)
+        refuse_few(rows, plan.size, plan.mu, max(len(spec.silos), 1))
     mechanism = spec.mechanism_for(plan.width("main"), scalar=False)
     limits = {"low": plan.y_low, "high": plan.y_high}
     rules = score_rules(spec.scored, 1, math.inf, **limits, label=True, plain=spec.unbalanced)
@@ -227,7 +228,7 @@ def _refuse_local(asked: FitOptions, spec: ModelSpec) -> None:
     usual = FitOptions()
     if spec.trust == "central" and check("local.fit", "tuning", asked.tuning) != usual.tuning:
         raise OptionError("tuning='published' of a curator is a descent, without rounds to be planned; fit() takes it.")
-    for name in (*_LOCAL, *["alpha"] * (spec.trust == "central")):
+    for name in (*_LOCAL, *["alpha"] * spec.noise.again):
         if not same(getattr(asked, name), getattr(usual, name)):
             raise OptionError(
                 f"{name}= belongs to trust='local': with {spec.holders} the rounds follow from the number of people, "
@@ -339,7 +340,11 @@ def _by_sums(
     encoder = Encoder(spec, order, counter, by_column=not how.again)
     if not how.again:
         return AggregateRun(plan, key), encoder
-    return CuratorRun(plan, key, lambda rows: aggregate.plan_of(spec, rows, how.measures, how.like)[0]), encoder
+
+    def planned(sizes: tuple[int, ...]) -> Plan:
+        return aggregate.plan_of(spec, sum(sizes), how.measures, how.like, sizes if spec.silos else ())[0]
+
+    return CuratorRun(plan, key, planned, spec.silos), encoder
 
 
 def _by_rounds(

@@ -53,7 +53,7 @@ CASES = {
     "power": "--effect x=0.4 --power 0.9", "params": f"--params x=0.5 {LOGISTIC}", "icc": "--k-max 2 --icc 0.2",
     "coef": "--coef x", "at_n": "--at-n 2000", "at_mu": "--at-mu 2", "check": "--check 2", "plot": "--plot {at}/p.png",
     "dataset": "--dataset survey", "pilot": "--pilot {at}/census.csv",
-    "compare_trust": "--compare-trust", "compare_families": "--compare-families",
+    "silos": "--silos 3", "compare_trust": "--compare-trust", "compare_families": "--compare-families",
 }  # fmt: skip
 OF_VERBS = {
     ("plan", "width"): "--width 1", ("plan", "k_max"): "--k-max 2", ("plan", "seed"): "--check 2 --seed 1",
@@ -70,8 +70,11 @@ NOT = {
     ("fit", "central"): TWO_LACK - {"tuning"} | {"rows", "mended", "alpha", "step", "batch_size", "order"},
     ("means", "two_collectors"): {"mechanism", "frequencies", "m", "max_per_id"},
     ("means", "central"): {"mechanism", "frequencies", "m", "max_per_id"},
-    ("plan", "two_collectors"): {"private"},
-    ("plan", "central"): {"private"},
+    ("fit", "silos"): TWO_LACK | {"rows", "mended", "alpha", "step", "batch_size", "order"},
+    ("plan", "local"): {"silos"},
+    ("plan", "two_collectors"): {"private", "silos"},
+    ("plan", "silos"): {"private"},
+    ("plan", "central"): {"private", "silos"},
     **{("show", trust): {"exponentiate"} for trust in TRUSTS},
 }
 """Options that a front door takes, but not with this trust model."""
@@ -87,12 +90,19 @@ def folder(tmp_path_factory) -> Path:
     table["t"], table["w"], table["mine"] = rng.uniform(0.5, 2, N), rng.uniform(0.1, 3, N), rng.uniform(1, 2, N)
     table["who"], table["school"] = np.arange(N) // 2, np.arange(N) % 16
     table.to_csv(at / "people.csv", index=False)
+    table[: N // 2].to_csv(at / "north.csv", index=False)
+    table[N // 2 :].to_csv(at / "south.csv", index=False)
     table.sample(400, random_state=1).assign(x=lambda d: d["x"] / 2).to_csv(at / "census.csv", index=False)
     (at / "schema.yaml").write_text("levels:\n  region: [north, south]\n")
     for trust in TRUSTS:
         kept = ["--seed", "3", "--quiet", "--out", str(at / f"earlier.{trust}.privreg")]
-        assert main(["fit", FORMULA["fit"], str(at / "people.csv"), *PUBLIC, "--mu", "2", "--trust", trust, *kept]) == 0
+        assert main(["fit", FORMULA["fit"], people(at, trust), *PUBLIC, "--mu", "2", "--trust", trust, *kept]) == 0
     return at
+
+
+def people(at: Path, trust: str) -> str:
+    """The file of people, or of silos two."""
+    return f"north={at}/north.csv,south={at}/south.csv" if trust == "silos" else str(at / "people.csv")
 
 
 def front_door(verb: str, trust: str, option: Option) -> Option | None:
@@ -114,11 +124,16 @@ def test_every_option_goes_or_is_refused_by_its_name(verb, option, trust, folder
     if verb == "show":
         given = [str(folder / f"earlier.{trust}.privreg")]
     else:
-        given = [formula.strip() or FORMULA[verb], *([] if verb == "plan" else [str(folder / "people.csv")]), *PUBLIC]
+        given = [
+            formula.strip() or FORMULA[verb],
+            *([] if verb == "plan" else [people(folder, trust if verb == "fit" else "")]),
+            *PUBLIC,
+        ]
         given += [] if option.group == BUDGET else ["--mu", "2"]
         given += ["--n", "3000"] if verb == "plan" and not {"--width", "--effect"} & set(words) else []
         given += ["--trust", trust]
-        given += ["--rows", "600"] if verb == "fit" and "--k-max" in words and trust != "central" else []
+        given += ["--silos", "3"] if (verb, trust) == ("plan", "silos") and "--silos" not in words else []
+        given += ["--rows", "600"] if verb == "fit" and "--k-max" in words and trust not in {"central", "silos"} else []
     status, (out, err) = main([verb, *given, *words]), capsys.readouterr()
     if option.families:  # not every trust model has every family
         assert status == 0 or option.name in err

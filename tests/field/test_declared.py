@@ -247,7 +247,7 @@ def test_a_file_that_is_no_study_is_refused(tmp_path):
     with pytest.raises(SchemaError, match="holds a list"):
         declared.read(written(tmp_path, "[1]", "study.json"))
     with pytest.raises(OptionError, match="choose one of"):
-        declared._family("custom")
+        declared.family_of("custom")
 
 
 def test_a_study_has_score_weights(tmp_path):

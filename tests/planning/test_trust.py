@@ -70,6 +70,48 @@ def test_all_three_trust_models_are_compared_in_one_table(two) -> None:
     assert table.loc["no privacy", "people"] == pytest.approx(normal, rel=0.03)
 
 
+@pytest.mark.usefixtures("usual_fits")
+def test_silos_are_planned_by_their_records_beside_the_others() -> None:
+    plan = pr.plan("y ~ x + C(silo)", mu=1, trust="silos", silos={"north": 2_000, "south": 500}, **STUDY)
+    assert plan.n == 2_500
+    text = " ".join(str(plan).split())
+    assert "2 silos of 500 to 2,000" in text
+    assert "sqrt(q) times the budget" in text
+    assert "people than two collectors do: the interval of x is" in text
+    assert "C(silo)[T.south]" in plan.table().index
+    table = plan.compare_trust().table
+    assert table.index.tolist() == ["local", "two_collectors", "silos", "central", "no privacy"]
+    assert table["width"].is_monotonic_decreasing  # who trusts more needs fewer people
+    equal = pr.plan("y ~ x", mu=1, trust="silos", silos=3, width=0.5, coef="x", **STUDY)
+    assert equal.table().loc["x", "width"] <= 0.5 * 1.001
+    many = pr.plan("y ~ x", mu=1, trust="silos", silos=30, n=3_000, **STUDY)
+    assert "30 silos of 100" in " ".join(str(many).split())
+    assert "silos need more people than two collectors do" in " ".join(str(many).split())
+    alone = pr.plan("y ~ x", mu=1, trust="silos", silos=1, n=3_000, **STUDY)
+    assert "silos need no more people than two collectors do" in " ".join(str(alone).split())
+    assert many.table().loc["x", "std_error"] > alone.table().loc["x", "std_error"]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"trust": "silos"}, "needs the records that each silo holds"),
+        ({"silos": 3}, "go with trust='silos'"),
+        ({"trust": "silos", "silos": [2, 3], "n": 5}, "leave n= out"),
+        ({"trust": "silos", "silos": []}, "one silo or more"),
+        ({"trust": "silos", "silos": [0, 3]}, "silos=0 must be"),
+        ({"trust": "silos", "silos": [2.5]}, "silos=2.5 must be"),
+        ({"trust": "silos", "silos": "3"}, "silos='3' must be"),
+        ({"trust": "silos", "silos": 0, "n": 5}, "silos=0 must be"),
+        ({"trust": "silos", "silos": {1: 2}}, "by its name, a text"),
+        ({"trust": "silos", "silos": float("nan")}, "silos=nan must be"),
+    ],
+)
+def test_records_of_silos_are_refused_by_name(given: dict[str, object], words: str) -> None:
+    with pytest.raises(OptionError, match=words):
+        pr.plan("y ~ x", mu=1, **STUDY, **given)
+
+
 def test_a_budget_that_no_sum_can_keep_leaves_the_line_empty() -> None:
     plan = pr.plan("y ~ x", epsilon=1, n=5_000, **STUDY)
     found = plan.compare_trust()

@@ -463,7 +463,7 @@ def released(
 
     def recorded(self: CuratorRun, sums: np.ndarray, counts: np.ndarray) -> None:
         runs.append(self)
-        exact.append(sums.sum(axis=0))
+        exact.append(sums.sum(axis=(0, 1)))
         original(self, sums, counts)
 
     with monkeypatch.context() as m:

@@ -2,7 +2,8 @@
 
 `device` makes one report of one record, `wire` is what devices, collectors and analysts write to each other,
 `collector` makes a study's states of sums of reports, `service` serves it over HTTP, with the survey's page and the
-dashboard, `study` is the analyst's side. `verbs` are those of the command `privreg`.
+dashboard, `study` is the analyst's side, `silos` are hospitals that keep their rows. `verbs` are those of the command
+`privreg`.
 """
 
 from typing import Final

@@ -33,6 +33,9 @@ serve: Final = Verb(
     "collect reports over HTTP; tokens makes invitations", "privreg_field.service.commands.serve", "serve"
 )
 tokens: Final = Verb("make invitations: each entitles to one report", "privreg_field.service.commands.tokens", "tokens")
+silo: Final = Verb(
+    "sign a plan of silos, accept one for a silo's file, print what was sent", "privreg_field.silos.command"
+)
 results: Final = Verb("print the results of a study so far", "privreg_field.study.reading.connect")
 collector: Final = Verb(
     "check, replay, close, rotate-keys or export what was collected",

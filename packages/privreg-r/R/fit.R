@@ -65,6 +65,9 @@ people_of <- function(data) {
   known
 }
 
+# Data by silo: a list, with names, of data frames or paths.
+is_silos <- function(data) is.list(data) && !is.data.frame(data) && !is.null(names(data))
+
 # As privreg writes formulas: factor() is C(), ^ is a power, in Python **, `body mass` is Q("body mass").
 formula_text <- function(x) {
   if (inherits(x, "formula")) attributes(x) <- NULL
@@ -204,8 +207,9 @@ whole <- function(x) {
 privreg <- function(formula, data, family = "huber", mu, ..., fit = list()) {
   pr <- privreg_module()
   given <- lapply(lapply(list(...), whole), to_python)
-  people <- c(list(...)$dataset, people_of(data))
-  if (length(people)) given$dataset <- to_python(as.list(people))
+  people <- if (is_silos(data)) lapply(data, function(d) as.list(c(list(...)$dataset, people_of(d))))
+  else as.list(c(list(...)$dataset, people_of(data)))
+  if (length(people)) given$dataset <- to_python(people)
   if (!missing(mu)) given["mu"] <- list(if (is.null(mu)) NULL else to_python(mu))
   text <- if (is.character(formula)) formula else formula_text(formula)
   model <- ask(do.call(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-from privreg.collector.aggregate.plan import CHECKED, LARGEST
+from privreg.collector.aggregate.plan import CHECKED, LARGEST, MOST_MU
 from privreg.collector.covariates.whitening import SHARP
 
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ SHIFT: Final = 0.3  # Standard errors by which leaving out rows that aren't seen
 LEFT: Final = 0.1  # Standard errors that a step may leave
 
 AGAIN: Final = 12  # Main rounds at most
-
-MOST_MU: Final = 1e6  # Of a plan: noise of a larger budget, or of none, is nothing beside the whole numbers of a report
 
 EXACT: Final = 1e-8  # Thresholds that the last step is shorter than where there is no noise
 
@@ -49,20 +47,20 @@ def paid(plan: Plan, progress: Progress) -> Progress:
 def share(plan: Plan, progress: Progress) -> float:
     """Share of μ² of the present round: Equation (33). Of a main round half of what is left, or, the last, the rest."""
     size, rules, n, role = plan.d + plan.rules.blocks, plan.rules, plan.mu * plan.rows, progress.state.role
-    slope, square = expected(plan, progress)
+    (slope, square), adders = expected(plan, progress), plan.noise.adders
     match role:
         case "clamping":
-            asked = CHECKED**2 * (plan.bounded + 1.0) / (2.0 * n**2)
+            asked = CHECKED**2 * (plan.bounded + 1.0) * adders / (2.0 * n**2)
         case "location":
-            asked = 4.0 * (plan.located + 0.5 * bool(plan.persons)) / (0.25 * SHARP * n) ** 2
+            asked = 4.0 * (plan.located + 0.5 * bool(plan.persons)) * adders / (0.25 * SHARP * n) ** 2
         case "moments":
-            asked = 4.0 * size**3 / (SHARP * n) ** 2
+            asked = 4.0 * size**3 * adders / (SHARP * n) ** 2
         case "directions" | "lengths":
-            asked = 4.0 * max(plan.d, 4.0 * SURE**2) * plan.rows / (SHIFT * n) ** 2
+            asked = 4.0 * max(plan.d, 4.0 * SURE**2) * plan.rows * adders / (SHIFT * n) ** 2
         case "approach":
-            moved = plan.apart**2 * rules.top**2 * progress.state.reach(plan) ** 6 * plan.size * plan.rows
+            moved = (plan.apart * adders) ** 2 * rules.top**2 * progress.state.reach(plan) ** 6 * plan.size * plan.rows
             moved /= 2.0 * WASTED * rules.shares[0] * rules.shares[1] * slope**2 * square * n**4
-            near = plan.apart * progress.state.reach(plan) ** 2 * plan.size
+            near = plan.apart * adders * progress.state.reach(plan) ** 2 * plan.size
             near /= NEAR**2 * rules.shares[0] * slope**2 * n**2
             asked, role = max(moved, near), "several"
         case "measures":

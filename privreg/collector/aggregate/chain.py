@@ -21,7 +21,9 @@ class Batch(NamedTuple):
     """A published sum."""
 
     people: int
-    total: Ints  # Whole numbers, modulo 2⁶⁴, with both collectors' noise
+    # Whole numbers, modulo 2⁶⁴, with the noise of all who add it; of silos each one's, shape (silos, numbers)
+    total: Ints
+    silos: tuple[int, ...] = ()  # People by silo, none of one that has dropped out
 
 
 class Chain(NamedTuple):
@@ -45,7 +47,7 @@ def begin(plan: Plan) -> Chain:
 def closed(plan: Plan, chain: Chain, batch: Batch | None) -> Chain:
     """Take in the open batch's sum, None if it was lost, and make the next state."""
     progress, state = chain.progress, chain.progress.state
-    advance = partial(measuring.advance, plan, progress)
+    advance = partial(measuring.advance, plan, progress, came=() if batch is None else batch.silos)
     noise = math.inf if plan.noise.again else sd(plan, state)  # a curator makes no sum that no reports can have
     return taken(chain, batch, unit=steps(plan, state).unit, noise=noise, advance=advance)
 

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from privreg.collector.aggregate.classes import against_first, expected, points
-from privreg.collector.aggregate.rounds import WINDOWS, floored, level, pooling, posterior, sampled
+from privreg.collector.aggregate.rounds import WINDOWS, floored, grouped, level, pooling, posterior, sampled
 from privreg.collector.estimation.curvature import SPREAD
 from privreg.families.scores import scoring_of
 
@@ -116,7 +116,7 @@ class _Turned(NamedTuple):
     steep: float
     lean: Array
     lean_sd: float
-    people: int
+    people: float  # That sampling varies by
     wider: float  # Mean square by which noise grew in turning
     sds: tuple[float, float, float, float, float]
 
@@ -133,7 +133,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     least = min(s.state.window for s in alike)
     best = tuple(s for s in alike if s.state.window == least)  # of the scale
     scale, common = _scale(plan, best, last.rows, last.theta) if rules.scaled else 1.0, c
-    turned = [_turn(s, last.rows, s.state.threshold(rules), common) for s in alike]
+    turned = [_turn(plan, s, last.rows, common) for s in alike]
     known = progress.known.whole
 
     places, again = np.array([t.theta for t in turned]), plan.noise.again
@@ -161,7 +161,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
 
     sampling = middle * common**2 / np.array(people)
     alone = sampling + [float(np.trace(t.noise)) / d for t in turned]
-    main = np.array([s.state.role == "main" and (not again or s.people < plan.rows) for s in alike])
+    main = np.array([grouped(plan, s) if again else s.state.role == "main" for s in alike])
     if plan.clusters and main.any():  # rounds before hold people of all clusters: they give the start, and the slope
         alone = np.where(main, alone, np.inf)
     weights = 1.0 / alone / (1.0 / alone).sum()
@@ -175,7 +175,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         if rules.cornered:  # scores at a common threshold, that of the estimate
             scale = _scale(plan, best, last.rows, theta)
             common = rules.ratio * scale
-            turned = [_turn(s, last.rows, s.state.threshold(rules), common) for s in alike]
+            turned = [_turn(plan, s, last.rows, common) for s in alike]
         steps = sum(w * (curvature @ t.theta - t.score) for w, t in zip(weights, turned, strict=True))
         more, slope = bent(theta)
         theta = np.linalg.solve(slope, steps - weights @ more)
@@ -189,7 +189,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         weights = _weights(alone + off, places - theta, float(spread.mean()))
     whole = again and not main.any()  # all rows in each round: they are sampled once
     sampling = squares * (
-        1.0 / plan.rows if whole else sum(w**2 / t.people for w, t in zip(weights, turned, strict=True))
+        _once(plan, alike, weights) if whole else sum(w**2 / t.people for w, t in zip(weights, turned, strict=True))
     )
     noised = sum(w**2 * t.noise for w, t in zip(weights, turned, strict=True))
     far = sum(w * (t.theta - theta) for w, t in zip(weights, turned, strict=True))
@@ -232,6 +232,20 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     finite = _finite(plan, last, late, curvature, squares)
     how = wider, lines, moves, c * rules.bend, bread, spread, scale, last.classes
     return Estimated(last.rows, theta, root, curvature, weights, alike, *how, *own, *finite)
+
+
+def _once(plan: Plan, rounds: Sequence[Summed], weights: Array) -> float:
+    """Sampling variance of a weighted mean of all rounds' scores over that of one record's, of the same records.
+
+    Of silos some of which have dropped out of rounds: Equation (49).
+    """
+    if not plan.noise.silos:
+        return 1.0 / plan.rows
+    each = [plan.noise._replace(came=s.counts) for s in rounds]
+    if len({one.counts for one in each}) == 1:
+        return 1.0 / each[0].precise
+    parts = sum(w * one.weights / sum(one.counts) for w, one in zip(weights, each, strict=True))
+    return float(np.square(parts) @ plan.noise.silos)
 
 
 def _bend(
@@ -432,13 +446,12 @@ def _of_scale(
     return out
 
 
-def _turn(s: Summed, rows: Array, c: float, common: float) -> _Turned:
+def _turn(plan: Plan, s: Summed, rows: Array, common: float) -> _Turned:
     """A round's sums in other coordinates, scores at the common threshold, squares about their mean: Equation (12)."""
-    by = rows @ np.linalg.inv(s.state.rows)
+    by, c = rows @ np.linalg.inv(s.state.rows), s.state.threshold(plan.rules)
     by, d = np.kron(np.eye(len(s.score) // len(by)), by), len(s.score)
-    mean = np.append(s.score, s.number)[: len(s.square)]
-    square = s.square - np.outer(mean, mean)
-    square[:d, :d] += s.sds[0] ** 2 * np.eye(d)
+    square = s.square - s.products
+    square[:d, :d] += s.products_noise * np.eye(d)
     wide = np.eye(len(square))
     wide[:d, :d] = by
     return _Turned(
@@ -451,7 +464,7 @@ def _turn(s: Summed, rows: Array, c: float, common: float) -> _Turned:
         steep=s.steep,
         lean=by @ s.lean,
         lean_sd=s.lean_sd,
-        people=s.people,
+        people=plan.noise._replace(came=s.counts).precise if s.counts else s.people,
         wider=float((by**2).sum()) / len(by),
         sds=s.sds,
     )

@@ -16,21 +16,24 @@ from privreg.families.measures import Measure, summarise
 from privreg.families.scores import REACH, Gauge
 
 
-def advance(plan: Plan, progress: Progress, total: Array, count: int) -> Progress:
+def advance(plan: Plan, progress: Progress, total: Array, count: int, *, came: tuple[int, ...] = ()) -> Progress:
     """Take in a round's noised sum, and publish the state of the next; after the main round that of measures.
 
-    Parameters and result are those of `rounds.advance`.
+    `came` are records by silo, where there are silos. Other parameters and the result are those of `rounds.advance`.
     """
     state, held = progress.state, (*progress.held, count)
+    here = plan._replace(noise=plan.noise._replace(came=came))
     if state.role == "measures":
-        gauged = (*progress.gauged, (total, count, sd(plan, state)))
+        gauged = (*progress.gauged, (here.noise.whole(total), count, sd(here, state)))
         role = "over" if plan.noise.again else "measures"
         return progress._replace(state=state._replace(number=state.number + 1, role=role), held=held, gauged=gauged)
-    out = rounds.advance(plan, progress, total, count)
+    out = rounds.advance(here, progress, total, count)
     if state.role != "main":
         return paid(plan, out)
     answered = sum(s.people for s in out.seen if s.state.role == "main")
-    if plan.noise.again and answered % plan.rows:  # groups of clusters answer one state, with a sum each
+    if (
+        plan.clusters and plan.noise.again and answered % plan.rows
+    ):  # groups of clusters answer one state, with a sum each
         return out
     if plan.noise.again and not progress.last:
         found = estimate(plan, out)

@@ -47,6 +47,8 @@ BENT: Final = 8.0
 """Second derivative of a density over the density, times the squared residual scale: 7.9 of log-normal errors, of log
 sd 1, at their 0.9 quantile."""
 
+MOST_MU: Final = 1e6  # Largest budget of a plan, which is without privacy: noise is nothing beside whole numbers
+
 CHECKED: Final = math.sqrt(2.0) * EVIDENT / (LARGE - SMALL)
 """Records beside √(bounded columns + 1)/μ of whom a share of `LARGE` exceeds `SMALL` by `EVIDENT` standard errors of
 its noise."""
@@ -90,10 +92,46 @@ class Rules(NamedTuple):
 
 
 class Noise(NamedTuple):
-    """Adders of the noise of sums, by which trust models differ; public."""
+    """Noise of sums, by which trust models differ: who adds it, to whose rows, how often these answer; public.
 
-    adders: int = 2  # Who add it to each sum: both collectors, or the curator alone
+    Of silos, each adds noise to the sum of its rows, and the sums are added with public weights.
+    """
+
+    alone: int = 2  # Who add noise to each sum of the same rows: both collectors, or whoever holds the rows
     again: bool = False  # Rows answer in every round, whose budgets add up, and not in one round alone
+    silos: tuple[int, ...] = ()  # Records of each silo
+    crowd: float = 0.0  # Records n* whose sampling varies as much as the noise of one sum: Equation (48)
+    came: tuple[int, ...] = ()  # Records by silo in the sum at hand; as many as there are if empty
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Records by silo in the sum at hand; a silo without any adds no noise."""
+        return self.came or self.silos
+
+    @property
+    def weights(self) -> Array:
+        """Weight of a record by silo, their mean over all records of the sum 1; shape (silos,): Equation (48)."""
+        have = np.array(self.counts, dtype=np.float64)
+        out = np.array([n / (n + self.crowd) for n in self.silos], dtype=np.float64) * (have > 0.0)
+        if not len(out):
+            return out
+        out = out / out.max()
+        return np.asarray(out / (float(out @ have) / float(have.sum())))
+
+    @property
+    def adders(self) -> float:
+        """Variance of the noise in a number of the whole sum, over that of one who adds it."""
+        return self.alone * float(self.weights @ self.weights) if self.silos else float(self.alone)
+
+    @property
+    def precise(self) -> float:
+        """Records of equal weights whose mean varies as much as that of the sum's, of silos: Equation (49)."""
+        n = float(sum(self.counts))
+        return n * n / float(np.square(self.weights) @ self.counts)
+
+    def whole(self, total: Array) -> Array:
+        """Sum over silos of their sums, shape (silos, numbers), by weight; of others as it is, shape (numbers,)."""
+        return self.weights @ total if self.silos else total
 
 
 class Plan(NamedTuple):
@@ -195,7 +233,8 @@ class Plan(NamedTuple):
             rows = np.diag(1.0 / np.maximum(sd, 1e-12))
             rows[0, 0], rows[1:, 0] = 1.0, -(np.diag(rows) * 0.5 * (self.lows + self.highs))[1:]
             return longest(self.extremes, rows)
-        noise = self.apart * self.noise.adders / (self.mu**2 * self.rules.shares[0] * self.square * self.rows)
+        adders = self.noise.alone * max(len(self.noise.silos), 1)
+        noise = self.apart * adders / (self.mu**2 * self.rules.shares[0] * self.square * self.rows)
         return _reach(self.d, noise)
 
     @property
@@ -330,6 +369,9 @@ class Summed(NamedTuple):
     sds: tuple[float, float, float, float, float]  # Of these five; off the diagonal √2 times an entry has it
     lean: Array  # Slope of `scale` by the coefficients; shape (d,)
     lean_sd: float  # Of its entries
+    products: Array  # Mean of numbers, multiplied with each other, that `square` is about, of each silo; its shape
+    products_noise: float  # Variance of a score's number in that, which its square is larger by
+    counts: tuple[int, ...] = ()  # Records by silo
 
 
 class Checked(NamedTuple):
@@ -423,6 +465,15 @@ def rules_of(
         fixed = known.ratio * float(family.scale) / y_scale
     more = fixed, scoring.unsure, round(high) if scoring.multiple else 1, family.link, family.tame
     return Rules(shape, known.ratio, scaled, made.top, made.slope, made.square, shares, *more)
+
+
+def crowded(plan: Plan) -> Plan:
+    """Plan with the records n* whose sampling varies as much as one silo's noise at its budget: Equation (48)."""
+    rules = plan.rules
+    if not plan.noise.silos or plan.mu >= MOST_MU:
+        return plan
+    crowd = plan.reach**2 * plan.apart / (rules.shares[0] * plan.mu**2 * plan.square)
+    return plan._replace(noise=plan.noise._replace(crowd=crowd))
 
 
 def narrowed(plan: Plan) -> Plan:

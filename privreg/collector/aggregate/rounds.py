@@ -9,9 +9,9 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from privreg.collector.aggregate import classes, lengths
-from privreg.collector.aggregate.budget import AGAIN, EXACT, LEFT, MOST_MU, STEPS, expected, paid
+from privreg.collector.aggregate.budget import AGAIN, EXACT, LEFT, STEPS, expected, paid
 from privreg.collector.aggregate.lattice import sd
-from privreg.collector.aggregate.plan import Checked, Known, Plan, Progress, State, Summed, pairs, turned
+from privreg.collector.aggregate.plan import MOST_MU, Checked, Known, Plan, Progress, State, Summed, pairs, turned
 from privreg.collector.aggregate.report import unstacked
 from privreg.collector.covariates.points import longest
 from privreg.collector.estimation.curvature import SPREAD
@@ -73,10 +73,10 @@ def people(plan: Plan, progress: Progress) -> int:
 def advance(plan: Plan, progress: Progress, total: Array, count: int) -> Progress:
     """Take in a round's noised sum, and publish the state of the next.
 
-    `total`, shape (plan.width(role),), is the sum of the `count` reports that answered `progress.state`, with both
-    collectors' noise.
+    `total`, shape (plan.width(role),), is the sum of the `count` reports that answered `progress.state`, with the
+    noise of all who add it; of silos the sum of each, shape (silos, plan.width(role)).
     """
-    held = (*progress.held, count)
+    held, by_silo, total = (*progress.held, count), total, plan.noise.whole(total)
     match progress.state.role:
         case "clamping":
             unit = math.sqrt(plan.width("clamping")) / count
@@ -89,7 +89,7 @@ def advance(plan: Plan, progress: Progress, total: Array, count: int) -> Progres
         case "directions" | "lengths":
             found = lengths.advance(plan, progress, total / count, count)
         case _:
-            found = _approached(plan, progress, total, count)
+            found = _approached(plan, progress, total, count, by_silo)
     far = longest(plan.extremes, found.state.rows) if plan.extremes else found.state.longest
     state = found.state._replace(number=progress.state.number + 1, longest=far)
     return found._replace(state=state, held=held)
@@ -225,8 +225,11 @@ def _linked(plan: Plan, state: State, known: Known) -> tuple[State, tuple[float,
 # --- approach --------------------------------------------------------------------------------------------------
 
 
-def read(plan: Plan, state: State, total: Array, count: int) -> Summed:
-    """A round of scores' noised sum as means, with the sds of their noise: Equation (3)."""
+def read(plan: Plan, state: State, total: Array, count: int, by_silo: Array | None = None) -> Summed:
+    """A round of scores' noised sum as means, with the sds of their noise: Equation (3).
+
+    `by_silo` are the sums of silos, of which `total` is made.
+    """
     d, rules, reach = plan.size, plan.rules, state.reach(plan)
     size = d + int(rules.scaled)
     lengths = np.append(np.full(d, reach), np.ones(size - d))
@@ -239,6 +242,18 @@ def read(plan: Plan, state: State, total: Array, count: int) -> Summed:
     one = sd(plan, state)
     noise = one * units
     number, inside, filled = (0.0, 0.0, 1.0) if not rules.scaled else _numbers(plan, numbers * units[4], noise[4])
+    mean = np.append(score * units[0], number)[:size]
+    products, products_noise = np.outer(mean, mean), noise[0] ** 2
+    if by_silo is not None and plan.noise.silos:  # variances are within silos, by squared weights: Equation (49)
+        have = np.array(plan.noise.counts, dtype=np.float64)
+        part = np.square(plan.noise.weights)
+        square = (part @ by_silo[:, ends[1] : ends[2]]) * (count / float(part @ have))
+        noise[2] *= math.sqrt(float(part @ part) / float(part.sum())) * (count / float(part @ have))
+        part, times = part * have / float(part @ have), count / np.maximum(have, 1.0)
+        numbers_of = by_silo[:, ends[4] : ends[4] + 1] * units[4] if rules.scaled else by_silo[:, :0]
+        means = np.hstack([by_silo[:, :d] * units[0], numbers_of]) * times[:, None]
+        products = np.einsum("s,si,sj->ij", part, means, means)
+        products_noise = float(part @ times**2) * noise[0] ** 2 / plan.noise.adders
     moved, steep = _scale(state, number / filled, inside / filled) if rules.scaled else (0.0, 0.0)
     steep *= filled
     lean, lean_sd = np.zeros(d), 0.0
@@ -259,6 +274,9 @@ def read(plan: Plan, state: State, total: Array, count: int) -> Summed:
         sds=(*(noise * [1.0, 1.0, reach**2, 1.0, 1.0]).tolist(),),
         lean=lean,
         lean_sd=lean_sd,
+        products=products,
+        products_noise=float(products_noise),
+        counts=plan.noise.came,
     )
 
 
@@ -287,10 +305,10 @@ def _scale(state: State, mean: float, inside: float) -> tuple[float, float]:
     return float(np.clip(mean / steep, -most, most)), steep
 
 
-def _approached(plan: Plan, progress: Progress, total: Array, count: int) -> Progress:
+def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_silo: Array) -> Progress:
     """A cautious Newton step, a scale, and once the step is short better coordinates: Equations (9) to (11)."""
     state, known, rules, d = progress.state, progress.known, plan.rules, plan.size
-    here = read(plan, state, total, count)
+    here = read(plan, state, total, count, by_silo)
     seen = (*progress.seen, here)
     if state.role == "main":
         return progress._replace(seen=seen)
@@ -380,9 +398,14 @@ def asked_again(plan: Plan, progress: Progress, theta: Array, scale: float) -> P
     return progress._replace(state=state, near=near, last=near or noisy or asked + 1 >= most)
 
 
+def grouped(plan: Plan, one: Summed) -> bool:
+    """True if a sum is one of a group of clusters, of other rows than those of the other groups."""
+    return plan.clusters > 0 and one.state.role == "main" and (not plan.noise.again or one.people < plan.rows)
+
+
 def sampled(plan: Plan, rounds: Sequence[Summed]) -> list[float]:
     """Records by whose sampling rounds differ: none, ∞, where all rows answer in each of them."""
-    return [math.inf if plan.noise.again and s.people == plan.rows else float(s.people) for s in rounds]
+    return [math.inf if plan.noise.again and not grouped(plan, s) else float(s.people) for s in rounds]
 
 
 def pooling(noises: list[float], people: list[float], square: float, far: Array | float = 0.0) -> tuple[Array, float]:

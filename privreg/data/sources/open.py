@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from keyword import iskeyword
@@ -19,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from privreg.base.optional import comes_from
-from privreg.data.columns import check_mapping, missing
+from privreg.data.columns import check_mapping, column_of, missing
 from privreg.data.sources.arrow import attrs_of, kind_of
 from privreg.data.sources.csv import PLAIN, Csv, check_commas, header_of
 from privreg.data.sources.database import Sql, open_sql
@@ -29,6 +30,7 @@ from privreg.data.sources.source import (
     Batch,
     Source,
     Wanted,
+    beyond,
     check_labels,
     chunk_of,
     file_mark,
@@ -42,6 +44,7 @@ from privreg.errors import (
     DataError,
     FormulaError,
     NotPrivateError,
+    OptionError,
     PrivregError,
     SchemaError,
     UnsupportedArgumentError,
@@ -51,8 +54,8 @@ from privreg.privacy.ledger import refuse_fitted
 from privreg.schema.declarations import Schema
 
 __all__ = [
-    "CHUNK", "Batch", "Source", "as_frame", "chunk_of", "file_mark", "first", "one_batch", "open_arrays", "open_table",
-    "pieces", "public_batches", "refuse_few", "rows_of", "table_of",
+    "CHUNK", "SILO", "Batch", "Silos", "Source", "as_frame", "chunk_of", "file_mark", "first", "one_batch",
+    "open_arrays", "open_table", "pieces", "public_batches", "refuse_few", "rows_of", "table_of",
 ]  # fmt: skip
 
 _QUERY: Final = re.compile(r"\s*(select|with|from)\s", re.IGNORECASE)
@@ -75,6 +78,8 @@ def table_of(data: Any) -> Table:
     DataFrame stands for the Parquet files it was read from.
     """
     holders = partial(_holders, data)
+    if isinstance(data, Silos):
+        return Table(partial(_refuse, "rows of several silos are fitted with trust='silos'."), data.check, data.holders)
     if isinstance(data, pd.DataFrame):
         return Table(partial(open_frame, data), partial(_check_names, data), holders)
     if isinstance(data, str) and _QUERY.match(data) and not Path(data[:255]).exists():
@@ -112,6 +117,111 @@ def table_of(data: Any) -> Table:
         "iterable of DataFrames. Rows one by one are made a DataFrame by pd.DataFrame(list(rows))."
     )
     return Table(partial(_refuse, words), holders=holders)
+
+
+SILO: Final = "silo"  # Column that says which silo holds a row; not one of its own columns
+
+
+class OfSilo(Mapping[str, Any]):
+    """A batch of rows that one silo holds, with its name in the column `SILO`."""
+
+    def __init__(self, batch: Batch, place: int, names: Sequence[str]) -> None:
+        self._batch, self._place, self._names = batch, place, names
+
+    def __getitem__(self, name: str) -> Any:
+        if name == SILO:
+            return pd.Categorical.from_codes(np.full(rows_of(self._batch), self._place), pd.Index(self._names))
+        column = column_of(self._batch, name)
+        if not isinstance(column, pd.Series):  # whose rows have labels, not places
+            return column
+        return column.to_numpy() if isinstance(column.dtype, np.dtype) else column.array
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([*(c for c in self._batch if c != SILO), SILO])
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+
+class Silos:
+    """Data by silo, each of any kind that data may be.
+
+    `datasets` are names of their people by silo, see `privreg.privacy.accounts.named`, or one for all, or None.
+    Raises DataError if `data` are no mapping of names to data, OptionError if `datasets` are of other silos.
+    """
+
+    def __init__(self, data: Any, datasets: Any = None) -> None:
+        tables = isinstance(data, Mapping) and not isinstance(data, pd.DataFrame)
+        if not tables or not data or not all(isinstance(name, str) and name.strip() for name in data):
+            raise DataError(
+                "with trust='silos' the data are a mapping of silos' names to their data, as in "
+                "{'north': people, 'south': 'south.parquet'}."
+            )
+        self.parts = dict(data)
+        if isinstance(datasets, Mapping) and set(datasets) - set(self.parts):
+            raise OptionError("dataset= has names of people by silo, and one that is no silo of the data.")
+        self.datasets = datasets if isinstance(datasets, Mapping) else dict.fromkeys(self.parts, datasets)
+
+    def check(self, columns: Collection[str]) -> list[Any] | None:
+        """Refuse columns that a silo doesn't have, and return the names of those that all have; see `Table.check`."""
+        out: list[Any] | None = [SILO]
+        for name, part in self.parts.items():
+            with _in_silo(name):
+                labels = table_of(part).check([c for c in columns if c != SILO])
+            if labels is not None and SILO in labels and SILO in columns:
+                raise DataError(f"silo {name!r} has a column {SILO!r}, which says here whose rows they are; rename it.")
+            every = labels is not None and out is not None
+            out = [SILO, *(c for c in labels if out == [SILO] or c in out)] if every else None  # type: ignore[union-attr,operator]
+        return out
+
+    def holders(self) -> Iterator[tuple[str, Any]]:
+        """Each silo's holders of declarations, see `Table.holders`."""
+        for name, part in self.parts.items():
+            with _in_silo(name):
+                found = list(table_of(part).holders())
+            yield from ((f"silo {name!r}" if where == "the data" else where, held) for where, held in found)
+
+    def open(self, rows: Callable[[Any], Source]) -> Source:
+        """All rows, silo by silo, with the column `SILO`; `rows` opens those of one."""
+        sources = dict[str, Source]()
+        for name, part in self.parts.items():
+            with _in_silo(name):
+                sources[name] = rows(part).of(self.datasets.get(name))
+        each, names = list(sources.values()), list(sources)
+
+        def batches() -> Iterator[Batch]:
+            for place, (name, source) in enumerate(sources.items()):
+                with _in_silo(name):
+                    yield from (OfSilo(batch, place, names) for batch in source.batches(0))
+
+        def summed(counts: list[int | None]) -> int | None:
+            return None if None in counts else sum(n or 0 for n in counts)
+
+        def stamp() -> list[Any] | None:
+            stamps = [source.stamp() for source in each]
+            return None if None in stamps else [names, *stamps]
+
+        return Source(
+            f"{len(names)} silos",
+            summed([source.rows for source in each]),
+            lambda skip: beyond(batches(), skip),
+            [source.identity for source in each],
+            count=lambda: summed([source.expected() for source in each]),
+            stamp=stamp,
+            repeatable=all(source.repeatable for source in each),
+            gathered=all(source.gathered for source in each),
+            parts_rows=tuple(source.rows for source in each),
+        )
+
+
+@contextmanager
+def _in_silo(name: str) -> Iterator[None]:
+    """Say in which silo data can't be read."""
+    try:
+        yield
+    except DataError as e:
+        e.args = (f"silo {name!r}: {e}", *e.args[1:])
+        raise
 
 
 def open_table(data: Any, columns: tuple[str, ...], schema: Schema, text: Iterable[str] = ()) -> Source:

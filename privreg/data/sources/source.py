@@ -79,6 +79,7 @@ class Source:
     at: Callable[[NDArray[np.int64]], Batch] | None = field(repr=False, default=None)
     gathered: bool = False  # whether rows come person by person, everybody once, with their numbers in place of ids
     blocks: tuple[int, ...] = field(repr=False, default=())  # rows of the pieces that files are read by
+    parts_rows: tuple[int | None, ...] = ()  # of silos: rows of each, if known without reading them
 
     def of(self, dataset: Any) -> Source:
         """The source with a name for its people, see `privreg.privacy.accounts.named`."""

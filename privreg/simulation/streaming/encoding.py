@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privreg.base.arrays import Array
+from privreg.data.columns import column_of
 from privreg.data.participants import NOBODY, WITHIN, Counter, Participants
-from privreg.data.sources.open import rows_of
+from privreg.data.sources.open import SILO, rows_of
 from privreg.formula.spec import ModelSpec
 
 
@@ -135,6 +136,7 @@ def _padded(rows: Rows, begin: Any, most: int) -> Rows:
         hashes=None if rows.hashes is None else rows.hashes[begin],
         clamped=None if rows.clamped is None else np.stack([mean(flags) for flags in rows.clamped.T], axis=1),
         cluster=None if rows.cluster is None else rows.cluster[begin],
+        silo=None if rows.silo is None else rows.silo[begin],
         read=rows.read,
     )
 
@@ -178,6 +180,7 @@ class Rows(NamedTuple):
     clamped: NDArray[np.bool_] | None  # True if a row was clamped, by column, if rows may be asked; shape (n, D)
     # Places of their clusters among the declared ones, where people have clusters; shape (n,)
     cluster: NDArray[np.int64] | None
+    silo: NDArray[np.int64] | None  # Places of the silos that hold them, where there are several; shape (n,)
     read: int  # Rows of the source they were made of
 
 
@@ -225,4 +228,7 @@ class Encoder:
         if spec.people.cluster is not None:
             place = spec.people.clusters(batch, spec.design.schema.levels[spec.people.cluster], rows.kept)
             y, cluster = np.where(place < 0, np.nan, y), np.maximum(place, 0)
-        return Rows(y, x, offset, weight, hashes, flags, cluster, rows_of(batch))
+        silo = None if not spec.silos else np.array(column_of(batch, SILO).codes, dtype=np.int64)
+        if silo is not None and hashes is not None:  # an id is a person's in one silo alone
+            hashes = np.where(hashes == NOBODY, NOBODY, hashes + (silo.astype(np.uint64) << np.uint64(44)))
+        return Rows(y, x, offset, weight, hashes, flags, cluster, silo, rows_of(batch))

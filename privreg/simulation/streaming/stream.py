@@ -252,7 +252,7 @@ class Stream:
         clamped = None if rows.clamped is None else rows.clamped * ~silent[:, None]
         self._broken = True  # an interrupt inside would leave noise used but not marked
         self._marks.append((self.rows_read, self.nobs - skip))
-        more = () if rows.cluster is None else (rows.cluster,)
+        more = (rows.cluster, rows.silo) if rows.silo is not None else () if rows.cluster is None else (rows.cluster,)
         self._run.advance(y, x, offset, rows.weight, clamped, *more)
         self.rows_read += rows.read
         while self._marks and (self.nobs if len(self._marks) < 2 else self._marks[1][1]) <= self._run.noised:

@@ -105,12 +105,12 @@ def gathered(people: Participants, hashes: list[int], y: np.ndarray, x: np.ndarr
     one, parts = Gatherer(people, binary=binary), []
     h = np.array(hashes, dtype=np.uint64)
     for a, b in itertools.pairwise([0, *cuts, len(y)]):
-        parts += one.take(one.cut(Rows(y[a:b], x[a:b], None, None, h[a:b], None, None, b - a)))
+        parts += one.take(one.cut(Rows(y[a:b], x[a:b], None, None, h[a:b], None, None, None, b - a)))
     parts.append(one.rest())
     parts = [p for p in parts if p is not None]
     assert sum(p.read for p in parts) == len(y)
     return Rows(
-        *(np.concatenate([p[j] for p in parts]) for j in (0, 1)), None, None, parts[0].hashes, None, None, len(y)
+        *(np.concatenate([p[j] for p in parts]) for j in (0, 1)), None, None, parts[0].hashes, None, None, None, len(y)
     )
 
 

@@ -26,8 +26,8 @@ LONGEST: Final = 1 << 20
 DEEPEST: Final = 64  # Nested lists and objects of a message, at most
 SAFE: Final = 2**53  # Integers beyond it aren't the same in every language
 
-TYPES: Final = ("plan", "state", "unsummed", "lost", "offer", "fixed", "commit", "value", "next", "where")
-"""Messages that are signed: the analyst's, the server's, and those of two collectors (see `peers`)."""
+TYPES: Final = ("plan", "state", "unsummed", "lost", "offer", "fixed", "commit", "value", "next", "where", "silos")
+"""Messages that are signed: the analyst's, the server's, those of two collectors (see `peers`), and plans of silos."""
 
 SIGNATURE: Final = 64
 KEY: Final = 32

@@ -264,3 +264,19 @@ test_that("a saved fit is usable in another session", {
   bad$here$results <- NULL
   expect_error(coef(bad), "damaged or was not saved by privreg")
 })
+
+test_that("silos keep their rows apart, and each silo's people add up", {
+  rows <- made(3000)
+  parts <- list(north = rows[1:1800, ], south = rows[1801:3000, ])
+  fit <- function(data, ...) {
+    suppressWarnings(privreg(y ~ x + g, data, ..., mu = 1, trust = "silos", fit = list(seed = 1L),
+                             bounds = list(y = c(-4, 8), x = c(0, 1)), levels = list(g = c("a", "b", "c"))))
+  }
+  first <- fit(parts)
+  expect_match(summary(first)$text, "north 1,800, south 1,200", fixed = TRUE)
+  expect_lt(sum(nchar(capture.output(print(first$call)))), 1000)
+  before <- released(first)
+  expect_equal(released(fit(parts)), before + 1)
+  expect_error(fit(list(north = parts$north, south = parts$south["x"])), "silo 'south'")
+  expect_error(fit(rows), "mapping of silos' names")
+})

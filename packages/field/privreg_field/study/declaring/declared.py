@@ -52,7 +52,7 @@ def fit_of(text: str, like: Any = None) -> FitPlan:
     said = json.loads(text)
     asked = dict(said["asked"])
     plan = {k: asked.pop(k) for k in PLAN if k in asked}
-    family, rows = _family(asked.pop("family", "huber")), asked.pop("rows", None)
+    family, rows = family_of(asked.pop("family", "huber")), asked.pop("rows", None)
     schema = Schema.from_json(said["schema"])
     formula = asked.pop("formula")
     if asked.get("k_max") is not None and without_effect(formula)[1] is None:
@@ -66,7 +66,7 @@ def fit_of(text: str, like: Any = None) -> FitPlan:
     return model.plan(rows, **plan)
 
 
-def _family(given: Any) -> Any:
+def family_of(given: Any) -> Any:
     """A family by name, or by name with its options: {quantile: {tau: 0.8}}."""
     name: Any = given
     options: Any = {}

@@ -1,0 +1,50 @@
+"""The command of silos, `privreg silo`: sign a plan, accept one for a silo's file, print what was sent."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from privreg.base.archive import contents, write_bytes
+from privreg.errors import OptionError, StudyError
+from privreg.privacy.ledger import Budget
+from privreg.protocol.lattice import fraction_of
+from privreg_field.silos.memory import Memory
+from privreg_field.silos.plan import sign, verified
+from privreg_field.silos.rounds import counted
+from privreg_field.study import keys
+from privreg_field.study.running import done, parser_of
+from privreg_field.wire.wire import base
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the verb."""
+    return done(parser_of("silo"), arguments, run)
+
+
+def run(a: argparse.Namespace) -> str:
+    """Run one of its verbs; what it prints."""
+    if a.verb == "log":
+        return "\n".join(Memory(a.ledger).log()) or "no plan was accepted."
+    if a.verb == "plan":
+        key = keys.load(a.key)
+        envelope, out = sign(a.file, key), a.out or str(Path(a.file).with_suffix(".plan"))
+        write_bytes(out, envelope)
+        words, public = verified(envelope, keys.public(key)).words, base(keys.public(key))
+        return f"{words}\n\n{out}: signed; silos accept it with --key {public}"
+    try:
+        envelope = contents(a.file)
+    except OSError:
+        raise OptionError(f"there is no plan {a.file!r} that can be read.") from None
+    root = keys.given(a.key, "--key")
+    plan = verified(envelope, root)
+    rows, stamp = counted(plan, a.silo, str(Path(a.data).resolve()))
+    text = f"{plan.words}\nSilo:      {a.silo}, with {rows:,} rows, whose number becomes public"
+    if not a.yes:
+        print(text)
+        if input("Accept this plan, once and for all its rounds? Write yes: ").strip() != "yes":
+            raise StudyError("not accepted; nothing was entered.")
+    most = None if a.most is None else fraction_of(Budget.declare(a.most).mu)
+    Memory(a.ledger).accept(envelope, root, a.silo, str(Path(a.data).resolve()), stamp, rows, most)
+    return f"{text}\n\n{a.ledger}: accepted" if a.yes else f"{a.ledger}: accepted"
