@@ -71,7 +71,7 @@ def _length(plan: Plan, progress: Progress, state: State) -> float:
     effective = people * strength2
     enough = OFFSET_PEOPLE * q**2
     size = OFFSET * min(1.0, (enough / max(effective, 1.0)) ** 0.25)
-    length = size * (state.c if plan.rules.track or scoring.symmetric else 1.0)
+    length = size * (state.c if plan.rules.track or scoring.residual else 1.0)
     if plan.rules.varying and plan.rules.track:
         # c is that of a window about a margin
         length = size * scoring.margin
