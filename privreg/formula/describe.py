@@ -148,6 +148,10 @@ def read_design(
     refuse_other(formula)
     formula = as_labelled(formula, [*schema.bounds, *schema.levels, *schema.moments] if named is None else named)
     leaks = read_leaks(asked.allow_leak)
+    if leaks and isinstance(table, Silos):
+        raise UnsupportedArgumentError(
+            "allow_leak= takes declarations from rows, and silos share none; give levels= and bounds=."
+        )
     learn = read_scaling(asked.scaling, leaks)
     who = [name for name in (asked.id, asked.mu, asked.epsilon, asked.cluster, asked.weights) if isinstance(name, str)]
     try:
@@ -222,7 +226,7 @@ def array_spec(endog: Any, exog: Any, asked: ModelOptions) -> tuple[ModelSpec, S
     """A model of people's reports by arrays, and its rows."""
     if asked.trust == "silos":
         raise UnsupportedArgumentError(
-            "trust='silos' is for formulas: from_formula(formula, {'north': people, 'south': others}, trust='silos')."
+            "trust='silos' is for formulas, with data by silo, as in {'north': people, 'south': others}."
         )
     for name, given in {"mu": asked.mu, "epsilon": asked.epsilon}.items():
         if isinstance(given, str):

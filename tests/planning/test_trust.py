@@ -81,7 +81,10 @@ def test_silos_are_planned_by_their_records_beside_the_others() -> None:
     assert "C(silo)[T.south]" in plan.table().index
     table = plan.compare_trust().table
     assert table.index.tolist() == ["local", "two_collectors", "silos", "central", "no privacy"]
-    assert table["width"].is_monotonic_decreasing  # who trusts more needs fewer people
+    widths = table["width"].to_dict()
+    assert widths["local"] > widths["two_collectors"] > widths["silos"]
+    # 2,500 rows lose little to noise: fits that are tried vary by a few hundredths
+    assert widths["silos"] > 0.95 * widths["central"] > 0.9 * widths["no privacy"]
     equal = pr.plan("y ~ x", mu=1, trust="silos", silos=3, width=0.5, coef="x", **STUDY)
     assert equal.table().loc["x", "width"] <= 0.5 * 1.001
     many = pr.plan("y ~ x", mu=1, trust="silos", silos=30, n=3_000, **STUDY)

@@ -289,7 +289,7 @@ def test_a_person_in_two_silos_is_two_people_of_one_id() -> None:
 
 
 def test_the_statement_tells_against_whom_people_are_protected(fitted: pr.PrivateResults) -> None:
-    text = " ".join(f"{model().fit().privacy} {fitted.summary()}".split())
+    text = " ".join(f"{model().fit().privacy} {fitted.summary(details=True)}".split())
     for words in (
         "1-GDP",
         "against everybody outside the person's silo",

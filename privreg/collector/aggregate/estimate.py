@@ -237,7 +237,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
 def _once(plan: Plan, rounds: Sequence[Summed], weights: Array) -> float:
     """Sampling variance of a weighted mean of all rounds' scores over that of one record's, of the same records.
 
-    Of silos some of which have dropped out of rounds: Equation (49).
+    Of silos some of which have dropped out of rounds: Equation (50).
     """
     if not plan.noise.silos:
         return 1.0 / plan.rows

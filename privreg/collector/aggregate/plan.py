@@ -100,7 +100,7 @@ class Noise(NamedTuple):
     alone: int = 2  # Who add noise to each sum of the same rows: both collectors, or whoever holds the rows
     again: bool = False  # Rows answer in every round, whose budgets add up, and not in one round alone
     silos: tuple[int, ...] = ()  # Records of each silo
-    crowd: float = 0.0  # Records n* whose sampling varies as much as the noise of one sum: Equation (48)
+    crowd: float = 0.0  # Records n* whose sampling varies as much as the noise of one sum: Equation (49)
     came: tuple[int, ...] = ()  # Records by silo in the sum at hand; as many as there are if empty
 
     @property
@@ -110,7 +110,7 @@ class Noise(NamedTuple):
 
     @property
     def weights(self) -> Array:
-        """Weight of a record by silo, their mean over all records of the sum 1; shape (silos,): Equation (48)."""
+        """Weight of a record by silo, their mean over all records of the sum 1; shape (silos,): Equation (49)."""
         have = np.array(self.counts, dtype=np.float64)
         out = np.array([n / (n + self.crowd) for n in self.silos], dtype=np.float64) * (have > 0.0)
         if not len(out):
@@ -125,7 +125,7 @@ class Noise(NamedTuple):
 
     @property
     def precise(self) -> float:
-        """Records of equal weights whose mean varies as much as that of the sum's, of silos: Equation (49)."""
+        """Records of equal weights whose mean varies as much as that of the sum's, of silos: Equation (50)."""
         n = float(sum(self.counts))
         return n * n / float(np.square(self.weights) @ self.counts)
 
@@ -468,7 +468,7 @@ def rules_of(
 
 
 def crowded(plan: Plan) -> Plan:
-    """Plan with the records n* whose sampling varies as much as one silo's noise at its budget: Equation (48)."""
+    """Plan with the records n* whose sampling varies as much as one silo's noise at its budget: Equation (49)."""
     rules = plan.rules
     if not plan.noise.silos or plan.mu >= MOST_MU:
         return plan

@@ -244,7 +244,7 @@ def read(plan: Plan, state: State, total: Array, count: int, by_silo: Array | No
     number, inside, filled = (0.0, 0.0, 1.0) if not rules.scaled else _numbers(plan, numbers * units[4], noise[4])
     mean = np.append(score * units[0], number)[:size]
     products, products_noise = np.outer(mean, mean), noise[0] ** 2
-    if by_silo is not None and plan.noise.silos:  # variances are within silos, by squared weights: Equation (49)
+    if by_silo is not None and plan.noise.silos:  # variances are within silos, by squared weights: Equation (50)
         have = np.array(plan.noise.counts, dtype=np.float64)
         part = np.square(plan.noise.weights)
         square = (part @ by_silo[:, ends[1] : ends[2]]) * (count / float(part @ have))
