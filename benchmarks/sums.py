@@ -233,6 +233,8 @@ def lost(runs: int, kept: Runs) -> pd.DataFrame:
     """The table of `--lost`."""
     path, table = "privreg.collector.aggregate.estimate:LOST", list[dict[str, object]]()
     for value, trust, name, n in product((2.0, 3.0, 4.0), ("central", "two_collectors"), [*FOUR, *FEW], (1_000, 2_000)):
+        if trust == "central" and n < least(prepared(trust, name, 2_000, 1.0)[1].size, 1.0):
+            continue  # refused
         with changed({path: value}):
             numbers = kept.get(
                 f"lost-{value:g}-{trust}-{name}-{n}-{runs}", partial(cell, trust, name, n, 1.0, range(runs))

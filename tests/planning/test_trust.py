@@ -20,6 +20,7 @@ from privreg.errors import BudgetError, DataError, InferenceError, OptionError, 
 from privreg.planning.fits import FittedPrecision, fit_of, plain_precision
 
 pytestmark = pytest.mark.usefixtures("shared_rehearsals")
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 STUDY = {"bounds": {"x": (0, 1), "y": (0, 5)}, "scale": 1.0}
 
 
@@ -364,6 +365,21 @@ def test_local_plans_know_people_rows_correlation_and_power() -> None:
     assert "no fit lets intervals be relied on" in " ".join(str(many).split())
     assert "k_max=5" in " ".join(str(many).split())
     assert not many.reliable < np.inf
+
+
+def test_standard_errors_of_plans_with_a_pilots_numbers_are_those_of_fits_of_real_data() -> None:
+    """By the stored table: ten data sets, four sizes, a curator and two collectors."""
+    found = pd.read_csv(RESULTS / "planning.csv", comment="#")
+    facts = found[found["known"] == "facts"]
+    assert facts.groupby("trust")["design"].nunique().to_dict() == {"central": 10, "two_collectors": 10}
+    sure = facts[(facts["marked"] < 50.0) & np.isfinite(facts["ratio"])]
+    within = sure["ratio"].between(0.8, 1.25).groupby([sure["trust"], sure["n"]]).mean()
+    few = within.index.get_level_values("n") == 1_000
+    assert (within[~few] == 1.0).all()
+    assert (within[few] > 0.75).all()  # half of them are marked
+    rows = found[(found["known"] == "rows") & (found["marked"] < 50.0)]
+    assert (rows["ratio"].between(0.8, 1.25)).mean() >= 0.98
+    assert ((found["marked"] > 50.0) == found["expected"]).mean() >= 0.95
 
 
 @pytest.mark.some(1)
