@@ -289,14 +289,14 @@ def test_a_person_in_two_silos_is_two_people_of_one_id() -> None:
 
 
 def test_the_statement_tells_against_whom_people_are_protected(fitted: pr.PrivateResults) -> None:
-    text = " ".join(f"{model().fit().privacy} {fitted.summary()}".split())
+    text = " ".join(f"{model().fit().privacy} {fitted.summary(details=True)}".split())
     for words in (
         "1-GDP",
         "against everybody outside the person's silo",
         "A person's own silo sees their record",
         "sqrt(q) times mu",
         "north 1,500, south 900, west 600",
-        "3 silos",
+        "3 silos: ",
     ):
         assert words in text
     assert fitted.privacy.short == "1-GDP (seeded), silos"
