@@ -100,6 +100,12 @@ def folder(tmp_path_factory) -> Path:
     return at
 
 
+def test_means_have_no_silos(folder: Path, capsys: pytest.CaptureFixture) -> None:
+    given = [FORMULA["means"], str(folder / "people.csv"), *PUBLIC, "--mu", "1", "--trust", "silos"]
+    assert main(["means", *given]) == 2
+    assert "trust" in capsys.readouterr().err
+
+
 def people(at: Path, trust: str) -> str:
     """The file of people, or of silos two."""
     return f"north={at}/north.csv,south={at}/south.csv" if trust == "silos" else str(at / "people.csv")
@@ -113,8 +119,10 @@ def front_door(verb: str, trust: str, option: Option) -> Option | None:
     return found[0] if found else None
 
 
-@pytest.mark.parametrize("trust", TRUSTS)
-@pytest.mark.parametrize(("verb", "option"), [(verb, o) for verb in FORMULA for o in of_verb(verb)])
+@pytest.mark.parametrize(
+    ("verb", "option", "trust"),
+    [(verb, o, t) for t in TRUSTS for verb in FORMULA for o in of_verb(verb) if (verb, t) != ("means", "silos")],
+)
 def test_every_option_goes_or_is_refused_by_its_name(verb, option, trust, folder, capsys):
     own = front_door(verb, trust, option) if option.doors else option
     words, _, formula = OF_VERBS.get((verb, option.name), CASES[option.name]).partition(";")
