@@ -185,6 +185,10 @@ def formula_spec(
     """A model of people's reports by a formula, and its rows."""
     if asked.trust == "silos":
         data = Silos(data, asked.dataset)
+        if asked.allow_leak:
+            raise UnsupportedArgumentError(
+                "allow_leak= takes levels or scales off rows, which silos keep; declare them."
+            )
     named = check_columns(data, ())
     asked = replace(asked, **{option: label_of(getattr(asked, option), named) for option in _COLUMNS})
     budgets = {"mu": (asked.mu, asked.mu_max), "epsilon": (asked.epsilon, asked.epsilon_max)}

@@ -70,7 +70,7 @@ NOT = {
     ("fit", "central"): TWO_LACK - {"tuning"} | {"rows", "mended", "alpha", "step", "batch_size", "order"},
     ("means", "two_collectors"): {"mechanism", "frequencies", "m", "max_per_id"},
     ("means", "central"): {"mechanism", "frequencies", "m", "max_per_id"},
-    ("fit", "silos"): TWO_LACK | {"rows", "mended", "alpha", "step", "batch_size", "order"},
+    ("fit", "silos"): TWO_LACK | {"allow_leak", "rows", "mended", "alpha", "step", "batch_size", "order"},
     ("plan", "local"): {"silos"},
     ("plan", "two_collectors"): {"private", "silos"},
     ("plan", "silos"): {"private"},
