@@ -148,10 +148,6 @@ def read_design(
     refuse_other(formula)
     formula = as_labelled(formula, [*schema.bounds, *schema.levels, *schema.moments] if named is None else named)
     leaks = read_leaks(asked.allow_leak)
-    if leaks and isinstance(table, Silos):
-        raise UnsupportedArgumentError(
-            "allow_leak= takes declarations from rows, and silos share none; give levels= and bounds=."
-        )
     learn = read_scaling(asked.scaling, leaks)
     who = [name for name in (asked.id, asked.mu, asked.epsilon, asked.cluster, asked.weights) if isinstance(name, str)]
     try:
@@ -189,6 +185,10 @@ def formula_spec(
     """A model of people's reports by a formula, and its rows."""
     if asked.trust == "silos":
         data = Silos(data, asked.dataset)
+        if asked.allow_leak:
+            raise UnsupportedArgumentError(
+                "allow_leak= takes levels or scales off rows, which silos keep; declare them."
+            )
     named = check_columns(data, ())
     asked = replace(asked, **{option: label_of(getattr(asked, option), named) for option in _COLUMNS})
     budgets = {"mu": (asked.mu, asked.mu_max), "epsilon": (asked.epsilon, asked.epsilon_max)}

@@ -249,12 +249,16 @@ def of_descent(spec: ModelSpec, asked: FitOptions, run: RunOptions) -> bool:
     if curator and asked.tuning == "published":
         refuse_unknown("curator.fit", [n for n in changed if n != "tuning" and n not in accepted("curator.fit")])
         return True
-    alone = [n for n in changed if n in {"perturbation", "epochs", "radius", "average"} or (curator and n in _SHARED)]
+    alone = [
+        n
+        for n in changed
+        if n in {"perturbation", "epochs", "radius", "average"} or (spec.noise.again and n in _SHARED)
+    ]
     if alone:
         raise UnsupportedArgumentError(
             f"{alone[0]}= belongs to a curator's published descent, trust='central' with fit(tuning='published'); here "
             "all rows answer in each round, and nothing descends: leave it out."
-            if curator
+            if spec.noise.again
             else f"{alone[0]}= belongs to a curator's published descent, trust='central' with fit(tuning='published'); "
             "here each person reports once, so there is one pass: leave it out."
         )

@@ -70,7 +70,7 @@ NOT = {
     ("fit", "central"): TWO_LACK - {"tuning"} | {"rows", "mended", "alpha", "step", "batch_size", "order"},
     ("means", "two_collectors"): {"mechanism", "frequencies", "m", "max_per_id"},
     ("means", "central"): {"mechanism", "frequencies", "m", "max_per_id"},
-    ("fit", "silos"): TWO_LACK | {"rows", "mended", "alpha", "allow_leak"},
+    ("fit", "silos"): TWO_LACK | {"allow_leak", "rows", "mended", "alpha", "step", "batch_size", "order"},
     ("plan", "local"): {"silos"},
     ("plan", "two_collectors"): {"private", "silos"},
     ("plan", "silos"): {"private"},
@@ -100,6 +100,12 @@ def folder(tmp_path_factory) -> Path:
     return at
 
 
+def test_means_have_no_silos(folder: Path, capsys: pytest.CaptureFixture) -> None:
+    given = [FORMULA["means"], str(folder / "people.csv"), *PUBLIC, "--mu", "1", "--trust", "silos"]
+    assert main(["means", *given]) == 2
+    assert "trust" in capsys.readouterr().err
+
+
 def people(at: Path, trust: str) -> str:
     """The file of people, or of silos two."""
     return f"north={at}/north.csv,south={at}/south.csv" if trust == "silos" else str(at / "people.csv")
@@ -115,12 +121,7 @@ def front_door(verb: str, trust: str, option: Option) -> Option | None:
 
 @pytest.mark.parametrize(
     ("verb", "option", "trust"),
-    [
-        (verb, option, trust)
-        for verb in FORMULA
-        for option in of_verb(verb)
-        for trust in (find("means.formula", "trust").choices if verb == "means" else TRUSTS)
-    ],
+    [(verb, o, t) for t in TRUSTS for verb in FORMULA for o in of_verb(verb) if (verb, t) != ("means", "silos")],
 )
 def test_every_option_goes_or_is_refused_by_its_name(verb, option, trust, folder, capsys):
     own = front_door(verb, trust, option) if option.doors else option

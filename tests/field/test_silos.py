@@ -129,7 +129,7 @@ def test_the_result_is_bit_for_bit_that_in_one_process_with_the_same_keys(name: 
 
 def test_results_say_that_no_row_left_its_silo(over: tuple[Field, pr.PrivateResults], tmp_path: Path) -> None:
     _, res = over
-    text = " ".join(f"{res.summary()} {res.privacy}".split())
+    text = " ".join(f"{res.summary(details=True)} {res.privacy}".split())
     for words in (
         "which never left it: this process had noised sums alone",
         "against everybody outside the person's silo",

@@ -296,7 +296,7 @@ def test_the_statement_tells_against_whom_people_are_protected(fitted: pr.Privat
         "A person's own silo sees their record",
         "sqrt(q) times mu",
         "north 1,500, south 900, west 600",
-        "3 silos",
+        "3 silos: ",
     ):
         assert words in text
     assert fitted.privacy.short == "1-GDP (seeded), silos"
@@ -333,6 +333,7 @@ WRONG: dict[str, tuple[object, dict[str, object], type[PrivregError], str]] = {
     "responses alone": (None, {"private": "response"}, Unsupported, "is for trust='local'"),
     "dropped records": (None, {"missing": "drop"}, OptionError, "number of records, which is public with silos"),
     "rows": (None, {"rows": 100}, Unsupported, "each silo counts the rows"),
+    "leaks": (None, {"allow_leak": "scale"}, Unsupported, "which silos keep"),
     "few silos as clusters": (None, {"cluster": "silo"}, OptionError, "16 are the fewest"),
     "no intercept": (None, {"formula": "y ~ x - 1"}, Unsupported, "needs an intercept"),
     "hinge": (None, {"formula": "b ~ x", "family": "hinge"}, Unsupported, "trust='local'"),
@@ -358,6 +359,9 @@ FITS: dict[str, tuple[dict[str, object], type[PrivregError], str]] = {
     "published": ({"tuning": "published"}, PrivregError, "tuning"),
     "inference": ({"inference": "between_lanes"}, PrivregError, "leave it out"),
     "start": ({"start_params": [0.0] * 4}, OptionError, "second moments give the start"),
+    "order": ({"order": "position"}, Unsupported, "order="),
+    "step": ({"step": 0.5}, Unsupported, "step="),
+    "batches": ({"batch_size": 64}, Unsupported, "batch_size="),
     "lanes": ({"lanes": 8}, PrivregError, "lanes="),
     "descent": ({"epochs": 3}, PrivregError, "epochs="),
 }
