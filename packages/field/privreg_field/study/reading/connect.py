@@ -100,7 +100,7 @@ class Studies(Shown):
                 out = [(k, lines[k]) for k in ("Study", "Purpose", "Contact", "Collectors") if k in lines]
                 out.append(("Guarantee", whole))
             what = lines.get("Formula", lines.get("Table", ""))
-            out.append((name, f"{what}; {lines['Guarantee']}; reports: {lines['Reports']}; state {lines['State']}"))
+            out.append((name, f"{what}; {lines['Guarantee']}; reports: {lines['Reports']}; round {lines['Round']}"))
         return out
 
 
