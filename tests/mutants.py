@@ -178,15 +178,15 @@ MUTANTS = (
     Mutant(
         "both collectors draw the same noise",
         TWO,
-        'f"collector {who} {len(self.batches)}"',
-        'f"collector {len(self.batches)}"',
+        'f"collector {who} {number}"',
+        'f"collector {number}"',
         (f"{TWO_DOOR}::test_each_collector_and_each_batch_has_noise_of_its_own",),
     ),
     Mutant(
         "the key of noise that two collectors have used is kept",
         TWO,
-        'self.key = derived_key(self.key, "following")\n',
-        "name = 0\n",
+        'drawn), derived_key(key, "following")\n',
+        "drawn), key\n",
         (f"{TWO_DOOR}::test_a_key_whose_noise_is_published_is_forgotten",),
     ),
     Mutant(
@@ -213,15 +213,15 @@ MUTANTS = (
     Mutant(
         "a curator's release is drawn again by who goes on",
         "privreg/simulation/curator.py",
-        'enumerate(self._before.get("people", ()))',
-        "enumerate(())",
+        'self.take_in(self.sizes, [(self._before[f"total_{k}"], n) for k, n in enumerate(counts)])',
+        "self.take_in(self.sizes, [])",
         (f"{CURATOR}::test_a_fit_that_is_killed_between_rounds_ends_in_the_same_bits",),
     ),
     Mutant(
         "a sum of two collectors without noise",
         TWO,
-        "noised(self.plan, self.progress.state, exact[g], drawn)",
-        "exact[g]",
+        "noised(plan, state, exact, drawn)",
+        "exact",
         (f"{TWO_DOOR}::test_each_collector_and_each_batch_has_noise_of_its_own",),
     ),
     Mutant(

@@ -225,9 +225,7 @@ def _with_silos(schema: Schema, silos: Silos) -> Schema:
 def array_spec(endog: Any, exog: Any, asked: ModelOptions) -> tuple[ModelSpec, Source]:
     """A model of people's reports by arrays, and its rows."""
     if asked.trust == "silos":
-        raise UnsupportedArgumentError(
-            "trust='silos' is for formulas: from_formula(formula, {'north': people, 'south': others}, trust='silos')."
-        )
+        raise UnsupportedArgumentError("trust='silos' is for formulas, with a mapping of silos' names to their data.")
     for name, given in {"mu": asked.mu, "epsilon": asked.epsilon}.items():
         if isinstance(given, str):
             raise UnsupportedArgumentError(f"{name}= {NO_COLUMN}.")

@@ -213,7 +213,7 @@ def _silos(given: Any, trust: str, n: Any) -> tuple[tuple[str, ...], tuple[int, 
             raise OptionError("silos= are the records of silos, and go with trust='silos'.")
         return (), ()
     if given is None:
-        raise OptionError("trust='silos' needs the records that each silo holds, as in silos=[2000, 500, 800].")
+        raise OptionError("trust='silos' needs silos=, the records that each silo holds.")
     if not isinstance(given, Mapping | Sequence | np.ndarray) or isinstance(given, str):
         return tuple(f"silo {k + 1}" for k in range(whole("silos", given, 1))), ()
     if n is not None:
