@@ -68,6 +68,7 @@ from tests.reference import two_collectors as reference
 MADE = ["normal", "quadratic", "factors", "charges", "ten numbers", "yes, wrong link"]
 NAMES = [*MADE, *REAL]
 FOUR = ["card", "wealth", "affairs", "approval"]
+KEYS = ["ratio", "length", "own", "cover", "marked", "beyond", "all"]
 FEW = ["factors", "ten numbers", "births", "employed", "visits"]
 KNOWN = DESIGNS | REAL | TUNED
 RESULTS = Path(__file__).parent / "results" / "sums.csv"
@@ -239,7 +240,7 @@ def lost(runs: int, kept: Runs) -> pd.DataFrame:
             numbers = kept.get(
                 f"lost-{value:g}-{trust}-{name}-{n}-{runs}", partial(cell, trust, name, n, 1.0, range(runs))
             )
-        each = pd.DataFrame(lines(trust, name, n, 1.0, numbers))
+        each = pd.DataFrame(lines(trust, name, n, 1.0, numbers), columns=KEYS)
         line: dict[str, object] = {"LOST": value, "trust": trust, "design": name, "n": n, "runs": runs}
         line |= each[["ratio", "length"]].median().to_dict() | each[["own", "cover", "marked"]].mean().to_dict()
         table.append(line | {"beyond": each["beyond"].iloc[0], "all": each["all"].median()})
