@@ -84,7 +84,7 @@ SLOW = {
     - {"silos", "mu", "k_max", "family", "private", "bounds", "pilot"}
     for trust in ("silos", "central")
 }
-"""Options of which the other trust models' cases say as much: plans of a curator and of silos try fits as two collectors' do."""
+"""Options of which other cases say as much: plans of a curator and of silos try fits as two collectors' do."""
 
 
 @pytest.fixture(scope="module")
