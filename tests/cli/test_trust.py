@@ -80,11 +80,10 @@ NOT = {
 """Options that a front door takes, but not with this trust model."""
 
 SLOW = {
-    ("plan", trust): {o.name for o in of_verb("plan")}
-    - {"silos", "mu", "k_max", "family", "private", "bounds", "pilot"}
-    for trust in ("silos", "central")
+    ("plan", trust): {o.name for o in of_verb("plan")} - {"silos", "mu", "k_max", "private", "pilot", "effect"}
+    for trust in ("two_collectors", "silos", "central")
 }
-"""Options of which other cases say as much: plans of a curator and of silos try fits as two collectors' do."""
+"""Options of which cases of local plans say as much, as such plans try whole fits, a second or two each."""
 
 
 @pytest.fixture(scope="module")

@@ -161,6 +161,7 @@ class Stop(BaseException):
     """The machine stops."""
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("at", [0, 1, 4])
 @pytest.mark.parametrize(
     "who", ["server before asking", "server before keeping", "silo before storing", "silo before sending"]
