@@ -218,6 +218,13 @@ MUTANTS = (
         (f"{CURATOR}::test_a_fit_that_is_killed_between_rounds_ends_in_the_same_bits",),
     ),
     Mutant(
+        "a silo's noise is the same in any state",
+        TWO,
+        'f"{name} {_digest(state)}"',
+        "name",
+        ("tests/field/test_silos.py::test_a_file_that_comes_back_from_a_copy_has_no_noise_twice",),
+    ),
+    Mutant(
         "a sum of two collectors without noise",
         TWO,
         "noised(plan, state, exact, drawn)",

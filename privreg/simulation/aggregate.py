@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from hashlib import sha256
 from typing import Any, Final
 
 import numpy as np
@@ -20,6 +21,7 @@ from privreg.collector.aggregate.lattice import noised, steps
 from privreg.collector.aggregate.plan import Plan, Progress, State
 from privreg.collector.inference.methods import dealt, summed_groups
 from privreg.errors import StreamError
+from privreg.families.scores import Gauge
 from privreg.fits.aggregate import HeldSums, plan_of
 from privreg.privacy.noise import derived_key, normals, refuse_fork
 from privreg.protocol.schedule import ENDLESS
@@ -62,14 +64,24 @@ def total(
     return np.asarray(sums[0] if group is None else sums)
 
 
+def _digest(state: State) -> str:
+    """Hash of the numbers of a state, which its devices answer."""
+    numbers = [v for v in state if not isinstance(v, str | Gauge) and v is not None]
+    parts = [np.ascontiguousarray(v, dtype=np.float64).tobytes() for v in numbers]
+    return sha256(b"".join([state.role.encode(), *(len(p).to_bytes(8, "little") + p for p in parts)])).hexdigest()
+
+
 def noised_once(plan: Plan, state: State, exact: Ints, key: bytes | None, number: int) -> tuple[Ints, bytes | None]:
     """The sum of batch `number` with the noise of all who add it, drawn from `key`, None for none; and the next key.
 
-    A key is for one sum. It follows from none after it.
+    A key is for one sum. It follows from none after it. A silo's noise follows from the state, too: should its file
+    come back from a copy, a sum that answers another state has other noise, and not the difference of both none.
     """
     if key is None:
         return exact, None
     names = [f"collector {who} {number}" for who in "AB"[: plan.noise.alone]]
+    if plan.noise.silos:
+        names = [f"{name} {_digest(state)}" for name in names]
     drawn = tuple(normals(derived_key(key, name), len(exact)) for name in names)
     return noised(plan, state, exact, drawn), derived_key(key, "following")
 
@@ -210,7 +222,8 @@ class AggregateRun(Keyed):
     def _released(self, exact: Ints, counts: Ints) -> None:
         """Publish sums of all groups that anybody is in, each with noise drawn for it alone."""
         for g in [int(g) for g in np.flatnonzero(counts)] if len(counts) > 1 else [0]:
-            refuse_fork(self._process)
+            if self.key is not None:
+                refuse_fork(self._process)
             total, self.key = noised_once(self.plan, self.progress.state, exact[g], self.key, len(self.batches))
             self._known(Batch(int(counts[g]), total))
 

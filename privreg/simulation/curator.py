@@ -234,7 +234,8 @@ class CuratorRun(AggregateRun):
 
     def _released(self, sums: Ints, counts: Ints) -> None:
         """Publish sums by holder and group, each with noise drawn for it alone, from its holder's key."""
-        refuse_fork(self._process)
+        if self.key is not None:
+            refuse_fork(self._process)
         state, many = self.progress.state, len(self.sizes)
         for g in np.flatnonzero(counts.sum(axis=0)) if counts.shape[1] > 1 else [0]:
             keys: list[bytes | None]

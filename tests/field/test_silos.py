@@ -16,14 +16,14 @@ import yaml
 import privreg as pr
 from privreg.errors import BudgetError, DataError, OptionError, PrivregError, StudyError
 from privreg.privacy.noise import seeded_key
-from privreg.simulation.curator import keys_of
+from privreg.simulation.curator import keys_of, of_all
 from privreg_field.silos import command, memory, rounds
 from privreg_field.silos.memory import Memory
 from privreg_field.silos.plan import sign, verified
 from privreg_field.silos.rounds import Closed, History, answer, counted, play
 from privreg_field.study import keys
 from privreg_field.study.declaring.declared import family_of
-from privreg_field.wire.wire import MessageError, base, dumps, loads
+from privreg_field.wire.wire import MessageError, base, dumps, loads, unbase
 
 SIZES = {"north": 900, "south": 700, "west": 500}
 SAID = {
@@ -74,7 +74,7 @@ class Field:
 
     def ask(self, body: bytes, silos: Sequence[str]) -> dict[str, bytes]:
         self.asked.append(body)
-        return {name: answer(self.memories[name], body) for name in silos}
+        return {name: answer(self.memories[name].path, body) for name in silos}
 
     def play(self, ask: Callable | None = None) -> pr.PrivateResults:
         return play(self.plan, ask or self.ask, self.folder / "kept.json")
@@ -193,7 +193,7 @@ def test_a_machine_that_stops_in_a_round_changes_no_bit(
             m.setattr(Memory, "store", staticmethod(stops(Memory.store, before=True)))
         else:
             m.setattr(rounds, "answer", stops(answer))
-            ask = lambda body, silos: {name: rounds.answer(field.memories[name], body) for name in silos}  # noqa: E731
+            ask = lambda body, silos: {name: rounds.answer(field.memories[name].path, body) for name in silos}  # noqa: E731
         with pytest.raises(Stop):
             field.play(ask)
     assert bits(field.play()) == bits(over[1])
@@ -228,7 +228,7 @@ def test_a_silo_that_drops_out_is_left_out_and_may_come_back(field: Field) -> No
 def refused(field: Field, history: History | bytes, words: str, silo: str = "north") -> None:
     before = field.state()
     body = history if isinstance(history, bytes) else history.to_bytes()
-    said = loads(answer(field.memories[silo], body), "it", 1 << 26)
+    said = loads(answer(field.memories[silo].path, body), "it", 1 << 26)
     assert words in said["refused"]
     assert set(said) == {"silo", "refused"}
     assert field.state() == before
@@ -245,8 +245,8 @@ def test_another_state_of_a_round_is_refused(over: tuple[Field, pr.PrivateResult
         one = whole.closed[k - 1]
         other = one._replace(totals=one.totals[:-8] + bytes(8))  # another sum of the last silo
         refused(field, whole._replace(closed=(*whole.closed[: k - 1], other)), "in another state")
-    again = answer(field.memories["north"], whole._replace(closed=whole.closed[:3]).to_bytes())
-    assert again == answer(field.memories["north"], whole._replace(closed=whole.closed[:3]).to_bytes())
+    again = answer(field.memories["north"].path, whole._replace(closed=whole.closed[:3]).to_bytes())
+    assert again == answer(field.memories["north"].path, whole._replace(closed=whole.closed[:3]).to_bytes())
 
 
 def test_other_plans_sizes_and_histories_are_refused(over: tuple[Field, pr.PrivateResults], tmp_path: Path) -> None:
@@ -267,7 +267,7 @@ def test_a_smaller_set_of_silos_and_an_old_round_are_refused(field: Field) -> No
     """Before anything was answered, nobody's sum can be made up; after a round none before it is answered."""
     counts = tuple(SIZES.values())
     first = History(field.plan.digest, counts)
-    answers = {s: loads(answer(field.memories[s], first.to_bytes()), "it", 1 << 26) for s in SIZES}
+    answers = {s: loads(answer(field.memories[s].path, first.to_bytes()), "it", 1 << 26) for s in SIZES}
     assert all("total" in one for one in answers.values())
     _, run = rounds._stream(field.plan)
     width = 8 * rounds._played(field.plan, run, first).plan.width(run.progress.state.role)
@@ -275,7 +275,7 @@ def test_a_smaller_set_of_silos_and_an_old_round_are_refused(field: Field) -> No
     refused(field, first._replace(closed=(invented,)), "a sum that this silo hasn't sent")
     skipped = Closed((0, 700, 500), bytes(3 * width))
     later = first._replace(closed=(skipped,))
-    assert "total" in loads(answer(field.memories["north"], later.to_bytes()), "it", 1 << 26)
+    assert "total" in loads(answer(field.memories["north"].path, later.to_bytes()), "it", 1 << 26)
     fresh = first._replace(sizes=(900, 700, 501))
     refused(field, fresh, "in another state")
 
@@ -289,6 +289,44 @@ def test_a_file_that_changed_is_refused_without_a_word_of_its_rows(field: Field)
     refused(field, first, "its rows can't be used (DataError)")
     (field.folder / "north.csv").unlink()
     refused(field, first, "its rows can't be used")
+
+
+def test_an_error_is_refused_by_its_type_and_not_by_its_words(field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise RuntimeError("a value of a row: 42")
+
+    monkeypatch.setattr(rounds, "_fresh", fails)
+    said = loads(
+        answer(field.memories["north"].path, History(field.plan.digest, tuple(SIZES.values())).to_bytes()), "it"
+    )
+    assert said["refused"] == "its rows can't be used (RuntimeError)"
+    elsewhere = loads(answer(field.folder / "no" / "\0", History(field.plan.digest).to_bytes()), "it")
+    assert str(field.folder) not in str(elsewhere)
+
+
+def test_a_file_that_comes_back_from_a_copy_has_no_noise_twice(field: Field) -> None:
+    """Of two states of a round the difference of sums must not be that of sums without noise."""
+    counts, closed = tuple(SIZES.values()), list[Closed]()
+    history = History(field.plan.digest, counts)
+    for _ in range(2):
+        said = (loads(answer(field.memories[s].path, history.to_bytes()), "it", 1 << 26)["total"] for s in SIZES)
+        closed.append(Closed(counts, b"".join(unbase(one, "it") for one in said)))
+        history = history._replace(closed=tuple(closed))
+    path, width = field.memories["north"].path, len(closed[1].totals) // 3
+    copy, found = path.read_bytes(), []
+    for last in (closed[1].totals[-width:], bytes(width)):  # a server's other sum of the last silo
+        path.write_bytes(copy)
+        other = closed[1]._replace(totals=closed[1].totals[:-width] + last)
+        history = history._replace(closed=(closed[0], other))
+        _, run = rounds._stream(field.plan, "north", str(field.folder / "north.csv"))
+        rounds._played(field.plan, run, history)
+        exact = of_all(run.plan, run.progress.state, run.rows, last=run.progress.last)[0][0]
+        sent = loads(answer(path, history.to_bytes()), "it", 1 << 26)["total"]
+        assert loads(answer(path, history.to_bytes()), "it", 1 << 26)["total"] == sent  # these bytes again
+        found.append((exact, np.frombuffer(unbase(sent, "it"), dtype="<i8") - exact))
+    (one, noise), (two, other_noise) = found
+    assert (one != two).any()
+    assert np.abs(noise - other_noise).min() > 1e-6 * np.std(noise)  # equal noise is exactly so
 
 
 def test_a_refusal_stops_the_server_with_its_reason(field: Field) -> None:

@@ -19,7 +19,6 @@ from flwr.common.logger import log
 from flwr.serverapp import Grid, ServerApp
 
 from privreg.base.archive import contents
-from privreg_field.silos.memory import Memory
 from privreg_field.silos.plan import verified
 from privreg_field.silos.rounds import LONGEST, answer, play
 from privreg_field.study import keys
@@ -41,7 +40,7 @@ def silo(message: Message, context: Context) -> Message:
     if path is None:
         number = int(context.node_config["partition-id"]) + 1
         path = Path(str(context.run_config["ledgers"])) / f"silo {number}.sqlite"
-    body = answer(Memory(str(path)), bytes(message.content["ask"]["body"]))
+    body = answer(str(path), bytes(message.content["ask"]["body"]))
     return Message(content=RecordDict({"answer": ConfigRecord({"body": body})}), reply_to=message)
 
 

@@ -1,6 +1,6 @@
 """A round of silos, from both sides: a silo's one answer to a public history, and the server that makes the history.
 
-The state that a round asks follows from the plan and from the sums that are published: a silo is told these sums and
+The state that a round asks follows from the plan and from the sums that are published: a silo gets these sums and
 makes the state itself, so that nobody can hand it another one.
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from privreg.base.archive import contents, write_bytes
 from privreg.base.arrays import Ints
-from privreg.errors import DataError, PrivregError, StudyError
+from privreg.errors import DataError, StudyError
 from privreg.fits.outcome import Senders, results
 from privreg.fits.settings import FitOptions
 from privreg.privacy.ledger import Release
@@ -121,27 +121,31 @@ def _stamp(plan: SiloPlan, silo: str, path: str) -> str:
     return json.dumps(None if source is None else source.stamp())
 
 
-def answer(memory: Memory, ask: bytes) -> bytes:
-    """The silo's answer to a history: its number of rows, a noised sum, or a refusal, which tells nothing of rows."""
+def answer(path: str | Path, ask: bytes) -> bytes:
+    """The silo's answer to a history: its number of rows, a noised sum, or a refusal.
+
+    A refusal quotes what is said of messages alone. Of any other error, whose words may have a path or a value, it has
+    the type.
+    """
     silo = ""
     try:
         history = History.from_bytes(ask)
-        with memory.written() as db:
-            held = memory.accepted(db, history.digest)
+        with Memory(path).written() as db:
+            held = Memory.accepted(db, history.digest)
             if held is None:
                 raise MessageError("this silo's owner has accepted no such plan.")
             silo, rows = held.silo, held.rows
             if not history.sizes:
                 return dumps({"silo": silo, "rows": rows})
-            known = memory.sent(db, history.digest)
+            known = Memory.sent(db, history.digest)
             one = _known(history, held, known)
             if one is None:
                 one, following = _fresh(history, held)
-                memory.store(db, history.digest, one, following)
+                Memory.store(db, history.digest, one, following)
         return dumps({"silo": silo, "rows": rows, "round": one.round, "total": base(one.total)})
-    except (MessageError, StudyError) as e:
+    except MessageError as e:
         return dumps({"silo": silo, "refused": str(e)})
-    except PrivregError as e:  # of the silo's file, whose names are nobody's business
+    except Exception as e:
         return dumps({"silo": silo, "refused": f"its rows can't be used ({type(e).__name__})"})
 
 
@@ -174,7 +178,7 @@ def _fresh(history: History, held: Accepted) -> tuple[Sent, bytes]:
     _, run = _stream(plan, held.silo, held.data)
     me = plan.silos.index(held.silo)
     if int(run.sizes[me]) != held.rows or _stamp(plan, held.silo, held.data) != held.stamp:
-        raise StudyError("its file has changed since the plan was accepted")
+        raise MessageError("its file has changed since the plan was accepted.")
     run = _played(plan, run, history)
     if run.progress.state.role == "over":
         raise MessageError("all rounds of this plan are over.")
