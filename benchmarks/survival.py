@@ -2,11 +2,11 @@
 
 ``python -m benchmarks.survival [--runs R] [--cells NAME …] [--keep FOLDER]``
 
-Two groups of people whose hazards are those of a Weibull distribution, with censoring that doesn't depend on them; of
-the second group all times are longer by the factor e^effect. Times are followed in days and rounded up to the cut
-points for Kaplan and Meier's curves, or as they are for life tables, whose straight lines are then a little wrong. One
-line for each trust model, number of people, μ, shape of the hazard, method and effect. Shares in %, with exact 99%
-limits (Clopper and Pearson):
+Two groups of people whose hazards are those of a Weibull distribution, or of others ("mixture": three in ten have a
+mean of a tenth of the others'; "lognormal"), with censoring that doesn't depend on them. Of the second group all times
+are longer by the factor e^effect. Times are rounded up to the cut points for Kaplan and Meier's curves, or as they are
+for life tables. One line for each trust model, number of people, μ, shape of the hazard, method, effect and kind of
+distribution. Shares in %, with exact 99% limits (Clopper and Pearson):
 
 points
     95% intervals of all points that aren't marked; limits take those of one run for one.
@@ -33,6 +33,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy.special import ndtr
 
 import privreg as pr
 from benchmarks.several import limits
@@ -54,6 +55,7 @@ class Cell(NamedTuple):
     shape: float = 1.0  # Of the Weibull distribution; above 1 hazards rise
     life: bool = False
     effect: float = 0.0
+    kind: str = "weibull"
 
     @property
     def name(self) -> str:
@@ -64,6 +66,7 @@ class Cell(NamedTuple):
 CELLS: Final = [
     *(Cell("central", n, mu) for n in (1_000, 5_000, 20_000) for mu in (0.5, 1.0)),
     *(Cell("central", n, 1.0, shape, life=True) for n in (1_000, 5_000, 20_000) for shape in (0.6, 1.0, 2.0)),
+    *(Cell("central", n, 1.0, life=True, kind=kind) for n in (5_000, 20_000) for kind in ("mixture", "lognormal")),
     Cell("central", 1_000, 1.0, effect=0.3),
     *(Cell("two_collectors", n, 1.0, life=n > 1_000) for n in (1_000, 5_000, 20_000)),
     Cell("two_collectors", 1_000, 0.5, 2.0, life=True),
@@ -74,13 +77,26 @@ CELLS: Final = [
 
 def curve(times: np.ndarray, group: int, cell: Cell) -> np.ndarray:
     """True survival."""
-    return np.exp(-((times / (SCALE * np.exp(cell.effect * group))) ** cell.shape))
+    times = times / (SCALE * np.exp(cell.effect * group))
+    if cell.kind == "mixture":
+        return 0.3 * np.exp(-10.0 * times) + 0.7 * np.exp(-times)
+    if cell.kind == "lognormal":
+        with np.errstate(divide="ignore"):
+            return ndtr(-np.log(times))
+    return np.exp(-(times**cell.shape))
+
+
+def drawn(cell: Cell, rng: np.random.Generator) -> np.ndarray:
+    """Times of a distribution, relative to its scale."""
+    if cell.kind == "mixture":
+        return rng.exponential(np.where(rng.random(cell.n) < 0.3, 0.1, 1.0))
+    return np.exp(rng.standard_normal(cell.n)) if cell.kind == "lognormal" else rng.weibull(cell.shape, cell.n)
 
 
 def people(cell: Cell, rng: np.random.Generator) -> pd.DataFrame:
     """Records."""
     group = rng.integers(0, 2, cell.n)
-    time = SCALE * np.exp(cell.effect * group) * rng.weibull(cell.shape, cell.n)
+    time = SCALE * np.exp(cell.effect * group) * drawn(cell, rng)
     until = rng.uniform(20.0, 100.0, cell.n)
     if not cell.life:
         time, until = np.ceil(time / GRID) * GRID, np.ceil(until / GRID) * GRID
