@@ -16,9 +16,9 @@ from privreg.options.unknown import known_arguments
 from privreg.protocol import codes
 from privreg.protocol.plans import Shape
 
-LARGEST: Final = (
-    32.0  # Hazard up to which the likelihood's score rises: without an event one so large has the chance e^−32
-)
+LARGEST: Final = 32.0
+"""Hazard up to which the likelihood's score rises: one so large has no event with the chance e^−32."""
+
 STEEPEST: Final = math.exp(-1.0)  # Largest slope of π, at η = 0
 BEND: Final = 0.3
 """Change of η over which the slope of π changes by as much as it is: 1/abs(1 − e^η), of large hazards, which bend it

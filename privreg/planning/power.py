@@ -248,10 +248,10 @@ def _assumed(spec: ModelSpec, scale: Any, params: Any, shares: Any, covariates: 
     own = [c for c in design.columns if c not in design.endog_sources]
     if pilot is not None and covariates is not None:
         raise OptionError("pilot= and covariates= both say how covariates are spread; give one of them.")
-    told = {} if pilot is None else _pilot(pilot, spec)
-    answered = told.get("answered", False) and scale is None and params is None
+    facts = {} if pilot is None else _pilot(pilot, spec)
+    answered = facts.get("answered", False) and scale is None and params is None
     covariates, scale, params = (
-        told.get(k) if v is None else v for k, v in (("covariates", covariates), ("scale", scale), ("params", params))
+        facts.get(k) if v is None else v for k, v in (("covariates", covariates), ("scale", scale), ("params", params))
     )
     rows = None if covariates is None else check_covariates(covariates, own, PLANNED)
     if scale is None and family.scaled:
@@ -269,8 +269,8 @@ def _assumed(spec: ModelSpec, scale: Any, params: Any, shares: Any, covariates: 
     theta = _params(params, spec.coefficients)
     if rows is not None and shares is not None:
         raise OptionError("shares= says how frequent levels are, and covariates= has that already; give one of them.")
-    shared, moments = read_shares(shares, design.schema), told.get("moments", Schema())
-    spread = told.get("dispersion", 1.0)
+    shared, moments = read_shares(shares, design.schema), facts.get("moments", Schema())
+    spread = facts.get("dispersion", 1.0)
     out = Assumed(shared, sd, theta, rows, usual, moments=moments, answered=answered, dispersion=spread)
     given = params is not None and (not isinstance(params, Mapping) or "Intercept" in params)
     if not family.scaled or not spec.units.constant.any() or given:
@@ -312,11 +312,11 @@ def _pilot(given: Any, spec: ModelSpec) -> dict[str, Any]:
     y, x, *_ = design.encode(given)
     y = given[response_of(spec)].to_numpy() if family.response == "levels" else y
     fitted = plain_model(spec, y, x, robust=True) if len(y) > x.shape[1] else None
-    told = {"covariates": rows} | ({} if fitted is None else {"params": np.asarray(fitted.params).T.reshape(-1)})
+    facts = {"covariates": rows} | ({} if fitted is None else {"params": np.asarray(fitted.params).T.reshape(-1)})
     if fitted is not None and response_of(spec) in given:
         scale = float(fitted.scale) ** (1.0 if family.scoring.residual else 0.5) if family.scaled else None
-        return told | {"covariates": given, "scale": scale, "answered": True}
-    return told
+        return facts | {"covariates": given, "scale": scale, "answered": True}
+    return facts
 
 
 def _params(params: Any, names: Sequence[str]) -> Array:

@@ -31,9 +31,8 @@ def advance(plan: Plan, progress: Progress, total: Array, count: int, *, came: t
     if state.role != "main":
         return paid(plan, out)
     answered = sum(s.people for s in out.seen if s.state.role == "main")
-    if (
-        plan.clusters and plan.noise.again and answered % plan.rows
-    ):  # groups of clusters answer one state, with a sum each
+    # groups of clusters answer one state, with a sum each
+    if plan.clusters and plan.noise.again and answered % plan.rows:
         return out
     if plan.noise.again and not progress.last:
         found = estimate(plan, out)
