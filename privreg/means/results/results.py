@@ -177,7 +177,7 @@ class MeansResults(Results):
         ----------
         method : {"life_table", "kaplan_meier"}
             "life_table" takes those who are censored between two cut points as at risk half of the time, and curves as
-            straight lines: for times that are spread between cut points. "kaplan_meier" takes times as if they were
+            continuous: for times that are spread between cut points. "kaplan_meier" takes times as if they were
             rounded up to the next cut point: exact where all are cut points, and biased where they are not.
 
         Raises
