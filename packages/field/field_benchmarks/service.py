@@ -221,7 +221,8 @@ def served(
     with contextlib.ExitStack() as stack:
         running = []
         for letter, port in zip(LETTERS if two else [""] * len(ports), ports, strict=True):
-            serve = [sys.executable, "-m", "privreg", "serve", "study.plan", "--port", port, "--rate", "0", "--host", host]
+            serve = [sys.executable, "-m", "privreg", "serve", "study.plan", "--host", host, "--port", port]
+            serve += ["--rate", "0"]
             serve += ["--role", letter] if two else ["--shared", "--db", database] if database else []
             running.append(stack.enter_context(subprocess.Popen(serve, cwd=at, env=quiet)))
             stack.callback(running[-1].terminate)
