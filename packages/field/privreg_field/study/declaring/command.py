@@ -24,7 +24,7 @@ from privreg_field.device.exchange import Limits
 from privreg_field.study import keys
 from privreg_field.study.running import done, parser_of
 from privreg_field.wire.analyses import WORDS
-from privreg_field.wire.study import PublicPlan, plan_payload, read_plans
+from privreg_field.wire.study import PublicPlan, alike, plan_payload, read_plans
 from privreg_field.wire.wire import MessageError, base, hash_of, key_id, open_envelope, signed_bytes
 
 T = TypeVar("T")
@@ -49,7 +49,12 @@ def shown(data: bytes, root: bytes | None) -> str:
         raise StudyError(f"devices would refuse this plan: {e}") from None
     by = "not looked at: give --key" if root is None else f"by {key_id(root)}, verified"
     name = base(hash_of(envelope.payload))
-    lines = plain("\n\n".join([*_collectors(plan), *map(_lines, plans)]))
+    shown = (
+        [f"The first of {len(plans)} parts, all of which are alike.\n{_lines(plan)}"]
+        if alike(plans)
+        else [*map(_lines, plans)]
+    )
+    lines = plain("\n\n".join([*_collectors(plan), *shown]))
     return f"Plan {name}, signature {by}\n\n{lines}\n\nRespondents are told:\n\n{words(plan)}\n\n{QUESTION}"
 
 
