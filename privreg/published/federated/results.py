@@ -14,11 +14,10 @@ import pandas as pd
 
 from privreg.base.arrays import Array
 from privreg.errors import NotPrivateError, OptionError, choose, shown
-from privreg.federated.plan import Plan
-from privreg.federated.server import State, half_mean
-from privreg.federated.verification import trials
 from privreg.options.unknown import all_known_arguments, called
 from privreg.privacy.ledger import Release, at_least
+from privreg.published.federated.plan import Plan, State, half_mean
+from privreg.published.federated.verification import trials
 from privreg.results.base import Results
 from privreg.results.data import ResultData
 from privreg.results.plots.coefficients import about_steps, steps_of, unit_of
