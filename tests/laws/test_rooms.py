@@ -87,7 +87,6 @@ def test_the_published_algorithm_is_reached_from_few_places():
         ("privreg.doors.loading", f"{room}.descent.results"),
         ("privreg.doors.regression", f"{room}.descent.losses"),
         *(("privreg.central", f"{room}.descent.{name}") for name in ("losses", "results")),
-        ("privreg.federated", f"{room}.federated"),
         *(
             ("privreg.federated", f"{room}.federated.{name}")
             for name in ("flower", "model", "reports", "results", "theory", "verification")
