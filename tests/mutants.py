@@ -1579,7 +1579,7 @@ MUTANTS = (
     # inference
     Mutant(
         "a block off by one",
-        "privreg/published/chain/blocks.py",
+        "privreg/published/chain/path.py",
         "sums=blocks.sums[1::2]",
         "sums=blocks.sums[::2]",
         ("tests/published/test_blocks.py",),

@@ -72,11 +72,10 @@ def test_the_published_algorithm_is_reached_from_few_places():
     assert doors == {
         ("privreg.simulation.tuning", f"{room}.chain.run"),
         ("privreg.fits.settings", f"{room}.chain.numbers"),
-        *(("privreg.fits.published.intervals", f"{room}.chain.{name}") for name in ("collector", "path", "run")),
-        *(("privreg.fits.published.tuning", f"{room}.chain.{name}") for name in ("blocks", "kernels", "numbers")),
+        *(("privreg.fits.published.tuning", f"{room}.chain.{name}") for name in ("path", "kernels", "numbers")),
         *(
             ("privreg.fits.published.report", f"{room}.chain.{name}")
-            for name in ("blocks", "collector", "mapped", "numbers", "plans", "run")
+            for name in ("path", "collector", "numbers", "plans", "run")
         ),
         ("privreg.audit.reports", f"{room}.chain.plans"),
         *(("privreg.audit.chain", f"{room}.chain.{name}") for name in ("plans", "collector", "kernels")),

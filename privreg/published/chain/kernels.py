@@ -17,7 +17,6 @@ from numba.extending import intrinsic
 from privreg.base.arrays import Array
 from privreg.protocol import codes, counts
 from privreg.protocol.plans import Channel, Shape
-from privreg.published.chain.normal import cdf, quantile
 from privreg.published.chain.plans import Plan, State
 
 
@@ -430,6 +429,28 @@ def _central(x: Array, i: int, curvature: float, factor: float, raw_curvature: A
             raw_outer[j, m] += (factor * x[i, j]) * (factor * x[i, m]) if factor != 0.0 else 0.0
 
 
+# the normal law by which PrivUnit and randomised response draw: as plain functions they give the same bits
+@njit(cache=True, nogil=True, error_model="numpy")
+def normal_cdf(x: float) -> float:
+    """Φ(x)."""
+    return 0.5 * math.erfc(-x / math.sqrt(2.0))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def normal_quantile(p: float) -> float:
+    """Φ⁻¹(p) by a rational start and three of Halley's steps in the nearer tail; limited to ±38."""
+    tail = min(p, 1.0 - p)
+    if not tail > 1e-300:
+        return -38.0 if p < 0.5 else 38.0
+    t = math.sqrt(-2.0 * math.log(tail))
+    # Hastings' approximation, error below 4.5e-4, Abramowitz & Stegun 26.2.23
+    x = t - (2.515517 + t * (0.802853 + t * 0.010328)) / (1.0 + t * (1.432788 + t * (0.189269 + t * 0.001308)))
+    for _ in range(3):  # Halley
+        error = (0.5 * math.erfc(x / math.sqrt(2.0)) - tail) * math.sqrt(2.0 * math.pi) * math.exp(0.5 * x * x)
+        x += error / (1.0 - 0.5 * x * error)
+    return -x if p < 0.5 else x
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def randomise(report: Array, size: int, radius: float, channel: Channel, noise: Array) -> None:
     """Randomise in place the first `size` numbers of a report in a ball of `radius` about 0; see `device.randomised`.
@@ -519,7 +540,3 @@ def _multinomial(
         residual = share[k + 1] - (1.0 if y == k + 1 else 0.0)
         for j in range(d):
             answer[k * d + j] = scale * residual * z[j] if known else 0.0
-
-
-normal_cdf = njit(cache=True, nogil=True, error_model="numpy")(cdf)
-normal_quantile = njit(cache=True, nogil=True, error_model="numpy")(quantile)
