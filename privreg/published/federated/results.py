@@ -49,7 +49,7 @@ _NO_ERRORS: Final = frozenset(
 class FederatedResults(Results):
     """Coefficients of a federated fit, with the guarantee they were made under.
 
-    Made by :meth:`FederatedRegression.fit` or a Flower server. They are the mean of the models of the second half of
+    Made by :meth:`privreg.federated.FederatedRegression.fit` or a Flower server. They are the mean of the models of the second half of
     the rounds. Holds randomised and public numbers only.
     """
 
