@@ -179,11 +179,13 @@ def _unprinted(what: str, name: str, **where: Any) -> dict[str, str]:
     covers = ", ".join(
         f"{m.replace('_', ' ')} {_span(g['coverage'], 1)}%" for m, g in own.groupby("method", sort=False)
     )
-    ratio, sizes = _span(plug["length_x100"] / plug["asymptotic_x100"]), ", ".join(map(str, sorted(set(plug["p"]))))
+    ratio = _span(plug["length_x100"] / plug["asymptotic_x100"])
+    sizes, held = (", ".join(map(str, sorted(set(there["p"])))) for there in (plug, first))
+    where = "" if held == sizes else f" (p = {held})"
     return _row(
         what, SUPPLEMENT, f"at 200,000, {len(plug)} cells of p = {sizes}: {covers}",
         f"nothing to compare; plug-in lengths over the asymptotic ones {ratio}", name,
-        f"{_span(first['coverage'], 1)}%" if len(first) else "", _few(table["replications"]),
+        f"{_span(first['coverage'], 1)}%{where}" if len(first) else "", _few(table["replications"]),
     )  # fmt: skip
 
 
