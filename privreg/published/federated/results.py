@@ -49,8 +49,8 @@ _NO_ERRORS: Final = frozenset(
 class FederatedResults(Results):
     """Coefficients of a federated fit, with the guarantee they were made under.
 
-    Made by :meth:`privreg.federated.FederatedRegression.fit` or a Flower server. They are the mean of the models of the second half of
-    the rounds. Holds randomised and public numbers only.
+    Made by :meth:`privreg.federated.FederatedRegression.fit` or a Flower server. They are the mean of the models of the
+    second half of the rounds. Holds randomised and public numbers only.
     """
 
     _fit: ResultData
