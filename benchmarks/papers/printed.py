@@ -181,11 +181,11 @@ def _unprinted(what: str, name: str, **where: Any) -> dict[str, str]:
     )
     ratio = _span(plug["length_x100"] / plug["asymptotic_x100"])
     sizes, held = (", ".join(map(str, sorted(set(there["p"])))) for there in (plug, first))
-    where = "" if held == sizes else f" (p = {held})"
+    of_these = "" if held == sizes else f" (p = {held})"
     return _row(
         what, SUPPLEMENT, f"at 200,000, {len(plug)} cells of p = {sizes}: {covers}",
         f"nothing to compare; plug-in lengths over the asymptotic ones {ratio}", name,
-        f"{_span(first['coverage'], 1)}%{where}" if len(first) else "", _few(table["replications"]),
+        f"{_span(first['coverage'], 1)}%{of_these}" if len(first) else "", _few(table["replications"]),
     )  # fmt: skip
 
 
