@@ -516,7 +516,7 @@ MUTANTS = (
     ),
     Mutant(
         "a silo's share without its reach",
-        "privreg/federated/plan.py",
+        "privreg/published/federated/plan.py",
         "0.5 * joint_sensitivity(clip, kappa)",
         "clip",
         (f"{SILOS}::test_whatever_a_silo_holds_what_is_randomised_lies_in_the_ball_that_the_noise_is_for",),
@@ -1579,7 +1579,7 @@ MUTANTS = (
     # inference
     Mutant(
         "a block off by one",
-        "privreg/published/chain/blocks.py",
+        "privreg/published/chain/path.py",
         "sums=blocks.sums[1::2]",
         "sums=blocks.sums[::2]",
         ("tests/published/test_blocks.py",),

@@ -7,8 +7,8 @@ import pytest
 
 import privreg as pr
 from privreg.errors import BudgetError, DataError, MissingExtraError, OptionError, StreamError
-from privreg.federated import flower
 from privreg.privacy.ledger import LEDGER
+from privreg.published.federated import flower
 from tests.federated.test_fits import frames, model
 
 try:
@@ -98,7 +98,7 @@ def test_messages_hold_the_randomised_update_and_the_silo_number_alone():
         (report,) = answer.content["report"].to_numpy_ndarrays()
         assert report.shape == (4,)
     # the first answers, less their updates, are noise in every number
-    from privreg.federated.client import Client, read_silo
+    from privreg.published.federated.client import Client, read_silo
 
     for answer in grid.answers[:3]:
         number = int(answer.content["silo"]["number"])

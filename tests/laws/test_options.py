@@ -8,10 +8,10 @@ from dataclasses import fields
 import pytest
 
 import privreg as pr
-from privreg.federated.plan import SiloOptions
 from privreg.fits.settings import FitOptions, RunOptions
 from privreg.formula.describe import ModelOptions
 from privreg.privacy.ledger import UNSET
+from privreg.published.federated.plan import SiloOptions
 from tests.laws.test_rooms import ROOTS
 
 Model, Silos = pr.PrivateOnlineRegression, pr.federated.FederatedRegression

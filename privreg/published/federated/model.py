@@ -10,10 +10,6 @@ from privreg.data.participants import Participants
 from privreg.data.sources.open import Source, open_arrays, open_table
 from privreg.errors import DataError, OptionError
 from privreg.families import resolve_family
-from privreg.federated import server
-from privreg.federated.client import Client, of_silo, read_silo
-from privreg.federated.plan import Plan, SiloOptions, make_plan
-from privreg.federated.results import FederatedResults, make_results, make_statement
 from privreg.formula.arrays import array_design, check_array_levels
 from privreg.formula.batches import read_arrays
 from privreg.formula.describe import ModelOptions, callers_scopes, read_design
@@ -24,6 +20,9 @@ from privreg.options.unknown import refuse_unknown
 from privreg.privacy.accounts import accounts_of
 from privreg.privacy.ledger import LEDGER, UNSET, Budget
 from privreg.privacy.noise import NoiseStream, fresh_key, seeded_key
+from privreg.published.federated.client import Client, of_silo, read_silo
+from privreg.published.federated.plan import Plan, SiloOptions, begin, make_plan, step
+from privreg.published.federated.results import FederatedResults, make_results, make_statement
 from privreg.schema.declarations import Schema
 
 
@@ -303,11 +302,11 @@ class FederatedRegression(Described):
         entered = [LEDGER.spend(s.identity, plan.total_mu, seeded=seeded, stream=fit) for s in self._sources]
         release = max(entered, key=lambda r: (r.total_mu, r.number))  # of the silo that has spent most
         key = fresh_key() if got is None else seeded_key(got, "federated")
-        stream, state = NoiseStream(key, plan.mechanism.width), server.begin(plan)
+        stream, state = NoiseStream(key, plan.mechanism.width), begin(plan)
         with progress_bar(plan.rounds, progress) as bar:
             bar.unit = " rounds"
             for _ in range(plan.rounds):
-                state = server.step(plan, state, [c.report(state.theta, stream.draw(1)[0]) for c in clients])
+                state = step(plan, state, [c.report(state.theta, stream.draw(1)[0]) for c in clients])
                 bar.update()
         res = make_results(plan, state, make_statement(plan, release, "simulated", seeded=got is not None))
         res._caution()
