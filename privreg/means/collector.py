@@ -13,8 +13,7 @@ from scipy.sparse import csr_array
 from privreg.base.arrays import Array
 from privreg.errors import InferenceError
 from privreg.means.factors import FactorMechanism
-from privreg.means.plan import Plan
-from privreg.means.sums import Sums
+from privreg.means.plan import Plan, Sums
 from privreg.means.terms import Term, places
 from privreg.privacy.scalar import NumberMechanism
 from privreg.results.wording import Unusable

@@ -15,8 +15,7 @@ from scipy.special import ndtr
 
 from privreg.base.arrays import Array, Ints
 from privreg.means.factors import FactorMechanism
-from privreg.means.plan import Plan
-from privreg.means.sums import Sums
+from privreg.means.plan import Plan, Sums
 from privreg.means.terms import Term
 from privreg.privacy.mechanisms import Mechanism, randomised
 
@@ -106,7 +105,7 @@ def waiting(plan: Plan, values: Sequence[Array], j: int, who: NDArray[np.intp], 
 
 
 def total(plan: Plan, sums: Sums, values: Sequence[Array]) -> Ints:
-    """Sum of people's reports in whole numbers, shape (width,), before any noise: raw; see `privreg.means.sums`."""
+    """Sum of people's reports in whole numbers, shape (width,), before any noise: raw; see `privreg.means.plan`."""
     scales = sums.scales
     blocks: list[Ints] = []
     squares: list[Ints] = []

@@ -12,8 +12,8 @@ from privreg.errors import DataError, FormulaError, OptionError, UnsupportedArgu
 from privreg.formula.language.spelling import as_labelled, label_of, schema_labelled
 from privreg.means.plan import Plan
 from privreg.means.results.results import MeansResults
+from privreg.means.results.shares import TableOne
 from privreg.means.results.survival import SurvivalCurves
-from privreg.means.results.table_one import TableOne
 from privreg.means.spec import Spec, declared
 from privreg.means.stream import MeansStream, refuse_few
 from privreg.means.terms import EVENTS, Column, Cut, Surv, declared_terms, flat, read_columns, read_formula
@@ -51,7 +51,7 @@ class PrivateMeans:
     factor with all its levels. With r = nm/d people asked, an estimate's variance is [E Var(report) + Var(t)]/r; about
     the mean of the n people themselves it is E Var(report)/r + (1 − m/d) Var(t)/r, whose second term the source omits.
     Subgroups count by their public numbers of people. Where noise falls on sums everybody is asked everything; see
-    `privreg.means.sums` for what a report then holds, and how budget is split.
+    `privreg.means.plan` for what a report then holds, and how budget is split.
 
     References
     ----------

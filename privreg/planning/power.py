@@ -27,10 +27,9 @@ from privreg.formula.spec import ModelSpec
 from privreg.options.running import one_thread
 from privreg.options.table import check, documented, find
 from privreg.options.unknown import refuse_unknown
-from privreg.planning.fits import plain_model
 from privreg.planning.plan import Goal, read_people
 from privreg.planning.plan import find as find_coef
-from privreg.planning.precision import SEED, precision_of
+from privreg.planning.precision import SEED, plain_model, precision_of
 from privreg.planning.scenario import USUAL_SCALE, Assumed, listed, read_scale, read_shares, response_of
 from privreg.planning.study_plan import StudyPlan
 from privreg.privacy.ledger import UNSET, Budget

@@ -15,7 +15,7 @@ from typing import Any, Final
 import pandas as pd
 
 from privreg.errors import InferenceError, OptionError, PrivregError, ReliabilityWarning, StudyError, choose
-from privreg.means.results.table_one import TableOne
+from privreg.means.results.shares import TableOne
 from privreg_field.device.client import invitation
 from privreg_field.device.consent import plain
 from privreg_field.study import keys
