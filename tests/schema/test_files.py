@@ -14,7 +14,7 @@ import privreg as pr
 from privreg import datasets
 from privreg.cli.app import main
 from privreg.data.inspect import described, mismatches, template
-from privreg.datasets import drawing, writing
+from privreg.datasets import synthetic, writing
 from privreg.errors import (
     DataError,
     MissingExtraError,
