@@ -67,6 +67,11 @@ class Plan:
         return self.items[-1].at + self.items[-1].size
 
     @property
+    def sizes(self) -> list[int]:
+        """Numbers of each item."""
+        return [item.size for item in self.items]
+
+    @property
     def radius(self) -> float:
         """Radius by which whole records are randomised."""
         assert self.vector is not None

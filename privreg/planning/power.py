@@ -126,7 +126,10 @@ def plan(
     given = mu is not UNSET or epsilon is not None or delta is not None or rho is not None
     budget = Budget.declare(mu, epsilon, delta, rho) if given else Budget.declare(1.0)
     fam = resolve_family(family)
-    formula, who = _persons(formula, check("plan.formula", "k_max", k_max))
+    who, each_has = Participants.declare(), check("plan.formula", "k_max", k_max)
+    if each_has is not None and isinstance(formula, str):
+        formula, within = without_effect(formula)
+        who = Participants.declare(id=PERSON if within is None else None, k_max=each_has, effect=within)
     names_of, sizes = _silos(silos, check("plan.formula", "trust", trust), n)
     if names_of:
         n = sum(sizes) if sizes else n
@@ -171,14 +174,6 @@ def _silos(given: Any, trust: str, n: Any) -> tuple[tuple[str, ...], tuple[int, 
         raise OptionError("silos= must have the records of one silo or more; in a mapping by its name, a text.")
     values = given.values() if isinstance(given, Mapping) else given
     return names, tuple(int(find("plan.formula", "n").check(v, "silos=")) for v in values)
-
-
-def _persons(formula: str, k_max: int | None) -> tuple[str, Participants]:
-    """A formula without levels of persons, and what is declared of people of so many rows each."""
-    if k_max is None or not isinstance(formula, str):
-        return formula, Participants.declare()
-    formula, effect = without_effect(formula)
-    return formula, Participants.declare(id=PERSON if effect is None else None, k_max=k_max, effect=effect)
 
 
 def plan_of_fit(fit: FitPlan, n: int, pilot: Any = None) -> StudyPlan:
