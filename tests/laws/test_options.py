@@ -15,6 +15,7 @@ from privreg.fits.settings import FitOptions, RunOptions
 from privreg.formula.describe import ModelOptions
 from privreg.options.table import TABLE, described
 from privreg.privacy.ledger import UNSET
+from privreg.published import descent
 from tests.laws.test_rooms import ROOTS
 
 Model, Silos = pr.PrivateOnlineRegression, pr.federated.FederatedRegression
@@ -44,6 +45,7 @@ DOCUMENTED = {
     "local.arrays": Model, "local.formula": Model.from_formula, "local.fit": Model.fit,
     "means.arrays": pr.means.PrivateMeans, "means.fit": pr.means.PrivateMeans.fit,
     "silos.arrays": Silos, "silos.formula": Silos.from_formula, "silos.fit": Silos.fit, "plan.formula": pr.plan,
+    "curator.fit": descent.fit,
 }  # fmt: skip
 """Front doors whose docstrings have their options from `parameters.toml`."""
 
