@@ -41,6 +41,13 @@ KINDS: Final = {
 """What an option may be, where the table of options has no words for it."""
 
 
+MORE: Final = {
+    "family": "[Families](guides/models.md) has all.",
+    "inference": "[Inference](guides/inference.md) compares them.",
+}
+"""Pages with more on an option."""
+
+
 def _what(o: Option, product: str) -> str:
     """Description of an option, as docstrings have it: that of a formula's front door, or of a fit, before arrays'."""
     for stage in ("formula", "fit", "arrays"):
@@ -62,7 +69,11 @@ def _default(value: Any) -> str:
 
 
 def _line(o: Option, product: str) -> str:
-    line = " ".join(part for part in (f"* **`{o.name}`**:", _what(o, product), _may(o), _default(o.default)) if part)
+    line = " ".join(
+        part
+        for part in (f"* **`{o.name}`**:", _what(o, product), MORE.get(o.name, ""), _may(o), _default(o.default))
+        if part
+    )
     how: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
     return textwrap.fill(line, 128, subsequent_indent="  ", **how)
 
