@@ -18,10 +18,10 @@ from privreg.data.participants import Participants
 from privreg.errors import FormulaError, InferenceError, OptionError, StudyError
 from privreg.fits.outcome import Senders
 from privreg.means import collector
+from privreg.means.plan import ROOT2, Sums
 from privreg.means.results.results import MeansResults
 from privreg.means.spec import Spec, declared
 from privreg.means.stream import MeansStream
-from privreg.means.plan import ROOT2, Sums
 from privreg.means.terms import declared_terms, read_formula
 from privreg.privacy.ledger import Budget, Release
 from privreg.protocol import lattice
