@@ -224,6 +224,7 @@ class PrivateOnlineRegression(Described):
 
     # --- planning --------------------------------------------------------------------------------------
 
+    @documented("local.fit")
     def plan(
         self,
         rows: int | None = None,
@@ -248,8 +249,7 @@ class PrivateOnlineRegression(Described):
         ----------
         rows : int, optional
             Records expected; as many as the model's data have, or its ``rows=``, by default.
-        tuning, inference, lanes, threads, batch_size, alpha, step, start_params, measures, rounds, covariates, like
-            As for `fit`.
+        **options : `options/parameters.toml`
 
         Returns
         -------
