@@ -2341,7 +2341,7 @@ MUTANTS = (
     ),
     Mutant(
         "two collectors of whom one adds no noise",
-        "privreg/means/sums.py",
+        "privreg/means/plan.py",
         "for k in range(self.collectors if",
         "for k in range(1 if",
         (f"{TRUSTED}::test_noise_has_the_variance_that_is_stated_and_is_never_left_out",),
@@ -2355,14 +2355,14 @@ MUTANTS = (
     ),
     Mutant(
         "squares weigh more than is free",
-        "privreg/means/sums.py",
+        "privreg/means/plan.py",
         "ROOT2: Final = math.sqrt(2.0)",
         "ROOT2: Final = 2.0",
         (f"{TRUSTED}::test_no_two_records_are_further_apart_than_the_noise_hides",),
     ),
     Mutant(
         "levels that are taken for one apart",
-        "privreg/means/sums.py",
+        "privreg/means/plan.py",
         "self.numbers[j] else bits_sensitivity(2)",
         "self.numbers[j] else bits_sensitivity(1)",
         (f"{TRUSTED}::test_no_two_records_are_further_apart_than_the_noise_hides",),

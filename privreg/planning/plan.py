@@ -17,8 +17,7 @@ from privreg.errors import InferenceError, OptionError, meant, shown
 from privreg.formula.spec import ModelSpec
 from privreg.options.table import check
 from privreg.planning import search
-from privreg.planning.fits import FittedPrecision, PlainPrecision
-from privreg.planning.precision import ASKED, Precision, precision_of, worth
+from privreg.planning.precision import ASKED, FittedPrecision, PlainPrecision, Precision, precision_of, worth
 from privreg.planning.scenario import Assumed
 from privreg.privacy.ledger import Budget
 from privreg.tables import View

@@ -17,7 +17,7 @@ import privreg as pr
 from benchmarks import planning
 from privreg.data.participants import Participants
 from privreg.errors import BudgetError, DataError, InferenceError, OptionError, UnsupportedArgumentError
-from privreg.planning.fits import FittedPrecision, fit_of, plain_precision
+from privreg.planning.precision import FittedPrecision, fit_of, plain_precision
 
 pytestmark = pytest.mark.usefixtures("shared_rehearsals")
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
@@ -28,7 +28,7 @@ STUDY = {"bounds": {"x": (0, 1), "y": (0, 5)}, "scale": 1.0}
 def few_fits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Precision is that of one fit, or two; further cases, run by themselves, have as many as users get."""
     if request.node.get_closest_marker("thorough") is None and "usual_fits" not in request.fixturenames:
-        monkeypatch.setattr("privreg.planning.fits.FITS", 2)
+        monkeypatch.setattr("privreg.planning.precision.FITS", 2)
 
 
 @pytest.fixture

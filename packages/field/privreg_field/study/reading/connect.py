@@ -16,7 +16,7 @@ from typing import Any, Final
 import pandas as pd
 
 from privreg.errors import InferenceError, OptionError, PrivregError, ReliabilityWarning, StudyError, choose
-from privreg.means.results.table_one import TableOne
+from privreg.means.results.shares import TableOne
 from privreg.results.several.meta import MetaAnalysis, meta_analysis
 from privreg_field.device.client import invitation
 from privreg_field.device.consent import plain
