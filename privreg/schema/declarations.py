@@ -387,7 +387,7 @@ class Schema:
 
     @classmethod
     def from_xlsform(cls, path: str | Path) -> Schema:
-        """Read bounds and levels from an XLSForm of ODK or KoBo (.xlsx): choices, and constraints such as ``. <= 99``.
+        """Read bounds and levels from an XLSForm of ODK or KoBo (.xlsx): choices, and limits that constraints set.
 
         Raises SchemaError as :meth:`from_redcap` does; MissingExtraError if openpyxl is not installed.
         """
