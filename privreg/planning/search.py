@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Final
 
 from scipy.optimize import brentq
@@ -34,8 +35,9 @@ def reach(apart: Callable[[float], float], start: float, low: float, high: float
     ends, at = (math.log(low), math.log(high)), math.log(start)
     far, first = 2.0 * close, log_apart(at)
     while True:
-        far = max(1.1 * abs(log_apart(at)) / power, 2.0 * far)  # a little farther, as errors may fall more slowly
-        to = min(max(at + math.copysign(far, first), ends[0]), ends[1])
+        far *= 2.0
+        step = max(1.1 * abs(log_apart(at)) / power, far)  # a little farther, as errors may fall more slowly
+        to = min(max(at + math.copysign(step, first), ends[0]), ends[1])
         if to == at:
             return rounded_up(math.exp(at)) if first <= 0.0 else math.inf
         if (log_apart(to) <= 0.0) != (first <= 0.0):
@@ -45,6 +47,18 @@ def reach(apart: Callable[[float], float], start: float, low: float, high: float
     while apart(out) > 1.0:
         out = rounded_up(out * (1.0 + close))
     return out
+
+
+def interpolated(apart: Callable[[float], float]) -> Callable[[float], float]:
+    """`apart` from its values at powers of √2, each found once; as it is beside those where nothing is known."""
+    known = cache(lambda k: apart(2.0 ** (0.5 * k)))
+
+    def between(at: float) -> float:
+        place = round(2.0 * math.log2(at), 9)
+        here, there, share = known(math.floor(place)), known(math.ceil(place)), place % 1.0
+        return float(here ** (1.0 - share) * there**share) if max(here, there) < math.inf else apart(at)
+
+    return between
 
 
 def least(enough: Callable[[int], bool]) -> int:
