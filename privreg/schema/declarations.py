@@ -346,7 +346,7 @@ class Schema:
         path : str or Path
             With the keys ``bounds``, ``levels``, ``moments``, each of them columns with their declaration, and
             ``correlations``, a list of ``[column, column, correlation]``; all may be left out. YAML needs PyYAML
-            (``pip install privreg[yaml]``).
+            (``pip install ".[yaml]"``).
 
         Returns
         -------
