@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Final, Self, TypeAlias
 
 import numpy as np
@@ -165,19 +165,17 @@ class Planned(View):
         """The plan with the least μ, to three digits, that reaches its goal with its people.
         Raises InferenceError if none does.
         """
+        at = cache(lambda mu: self._at(with_mu(self.spec, mu)))
 
         def apart(mu: float) -> float:
-            return max(self._at(with_mu(self.spec, mu))._hardness(self.n).values())
+            return max(at(mu)._hardness(self.n).values())
 
-        near = apart if self.spec.trust == "local" else search.interpolated(apart)  # Fits vary by more than that errs
-        found = search.reach(near, 1.0, *BUDGETS, 1.0, CLOSE_MU)
-        while near is not apart and found < BUDGETS[1] and apart(found) > 1.0:
-            found = search.rounded_up(found * (1.0 + 2.0 * CLOSE_MU))
+        found = search.reach(apart, 1.0, *BUDGETS, 1.0, CLOSE_MU, search.interpolated(apart))
         if found == math.inf:
             raise InferenceError(
                 f"{self.n:,} records are too few for that even at mu = {BUDGETS[1]:g}; ask more people, or for less."
             )
-        return replace(self._at(with_mu(self.spec, found)), asked="budget")
+        return replace(at(found), asked="budget")
 
     def table(
         self, n: Any = None, mu: Any = None, coef: str | None = None, *, epsilon: Any = None, power: Any = None

@@ -18,19 +18,22 @@ START: Final = 64_000  # First number of people of a search
 CLOSE: Final = 1e-4  # Relative error of a search, at most
 
 
-def reach(apart: Callable[[float], float], start: float, low: float, high: float, power: float, close: float) -> float:
+Falling = Callable[[float], float]
+
+
+def reach(
+    apart: Falling, start: float, low: float, high: float, power: float, close: float, near: Falling | None = None
+) -> float:
     """Least number in [low, high], to three digits, at which `apart` is at most 1; inf if it is at none.
 
     `apart` falls about as its argument to the power −`power`; by steps of that size the number is enclosed, and found
-    up to a part `close`.
+    up to a part `close`: by `near`, if given, which is `apart` but for some percent.
     """
-    known: dict[float, float] = {}
 
+    @cache
     def log_apart(at: float) -> float:
-        if at not in known:
-            found = apart(math.exp(at))
-            known[at] = math.log(max(found, 1e-9)) if found < 1e9 else math.log(1e9)  # where nothing is known, too
-        return known[at]
+        found = (near or apart)(math.exp(at))
+        return math.log(max(found, 1e-9)) if found < 1e9 else math.log(1e9)  # where nothing is known, too
 
     ends, at = (math.log(low), math.log(high)), math.log(start)
     far, first = 2.0 * close, log_apart(at)
@@ -44,12 +47,12 @@ def reach(apart: Callable[[float], float], start: float, low: float, high: float
             break
         at = to
     out = rounded_up(math.exp(float(brentq(log_apart, at, to, xtol=close))))
-    while apart(out) > 1.0:
-        out = rounded_up(out * (1.0 + close))
+    while out < high and (left := apart(out)) > 1.0:
+        out = rounded_up(out * max(1.0 + close, left ** (1.0 / power)))
     return out
 
 
-def interpolated(apart: Callable[[float], float]) -> Callable[[float], float]:
+def interpolated(apart: Falling) -> Falling:
     """`apart` from its values at powers of √2, each found once; as it is beside those where nothing is known."""
     known = cache(lambda k: apart(2.0 ** (0.5 * k)))
 
