@@ -122,7 +122,8 @@ def test_a_broken_kit_leaves_help_and_verbs_of_the_package(alone, tmp_path):
 
 def test_what_is_to_be_installed_is_there_in_a_clone():
     """Nothing is on a package index under these names: extras are those of a clone's folders."""
-    files = [ROOT / "README.md", *(f for d in ("docs", "vignettes", "privreg", "packages") for f in (ROOT / d).rglob("*"))]
+    folders = [ROOT / folder for folder in ("docs", "vignettes", "privreg", "packages")]
+    files = [ROOT / "README.md", *(file for folder in folders for file in folder.rglob("*"))]
     texts = {f: f.read_text("utf-8") for f in files if f.suffix in {".md", ".py", ".toml", ".R", ".Rd", ".js", ".yaml"}}
     assert len(texts) > 500
     wrong = r"pip install (?:-\w+ )*['\"]?privreg"
