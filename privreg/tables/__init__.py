@@ -125,7 +125,7 @@ class View:
         Parameters
         ----------
         path : str or Path
-            Its ending says in which form: .txt, .md, .html, .tex or .docx (``pip install privreg[docx]``); of a privacy
+            Its ending says in which form: .txt, .md, .html, .tex or .docx (``pip install ".[docx]"``); of a privacy
             statement .json, too.
 
         Raises

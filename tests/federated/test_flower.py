@@ -22,14 +22,14 @@ except ImportError:
 else:
     HAVE = True
 
-needs_flower = pytest.mark.skipif(not HAVE, reason="flwr is not installed: pip install privreg[flower]")
+needs_flower = pytest.mark.skipif(not HAVE, reason="flwr is not installed: the extra flower")
 
 
 @pytest.mark.skipif(HAVE, reason="flwr is installed")
 def test_without_flower_the_extra_is_named():
-    with pytest.raises(MissingExtraError, match=r"pip install privreg\[flower\]"):
+    with pytest.raises(MissingExtraError, match=r'pip install "\.\[flower\]"'):
         flower.server_app(model(3), print)
-    with pytest.raises(MissingExtraError, match=r"pip install privreg\[flower\]"):
+    with pytest.raises(MissingExtraError, match=r'pip install "\.\[flower\]"'):
         flower.client_app(model(3), frames(1)[0], silo=1)
 
 

@@ -219,7 +219,7 @@ def test_files_that_are_no_schema(tmp_path, monkeypatch):
     with pytest.raises(SchemaError, match=r"name it \.yaml"):
         FULL.to_file(tmp_path / "s.txt")
     monkeypatch.setitem(__import__("sys").modules, "yaml", None)
-    with pytest.raises(MissingExtraError, match=r"needs yaml.*pip install privreg\[yaml\]"):
+    with pytest.raises(MissingExtraError, match=r'needs yaml.*pip install "\.\[yaml\]"'):
         read(tmp_path, TEXT)
     assert pr.Schema.from_file(file(tmp_path, '{"bounds": {"a": [0, "inf"]}, "moments": {"a": [0, 1]}}'.replace(
         "0, \"inf\"", '"-inf", "inf"'), "s.json")).bounds == {"a": (-math.inf, math.inf)}  # fmt: skip

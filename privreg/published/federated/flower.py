@@ -1,6 +1,6 @@
 """A federated fit on Flower: a ClientApp that randomises before it answers, and a ServerApp that sees reports only.
 
-Needs ``pip install privreg[flower]``. A message to a silo holds the public model, the number of the round and the
+Needs ``pip install ".[flower]"``. A message to a silo holds the public model, the number of the round and the
 plan's fingerprint; an answer holds the randomised update and the silo's public number, nothing else.
 """
 

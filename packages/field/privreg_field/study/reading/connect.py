@@ -149,7 +149,7 @@ def connect(
         The analyst's token, or the file that `privreg serve` wrote it to: what is verified needs it also where results
         are public. Of two collectors theirs, in order, or one for both.
     key : str, optional
-        Public key that has signed the plan, where no address has one.
+        Public key that has signed the plan, or its file, such as root.key.pub, where no address has one.
 
     Returns
     -------
@@ -177,7 +177,7 @@ def connect(
         )
     try:
         invited = [invitation(one) for one in urls]
-        roots = {wire.unbase(key or one.key, "the key") for one in invited if key or one.key}
+        roots = {keys.given(key, "key")} if key else {wire.unbase(one.key, "the key") for one in invited if one.key}
     except ValueError as e:
         raise OptionError(str(e)) from None
     if len(roots) != 1 or len(*roots) != wire.KEY:
