@@ -252,9 +252,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         what += "" if args.mu == [1.0] else " --mu " + " ".join(f"{mu:g}" for mu in args.mu)
         save_table(found, RESULTS, f"python -m benchmarks.silos{what} --runs {args.runs}")
     by = found.groupby(["mu", "silos", "n", "family", "people"], sort=False)
-    numbers = ["ratio", "length", "cover", "equal", "shift", "pooled", "meta", "meta_cover", "meta_silos", "marked"]
+    columns = ["ratio", "length", "cover", "equal", "shift", "pooled", "meta", "meta_cover", "meta_silos", "marked"]
     with pd.option_context("display.width", 250, "display.max_columns", 30, "display.max_rows", 1_000):
-        print(by[[*numbers, "whole", "adders"]].median().round(2).to_string())
+        print(by[[*columns, "whole", "adders"]].median().round(2).to_string())
 
 
 if __name__ == "__main__":
