@@ -18,17 +18,16 @@ from typing import Final, NamedTuple
 from privreg.errors import BudgetError, OptionError, StudyError
 from privreg.privacy.noise import fresh_key
 from privreg.protocol.lattice import Mu
-from privreg_field.silos.plan import SiloPlan, verified
-from privreg_field.wire.wire import base
+from privreg_field.silos.plan import Entry, SiloPlan, verified
+from privreg_field.wire.wire import Record, base, dumps, loads, plain
 
 USUAL: Final = Mu(2, 1)  # Budget of all plans together, at most, if the owner says nothing else
 
 _TABLES: Final = """
 CREATE TABLE IF NOT EXISTS most (id INTEGER PRIMARY KEY CHECK (id = 1), p INTEGER NOT NULL, q INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS plan (
-    hash BLOB PRIMARY KEY, envelope BLOB NOT NULL, root BLOB NOT NULL, silo TEXT NOT NULL, data TEXT NOT NULL,
-    stamp TEXT NOT NULL, rows INTEGER NOT NULL, p INTEGER NOT NULL, q INTEGER NOT NULL, key BLOB NOT NULL,
-    time INTEGER NOT NULL);
+    hash BLOB PRIMARY KEY, envelope BLOB NOT NULL, root BLOB NOT NULL, entry BLOB NOT NULL, data TEXT NOT NULL,
+    stamp TEXT NOT NULL, p INTEGER NOT NULL, q INTEGER NOT NULL, key BLOB NOT NULL, time INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS sum (
     plan BLOB NOT NULL REFERENCES plan (hash), round INTEGER NOT NULL, state BLOB NOT NULL, total BLOB NOT NULL,
     time INTEGER NOT NULL, PRIMARY KEY (plan, round));
@@ -39,10 +38,9 @@ class Accepted(NamedTuple):
     """A plan that a silo's owner accepted."""
 
     plan: SiloPlan
-    silo: str  # Its name in the plan
-    data: str  # Path of its rows
+    entry: Entry
+    data: str  # Where its rows are, see `rounds.source`
     stamp: str  # Mark of the file, by which a change is seen
-    rows: int  # Number of them, which is public
     key: bytes  # Key of the next noise
 
 
@@ -89,7 +87,7 @@ class Memory:
             raise StudyError(f"the silo's file {self.path} can't be written: {type(e).__name__}.") from None
 
     def accept(
-        self, envelope: bytes, root: bytes, silo: str, data: str, stamp: str, rows: int, most: Mu | None = None
+        self, envelope: bytes, root: bytes, entry: Entry, data: str, stamp: str, most: Mu | None = None
     ) -> SiloPlan:
         """Enter a plan and its whole budget, before anything is released; `most` is of all plans together.
 
@@ -108,16 +106,16 @@ class Memory:
                     f"this plan would cost mu = {float(Fraction(*plan.mu)):g}, all plans of this silo together may "
                     f"cost {float(limit):g}, and {float(spent) ** 0.5:.3g} is spent; nothing was accepted."
                 )
-            entry = (envelope, root, silo, data, stamp, rows, *plan.mu, fresh_key(), int(time.time()))
-            db.execute("INSERT INTO plan VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (plan.digest, *entry))
+            row = (plan.digest, envelope, root, dumps(plain(entry)), data, stamp, *plan.mu, fresh_key(), time.time())
+            db.execute("INSERT INTO plan VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, CAST(? AS INTEGER))", row)
         return plan
 
     @staticmethod
     def accepted(db: sqlite3.Connection, digest: bytes) -> Accepted | None:
         """The accepted plan of this name, whose signature is verified anew."""
-        asked = "SELECT envelope, root, silo, data, stamp, rows, key FROM plan WHERE hash = ?"
+        asked = "SELECT envelope, root, entry, data, stamp, key FROM plan WHERE hash = ?"
         found = db.execute(asked, (digest,)).fetchone()
-        return None if found is None else Accepted(verified(found[0], found[1]), *found[2:])
+        return None if found is None else Accepted(verified(found[0], found[1]), _entry(found[2]), *found[3:])
 
     @staticmethod
     def sent(db: sqlite3.Connection, digest: bytes) -> list[Sent]:
@@ -135,11 +133,20 @@ class Memory:
         """Plans and what was sent of each, in words."""
         out = []
         with self.written() as db:
-            for digest, silo, rows, p, q, at in db.execute("SELECT hash, silo, rows, p, q, time FROM plan").fetchall():
-                day = time.strftime("%Y-%m-%d %H:%M", time.gmtime(at))
-                out.append(f"{base(digest)}: accepted {day} UTC for silo {silo!r}, {rows:,} rows, mu = {p / q:g}")
+            for digest, entry, p, q, at in db.execute("SELECT hash, entry, p, q, time FROM plan").fetchall():
+                one = _entry(entry)
+                out.append(
+                    f"{base(digest)}: accepted {_day(at)} for silo {one.silo!r}, {one.rows:,} rows, mu = {p / q:g}"
+                )
                 asked = "SELECT round, length(total), time FROM sum WHERE plan = ? ORDER BY round"
                 for number, size, sent in db.execute(asked, (digest,)):
-                    day = time.strftime("%Y-%m-%d %H:%M", time.gmtime(sent))
-                    out.append(f"  round {number}: {size // 8} noised numbers, {day} UTC")
+                    out.append(f"  round {number}: {size // 8} noised numbers, {_day(sent)}")
         return out
+
+
+def _entry(said: bytes) -> Entry:
+    return Entry.read(Record(loads(said, "an entry", 1 << 26), "an entry"))
+
+
+def _day(at: int) -> str:
+    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(at))
