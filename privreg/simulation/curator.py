@@ -117,17 +117,16 @@ def of_all(
 
 
 def noised_all(
-    plan: Plan, state: State, sums: Ints, counts: Ints, key: bytes | None, number: int, groups: Sequence[int]
+    plan: Plan, state: State, sums: Ints, counts: Ints, key: bytes | None, number: int
 ) -> tuple[Ints, bytes | None]:
     """One holder's sums by group, shape (groups, numbers), each with noise of its own; and the next key.
 
-    `counts`, shape (groups,), are its people. Sums of `groups`, in which any holder has people, are the batches from
-    `number` on; a holder that has none in a group adds nothing to its sum.
+    `counts`, shape (groups,), are its people; without any it adds nothing to a group's sum. The first is batch `number`
+    if each group has people of some holder.
     """
     out = np.zeros_like(sums)
-    for k, g in enumerate(groups):
-        if counts[g]:
-            out[g], key = noised_once(plan, state, sums[g], key, number + k)
+    for g in np.flatnonzero(counts).tolist():
+        out[g], key = noised_once(plan, state, sums[g], key, number + g)
     return out, key
 
 
@@ -211,6 +210,17 @@ class CuratorRun(AggregateRun):
         self.plan = self.planned(tuple(self.sizes.tolist()))
         refuse_few(self.people, self.plan.size, self.plan.mu, len(self.sizes))
 
+    def asked(self, clusters: Ints) -> Ints:
+        """People by holder of each sum that is asked now, shape (holders, groups), of people by holder and cluster.
+
+        There are several groups, of clusters, in the last round alone.
+        """
+        many = self.plan.clusters
+        if not (many and self.progress.last and self.progress.state.role == "main"):
+            return self.sizes[:, None]
+        of = dealt(many, summed_groups(many))
+        return np.array([np.bincount(of, one) for one in clusters]).astype(np.int64)
+
     def close(self) -> None:
         """Play all rounds, once. Each sum has its noise before anything is made of it; then rows are dropped."""
         if self.batches or not self.people:
@@ -256,7 +266,7 @@ class CuratorRun(AggregateRun):
         groups, given = np.flatnonzero(counts.sum(axis=0)).tolist(), (self.plan, self.progress.state)
         starts, number = range(0, KEY_BYTES * len(self.sizes), KEY_BYTES), len(self.batches)
         keys = [None if self.key is None else self.key[a : a + KEY_BYTES] for a in starts]
-        each = [noised_all(*given, s, n, k, number, groups) for s, n, k in zip(sums, counts, keys, strict=True)]
+        each = [noised_all(*given, s, n, key, number) for s, n, key in zip(sums, counts, keys, strict=True)]
         self.key = None if self.key is None else b"".join(key for _, key in each if key is not None)
         for g in groups:
             self._known(self._batch(np.array([own[g] for own, _ in each]), counts[:, g], more=g != groups[-1]))
