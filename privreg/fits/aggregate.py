@@ -16,7 +16,7 @@ from privreg.collector.aggregate.classes import against_first
 from privreg.collector.aggregate.estimate import Estimated, estimate
 from privreg.collector.aggregate.lattice import sd, steps
 from privreg.collector.aggregate.lengths import few
-from privreg.collector.aggregate.plan import MOST_MU, Noise, Plan, Progress, State, crowded, narrowed, rules_of
+from privreg.collector.aggregate.plan import MOST_MU, Noise, Plan, Progress, State, Summed, crowded, narrowed, rules_of
 from privreg.collector.aggregate.rounds import begin
 from privreg.collector.clamping import Shares, harmed
 from privreg.collector.covariates.moments import ANSWERING
@@ -213,6 +213,7 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
     of = held.clustered.tolist() if plan.clusters and held.clustered is not None else []
     groups = methods.summed_groups(plan.clusters)
     note += methods.notes(of, groups, lanes=False) if of else ()
+    note += _dropped(plan, main, spec.silos)
     return FitOutcome(
         people=held.reported,
         params=params,
@@ -271,7 +272,7 @@ def _spending(held: HeldSums) -> str:
     plan, parts = held.plan, dict[str, float]()
     for p, people in zip(held.history, held.people, strict=False):
         words = EARLY.get(p.state.role, "scores" if p.state.role == "main" else p.state.role)
-        cost = (p.state.mu / plan.mu) ** 2 * people / plan.rows if plan.noise.again else float(people)
+        cost = (p.state.mu / plan.mu) ** 2 / (_groups(held) if p.last else 1) if plan.noise.again else float(people)
         parts[words] = parts.get(words, 0.0) + cost * (plan.noise.again or p.state.role in EARLY)
     if plan.noise.again:
         return f"of mu² {', '.join(f'{100.0 * share:.2g}% for {words}' for words, share in parts.items())}"
@@ -282,9 +283,23 @@ def _spending(held: HeldSums) -> str:
 def _tuning(held: HeldSums) -> str:
     """Number of rounds or sums, in words for the header."""
     if held.plan.noise.again:  # of clusters groups have a sum each in the last one
-        rounds, silos = sum(held.people) // held.plan.rows, len(held.plan.noise.silos)
+        rounds, silos = len(held.people) - _groups(held) + 1, len(held.plan.noise.silos)
         return f"{f'{silos} silos' if silos else 'a curator'}: {rounds} rounds, each of all records"
     return f"two collectors: {len(held.people)} rounds; {held.people[-1]:,} records in the main round"
+
+
+def _groups(held: HeldSums) -> int:
+    """Sums of the last round: one, or one for each group of clusters."""
+    return max(sum(s.group for s in held.history[-1].seen), 1)
+
+
+def _dropped(plan: Plan, main: list[Summed], names: tuple[str, ...]) -> tuple[Diagnostic, ...]:
+    """Note of silos that have dropped out of rounds of scores; groups of clusters are one round."""
+    each = [np.array(s.counts) for s in main if not s.group]
+    each += [np.sum([s.counts for s in main if s.group], axis=0)] * any(s.group for s in main)
+    missing = np.sum([one == 0 for one in each], axis=0) if names else np.zeros(0)
+    said = ", ".join(f"{name} {n}" for name, n in zip(names, missing, strict=True) if n)
+    return (note("dropped", silos=said, rounds=len(each)),) if said else ()
 
 
 def silo_words(noise: Noise, names: tuple[str, ...]) -> str:

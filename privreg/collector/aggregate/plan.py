@@ -372,6 +372,7 @@ class Summed(NamedTuple):
     products: Array  # Mean of numbers, multiplied with each other, that `square` is about, of each silo; its shape
     products_noise: float  # Variance of a score's number in that, which its square is larger by
     counts: tuple[int, ...] = ()  # Records by silo
+    group: bool = False  # Whether it is of one of several groups of clusters
 
 
 class Checked(NamedTuple):

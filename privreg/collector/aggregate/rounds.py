@@ -311,7 +311,8 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_sil
     here = read(plan, state, total, count, by_silo)
     seen = (*progress.seen, here)
     if state.role == "main":
-        return progress._replace(seen=seen)
+        group = plan.clusters > 0 and progress.last and count < plan.rows
+        return progress._replace(seen=(*progress.seen, here._replace(group=group)))
     reference = progress.filled * rules.slope
     shares, noise = pooling([s.sds[1] for s in seen], sampled(plan, seen), reference**2)
     pooled = sum(w * s.slope for w, s in zip(shares, seen, strict=True))
@@ -400,7 +401,7 @@ def asked_again(plan: Plan, progress: Progress, theta: Array, scale: float) -> P
 
 def grouped(plan: Plan, one: Summed) -> bool:
     """True if a sum is one of a group of clusters, of other rows than those of the other groups."""
-    return plan.clusters > 0 and one.state.role == "main" and (not plan.noise.again or one.people < plan.rows)
+    return plan.clusters > 0 and one.state.role == "main" and (not plan.noise.again or one.group)
 
 
 def sampled(plan: Plan, rounds: Sequence[Summed]) -> list[float]:
