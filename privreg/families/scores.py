@@ -119,6 +119,7 @@ class Scoring:
     linear: ClassVar[bool] = False  # The predictor is the response's mean, but for a constant: levels can be taken off
     levelled: ClassVar[bool] = False  # The estimand is at a level tau, and no mean
     multiple: ClassVar[bool] = False  # Several linear predictors
+    stacked: ClassVar[bool] = False  # A record is a row for each cut point between levels, with one report
     own: ClassVar[bool] = False  # It is a function of the user's, which is never saved
     conditional: ClassVar[bool] = False  # Two rows of a person have a score without the person's level
 

@@ -158,6 +158,7 @@ class Plan(NamedTuple):
     noise: Noise = Noise()
     rate: float = 0.0  # Offset at which second moments have counts: the middle of its public limits
     shifted: bool = False  # True if predictors have an offset
+    cuts: Array = np.zeros((0, 0))  # Rows at cut points less that at the first, of levels in order; shape (K − 1, d)
 
     @property
     def first(self) -> str:
@@ -206,8 +207,8 @@ class Plan(NamedTuple):
 
     @property
     def square(self) -> float:
-        """Mean squared score of a person under the reference model, whose K rows are independent: Equation (29)."""
-        return self.rules.square / (self.persons.rows if self.persons else 1)
+        """Mean squared score of a person under the reference model, whose K records are independent: Equation (29)."""
+        return self.rules.square / (self.persons.rows // self.persons.cuts if self.persons else 1)
 
     @property
     def unsure(self) -> float:

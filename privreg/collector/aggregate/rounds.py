@@ -12,7 +12,7 @@ from privreg.collector.aggregate import classes, lengths
 from privreg.collector.aggregate.budget import AGAIN, EXACT, LEFT, STEPS, expected, paid
 from privreg.collector.aggregate.lattice import sd
 from privreg.collector.aggregate.plan import MOST_MU, Checked, Known, Plan, Progress, State, Summed, pairs, turned
-from privreg.collector.aggregate.report import unstacked
+from privreg.collector.aggregate.report import heights, unstacked
 from privreg.collector.covariates.points import longest
 from privreg.collector.estimation.curvature import SPREAD
 from privreg.collector.spacing import FAR
@@ -234,7 +234,8 @@ def read(plan: Plan, state: State, total: Array, count: int, by_silo: Array | No
     size = d + int(rules.scaled)
     lengths = np.append(np.full(d, reach), np.ones(size - d))
     more = float(1 + size - d)  # squares of two numbers within ±1, the score and the scale number
-    units = np.array([reach, rules.top * reach**2, more, reach, 1.0])
+    high, steepest = heights(plan, state)
+    units = np.array([high * reach, steepest * reach**2, high**2 * more, reach, 1.0])
     units /= np.sqrt(np.maximum(rules.shares, 1e-300)) * count
     b, own = rules.blocks, pairs(rules.blocks) * pairs(plan.d)
     ends = np.cumsum([d, own, own + (d + 1) * int(rules.scaled), *2 * [d * int(rules.cornered)]])

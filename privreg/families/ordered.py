@@ -1,0 +1,124 @@
+"""Ordered logit: levels in their order by proportional odds, one slope for all cut points between them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import numpy as np
+
+from privreg.base.arrays import Array
+from privreg.errors import UnsupportedArgumentError
+from privreg.families.declared import Declared
+from privreg.families.family import Family
+from privreg.families.logistic import LogisticScore
+from privreg.families.scores import ScoreRules, SumRules, logistic
+from privreg.options.unknown import known_arguments
+from privreg.protocol import codes
+from privreg.protocol.plans import Shape
+
+NEAREST: Final = 1.0 / 1024.0
+"""Distance of two cut points at least, in the likelihood: a level between them has a share of 1/4096 then."""
+
+MODEL: Final = 0.8
+"""Mean slope and squared score relative to those without covariates, as 0.2 of logits is to 1/4."""
+
+
+class OrderedScore(LogisticScore):
+    """ψ_k = π_k − 1{y > k} at each cut point k, π_k = 1/(1 + exp(κ_k − x'β)), averaged over cut points: Equation (52).
+
+    If a of the shape is 1, it is that of the likelihood. A row of the engine is a record at one cut point, with the
+    response 1{y > k}.
+    """
+
+    code = codes.ORDERED
+    estimand = (
+        "cut points and log-odds ratios of higher levels, alike at all cut points; a weighted projection of the logits "
+        "at each cut point if odds are not proportional"
+    )
+    stacked, conditional = True, False
+    logs = ("log-odds", "odds ratio")
+
+    def gaps(self, eta: Array) -> tuple[Array, Array]:
+        """Score and slope of −log(1 − e^−g) at gaps g of predictors at cut points, shape (…, K − 1) to (…, K − 2)."""
+        gap = np.maximum(eta[..., :-1] - eta[..., 1:], NEAREST)
+        return np.asarray(-1.0 / np.expm1(gap)), np.asarray(0.25 / np.sinh(0.5 * gap) ** 2)
+
+    def cut(self, eta: Array, y: Array) -> tuple[Array, Array]:
+        """Scores and slopes of the likelihood by the predictors of cut points, then by their gaps: Equation (53).
+
+        `eta` and `y`, shape (m, K − 1), are x'β − κ_k and 1{y > k}; both results have the shape (m, 2 K − 3). With
+        π_k falling in k the likelihood of level j is π_(j−1) (1 − π_j) (1 − e^−g), g = κ_j − κ_(j−1): two logits, and a
+        term of the gap alone.
+        """
+        share, place = logistic(eta), np.arange(eta.shape[1])
+        level = y.sum(axis=1, keepdims=True)
+        used = (place == level) | (place == level - 1.0)
+        (by_gap, bend), between = self.gaps(eta), place[1:] == level
+        score = np.hstack([used * (share - y), between * by_gap])
+        return score, np.hstack([used * share * (1.0 - share), between * bend])
+
+    def sums(self, family: Declared, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
+        k = high + 1.0  # equally frequent levels: the mean of π (1 − π) at cut points, and the variance of mean scores
+        slope, square = MODEL * (k + 1.0) / (6.0 * k), MODEL * (k + 1.0) / (12.0 * (k - 1.0))
+        return SumRules(0.25, slope, square)
+
+    def noiseless(self, shape: Shape) -> Shape:
+        return shape._replace(a=1.0)
+
+    def log_odds(self, eta: Array) -> Array:
+        eta = np.minimum.accumulate(eta, axis=1)  # a level between cut points that are out of order has no share
+        above, below = -np.logaddexp(0.0, -eta), -np.logaddexp(0.0, eta)  # log π and log(1 − π)
+        with np.errstate(divide="ignore"):
+            between = np.log(-np.expm1(eta[:, 1:] - eta[:, :-1]))
+        return np.hstack([above[:, :-1] + below[:, 1:] + between, above[:, -1:]]) - below[:, :1]
+
+    def log_odds_slope(self, eta: Array) -> Array:
+        """Derivatives of `log_odds` by the predictors, shape (n, K − 1, K − 1)."""
+        n, size = eta.shape
+        share, out = logistic(eta), np.zeros((n, size, size))
+        with np.errstate(divide="ignore", over="ignore"):
+            inverse = 1.0 / np.expm1(np.maximum(eta[:, :-1] - eta[:, 1:], 0.0))
+        j = np.arange(size)
+        out[:, j, j] = 1.0 - share
+        out[:, j[:-1], j[:-1]] += inverse
+        out[:, j[:-1], j[1:]] = -share[:, 1:] - inverse
+        out[:, :, 0] += share[:, :1]
+        return out
+
+    def shape(self, family: Declared, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
+        return Shape(self.code, 0.0, 0.0, 0)
+
+    def rules(self, family: Declared, shape: Shape, d: int, mu: float, low: float, high: float) -> ScoreRules:
+        if math.isfinite(mu):
+            raise UnsupportedArgumentError(
+                "Ordered() has reports of several rows, whose mean is seen through noise on sums: trust='two_collectors' "
+                "or 'central'."
+            )
+        return super().rules(family, shape, d, mu, low, high)
+
+    def twin(self, sm: Any, family: Declared, y: Array, x: Array) -> Any:
+        from statsmodels.miscmodels.ordinal_model import OrderedModel
+
+        return OrderedModel(y, x[:, 1:], distr="logit").fit(method="bfgs", disp=0)
+
+
+@known_arguments
+def Ordered() -> Family:
+    """Ordered logit with proportional odds, for a factor of two or more levels that are declared in their order.
+
+    P(y ≤ k) = 1/(1 + exp(x'β − κ_k)): a coefficient is the log of the odds ratio of being above any cut point κ_k, as
+    in ``MASS::polr`` of R and ``OrderedModel`` of statsmodels. Cut points, "low|mid" say, take the place of an
+    intercept.
+
+    Notes
+    -----
+    With noise the score is that of the logits at all cut points, averaged, which is bounded; its zero is that of the
+    likelihood where odds are proportional. Without noise (``mu=None``, ``trust="central"``) the fit is the likelihood's.
+
+    Examples
+    --------
+    >>> Ordered()
+    Ordered()
+    """
+    return Family("Ordered", codes.ORDERED, "logit", "ordered")
