@@ -73,19 +73,6 @@ class OrderedScore(LogisticScore):
             between = np.log(-np.expm1(eta[:, 1:] - eta[:, :-1]))
         return np.hstack([above[:, :-1] + below[:, 1:] + between, above[:, -1:]]) - below[:, :1]
 
-    def log_odds_slope(self, eta: Array) -> Array:
-        """Derivatives of `log_odds` by the predictors, shape (n, K − 1, K − 1)."""
-        n, size = eta.shape
-        share, out = logistic(eta), np.zeros((n, size, size))
-        with np.errstate(divide="ignore", over="ignore"):
-            inverse = 1.0 / np.expm1(np.maximum(eta[:, :-1] - eta[:, 1:], 0.0))
-        j = np.arange(size)
-        out[:, j, j] = 1.0 - share
-        out[:, j[:-1], j[:-1]] += inverse
-        out[:, j[:-1], j[1:]] = -share[:, 1:] - inverse
-        out[:, :, 0] += share[:, :1]
-        return out
-
     def shape(self, family: Declared, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
         return Shape(self.code, 0.0, 0.0, 0)
 

@@ -230,6 +230,10 @@ class Scoring:
         """Level of the step that stands for the score."""
         return 0.5
 
+    def log_odds(self, eta: Array) -> Array:
+        """Log-odds of classes against the first, from linear predictors; both of shape (n, b)."""
+        return eta
+
     def perfect(self, eta: Array) -> list[tuple[float, Array]]:
         """Sign of scores of records that are predicted perfectly, and their slope over the size of these scores."""
         return []

@@ -54,7 +54,7 @@ def with_cuts(design: Design, make: Callable[..., Design], given: tuple[Any, ...
         constant=np.repeat([0.0, -1.0], [p, k]),
         sources=(*(design.sources[j] for j in kept), *((),) * k),
         bare=(*(design.bare[j] for j in kept), *(None,) * k),
-        terms=(*terms, *(DesignTerm(name, (p + i,)) for i, name in enumerate(names))),
+        terms=(*terms, DesignTerm("Intercept", tuple(range(p, p + k)))),
         encoder=replace(design.encoder, width=p + k, parts=tuple(parts), program=program),
         cuts=cuts - cuts[0],
         made=(make, given),
