@@ -255,7 +255,7 @@ class Plan(NamedTuple):
             "location": 20.0 + math.sqrt(8.0 * means) / (rough * self.mu) if means else 0.0,
             "moments": max(40.0 + math.sqrt(8.0 * size**3) / (rough * self.mu), 10.0 * size),
             "approach": noise,
-            "closing": closing if closing < LARGEST["closing"] * self.rows else 0.0,
+            "closing": closing if closing < LARGEST["closing"] * self.rows or self.cuts.size else 0.0,
         }
         most = LARGEST | ({"approach": LARGEST["several"]} if self.several else {})
         return {role: int(min(n, most[role] * self.rows)) for role, n in asked.items()}

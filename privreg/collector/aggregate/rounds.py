@@ -158,6 +158,10 @@ def _whitened(plan: Plan, progress: Progress, mean: Array, count: int) -> Progre
         lines, one = state.theta.reshape(plan.rules.blocks, -1), _constant(state.rows)
         basis, bent, theta = classes.start(state.classes, lines, known.mean, one)
         known, state = known._replace(classes=bent), state._replace(theta=theta, scale=1.0, classes=basis)
+    if plan.cuts.size:
+        theta, second, means = classes.start_in_order(state.theta, known.mean, plan.cuts, state.rows)
+        known, state = known._replace(mean=second), state._replace(theta=theta, scale=1.0, role=role)
+        return progress._replace(state=state, known=known, expected=means)
     state, means = _linked(plan, state._replace(role=role), known)
     return progress._replace(state=state, known=known, expected=means)
 
