@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
+from types import SimpleNamespace
 from typing import Any, Final
 
 import numpy as np
 
 from privreg.base.arrays import Array
-from privreg.errors import UnsupportedArgumentError
 from privreg.families.declared import Declared
 from privreg.families.family import Family
 from privreg.families.logistic import LogisticScore
@@ -19,6 +18,8 @@ from privreg.protocol.plans import Shape
 
 NEAREST: Final = 1.0 / 1024.0
 """Distance of two cut points at least, in the likelihood: a level between them has a share of 1/4096 then."""
+
+PRECISE: Final = 0.1  # Standard error, a sd of a covariate, for which the people of local reports are said
 
 MODEL: Final = 0.8
 """Mean slope and squared score relative to those without covariates, as 0.2 of logits is to 1/4."""
@@ -76,18 +77,26 @@ class OrderedScore(LogisticScore):
     def shape(self, family: Declared, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
         return Shape(self.code, 0.0, 0.0, 0)
 
-    def rules(self, family: Declared, shape: Shape, d: int, mu: float, low: float, high: float) -> ScoreRules:
-        if math.isfinite(mu):
-            raise UnsupportedArgumentError(
-                "Ordered() has reports of several rows, whose mean is seen through noise on sums: trust='two_collectors' "
-                "or 'central'."
-            )
-        return super().rules(family, shape, d, mu, low, high)
+    def unlocal(self, d: int, mu: float, classes: int) -> str:
+        slope = MODEL * (classes + 1.0) / (6.0 * classes)
+        people = 4.0 * d / (min(mu, 1e6) * slope * PRECISE) ** 2  # of reports zψ/‖z‖ with noise of the sd 2/μ
+        return (
+            f"Ordered() is not there yet: for standard errors of {PRECISE:g} a sd of a covariate noise alone would ask for "
+            f"{max(people, 1000.0):,.0f} people or more; give trust='two_collectors' or 'central', or Logistic() for "
+            "levels above one cut point"
+        )
 
     def twin(self, sm: Any, family: Declared, y: Array, x: Array) -> Any:
         from statsmodels.miscmodels.ordinal_model import OrderedModel
 
-        return OrderedModel(y, x[:, 1:], distr="logit").fit(method="bfgs", disp=0)
+        p = int(np.flatnonzero((x == -1.0).all(axis=0))[-1])  # columns of cut points are the last
+        fitted = OrderedModel(y, x[:, :p], distr="logit").fit(method="bfgs", disp=0)
+        params = np.asarray(fitted.params)
+        turned = np.eye(len(params))  # its thresholds are the first one, and logarithms of gaps
+        turned[p:, p:] = np.tril(np.broadcast_to(np.append(1.0, np.exp(params[p + 1 :])), (x.shape[1] - p,) * 2))
+        params[p:] = fitted.model.transform_threshold_params(params)[1:-1]
+        errors = np.sqrt(np.diag(turned @ np.asarray(fitted.cov_params()) @ turned.T))
+        return SimpleNamespace(params=params, bse=errors, mle_retvals=fitted.mle_retvals)
 
 
 @known_arguments

@@ -288,6 +288,10 @@ class Scoring:
         """Reason why a fit by sums can't take the family, with a remedy; empty if it can."""
         return ""
 
+    def unlocal(self, d: int, mu: float, classes: int) -> str:
+        """Reason why local reports at `mu` can't take the family, with a remedy; empty if they can."""
+        return ""
+
     def centred(self, family: Declared, ratio: float) -> float:
         """The estimand for normal residuals, in their sd above the mean; `ratio` is the threshold c in sd."""
         return 0.0

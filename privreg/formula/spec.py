@@ -118,6 +118,9 @@ class ModelSpec:
                 f"two coefficients would be named {twice!r}, from levels and terms that read alike; rename a level."
             )
         scalar = spec.scalar
+        if not spec.summed:
+            unheard = family.scoring.unlocal(len(names), budget.mu, spec.classes)
+            _refuse({f"with trust='local' {unheard}": bool(unheard)})
         if spec.summed:
             refuse_of_sums(spec)
         if spec.summed and trust != "central":  # of a curator the tuning tells whether there are sums

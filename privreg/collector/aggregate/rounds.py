@@ -160,7 +160,8 @@ def _whitened(plan: Plan, progress: Progress, mean: Array, count: int) -> Progre
         known, state = known._replace(classes=bent), state._replace(theta=theta, scale=1.0, classes=basis)
     if plan.cuts.size:
         theta, second, means = classes.start_in_order(state.theta, known.mean, plan.cuts, state.rows)
-        known, state = known._replace(mean=second), state._replace(theta=theta, scale=1.0, role=role)
+        known = known._replace(mean=floored(second, classes.LEAST_CLASS))  # noise may leave no variance within cuts
+        state = state._replace(theta=theta, scale=1.0, role=role)
         return progress._replace(state=state, known=known, expected=means)
     state, means = _linked(plan, state._replace(role=role), known)
     return progress._replace(state=state, known=known, expected=means)
