@@ -4,10 +4,10 @@
 
 A cell is a trust model with a budget μ, a number of records, K levels and a design. Covariates are x uniform on
 [−1, 1], z normal of sd 0.6 clipped at ±2, and g, 1 for 30% and else 0; P(y > k) = 1/(1 + exp(κ_k − η)) with η = 1.2 x −
-0.8 z + 0.5 g ("usual"), cut points even on [−1.5, 1.5]. "rare": the cut points are moved by 2.5, so that the highest level
-has one record in 50 or so. "other": odds are not proportional, the slope of x falls from 1.8 at the first cut point to 0.6
-at the last, of which estimates are compared with the coefficients that a fit's equation has on 400,000 other records
-(`estimand`), that is without noise. With these coefficients "usual" and "rare" are compared as they are.
+0.8 z + 0.5 g ("usual"), cut points even on [−1.5, 1.5]. "rare": the cut points are moved by 2.5, so that the highest
+level has one record in 50 or so. "other": odds are not proportional, the slope of x falls from 1.8 at the first cut
+point to 0.6 at the last, of which estimates are compared with the coefficients that a fit's equation has on 400,000
+other records (`estimand`), that is without noise. With these coefficients "usual" and "rare" are compared as they are.
 
 Columns of `results/ordered.csv`, one line a cell: replications; coverage, the share of intervals that hold their
 coefficient or cut point, in %, pooled; low_999, the share that exact intervals reach in 99.9% of such studies if

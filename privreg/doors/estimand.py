@@ -72,8 +72,8 @@ def estimand(fit: ResultData, rows: Any) -> Array:
         )
     if scores.scoring_of(equation.shape[0]).stacked and equation.shape[1]:
         raise InferenceError(
-            "without noise coefficients are the likelihood's: what it estimates on these rows are the params of the same "
-            "fit of them."
+            "without noise coefficients are the likelihood's: what it estimates on these rows are the params of the "
+            "same fit of them."
         )
     function = fit.family.tame
     if scores.scoring_of(equation.shape[0]).own and function is None:

@@ -81,9 +81,9 @@ class OrderedScore(LogisticScore):
         slope = MODEL * (classes + 1.0) / (6.0 * classes)
         people = 4.0 * d / (min(mu, 1e6) * slope * PRECISE) ** 2  # of reports zψ/‖z‖ with noise of the sd 2/μ
         return (
-            f"Ordered() is not there yet: for standard errors of {PRECISE:g} a sd of a covariate noise alone would ask for "
-            f"{max(people, 1000.0):,.0f} people or more; give trust='two_collectors' or 'central', or Logistic() for "
-            "levels above one cut point"
+            f"Ordered() is not there yet: for standard errors of {PRECISE:g} a sd of a covariate noise alone would ask "
+            f"for {max(people, 1000.0):,.0f} people or more; give trust='two_collectors' or 'central', or Logistic() "
+            "for levels above one cut point"
         )
 
     def twin(self, sm: Any, family: Declared, y: Array, x: Array) -> Any:
@@ -110,7 +110,7 @@ def Ordered() -> Family:
     Notes
     -----
     With noise the score is that of the logits at all cut points, averaged, which is bounded; its zero is that of the
-    likelihood where odds are proportional. Without noise (``mu=None``, ``trust="central"``) the fit is the likelihood's.
+    likelihood where odds are proportional. Without noise (``mu=None``, ``trust="central"``) it is the likelihood's.
 
     Examples
     --------

@@ -209,8 +209,9 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.nan_to_num(params / np.sqrt(np.diag(cov)))
     findings = _findings(held, spec, found, order, ratios)
-    note = filled_note(spec.people.k_max, progress.filled, progress.filled_sd) if plan.persons else ()
+    note = filled_note(spec.people.k_max, progress.filled, progress.filled_sd) if spec.people.gathered else ()
     said = doubts(plan, progress, found, carry @ found.back)
+    said += _crossed(params, len(plan.cuts))
     of = held.clustered.tolist() if plan.clusters and held.clustered is not None else []
     groups = methods.summed_groups(plan.clusters)
     note += methods.notes(of, groups, lanes=False) if of else ()
@@ -368,6 +369,12 @@ def doubts(plan: Plan, progress: Progress, found: Estimated, loads: Array) -> tu
     if progress.lost is not None and (shifted := progress.lost[1] * found.pulled(loads, progress.pull) > 1.0).any():
         out.append(note("weights.seen", those(shifted), percent=100.0 * progress.lost[0]))
     return tuple(out)
+
+
+def _crossed(params: Array, cuts: int) -> tuple[Diagnostic, ...]:
+    """Note that marks so many last coefficients that are cut points, where they are out of order."""
+    back = [j for j in range(len(params) - cuts, len(params) - 1) if params[j] >= params[j + 1]] if cuts else []
+    return (note("crossed", {j + k for j in back for k in (0, 1)}),) if back else ()
 
 
 def _rounds(held: HeldSums, trail: dict[int, Estimated], outside: Any, errors: Array) -> tuple[RoundHeld, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,11 +30,11 @@ def with_cuts(design: Design, make: Callable[..., Design], given: tuple[Any, ...
     if len(ones) > 1 or any(design.sources[j] for j in ones):
         raise FormulaError(
             f"cut points between levels of {design.endog_name!r} take the place of an intercept, and "
-            f"{', '.join(design.names[j] for j in ones)} would be one, too: leave '- 1', '+ 0' or the constant column out."
+            f"{', '.join(design.names[j] for j in ones)} would be one, too; leave '- 1', '+ 0' or a constant column out."
         )
     kept, k = [j for j in range(len(design.names)) if j not in ones], len(levels) - 1
     place, p = {j: i for i, j in enumerate(kept)}, len(kept)
-    names = tuple(f"{low}|{high}" for low, high in zip(levels[:-1], levels[1:], strict=True))
+    names = tuple(f"{low}|{high}" for low, high in pairwise(levels))
     cuts = np.zeros((k, p + k))
     cuts[np.arange(k), p + np.arange(k)] = -1.0
     first = TermPart("|", slice(p, p + k), (), tuple(const(v) for v in cuts[0, p:]))

@@ -69,9 +69,7 @@ def start(classes: Array, lines: Array, second: Array, one: Array) -> tuple[Arra
     return out, values / values.mean(), (slopes + np.outer(at, one)).reshape(-1)
 
 
-def start_in_order(
-    lines: Array, second: Array, cuts: Array, rows: Array
-) -> tuple[Array, Array, tuple[float, float]]:
+def start_in_order(lines: Array, second: Array, cuts: Array, rows: Array) -> tuple[Array, Array, tuple[float, float]]:
     """Coefficients of rows at cut points from least squares of 1{y > k}: Equation (54).
 
     `lines`, shape (d,), are the least squares coefficients, `second`, shape (d, d), second moments of rows z = `rows` x
@@ -83,7 +81,8 @@ def start_in_order(
     """
     k, mean = len(cuts), second @ np.linalg.inv(rows)[0]
     at = mean + (cuts - cuts.mean(axis=0)) @ rows.T  # mean rows at each cut point
-    share = np.minimum.accumulate(np.clip(at @ lines, LEAST_CLASS / k, 1.0 - LEAST_CLASS / k))
+    least = LEAST_CLASS / (k + 1.0) * np.arange(k + 2.0)[1:-1]  # of all levels above, and of all below
+    share = np.minimum.accumulate(np.clip(at @ lines, least[::-1], 1.0 - least) + least) - least
     slope = share * (1.0 - share)
     by, both = float(slope.mean()), np.minimum.outer(share, share) - np.outer(share, share)
     within = second - at.T @ at / k

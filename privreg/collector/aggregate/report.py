@@ -279,7 +279,11 @@ def _of_cuts(plan: Plan, state: State, y: Array, z: Array, eta: Array, weight: A
     cube = z.reshape(-1, k, plan.d)
     z = np.concatenate([cube, cube[:, :-1] - cube[:, 1:]], axis=1).reshape(-1, plan.d)
     far, parts = weight.reshape(-1, k)[:, :1], np.broadcast_to(of.reshape(-1, k)[:, :1], score.shape)
-    parts, score, slope = parts.reshape(len(of), -1), (score * far / (high * reach)).reshape(-1), (slope * far).reshape(-1)
+    parts, score, slope = (
+        parts.reshape(len(of), -1),
+        (score * far / (high * reach)).reshape(-1),
+        (slope * far).reshape(-1),
+    )
     a, b, m, _, _ = np.sqrt(rules.shares)
     squared = Factor(averaged(z * score[:, None], parts), np.full(len(of), m), True)
     return [Factor(z, score * a, parts=parts), Factor(z, slope * (b / (steep * reach**2)), True, parts), squared]

@@ -334,6 +334,7 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_sil
         FAR * rules.bend if rules.scaled else 2.0 * FAR
     )  # a start by least squares is farther off where the link isn't linear
     theta = state.theta + c * step * min(1.0, most / max(float(np.linalg.norm(step)), 1e-12))
+    theta = _parted(plan, state, theta)
     moved = here.scale - math.log(state.scale)
     error = math.sqrt(expected(plan, progress)[1] / sampled(plan, seen)[-1] + here.sds[0] ** 2) / height
     wide = np.array([math.sqrt(d), *np.linalg.norm(lines, axis=1)])
@@ -398,10 +399,23 @@ def asked_again(plan: Plan, progress: Progress, theta: Array, scale: float) -> P
     theta = state.theta + (theta - state.theta) * min(
         1.0, 1.0 / max(far, 1e-12)
     )  # beyond a threshold slopes say little
+    theta = _parted(plan, state, theta)
     # steps that noise explains get no shorter by rounds of smaller budgets
     noisy = asked > 0 and far < NOISY * math.sqrt(plan.size) * progress.seen[-1].sds[0] / (slope * rules.bend)
     state = state._replace(theta=theta, scale=scale)
     return progress._replace(state=state, near=near, last=near or noisy or asked + 1 >= most)
+
+
+def _parted(plan: Plan, state: State, theta: Array) -> Array:
+    """Coefficients on the way to `theta` at which no gap of cut points is less than a third of the state's.
+
+    The likelihood's term of a gap g is −log(1 − e^−g): Newton's step beyond twice the root would leave none.
+    """
+    if not (plan.cuts.size and plan.rules.shape.a):
+        return theta
+    old, new = (-np.diff(plan.cuts @ state.rows.T @ t) for t in (state.theta, theta))
+    shrunk = float(((old - new) / np.maximum(old, 1e-12)).max(initial=0.0))
+    return np.asarray(state.theta + (theta - state.theta) * min(1.0, 2.0 / 3.0 / max(shrunk, 1e-12)))
 
 
 def grouped(plan: Plan, one: Summed) -> bool:

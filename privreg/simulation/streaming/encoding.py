@@ -83,7 +83,6 @@ class Gatherer:
         y, x = (_within if self._people.effect == WITHIN else _differences)(out.endog - offset, out.exog)
         return out._replace(endog=y, exog=x, offset=None)
 
-
     def _stacked(self, rows: Rows) -> Rows:
         """Rows at each cut point, with the response 1 of levels above it, one after the other."""
         cuts = self._cuts
