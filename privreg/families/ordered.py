@@ -117,4 +117,4 @@ def Ordered() -> Family:
     >>> Ordered()
     Ordered()
     """
-    return Family("Ordered", codes.ORDERED, "logit", "ordered")
+    return Family("Ordered", codes.ORDERED, "logit", "ordinal")

@@ -53,7 +53,7 @@ def array_design(
     the data.
     """
     make = partial(array_design, offset=offset, exposure=exposure, kind=kind)
-    if kind == "ordered":
+    if kind == "ordinal":
         given = tuple(exog_names), endog_name, schema
         return with_cuts(make(*given, kind="levels"), make, given)
     choose("kind", kind, RESPONSE_KINDS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,11 +13,8 @@ from privreg.errors import FormulaError
 from privreg.formula.encoding import DesignTerm, TermPart
 from privreg.formula.trees.evaluate import const
 
-if TYPE_CHECKING:
-    from privreg.formula.design import Design
 
-
-def with_cuts(design: Design, make: Callable[..., Design], given: tuple[Any, ...]) -> Design:
+def with_cuts(design: Any, make: Callable[..., Any], given: tuple[Any, ...]) -> Any:
     """Design with a column for each cut point between the levels of its response, after all others.
 
     A row of the design is a record at its first cut point, where this column is −1 and the others are 0: the linear
@@ -29,8 +26,8 @@ def with_cuts(design: Design, make: Callable[..., Design], given: tuple[Any, ...
     ones = [] if one is None else np.flatnonzero(one).tolist()
     if len(ones) > 1 or any(design.sources[j] for j in ones):
         raise FormulaError(
-            f"cut points between levels of {design.endog_name!r} take the place of an intercept, and "
-            f"{', '.join(design.names[j] for j in ones)} would be one, too; leave '- 1', '+ 0' or a constant column out."
+            f"cut points between levels of {design.endog_name!r} take the place of an intercept, which "
+            f"{', '.join(design.names[j] for j in ones)} would be, too; leave '- 1', '+ 0' or a constant column out."
         )
     kept, k = [j for j in range(len(design.names)) if j not in ones], len(levels) - 1
     place, p = {j: i for i, j in enumerate(kept)}, len(kept)
@@ -49,7 +46,7 @@ def with_cuts(design: Design, make: Callable[..., Design], given: tuple[Any, ...
     probe = np.hstack([np.repeat(design.probe[:, kept], k, axis=0), np.tile(cuts[:, p:], (len(design.probe), 1))])
     return replace(
         design,
-        kind="ordered",
+        kind="ordinal",
         names=(*(design.names[j] for j in kept), *names),
         probe=probe,
         constant=np.repeat([0.0, -1.0], [p, k]),

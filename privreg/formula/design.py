@@ -169,7 +169,7 @@ class Design:
     functions: Mapping[str, Rowwise]  # The marked functions the formula calls
     offset: str | None  # Raw numeric column added to the linear predictor
     exposure: str | None  # Raw numeric column whose logarithm is added to the linear predictor
-    # Kind of response: {"number", "binary", "levels", "ordered"}; levels are encoded as 0, 1, … in declared order
+    # Kind of response: {"number", "binary", "levels", "ordinal"}; levels are encoded as 0, 1, … in declared order
     kind: str
     names: tuple[str, ...]  # Names of the design's columns, as patsy gives them
     endog_name: str
@@ -390,12 +390,12 @@ def formula_design(
 
     `functions` are those marked with ``pr.rowwise`` that it may call. `offset` is a declared numeric column that is
     added, `exposure` one with positive bounds, whose logarithm is. `kind` is what the response is, "number", "binary"
-    "levels" or "ordered": a bare column that is 0/1 needs no declaration; the latter take one column with 2 to 50
-    declared levels, and "ordered" has cut points between them in place of an intercept.
+    "levels" or "ordinal": a bare column that is 0/1 needs no declaration; the latter take one column with 2 to 50
+    declared levels, and "ordinal" has cut points between them in place of an intercept.
     `reports` says whether the call takes ``scaling=`` and ``allow_leak=``, so that messages may name them.
     """
     make = partial(formula_design, functions=dict(functions or {}), offset=offset, exposure=exposure, kind=kind)
-    if kind == "ordered":
+    if kind == "ordinal":
         return with_cuts(make(formula, schema, kind="levels", reports=reports), make, (formula, schema))
     parsed = check_formula(formula, schema, functions or {}, kind=kind, reports=reports)
     _check_offset(offset, exposure, schema, parsed.response_columns)

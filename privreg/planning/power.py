@@ -314,7 +314,7 @@ def _pilot(given: Any, spec: ModelSpec) -> dict[str, Any]:
     if any(c not in given for c in design.endog_sources) or spec.people.effect is not None:
         return {"covariates": rows}
     y, x, *_ = design.encode(given)
-    y = given[response_of(spec)].to_numpy() if family.response in {"levels", "ordered"} else y
+    y = given[response_of(spec)].to_numpy() if family.response in {"levels", "ordinal"} else y
     fitted = plain_model(spec, y, x, robust=True) if len(y) > x.shape[1] else None
     facts = {"covariates": rows} | ({} if fitted is None else {"params": np.asarray(fitted.params).T.reshape(-1)})
     if fitted is not None and response_of(spec) in given:

@@ -159,10 +159,10 @@ def _whitened(plan: Plan, progress: Progress, mean: Array, count: int) -> Progre
         basis, bent, theta = classes.start(state.classes, lines, known.mean, one)
         known, state = known._replace(classes=bent), state._replace(theta=theta, scale=1.0, classes=basis)
     if plan.cuts.size:
-        theta, second, means = classes.start_in_order(state.theta, known.mean, plan.cuts, state.rows)
+        theta, second, found = classes.start_in_order(state.theta, known.mean, plan.cuts, state.rows)
         known = known._replace(mean=floored(second, classes.LEAST_CLASS))  # noise may leave no variance within cuts
         state = state._replace(theta=theta, scale=1.0, role=role)
-        return progress._replace(state=state, known=known, expected=means)
+        return progress._replace(state=state, known=known, expected=found)
     state, means = _linked(plan, state._replace(role=role), known)
     return progress._replace(state=state, known=known, expected=means)
 
