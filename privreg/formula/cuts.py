@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -13,8 +13,10 @@ from privreg.errors import FormulaError
 from privreg.formula.encoding import DesignTerm, TermPart
 from privreg.formula.trees.evaluate import const
 
+D = TypeVar("D")
 
-def with_cuts(design: Any, make: Callable[..., Any], given: tuple[Any, ...]) -> Any:
+
+def with_cuts(design: Any, make: Callable[..., D], given: tuple[Any, ...]) -> D:
     """Design with a column for each cut point between the levels of its response, after all others.
 
     A row of the design is a record at its first cut point, where this column is −1 and the others are 0: the linear
@@ -44,7 +46,7 @@ def with_cuts(design: Any, make: Callable[..., Any], given: tuple[Any, ...]) -> 
     program = design.encoder.program.of([tree for part in parts for tree in part.trees])
     terms = [t._replace(columns=tuple(place[j] for j in t.columns)) for t in design.terms if t.columns[0] in place]
     probe = np.hstack([np.repeat(design.probe[:, kept], k, axis=0), np.tile(cuts[:, p:], (len(design.probe), 1))])
-    return replace(
+    made: D = replace(
         design,
         kind="ordinal",
         names=(*(design.names[j] for j in kept), *names),
@@ -57,3 +59,4 @@ def with_cuts(design: Any, make: Callable[..., Any], given: tuple[Any, ...]) -> 
         cuts=cuts - cuts[0],
         made=(make, given),
     )
+    return made
