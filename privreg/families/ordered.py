@@ -26,7 +26,7 @@ MODEL: Final = 0.8
 
 
 class OrderedScore(LogisticScore):
-    """ψ_k = π_k − 1{y > k} at each cut point k, π_k = 1/(1 + exp(κ_k − x'β)), averaged over cut points: Equation (52).
+    """ψ_k = π_k − 1{y > k} at each cut point k, π_k = 1/(1 + exp(κ_k − x'β)), averaged over cut points: Equation (51).
 
     If a of the shape is 1, it is that of the likelihood. A row of the engine is a record at one cut point, with the
     response 1{y > k}.
@@ -46,7 +46,7 @@ class OrderedScore(LogisticScore):
         return np.asarray(-1.0 / np.expm1(gap)), np.asarray(0.25 / np.sinh(0.5 * gap) ** 2)
 
     def cut(self, eta: Array, y: Array) -> tuple[Array, Array]:
-        """Scores and slopes of the likelihood by the predictors of cut points, then by their gaps: Equation (53).
+        """Scores and slopes of the likelihood by the predictors of cut points, then by their gaps: Equation (52).
 
         `eta` and `y`, shape (m, K − 1), are x'β − κ_k and 1{y > k}; both results have the shape (m, 2 K − 3). With
         π_k falling in k the likelihood of level j is π_(j−1) (1 − π_j) (1 − e^−g), g = κ_j − κ_(j−1): two logits, and a

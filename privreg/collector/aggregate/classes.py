@@ -70,7 +70,7 @@ def start(classes: Array, lines: Array, second: Array, one: Array) -> tuple[Arra
 
 
 def start_in_order(lines: Array, second: Array, cuts: Array, rows: Array) -> tuple[Array, Array, tuple[float, float]]:
-    """Coefficients of rows at cut points from least squares of 1{y > k}: Equation (54).
+    """Coefficients of rows at cut points from least squares of 1{y > k}: Equation (53).
 
     `lines`, shape (d,), are the least squares coefficients, `second`, shape (d, d), second moments of rows z = `rows` x
     at all cut points, and `cuts`, shape (K − 1, d), what x has at each beyond the first. The share above each cut point

@@ -158,7 +158,7 @@ class Plan(NamedTuple):
     noise: Noise = Noise()
     rate: float = 0.0  # Offset at which second moments have counts: the middle of its public limits
     shifted: bool = False  # True if predictors have an offset
-    cuts: Array = np.zeros((0, 0))  # Rows at cut points less that at the first, of levels in order; shape (K − 1, d)
+    cuts: Array = np.zeros((0, 0))  # Rows at cut points less that at the first, shape (K − 1, d): Equation (51)
 
     @property
     def first(self) -> str:

@@ -268,7 +268,7 @@ def heights(plan: Plan, state: State) -> tuple[float, float]:
 
 
 def _of_cuts(plan: Plan, state: State, y: Array, z: Array, eta: Array, weight: Array, of: Array) -> list[Factor]:
-    """Score, slope and squared score of the likelihood of levels in order: Equation (53).
+    """Score, slope and squared score of the likelihood of levels in order: Equation (52).
 
     Rows of people are those at cut points, and differences of two that follow each other, in which gaps count.
     """
