@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         Huber,
         Logistic,
         Multinomial,
+        Ordered,
         Poisson,
         Quantile,
         SmoothedHinge,
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
 
 
 __all__ = [
-    "Budget", "Cloglog", "Expectile", "Hinge", "Huber", "Ledger", "Logistic", "Multinomial", "Poisson",
+    "Budget", "Cloglog", "Expectile", "Hinge", "Huber", "Ledger", "Logistic", "Multinomial", "Ordered", "Poisson",
     "PrivacyLeakError", "PrivacyLeakWarning", "PrivateOnlineRegression", "Quantile", "Schema", "SmoothedHinge",
     "Squared", "__version__", "anova", "central", "compare", "csv", "datasets", "errors",
     "families", "federated", "limit_spending", "load", "means", "meta_analysis", "plan", "plan_two_groups",
@@ -66,7 +67,7 @@ _HOMES = {
         "data.sources.csv": "csv",
         "data.sources.database": "sql",
         "errors": "PrivacyLeakError PrivacyLeakWarning",
-        "families": "Cloglog Expectile Hinge Huber Logistic Multinomial Poisson Quantile SmoothedHinge Squared",
+        "families": "Cloglog Expectile Hinge Huber Logistic Multinomial Ordered Poisson Quantile SmoothedHinge Squared",
         "formula.language.rowwise": "rowwise",
         "doors.loading": "load",
         "means.model": "survival table_one",

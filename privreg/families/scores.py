@@ -119,6 +119,7 @@ class Scoring:
     linear: ClassVar[bool] = False  # The predictor is the response's mean, but for a constant: levels can be taken off
     levelled: ClassVar[bool] = False  # The estimand is at a level tau, and no mean
     multiple: ClassVar[bool] = False  # Several linear predictors
+    stacked: ClassVar[bool] = False  # A record is a row for each cut point between levels, with one report
     own: ClassVar[bool] = False  # It is a function of the user's, which is never saved
     conditional: ClassVar[bool] = False  # Two rows of a person have a score without the person's level
 
@@ -229,6 +230,18 @@ class Scoring:
         """Level of the step that stands for the score."""
         return 0.5
 
+    def log_odds(self, eta: Array) -> Array:
+        """Log-odds of classes against the first, from linear predictors; both of shape (n, b)."""
+        return eta
+
+    def gaps(self, eta: Array) -> tuple[Array, Array]:
+        """Score and slope of the likelihood of levels in order at gaps of predictors, (…, K − 1) to (…, K − 2)."""
+        raise ValueError("no levels in order")
+
+    def cut(self, eta: Array, y: Array) -> tuple[Array, Array]:
+        """Scores and slopes of that likelihood by the predictors of cut points, then by gaps, shape (m, 2 K − 3)."""
+        raise ValueError("no levels in order")
+
     def perfect(self, eta: Array) -> list[tuple[float, Array]]:
         """Sign of scores of records that are predicted perfectly, and their slope over the size of these scores."""
         return []
@@ -281,6 +294,10 @@ class Scoring:
 
     def unsummed(self, family: Declared) -> str:
         """Reason why a fit by sums can't take the family, with a remedy; empty if it can."""
+        return ""
+
+    def unlocal(self, d: int, mu: float, classes: int) -> str:
+        """Reason why local reports at `mu` can't take the family, with a remedy; empty if they can."""
         return ""
 
     def centred(self, family: Declared, ratio: float) -> float:

@@ -96,8 +96,8 @@ def plan_of(
         rows=rows,
         mu=math.floor(mu * 1e6) / 1e6 if spec.noise.again else mu,  # a sum of fractions, with six decimals
         rules=rules_of(
-            *(spec.scored, low, high, units.y_scale),
-            several=people.rows > 1,
+            *(spec.scored, low, float(spec.cut_points) if spec.stacked else high, units.y_scale),
+            several=spec.persons is not None and spec.persons.rows > 1,
             plain=spec.unbalanced,
             again=spec.noise.again,
             c=like.c if like else None,
@@ -119,6 +119,7 @@ def plan_of(
         extremes=extremes_of(spec, order) if spec.unweighted else (),
         rate=0.5 * sum(added) if added else 0.0,
         shifted=design.offset is not None or design.exposure is not None,
+        cuts=np.zeros((0, 0)) if spec.cuts is None else spec.cuts[:, order],
         noise=spec.noise._replace(silos=silos or spec.shared(rows)),
     )
     return narrowed(crowded(plan)), order
@@ -208,8 +209,9 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.nan_to_num(params / np.sqrt(np.diag(cov)))
     findings = _findings(held, spec, found, order, ratios)
-    note = filled_note(spec.people.k_max, progress.filled, progress.filled_sd) if plan.persons else ()
+    note = filled_note(spec.people.k_max, progress.filled, progress.filled_sd) if spec.people.gathered else ()
     said = doubts(plan, progress, found, carry @ found.back)
+    said += _crossed(params, len(plan.cuts))
     of = held.clustered.tolist() if plan.clusters and held.clustered is not None else []
     groups = methods.summed_groups(plan.clusters)
     note += methods.notes(of, groups, lanes=False) if of else ()
@@ -384,6 +386,12 @@ def doubts(plan: Plan, progress: Progress, found: Estimated, loads: Array) -> tu
     return tuple(out)
 
 
+def _crossed(params: Array, cuts: int) -> tuple[Diagnostic, ...]:
+    """Note that marks so many last coefficients that are cut points, where they are out of order."""
+    back = [j for j in range(len(params) - cuts, len(params) - 1) if params[j] >= params[j + 1]] if cuts else []
+    return (note("crossed", {j + k for j in back for k in (0, 1)}),) if back else ()
+
+
 def _rounds(held: HeldSums, trail: dict[int, Estimated], outside: Any, errors: Array) -> tuple[RoundHeld, ...]:
     """Every batch: its role, its records, and the move of the estimate in standard errors."""
     out, before = [], None
@@ -440,7 +448,8 @@ def _far_rows(plan: Plan, state: State) -> dict[str, list[int]]:
     limits = {"lowest y": plan.y_low, "highest y": plan.y_high}
     names = [f"{words}, {which}" for words in corners for which in limits]
     x, y = np.repeat(list(corners.values()), len(limits), axis=0), np.tile(list(limits.values()), len(corners))
-    given = (y, x) if plan.persons is None else (y[:, None], x[:, None])
+    k = plan.persons.cuts if plan.persons else 1  # the same row at each cut point
+    given = (y, x) if plan.persons is None else (y[:, None].repeat(k, 1), x[:, None].repeat(k, 1))
     made = report.vectors(plan, state, *given, None, np.ones((len(y), plan.bounded), dtype=np.bool_))
     whole = steps(plan, state).whole(made).tolist()
     return {"unusable": [0] * plan.width(state.role), **dict(zip(names, whole, strict=True))}

@@ -211,6 +211,10 @@ def _assumed(spec: ModelSpec, scale: Any, params: Any, shares: Any, covariates: 
         prepare(rows, own, design.schema, clamp=set(own), new=True)  # a value that is missing is an error
     sd = read_scale(1.0 if scale is None else scale, covariates)
     theta = _params(params, spec.coefficients)
+    if design.cuts is not None and (params is None or isinstance(params, Mapping)):
+        k = len(design.cuts)  # cut points that nobody gave make levels equally frequent
+        even, own_cuts = np.log(np.arange(1.0, k + 1.0) / np.arange(float(k), 0.0, -1.0)), spec.coefficients[-k:]
+        theta[-k:] = [(params or {}).get(c, v) for c, v in zip(own_cuts, even, strict=True)]
     if rows is not None and shares is not None:
         raise OptionError("shares= says how frequent levels are, and covariates= has that already; give one of them.")
     shared, moments = read_shares(shares, design.schema), facts.get("moments", Schema())
@@ -254,7 +258,7 @@ def _pilot(given: Any, spec: ModelSpec) -> dict[str, Any]:
     if any(c not in given for c in design.endog_sources) or spec.people.effect is not None:
         return {"covariates": rows}
     y, x, *_ = design.encode(given)
-    y = given[response_of(spec)].to_numpy() if family.response == "levels" else y
+    y = given[response_of(spec)].to_numpy() if family.response in {"levels", "ordinal"} else y
     fitted = plain_model(spec, y, x, robust=True) if len(y) > x.shape[1] else None
     facts = {"covariates": rows} | ({} if fitted is None else {"params": np.asarray(fitted.params).T.reshape(-1)})
     if fitted is not None and response_of(spec) in given:

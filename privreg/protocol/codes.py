@@ -25,6 +25,7 @@ MULTINOMIAL: Final = 9
 CUSTOM: Final = 10
 ROBUST_POISSON: Final = 11
 CLOGLOG: Final = 12
+ORDERED: Final = 13
 
 COUNTS: Final = frozenset({POISSON, ROBUST_POISSON})
 

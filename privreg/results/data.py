@@ -307,6 +307,26 @@ class ResultData(Labelled):
         """Declared levels of a multinomial response."""
         return tuple(self.design.endog_levels) if self.baseline else ()
 
+    @property
+    def classes(self) -> tuple[Any, ...]:
+        """Levels that have a probability each: of a multinomial response, or in order; none for other families."""
+        return self.levels if self.design.cuts is None else tuple(self.design.endog_levels)
+
+    def predictors(self, x: Array, offset: Any = 0.0, params: Any = None) -> Array:
+        """Linear predictors at rows `x`, shape (n, p): of shape (n, 1), of K classes (n, K − 1).
+
+        Those of levels in order are x'β − κ at each cut point; a multinomial score knows no offset.
+        """
+        params = self.params if params is None else params
+        if self.levels:
+            return np.asarray(x @ params.reshape(len(self.levels) - 1, -1).T)
+        eta = np.asarray(x @ params + offset)[:, None]
+        return eta if self.design.cuts is None else eta + self.design.cuts @ params
+
+    def slopes(self, x: Array) -> Array:
+        """Rows without cut points between levels in order, shape (n, p)."""
+        return x if self.design.cuts is None else np.where(self.design.constant == 0.0, x, 0.0)
+
     @cached_property
     def of_terms(self) -> dict[str, list[int]]:
         """Positions of each term's coefficients; of a multinomial fit of all levels together, and as "level:term".

@@ -331,7 +331,8 @@ def _finite(plan: Plan, last: State, rounds: list[_Turned], curvature: Array, sq
     Equation (41). ∞ where the score is nearer to 0 than to that, by its sd.
     """
     x = np.linalg.inv(last.rows)
-    if plan.rules.linear or not (plan.rules.scoring.curved and rounds):
+    likelihood = plan.rules.scoring.stacked and plan.rules.shape.a  # whose score is not that of logits alone
+    if plan.rules.linear or likelihood or not (plan.rules.scoring.curved and rounds):
         return np.empty(0), np.empty((0, len(x)))
     ends = np.concatenate([x[:1], x[1:] - np.outer(plan.lows[1:], x[0]), np.outer(plan.highs[1:], x[0]) - x[1:]])
     people = np.array([float(t.people) for t in rounds])

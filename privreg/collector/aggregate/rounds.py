@@ -12,7 +12,7 @@ from privreg.collector.aggregate import classes, lengths
 from privreg.collector.aggregate.budget import AGAIN, EXACT, LEFT, STEPS, expected, paid
 from privreg.collector.aggregate.lattice import sd
 from privreg.collector.aggregate.plan import MOST_MU, Checked, Known, Plan, Progress, State, Summed, pairs, turned
-from privreg.collector.aggregate.report import unstacked
+from privreg.collector.aggregate.report import heights, unstacked
 from privreg.collector.covariates.points import longest
 from privreg.collector.estimation.curvature import SPREAD
 from privreg.collector.spacing import FAR
@@ -158,6 +158,11 @@ def _whitened(plan: Plan, progress: Progress, mean: Array, count: int) -> Progre
         lines, one = state.theta.reshape(plan.rules.blocks, -1), _constant(state.rows)
         basis, bent, theta = classes.start(state.classes, lines, known.mean, one)
         known, state = known._replace(classes=bent), state._replace(theta=theta, scale=1.0, classes=basis)
+    if plan.cuts.size:
+        theta, second, found = classes.start_in_order(state.theta, known.mean, plan.cuts, state.rows)
+        known = known._replace(mean=floored(second, classes.LEAST_CLASS))  # noise may leave no variance within cuts
+        state = state._replace(theta=theta, scale=1.0, role=role)
+        return progress._replace(state=state, known=known, expected=found)
     state, means = _linked(plan, state._replace(role=role), known)
     return progress._replace(state=state, known=known, expected=means)
 
@@ -234,7 +239,8 @@ def read(plan: Plan, state: State, total: Array, count: int, by_silo: Array | No
     size = d + int(rules.scaled)
     lengths = np.append(np.full(d, reach), np.ones(size - d))
     more = float(1 + size - d)  # squares of two numbers within ±1, the score and the scale number
-    units = np.array([reach, rules.top * reach**2, more, reach, 1.0])
+    high, steepest = heights(plan, state)
+    units = np.array([high * reach, steepest * reach**2, high**2 * more, reach, 1.0])
     units /= np.sqrt(np.maximum(rules.shares, 1e-300)) * count
     b, own = rules.blocks, pairs(rules.blocks) * pairs(plan.d)
     ends = np.cumsum([d, own, own + (d + 1) * int(rules.scaled), *2 * [d * int(rules.cornered)]])
@@ -329,6 +335,7 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_sil
         FAR * rules.bend if rules.scaled else 2.0 * FAR
     )  # a start by least squares is farther off where the link isn't linear
     theta = state.theta + c * step * min(1.0, most / max(float(np.linalg.norm(step)), 1e-12))
+    theta = _parted(plan, state, theta)
     moved = here.scale - math.log(state.scale)
     error = math.sqrt(expected(plan, progress)[1] / sampled(plan, seen)[-1] + here.sds[0] ** 2) / height
     wide = np.array([math.sqrt(d), *np.linalg.norm(lines, axis=1)])
@@ -393,10 +400,23 @@ def asked_again(plan: Plan, progress: Progress, theta: Array, scale: float) -> P
     theta = state.theta + (theta - state.theta) * min(
         1.0, 1.0 / max(far, 1e-12)
     )  # beyond a threshold slopes say little
+    theta = _parted(plan, state, theta)
     # steps that noise explains get no shorter by rounds of smaller budgets
     noisy = asked > 0 and far < NOISY * math.sqrt(plan.size) * progress.seen[-1].sds[0] / (slope * rules.bend)
     state = state._replace(theta=theta, scale=scale)
     return progress._replace(state=state, near=near, last=near or noisy or asked + 1 >= most)
+
+
+def _parted(plan: Plan, state: State, theta: Array) -> Array:
+    """Coefficients on the way to `theta` at which no gap of cut points is less than a third of the state's.
+
+    The likelihood's term of a gap g is −log(1 − e^−g): Newton's step beyond twice the root would leave none.
+    """
+    if not (plan.cuts.size and plan.rules.shape.a):
+        return theta
+    old, new = (-np.diff(plan.cuts @ state.rows.T @ t) for t in (state.theta, theta))
+    shrunk = float(((old - new) / np.maximum(old, 1e-12)).max(initial=0.0))
+    return np.asarray(state.theta + (theta - state.theta) * min(1.0, 2.0 / 3.0 / max(shrunk, 1e-12)))
 
 
 def grouped(plan: Plan, one: Summed) -> bool:
