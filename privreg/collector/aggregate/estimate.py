@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from privreg.collector.aggregate.classes import against_first, expected, points
+from privreg.collector.aggregate.lengths import beside, missed
 from privreg.collector.aggregate.rounds import WINDOWS, floored, grouped, level, pooling, posterior, sampled
 from privreg.collector.estimation.curvature import SPREAD
 from privreg.families.scores import scoring_of
@@ -59,6 +60,7 @@ class Estimated(NamedTuple):
     unknown: Array  # Covariance of theta that comes of what isn't known of the curvature
     finite: Array  # Sds by which it shows that none beyond `ends` are predicted perfectly; ∞ where none can be
     ends: Array  # Distances of columns from their bounds as linear forms; shape (len(finite), d)
+    left: Array  # Scores that long rows may lack, of each number; shape (k, d)
 
     @property
     def back(self) -> Array:
@@ -96,6 +98,12 @@ class Estimated(NamedTuple):
         lines, cov = self.lines[left > 0.0], loads @ self.cov
         along = np.abs(cov @ lines.T) / np.einsum("mk,kl,ml->m", lines, self.cov, lines) * left[left > 0.0]
         return np.asarray(self.threshold * along.max(axis=1, initial=0.0) / np.sqrt(np.einsum("qk,qk->q", cov, loads)))
+
+    def lacking(self, loads: Array) -> Array:
+        """Bias of `loads` @ theta, in standard errors, if long rows' scores are one sd: Equation (48); shape (q,)."""
+        blocks = len(self.theta) // max(self.left.shape[1], 1) if len(self.left) else 1
+        by = np.abs(loads @ self.bread @ np.kron(np.eye(blocks), self.left.T))
+        return np.asarray(by.max(axis=1, initial=0.0) / np.sqrt(np.einsum("qk,kl,ql->q", loads, self.cov, loads)))
 
     def pulled(self, loads: Array, pull: Array | None) -> Array:
         """Score of long rows that moves `loads` @ theta, over that where they point everywhere alike: Equation (44)."""
@@ -166,6 +174,14 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     main = np.array([grouped(plan, s) if again else s.state.role == "main" for s in alike])
     if plan.clusters and main.any():  # rounds before hold people of all clusters: they give the start, and the slope
         alone = np.where(main, alone, np.inf)
+    lacking, left = np.zeros(len(alike)), np.zeros((0, d))
+    if not (again or plan.like is not None or plan.extremes):  # rounds where other rows count whole, other targets
+        x, unit = np.linalg.inv(last.rows), common * math.sqrt(middle)
+        second = x @ curvature[: plan.d, : plan.d] @ x.T
+        by = unit * np.array([missed(plan, second, s.state.rows, [s.state.reach(plan) ** 2])[0] for s in alike])
+        lacking = (by - by[-1]).max(axis=1)
+        along = beside(second, last.rows)[:, plan.numbers]
+        left = (along / np.linalg.norm(along, axis=0) * by[-1, :-1]).T
     weights = 1.0 / alone / (1.0 / alone).sum()
     theta, bent = last.theta, _bend(plan, progress.known, last, curvature, places, shares)
     if rules.scoring.curved and not again:
@@ -188,7 +204,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
             else (height * unequal) ** 2 * distance / d
         )
         off = unsure(theta) if rules.scoring.curved and not again else off
-        weights = _weights(alone + off, places - theta, float(spread.mean()))
+        weights = _weights(alone + off, places - theta, float(spread.mean()), lacking)
     whole = again and not main.any()  # all rows in each round: they are sampled once
     sampling = squares * (
         _once(plan, alike, weights) if whole else sum(w**2 / t.people for w, t in zip(weights, turned, strict=True))
@@ -198,7 +214,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     half = 0.5 * spread
     unknown = floored(half * np.outer(far, far) + np.diag(half @ far**2), 0.0)
     if not again:
-        unknown = unknown + float(weights**2 @ off) * np.eye(d)
+        unknown = unknown + (float(weights**2 @ off) + float(weights @ lacking) ** 2) * np.eye(d)
     if rules.scoring.cornered:
         moves, one = np.array([(theta - t.theta) / common for t in turned]), np.linalg.inv(last.rows)[0]
         off = common * curvature @ _off(rules, moves, weights, curvature, known.points, one)
@@ -233,7 +249,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     ]
     finite = _finite(plan, last, late, curvature, squares)
     how = wider, lines, moves, c * rules.bend, bread, spread, scale, last.classes
-    return Estimated(last.rows, theta, root, curvature, weights, alike, *how, *own, *finite)
+    return Estimated(last.rows, theta, root, curvature, weights, alike, *how, *own, *finite, left)
 
 
 def _once(plan: Plan, rounds: Sequence[Summed], weights: Array) -> float:
@@ -400,14 +416,17 @@ def _steps(shape: Shape, ratio: float) -> tuple[Array, Array, Array]:
     return shifts, alone, np.maximum.accumulate(normal[half:])
 
 
-def _weights(alone: Array, far: Array, unsure: float) -> Array:
+def _weights(alone: Array, far: Array, unsure: float, lacking: Array) -> Array:
     """Weights of rounds, of least variance: of each one's score, and of the curvature that all share: Equation (14).
+
+    And of what scores may be `lacking`, shape (rounds,), because long rows count less.
 
     Rounds whose variance is infinite have none, wherever they come.
     """
     weights, held = np.zeros(len(alone)), np.isfinite(alone)
     far = far[held]
     both = np.diag(alone[held]) + 0.5 * unsure * (1.0 + 1.0 / far.shape[1]) * far @ far.T
+    both += np.outer(lacking[held], lacking[held])
     weights[held] = np.maximum(np.linalg.solve(both, np.ones(len(far))), 0.0)
     return np.asarray(weights / weights.sum())
 

@@ -6,8 +6,9 @@ import math
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from scipy.special import betaincinv, gammainccinv, ndtri
 
-from privreg.collector.aggregate.budget import SURE, bearable, slope_edge
+from privreg.collector.aggregate.budget import SURE, bearable, expected, slope_edge
 from privreg.collector.aggregate.lattice import sd
 from privreg.collector.aggregate.plan import WIDER, turned
 from privreg.collector.aggregate.report import unstacked
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 UNSEEN: Final = 0.1
 """Share of rows in one bin that its noise hides, times the root of their number: from here on rows may be longer than
 those that are seen."""
+
+TAILS: Final = np.arange(0.05, 16.0, 0.1)  # -log of tail probabilities at which made-up rows are, e^−TAILS/10 of each
 
 CLEAR: Final = 0.25  # Edges of its noise that a direction's slope is, at least, times this where it is half the mean
 
@@ -60,28 +63,62 @@ def _box(plan: Plan, rows: Array) -> float:
     return float(np.square(np.abs(rows @ middle) + np.abs(rows) @ half).sum())
 
 
-def borne(plan: Plan, progress: Progress) -> float:
-    """Length L of a main round before which nobody looked at lengths: scores' noise is an eighth of their sampling."""
-    square = min(bearable(plan, progress) / 2.0, _box(plan, progress.state.rows))
-    return math.sqrt(max(square, plan.reach**2))
+def borne(plan: Plan, progress: Progress, second: Array, people: int, last: int) -> float:
+    """Length L of a round of scores of so many people before which nobody looked at lengths: Equation (36).
 
-
-def few(plan: Plan, progress: Progress) -> Array:
-    """Numbers whose variance is in part surely that of rows beyond L, as distances from a bound; shape (k, d).
-
-    By mean and sd, and the nearer bound, at most a part (a + t) min(a, 1/2) of it is of rows within t sds beyond the
-    mean: Equation (48).
+    Scores' noise in the main round, of as many people as `last`, is an eighth of their sampling, or as much of it as
+    keeps rows beyond L from moving an estimate by its standard error, if columns are as their `second` moments and
+    bounds tell: Equation (48).
     """
-    rows = progress.seen[-1].state.rows
-    x = np.linalg.inv(rows)
-    second = x @ progress.known.mean @ x.T
-    mean = second[0] / second[0, 0]
-    sd = np.sqrt(np.maximum(np.diag(second) / second[0, 0] - mean**2, 0.0))
-    near = np.maximum(np.minimum(mean - plan.lows, plan.highs - mean), 0.0)
-    a, t = near[1:], sd[1:] * math.sqrt(progress.seen[-1].state.reach(plan) ** 2 - 1.0)
-    bound = np.where(mean - plan.lows < plan.highs - mean, plan.lows, plan.highs)
-    out = [j for j in plan.numbers if (a[j - 1] + t[j - 1]) * min(a[j - 1], 0.5 * sd[j]) < sd[j] ** 2]
-    return np.asarray(x[out] - np.outer(bound[out], x[0]))
+    rows, box, most = progress.state.rows, _box(plan, progress.state.rows), bearable(plan, progress)
+    least = max(min(most / 2.0, box), plan.reach**2)
+    tried = np.geomspace(least, max(min(4.0 * most, box), least), 40)
+    by = missed(plan, second, rows, tried).max(axis=1)
+    noise = plan.apart * plan.noise.adders * tried / (plan.rules.shares[0] * plan.mu**2 * expected(plan, progress)[1])
+    enough = last * by**2 <= 1.0 + noise / last
+    square = float(tried[enough.argmax() if enough.any() else -1])
+    return math.sqrt(max(min(square, 4.0 * bearable(plan._replace(rows=people), progress)), plan.reach**2))
+
+
+def missed(plan: Plan, second: Array, rows: Array, squares: Array) -> Array:
+    """Mean score along a number that rows longer than L may lack, in sds of both: Equation (48).
+
+    For each of `squares`, L² of a round with these `rows`, and each number, then one that is normal; shape (squares,
+    numbers + 1). `second`, shape (d, d), are second moments of columns.
+    """
+    second = second / second[0, 0]
+    mean = second[0]
+    spread = second - np.outer(mean, mean)
+    sd = np.sqrt(np.maximum(np.diag(spread), 1e-12))
+    turned = rows @ second @ rows.T
+    one = np.square(beside(second, rows)).sum(axis=0)
+    part, out = np.exp(-TAILS), []
+    weights = np.outer(part, part) * (TAILS[1] - TAILS[0]) ** 2
+    chi = 1.0 + (2.0 * gammainccinv(0.5 * (plan.d - 2), part) if plan.d > 2 else 0.0 * part)
+    for j in (*plan.numbers, 0):
+        low, high = mean[j] - plan.lows[j], plan.highs[j] - mean[j]
+        near, far = (max(side / sd[j], 0.01) for side in sorted((low, high))) if j else (math.inf, math.inf)
+        size = float(one[j]) if j else float(np.trace(turned)) / plan.d
+        along = _upper(near, far, part)
+        length = size * along[:, None] ** 2 + (float(np.trace(turned)) - size) / max(plan.d - 1, 1) * chi
+        each = weights * np.abs(along)[:, None]
+        out.append([float((each * np.maximum(1.0 - q / length, 0.0)).sum()) for q in squares])
+    return np.array(out).T
+
+
+def beside(second: Array, rows: Array) -> Array:
+    """Rows at one sd of a column from the mean, other columns as they go with it, less the mean row; shape (d, d)."""
+    second = second / second[0, 0]
+    spread = second - np.outer(second[0], second[0])
+    return np.asarray(rows @ (spread / np.sqrt(np.maximum(np.diag(spread), 1e-12))))
+
+
+def _upper(near: float, far: float, part: Array) -> Array:
+    """Values that a `part` exceeds, in sds from the mean, of a beta variable this far from its bounds; far: normal."""
+    if not near < 50.0:
+        return np.asarray(-ndtri(part))
+    sizes = max(near * far - 1.0, 1e-3) / (near + far) * np.array([far, near])
+    return np.asarray(far - (near + far) * betaincinv(*sizes, part))
 
 
 def _seen(shares: Array, noise: float) -> Flags:

@@ -342,9 +342,17 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_sil
     )
     role = "closing" if more else "approach"
     state = state._replace(theta=theta, scale=state.scale * math.exp(moved), window=WINDOWS[int(short)], role=role)
-    if more or not (short or late or held >= PILOTS):
-        return progress._replace(state=state, seen=seen)
+    looked = plan.noise.again or plan.like is not None or bool(plan.extremes)  # lengths follow otherwise
     second, unsure = _of_covariates(curvature / height, known.classes), _of_covariates(spread, known.classes**2)
+    if not looked:
+        x = np.linalg.inv(state.rows)
+        progress, moments = progress._replace(expected=_varying(plan, progress, seen)), x @ second @ x.T
+    if more or not (short or late or held >= PILOTS):
+        if not looked:
+            asked = progress._replace(state=state, held=(*progress.held, count))
+            last = plan.rows - plan.measured - asked.over - people(plan, asked)
+            state = state._replace(longest=lengths.borne(plan, asked, moments, people(plan, asked), last))
+        return progress._replace(state=state, seen=seen)
     edge = math.sqrt(2.0 * plan.d * float(unsure.mean()) / rules.blocks) / height
     if plan.like is None:
         by, root = _whitening(second, known.points, plan.reach, edge)
@@ -359,15 +367,22 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_sil
         window = float(np.clip(4.0 * math.sqrt(1.0 / count + here.sds[4] ** 2) / here.steep, NARROWEST, window))
     role = "directions" if plan.noise.again and plan.like is None and not plan.extremes else "main"
     state = state._replace(role=role, rows=by @ state.rows, theta=turned(by, theta), window=window)
-    if role == "main" and plan.like is None and not plan.extremes:
-        slope, square = expected(plan, progress)
-        if rules.scoring.counts and not rules.scoring.pearson:  # a mean doesn't say how counts vary about it
-            parts, jitter = pooling([s.sds[2] for s in seen], sampled(plan, seen), square**2)
-            squares = sum(w * s.square[:d, :d] for w, s in zip(parts, seen, strict=True))
-            square = max(square, level(squares, jitter, square, plan.unsure))
-        asked = progress._replace(state=state, expected=(slope, square))
-        state = state._replace(longest=lengths.borne(plan, asked))
-    return progress._replace(state=state, known=known, seen=seen, near=near and scaled and not plan.noise.again)
+    if not looked:
+        asked = progress._replace(state=state, held=(*progress.held, count))
+        last = people(plan, asked)
+        state = state._replace(longest=lengths.borne(plan, asked, moments, plan.rows, last))
+    near = near and scaled and not plan.noise.again
+    return progress._replace(state=state, known=known, seen=seen, near=near)
+
+
+def _varying(plan: Plan, progress: Progress, seen: tuple[Summed, ...]) -> tuple[float, float]:
+    """Mean slope and squared score of a record; counts may vary more than their mean says."""
+    slope, square = expected(plan, progress)
+    if plan.rules.scoring.counts and not plan.rules.scoring.pearson:
+        parts, jitter = pooling([s.sds[2] for s in seen], sampled(plan, seen), square**2)
+        squares = sum(w * s.square[: plan.size, : plan.size] for w, s in zip(parts, seen, strict=True))
+        square = max(square, level(squares, jitter, square, plan.unsure))
+    return slope, square
 
 
 NOISY: Final = 2.0  # Sds of its noise within which a step's length is explained by it
