@@ -10,8 +10,8 @@ import numpy as np
 from scipy.special import ndtri
 
 from privreg.collector.aggregate.classes import against_first, expected, points
-from privreg.collector.aggregate.lengths import beside, missed
-from privreg.collector.aggregate.rounds import WINDOWS, floored, grouped, level, pooling, posterior, sampled
+from privreg.collector.aggregate.lengths import beside, missed, skewed
+from privreg.collector.aggregate.rounds import WINDOWS, floored, grouped, level, pooling, posterior, sampled, unequal
 from privreg.collector.estimation.curvature import SPREAD
 from privreg.families.scores import scoring_of
 
@@ -148,9 +148,8 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
 
     places, again = np.array([t.theta for t in turned]), plan.noise.again
     people, reference = sampled(plan, alike), progress.filled * rules.slope
-    reaches = np.array([s.state.reach(plan) for s in alike])
-    unequal = 1.0 - np.minimum(reaches / reaches[-1], reaches[-1] / reaches) ** 2  # weights, and so slopes, that differ
-    far = np.linalg.norm(places - last.theta, axis=1) / (common * rules.bend) if again else unequal
+    unlike = unequal(plan, alike)
+    far = np.linalg.norm(places - last.theta, axis=1) / (common * rules.bend) if again else unlike
     rough = np.array([t.sds[1] * t.wider for t in turned])
     shares, noise = pooling(rough.tolist(), people, reference**2, far)
     pooled = sum(w * t.slope for w, t in zip(shares, turned, strict=True))
@@ -161,9 +160,9 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     parts, jitter = pooling([t.sds[2] * t.wider for t in turned], people, plan.square**2, far)
     square = sum(w * t.square for w, t in zip(parts, turned, strict=True))
     middle = level(square[:d, :d], jitter, plan.square, plan.unsure)
-    unlike = np.full((plan.d, plan.d), (UNEVEN if again else SPREAD) ** 2 + plan.alike**2)
+    prior = np.full((plan.d, plan.d), (UNEVEN if again else SPREAD) ** 2 + plan.alike**2)
     about = progress.known.mean if again else np.eye(plan.d)
-    close = progress.known._replace(mean=about, variances=unlike)
+    close = progress.known._replace(mean=about, variances=prior)
     squares, loose = posterior(square[:d, :d], jitter, close.whole, middle)
     if again:  # variances that are uncertain make t heavier in its tails: Equation (37)
         squares = squares + STUDENT * float(loose.mean()) / middle * np.eye(d)
@@ -174,14 +173,16 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     main = np.array([grouped(plan, s) if again else s.state.role == "main" for s in alike])
     if plan.clusters and main.any():  # rounds before hold people of all clusters: they give the start, and the slope
         alone = np.where(main, alone, np.inf)
+    x = np.linalg.inv(last.rows)
+    second = x @ curvature[: plan.d, : plan.d] @ x.T
     lacking, left = np.zeros(len(alike)), np.zeros((0, d))
     if not (again or plan.like is not None or plan.extremes):  # rounds where other rows count whole, other targets
-        x, unit = np.linalg.inv(last.rows), common * math.sqrt(middle)
-        second = x @ curvature[: plan.d, : plan.d] @ x.T
+        unit = common * math.sqrt(middle)
         by = unit * np.array([missed(plan, second, s.state.rows, [s.state.reach(plan) ** 2])[0] for s in alike])
         lacking = (by - by[-1]).max(axis=1)
+        before = unit * missed(plan, x @ progress.known.mean @ x.T, last.rows, [last.reach(plan) ** 2])[0]
         along = beside(second, last.rows)[:, plan.numbers]
-        left = (along / np.linalg.norm(along, axis=0) * by[-1, :-1]).T
+        left = (along / np.linalg.norm(along, axis=0) * np.maximum(by[-1], before)[:-1]).T
     weights = 1.0 / alone / (1.0 / alone).sum()
     theta, bent = last.theta, _bend(plan, progress.known, last, curvature, places, shares)
     if rules.scoring.curved and not again:
@@ -201,7 +202,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         off = (
             (0.5 * height / (common * rules.bend) * distance) ** 2 / d
             if again
-            else (height * unequal) ** 2 * distance / d
+            else (height * unlike) ** 2 * distance / d
         )
         off = unsure(theta) if rules.scoring.curved and not again else off
         weights = _weights(alone + off, places - theta, float(spread.mean()), lacking)
@@ -238,8 +239,10 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     asked = progress.seen[-1].state
     wider = abs(math.log(scale / asked.scale)) / (0.5 * asked.window if again else most) if rules.scaled else 0.0
     lines = np.vstack([move / max(float(np.linalg.norm(move)), 1e-300), known.points])
+    if rules.scoring.curved and not again:
+        lines = np.vstack([lines, np.kron(np.eye(rules.blocks), skewed(plan, last.rows, second, last.reach(plan)))])
     moves = np.abs(lines @ move) / rules.bend
-    if rules.scoring.curved and not (progress.near or again):  # twice what such a step leaves, in standard errors
+    if rules.scoring.curved and not again:  # twice what such a step leaves, in standard errors
         moves = np.maximum(moves, moves**2 * c * rules.bend / math.sqrt(float(np.trace(root @ root.T))))
     more = bent(theta)[0]
     each = [bread @ (curvature @ t.theta - t.score - m) for t, m in zip(turned, more, strict=True)]

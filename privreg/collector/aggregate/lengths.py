@@ -63,20 +63,25 @@ def _box(plan: Plan, rows: Array) -> float:
     return float(np.square(np.abs(rows @ middle) + np.abs(rows) @ half).sum())
 
 
+def _lasting(plan: Plan, progress: Progress, times: float = 0.5) -> float:
+    """L² at which scores' noise is an eighth of their sampling."""
+    return max(min(times * bearable(plan, progress), _box(plan, progress.state.rows)), plan.reach**2)
+
+
 def borne(plan: Plan, progress: Progress, second: Array, people: int, last: int) -> float:
     """Length L of a round of scores of so many people before which nobody looked at lengths: Equation (36).
 
     Scores' noise in the main round, of as many people as `last`, is an eighth of their sampling, or as much of it as
     keeps rows beyond L from moving an estimate by its standard error, if columns are as their `second` moments and
-    bounds tell: Equation (48).
+    bounds tell: Equation (48). Numbers for which nothing borne is enough are marked.
     """
-    rows, box, most = progress.state.rows, _box(plan, progress.state.rows), bearable(plan, progress)
-    least = max(min(most / 2.0, box), plan.reach**2)
-    tried = np.geomspace(least, max(min(4.0 * most, box), least), 40)
-    by = missed(plan, second, rows, tried).max(axis=1)
+    least, most = _lasting(plan, progress, 0.5), _lasting(plan, progress, 4.0)
+    tried = np.geomspace(least, most, 40)
+    by = missed(plan, second, progress.state.rows, tried)
     noise = plan.apart * plan.noise.adders * tried / (plan.rules.shares[0] * plan.mu**2 * expected(plan, progress)[1])
-    enough = last * by**2 <= 1.0 + noise / last
-    square = float(tried[enough.argmax() if enough.any() else -1])
+    enough = last * by**2 <= 1.0 + noise[:, None] / last
+    enough[:, :-1] |= _hidden(plan, second, most)[0]
+    square = float(tried[(enough | ~enough[-1]).all(axis=1).argmax()])
     return math.sqrt(max(min(square, 4.0 * bearable(plan._replace(rows=people), progress)), plan.reach**2))
 
 
@@ -113,12 +118,47 @@ def beside(second: Array, rows: Array) -> Array:
     return np.asarray(rows @ (spread / np.sqrt(np.maximum(np.diag(spread), 1e-12))))
 
 
+def skewed(plan: Plan, rows: Array, second: Array, reach: float) -> Array:
+    """Rows that bend a score as a level's row does: of numbers, as long as their third moment says; shape (k, d).
+
+    A beta variable with the number's mean, variance and bounds has that skewness; of two values it is a level. `second`
+    are second moments of columns, shape (d, d).
+    """
+    mean, ranges = second[0] / second[0, 0], np.maximum(plan.highs - plan.lows, 1e-12)
+    variance = np.maximum(np.diag(second) / second[0, 0] - mean**2, 1e-12)
+    part = np.clip((mean - plan.lows) / ranges, 1e-3, 1.0 - 1e-3)
+    size = np.maximum(part * (1.0 - part) * ranges**2 / variance - 1.0, 0.0)
+    third = 2.0 * (1.0 - 2.0 * part) * np.sqrt(size + 1.0) / ((size + 2.0) * np.sqrt(part * (1.0 - part)))
+    return np.asarray((beside(second, rows) * np.clip(third, -reach, reach)).T[plan.numbers])
+
+
 def _upper(near: float, far: float, part: Array) -> Array:
     """Values that a `part` exceeds, in sds from the mean, of a beta variable this far from its bounds; far: normal."""
     if not near < 50.0:
         return np.asarray(-ndtri(part))
     sizes = max(near * far - 1.0, 1e-3) / (near + far) * np.array([far, near])
     return np.asarray(far - (near + far) * betaincinv(*sizes, part))
+
+
+def few(plan: Plan, progress: Progress) -> Array:
+    """Numbers whose variance is in part surely that of rows beyond L, as distances from a bound; shape (k, d)."""
+    rows = progress.seen[-1].state.rows
+    x = np.linalg.inv(rows)
+    hidden, bound = _hidden(plan, x @ progress.known.mean @ x.T, _lasting(plan, progress, 4.0))
+    return np.asarray(x[plan.numbers[hidden]] - np.outer(bound[plan.numbers[hidden]], x[0]))
+
+
+def _hidden(plan: Plan, second: Array, square: float) -> tuple[Flags, Array]:
+    """Whether the variance of a number is in part surely that of rows longer than L, and the nearer bound of a column.
+
+    By mean and sd, and that bound, at most a part (a + t) min(a, 1/2) of it is of rows within t sds beyond the mean:
+    Equation (48). `second` are second moments of columns, `square` is L²; shapes (numbers,) and (d,).
+    """
+    mean = second[0] / second[0, 0]
+    sd = np.sqrt(np.maximum(np.diag(second) / second[0, 0] - mean**2, 0.0))
+    near = np.maximum(np.minimum(mean - plan.lows, plan.highs - mean), 0.0)
+    hidden = (near + sd * math.sqrt(square - 1.0)) * np.minimum(near, 0.5 * sd) < sd**2
+    return hidden[plan.numbers], np.where(mean - plan.lows < plan.highs - mean, plan.lows, plan.highs)
 
 
 def _seen(shares: Array, noise: float) -> Flags:

@@ -172,23 +172,6 @@ def _points(plan: Plan, rows: Array, mean: Array) -> Array:
     return out
 
 
-def _ends(plan: Plan, state: State, known: Known) -> Array:
-    """Records at the farther bound of a number, all else at its mean, where it is like one of two values; shape (k, d).
-
-    That is a number whose variance is more than three quarters of what it would be with its mean, all records being at
-    a bound: of 0 and uniform values two thirds at most.
-    """
-    x = np.linalg.inv(state.rows)
-    second = x @ known.mean @ x.T
-    mean = second[0] / second[0, 0]
-    low, high = mean - plan.lows, plan.highs - mean
-    variance = np.diag(second) / second[0, 0] - mean**2
-    two = [j for j in plan.numbers if min(low[j], high[j]) > 0.0 and variance[j] > 0.75 * low[j] * high[j]]
-    out = np.tile(mean, (len(two), 1))
-    out[np.arange(len(two)), two] = [plan.lows[j] if low[j] > high[j] else plan.highs[j] for j in two]
-    return np.asarray(out @ state.rows.T)
-
-
 def _constant(rows: Array) -> Array:
     """Coefficients of z that give 1 for everybody."""
     return np.asarray(np.linalg.inv(rows)[0])
@@ -313,7 +296,8 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_sil
     if state.role == "main":
         return progress._replace(seen=seen)
     reference = progress.filled * rules.slope
-    shares, noise = pooling([s.sds[1] for s in seen], sampled(plan, seen), reference**2)
+    far = 0.0 if plan.noise.again else unequal(plan, seen)
+    shares, noise = pooling([s.sds[1] for s in seen], sampled(plan, seen), reference**2, far)
     pooled = sum(w * s.slope for w, s in zip(shares, seen, strict=True))
     height = level(pooled, noise, reference, rules.unsure)
     curvature, spread = posterior(pooled, noise, known.whole, height)
@@ -322,7 +306,11 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_sil
     step = -cautious(curvature, spread, here.score) * gain / (gain + d * noisy)
     c = state.threshold(rules)
     curved = rules.scoring.curved and not plan.noise.again
-    lines = np.concatenate([known.whole.points, _ends(plan, state, known)]) if curved else known.whole.points
+    second, unsure = _of_covariates(curvature / height, known.classes), _of_covariates(spread, known.classes**2)
+    x, lines = np.linalg.inv(state.rows), known.whole.points
+    moments = x @ second @ x.T
+    if curved:
+        lines = np.concatenate([lines, lengths.skewed(plan, state.rows, moments, state.reach(plan))])
     reach = np.array([float(np.linalg.norm(step)), *np.abs(lines @ step)])
     most = (
         FAR * rules.bend if rules.scaled else 2.0 * FAR
@@ -343,10 +331,8 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_sil
     role = "closing" if more else "approach"
     state = state._replace(theta=theta, scale=state.scale * math.exp(moved), window=WINDOWS[int(short)], role=role)
     looked = plan.noise.again or plan.like is not None or bool(plan.extremes)  # lengths follow otherwise
-    second, unsure = _of_covariates(curvature / height, known.classes), _of_covariates(spread, known.classes**2)
     if not looked:
-        x = np.linalg.inv(state.rows)
-        progress, moments = progress._replace(expected=_varying(plan, progress, seen)), x @ second @ x.T
+        progress = progress._replace(expected=_varying(plan, progress, seen))
     if more or not (short or late or held >= PILOTS):
         if not looked:
             asked = progress._replace(state=state, held=(*progress.held, count))
@@ -421,6 +407,12 @@ def grouped(plan: Plan, one: Summed) -> bool:
 def sampled(plan: Plan, rounds: Sequence[Summed]) -> list[float]:
     """Records by whose sampling rounds differ: none, ∞, where all rows answer in each of them."""
     return [math.inf if plan.noise.again and not grouped(plan, s) else float(s.people) for s in rounds]
+
+
+def unequal(plan: Plan, rounds: Sequence[Summed]) -> Array:
+    """Share by which slopes of rounds may differ from those of the last one, as other rows count whole in them."""
+    reaches = np.array([s.state.reach(plan) for s in rounds])
+    return np.asarray(1.0 - np.minimum(reaches / reaches[-1], reaches[-1] / reaches) ** 2)
 
 
 def pooling(noises: list[float], people: list[float], square: float, far: Array | float = 0.0) -> tuple[Array, float]:
