@@ -46,6 +46,10 @@ BIAS: Final = 0.25
 FINITE: Final = 3.0
 """Sds by which it shows that no records are predicted perfectly: one fit in a thousand misses that they are."""
 
+MISSED: Final = 2.0
+"""Standard errors by which rows that are weighted down may move a coefficient that isn't marked, if theirs score as far
+as scores vary; half of the coefficients of real data sets move by a quarter of that (`benchmarks.sums --shifts`)."""
+
 SCORED: Final = frozenset({"approach", "closing", "main"})  # Roles of rounds that report scores
 
 NAMED: Final = 6  # Silos that are listed by name
@@ -366,7 +370,7 @@ def doubts(plan: Plan, progress: Progress, found: Estimated, loads: Array) -> tu
     ):
         by = np.abs(loads @ np.kron(np.ones((1, plan.rules.blocks)), forms).T)
         entered = (by > ROUNDED * np.abs(loads).max(axis=1, keepdims=True)).any(axis=1)
-        if (marked := entered | (left > 1.0)).any():
+        if (marked := entered | (left > MISSED)).any():
             out.append(note(code, those(marked)))
     if progress.lost is not None and (shifted := progress.lost[1] * found.pulled(loads, progress.pull) > 1.0).any():
         out.append(note("weights.seen", those(shifted), percent=100.0 * progress.lost[0]))
