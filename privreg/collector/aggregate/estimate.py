@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from privreg.collector.aggregate.classes import against_first, expected, points
-from privreg.collector.aggregate.lengths import beside, missed, skewed
+from privreg.collector.aggregate.lengths import along, missed, skewed
 from privreg.collector.aggregate.rounds import WINDOWS, floored, grouped, level, pooling, posterior, sampled, unequal
 from privreg.collector.estimation.curvature import SPREAD
 from privreg.families.scores import scoring_of
@@ -101,8 +101,7 @@ class Estimated(NamedTuple):
 
     def lacking(self, loads: Array) -> Array:
         """Bias of `loads` @ theta, in standard errors, if long rows' scores are one sd: Equation (48); shape (q,)."""
-        blocks = len(self.theta) // max(self.left.shape[1], 1) if len(self.left) else 1
-        by = np.abs(loads @ self.bread @ np.kron(np.eye(blocks), self.left.T))
+        by = np.abs(loads @ self.bread @ np.kron(np.eye(len(self.theta) // self.left.shape[1]), self.left.T))
         return np.asarray(by.max(axis=1, initial=0.0) / np.sqrt(np.einsum("qk,kl,ql->q", loads, self.cov, loads)))
 
     def pulled(self, loads: Array, pull: Array | None) -> Array:
@@ -178,11 +177,10 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     lacking, left = np.zeros(len(alike)), np.zeros((0, d))
     if not (again or plan.like is not None or plan.extremes):  # rounds where other rows count whole, other targets
         unit = common * math.sqrt(middle)
-        by = unit * np.array([missed(plan, second, s.state.rows, [s.state.reach(plan) ** 2])[0] for s in alike])
-        lacking = (by - by[-1]).max(axis=1)
-        before = unit * missed(plan, x @ progress.known.mean @ x.T, last.rows, [last.reach(plan) ** 2])[0]
-        along = beside(second, last.rows)[:, plan.numbers]
-        left = (along / np.linalg.norm(along, axis=0) * np.maximum(by[-1], before)[:-1]).T
+        by = [missed(plan, second, s.state.rows, np.array([s.state.reach(plan) ** 2]))[0] for s in alike]
+        lacking = unit * (np.array(by) - by[-1]).max(axis=1)
+        early = missed(plan, x @ progress.known.mean @ x.T, last.rows, np.array([last.reach(plan) ** 2]))[0]
+        left = along(plan, second, last.rows) * unit * np.maximum(by[-1], early)[:-1, None]
     weights = 1.0 / alone / (1.0 / alone).sum()
     theta, bent = last.theta, _bend(plan, progress.known, last, curvature, places, shares)
     if rules.scoring.curved and not again:
@@ -240,7 +238,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     wider = abs(math.log(scale / asked.scale)) / (0.5 * asked.window if again else most) if rules.scaled else 0.0
     lines = np.vstack([move / max(float(np.linalg.norm(move)), 1e-300), known.points])
     if rules.scoring.curved and not again:
-        lines = np.vstack([lines, np.kron(np.eye(rules.blocks), skewed(plan, last.rows, second, last.reach(plan)))])
+        lines = np.vstack([lines, np.kron(np.eye(rules.blocks), skewed(plan, second, last.rows, last.reach(plan)))])
     moves = np.abs(lines @ move) / rules.bend
     if rules.scoring.curved and not again:  # twice what such a step leaves, in standard errors
         wide = np.maximum(np.linalg.norm(lines, axis=1), 1.0) * math.sqrt(float(np.trace(root @ root.T)))

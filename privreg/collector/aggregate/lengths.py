@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from scipy.special import betaincinv, gammainccinv, ndtri
+from scipy.special import betaincinv, gammainccinv
 
 from privreg.collector.aggregate.budget import SURE, bearable, expected, slope_edge
 from privreg.collector.aggregate.lattice import sd
@@ -21,7 +21,9 @@ UNSEEN: Final = 0.1
 """Share of rows in one bin that its noise hides, times the root of their number: from here on rows may be longer than
 those that are seen."""
 
-TAILS: Final = np.arange(0.05, 16.0, 0.1)  # -log of tail probabilities at which made-up rows are, e^−TAILS/10 of each
+TAILS: Final = 1.0 / (1.0 + np.exp(np.arange(-15.9, 16.0, 0.2)))  # Tail probabilities at even log-odds
+
+NORMAL: Final = 50.0  # Sds from its bounds at which a beta variable is as good as normal
 
 CLEAR: Final = 0.25  # Edges of its noise that a direction's slope is, at least, times this where it is half the mean
 
@@ -63,24 +65,17 @@ def _box(plan: Plan, rows: Array) -> float:
     return float(np.square(np.abs(rows @ middle) + np.abs(rows) @ half).sum())
 
 
-def _lasting(plan: Plan, progress: Progress, times: float = 0.5) -> float:
-    """L² at which scores' noise is an eighth of their sampling."""
-    return max(min(times * bearable(plan, progress), _box(plan, progress.state.rows)), plan.reach**2)
-
-
 def borne(plan: Plan, progress: Progress, second: Array, people: int, last: int) -> float:
     """Length L of a round of scores of so many people before which nobody looked at lengths: Equation (36).
 
-    Scores' noise in the main round, of as many people as `last`, is an eighth of their sampling, or as much of it as
-    keeps rows beyond L from moving an estimate by its standard error, if columns are as their `second` moments and
-    bounds tell: Equation (48). Numbers for which nothing borne is enough are marked.
+    Scores' noise in the main round, of `last` people, is an eighth of their sampling, or as much as keeps rows beyond L
+    from moving an estimate by its standard error, if columns are as their `second` moments and bounds tell, see
+    `missed`. Numbers for which no L is enough don't count.
     """
-    least, most = _lasting(plan, progress, 0.5), _lasting(plan, progress, 4.0)
-    tried = np.geomspace(least, most, 40)
-    by = missed(plan, second, progress.state.rows, tried)
+    most = max(min(4.0 * bearable(plan, progress), _box(plan, progress.state.rows)), plan.reach**2)
+    tried = np.geomspace(max(min(bearable(plan, progress) / 2.0, most), plan.reach**2), most, 40)
     noise = plan.apart * plan.noise.adders * tried / (plan.rules.shares[0] * plan.mu**2 * expected(plan, progress)[1])
-    enough = last * by**2 <= 1.0 + noise[:, None] / last
-    enough[:, :-1] |= _hidden(plan, second, most)[0]
+    enough = last * missed(plan, second, progress.state.rows, tried) ** 2 <= 1.0 + noise[:, None] / last
     square = float(tried[(enough | ~enough[-1]).all(axis=1).argmax()])
     return math.sqrt(max(min(square, 4.0 * bearable(plan._replace(rows=people), progress)), plan.reach**2))
 
@@ -88,77 +83,48 @@ def borne(plan: Plan, progress: Progress, second: Array, people: int, last: int)
 def missed(plan: Plan, second: Array, rows: Array, squares: Array) -> Array:
     """Mean score along a number that rows longer than L may lack, in sds of both: Equation (48).
 
-    For each of `squares`, L² of a round with these `rows`, and each number, then one that is normal; shape (squares,
-    numbers + 1). `second`, shape (d, d), are second moments of columns.
+    Of rounds with these `rows` and each of `squares`, L²; for each number, then a normal one; shape (squares, numbers +
+    1). `second`, shape (d, d), are second moments of columns.
     """
-    second = second / second[0, 0]
-    mean = second[0]
-    spread = second - np.outer(mean, mean)
-    sd = np.sqrt(np.maximum(np.diag(spread), 1e-12))
-    turned = rows @ second @ rows.T
-    one = np.square(beside(second, rows)).sum(axis=0)
-    part, out = np.exp(-TAILS), []
-    weights = np.outer(part, part) * (TAILS[1] - TAILS[0]) ** 2
-    chi = 1.0 + (2.0 * gammainccinv(0.5 * (plan.d - 2), part) if plan.d > 2 else 0.0 * part)
+    mean, sd, along = _columns(second, rows)
+    sizes, part = np.square(along).sum(axis=0), 0.2 * TAILS * (1.0 - TAILS)
+    whole, out = float(np.trace(rows @ second @ rows.T)) / second[0, 0], []
+    others = 1.0 + (2.0 * gammainccinv(0.5 * (plan.d - 2), TAILS) if plan.d > 2 else 0.0 * part)
     for j in (*plan.numbers, 0):
-        low, high = mean[j] - plan.lows[j], plan.highs[j] - mean[j]
-        near, far = (max(side / sd[j], 0.01) for side in sorted((low, high))) if j else (math.inf, math.inf)
-        size = float(one[j]) if j else float(np.trace(turned)) / plan.d
-        along = _upper(near, far, part)
-        length = size * along[:, None] ** 2 + (float(np.trace(turned)) - size) / max(plan.d - 1, 1) * chi
-        each = weights * np.abs(along)[:, None]
-        out.append([float((each * np.maximum(1.0 - q / length, 0.0)).sum()) for q in squares])
+        near, far = sorted(((mean[j] - plan.lows[j]) / sd[j], (plan.highs[j] - mean[j]) / sd[j]))
+        near, far = np.clip([near, far], 0.01, NORMAL) if j else (NORMAL, NORMAL)
+        size = sizes[j] if j else whole / plan.d
+        most = max(near * far - 1.0, 1e-3) / (near + far)  # beta variables are gamma where the farther bound is far off
+        u = far - (near + far) * betaincinv(most * far, most * near, TAILS)
+        length = size * u[:, None] ** 2 + (whole - size) / max(plan.d - 1, 1) * others
+        weights = np.outer(part * np.abs(u), part)
+        out.append([float((weights * np.maximum(1.0 - q / length, 0.0)).sum()) for q in squares])
     return np.array(out).T
 
 
-def beside(second: Array, rows: Array) -> Array:
-    """Rows at one sd of a column from the mean, other columns as they go with it, less the mean row; shape (d, d)."""
+def _columns(second: Array, rows: Array) -> tuple[Array, Array, Array]:
+    """Means and sds of columns, and z of rows an sd of each from the mean, the others as they go with it; (d, d)."""
     second = second / second[0, 0]
     spread = second - np.outer(second[0], second[0])
-    return np.asarray(rows @ (spread / np.sqrt(np.maximum(np.diag(spread), 1e-12))))
+    sd = np.sqrt(np.maximum(np.diag(spread), 1e-12))
+    return second[0], sd, np.asarray(rows @ (spread / sd))
 
 
-def skewed(plan: Plan, rows: Array, second: Array, reach: float) -> Array:
+def along(plan: Plan, second: Array, rows: Array) -> Array:
+    """Unit directions of numbers, with what goes with them, in z = `rows` @ x; shape (k, d)."""
+    by = _columns(second, rows)[2].T[plan.numbers]
+    return np.asarray(by / np.linalg.norm(by, axis=1, keepdims=True))
+
+
+def skewed(plan: Plan, second: Array, rows: Array, reach: float) -> Array:
     """Rows that bend a score as a level's row does: of numbers, as long as their third moment says; shape (k, d).
 
-    A beta variable with the number's mean, variance and bounds has that skewness; of two values it is a level. `second`
-    are second moments of columns, shape (d, d).
+    It is that of beta variables between their bounds; of two values, a level's.
     """
-    mean, ranges = second[0] / second[0, 0], np.maximum(plan.highs - plan.lows, 1e-12)
-    variance = np.maximum(np.diag(second) / second[0, 0] - mean**2, 1e-12)
-    part = np.clip((mean - plan.lows) / ranges, 1e-3, 1.0 - 1e-3)
-    size = np.maximum(part * (1.0 - part) * ranges**2 / variance - 1.0, 0.0)
-    third = 2.0 * (1.0 - 2.0 * part) * np.sqrt(size + 1.0) / ((size + 2.0) * np.sqrt(part * (1.0 - part)))
-    return np.asarray((beside(second, rows) * np.clip(third, -reach, reach)).T[plan.numbers])
-
-
-def _upper(near: float, far: float, part: Array) -> Array:
-    """Values that a `part` exceeds, in sds from the mean, of a beta variable this far from its bounds; far: normal."""
-    if not near < 50.0:
-        return np.asarray(-ndtri(part))
-    sizes = max(near * far - 1.0, 1e-3) / (near + far) * np.array([far, near])
-    return np.asarray(far - (near + far) * betaincinv(*sizes, part))
-
-
-def few(plan: Plan, progress: Progress) -> Array:
-    """Numbers whose variance is in part surely that of rows beyond L, as distances from a bound; shape (k, d)."""
-    rows = progress.seen[-1].state.rows
-    x = np.linalg.inv(rows)
-    hidden, bound = _hidden(plan, x @ progress.known.mean @ x.T, _lasting(plan, progress, 4.0))
-    return np.asarray(x[plan.numbers[hidden]] - np.outer(bound[plan.numbers[hidden]], x[0]))
-
-
-def _hidden(plan: Plan, second: Array, square: float) -> tuple[Flags, Array]:
-    """Whether the variance of a number is in part surely that of rows longer than L, and the nearer bound of a column.
-
-    By mean and sd, and that bound, at most a part (a + t) min(a, 1/2) of it is of rows within t sds beyond the mean:
-    Equation (48). `second` are second moments of columns, `square` is L²; shapes (numbers,) and (d,).
-    """
-    mean = second[0] / second[0, 0]
-    sd = np.sqrt(np.maximum(np.diag(second) / second[0, 0] - mean**2, 0.0))
-    near = np.maximum(np.minimum(mean - plan.lows, plan.highs - mean), 0.0)
-    hidden = (near + sd * math.sqrt(square - 1.0)) * np.minimum(near, 0.5 * sd) < sd**2
-    return hidden[plan.numbers], np.where(mean - plan.lows < plan.highs - mean, plan.lows, plan.highs)
+    mean, sd, by = _columns(second, rows)
+    low, high = np.maximum(mean - plan.lows, 1e-3) / sd, np.maximum(plan.highs - mean, 1e-3) / sd
+    third = 2.0 * (high - low) / (1.0 + np.maximum(low * high, 1.0))
+    return np.asarray((by * np.clip(third, -reach, reach)).T[plan.numbers])
 
 
 def _seen(shares: Array, noise: float) -> Flags:

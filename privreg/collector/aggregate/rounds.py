@@ -310,7 +310,7 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_sil
     x, lines = np.linalg.inv(state.rows), known.whole.points
     moments = x @ second @ x.T
     if curved:
-        lines = np.concatenate([lines, lengths.skewed(plan, state.rows, moments, state.reach(plan))])
+        lines = np.concatenate([lines, lengths.skewed(plan, moments, state.rows, state.reach(plan))])
     reach = np.array([float(np.linalg.norm(step)), *np.abs(lines @ step)])
     most = (
         FAR * rules.bend if rules.scaled else 2.0 * FAR
