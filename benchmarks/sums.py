@@ -32,9 +32,9 @@ Table sums.csv, or that of --table; with --constants sums_constants.csv, a curat
 `benchmarks.real_designs.TUNED` with the same rows and noise and each constant halved and doubled, one line for each
 constant, design and n: medians of ratio and length, mean coverage, marks. With --lost sums_lost.csv, fits of few people
 with the least curvature of a direction, `estimate.LOST`, 2, 3 and 4 sds of an entry: beyond counts fits as above, over
-those that leave a coefficient unmarked. With --shifts sums_shifts.csv, no fits: for each real data set, L² and coefficient
-how far weights move the root of all records, and how far Equation (48) says that they may, in statsmodels' standard
-errors of 20,000. With --keep FOLDER finished cells are kept there, and a study goes on.
+those that leave a coefficient unmarked. With --shifts sums_shifts.csv, no fits: for each real data set, L² and
+coefficient how far weights move the root of all records, and how far Equation (48) says that they may, in statsmodels'
+standard errors of 20,000. With --keep FOLDER finished cells are kept there, and a study goes on.
 """
 
 from __future__ import annotations
