@@ -15,7 +15,6 @@ from privreg.collector.aggregate.budget import AGAIN, share
 from privreg.collector.aggregate.classes import against_first
 from privreg.collector.aggregate.estimate import Estimated, estimate
 from privreg.collector.aggregate.lattice import sd, steps
-from privreg.collector.aggregate.lengths import few
 from privreg.collector.aggregate.plan import MOST_MU, Noise, Plan, Progress, State, Summed, crowded, narrowed, rules_of
 from privreg.collector.aggregate.rounds import begin
 from privreg.collector.clamping import Shares, harmed
@@ -45,6 +44,10 @@ BIAS: Final = 0.25
 
 FINITE: Final = 3.0
 """Sds by which it shows that no records are predicted perfectly: one fit in a thousand misses that they are."""
+
+MISSED: Final = 2.0
+"""Standard errors by which rows that are weighted down may move a coefficient that isn't marked, if theirs score as far
+as scores vary; half of the coefficients of real data sets move by a quarter of that (`benchmarks.sums --shifts`)."""
 
 SCORED: Final = frozenset({"approach", "closing", "main"})  # Roles of rounds that report scores
 
@@ -376,11 +379,11 @@ def doubts(plan: Plan, progress: Progress, found: Estimated, loads: Array) -> tu
     left = 0.5 * far**2 * (progress.last and not progress.near) if again else np.where(far > 1.0, far, 0.0)
     if (left.any() or not again) and (moved := found.displaced(loads, left) > BIAS).any():
         out.append(note("moving.again", those(moved), rounds=AGAIN) if again else note("moving.far", those(moved)))
-    skewed = few(plan, progress) if plan.rules.scoring.curved and not again else found.ends[:0]
-    for code, forms in (("perfect", found.ends[found.finite < FINITE]), ("weights.few", skewed)):
-        by = np.abs(loads @ np.kron(np.ones((1, plan.rules.blocks)), forms).T)
-        if (entered := (by > ROUNDED * np.abs(loads).max(axis=1, keepdims=True)).any(axis=1)).any():
-            out.append(note(code, those(entered)))
+    by = np.abs(loads @ np.kron(np.ones((1, plan.rules.blocks)), found.ends[found.finite < FINITE]).T)
+    if (entered := (by > ROUNDED * np.abs(loads).max(axis=1, keepdims=True)).any(axis=1)).any():
+        out.append(note("perfect", those(entered)))
+    if (lacking := found.lacking(loads) > MISSED).any():
+        out.append(note("weights.few", those(lacking)))
     if progress.lost is not None and (shifted := progress.lost[1] * found.pulled(loads, progress.pull) > 1.0).any():
         out.append(note("weights.seen", those(shifted), percent=100.0 * progress.lost[0]))
     return tuple(out)

@@ -10,7 +10,8 @@ import numpy as np
 from scipy.special import ndtri
 
 from privreg.collector.aggregate.classes import against_first, expected, points
-from privreg.collector.aggregate.rounds import WINDOWS, floored, grouped, level, pooling, posterior, sampled
+from privreg.collector.aggregate.lengths import along, missed, skewed
+from privreg.collector.aggregate.rounds import WINDOWS, floored, grouped, level, pooling, posterior, sampled, unequal
 from privreg.collector.estimation.curvature import SPREAD
 from privreg.families.scores import scoring_of
 
@@ -59,6 +60,7 @@ class Estimated(NamedTuple):
     unknown: Array  # Covariance of theta that comes of what isn't known of the curvature
     finite: Array  # Sds by which it shows that none beyond `ends` are predicted perfectly; ∞ where none can be
     ends: Array  # Distances of columns from their bounds as linear forms; shape (len(finite), d)
+    left: Array  # Scores that long rows may lack, of each number; shape (k, d)
 
     @property
     def back(self) -> Array:
@@ -96,6 +98,11 @@ class Estimated(NamedTuple):
         lines, cov = self.lines[left > 0.0], loads @ self.cov
         along = np.abs(cov @ lines.T) / np.einsum("mk,kl,ml->m", lines, self.cov, lines) * left[left > 0.0]
         return np.asarray(self.threshold * along.max(axis=1, initial=0.0) / np.sqrt(np.einsum("qk,qk->q", cov, loads)))
+
+    def lacking(self, loads: Array) -> Array:
+        """Bias of `loads` @ theta, in standard errors, if long rows' scores are one sd: Equation (48); shape (q,)."""
+        by = np.abs(loads @ self.bread @ np.kron(np.eye(len(self.theta) // self.left.shape[1]), self.left.T))
+        return np.asarray(by.max(axis=1, initial=0.0) / np.sqrt(np.einsum("qk,kl,ql->q", loads, self.cov, loads)))
 
     def pulled(self, loads: Array, pull: Array | None) -> Array:
         """Score of long rows that moves `loads` @ theta, over that where they point everywhere alike: Equation (44)."""
@@ -140,9 +147,8 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
 
     places, again = np.array([t.theta for t in turned]), plan.noise.again
     people, reference = sampled(plan, alike), progress.filled * rules.slope
-    reaches = np.array([s.state.reach(plan) for s in alike])
-    unequal = 1.0 - np.minimum(reaches / reaches[-1], reaches[-1] / reaches) ** 2  # weights, and so slopes, that differ
-    far = np.linalg.norm(places - last.theta, axis=1) / (common * rules.bend) if again else unequal
+    unlike = unequal(plan, alike)
+    far = np.linalg.norm(places - last.theta, axis=1) / (common * rules.bend) if again else unlike
     rough = np.array([t.sds[1] * t.wider for t in turned])
     shares, noise = pooling(rough.tolist(), people, reference**2, far)
     pooled = sum(w * t.slope for w, t in zip(shares, turned, strict=True))
@@ -153,9 +159,9 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     parts, jitter = pooling([t.sds[2] * t.wider for t in turned], people, plan.square**2, far)
     square = sum(w * t.square for w, t in zip(parts, turned, strict=True))
     middle = level(square[:d, :d], jitter, plan.square, plan.unsure)
-    unlike = np.full((plan.d, plan.d), (UNEVEN if again else SPREAD) ** 2 + plan.alike**2)
+    prior = np.full((plan.d, plan.d), (UNEVEN if again else SPREAD) ** 2 + plan.alike**2)
     about = progress.known.mean if again else np.eye(plan.d)
-    close = progress.known._replace(mean=about, variances=unlike)
+    close = progress.known._replace(mean=about, variances=prior)
     squares, loose = posterior(square[:d, :d], jitter, close.whole, middle)
     if again:  # variances that are uncertain make t heavier in its tails: Equation (37)
         squares = squares + STUDENT * float(loose.mean()) / middle * np.eye(d)
@@ -166,6 +172,15 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     main = np.array([grouped(plan, s) if again else s.state.role == "main" for s in alike])
     if plan.clusters and main.any():  # rounds before hold people of all clusters: they give the start, and the slope
         alone = np.where(main, alone, np.inf)
+    x = np.linalg.inv(last.rows)
+    second = x @ curvature[: plan.d, : plan.d] @ x.T
+    lacking, left = np.zeros(len(alike)), np.zeros((0, d))
+    if not (again or plan.like is not None or plan.extremes):  # rounds where other rows count whole, other targets
+        unit = common * math.sqrt(middle)
+        by = [missed(plan, second, s.state.rows, np.array([s.state.reach(plan) ** 2]))[0] for s in alike]
+        lacking = unit * (np.array(by) - by[-1]).max(axis=1)
+        early = missed(plan, x @ progress.known.mean @ x.T, last.rows, np.array([last.reach(plan) ** 2]))[0]
+        left = along(plan, second, last.rows) * unit * np.maximum(by[-1], early)[:-1, None]
     weights = 1.0 / alone / (1.0 / alone).sum()
     theta, bent = last.theta, _bend(plan, progress.known, last, curvature, places, shares)
     if rules.scoring.curved and not again:
@@ -185,10 +200,10 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         off = (
             (0.5 * height / (common * rules.bend) * distance) ** 2 / d
             if again
-            else (height * unequal) ** 2 * distance / d
+            else (height * unlike) ** 2 * distance / d
         )
         off = unsure(theta) if rules.scoring.curved and not again else off
-        weights = _weights(alone + off, places - theta, float(spread.mean()))
+        weights = _weights(alone + off, places - theta, float(spread.mean()), lacking)
     whole = again and not main.any()  # all rows in each round: they are sampled once
     sampling = squares * (
         _once(plan, alike, weights) if whole else sum(w**2 / t.people for w, t in zip(weights, turned, strict=True))
@@ -198,7 +213,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     half = 0.5 * spread
     unknown = floored(half * np.outer(far, far) + np.diag(half @ far**2), 0.0)
     if not again:
-        unknown = unknown + float(weights**2 @ off) * np.eye(d)
+        unknown = unknown + (float(weights**2 @ off) + float(weights @ lacking) ** 2) * np.eye(d)
     if rules.scoring.cornered:
         moves, one = np.array([(theta - t.theta) / common for t in turned]), np.linalg.inv(last.rows)[0]
         off = common * curvature @ _off(rules, moves, weights, curvature, known.points, one)
@@ -222,9 +237,12 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     asked = progress.seen[-1].state
     wider = abs(math.log(scale / asked.scale)) / (0.5 * asked.window if again else most) if rules.scaled else 0.0
     lines = np.vstack([move / max(float(np.linalg.norm(move)), 1e-300), known.points])
+    if rules.scoring.curved and not again:
+        lines = np.vstack([lines, np.kron(np.eye(rules.blocks), skewed(plan, second, last.rows, last.reach(plan)))])
     moves = np.abs(lines @ move) / rules.bend
-    if rules.scoring.curved and not (progress.near or again):  # twice what such a step leaves, in standard errors
-        moves = np.maximum(moves, moves**2 * c * rules.bend / math.sqrt(float(np.trace(root @ root.T))))
+    if rules.scoring.curved and not again:  # twice what such a step leaves, in standard errors
+        wide = np.maximum(np.linalg.norm(lines, axis=1), 1.0) * math.sqrt(float(np.trace(root @ root.T)))
+        moves = np.maximum(moves, moves**2 * c * rules.bend / wide)
     more = bent(theta)[0]
     each = [bread @ (curvature @ t.theta - t.score - m) for t, m in zip(turned, more, strict=True)]
     own = np.array(each)[main], weights[main], bread @ unknown @ bread.T
@@ -233,7 +251,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     ]
     finite = _finite(plan, last, late, curvature, squares)
     how = wider, lines, moves, c * rules.bend, bread, spread, scale, last.classes
-    return Estimated(last.rows, theta, root, curvature, weights, alike, *how, *own, *finite)
+    return Estimated(last.rows, theta, root, curvature, weights, alike, *how, *own, *finite, left)
 
 
 def _once(plan: Plan, rounds: Sequence[Summed], weights: Array) -> float:
@@ -401,14 +419,17 @@ def _steps(shape: Shape, ratio: float) -> tuple[Array, Array, Array]:
     return shifts, alone, np.maximum.accumulate(normal[half:])
 
 
-def _weights(alone: Array, far: Array, unsure: float) -> Array:
+def _weights(alone: Array, far: Array, unsure: float, lacking: Array) -> Array:
     """Weights of rounds, of least variance: of each one's score, and of the curvature that all share: Equation (14).
+
+    And of what scores may be `lacking`, shape (rounds,), because long rows count less.
 
     Rounds whose variance is infinite have none, wherever they come.
     """
     weights, held = np.zeros(len(alone)), np.isfinite(alone)
     far = far[held]
     both = np.diag(alone[held]) + 0.5 * unsure * (1.0 + 1.0 / far.shape[1]) * far @ far.T
+    both += np.outer(lacking[held], lacking[held])
     weights[held] = np.maximum(np.linalg.solve(both, np.ones(len(far))), 0.0)
     return np.asarray(weights / weights.sum())
 

@@ -177,23 +177,6 @@ def _points(plan: Plan, rows: Array, mean: Array) -> Array:
     return out
 
 
-def _ends(plan: Plan, state: State, known: Known) -> Array:
-    """Records at the farther bound of a number, all else at its mean, where it is like one of two values; shape (k, d).
-
-    That is a number whose variance is more than three quarters of what it would be with its mean, all records being at
-    a bound: of 0 and uniform values two thirds at most.
-    """
-    x = np.linalg.inv(state.rows)
-    second = x @ known.mean @ x.T
-    mean = second[0] / second[0, 0]
-    low, high = mean - plan.lows, plan.highs - mean
-    variance = np.diag(second) / second[0, 0] - mean**2
-    two = [j for j in plan.numbers if min(low[j], high[j]) > 0.0 and variance[j] > 0.75 * low[j] * high[j]]
-    out = np.tile(mean, (len(two), 1))
-    out[np.arange(len(two)), two] = [plan.lows[j] if low[j] > high[j] else plan.highs[j] for j in two]
-    return np.asarray(out @ state.rows.T)
-
-
 def _constant(rows: Array) -> Array:
     """Coefficients of z that give 1 for everybody."""
     return np.asarray(np.linalg.inv(rows)[0])
@@ -320,7 +303,8 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_sil
         group = plan.clusters > 0 and progress.last and count < plan.rows
         return progress._replace(seen=(*progress.seen, here._replace(group=group)))
     reference = progress.filled * rules.slope
-    shares, noise = pooling([s.sds[1] for s in seen], sampled(plan, seen), reference**2)
+    far = 0.0 if plan.noise.again else unequal(plan, seen)
+    shares, noise = pooling([s.sds[1] for s in seen], sampled(plan, seen), reference**2, far)
     pooled = sum(w * s.slope for w, s in zip(shares, seen, strict=True))
     height = level(pooled, noise, reference, rules.unsure)
     curvature, spread = posterior(pooled, noise, known.whole, height)
@@ -329,7 +313,11 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_sil
     step = -cautious(curvature, spread, here.score) * gain / (gain + d * noisy)
     c = state.threshold(rules)
     curved = rules.scoring.curved and not plan.noise.again
-    lines = np.concatenate([known.whole.points, _ends(plan, state, known)]) if curved else known.whole.points
+    second, unsure = _of_covariates(curvature / height, known.classes), _of_covariates(spread, known.classes**2)
+    x, lines = np.linalg.inv(state.rows), known.whole.points
+    moments = x @ second @ x.T
+    if curved:
+        lines = np.concatenate([lines, lengths.skewed(plan, moments, state.rows, state.reach(plan))])
     reach = np.array([float(np.linalg.norm(step)), *np.abs(lines @ step)])
     most = (
         FAR * rules.bend if rules.scaled else 2.0 * FAR
@@ -350,9 +338,15 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_sil
     )
     role = "closing" if more else "approach"
     state = state._replace(theta=theta, scale=state.scale * math.exp(moved), window=WINDOWS[int(short)], role=role)
+    looked = plan.noise.again or plan.like is not None or bool(plan.extremes)  # lengths follow otherwise
+    if not looked:
+        progress = progress._replace(expected=_varying(plan, progress, seen))
     if more or not (short or late or held >= PILOTS):
+        if not looked:
+            asked = progress._replace(state=state, held=(*progress.held, count))
+            last = plan.rows - plan.measured - asked.over - people(plan, asked)
+            state = state._replace(longest=lengths.borne(plan, asked, moments, people(plan, asked), last))
         return progress._replace(state=state, seen=seen)
-    second, unsure = _of_covariates(curvature / height, known.classes), _of_covariates(spread, known.classes**2)
     edge = math.sqrt(2.0 * plan.d * float(unsure.mean()) / rules.blocks) / height
     if plan.like is None:
         by, root = _whitening(second, known.points, plan.reach, edge)
@@ -367,15 +361,22 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_sil
         window = float(np.clip(4.0 * math.sqrt(1.0 / count + here.sds[4] ** 2) / here.steep, NARROWEST, window))
     role = "directions" if plan.noise.again and plan.like is None and not plan.extremes else "main"
     state = state._replace(role=role, rows=by @ state.rows, theta=turned(by, theta), window=window)
-    if role == "main" and plan.like is None and not plan.extremes:
-        slope, square = expected(plan, progress)
-        if rules.scoring.counts and not rules.scoring.pearson:  # a mean doesn't say how counts vary about it
-            parts, jitter = pooling([s.sds[2] for s in seen], sampled(plan, seen), square**2)
-            squares = sum(w * s.square[:d, :d] for w, s in zip(parts, seen, strict=True))
-            square = max(square, level(squares, jitter, square, plan.unsure))
-        asked = progress._replace(state=state, expected=(slope, square))
-        state = state._replace(longest=lengths.borne(plan, asked))
-    return progress._replace(state=state, known=known, seen=seen, near=near and scaled and not plan.noise.again)
+    if not looked:
+        asked = progress._replace(state=state, held=(*progress.held, count))
+        last = people(plan, asked)
+        state = state._replace(longest=lengths.borne(plan, asked, moments, plan.rows, last))
+    near = near and scaled and not plan.noise.again
+    return progress._replace(state=state, known=known, seen=seen, near=near)
+
+
+def _varying(plan: Plan, progress: Progress, seen: tuple[Summed, ...]) -> tuple[float, float]:
+    """Mean slope and squared score of a record; counts may vary more than their mean says."""
+    slope, square = expected(plan, progress)
+    if plan.rules.scoring.counts and not plan.rules.scoring.pearson:
+        parts, jitter = pooling([s.sds[2] for s in seen], sampled(plan, seen), square**2)
+        squares = sum(w * s.square[: plan.size, : plan.size] for w, s in zip(parts, seen, strict=True))
+        square = max(square, level(squares, jitter, square, plan.unsure))
+    return slope, square
 
 
 NOISY: Final = 2.0  # Sds of its noise within which a step's length is explained by it
@@ -427,6 +428,12 @@ def grouped(plan: Plan, one: Summed) -> bool:
 def sampled(plan: Plan, rounds: Sequence[Summed]) -> list[float]:
     """Records by whose sampling rounds differ: none, ∞, where all rows answer in each of them."""
     return [math.inf if plan.noise.again and not grouped(plan, s) else float(s.people) for s in rounds]
+
+
+def unequal(plan: Plan, rounds: Sequence[Summed]) -> Array:
+    """Share by which slopes of rounds may differ from those of the last one, as other rows count whole in them."""
+    reaches = np.array([s.state.reach(plan) for s in rounds])
+    return np.asarray(1.0 - np.minimum(reaches / reaches[-1], reaches[-1] / reaches) ** 2)
 
 
 def pooling(noises: list[float], people: list[float], square: float, far: Array | float = 0.0) -> tuple[Array, float]:
