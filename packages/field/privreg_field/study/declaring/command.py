@@ -51,11 +51,8 @@ def shown(data: bytes, root: bytes | None, *, rounds: bool = True) -> str:
     by = "not looked at: give --key" if root is None else f"by {key_id(root)}, verified"
     name = base(hash_of(envelope.payload))
     each = [_lines(one, rounds=rounds) for one in plans]
-    each = [f"The first of {len(plans)} parts, all of which are alike.
-{each[0]}"] if alike(plans) else each
-    lines = plain("
-
-".join([*_collectors(plan), *each]))
+    each = [f"The first of {len(plans)} parts, all of which are alike.\n{each[0]}"] if alike(plans) else each
+    lines = plain("\n\n".join([*_collectors(plan), *each]))
     return f"Plan {name}, signature {by}\n\n{lines}\n\nRespondents are told:\n\n{words(plan)}\n\n{QUESTION}"
 
 

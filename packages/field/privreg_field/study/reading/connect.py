@@ -78,7 +78,7 @@ class Studies(Shown):
         """
         if not alike([part.signed for part in self._parts.values()]):
             raise StudyError("only a study with parts: has estimates of one model by different people, to combine.")
-        found = {}
+        found: dict[str, Any] = {}
         for name, part in self._parts.items():
             with contextlib.suppress(InferenceError):
                 one = part._estimated()
