@@ -34,9 +34,7 @@ def need(module: str, extra: str, what: str, of: str = ".") -> Any:
         return import_module(module)
     except ImportError:
         pass  # raised below: the text of another package's error is not passed on
-    raise MissingExtraError(
-        f'{what} needs {package}, which is not installed: pip install "{of}[{extra}]" in the root folder of the clone.'
-    )
+    raise MissingExtraError(f'{what} needs {package}, which is not installed: pip install "{of}[{extra}]" in a clone.')
 
 
 def comes_from(value: object, package: str, *names: str) -> bool:

@@ -18,11 +18,8 @@ START: Final = 64_000  # First number of people of a search
 CLOSE: Final = 1e-4  # Relative error of a search, at most
 
 
-Falling = Callable[[float], float]
-
-
 def reach(
-    apart: Falling, start: float, low: float, high: float, power: float, close: float, near: Falling | None = None
+    apart: Callable[[float], float], start: float, low: float, high: float, power: float, close: float, near: Any = None
 ) -> float:
     """Least number in [low, high], to three digits, at which `apart` is at most 1; inf if it is at none.
 
@@ -52,7 +49,7 @@ def reach(
     return out
 
 
-def interpolated(apart: Falling) -> Falling:
+def interpolated(apart: Callable[[float], float]) -> Callable[[float], float]:
     """`apart` from its values at powers of √2, each found once; as it is beside those where nothing is known."""
     known = cache(lambda k: apart(2.0 ** (0.5 * k)))
 
