@@ -220,9 +220,30 @@ MUTANTS = (
     Mutant(
         "a silo's noise is the same in any state",
         TWO,
-        'f"{name} {_digest(state)}"',
+        'f"{name} {_digest(state)} {sha256(exact.tobytes()).hexdigest()}"',
         "name",
         ("tests/field/test_silos.py::test_a_file_that_comes_back_from_a_copy_has_no_noise_twice",),
+    ),
+    Mutant(
+        "a silo's noise is the same of any rows",
+        TWO,
+        " {sha256(exact.tobytes()).hexdigest()}",
+        "",
+        ("tests/field/test_silos.py::test_a_query_whose_rows_change_has_other_noise_also_from_a_file_that_comes_back",),
+    ),
+    Mutant(
+        "a silo answers another state of a round",
+        "packages/field/privreg_field/silos/rounds.py",
+        "history.state(k) != state for",
+        "False for",
+        ("tests/field/test_silos.py::test_another_state_of_a_round_is_refused",),
+    ),
+    Mutant(
+        "a silo takes sums that it hasn't sent",
+        "packages/field/privreg_field/silos/rounds.py",
+        "one != sent[k][1]",
+        "False",
+        ("tests/field/test_silos.py::test_a_smaller_set_of_silos_and_an_old_round_are_refused",),
     ),
     Mutant(
         "a sum of two collectors without noise",

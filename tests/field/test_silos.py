@@ -23,7 +23,7 @@ import privreg as pr
 from privreg.errors import BudgetError, DataError, OptionError, PrivregError, StudyError
 from privreg.privacy.noise import seeded_key
 from privreg.simulation.curator import keys_of, of_all
-from privreg_field.silos import command, memory, rounds
+from privreg_field.silos import command, memory, plan, rounds
 from privreg_field.silos.memory import Accepted, Memory
 from privreg_field.silos.plan import Entry, SiloPlan, sign, verified
 from privreg_field.silos.rounds import History, answer, counted, play
@@ -327,7 +327,7 @@ def test_silos_that_refuse_to_enter_are_left_out_of_the_study_and_named(tmp_path
 def test_a_silo_that_refuses_in_a_round_is_left_out_of_it_and_the_study_goes_on(
     field: Field, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original, away = rounds.source, []
+    original, away = plan.source, []
 
     def source(said: str) -> object:
         return original(said.replace("north", "gone") if away else said)
@@ -336,7 +336,7 @@ def test_a_silo_that_refuses_in_a_round_is_left_out_of_it_and_the_study_goes_on(
         away[:] = [1] * (len(History.from_bytes(body).closed) == 3)
         return field.ask(body, silos)
 
-    monkeypatch.setattr(rounds, "source", source)
+    monkeypatch.setattr(plan, "source", source)
     assert np.isfinite(field.play(ask).bse).all()
     assert [line for line in field.log if "left out" in line] == [
         "silo 'north' is left out of round 3: it refuses: its rows can't be used now."

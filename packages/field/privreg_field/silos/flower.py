@@ -13,6 +13,7 @@ import shlex
 import subprocess
 import time
 from collections.abc import Sequence
+from logging import INFO
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,7 +29,6 @@ from privreg_field.study import keys
 
 AGAIN: Final = 60.0  # Seconds after which a node that doesn't answer is asked again; it sends what it wrote
 PAUSE: Final = 0.5  # Seconds between looks for answers
-INFO: Final = 20
 
 client_app = ClientApp()
 server_app = ServerApp()
@@ -72,9 +72,9 @@ def asked(grid: Grid, body: bytes, silos: Sequence[str], seconds: float) -> list
         heard |= dict.fromkeys(nodes, now)
         for reply in grid.pull_messages(open_):
             open_.discard(reply.metadata.reply_to_message_id)
-            said = b"" if reply.has_error() else bytes(reply.content["answer"]["body"])
-            out.append(said)
-            if name_of(said):  # others are asked again: a plan may yet be accepted, a node come back
+            said = {} if reply.has_error() else reply.content.config_records.get("answer", {})
+            out += [body for body in said.values() if isinstance(body, bytes)]
+            if any(map(name_of, out[-1:])):  # others are asked again: a plan may yet be accepted, a node come back
                 heard[reply.metadata.src_node_id] = math.inf
         time.sleep(PAUSE)
     return out

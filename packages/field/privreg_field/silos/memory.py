@@ -38,7 +38,7 @@ class Accepted(NamedTuple):
 
     plan: SiloPlan
     entry: Entry
-    data: str  # Where its rows are, see `rounds.source`
+    data: str  # Place of its rows, see `plan.source`
     stamp: str  # Mark of the file, by which a change is seen
     key: bytes  # Key of the next noise
     sent: dict[int, tuple[bytes, bytes]]  # Hash of the public history before it, and sum, by round, in order
@@ -95,9 +95,10 @@ class Memory(File):
             for digest, entry, p, q, day in db.execute(f"SELECT hash, entry, p, q, {_DAY} FROM plan").fetchall():
                 silo, rows, _ = _entry(entry)
                 out.append(f"{base(digest)}: accepted {day} for silo {silo!r}, {rows:,} rows, mu = {p / q:g}")
-                asked = f"SELECT round, length(total) / 8, {_DAY} FROM sum WHERE plan = ? ORDER BY round"
-                for number, many, sent in db.execute(asked, (digest,)):
-                    out.append(f"  round {number}: {many} noised numbers, {sent}")
+                sums = db.execute(
+                    f"SELECT round, length(total) / 8, {_DAY} FROM sum WHERE plan = ? ORDER BY round", (digest,)
+                )
+                out += [f"  round {number}: {many} noised numbers, {sent}" for number, many, sent in sums]
         return out
 
 

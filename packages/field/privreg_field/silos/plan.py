@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from privreg.data.sources.database import sql
 from privreg.data.sources.open import SILO
 from privreg.doors.regression import PrivateOnlineRegression
 from privreg.errors import BudgetError, OptionError, PrivregError, meant, real, whole
@@ -39,7 +40,7 @@ class Entry(NamedTuple):
 
     silo: str
     rows: int
-    clusters: tuple[int, ...] = ()  # Of them by cluster, of those that are declared by levels
+    clusters: tuple[int, ...] = ()  # Rows by cluster, where clusters are declared by levels
 
     @classmethod
     def read(cls, record: Record, least: int = 1, many: int | None = None) -> Entry:
@@ -50,11 +51,17 @@ class Entry(NamedTuple):
         return cls(record.text("silo"), rows, clusters)
 
 
+def source(said: str) -> Any:
+    """Rows that a silo's file names, as JSON: a path, or the address of a database and a query; or none."""
+    place, *query = json.loads(said) if said else [iter(())]
+    return sql(query[0], place) if query else place
+
+
 class SiloPlan(NamedTuple):
     """A plan, verified; what `sign` wrote."""
 
     digest: bytes  # Hash of the payload, which names the plan
-    said: dict[str, Any]  # By key of its file
+    said: dict[str, Any]  # Declarations by key of its file
     silos: tuple[str, ...]  # Names of those who are asked, in the order of their sums
     least: int  # Rows of a silo, at least
     mu: Mu  # Budget per person of all rounds together
@@ -65,31 +72,28 @@ class SiloPlan(NamedTuple):
         column = self.said.get("cluster")
         return 0 if column in (None, SILO) else len(self.said["levels"][column])
 
-    def model(self, silos: Sequence[str] = (), own: str = "", data: Any = None) -> PrivateOnlineRegression:
+    def model(self, silos: Sequence[str] = (), own: str = "", data: str = "") -> PrivateOnlineRegression:
         """The model of some silos, all by default, with the rows of one. Raises as `from_formula` does."""
         given = {name: self.said[name] for name in _MODEL if name in self.said}
         given["family"] = family_of(given.get("family", "huber"))
         schema = Schema.from_document({name: self.said[name] for name in files.PARTS if name in self.said})
-        parts = {name: data if name == own and data is not None else iter(()) for name in silos or self.silos}
+        parts = {name: source(data if name == own else "") for name in silos or self.silos}
         return PrivateOnlineRegression.from_formula(given.pop("formula"), parts, trust="silos", schema=schema, **given)
 
     @property
     def words(self) -> str:
         """The plan as its silos' owners read it before they accept it."""
         spec, said = self.model()._spec, self.said
-        return "\n".join(
-            [
-                f"Plan {wire.base(self.digest)}",
-                f"Study:     {said['study']}: {said['title']} ({said['contact']})",
-                f"Formula:   {spec.formula}",
-                f"Family:    {spec.family!r}",
-                f"Silos:     {', '.join(self.silos)}; each with {self.least:,} rows or more",
-                f"Guarantee: {spec.budget} for each person, in all rounds, against everybody outside their silo",
-                "Sent:      the number of your rows, also by cluster, and in each round the sum of bounded reports of "
-                "all rows, to which this machine adds noise; no row, and no sum without noise",
-                *(f"Public:    {name}: {text}" for name, text in spec.declared()),
-            ]
-        )
+        return f"""\
+Plan {wire.base(self.digest)}
+Study:     {said["study"]}: {said["title"]} ({said["contact"]})
+Formula:   {spec.formula}
+Family:    {spec.family!r}
+Silos:     {", ".join(self.silos)}; each with {self.least:,} rows or more
+Guarantee: {spec.budget} for each person, in all rounds, against everybody outside their silo
+Sent:      the number of your rows, also by cluster, and in each round the sum of bounded reports of all of them, to \
+which this machine adds noise; no row, and no sum without noise
+""" + "\n".join(f"Public:    {name}: {text}" for name, text in spec.declared())
 
 
 def sign(path: str | Path, key: Ed25519PrivateKey) -> bytes:

@@ -11,13 +11,12 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from privreg.base.archive import contents, write_bytes
 from privreg.base.arrays import Ints
-from privreg.data.sources.database import sql
 from privreg.errors import DataError, PrivregError, StudyError
 from privreg.fits.outcome import Senders, results
 from privreg.fits.settings import FitOptions
@@ -27,12 +26,11 @@ from privreg.results.results import PrivateResults
 from privreg.simulation.curator import CuratorRun, noised_all, of_all
 from privreg.simulation.streaming.stream import begin
 from privreg_field.silos.memory import Accepted, Memory
-from privreg_field.silos.plan import Entry, SiloPlan
+from privreg_field.silos.plan import Entry, SiloPlan, source
 from privreg_field.wire.wire import MessageError, Record, base, dumps, hash_of, loads, plain, unbase
 
 LONGEST: Final = 64 << 20  # Bytes of a message, at most
 UNUSABLE: Final = "its rows can't be used now."  # To others, for whatever reason
-T = TypeVar("T")
 
 Ask = Callable[[bytes, Sequence[str]], Iterable[bytes]]
 """Answers of nodes to a message, from silos of these names; those that come too late are left out."""
@@ -63,25 +61,18 @@ class History(NamedTuple):
         return cls(unbase(record.take("plan"), "'plan'"), entries, closed)
 
 
-def source(said: str) -> Any:
-    """Data that a silo's file names: a path, or an address of a database and a query."""
-    place, *query = json.loads(said)
-    return sql(query[0], place) if query else place
-
-
 class Fit:
     """A fit of silos that take part, all by default, with the rows of one of them, encoded, or of none."""
 
     def __init__(self, plan: SiloPlan, entries: Sequence[Entry] = (), silo: str = "", data: str = "") -> None:
-        rows = source(data) if data else iter(())
-        model = plan.model([one.silo for one in entries], silo, rows)
+        model = plan.model([one.silo for one in entries], silo, data)
         options = FitOptions(measures=plan.said.get("measures")) if entries else FitOptions()
         self.stream = begin(model._spec, options, None, None, sum(one.rows for one in entries) or None)
         assert model._source is not None
         assert isinstance(self.stream._run, CuratorRun)
         for _ in self.stream._update_all(self.stream.read(model._source), 1):
             pass
-        self.run, self.stamp = self.stream._run, json.dumps(model._spec.open(rows).stamp())
+        self.run, self.stamp = self.stream._run, json.dumps(model._spec.open(source(data)).stamp())
         self.entry = Entry(silo, self.run.people, tuple(self.run.clustered.tolist()) if plan.clusters else ())
 
     def take_in(self, history: History) -> tuple[Ints, list[lattice.Mu]]:
@@ -236,10 +227,10 @@ def name_of(said: bytes) -> str:
 
 
 def _answers(
-    names: Sequence[str], ask: Ask, history: History, read: Callable[[Record], T], after: Callable[[str], None]
-) -> dict[str, T]:
+    names: Sequence[str], ask: Ask, history: History, read: Callable[[Record], Any], after: Callable[[str], None]
+) -> dict[str, Any]:
     """Answers by silo, in order, of those that have one that can be read. Raises StudyError if there is none."""
-    out, heard = dict[str, T](), dict[str, set[bytes]]()
+    out, heard = dict[str, Any](), dict[str, set[bytes]]()
     for said in ask(history.to_bytes(), names):
         heard.setdefault(name_of(said), set()).add(said)
     for silo in names:
