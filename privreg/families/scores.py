@@ -234,14 +234,6 @@ class Scoring:
         """Log-odds of classes against the first, from linear predictors; both of shape (n, b)."""
         return eta
 
-    def gaps(self, eta: Array) -> tuple[Array, Array]:
-        """Score and slope of the likelihood of levels in order at gaps of predictors, (…, K − 1) to (…, K − 2)."""
-        raise ValueError("no levels in order")
-
-    def cut(self, eta: Array, y: Array) -> tuple[Array, Array]:
-        """Scores and slopes of that likelihood by the predictors of cut points, then by gaps, shape (m, 2 K − 3)."""
-        raise ValueError("no levels in order")
-
     def perfect(self, eta: Array) -> list[tuple[float, Array]]:
         """Sign of scores of records that are predicted perfectly, and their slope over the size of these scores."""
         return []

@@ -99,7 +99,7 @@ def plan_of(
         rows=rows,
         mu=math.floor(mu * 1e6) / 1e6 if spec.noise.again else mu,  # a sum of fractions, with six decimals
         rules=rules_of(
-            *(spec.scored, low, float(spec.cut_points) if spec.stacked else high, units.y_scale),
+            *(spec.scored, low, float(spec.cut_points) if spec.cuts is not None else high, units.y_scale),
             several=spec.persons is not None and spec.persons.rows > 1,
             plain=spec.unbalanced,
             again=spec.noise.again,

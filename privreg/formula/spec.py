@@ -189,16 +189,11 @@ class ModelSpec:
     @property
     def classes(self) -> int:
         """Levels of the response, 2 where it has none."""
-        return self.cut_points + 1 if self.stacked else len(self.baseline) or 2
-
-    @property
-    def stacked(self) -> bool:
-        """True if a record is a row of the engine for each cut point between the levels of its response."""
-        return self.design.cuts is not None
+        return len(self.baseline) or self.cut_points + 1
 
     @property
     def cut_points(self) -> int:
-        """Rows of the engine that a record is."""
+        """Rows of the engine that a record is: of levels in order one at each cut point between them."""
         return 1 if self.design.cuts is None else len(self.design.cuts)
 
     @property
@@ -231,7 +226,7 @@ class ModelSpec:
     def persons(self) -> Persons | None:
         """Rule by which rows of a person become one report; None if a report is of one row that counts whole."""
         people = self.people
-        if not (people.gathered or self.stacked):
+        if not (people.gathered or self.cuts is not None):
             return None
         # a weight that follows other rows' covariates needs errors that don't: true within a person, not of levels
         one = self.summed or people.effect is not None
@@ -286,7 +281,7 @@ class ModelSpec:
     @property
     def response_limits(self) -> tuple[float, float]:
         """Public limits of the response, internal units."""
-        if self.stacked:
+        if self.cuts is not None:
             return 0.0, 1.0
         low, high = (float(v) for v in self.units.response_inside(np.array(self.design.endog_limits)))
         if self.people.effect is not None and self.family.scaled:
@@ -490,7 +485,7 @@ def refuse_likelihood(spec: ModelSpec) -> None:
         f"numbers with declared bounds, by which the longest row is known; declare bounds= of {', '.join(endless)}": (
             bool(endless)
         ),
-        "a score of one predictor; use Logistic() for each level": spec.blocks > 1 or spec.stacked,
+        "a score of one predictor; use Logistic() for each level": spec.blocks > 1 or spec.cuts is not None,
         "counts whose residuals aren't clipped: what clips them is a weight; leave c= out": family.robust,
         "reports of several covariates that are private: covariates that are public, or the constant alone, have no "
         "weights but where they are far out": spec.scalar,

@@ -260,10 +260,10 @@ def heights(plan: Plan, state: State) -> tuple[float, float]:
     Gaps of cut points follow from a state alone. Rows of gaps are up to twice as long as others, two rows of three
     count half and more, and squares of the parts of a report sum to 1.6.
     """
-    rules = plan.rules
-    if not (rules.scoring.stacked and rules.shape.a):
-        return 1.0, rules.top
-    score, slope = rules.scoring.gaps(plan.cuts @ state.rows.T @ state.theta)
+    scoring: Any = plan.rules.scoring
+    if not (scoring.stacked and plan.rules.shape.a):
+        return 1.0, plan.rules.top
+    score, slope = scoring.gaps(plan.cuts @ state.rows.T @ state.theta)
     return 1.3 * (1.0 - float(score.min(initial=0.0))), 1.3 * (0.25 + 2.0 * float(slope.max(initial=0.0)))
 
 
@@ -273,20 +273,17 @@ def _of_cuts(plan: Plan, state: State, y: Array, z: Array, eta: Array, weight: A
     Rows of people are those at cut points, and differences of two that follow each other, in which gaps count.
     """
     assert plan.persons is not None
-    rules, reach, k = plan.rules, state.reach(plan), plan.persons.cuts
-    score, slope = rules.scoring.cut(eta.reshape(-1, k), y.reshape(-1, k))
-    high, steep = heights(plan, state)
+    scoring: Any = plan.rules.scoring
+    reach, k, (high, steep) = state.reach(plan), plan.persons.cuts, heights(plan, state)
+    score, slope = scoring.cut(eta.reshape(-1, k), y.reshape(-1, k))
     cube = z.reshape(-1, k, plan.d)
     z = np.concatenate([cube, cube[:, :-1] - cube[:, 1:]], axis=1).reshape(-1, plan.d)
     far, parts = weight.reshape(-1, k)[:, :1], np.broadcast_to(of.reshape(-1, k)[:, :1], score.shape)
-    parts, score, slope = (
-        parts.reshape(len(of), -1),
-        (score * far / (high * reach)).reshape(-1),
-        (slope * far).reshape(-1),
-    )
-    a, b, m, _, _ = np.sqrt(rules.shares)
+    parts, score = parts.reshape(len(of), -1), (score * (far / (high * reach))).reshape(-1)
+    a, b, m, _, _ = np.sqrt(plan.rules.shares)
     squared = Factor(averaged(z * score[:, None], parts), np.full(len(of), m), True)
-    return [Factor(z, score * a, parts=parts), Factor(z, slope * (b / (steep * reach**2)), True, parts), squared]
+    slope = (slope * (far * (b / (steep * reach**2)))).reshape(-1)
+    return [Factor(z, score * a, parts=parts), Factor(z, slope, True, parts), squared]
 
 
 def _class(y: Array) -> Ints:
