@@ -100,7 +100,7 @@ def plan_of(
         mu=math.floor(mu * 1e6) / 1e6 if spec.noise.again else mu,  # a sum of fractions, with six decimals
         rules=rules_of(
             *(spec.scored, low, float(spec.cut_points) if spec.cuts is not None else high, units.y_scale),
-            several=spec.persons is not None and spec.persons.rows > 1,
+            several=people.rows * spec.cut_points > 1,
             plain=spec.unbalanced,
             again=spec.noise.again,
             c=like.c if like else None,
