@@ -84,6 +84,8 @@ class StudyPlan(Planned):
             heads, columns = [*heads, "if skewed"], [*columns, in_one_format(self.skewed._table()["width"], 3)]
         shown = Table([str(i) for i in table.index], heads, list(zip(*columns, strict=True)))
         model = "Assumed: " + "; ".join(f"{a} {b}" for a, b in self.assumed.words(self.spec))
+        if self.spec.people.followed is not None:
+            model += f"; {self.n * self.assumed.events(self.spec):,.0f} events"
         head, space = Paragraph(f"Plan: {self.spec.formula}"), Lines(("",))
         return [head, space, Paragraph(answer(self)), shown, space, Paragraph(model), Notes(self.notes)]
 

@@ -26,6 +26,7 @@ CUSTOM: Final = 10
 ROBUST_POISSON: Final = 11
 CLOGLOG: Final = 12
 ORDERED: Final = 13
+HAZARDS: Final = 14
 
 COUNTS: Final = frozenset({POISSON, ROBUST_POISSON})
 

@@ -202,7 +202,9 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
             if again
             else (height * unlike) ** 2 * distance / d
         )
-        off = unsure(theta) if rules.scoring.curved and not again else off
+        if rules.scoring.curved and not again:
+            # where people are followed ends at another time at other states: as much as an unknown bend may leave
+            off = unsure(theta) + plan.followed * (0.5 * height / (common * rules.bend) * distance) ** 2 / d
         weights = _weights(alone + off, places - theta, float(spread.mean()), lacking)
     whole = again and not main.any()  # all rows in each round: they are sampled once
     sampling = squares * (

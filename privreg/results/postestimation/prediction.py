@@ -18,6 +18,7 @@ from privreg.errors import OptionError, PrivregWarning, choose, interval_level
 from privreg.families.family import Family
 from privreg.options.unknown import all_known_arguments
 from privreg.results.data import ResultData
+from privreg.results.postestimation.hazards import survival
 from privreg.results.postestimation.known import Estimated, Known, means_frame
 from privreg.tables import Part, estimates_table, noted
 from privreg.tables.diagnostics import Diagnostic, along
@@ -39,6 +40,10 @@ def check_which(which: str, family: Family) -> str:
 
 def predicted(fit: ResultData, x: Array, offset: Array, index: pd.Index, which: str) -> pd.Series | pd.DataFrame:
     """Predictions at rows `x`, shape (n, p); see `PrivateResults.predict`."""
+    if fit.cuts:
+        eta = (x @ fit.params + offset).reshape(-1, len(fit.cuts))
+        shown = eta if which == "linear" else survival(fit, eta)
+        return pd.DataFrame(shown, index=index[:: len(fit.cuts)], columns=pd.Index(fit.cuts, name="time"))
     if which == "linear" and not fit.levels:
         return pd.Series(fit.slopes(x) @ fit.params + offset, index=index)
     eta = fit.predictors(x, offset)

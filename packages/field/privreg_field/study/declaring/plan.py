@@ -153,6 +153,11 @@ def _of_fit(fit: FitPlan, design: DesignTrees, about: About, keys: Sequence[byte
     if spec.unweighted:
         raise OptionError("devices in the field give scores weights; leave score_weights= out.")
     people = spec.people
+    if people.followed is not None:
+        raise OptionError(
+            f"{people.followed.written} is for a curator, for silos, and for two collectors that are played in one "
+            "process: devices in the field don't report times until an event yet; leave Surv() out."
+        )
     if people.mu is not None or people.cluster is not None or (people.id is not None and people.k_max is None):
         raise OptionError(
             "devices in the field know neither personal budgets, clusters, nor several reports of a person; k_max= "
