@@ -26,7 +26,7 @@ from privreg.simulation.curator import keys_of, of_all
 from privreg_field.silos import command, memory, plan, rounds
 from privreg_field.silos.memory import Accepted, Memory
 from privreg_field.silos.plan import Entry, SiloPlan, sign, verified
-from privreg_field.silos.rounds import History, answer, counted, play
+from privreg_field.silos.rounds import Fit, History, answer, play
 from privreg_field.study import keys
 from privreg_field.study.declaring.declared import family_of
 from privreg_field.wire.wire import MessageError, base, dumps, loads, unbase
@@ -75,8 +75,8 @@ class Field:
 
     def accept(self, name: str, place: Sequence[str] = ()) -> None:
         data = json.dumps(place or [str(self.folder / f"{name}.csv")])
-        entry, stamp = counted(self.plan, name, data)
-        self.memories[name].accept(self.envelope, self.root, entry, data, stamp)
+        fit = Fit(self.plan, (), name, data)
+        self.memories[name].accept(self.envelope, self.root, fit.entry, data, fit.stamp)
         with self.memories[name].written() as db:  # for a comparison: keys that follow from a seed
             key = keys_of(seeded_key(SEED), (name,))
             db.execute("UPDATE plan SET key = ? WHERE hash = ?", (key, self.plan.digest))
@@ -94,7 +94,7 @@ class Field:
         for one in self.memories.values():
             with one.written() as db:
                 out.append((db.execute("SELECT plan, round, state, total FROM sum").fetchall(),
-                            db.execute("SELECT hash, entry, p, q, key FROM plan").fetchall()))  # fmt: skip
+                            db.execute("SELECT hash, silo, rows, p, q, key FROM plan").fetchall()))  # fmt: skip
         return tuple(out)
 
 
@@ -107,7 +107,7 @@ def held(field: Field, silo: str = "north") -> Accepted:
 
 def taken(plan: SiloPlan, history: History, held: Accepted | None = None) -> tuple:
     """The state that is asked, its numbers, budgets, and the exact sum of a silo."""
-    fit = rounds.Fit(plan, history.entries, *(() if held is None else (held.entry.silo, held.data)))
+    fit = Fit(plan, history.entries, *(() if held is None else (held.entry.silo, held.data)))
     people, budgets = fit.take_in(history)
     state = fit.run.progress.state
     size = people.shape[1] * fit.run.plan.width(state.role)
@@ -661,10 +661,10 @@ def test_a_plan_of_another_key_or_changed_is_refused(field: Field) -> None:
 
 def test_few_rows_and_silos_that_have_no_part_are_refused(field: Field) -> None:
     with pytest.raises(StudyError, match="'east' has no part"):
-        counted(field.plan, "east", json.dumps([str(field.folder / "north.csv")]))
+        Fit(field.plan, (), "east", json.dumps([str(field.folder / "north.csv")]))
     people()["north"][:50].to_csv(field.folder / "few.csv", index=False)
     with pytest.raises(DataError, match="100 rows or more"):
-        counted(field.plan, "north", json.dumps([str(field.folder / "few.csv")]))
+        Fit(field.plan, (), "north", json.dumps([str(field.folder / "few.csv")]))
 
 
 def test_the_command_signs_accepts_and_logs(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
