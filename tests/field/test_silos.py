@@ -170,6 +170,16 @@ def test_silos_may_be_clusters_of_which_each_is_in_one_sum_of_the_last_round(
         assert sum(np.frombuffer(last[k], "<i8").reshape(8, -1).any(axis=1)) == 1
 
 
+def test_fits_of_silos_alone_are_pooled_by_a_meta_analysis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fits, sizes = {}, dict(SIZES)
+    for name, n in sizes.items():
+        monkeypatch.setattr("tests.field.test_silos.SIZES", {name: 2 * n})
+        (tmp_path / name).mkdir()
+        fits[name] = Field(tmp_path / name, silos=[name]).play()
+    table = pr.meta_analysis(fits, terms="x").frame()
+    assert abs(float(table["estimate"].iloc[-1]) - 1.0) < 4.5 * float(table["std_error"].iloc[-1])
+
+
 def test_a_query_is_read_as_a_file_is(over: tuple[Field, pr.PrivateResults], tmp_path: Path) -> None:
     pytest.importorskip("sqlalchemy")
     field = Field(tmp_path, accepts=False)
@@ -273,6 +283,8 @@ def test_a_silo_that_drops_out_is_left_out_and_may_come_back(more: dict[str, obj
     rounds_over = len(History.from_bytes((tmp_path / "kept.json").read_bytes()).closed)
     assert answered == [n for n in range(rounds_over) if n not in {2, 5, 6}]
     assert "round 2, moments: 2 of 3 silos" in field.log
+    text = " ".join(str(res.summary(details=True)).split())
+    assert f"3 silos: {rounds_over} rounds" in text
     assert (res.params != in_one_process(**more).params).any()
 
 
