@@ -248,8 +248,7 @@ class CuratorRun(AggregateRun):
         budgets = [lattice.fraction_of(p.state.mu) for p in self.history[:-1]]
         while self.progress.state.role != "over":
             budgets.append(lattice.fraction_of(self.progress.state.mu))
-            paid = self.progress.state.mu > 0.0  # a round without a budget of its own would have the plan's
-            if not paid or not lattice.composed(budgets, lattice.fraction_of(self.plan.mu)):
+            if not lattice.composed(budgets, lattice.fraction_of(self.plan.mu)):
                 raise AssertionError("rounds would cost more than the budget")
             self._answered(self.rows if self.bytes <= self.most or self.reread is None else self.reread())
             self.kept()

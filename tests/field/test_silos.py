@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import sqlite3
 import subprocess
@@ -20,9 +21,11 @@ import statsmodels.formula.api as smf
 import yaml
 
 import privreg as pr
+from privreg.collector.aggregate.lattice import steps
 from privreg.errors import BudgetError, DataError, OptionError, PrivregError, StudyError
 from privreg.privacy.noise import seeded_key
-from privreg.simulation.curator import keys_of, of_all
+from privreg.simulation.curator import by_group, keys_of, of_all
+from privreg.simulation.devices import Block
 from privreg_field.silos import command, memory, plan, rounds
 from privreg_field.silos.memory import Accepted, Memory
 from privreg_field.silos.plan import Entry, SiloPlan, sign, verified
@@ -501,6 +504,70 @@ def test_rounds_that_would_cost_more_than_the_plan_are_refused(field: Field, mon
     with pytest.raises(StudyError, match="round 2: no silo answers"):
         field.play(ask)
     refused(field, whole[-1], "cost more than the plan's budget")
+
+
+def test_a_round_without_a_budget_of_its_own_is_refused(tmp_path: Path) -> None:
+    """Its noise would be that of the whole budget, which nobody has counted: a server that makes up others' rows."""
+    field = Field(tmp_path, measures=1e-13, mu=0.5)
+
+    def lying(body: bytes, silos: Sequence[str]) -> list[bytes]:
+        out = field.ask(body, silos)
+        if History.from_bytes(body).entries:
+            return out[:1]
+        each = [loads(one, "it", 1 << 26) for one in out[1:]]
+        return [out[0], *(dumps({**said, "entry": {**said["entry"], "rows": 2**40}}) for said in each)]
+
+    with pytest.raises(StudyError, match="no silo answers"):
+        field.play(lying)
+    asked = History.from_bytes((tmp_path / "kept.json").read_bytes())
+    assert taken(field.plan, asked)[0].role == "measures"
+    assert taken(field.plan, asked)[2][-1] == (0, 1)
+    refused(field, asked, "cost more than the plan's budget")
+
+
+def forged(rng: np.random.Generator, width: int) -> bytes:
+    """A made-up sum, of numbers up to 2^62."""
+    scale, spread = 2.0 ** rng.choice([0, 10, 20, 25, 30, 40, 62]), rng.normal(0, 1, width)
+    made = [spread, np.abs(spread), np.full(width, rng.choice([-1.0, 1.0]))][rng.choice(3)]
+    return np.clip(made * scale, -(2.0**62), 2.0**62).astype("<i8").tobytes()
+
+
+@pytest.mark.some(2)
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "more", [{}, {"formula": "b ~ x + g", "family": "logistic"}, MORE["quantile"], MORE["measures"]], ids=str
+)
+def test_whatever_sums_a_server_makes_up_neighbours_stay_within_the_budget(
+    seed: int, more: dict[str, object], tmp_path: Path
+) -> None:
+    """In fractions: squared distances of reports of far rows over variances of noise add up to mu² at most."""
+    plan = verified(*signed(tmp_path, **more))
+    rng, entries = np.random.default_rng(seed), tuple(Entry(name, n) for name, n in SIZES.items())
+    history, apart = History(plan.digest, entries), dict[tuple[int, int], Fraction]()
+    rows = itertools.product((-1.0, 1.0, np.nan), (-5.0, 0.3, 1e300), ("a", "b"), (0, 1))
+    far = pd.DataFrame(rows, columns=["x", "y", "g", "b"])
+    for _ in range(30):
+        fit = Fit(plan, entries)
+        try:
+            fit.take_in(history)
+        except MessageError:  # sums that leave no state; a silo refuses them
+            break
+        state, one = fit.run.progress.state, fit.stream._encoder.encode(
+            {**far, "silo": pd.Categorical(["north"] * len(far), list(SIZES))}, clamped=True
+        )  # fmt: skip
+        if state.role == "over":
+            break
+        blocks = (Block(one.endog[i : i + 1], one.exog[i : i + 1], None, None, None, one.clamped[i : i + 1])
+                  for i in range(len(far)))  # fmt: skip
+        sums = [by_group(fit.run.plan, state, block, None)[0][0].astype(object) for block in blocks]
+        noise = 4 ** steps(fit.run.plan, state).bits
+        for a, b in itertools.combinations(range(len(far)), 2):
+            distance = Fraction(sum(int(v) ** 2 for v in sums[a] - sums[b]), noise)
+            apart[a, b] = apart.get((a, b), Fraction(0)) + distance
+        made = tuple(forged(rng, fit.run.plan.width(state.role)) for _ in entries)
+        history = history._replace(closed=(*history.closed, made))
+    assert len(history.closed) > 2
+    assert 0 < max(apart.values()) <= Fraction(*plan.mu) ** 2
 
 
 def test_processes_that_share_a_file_answer_once(field: Field) -> None:

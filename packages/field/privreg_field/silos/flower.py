@@ -40,8 +40,8 @@ def silo(message: Message, context: Context) -> Message:
         words = shlex.split(str(config["command"]))
         body = subprocess.run(words, input=ask, stdout=subprocess.PIPE, check=False).stdout.strip()
     else:
-        name = f"silo {int(config.get('partition-id', 0)) + 1}.sqlite"
-        body = answer(str(config.get("ledger", Path(str(context.run_config["ledgers"])) / name)), ask)
+        own = config.get("ledger") or f"{context.run_config['ledgers']}/silo {int(config['partition-id']) + 1}.sqlite"
+        body = answer(str(own), ask)
     return Message(content=RecordDict({"answer": ConfigRecord({"body": body})}), reply_to=message)
 
 
