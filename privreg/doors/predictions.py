@@ -14,12 +14,11 @@ import pandas as pd
 from privreg.data.sources.open import public_batches
 from privreg.errors import OptionError, whole
 from privreg.results.plots import style
+from privreg.results.plots.style import Axes
 from privreg.results.postestimation.prediction import probabilities
 from privreg.tables import shorten
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from privreg.base.arrays import Array
     from privreg.results.data import ResultData
     from privreg.results.estimates import EstimatedResults
