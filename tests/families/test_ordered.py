@@ -15,10 +15,10 @@ from privreg.collector.aggregate import classes, report
 from privreg.collector.aggregate.plan import Plan, State, rules_of
 from privreg.errors import FormulaError, InferenceError, OptionError, PrivregError, UnsupportedArgumentError
 from privreg.families import scores
+from privreg.families.logistic import class_shares
 from privreg.families.ordered import NEAREST, OrderedScore
 from privreg.protocol import codes
 from privreg.protocol.plans import Persons
-from privreg.results.postestimation.prediction import probabilities
 
 SLOPES = {"g[T.yes]": 0.5, "x": 1.2, "z": -0.8}
 BOUNDS = {"x": (-1, 1), "z": (-2, 2)}
@@ -99,13 +99,13 @@ def test_scores_without_noise_are_the_slopes_of_the_likelihood_and_bend_as_it_do
 @pytest.mark.parametrize("levels", [2, 3, 5])
 def test_log_odds_are_those_of_the_probabilities(levels):
     eta = np.sort(np.random.default_rng(3).normal(size=(50, levels - 1)) * 3.0, axis=1)[:, ::-1]
-    share = probabilities(SCORE.log_odds(eta))
+    share = class_shares(SCORE.log_odds(eta))
     for row, found in zip(eta, share, strict=True):
         np.testing.assert_allclose(found, np.exp([-likelihood(row, k) for k in range(levels)]), rtol=1e-9)
 
 
 def test_a_level_between_cut_points_out_of_order_has_no_probability():
-    share = probabilities(SCORE.log_odds(np.array([[1.0, 1.5, -1.0]])))
+    share = class_shares(SCORE.log_odds(np.array([[1.0, 1.5, -1.0]])))
     assert share[0, 1] == 0.0
     assert math.isclose(share.sum(), 1.0)
 
