@@ -17,11 +17,11 @@ from privreg.collector.aggregate.lattice import noised, steps
 from privreg.collector.aggregate.plan import Plan, Rules, State, rules_of
 from privreg.errors import FormulaError, InferenceError, OptionError, PrivregError, UnsupportedArgumentError
 from privreg.families import scores
+from privreg.families.logistic import class_shares
 from privreg.families.ordered import NEAREST, OrderedScore
 from privreg.fits.outcome import Senders
 from privreg.protocol import codes
 from privreg.protocol.plans import Persons
-from privreg.results.postestimation.prediction import probabilities
 from privreg_field.collector import batches as chain
 from privreg_field.device.report import answer, design, sums
 from privreg_field.study.reading import shared
@@ -109,13 +109,13 @@ def test_scores_without_noise_are_the_slopes_of_the_likelihood_and_bend_as_it_do
 @pytest.mark.parametrize("levels", [2, 3, 5])
 def test_log_odds_are_those_of_the_probabilities(levels):
     eta = np.sort(np.random.default_rng(3).normal(size=(50, levels - 1)) * 3.0, axis=1)[:, ::-1]
-    share = probabilities(SCORE.log_odds(eta))
+    share = class_shares(SCORE.log_odds(eta))
     for row, found in zip(eta, share, strict=True):
         np.testing.assert_allclose(found, np.exp([-likelihood(row, k) for k in range(levels)]), rtol=1e-9)
 
 
 def test_a_level_between_cut_points_out_of_order_has_no_probability():
-    share = probabilities(SCORE.log_odds(np.array([[1.0, 1.5, -1.0]])))
+    share = class_shares(SCORE.log_odds(np.array([[1.0, 1.5, -1.0]])))
     assert share[0, 1] == 0.0
     assert math.isclose(share.sum(), 1.0)
 
