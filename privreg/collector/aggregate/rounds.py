@@ -406,12 +406,16 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_sil
 
 
 def _varying(plan: Plan, progress: Progress, seen: tuple[Summed, ...]) -> tuple[float, float]:
-    """Mean slope and squared score of a record; counts may vary more than their mean says."""
+    """Mean slope and squared score of a record, where its unit is the response's range as reports say.
+
+    Counts vary as their mean says, or more.
+    """
     slope, square = expected(plan, progress)
-    if plan.rules.scoring.counts and not plan.rules.scoring.pearson:
+    if plan.rules.scoring.unsure > 1.0:
         parts, jitter = pooling([s.sds[2] for s in seen], sampled(plan, seen), square**2)
         squares = sum(w * s.square[: plan.size, : plan.size] for w, s in zip(parts, seen, strict=True))
-        square = max(square, level(squares, jitter, square, plan.unsure))
+        found = level(squares, jitter, square, plan.unsure)
+        square = max(square, found) if plan.rules.scoring.counts else found
     return slope, square
 
 
