@@ -287,7 +287,7 @@ class Plan(NamedTuple):
         }
         if self.followed:  # events of an interval are a tenth of all if that many are in each, and a fifth of those
             asked["location"] = math.sqrt(2.0 * (4.0 * means + 3.0)) * self.apiece / self.mu
-        most = LARGEST | ({"approach": LARGEST["several"]} if self.several else {})
+        most = LARGEST | ({"approach": LARGEST["several"]} if self.several or self.followed else {})
         return {role: int(min(n, most[role] * self.rows)) for role, n in asked.items()}
 
     @property

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 WINDOWS: Final = (math.log(2.0), math.log(1.5), math.log(1.3))
 """Factor within which the scale number follows the scale: in approach, after a short step, and in the main round."""
 
+VARYING: Final = 0.5
+"""Sd of an interval's events about those of a constant hazard, relative to them: with 1 noise sent starts far off, and
+16% of the fits of 10,000 people with two collectors were marked; with this 7%."""
+
 FILLED: Final = 1e-3  # Part of a report that people are taken to fill at least
 
 
@@ -137,7 +141,8 @@ def _begun(plan: Plan, progress: Progress, counts: Array, noise: float, people: 
     whole = min(max(float(counts[:j].sum()), 2.0 * math.sqrt(j) * noise, 0.5 / people), 1.0)
     usual = whole * times / times.sum()  # events of an interval if hazards are alike in all
     unsure = noise**2 + usual / people
-    events = usual + usual**2 / (usual**2 + unsure) * (counts[:j] - usual)
+    wide = (VARYING * usual) ** 2
+    events = usual + wide / (wide + unsure) * (counts[:j] - usual)
     logs = np.log(np.maximum(events, 0.1 * usual) / times)
     inside = np.zeros(plan.d)
     inside[0], inside[list(plan.levels)] = logs[0], logs[1:] - logs[0]
