@@ -145,16 +145,16 @@ SCORES = {
     "smoothed_hinge": ("binary", 0.5, 0.0),
     "cloglog": ("binary", 0.0, 1.0),
 }
-"""Response and numbers of every family that devices know."""
+"""Response and numbers of every family that devices know, but those of sums alone."""
 
 TRACKED = ("huber", "expectile", "quantile", "hinge", "smoothed_hinge")
 
 
 def study_plan(family="huber", mu=ONE, design=DESIGN, **more):
     """A plan with roles of all kinds; the radii are the largest that keep the budget."""
-    response, a, b = SCORES[family]
+    response, a, b = {**SCORES, "ordered": ("levels", 0.0, 0.0)}[family]
     blocks = 2 if family == "multinomial" else 1
-    if family == "multinomial":
+    if family in {"multinomial", "ordered"}:
         design = tuple(c for c in design if "shift" not in c.name)
     own = response == "number"
     given = {
@@ -269,6 +269,7 @@ SUMS = {
     "quantile": (sums.SHARES["window"], 1.0, True, 0.625),
     "squared": (sums.SHARES["plain"], 1.0, False, 0.5),
     "logistic": (sums.SHARES["logistic"], 1.0, False, 0.25),
+    "ordered": (sums.SHARES["logistic, persons"], 1.0, False, 0.25),
     "poisson": (sums.SHARES["plain"], 1.0, False, 1.0),
 }
 """Shares, threshold in scales, whether there is a scale, and the steepest slope, of what two collectors fit."""
@@ -277,11 +278,16 @@ SUMS = {
 def sum_plan(family="huber", mu=ONE, collectors=COLLECTORS, **more):
     """A plan with two collectors and roles of all kinds; the radii are the largest that keep the budget."""
     shares, ratio, scaled, top = SUMS[family]
-    low, high = {"binary": (0.0, 1.0), "count": (0.0, 20.0)}.get(SCORES[family][0], (-1.0, 1.0))
+    kind = "binary" if family == "ordered" else SCORES[family][0]
+    low, high = {"binary": (0.0, 1.0), "count": (0.0, 20.0)}.get(kind, (-1.0, 1.0))
     of = Sums(
         shares, ratio, scaled, top, 1.0, (1.0, 0.0, 0.0, -1.0, -1.0), (1.0,) * 5, low, high, (3, 4),
-        SCORES[family][0] == "binary", 0.25,
+        kind == "binary", 0.25,
     )  # fmt: skip
+    if family == "ordered":  # of three columns
+        d = len([c for c in DESIGN if "shift" not in c.name])
+        cuts = tuple(tuple(float(k == 1 and j == d - 1) for j in range(d)) for k in range(2))
+        of = of._replace(lows=(1.0, *[-1.0] * (d - 1)), highs=(1.0,) * d, numbers=tuple(range(1, d)), cuts=cuts)
     given = {
         "keys": tuple(c.key for c in collectors), "bits": lattice.bits_of_sums(mu), "unscaled": (),
         "clamping": CLAMPING,

@@ -25,7 +25,7 @@ FORMAT: Final = 3
 """Format of plans and states with sums. In 1 all rounds had the length of the plan; in 2 any two reports of scores were
 as far from each other as the ball is wide."""
 
-FAMILIES: Final = ("huber", "expectile", "quantile", "squared", "logistic", "poisson")
+FAMILIES: Final = ("huber", "expectile", "quantile", "squared", "logistic", "ordered", "poisson")
 """Scores with a slope that a report holds."""
 
 
@@ -107,6 +107,7 @@ class Sums(NamedTuple):
     numbers: tuple[int, ...]  # Columns that aren't indicators
     binary: bool  # True if the response is 0 or 1
     rate: float = 0.0  # Offset at which second moments have counts, of a log link: the middle of its public limits
+    cuts: tuple[tuple[float, ...], ...] = ()  # What a row has at each cut point of levels in order beyond the first
 
     @property
     def cornered(self) -> bool:

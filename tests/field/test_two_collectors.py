@@ -44,6 +44,7 @@ FAMILIES = {
     "expectile": "hours ~ age",
     "quantile": "hours ~ age",
     "logistic": "ill ~ age + C(shift)",
+    "ordered": "shift ~ age",
     "poisson": "visits ~ age",
 }
 COLLECTORS = tuple(

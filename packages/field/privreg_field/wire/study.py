@@ -39,12 +39,13 @@ FAMILIES: Final = {
     "hinge": codes.HINGE,
     "smoothed_hinge": codes.SMOOTHED_HINGE,
     "cloglog": codes.CLOGLOG,
+    "ordered": codes.ORDERED,
 }
 """Scores that a device knows; one's own is refused. "balanced" is the logistic score over its larger side."""
 
 MEASURES: Final = {
     "huber": 3, "squared": 3, "logistic": 3, "balanced": 3, "poisson": 3, "robust_poisson": 3,
-    "expectile": 1, "quantile": 1, "hinge": 2, "smoothed_hinge": 2, "cloglog": 3,
+    "expectile": 1, "quantile": 1, "hinge": 2, "smoothed_hinge": 2, "cloglog": 3, "ordered": 0,
 }  # fmt: skip
 """Numbers that tell how well a fit predicts; of a multinomial response its classes and one."""
 
@@ -157,6 +158,7 @@ class PublicPlan(NamedTuple):
             return lattice.FARTHEST
         at = None if ask is None or self.offset is not None else (ask.theta, ask.reach)
         of, family, rows = self.sums, FAMILIES[self.family], self.diary.rows if self.diary else 0
+        rows = max(rows, 1) * len(of.cuts) or rows
         return distance2(role, of.shares, family, rows, of.located, at, scaled=of.scaled)
 
     def numbers(self, role: str, form: str) -> int:
@@ -167,7 +169,7 @@ class PublicPlan(NamedTuple):
             of, bounded = self.sums, len(self.clamping)
             return sums.width(
                 role, d=self.d, bounded=bounded, located=of.located, cornered=of.cornered, scaled=of.scaled,
-                persons=self.diary is not None,
+                persons=self.diary is not None or bool(of.cuts),
             )  # fmt: skip
         if role == "location":
             return len(self.unscaled)
@@ -399,7 +401,10 @@ def _check_reports(plan: PublicPlan) -> None:
     if sum(trees.check(c.tree, columns, "the design") for c in plan.design) > trees.MOST:
         raise MessageError("the design is too large.")
     of = plan.sums  # slopes of logits are ¼ at most
-    odd = of is not None and plan.family == "logistic" and not (of.top >= 0.25 and of.y_low >= 0.0 and of.y_high <= 1.0)
+    logits = of is not None and plan.family in {"logistic", "ordered"}
+    odd = logits and of is not None and not (of.top >= 0.25 and of.y_low >= 0.0 and of.y_high <= 1.0)
+    odd = odd or (plan.family == "ordered") != (of is not None and bool(of.cuts))
+    odd = odd or (of is not None and bool(of.cuts) and (of.scaled or of.cornered))
     odd = odd or (plan.family == "poisson" and plan.b != float(of is not None))  # of sums the likelihood's score
     if odd or (of is not None and (plan.family not in sums.FAMILIES or plan.is_wide or plan.unscaled)):
         raise MessageError("the plan asks for reports that two collectors don't add up.")
@@ -474,6 +479,12 @@ def _plan_object(plans: Sequence[PublicPlan]) -> dict[str, Any]:
     return {name: out[name] for name in _ORDER if name in out}
 
 
+def _sums_object(of: Sums) -> dict[str, Any]:
+    """What reports to two collectors are made of, as JSON has it: cut points only where there are some."""
+    out: dict[str, Any] = plain(of)
+    return out if of.cuts else {name: member for name, member in out.items() if name != "cuts"}
+
+
 def _analysis_object(plan: PublicPlan) -> dict[str, Any]:
     """Members of one analysis as JSON has them."""
     shared = bool(plan.collectors)
@@ -490,7 +501,7 @@ def _analysis_object(plan: PublicPlan) -> dict[str, Any]:
         "moments": {"constant": plan.constant, "response": plan.moment_response, "wide": wide},
         "unscaled": list(plan.unscaled),
         "measures": {"y_max": text_of(plan.y_max), "silent": plan.silent},
-        **({} if plan.sums is None else {"sums": {"format": FORMAT, **plain(plan.sums)}}),
+        **({} if plan.sums is None else {"sums": {"format": FORMAT, **_sums_object(plan.sums)}}),
         **({} if plan.diary is None else {"diary": plain(plan.diary)}),
     }
     return {

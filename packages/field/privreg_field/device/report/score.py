@@ -87,7 +87,7 @@ def unit(family: int, a: float, b: float, c: float, eta: float, y: float) -> flo
     if family == codes.QUANTILE:
         r = y - eta
         return -a / b if r >= 0.0 else (1.0 - a) / b if r < 0.0 else math.nan
-    if family == codes.LOGISTIC:
+    if family in {codes.LOGISTIC, codes.ORDERED}:
         e = exp(-abs(eta))
         return (1.0 / (1.0 + e) if eta >= 0.0 else e / (1.0 + e)) - y
     if family == codes.BALANCED:

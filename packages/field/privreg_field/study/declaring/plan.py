@@ -205,7 +205,7 @@ def _of_fit(fit: FitPlan, design: DesignTrees, about: About, keys: Sequence[byte
 def _diary(spec: ModelSpec, about: About) -> Diary | None:
     """Rules for a report of several rows, or of one that has a weight."""
     people, made = spec.people, spec.persons
-    if made is None:
+    if made is None or not people.gathered:
         return None
     effect = people.effect or "none"
     return Diary(people.rows, made.mean, made.one, effect, people.weight or "", about.opens + about.diary)

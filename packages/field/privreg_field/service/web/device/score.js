@@ -112,6 +112,7 @@ export function unit(family, a, b, c, eta, y) {
       const r = y - eta;
       return r >= 0 ? -a / b : r < 0 ? (1 - a) / b : NaN;
     }
+    case "ordered":
     case "logistic": {
       const e = Math.exp(-Math.abs(eta));
       return (eta >= 0 ? 1 / (1 + e) : e / (1 + e)) - y;
