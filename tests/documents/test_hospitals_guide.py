@@ -74,6 +74,10 @@ class Role:
         for one in self.live:
             os.killpg(one.pid, signal.SIGKILL)
             one.wait()
+        listed = subprocess.run(["ps", "-eo", "pid=,args="], capture_output=True, text=True, check=True).stdout
+        for line in listed.splitlines():  # a SuperLink that `flwr run` leaves behind
+            if f"{self.folder}/.flwr/local-superlink" in line:
+                os.kill(int(line.split()[0]), signal.SIGTERM)
 
 
 @pytest.fixture
