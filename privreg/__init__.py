@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         Huber,
         Logistic,
         Multinomial,
+        NegativeBinomial,
         Poisson,
         Quantile,
         SmoothedHinge,
@@ -53,8 +54,8 @@ if TYPE_CHECKING:
 
 
 __all__ = [
-    "Budget", "Cloglog", "Expectile", "Hinge", "Huber", "Ledger", "Logistic", "Multinomial", "Poisson",
-    "PrivacyLeakError", "PrivacyLeakWarning", "PrivateOnlineRegression", "Quantile", "Schema", "SmoothedHinge",
+    "Budget", "Cloglog", "Expectile", "Hinge", "Huber", "Ledger", "Logistic", "Multinomial",
+    "NegativeBinomial", "Poisson", "PrivacyLeakError", "PrivacyLeakWarning", "PrivateOnlineRegression", "Quantile", "Schema", "SmoothedHinge",
     "Squared", "__version__", "anova", "central", "compare", "csv", "datasets", "errors",
     "families", "federated", "limit_spending", "load", "means", "meta_analysis", "plan", "plan_two_groups",
     "rowwise", "shrink", "simulate", "sql", "survival", "table_one",
@@ -66,7 +67,9 @@ _HOMES = {
         "data.sources.csv": "csv",
         "data.sources.database": "sql",
         "errors": "PrivacyLeakError PrivacyLeakWarning",
-        "families": "Cloglog Expectile Hinge Huber Logistic Multinomial Poisson Quantile SmoothedHinge Squared",
+        "families": (
+            "Cloglog Expectile Hinge Huber Logistic Multinomial NegativeBinomial Poisson Quantile SmoothedHinge Squared"
+        ),
         "formula.language.rowwise": "rowwise",
         "doors.loading": "load",
         "means.model": "survival table_one",

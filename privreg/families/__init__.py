@@ -2,7 +2,7 @@
 
 A family is one module, with its score, what engines, measures and plans ask of it, and the function that users call:
 `residuals` of Huber, expectiles and quantiles, `squared`, `logistic` of two and more classes, `cloglog`, `poisson`,
-`hinge`, and `users` of scores of one's own. `scores` has the class that they fill in and the table of codes, `declared`
+`negative_binomial`, `hinge`, and `users` of scores of one's own. `scores` has the class that they fill in and the table of codes, `declared`
 a family's options, `family` their class, `measures` measures of fit, `weights` weights of rows.
 """
 
@@ -16,6 +16,7 @@ from privreg.families.cloglog import Cloglog
 from privreg.families.family import Family
 from privreg.families.hinge import Hinge, SmoothedHinge
 from privreg.families.logistic import Logistic, Multinomial
+from privreg.families.negative_binomial import NegativeBinomial
 from privreg.families.poisson import Poisson
 from privreg.families.residuals import Expectile, Huber, Quantile
 from privreg.families.scores import SCORINGS
@@ -24,8 +25,8 @@ from privreg.families.users import custom
 from privreg.options.unknown import MODELS, public_names
 
 __all__ = [
-    "Cloglog", "Expectile", "Family", "Hinge", "Huber", "Logistic", "Multinomial", "Poisson", "Quantile",
-    "SmoothedHinge", "Squared", "custom", "resolve_family",
+    "Cloglog", "Expectile", "Family", "Hinge", "Huber", "Logistic", "Multinomial", "NegativeBinomial", "Poisson",
+    "Quantile", "SmoothedHinge", "Squared", "custom", "resolve_family",
 ]  # fmt: skip
 
 FAMILIES: Final[dict[str, Callable[..., Family]]] = {
@@ -38,6 +39,7 @@ FAMILIES: Final[dict[str, Callable[..., Family]]] = {
     "hinge": Hinge,
     "smoothed_hinge": SmoothedHinge,
     "cloglog": Cloglog,
+    "negative_binomial": NegativeBinomial,
     "squared": Squared,
     "gaussian": Squared,  # as R and statsmodels call mean regression
 }

@@ -31,6 +31,7 @@ LEAST: Final = dict.fromkeys(
         "accuracy",
         "hinge loss",
         "log-loss",
+        "alpha",
     ),
     0.0,
 )

@@ -120,6 +120,8 @@ class Scoring:
     levelled: ClassVar[bool] = False  # The estimand is at a level tau, and no mean
     multiple: ClassVar[bool] = False  # Several linear predictors
     own: ClassVar[bool] = False  # It is a function of the user's, which is never saved
+    extra: ClassVar[str] = ""  # Name of a parameter that rounds learn beside the coefficients; empty without one
+    limits: ClassVar[tuple[float, float]] = 0.0, math.inf  # Its public range
     conditional: ClassVar[bool] = False  # Two rows of a person have a score without the person's level
 
     # --- how it bends
@@ -154,6 +156,14 @@ class Scoring:
     def slope(self, shape: Shape, c: float, eta: Array, y: Array, top: float, function: Function = None) -> Array:
         """Slope of the unit score by the linear predictor, times c, about [0, top]; shape (m,)."""
         raise ValueError("no slope of this score")
+
+    def number(self, shape: Shape, at: float, eta: Array, y: Array) -> tuple[Array, Array]:
+        """Number in [−1, 1] whose mean is 0 if `at` is the extra parameter, and its slope by minus the log of `at`."""
+        raise ValueError("no parameter beside the coefficients")
+
+    def start(self, mean: float, sd: float) -> float:
+        """Extra parameter of responses with this mean and standard deviation."""
+        return sd
 
     def near(self, shape: Shape, c: float, eta: Array, y: Array, function: Function = None) -> Array:
         """Half the rise of the score from η − c to η + c; see :func:`near`."""
@@ -194,6 +204,10 @@ class Scoring:
     def linked(self, mean: float) -> tuple[float, float]:
         """Linear predictor of a mean response in (0, 1), and the slope of the mean by it."""
         return math.log(mean / (1.0 - mean)), mean * (1.0 - mean)
+
+    def weighed(self, shape: Shape, mean: float, at: float) -> tuple[float, float]:
+        """Mean slope and square of the unit score of counts, by their mean and the extra parameter."""
+        return mean / shape.a, mean / shape.a**2
 
     def moments(
         self, rules: ScoreRules, here: Array, there: Array, c: float, s: Any, *, brief: bool = False

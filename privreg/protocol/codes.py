@@ -25,8 +25,9 @@ MULTINOMIAL: Final = 9
 CUSTOM: Final = 10
 ROBUST_POISSON: Final = 11
 CLOGLOG: Final = 12
+NEGATIVE_BINOMIAL: Final = 13
 
-COUNTS: Final = frozenset({POISSON, ROBUST_POISSON})
+COUNTS: Final = frozenset({POISSON, ROBUST_POISSON, NEGATIVE_BINOMIAL})
 
 RESIDUALS: Final = frozenset({HUBER, EXPECTILE, QUANTILE})  # Scores of y − η over a residual scale
 

@@ -52,7 +52,8 @@ class Estimated(NamedTuple):
     threshold: float
     bread: Array  # Inverse of the slope of scores, shape (b d, b d)
     spread: Array  # Variances of entries of the curvature
-    scale: float  # Residual scale; 1 without one
+    scale: float  # Residual scale or extra parameter; 1 without one
+    scale_sd: float  # Sd of its logarithm, of an extra parameter; NaN of others, and of clusters
     classes: Array  # Contrasts, shape (b, b + 1); of one predictor shape (0, 0)
     each: Array  # Estimates by the sums of the main round, of groups of clusters, say; shape (k, b d)
     parts: Array  # Their weights; shape (k,)
@@ -220,7 +221,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     root = bread @ (vectors * np.sqrt(np.maximum(values, 0.0)))
     move = (theta - (turned[-1].theta if again else last.theta)) / c
     asked = progress.seen[-1].state
-    wider = abs(math.log(scale / asked.scale)) / (0.5 * asked.window if again else most) if rules.scaled else 0.0
+    wider = abs(math.log(scale / asked.scale)) / (0.5 * asked.window if again else most) if rules.follows else 0.0
     lines = np.vstack([move / max(float(np.linalg.norm(move)), 1e-300), known.points])
     moves = np.abs(lines @ move) / rules.bend
     if rules.scoring.curved and not (progress.near or again):  # twice what such a step leaves, in standard errors
@@ -232,7 +233,8 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         t for t, s in zip(turned, alike, strict=True) if s.state.role == "main" and (t.theta == turned[-1].theta).all()
     ]
     finite = _finite(plan, last, late, curvature, squares)
-    how = wider, lines, moves, c * rules.bend, bread, spread, scale, last.classes
+    sd = _extra_sd(best, turned, alike, again=whole) if rules.scoring.extra and not plan.clusters else math.nan
+    how = wider, lines, moves, c * rules.bend, bread, spread, scale, sd, last.classes
     return Estimated(last.rows, theta, root, curvature, weights, alike, *how, *own, *finite)
 
 
@@ -428,6 +430,17 @@ def _scale(plan: Plan, rounds: tuple[Summed, ...], rows: Array, theta: Array) ->
         most = max(s.state.window, WINDOWS[1])
         logs.append(s.scale + float(np.clip(moved, -most, most)))
     return math.exp(float(_crowd(rounds, again=plan.noise.again) @ logs))
+
+
+def _extra_sd(best: Sequence[Summed], turned: list[_Turned], alike: Sequence[Summed], *, again: bool) -> float:
+    """Sd of the logarithm of an extra parameter, whose number doesn't move with the mean: Equation (52)."""
+    out, last = 0.0, len(turned[-1].square) - 1
+    for own, s in zip(_crowd(best, again=again), best, strict=True):
+        t = next(t for t, one in zip(turned, alike, strict=True) if one is s)
+        part = own / t.steep
+        out += part**2 * t.sds[4] ** 2
+        out += (part / t.steep if again else part**2) * max(float(t.square[last, last]), 0.0) / t.people
+    return math.sqrt(out)
 
 
 def _of_scale(

@@ -86,6 +86,11 @@ class Rules(NamedTuple):
         return self.scoring.bend / (self.ratio if self.scoring.density else 1.0)
 
     @property
+    def follows(self) -> bool:
+        """True if the threshold c follows the residual scale, and not a parameter of counts."""
+        return self.scaled and not self.scoring.counts
+
+    @property
     def cornered(self) -> bool:
         """True if the score has a threshold, beyond which it is constant."""
         return self.shares[3] > 0.0
@@ -332,7 +337,11 @@ class State(NamedTuple):
 
     def threshold(self, rules: Rules) -> float:
         """The score's threshold c."""
-        return rules.ratio * self.scale if rules.scaled else rules.fixed
+        return rules.ratio * self.scale if rules.follows else rules.fixed
+
+    def at(self, rules: Rules) -> float:
+        """Number that the score is computed at: the threshold, or the parameter of counts."""
+        return self.threshold(rules) if rules.follows or not rules.scaled else self.scale
 
 
 class Known(NamedTuple):
@@ -454,7 +463,8 @@ def rules_of(
     c of an earlier fit, internal units: then it doesn't follow the residual scale.
     """
     known = score_rules(family, 1, math.inf, low=low, high=high, label=True, plain=plain)
-    scoring, scaled = known.scoring, known.track and family.scoring.residual and c is None
+    scoring = known.scoring
+    scaled = known.track and (bool(scoring.extra) or (scoring.residual and c is None))
     kind = "plain" if family.scoring.residual and not scaled else scoring.shares
     kind += ", again" * (again and scaled)
     shares = sums.SHARES[kind.replace(", again", "") + ", persons" if several else kind]
