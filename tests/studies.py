@@ -147,12 +147,15 @@ SCORES = {
 }
 """Response and numbers of every family that devices know."""
 
+SUMMED = {"negative_binomial": ("count", 20.0, 0.0)}
+"""The same of families that two collectors alone fit."""
+
 TRACKED = ("huber", "expectile", "quantile", "hinge", "smoothed_hinge")
 
 
 def study_plan(family="huber", mu=ONE, design=DESIGN, **more):
     """A plan with roles of all kinds; the radii are the largest that keep the budget."""
-    response, a, b = SCORES[family]
+    response, a, b = (SCORES | SUMMED)[family]
     blocks = 2 if family == "multinomial" else 1
     if family == "multinomial":
         design = tuple(c for c in design if "shift" not in c.name)
@@ -270,6 +273,7 @@ SUMS = {
     "squared": (sums.SHARES["plain"], 1.0, False, 0.5),
     "logistic": (sums.SHARES["logistic"], 1.0, False, 0.25),
     "poisson": (sums.SHARES["plain"], 1.0, False, 1.0),
+    "negative_binomial": (sums.SHARES["window"], 1.0, True, 1.0),
 }
 """Shares, threshold in scales, whether there is a scale, and the steepest slope, of what two collectors fit."""
 
@@ -277,10 +281,10 @@ SUMS = {
 def sum_plan(family="huber", mu=ONE, collectors=COLLECTORS, **more):
     """A plan with two collectors and roles of all kinds; the radii are the largest that keep the budget."""
     shares, ratio, scaled, top = SUMS[family]
-    low, high = {"binary": (0.0, 1.0), "count": (0.0, 20.0)}.get(SCORES[family][0], (-1.0, 1.0))
+    low, high = {"binary": (0.0, 1.0), "count": (0.0, 20.0)}.get((response := (SCORES | SUMMED)[family][0]), (-1.0, 1.0))
     of = Sums(
         shares, ratio, scaled, top, 1.0, (1.0, 0.0, 0.0, -1.0, -1.0), (1.0,) * 5, low, high, (3, 4),
-        SCORES[family][0] == "binary", 0.25,
+        response == "binary", 0.25,
     )  # fmt: skip
     given = {
         "keys": tuple(c.key for c in collectors), "bits": lattice.bits_of_sums(mu), "unscaled": (),

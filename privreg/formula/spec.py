@@ -120,6 +120,9 @@ class ModelSpec:
         scalar = spec.scalar
         if spec.summed:
             refuse_of_sums(spec)
+        else:
+            unlocal = family.scoring.unlocal(family, budget.mu)
+            _refuse({unlocal: bool(unlocal)})
         if spec.summed and trust != "central":  # of a curator the tuning tells whether there are sums
             refuse_what_sums_cannot(spec)
         if spec.unweighted:

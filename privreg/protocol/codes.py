@@ -29,6 +29,8 @@ NEGATIVE_BINOMIAL: Final = 13
 
 COUNTS: Final = frozenset({POISSON, ROBUST_POISSON, NEGATIVE_BINOMIAL})
 
+EXTRA: Final = frozenset({NEGATIVE_BINOMIAL})  # Scores with a parameter beside the coefficients
+
 RESIDUALS: Final = frozenset({HUBER, EXPECTILE, QUANTILE})  # Scores of y − η over a residual scale
 
 SCALED: Final = RESIDUALS | {SQUARED}

@@ -102,6 +102,9 @@ def unit(family: int, a: float, b: float, c: float, eta: float, y: float) -> flo
         return divide(mean - y, a - mean)
     if family == codes.ROBUST_POISSON:
         return counts.unit(c, eta, y)
+    if family == codes.NEGATIVE_BINOMIAL:
+        mean = a if eta > log(a) else exp(eta)
+        return divide(mean - y, (1.0 + c * mean) * a)
     if family == codes.CLOGLOG:
         share, rest = -math.expm1(-exp(eta)), exp(-exp(eta))
         return ((1.0 - y) * share - y * rest) / (max(share, rest) if b else 1.0)
@@ -114,6 +117,22 @@ def unit(family: int, a: float, b: float, c: float, eta: float, y: float) -> flo
     if family == codes.SQUARED:
         return divide(clipped(eta, a, b) - clipped(y, a, b), b - a)
     return math.nan
+
+
+def extra(a: float, at: float, eta: float, y: float) -> tuple[float, float]:
+    """Number whose mean is 0 if the dispersion of counts up to `a` is `at`, and its slope: Equation (51) of sums."""
+    mean = exp(clipped(eta, -700.0, log(a)))
+    near = mean / (3.0 + mean)
+    steps, x = (math.log1p(-1.0 / (3.0 + mean)), log(near)), (at * near, 3.0 * at * near)
+    sizes = [exp((1.0 / at + 1.0) * math.log1p(v)) for v in x]
+
+    def apart(count: float) -> float:
+        return sizes[1] * exp(count * steps[1]) / 3.0 - sizes[0] * exp(count * steps[0]) + 2.0 / 3.0
+
+    rise = near * (divide((1.0 + x[1]) * math.log1p(x[1]), x[1]) - divide((1.0 + x[0]) * math.log1p(x[0]), x[0]))
+    peak = divide(log(divide(steps[1] * sizes[1], 3.0 * steps[0] * sizes[0])), steps[0] - steps[1])
+    most = max(abs(apart(0.0)), abs(apart(max(peak, 0.0))), 2.0 / 3.0)
+    return divide(apart(y), most), divide(rise, most)
 
 
 def number(family: int, a: float, b: float, c: float, eta: float, y: float) -> float:

@@ -46,7 +46,7 @@ def of_person(plan: PublicPlan, ask: SumAsk, rows: Sequence[Row]) -> list[float]
     for row in rows:
         x = [score.clipped(v, *ends) for v, *ends in zip(row.x, sums.lows, sums.highs, strict=True)]
         y = score.clipped(row.y, sums.y_low, sums.y_high)
-        if ask.role in FIRST and FAMILIES[plan.family] == codes.POISSON:  # a rate
+        if ask.role in FIRST and FAMILIES[plan.family] in codes.COUNTS:  # a rate
             y = score.clipped(y * score.exp(sums.rate - row.offset), sums.y_low, sums.y_high)
         held.append((x, y, row.offset))
     if ask.role == "clamping":  # in which part of the person's rows, whatever they weigh
@@ -108,6 +108,12 @@ def _scores(
         made["slope"].append(products(z, rise * (b / (sums.top * (reach * reach)))))
         if not sums.scaled:
             continue
+        if family in codes.EXTRA:
+            number, rise = (score.clipped(v, -1.0, 1.0) for v in score.extra(plan.a, ask.scale, eta, y))
+            made["number"].append([number])
+            halves = [0.5 * rise] if plan.diary is None else [0.25 * (1.0 + rise), 0.25 * (1.0 - rise)]
+            made["scale"].append([t * number, *(t * v for v in halves)])
+            continue
         far = score.divide(score.log(score.divide(max(abs(r), LEAST), MEDIAN * ask.scale)), ask.window)
         number, inside = score.clipped(far, -1.0, 1.0), abs(far) < 1.0
         sign = 0.0 if r == 0.0 or beyond or not inside else math.copysign(1.0, r)
@@ -143,6 +149,9 @@ def slope(family: int, a: float, b: float, c: float, eta: float, y: float, top: 
     if family == codes.POISSON:
         mean = score.exp(min(eta, 700.0))
         return mean / a if mean < a else 0.0
+    if family == codes.NEGATIVE_BINOMIAL:
+        mean = score.exp(min(eta, 700.0))
+        return score.divide(mean * (1.0 + c * y), (1.0 + c * mean) * (1.0 + c * mean) * a) if mean < a else 0.0
     return top if a <= eta <= b else 0.0
 
 

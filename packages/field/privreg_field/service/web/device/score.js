@@ -95,6 +95,21 @@ function oddsOfHazard(eta) {
 }
 
 /**
+ * Number whose mean is 0 if the dispersion of counts up to `a` is `at`, and its slope: Equation (51) of docs/sums.md.
+ * @param {number} a @param {number} at @param {number} eta @param {number} y
+ */
+export function extra(a, at, eta, y) {
+  const mean = Math.exp(clipped(eta, -700, Math.log(a))), near = mean / (3 + mean);
+  const [one, two] = [Math.log1p(-1 / (3 + mean)), Math.log(near)], [u, v] = [at * near, 3 * at * near];
+  const [first, second] = [u, v].map((x) => Math.exp((1 / at + 1) * Math.log1p(x)));
+  const apart = (/** @type {number} */ count) => (second * Math.exp(count * two)) / 3 - first * Math.exp(count * one) + 2 / 3;
+  const rise = near * (((1 + v) * Math.log1p(v)) / v - ((1 + u) * Math.log1p(u)) / u);
+  const peak = Math.log((two * second) / (3 * one * first)) / (one - two);
+  const most = Math.max(Math.abs(apart(0)), Math.abs(apart(Math.max(peak, 0))), 2 / 3);
+  return [apart(y) / most, rise / most];
+}
+
+/**
  * Scalar score over its bound, in [−1, 1], or no number.
  * @param {string} family @param {number} a @param {number} b @param {number} c threshold
  * @param {number} eta @param {number} y
@@ -127,6 +142,10 @@ export function unit(family, a, b, c, eta, y) {
       if (eta > Math.log(0.5 * a)) return 1 - y * Math.exp(-eta);
       const mean = Math.exp(eta);
       return (mean - y) / (a - mean);
+    }
+    case "negative_binomial": {
+      const mean = eta > Math.log(a) ? a : Math.exp(eta);
+      return (mean - y) / ((1 + c * mean) * a);
     }
     case "robust_poisson":
       return ofCount(c, eta, y);
@@ -248,7 +267,8 @@ function measures(gauge, etas, y) {
     case "quantile":
       return [Number.isNaN(y - eta) ? NaN : y < eta ? 1 : 0];
     case "poisson":
-    case "robust_poisson": {
+    case "robust_poisson":
+    case "negative_binomial": {
       const mean = Math.exp(eta < 700 || Number.isNaN(eta) ? eta : 700);
       const own = y > 0 ? y * Math.log(y > 1e-300 ? y : 1e-300) : 0;
       const deviance = 2 * (own - y * eta - (y - mean));

@@ -10,7 +10,7 @@ import { inside, rowOf, shortened, tableOf } from "./answer.js";
 import * as lattice from "./lattice.js";
 import { bodyOf } from "./messages.js";
 import { secret } from "./noise.js";
-import { clipped, dot, overRows, unit } from "./score.js";
+import { clipped, dot, extra, overRows, unit } from "./score.js";
 import { seal } from "./seal.js";
 import { LETTERS, SQUARED } from "./sums.js";
 import { round } from "./trees.js";
@@ -75,7 +75,7 @@ export function beforeShares(plan, ask, row) {
   let y = clipped(row.y, sums.yLow, sums.yHigh);
   const x = row.x.map((v, j) => clipped(v, sums.lows[j], sums.highs[j]));
   if (role === "clamping") return [1, ...row.clamped];
-  if (plan.family === "poisson" && (role === "location" || role === "moments")) { // a rate
+  if (["poisson", "negative_binomial"].includes(plan.family) && (role === "location" || role === "moments")) { // a rate
     y = clipped(y * Math.exp(sums.rate - row.offset), sums.yLow, sums.yHigh);
   }
   if (role === "location") {
@@ -104,6 +104,10 @@ function scores({ family, a, b }, sums, ask, z, eta, y) {
   const [p, q, m, o, t] = sums.shares.map(Math.sqrt), own = z.map((v) => v * (psi / reach));
   const out = [...own.map((v) => v * p), ...products(z, rise * (q / (top * (reach * reach))))];
   if (!sums.scaled) return [...out, ...products(own, m)];
+  if (family === "negative_binomial") { // its slope, from −1 to 1, in place of a share
+    const [number, rise] = extra(a, ask.scale, eta, y).map((v) => clipped(v, -1, 1));
+    return [...out, ...products([...own, number], 0.5 * m), t * number, t * 0.5 * rise];
+  }
   const far = Math.log(Math.max(Math.abs(r), LEAST) / (MEDIAN * ask.scale)) / ask.window;
   const number = clipped(far, -1, 1), inside = Math.abs(far) < 1;
   out.push(...products([...own, number], 0.5 * m));
@@ -127,6 +131,7 @@ function slope(family, a, b, c, eta, y, top) {
   }
   if (family === "squared") return a <= eta && eta <= b ? top : 0;
   const mean = Math.exp(Math.min(eta, 700));
+  if (family === "negative_binomial") return mean < a ? (mean * (1 + c * y)) / ((1 + c * mean) * (1 + c * mean) * a) : 0;
   return mean < a ? mean / a : 0;
 }
 

@@ -63,7 +63,7 @@ const ODDS = [
   [144, 29795], [256, 30924], [400, 31559], [900, 32324], [Infinity, 33266],
 ];
 export const MOST_NUMBERS = 5900;
-export const FAMILIES = ["huber", "expectile", "quantile", "squared", "logistic", "poisson"];
+export const FAMILIES = ["huber", "expectile", "quantile", "squared", "logistic", "poisson", "negative_binomial"];
 const WRONG = "what the plan says of its two collectors can't be right.";
 
 /** The two collectors of a plan. @param {Record} record @param {Uint8Array[]} keys @returns {Collector[]} */
