@@ -147,7 +147,7 @@ SCORES = {
 }
 """Response and numbers of every family that devices know."""
 
-SUMMED = {"negative_binomial": ("count", 20.0, 0.0)}
+SUMMED = {"negative_binomial": ("count", 20.0, 2.0)}
 """The same of families that two collectors alone fit."""
 
 TRACKED = ("huber", "expectile", "quantile", "hinge", "smoothed_hinge")

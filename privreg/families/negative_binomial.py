@@ -18,19 +18,23 @@ from privreg.options.unknown import known_arguments
 from privreg.protocol import codes
 from privreg.protocol.plans import Shape
 
+FLAT: Final = 0.1
+"""Part of the largest count below which all counts weigh alike, so that scores are 1/(1 + α y_max/10) of a Poisson's, as
+their bound is: with weights 1/(1 + α m) to the end the noise of sums would be 1 + α m times that of a Poisson's."""
+
 FARTHER: Final = 3.0
 """Points v₂ = 3m/(3 + m) and v₁ = v₂/3 of the generating function: of means 0.3 to 40 and dispersions 0.1 to 3 the
 dispersion's variance is 1.1 to 1.4 times the likelihood's (`tests.families.test_negative_binomial`)."""
 
 
 class NegativeBinomialScore(PoissonScore):
-    """ψ = (m − y)/(1 + α m), m = e^η at most a = y_max, over a; α is learned, of the likelihood if b is 1."""
+    """ψ = (m − y) (1 + α b)/(a + a α max(m, b)), m = e^η at most a = y_max; of the likelihood if b is 0. α is learned."""
 
     code = codes.NEGATIVE_BINOMIAL
     call = "NegativeBinomial(y_max={y_max:g})"
     estimand = (
         "log rate ratios for counts up to {y_max:g} (larger ones are clamped), whatever their dispersion; their "
-        "projection, weighted by 1/(1 + alpha mean), if the mean is not log-linear"
+        "projection, weighted by 1/(1 + alpha mean), alike below {y_max:g}/10, if the mean is not log-linear"
     )
     extra = "alpha"
     limits = 1e-4, 1e3
@@ -38,11 +42,13 @@ class NegativeBinomialScore(PoissonScore):
 
     def unit(self, shape: Shape, c: Any, eta: Array, y: Array, function: Function = None) -> Array:
         mean = np.minimum(np.exp(eta), shape.a)
-        return np.asarray((mean - y) / ((1.0 + c * mean) * shape.a))
+        weight = (1.0 + c * shape.b) / ((1.0 + c * np.maximum(mean, shape.b)) * shape.a)
+        return np.asarray((mean - y) * weight)
 
     def slope(self, shape: Shape, c: float, eta: Array, y: Array, top: float, function: Function = None) -> Array:
         mean = np.exp(np.minimum(eta, 700.0))
-        return np.where(mean < shape.a, mean * (1.0 + c * y) / ((1.0 + c * mean) ** 2 * shape.a), 0.0)
+        steep = np.where(mean < shape.b, 1.0, (1.0 + c * y) * (1.0 + c * shape.b) / (1.0 + c * mean) ** 2)
+        return np.where(mean < shape.a, mean * steep / shape.a, 0.0)
 
     def number(self, shape: Shape, at: float, eta: Array, y: Array) -> tuple[Array, Array]:
         """Difference of E z^y at two points z from what it is at α, orthogonal to the mean; docs/sums.md (51).
@@ -50,7 +56,7 @@ class NegativeBinomialScore(PoissonScore):
         Without noise the likelihood's score of log α, and the slope that was observed.
         """
         mean = np.exp(np.clip(eta, -700.0, math.log(shape.a)))
-        if shape.b:
+        if not shape.b:
             return _likelihood(at, mean, y, shape.a)
         near = mean / (FARTHER + mean)
         steps = np.log1p(-1.0 / (FARTHER + mean)), np.log(near)
@@ -71,8 +77,8 @@ class NegativeBinomialScore(PoissonScore):
         return (sd**2 - mean) / mean**2
 
     def weighed(self, shape: Shape, mean: float, at: float) -> tuple[float, float]:
-        steep = mean / (1.0 + at * mean)
-        return steep / shape.a, steep / shape.a**2
+        weight = (1.0 + at * shape.b) / (1.0 + at * max(mean, shape.b)) / shape.a
+        return mean * weight, (mean + at * mean**2) * weight**2
 
     def square(self, rules: ScoreRules, here: Array, there: Array, c: float, s: Any) -> Array:
         return np.full_like(here, 2.0 / rules.shape.a**2)
@@ -81,13 +87,13 @@ class NegativeBinomialScore(PoissonScore):
         return ScoreRules(shape, 1.0, True, 1.0, varying=True)
 
     def noiseless(self, shape: Shape) -> Shape:
-        return shape._replace(b=1.0)
+        return shape._replace(b=0.0)
 
     def balanced(self, shape: Shape, *, summed: bool) -> bool:
         return False
 
     def shape(self, family: Declared, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
-        return Shape(self.code, family.y_max, 0.0, 0)
+        return Shape(self.code, family.y_max, FLAT * family.y_max, 0)
 
 
 def _likelihood(at: float, mean: Array, y: Array, y_max: float) -> tuple[Array, Array]:
@@ -116,8 +122,8 @@ def NegativeBinomial(y_max: float | None = None) -> Family:
 
     Notes
     -----
-    Rounds learn α, ``res.fit_measures`` has it. Counts count by 1/(1 + α m), and coefficients are those of a log-linear
-    mean whatever the dispersion is: with zero inflation, say. With noise α follows from bounded numbers z^y, whose mean
+    Rounds learn α, ``res.fit_measures`` has it. Counts weigh 1/(1 + α m), and coefficients are those of a log-linear
+    mean whatever the dispersion is: with zero inflation, say. With noise they weigh alike below y_max/10, and α follows from bounded numbers z^y, whose mean
     is (1 + α m (1 − z))^(−1/α); without noise (``mu=None``, ``trust="central"``) it is the likelihood's. Not for
     ``trust="local"``.
 

@@ -20,8 +20,8 @@ from privreg.protocol.sums import APART, SHARES
 
 TRUTH, ALPHA, Y_MAX = np.array([0.4, 0.6, -0.5]), 0.6, 30.0
 BOUNDS = {"x": (-1, 1), "z": (-2, 2)}
-SCORE, SHAPE = scores.scoring_of(codes.NEGATIVE_BINOMIAL), Shape(codes.NEGATIVE_BINOMIAL, Y_MAX, 0.0, 0)
-LIKELIHOOD = SHAPE._replace(b=1.0)
+SCORE, SHAPE = scores.scoring_of(codes.NEGATIVE_BINOMIAL), Shape(codes.NEGATIVE_BINOMIAL, Y_MAX, 0.1 * Y_MAX, 0)
+LIKELIHOOD = SHAPE._replace(b=0.0)
 
 
 @cache
@@ -71,7 +71,7 @@ def test_the_dispersions_variance_is_at_most_1_5_of_the_likelihoods(mean, alpha)
     (y, chance), one = chances(mean, alpha), np.ones(9_000)
     far = SHAPE._replace(a=1e4)
     number, rise = SCORE.number(far, alpha, math.log(mean) * one, y)
-    least = far.a * SCORE.number(far._replace(b=1.0), alpha, math.log(mean) * one, y)[0]
+    least = far.a * SCORE.number(far._replace(b=0.0), alpha, math.log(mean) * one, y)[0]
     ratio = float(chance @ number**2) / rise[0] ** 2 * float(chance @ least**2)
     assert 1.0 - 1e-9 <= ratio < 1.5
 
@@ -90,16 +90,18 @@ def test_without_noise_number_and_slope_are_those_of_the_likelihood(y):
             assert Y_MAX * rise[0] == pytest.approx((high - 2 * here + low) / h**2, abs=1e-4)
 
 
-def test_slopes_are_those_of_the_score_and_bounded():
+@pytest.mark.parametrize("shape", [SHAPE, LIKELIHOOD], ids=["bounded", "likelihood"])
+def test_slopes_are_those_of_the_score_and_bounded(shape):
     etas, h = np.linspace(-9.0, math.log(Y_MAX) - 1e-3, 200), 1e-5
+    etas = etas[np.abs(etas - math.log(0.1 * Y_MAX)) > 2 * h]
     for alpha in (1e-4, 0.03, 0.4, 3.0, 1e3):
         for y in (0.0, 1.0, 7.0, Y_MAX):
             ys = np.full(len(etas), y)
-            found = SCORE.slope(SHAPE, alpha, etas, ys, 1.0)
-            up, down = (scores.unit(SHAPE, alpha, etas + s, ys) for s in (h, -h))
+            found = SCORE.slope(shape, alpha, etas, ys, 1.0)
+            up, down = (scores.unit(shape, alpha, etas + s, ys) for s in (h, -h))
             np.testing.assert_allclose(found, (up - down) / (2 * h), rtol=1e-6, atol=1e-9)
             assert 0.0 <= found.min() <= found.max() <= 1.0
-            assert np.abs(scores.unit(SHAPE, alpha, etas, ys)).max() <= 1.0
+            assert np.abs(scores.unit(shape, alpha, etas, ys)).max() <= 1.0
 
 
 # --- distances -----------------------------------------------------------------------------------------------

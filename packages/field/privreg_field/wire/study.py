@@ -396,7 +396,7 @@ def _check_reports(plan: PublicPlan) -> None:
     of = plan.sums  # slopes of logits are ¼ at most
     odd = of is not None and plan.family == "logistic" and not (of.top >= 0.25 and of.y_low >= 0.0 and of.y_high <= 1.0)
     odd = odd or (plan.family == "poisson" and plan.b != float(of is not None))  # of sums the likelihood's score
-    odd = odd or (FAMILIES[plan.family] in codes.EXTRA and of is None)  # its parameter is learned of sums
+    odd = odd or (of is None and FAMILIES.get(plan.family) in codes.EXTRA)  # its parameter is learned of sums
     if odd or (of is not None and (plan.family not in sums.FAMILIES or plan.is_wide or plan.unscaled)):
         raise MessageError("the plan asks for reports that two collectors don't add up.")
     beside = plan.part.name or plan.missing == "refuse" or plan.unscaled or plan.is_wide or "measures" in plan.roles

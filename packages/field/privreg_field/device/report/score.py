@@ -104,7 +104,7 @@ def unit(family: int, a: float, b: float, c: float, eta: float, y: float) -> flo
         return counts.unit(c, eta, y)
     if family == codes.NEGATIVE_BINOMIAL:
         mean = a if eta > log(a) else exp(eta)
-        return divide(mean - y, (1.0 + c * mean) * a)
+        return (mean - y) * divide(1.0 + c * b, (1.0 + c * max(mean, b)) * a)
     if family == codes.CLOGLOG:
         share, rest = -math.expm1(-exp(eta)), exp(-exp(eta))
         return ((1.0 - y) * share - y * rest) / (max(share, rest) if b else 1.0)

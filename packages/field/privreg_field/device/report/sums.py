@@ -151,7 +151,8 @@ def slope(family: int, a: float, b: float, c: float, eta: float, y: float, top: 
         return mean / a if mean < a else 0.0
     if family == codes.NEGATIVE_BINOMIAL:
         mean = score.exp(min(eta, 700.0))
-        return score.divide(mean * (1.0 + c * y), (1.0 + c * mean) * (1.0 + c * mean) * a) if mean < a else 0.0
+        steep = score.divide((1.0 + c * y) * (1.0 + c * b), (1.0 + c * mean) * (1.0 + c * mean)) if mean >= b else 1.0
+        return mean * steep / a if mean < a else 0.0
     return top if a <= eta <= b else 0.0
 
 

@@ -145,7 +145,7 @@ export function unit(family, a, b, c, eta, y) {
     }
     case "negative_binomial": {
       const mean = eta > Math.log(a) ? a : Math.exp(eta);
-      return (mean - y) / ((1 + c * mean) * a);
+      return (mean - y) * ((1 + c * b) / ((1 + c * Math.max(mean, b)) * a));
     }
     case "robust_poisson":
       return ofCount(c, eta, y);

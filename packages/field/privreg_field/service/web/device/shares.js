@@ -131,8 +131,8 @@ function slope(family, a, b, c, eta, y, top) {
   }
   if (family === "squared") return a <= eta && eta <= b ? top : 0;
   const mean = Math.exp(Math.min(eta, 700));
-  if (family === "negative_binomial") return mean < a ? (mean * (1 + c * y)) / ((1 + c * mean) * (1 + c * mean) * a) : 0;
-  return mean < a ? mean / a : 0;
+  const steep = family === "negative_binomial" && mean >= b ? ((1 + c * y) * (1 + c * b)) / ((1 + c * mean) * (1 + c * mean)) : 1;
+  return mean < a ? (mean * steep) / a : 0;
 }
 
 /** A report in whole numbers, in the set of its role's form. @param {Role} role @param {number[]} report anything @returns {number[]} */
