@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -58,19 +59,11 @@ class NegativeBinomialScore(PoissonScore):
         mean = np.exp(np.clip(eta, -700.0, math.log(shape.a)))
         if not shape.b:
             return _likelihood(at, mean, y, shape.a)
-        near = mean / (FARTHER + mean)
-        steps = np.log1p(-1.0 / (FARTHER + mean)), np.log(near)
-        x = at * near, FARTHER * at * near
-        sizes = [np.exp((1.0 / at + 1.0) * np.log1p(v)) for v in x]
+        return _bounded(at, mean, lambda step: np.exp(y * step))
 
-        def apart(counts: Any) -> Array:
-            second, first = sizes[1] * np.exp(counts * steps[1]) / FARTHER, sizes[0] * np.exp(counts * steps[0])
-            return np.asarray(second - first + 1.0 - 1.0 / FARTHER)
-
-        rise = near * ((1.0 + x[1]) * np.log1p(x[1]) / x[1] - (1.0 + x[0]) * np.log1p(x[0]) / x[0])
-        peak = np.log(steps[1] * sizes[1] / (FARTHER * steps[0] * sizes[0])) / (steps[0] - steps[1])
-        most = np.maximum(np.maximum(np.abs(apart(0.0)), np.abs(apart(np.maximum(peak, 0.0)))), 1.0 - 1.0 / FARTHER)
-        return apart(y) / most, rise / most
+    def reference(self, shape: Shape, at: float, here: Array, there: Array, truth: float) -> tuple[Array, Array]:
+        mean, true = (np.exp(np.clip(v, -700.0, math.log(shape.a))) for v in (here, there))
+        return _bounded(at, mean, lambda step: np.exp(-np.log1p(truth * true * -np.expm1(step)) / truth))
 
     def start(self, mean: float, sd: float) -> float:
         """α at which counts of this mean have this standard deviation."""
@@ -94,6 +87,25 @@ class NegativeBinomialScore(PoissonScore):
 
     def shape(self, family: Declared, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
         return Shape(self.code, family.y_max, FLAT * family.y_max, 0)
+
+
+def _bounded(at: float, mean: Array, power: Callable[[Array], Array]) -> tuple[Array, Array]:
+    """Number of docs/sums.md (51), and its slope; `power` is z^y, or its mean, by log z."""
+    near = mean / (FARTHER + mean)
+    steps = np.log1p(-1.0 / (FARTHER + mean)), np.log(near)
+    x = at * near, FARTHER * at * near
+    sizes = [np.exp((1.0 / at + 1.0) * np.log1p(v)) for v in x]
+
+    def apart(power: Callable[[Array], Array]) -> Array:
+        second, first = sizes[1] * power(steps[1]) / FARTHER, sizes[0] * power(steps[0])
+        return np.asarray(second - first + 1.0 - 1.0 / FARTHER)
+
+    rise = near * ((1.0 + x[1]) * np.log1p(x[1]) / x[1] - (1.0 + x[0]) * np.log1p(x[0]) / x[0])
+    peak = np.log(steps[1] * sizes[1] / (FARTHER * steps[0] * sizes[0])) / (steps[0] - steps[1])
+    peak = np.maximum(peak, 0.0)
+    ends = np.abs(apart(np.ones_like)), np.abs(apart(lambda step: np.exp(peak * step)))
+    most = np.maximum(np.maximum(*ends), 1.0 - 1.0 / FARTHER)
+    return apart(power) / most, rise / most
 
 
 def _likelihood(at: float, mean: Array, y: Array, y_max: float) -> tuple[Array, Array]:

@@ -161,6 +161,10 @@ class Scoring:
         """Number in [−1, 1] whose mean is 0 if `at` is the extra parameter, and its slope by minus the log of `at`."""
         raise ValueError("no parameter beside the coefficients")
 
+    def reference(self, shape: Shape, at: float, here: Array, there: Array, truth: float) -> tuple[Array, Array]:
+        """Mean of that number at `here` if `there` and `truth` are the truth, and the slope at `here`; shape (m,)."""
+        raise ValueError("no parameter beside the coefficients")
+
     def start(self, mean: float, sd: float) -> float:
         """Extra parameter of responses with this mean and standard deviation."""
         return sd

@@ -65,6 +65,15 @@ def test_the_number_has_mean_zero_at_its_dispersion_and_does_not_move_with_the_m
     assert (up - down) / (2 * h) == pytest.approx(rise[0], rel=1e-4, abs=1e-9)
 
 
+@pytest.mark.parametrize(("truth", "there"), [(0.6, 1.2), (0.2, 0.1), (3.0, -0.4)])
+def test_its_mean_elsewhere_is_a_sum_over_counts(truth, there):
+    (y, chance), one, here = chances(math.exp(there), truth), np.ones(9_000), np.array([0.3])
+    number, rise = SCORE.number(SHAPE, 0.6, 0.3 * one, y)
+    found, slope = SCORE.reference(SHAPE, 0.6, here, np.array([there]), truth)
+    assert found[0] == pytest.approx(chance @ number, abs=1e-9)
+    assert slope[0] == rise[0]
+
+
 @pytest.mark.parametrize("alpha", [0.1, 0.3, 1.0, 3.0])
 @pytest.mark.parametrize("mean", [0.3, 1.0, 3.0, 10.0, 40.0])
 def test_the_dispersions_variance_is_at_most_1_5_of_the_likelihoods(mean, alpha):

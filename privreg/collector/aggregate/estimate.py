@@ -7,10 +7,11 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.special import ndtri
 
 from privreg.collector.aggregate.classes import against_first, expected, points
-from privreg.collector.aggregate.rounds import WINDOWS, floored, grouped, level, pooling, posterior, sampled
+from privreg.collector.aggregate.rounds import LEAP, WINDOWS, floored, grouped, level, pooling, posterior, sampled
 from privreg.collector.estimation.curvature import SPREAD
 from privreg.families.scores import scoring_of
 
@@ -33,6 +34,8 @@ unmarked rows is within a point of that with 3, and marks differ by less than tw
 
 LIKELY: Final = 2.0  # Sds by which a score must be short of that, for records not to be taken for such
 PERFECT: Final = 0.5  # Of the score that perfect prediction would have: one is nearer to it than to 0
+STEP: Final = 1e-4  # Of slopes by differences
+
 PASSES: Final = 6
 """Times that estimate, threshold and weights of rounds follow from each other: the last moves it by under 0.01 sds."""
 
@@ -233,7 +236,11 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         t for t, s in zip(turned, alike, strict=True) if s.state.role == "main" and (t.theta == turned[-1].theta).all()
     ]
     finite = _finite(plan, last, late, curvature, squares)
-    sd = _extra_sd(best, turned, alike, again=whole) if rules.scoring.extra and not plan.clusters else math.nan
+    sd = math.nan
+    if rules.scoring.extra:
+        scale, wide, by = _learned(plan, progress.known, best, last, theta)
+        alone = math.nan if plan.clusters else _extra_sd(best, turned, alike, again=whole)
+        sd = math.hypot(wide * alone, float(np.linalg.norm(root.T @ by)))
     how = wider, lines, moves, c * rules.bend, bread, spread, scale, sd, last.classes
     return Estimated(last.rows, theta, root, curvature, weights, alike, *how, *own, *finite)
 
@@ -378,8 +385,6 @@ def _steps(shape: Shape, ratio: float) -> tuple[Array, Array, Array]:
 
     Steps of rows that all move by the same, of either sign, and of normal rows along one direction, from 0 on.
     """
-    from scipy.optimize import brentq
-
     scoring = scoring_of(shape.family)
     above, below = (1.0, 1.0) if scoring.symmetric else scoring.sides(shape)
     r = ndtri((np.arange(NORMAL) + 0.5) / NORMAL) / ratio
@@ -430,6 +435,35 @@ def _scale(plan: Plan, rounds: tuple[Summed, ...], rows: Array, theta: Array) ->
         most = max(s.state.window, WINDOWS[1])
         logs.append(s.scale + float(np.clip(moved, -most, most)))
     return math.exp(float(_crowd(rounds, again=plan.noise.again) @ logs))
+
+
+def _learned(
+    plan: Plan, known: Known, best: Sequence[Summed], last: State, theta: Array
+) -> tuple[float, float, Array]:
+    """Extra parameter at an estimate, slope by it at the states over that there, and slope by theta: Equation (53).
+
+    The last, shape (d,), is of its logarithm. Rounds asked elsewhere: a step by the slope there, less what it leaves at covariates with the known moments.
+    """
+    scoring, shape, shares = plan.rules.scoring, plan.rules.shape, _crowd(best, again=plan.noise.again)
+    z, weight = points(known.mean, np.linalg.inv(last.rows)[0], math.inf)
+    there, log, wide, by = z @ theta + plan.rate, 0.0, 0.0, np.zeros(len(theta))
+    for share, s in zip(shares, best, strict=True):
+        at, own = s.state.scale, np.linalg.solve((last.rows @ np.linalg.inv(s.state.rows)).T, s.state.theta)
+        here, ends = z @ own + plan.rate, [math.log(v / at) for v in scoring.limits]
+
+        def mean(x: float, there: Array, at: float = at, here: Array = here) -> float:
+            return float(weight @ scoring.reference(shape, at, here, there, at * math.exp(x))[0])
+
+        steep = float(weight @ scoring.reference(shape, at, here, here, at)[1])
+        found, most, rise = s.scale - math.log(at), mean(LEAP, there), steep
+        if steep > 0.0 and mean(-LEAP, there) < steep * found < most:
+            found = brentq(lambda x: mean(x, there) - steep * found, -LEAP, LEAP)
+            rise = (mean(found + STEP, there) - mean(found - STEP, there)) / (2.0 * STEP)
+            each = [scoring.reference(shape, at, here, there + h, at * math.exp(found))[0] for h in (-STEP, STEP)]
+            by -= share / rise * ((each[1] - each[0]) * weight / (2.0 * STEP)) @ z
+        wide += share * steep / max(rise, 1e-3 * steep, 1e-300)
+        log += share * (math.log(at) + min(max(found, ends[0]), ends[1]))
+    return math.exp(log), wide, by
 
 
 def _extra_sd(best: Sequence[Summed], turned: list[_Turned], alike: Sequence[Summed], *, again: bool) -> float:
