@@ -281,7 +281,9 @@ SUMS = {
 def sum_plan(family="huber", mu=ONE, collectors=COLLECTORS, **more):
     """A plan with two collectors and roles of all kinds; the radii are the largest that keep the budget."""
     shares, ratio, scaled, top = SUMS[family]
-    low, high = {"binary": (0.0, 1.0), "count": (0.0, 20.0)}.get((response := (SCORES | SUMMED)[family][0]), (-1.0, 1.0))
+    low, high = {"binary": (0.0, 1.0), "count": (0.0, 20.0)}.get(
+        (response := (SCORES | SUMMED)[family][0]), (-1.0, 1.0)
+    )
     of = Sums(
         shares, ratio, scaled, top, 1.0, (1.0, 0.0, 0.0, -1.0, -1.0), (1.0,) * 5, low, high, (3, 4),
         response == "binary", 0.25,

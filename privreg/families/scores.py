@@ -307,7 +307,9 @@ class Scoring:
         Of an extra parameter's number, of slope 0.1, a report's noise √2.45/(μ √0.0232) hides a fifth from so many.
         """
         many = 2.45 / 0.0232 / (0.1 * 0.2 * mu) ** 2
-        words = f"{family!r} learns {self.extra} of sums: with noise on each report it would take some {many:,.0f} people"
+        words = (
+            f"{family!r} learns {self.extra} of sums: with noise on each report it would take some {many:,.0f} people"
+        )
         return f"{words}; use trust='two_collectors', 'silos' or 'central'" if self.extra else ""
 
     def centred(self, family: Declared, ratio: float) -> float:

@@ -437,9 +437,7 @@ def _scale(plan: Plan, rounds: tuple[Summed, ...], rows: Array, theta: Array) ->
     return math.exp(float(_crowd(rounds, again=plan.noise.again) @ logs))
 
 
-def _learned(
-    plan: Plan, known: Known, best: Sequence[Summed], last: State, theta: Array
-) -> tuple[float, float, Array]:
+def _learned(plan: Plan, known: Known, best: Sequence[Summed], last: State, theta: Array) -> tuple[float, float, Array]:
     """Extra parameter at an estimate, slope by it at the states over that there, and slope by theta: Equation (53).
 
     The last, shape (d,), is of its logarithm. Rounds asked elsewhere: a step by the slope there, less what it leaves at covariates with the known moments.

@@ -263,7 +263,9 @@ def read(plan: Plan, state: State, total: Array, count: int, by_silo: Array | No
         products_noise = float(part @ times**2) * noise[0] ** 2 / plan.noise.adders
     moved, steep = 0.0, 0.0
     if rules.scoring.extra:
-        moved, steep = _extra(rules.scoring, state, number / filled, 2.0 * inside / filled - 1.0, float(noise[4]) / filled)
+        moved, steep = _extra(
+            rules.scoring, state, number / filled, 2.0 * inside / filled - 1.0, float(noise[4]) / filled
+        )
     elif rules.scaled:
         moved, steep = _scale(state, number / filled, inside / filled)
     steep *= filled
@@ -388,7 +390,9 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_sil
             square = max(square, level(squares, jitter, square, plan.unsure))
         asked = progress._replace(state=state, expected=(slope, square))
         state = state._replace(longest=lengths.borne(plan, asked))
-    return progress._replace(state=state, known=known, seen=seen, near=near and (scaled or not rules.follows) and not plan.noise.again)
+    return progress._replace(
+        state=state, known=known, seen=seen, near=near and (scaled or not rules.follows) and not plan.noise.again
+    )
 
 
 NOISY: Final = 2.0  # Sds of its noise within which a step's length is explained by it
