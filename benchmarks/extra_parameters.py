@@ -13,7 +13,7 @@ negative-binomial
 Estimates are compared with the coefficients under which records are drawn, or, where these are no log-linear mean up to
 the largest count, with the fit of a million records at μ = 1,000, which has next to no noise and the same score.
 
-Columns of `results/extra_parameters.csv`, one line a cell: replications; coverage, the share of intervals without a mark
+Columns of `results/extra_parameters.csv`, one line a cell: replications; coverage, the share of unmarked intervals
 that hold their coefficient, in %, pooled over coefficients, and its exact 99% limits low and high if all were
 independent; marked, the share of intervals with a mark, in %; bias, the root mean square over coefficients of the mean
 error over the sd of estimates; error_ratio, the median error over that of the fit without noise of the same records;

@@ -60,7 +60,7 @@ def test_the_number_has_mean_zero_at_its_dispersion_and_does_not_move_with_the_m
     assert abs(chance @ (number * (y - mean))) < 1e-8
     h = 1e-4
     up, down = (chances(mean, alpha * math.exp(s))[1] @ number for s in (h, -h))
-    assert (0.0 <= rise).all()
+    assert (rise >= 0.0).all()
     assert (rise <= 1.0).all()
     assert (up - down) / (2 * h) == pytest.approx(rise[0], rel=1e-4, abs=1e-9)
 

@@ -239,8 +239,8 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     sd = math.nan
     if rules.scoring.extra:
         scale, wide, by = _learned(plan, progress.known, best, last, theta)
-        alone = math.nan if plan.clusters else _extra_sd(best, turned, alike, again=whole)
-        sd = math.hypot(wide * alone, float(np.linalg.norm(root.T @ by)))
+        by_number = math.nan if plan.clusters else _extra_sd(best, turned, alike, again=whole)
+        sd = math.hypot(wide * by_number, float(np.linalg.norm(root.T @ by)))
     how = wider, lines, moves, c * rules.bend, bread, spread, scale, sd, last.classes
     return Estimated(last.rows, theta, root, curvature, weights, alike, *how, *own, *finite)
 
@@ -440,7 +440,8 @@ def _scale(plan: Plan, rounds: tuple[Summed, ...], rows: Array, theta: Array) ->
 def _learned(plan: Plan, known: Known, best: Sequence[Summed], last: State, theta: Array) -> tuple[float, float, Array]:
     """Extra parameter at an estimate, slope by it at the states over that there, and slope by theta: Equation (53).
 
-    The last, shape (d,), is of its logarithm. Rounds asked elsewhere: a step by the slope there, less what it leaves at covariates with the known moments.
+    The last, shape (d,), is of its logarithm. Rounds asked elsewhere: a step by the slope there, less what it leaves at
+    covariates with the known moments.
     """
     scoring, shape, shares = plan.rules.scoring, plan.rules.shape, _crowd(best, again=plan.noise.again)
     z, weight = points(known.mean, np.linalg.inv(last.rows)[0], math.inf)
@@ -449,14 +450,15 @@ def _learned(plan: Plan, known: Known, best: Sequence[Summed], last: State, thet
         at, own = s.state.scale, np.linalg.solve((last.rows @ np.linalg.inv(s.state.rows)).T, s.state.theta)
         here, ends = z @ own + plan.rate, [math.log(v / at) for v in scoring.limits]
 
-        def mean(x: float, there: Array, at: float = at, here: Array = here) -> float:
-            return float(weight @ scoring.reference(shape, at, here, there, at * math.exp(x))[0])
+        steep, found = float(weight @ scoring.reference(shape, at, here, here, at)[1]), s.scale - math.log(at)
 
-        steep = float(weight @ scoring.reference(shape, at, here, here, at)[1])
-        found, most, rise = s.scale - math.log(at), mean(LEAP, there), steep
-        if steep > 0.0 and mean(-LEAP, there) < steep * found < most:
-            found = brentq(lambda x: mean(x, there) - steep * found, -LEAP, LEAP)
-            rise = (mean(found + STEP, there) - mean(found - STEP, there)) / (2.0 * STEP)
+        def over(x: float, at: float = at, here: Array = here, mean: float = steep * found) -> float:
+            return float(weight @ scoring.reference(shape, at, here, there, at * math.exp(x))[0]) - mean
+
+        rise = steep
+        if steep > 0.0 and over(-LEAP) < 0.0 < over(LEAP):
+            found = brentq(over, -LEAP, LEAP)
+            rise = (over(found + STEP) - over(found - STEP)) / (2.0 * STEP)
             each = [scoring.reference(shape, at, here, there + h, at * math.exp(found))[0] for h in (-STEP, STEP)]
             by -= share / rise * ((each[1] - each[0]) * weight / (2.0 * STEP)) @ z
         wide += share * steep / max(rise, 1e-3 * steep, 1e-300)
