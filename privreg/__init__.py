@@ -55,10 +55,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Budget", "Cloglog", "Expectile", "Hinge", "Huber", "Ledger", "Logistic", "Multinomial",
-    "NegativeBinomial", "Poisson", "PrivacyLeakError", "PrivacyLeakWarning", "PrivateOnlineRegression", "Quantile", "Schema", "SmoothedHinge",
-    "Squared", "__version__", "anova", "central", "compare", "csv", "datasets", "errors",
-    "families", "federated", "limit_spending", "load", "means", "meta_analysis", "plan", "plan_two_groups",
-    "rowwise", "shrink", "simulate", "sql", "survival", "table_one",
+    "NegativeBinomial", "Poisson", "PrivacyLeakError", "PrivacyLeakWarning", "PrivateOnlineRegression",
+    "Quantile", "Schema", "SmoothedHinge", "Squared", "__version__", "anova", "central", "compare", "csv",
+    "datasets", "errors", "families", "federated", "limit_spending", "load", "means", "meta_analysis", "plan",
+    "plan_two_groups", "rowwise", "shrink", "simulate", "sql", "survival", "table_one",
 ]  # fmt: skip
 
 _HOMES = {

@@ -20,8 +20,8 @@ from privreg.protocol import codes
 from privreg.protocol.plans import Shape
 
 FLAT: Final = 0.1
-"""Part of the largest count below which all counts weigh alike, so that scores are 1/(1 + α y_max/10) of a Poisson's, as
-their bound is: with weights 1/(1 + α m) to the end the noise of sums would be 1 + α m times that of a Poisson's."""
+"""Part of the largest count below which all counts weigh alike, so that scores are 1/(1 + α y_max/10) of a Poisson's,
+as their bound is: with weights 1/(1 + α m) to the end noise would be 1 + α m times that of a Poisson's."""
 
 FARTHER: Final = 3.0
 """Points v₂ = 3m/(3 + m) and v₁ = v₂/3 of the generating function: of means 0.3 to 40 and dispersions 0.1 to 3 the
@@ -29,7 +29,7 @@ dispersion's variance is 1.1 to 1.4 times the likelihood's (`tests.families.test
 
 
 class NegativeBinomialScore(PoissonScore):
-    """ψ = (m − y) (1 + α b)/(a + a α max(m, b)), m = e^η at most a = y_max; of the likelihood if b is 0. α is learned."""
+    """ψ = (m − y)(1 + α b)/(a + a α max(m, b)), m = e^η at most a = y_max; the likelihood's if b is 0. α is learned."""
 
     code = codes.NEGATIVE_BINOMIAL
     call = "NegativeBinomial(y_max={y_max:g})"
@@ -134,10 +134,10 @@ def NegativeBinomial(y_max: float | None = None) -> Family:
 
     Notes
     -----
-    Rounds learn α, ``res.fit_measures`` has it. Counts weigh 1/(1 + α m), and coefficients are those of a log-linear
-    mean whatever the dispersion is: with zero inflation, say. With noise they weigh alike below y_max/10, and α follows from bounded numbers z^y, whose mean
-    is (1 + α m (1 − z))^(−1/α); without noise (``mu=None``, ``trust="central"``) it is the likelihood's. Not for
-    ``trust="local"``.
+    Rounds learn α, which is in ``res.fit_measures``. Counts weigh 1/(1 + α m), and coefficients are those of a log-linear
+    mean whatever the dispersion is: with zero inflation, say. With noise they weigh alike below y_max/10, and α follows
+    from bounded numbers z^y, whose mean is (1 + α m (1 − z))^(−1/α); without noise (``mu=None``, ``trust="central"``)
+    it is the likelihood's fit. Not for ``trust="local"``.
 
     References
     ----------
