@@ -134,8 +134,8 @@ def NegativeBinomial(y_max: float | None = None) -> Family:
 
     Notes
     -----
-    Rounds learn α, which is in ``res.fit_measures``. Counts weigh 1/(1 + α m), and coefficients are those of a log-linear
-    mean whatever the dispersion is: with zero inflation, say. With noise they weigh alike below y_max/10, and α follows
+    Rounds learn α, see ``res.fit_measures``. Counts weigh 1/(1 + α m), and coefficients are those of a log-linear mean
+    whatever the dispersion is: with zero inflation, say. With noise they weigh alike below y_max/10, and α follows
     from bounded numbers z^y, whose mean is (1 + α m (1 − z))^(−1/α); without noise (``mu=None``, ``trust="central"``)
     it is the likelihood's fit. Not for ``trust="local"``.
 

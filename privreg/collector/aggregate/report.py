@@ -225,7 +225,7 @@ def _scores(plan: Plan, state: State, y: Array, x: Array, shift: Array, of: Arra
     scores = z * score[:, None]
     if not rules.scaled:
         return [*out, Factor(averaged(scores, of), m * people, True)]
-    if rules.scoring.extra:  # the slope of its number, from −1 to 1, in place of a share
+    if rules.scoring.extra:  # the slope of its number, from −1 to 1, in place of a share: Equation (51)
         number, rise = (np.clip(v, -1.0, 1.0) for v in rules.scoring.number(rules.shape, state.scale, eta, y))
         inside: Any = 0.5 + 0.5 * rise
     else:
