@@ -23,7 +23,7 @@ from privreg_field.wire.messages import Place
 from privreg_field.wire.study import Cell
 from tests.kinds import KINDS, Y_MAX, Kind, adversarial, responses
 from tests.rounds import plan_by_rounds, state_of
-from tests.studies import CLAMPING, const, field_state, study_plan
+from tests.studies import CLAMPING, SUMMED, const, field_state, study_plan
 
 FIELD = [k for k in KINDS if k not in {"custom", "logistic"}]
 TRACKED = ("huber", "expectile", "quantile", "hinge", "smoothed hinge")
