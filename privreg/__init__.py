@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         Quantile,
         SmoothedHinge,
         Squared,
+        Tobit,
     )
     from privreg.formula.language.rowwise import rowwise
     from privreg.means.model import survival, table_one
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Budget", "Cloglog", "Expectile", "Hinge", "Huber", "Ledger", "Logistic", "Multinomial",
     "NegativeBinomial", "Poisson", "PrivacyLeakError", "PrivacyLeakWarning", "PrivateOnlineRegression",
-    "Quantile", "Schema", "SmoothedHinge", "Squared", "__version__", "anova", "central", "compare", "csv",
+    "Quantile", "Schema", "SmoothedHinge", "Squared", "Tobit", "__version__", "anova", "central", "compare", "csv",
     "datasets", "errors", "families", "federated", "limit_spending", "load", "means", "meta_analysis", "plan",
     "plan_two_groups", "rowwise", "shrink", "simulate", "sql", "survival", "table_one",
 ]  # fmt: skip
@@ -69,6 +70,7 @@ _HOMES = {
         "errors": "PrivacyLeakError PrivacyLeakWarning",
         "families": (
             "Cloglog Expectile Hinge Huber Logistic Multinomial NegativeBinomial Poisson Quantile SmoothedHinge Squared"
+            " Tobit"
         ),
         "formula.language.rowwise": "rowwise",
         "doors.loading": "load",

@@ -2,7 +2,7 @@
 
 A family is one module, with its score, what engines, measures and plans ask of it, and the function that users call:
 `residuals` of Huber, expectiles and quantiles, `squared`, `logistic` of two and more classes, `cloglog`, `poisson`,
-`negative_binomial`, `hinge`, and `users` of scores of one's own. `scores` has the class that they fill in and the table
+`negative_binomial`, `tobit`, `hinge`, and `users` of scores of one's own. `scores` has the class that they fill in and the table
 of codes, `declared` a family's options, `family` their class, `measures` measures of fit, `weights` weights of rows.
 """
 
@@ -21,12 +21,13 @@ from privreg.families.poisson import Poisson
 from privreg.families.residuals import Expectile, Huber, Quantile
 from privreg.families.scores import SCORINGS
 from privreg.families.squared import Squared
+from privreg.families.tobit import Tobit
 from privreg.families.users import custom
 from privreg.options.unknown import MODELS, public_names
 
 __all__ = [
     "Cloglog", "Expectile", "Family", "Hinge", "Huber", "Logistic", "Multinomial", "NegativeBinomial", "Poisson",
-    "Quantile", "SmoothedHinge", "Squared", "custom", "resolve_family",
+    "Quantile", "SmoothedHinge", "Squared", "Tobit", "custom", "resolve_family",
 ]  # fmt: skip
 
 FAMILIES: Final[dict[str, Callable[..., Family]]] = {
@@ -40,6 +41,7 @@ FAMILIES: Final[dict[str, Callable[..., Family]]] = {
     "smoothed_hinge": SmoothedHinge,
     "cloglog": Cloglog,
     "negative_binomial": NegativeBinomial,
+    "tobit": Tobit,
     "squared": Squared,
     "gaussian": Squared,  # as R and statsmodels call mean regression
 }

@@ -138,10 +138,11 @@ def _is_log(response: str) -> bool:
 
 
 def with_counts(schema: Schema, family: Family, name: str) -> Schema:
-    """Schema with the bounds that a family of counts gives its response `name`, if it has none of its own."""
-    if family.response != "count" or schema.declares(name) or not name.isidentifier():
+    """Schema with the bounds that a family of counts, or of two limits, gives its response `name`, if it has none of its own."""
+    ends = (0.0, family.y_max) if family.response == "count" else (family.low, family.high)
+    if None in ends or schema.declares(name) or not name.isidentifier():
         return schema
-    return replace(schema, bounds={**schema.bounds, name: (0.0, family.y_max)})
+    return replace(schema, bounds={**schema.bounds, name: ends})
 
 
 def from_json(doc: Mapping[str, Any], score: Any = None) -> Family:

@@ -32,6 +32,7 @@ LEAST: Final = dict.fromkeys(
         "hinge loss",
         "log-loss",
         "alpha",
+        "sigma",
     ),
     0.0,
 )

@@ -161,6 +161,14 @@ class Scoring:
         """Number in [−1, 1] whose mean is 0 if `at` is the extra parameter, and its slope by minus the log of `at`."""
         raise ValueError("no parameter beside the coefficients")
 
+    def beside(self, shape: Shape, at: float, eta: Array, y: Array) -> tuple[Array, Array]:
+        """Slope of threshold times score by the threshold, and of that number by η, in ±1 each."""
+        raise ValueError("no parameter beside the coefficients")
+
+    def steps(self) -> tuple[float, float]:
+        """Largest slopes of the number by minus log `at`, and by η times `at`, to which they are relative."""
+        return 1.0, 1.0
+
     def reference(self, shape: Shape, at: float, here: Array, there: Array, truth: float) -> tuple[Array, Array]:
         """Mean of that number at `here` if `there` and `truth` are the truth, and the slope at `here`; shape (m,)."""
         raise ValueError("no parameter beside the coefficients")

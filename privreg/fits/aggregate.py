@@ -415,13 +415,13 @@ def _equation(plan: Plan, found: Estimated, order: NDArray[np.intp], spec: Model
         y_centre=0.0,
         y_scale=1.0,
         weights=np.ones(1),
-        c=np.array([rules.ratio * found.scale if rules.scaled else rules.fixed]),
+        c=np.array([found.scale * (1.0 if rules.scoring.extra else rules.ratio) if rules.scaled else rules.fixed]),
         offsets=np.zeros((1, d)),
         bend=np.zeros(d),
         theta=np.kron(against_first(found.classes), np.eye(plan.d)) @ found.theta,
         caps=caps,
         shares=found.weights,
-        ratio=rules.ratio if rules.scaled and rules.cornered else None,
+        ratio=rules.ratio if rules.scaled and rules.cornered and not rules.scoring.extra else None,
         people=spec.people.to_json() if plan.persons else None,
     )
 

@@ -26,14 +26,16 @@ CUSTOM: Final = 10
 ROBUST_POISSON: Final = 11
 CLOGLOG: Final = 12
 NEGATIVE_BINOMIAL: Final = 13
+TOBIT: Final = 14
+TOBIT_LIKELIHOOD: Final = 15
 
 COUNTS: Final = frozenset({POISSON, ROBUST_POISSON, NEGATIVE_BINOMIAL})
 
-EXTRA: Final = frozenset({NEGATIVE_BINOMIAL})  # Scores with a parameter beside the coefficients
+EXTRA: Final = frozenset({NEGATIVE_BINOMIAL, TOBIT, TOBIT_LIKELIHOOD})  # Scores with a parameter beside the coefficients
 
 RESIDUALS: Final = frozenset({HUBER, EXPECTILE, QUANTILE})  # Scores of y − η over a residual scale
 
-SCALED: Final = RESIDUALS | {SQUARED}
+SCALED: Final = RESIDUALS | {SQUARED, TOBIT}
 """Scores of responses that have units: moments are beside those less offsets, of other scores beside offsets."""
 
 PUBLISHED: Final = 1

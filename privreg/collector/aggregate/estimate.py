@@ -212,7 +212,8 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         narrow = [(w, t) for w, t, s in zip(weights, turned, alike, strict=True) if any(s is one for one in best)]
         shares = _crowd(best, again=again)
         sampling = sampling + _of_scale(by_scale, theta, narrow, shares, common, again=whole)
-        slope = curvature + np.outer(by_scale, sum(w * t.lean for w, (_, t) in zip(shares, narrow, strict=True)))
+        slope_by = sum(w * t.lean for w, (_, t) in zip(shares, narrow, strict=True))
+        slope = curvature + np.outer(by_scale, slope_by)
     else:
         slope = bent(theta)[1]
     bread = np.linalg.inv(slope)
@@ -238,9 +239,13 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     finite = _finite(plan, last, late, curvature, squares)
     sd = math.nan
     if rules.scoring.extra:
-        scale, wide, by = _learned(plan, progress.known, best, last, theta)
-        by_number = math.nan if plan.clusters else _extra_sd(best, turned, alike, again=whole)
-        sd = math.hypot(wide * by_number, float(np.linalg.norm(root.T @ by)))
+        alone, both = _extra_variance(best, turned, alike, weights, common, again=whole)
+        if rules.cornered:
+            wide, by, both = 1.0, slope_by, both + alone * by_scale
+        else:
+            scale, wide, by = _learned(plan, progress.known, best, last, theta)
+        square = wide**2 * alone + float(np.square(root.T @ by).sum()) - 2.0 * wide * float(by @ bread @ both)
+        sd = math.nan if plan.clusters else math.sqrt(max(square, 0.0))
     how = wider, lines, moves, c * rules.bend, bread, spread, scale, sd, last.classes
     return Estimated(last.rows, theta, root, curvature, weights, alike, *how, *own, *finite)
 
@@ -466,15 +471,18 @@ def _learned(plan: Plan, known: Known, best: Sequence[Summed], last: State, thet
     return math.exp(log), wide, by
 
 
-def _extra_sd(best: Sequence[Summed], turned: list[_Turned], alike: Sequence[Summed], *, again: bool) -> float:
-    """Sd of the logarithm of an extra parameter, whose number doesn't move with the mean: Equation (52)."""
-    out, last = 0.0, len(turned[-1].square) - 1
+def _extra_variance(
+    best: Sequence[Summed], turned: list[_Turned], alike: Sequence[Summed], weights: Array, c: float, *, again: bool
+) -> tuple[float, Array]:
+    """Variance of the logarithm of an extra parameter by its number, and covariance with the score: Equation (52)."""
+    d, out, both = len(turned[-1].theta), 0.0, np.zeros(len(turned[-1].theta))
     for own, s in zip(_crowd(best, again=again), best, strict=True):
-        t = next(t for t, one in zip(turned, alike, strict=True) if one is s)
+        weight, t = next((w, t) for w, t, one in zip(weights, turned, alike, strict=True) if one is s)
         part = own / t.steep
         out += part**2 * t.sds[4] ** 2
-        out += (part / t.steep if again else part**2) * max(float(t.square[last, last]), 0.0) / t.people
-    return math.sqrt(out)
+        out += (part / t.steep if again else part**2) * max(float(t.square[d, d]), 0.0) / t.people
+        both += c * (1.0 if again else weight) * part / t.people * t.square[:d, d]
+    return out, both
 
 
 def _of_scale(

@@ -340,8 +340,8 @@ class State(NamedTuple):
         return rules.ratio * self.scale if rules.follows else rules.fixed
 
     def at(self, rules: Rules) -> float:
-        """Number that the score is computed at: the threshold, or the parameter of counts."""
-        return self.threshold(rules) if rules.follows or not rules.scaled else self.scale
+        """Number that the score is computed at: the threshold, or the extra parameter."""
+        return self.scale if rules.scoring.extra else self.threshold(rules)
 
 
 class Known(NamedTuple):
@@ -469,6 +469,9 @@ def rules_of(
     kind += ", again" * (again and scaled)
     shares = sums.SHARES[kind.replace(", again", "") + ", persons" if several else kind]
     shape = known.shape if noisy else scoring.noiseless(known.shape)
+    if not noisy:
+        known = scoring_of(shape.family).rules(family, shape, 1, math.inf, low, high)
+        scoring = known.scoring
     made = scoring.sums(family, shape, known, low, high)
     fixed = made.fixed or c or 1.0
     if family.scoring.cornered and not known.track:

@@ -215,7 +215,7 @@ def _scores(plan: Plan, state: State, y: Array, x: Array, shift: Array, of: Arra
     if state.classes.size:
         return _of_classes(plan, state, y, z, weight)
     eta = z @ state.theta + shift
-    beyond = np.abs(y - eta) > c if rules.cornered else np.zeros(len(y), dtype=np.bool_)
+    beyond = np.abs(y - eta) > c if rules.cornered and not rules.scoring.extra else np.zeros(len(y), dtype=np.bool_)
     # of numbers within these ends reports are as far from each other as `protocol.sums` says
     score = np.clip(unit(rules.shape, c, eta, y, rules.function), -1.0, 1.0) * weight / reach
     slope = np.where(beyond, 0.0, np.clip(slopes(rules, c, eta, y), 0.0, rules.top)) * weight
@@ -232,7 +232,10 @@ def _scores(plan: Plan, state: State, y: Array, x: Array, shift: Array, of: Arra
         far = np.log(np.maximum(np.abs(y - eta), 1e-300) / (MEDIAN * state.scale)) / state.window
         number, inside = np.clip(far, -1.0, 1.0), np.abs(far) < 1.0
     out.append(Factor(averaged(np.column_stack([scores, number]), of), 0.5 * m * people, True))
-    if rules.cornered:  # no residual is beyond the threshold and in the middle
+    if rules.cornered and rules.scoring.extra:  # both together are 1 at most: Equation (55)
+        for one in rules.scoring.beside(rules.shape, state.scale, eta, y):
+            out.append(Factor(z, np.clip(one, -1.0, 1.0) * weight * (o / (ROOT2 * reach)), parts=of))
+    elif rules.cornered:  # no residual is beyond the threshold and in the middle
         out.append(Factor(z, np.where(beyond, score * o, 0.0), parts=of))
         out.append(Factor(z, np.sign(y - eta) * (inside & ~beyond) * weight * (o / reach), parts=of))
     one = [number, inside - 0.5] if of is None else [number, 0.5 * inside, 0.5 * (1.0 - inside)]

@@ -263,16 +263,19 @@ def read(plan: Plan, state: State, total: Array, count: int, by_silo: Array | No
         products_noise = float(part @ times**2) * noise[0] ** 2 / plan.noise.adders
     moved, steep = 0.0, 0.0
     if rules.scoring.extra:
-        moved, steep = _extra(
-            rules.scoring, state, number / filled, 2.0 * inside / filled - 1.0, float(noise[4]) / filled
-        )
+        high, aside = rules.scoring.steps()
+        rising = high * (2.0 * inside / filled - 1.0)
+        moved, steep = _extra(rules.scoring, state, number / filled, rising, high * float(noise[4]) / filled)
+        units[3], noise[3] = math.sqrt(2.0) * units[3], math.sqrt(2.0) * noise[3]
     elif rules.scaled:
         moved, steep = _scale(state, number / filled, inside / filled)
     steep *= filled
     lean, lean_sd = np.zeros(d), 0.0
     if rules.cornered and state.role == "main":
         lean_sd = float(noise[3]) / (MEDIAN * state.scale * steep * state.window)
-        lean = middle * units[3] / noise[3] * -lean_sd
+        if rules.scoring.extra:
+            lean_sd = -float(noise[3]) * aside / (state.scale * steep)
+        lean, lean_sd = middle * units[3] / noise[3] * -lean_sd, abs(lean_sd)
         lean *= max(0.0, 1.0 - d * lean_sd**2 / max(float(lean @ lean), 1e-300))
     return Summed(
         state=state,
