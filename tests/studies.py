@@ -147,7 +147,7 @@ SCORES = {
 }
 """Response and numbers of every family that devices know."""
 
-SUMMED = {"negative_binomial": ("count", 20.0, 2.0)}
+SUMMED = {"negative_binomial": ("count", 20.0, 2.0), "tobit": ("number", -1.0, 1.0)}
 """The same of families that two collectors alone fit."""
 
 TRACKED = ("huber", "expectile", "quantile", "hinge", "smoothed_hinge")
@@ -274,6 +274,7 @@ SUMS = {
     "logistic": (sums.SHARES["logistic"], 1.0, False, 0.25),
     "poisson": (sums.SHARES["plain"], 1.0, False, 1.0),
     "negative_binomial": (sums.SHARES["window"], 1.0, True, 1.0),
+    "tobit": (sums.SHARES["cornered"], 1.345, True, 1.0),
 }
 """Shares, threshold in scales, whether there is a scale, and the steepest slope, of what two collectors fit."""
 

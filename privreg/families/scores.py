@@ -122,6 +122,7 @@ class Scoring:
     own: ClassVar[bool] = False  # It is a function of the user's, which is never saved
     extra: ClassVar[str] = ""  # Name of a parameter that rounds learn beside the coefficients; empty without one
     limits: ClassVar[tuple[float, float]] = 0.0, math.inf  # Its public range
+    censored: ClassVar[bool] = False  # Responses at their bounds, or beyond, count as censored
     conditional: ClassVar[bool] = False  # Two rows of a person have a score without the person's level
 
     # --- how it bends

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import log_ndtr, ndtr
@@ -18,9 +18,6 @@ from privreg.options.unknown import known_arguments
 from privreg.protocol import codes
 from privreg.protocol.plans import Shape
 
-FREE: Final = 1e9  # Internal units at which nothing is censored
-
-
 class TobitScore(Scoring):
     """ψ = −E[min(max(u, −K), K) | y]/K, u = (y* − η)/σ a standard normal, y = a or b where y* is beyond; σ is learned."""
 
@@ -30,7 +27,7 @@ class TobitScore(Scoring):
         "coefficients of the uncensored response if it is normal with one variance; else of the normal model that is "
         "nearest by clipped residuals"
     )
-    scaled = True
+    scaled = censored = True
     extra = "sigma"
     limits = 1e-6, 1e6
     shares = "cornered"
@@ -59,7 +56,7 @@ class TobitScore(Scoring):
         k, u = self.most, np.asarray((y - eta) / s)
         inside, sides = (np.abs(u) < k).astype(np.float64), np.where(y <= shape.a, 1.0, np.where(y >= shape.b, -1.0, 0.0))
         cut = np.where(sides > 0.0, shape.a - eta, eta - shape.b) / s
-        mean, steep, square, rise = censored(k, cut)
+        mean, steep, square, rise = truncated(k, cut)
         free = sides == 0.0
         return (
             np.where(free, -np.clip(u / k, -1.0, 1.0), -sides * mean / k),
@@ -80,7 +77,7 @@ class TobitScore(Scoring):
         return shape._replace(family=codes.TOBIT_LIKELIHOOD)
 
     def shape(self, family: Declared, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
-        return Shape(self.code, -FREE if family.low is None else low, FREE if family.high is None else high, 0)
+        return Shape(self.code, low, high, 0)
 
     def refuse(self, family: Declared, limits: tuple[float, float], name: str) -> None:
         if any(v is not None and v != end for v, end in zip((family.low, family.high), limits, strict=True)):
@@ -99,7 +96,7 @@ class TobitLikelihoodScore(TobitScore):
     most = 32.0
 
 
-def censored(k: float, cut: Array) -> tuple[Array, Array, Array, Array]:
+def truncated(k: float, cut: Array) -> tuple[Array, Array, Array, Array]:
     """Mean of min(max(u, −k), k), u a standard normal below `cut`, its slope by it, and the same of min(u², k²)."""
     cut = np.maximum(cut, -k)  # below it is −k, without a slope
     inner, below, tail = np.minimum(cut, k), np.exp(log_ndtr(cut)), ndtr(-k)
@@ -118,7 +115,8 @@ def Tobit(low: float | None = None, high: float | None = None) -> Family:
     ----------
     low, high : float, optional
         Limits, one at least: responses at `low` or below count as censored there, at `high` or above as censored there.
-        They are bounds of the response, too; where one is left out, ``bounds=`` has the other end.
+        They are bounds of the response, too; where one is left out, ``bounds=`` has the other end, beyond which
+        responses count as censored, too, as they can't be told apart.
 
     Raises
     ------

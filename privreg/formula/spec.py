@@ -165,7 +165,7 @@ class ModelSpec:
     def clamps(self) -> tuple[Bounded, ...]:
         """Bounded private columns of the model, of which records may report whether they were clamped."""
         design, schema = self.design, self.design.schema
-        response = dict.fromkeys(design.endog_sources, "response")
+        response = {} if self.family.scoring.censored else dict.fromkeys(design.endog_sources, "response")
         parts = response
         if not self.scalar:
             covariates = dict.fromkeys((n for made_of in design.sources for n in made_of), "covariate")

@@ -40,12 +40,13 @@ FAMILIES: Final = {
     "smoothed_hinge": codes.SMOOTHED_HINGE,
     "cloglog": codes.CLOGLOG,
     "negative_binomial": codes.NEGATIVE_BINOMIAL,
+    "tobit": codes.TOBIT,
 }
 """Scores that a device knows; one's own is refused. "balanced" is the logistic score over its larger side."""
 
 MEASURES: Final = {
     "huber": 3, "squared": 3, "logistic": 3, "balanced": 3, "poisson": 3, "robust_poisson": 3,
-    "expectile": 1, "quantile": 1, "hinge": 2, "smoothed_hinge": 2, "cloglog": 3, "negative_binomial": 3,
+    "expectile": 1, "quantile": 1, "hinge": 2, "smoothed_hinge": 2, "cloglog": 3, "negative_binomial": 3, "tobit": 0,
 }  # fmt: skip
 """Numbers that tell how well a fit predicts; of a multinomial response its classes and one."""
 
@@ -381,7 +382,7 @@ def _check_score(family: str, a: float, b: float, blocks: int) -> None:
     fine = {
         "expectile": 0.0 < a < 1.0 and b == max(a, 1.0 - a),
         "quantile": 0.0 < a < 1.0 and b == max(a, 1.0 - a),
-        "squared": a < b,
+        **dict.fromkeys(("squared", "tobit"), a < b),
         **dict.fromkeys(("poisson", "robust_poisson", "negative_binomial", "smoothed_hinge"), a > 0.0),
     }.get(family, True)
     if not fine or (blocks > 1) != (family == "multinomial"):

@@ -109,6 +109,37 @@ export function extra(a, at, eta, y) {
   return [apart(y) / most, rise / most];
 }
 
+/** Density of a standard normal. @param {number} v */
+const density = (v) => Math.exp(-0.5 * v * v) / Math.sqrt(2 * Math.PI);
+
+/** Probability that a standard normal is below v, of −2 at least: φ(v) (v + v³/3 + v⁵/15 + …) beyond a half. @param {number} v */
+function normal(v) {
+  let term = v, sum = v;
+  for (let k = 3; v < 8 && Math.abs(term) > 1e-17 * Math.abs(sum); k += 2) sum += term *= (v * v) / k;
+  return v < 8 ? 0.5 + density(v) * sum : v >= 8 ? 1 : NaN;
+}
+
+/**
+ * Score, slope, number of log σ, its slope, and slopes of both by log σ and η: Equation (54) of docs/sums.md.
+ * @param {number} low @param {number} high @param {number} s @param {number} eta @param {number} y
+ */
+export function tobit(low, high, s, eta, y) {
+  const k = 1.345, least = 0.7101645482690486, u = (y - eta) / s, apart = k * k - least;
+  if (low < y && y < high) {
+    const inside = Math.abs(u) < k ? 1 : 0;
+    const far = inside ? 0 : Math.sign(-u), number = (Math.min(u * u, k * k) - least) / apart;
+    return [-clipped(u / k, -1, 1), inside, number, (inside * u * u) / (k * k), far, (-u * inside) / k];
+  }
+  const side = y <= low ? 1 : -1, cut = (side > 0 ? low - eta : eta - high) / s;
+  const inner = clipped(cut, -k, k), tail = normal(-k), below = normal(Math.max(cut, -k));
+  const more = Math.max(below - normal(inner), 0);
+  const mean = (k * (more - tail) + density(k) - density(inner)) / below;
+  const square = (k * k * (more + tail) + normal(inner) - inner * density(inner) - tail - k * density(k)) / below;
+  const hazard = cut > -k ? density(cut) / below : 0, steep = hazard * (inner - mean), rise = hazard * (inner * inner - square);
+  const own = [(-side * mean) / k, steep, (square - least) / apart];
+  return [...own, (0.5 * cut * rise) / (k * k), (side * (cut * steep - mean)) / k, (-0.5 * side * rise) / k];
+}
+
 /**
  * Scalar score over its bound, in [−1, 1], or no number.
  * @param {string} family @param {number} a @param {number} b @param {number} c threshold
@@ -147,6 +178,8 @@ export function unit(family, a, b, c, eta, y) {
       const mean = eta > Math.log(a) ? a : Math.exp(eta);
       return (mean - y) * ((1 + c * b) / ((1 + c * Math.max(mean, b)) * a));
     }
+    case "tobit":
+      return tobit(a, b, c, eta, y)[0];
     case "robust_poisson":
       return ofCount(c, eta, y);
     case "hinge": {
