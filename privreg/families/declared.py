@@ -99,5 +99,19 @@ class Declared:
 
     def to_json(self) -> dict[str, Any]:
         """Represent by JSON values; a user's own score is left out."""
-        names = ("name", "code", "link", "response", "c", "scale", "tau", "y_max", "low", "high", "width", "bound", "slope")
+        names = (
+            "name",
+            "code",
+            "link",
+            "response",
+            "c",
+            "scale",
+            "tau",
+            "y_max",
+            "low",
+            "high",
+            "width",
+            "bound",
+            "slope",
+        )
         return {n: getattr(self, n) for n in names}

@@ -138,7 +138,7 @@ def _is_log(response: str) -> bool:
 
 
 def with_counts(schema: Schema, family: Family, name: str) -> Schema:
-    """Schema with the bounds that a family of counts, or of two limits, gives its response `name`, if it has none of its own."""
+    """Schema with the bounds that counts, or two limits, give the response `name`, if it has none of its own."""
     ends = (0.0, family.y_max) if family.response == "count" else (family.low, family.high)
     if None in ends or schema.declares(name) or not name.isidentifier():
         return schema

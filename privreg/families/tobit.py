@@ -18,8 +18,9 @@ from privreg.options.unknown import known_arguments
 from privreg.protocol import codes
 from privreg.protocol.plans import Shape
 
+
 class TobitScore(Scoring):
-    """ψ = −E[min(max(u, −K), K) | y]/K, u = (y* − η)/σ a standard normal, y = a or b where y* is beyond; σ is learned."""
+    """ψ = −E[min(max(u, −K), K) | y]/K, u = (y* − η)/σ standard normal, y = a or b where y* is beyond; σ is learned."""
 
     code = codes.TOBIT
     call = "Tobit(low={low!r}, high={high!r})"
@@ -54,7 +55,10 @@ class TobitScore(Scoring):
     def _parts(self, shape: Shape, s: Any, eta: Array, y: Array) -> tuple[Array, ...]:
         """Score, slope, squared residual, its slope, and slopes by log σ and η: docs/sums.md (54)."""
         k, u = self.most, np.asarray((y - eta) / s)
-        inside, sides = (np.abs(u) < k).astype(np.float64), np.where(y <= shape.a, 1.0, np.where(y >= shape.b, -1.0, 0.0))
+        inside, sides = (
+            (np.abs(u) < k).astype(np.float64),
+            np.where(y <= shape.a, 1.0, np.where(y >= shape.b, -1.0, 0.0)),
+        )
         cut = np.where(sides > 0.0, shape.a - eta, eta - shape.b) / s
         mean, steep, square, rise = truncated(k, cut)
         free = sides == 0.0
@@ -139,7 +143,9 @@ def Tobit(low: float | None = None, high: float | None = None) -> Family:
     Tobit(low=0.0, high=None)
     """
     ends = [None if v is None else real(v) for v in (low, high)]
-    wrong = [v for v, end in zip((low, high), ends, strict=True) if v is not None and (end is None or not math.isfinite(end))]
+    wrong = [
+        v for v, end in zip((low, high), ends, strict=True) if v is not None and (end is None or not math.isfinite(end))
+    ]
     if wrong or ends == [None, None] or (None not in ends and not ends[0] < ends[1]):
         raise OptionError(f"low={shown(low)}, high={shown(high)}: give a limit, Tobit(low=0), or two, the lower first.")
     return Family("Tobit", codes.TOBIT, "identity", low=ends[0], high=ends[1])

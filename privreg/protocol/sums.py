@@ -25,8 +25,7 @@ FORMAT: Final = 3
 """Format of plans and states with sums. In 1 all rounds had the length of the plan; in 2 any two reports of scores were
 as far from each other as the ball is wide."""
 
-FAMILIES: Final = ("huber", "expectile", "quantile", "squared", "logistic", "poisson", "negative_binomial",
-            "tobit")
+FAMILIES: Final = ("huber", "expectile", "quantile", "squared", "logistic", "poisson", "negative_binomial", "tobit")
 """Scores with a slope that a report holds."""
 
 

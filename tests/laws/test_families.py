@@ -98,7 +98,10 @@ def test_every_code_has_one_score_which_says_what_it_estimates():
         assert scoring.code == code
         assert scoring.estimand
         assert vars(scoring) == {}, "what a score holds is in its shape"
-    made = {(make(20) if name in {"poisson", "negative_binomial", "tobit"} else make()).code for name, make in FAMILIES.items()}
+    made = {
+        (make(20) if name in {"poisson", "negative_binomial", "tobit"} else make()).code
+        for name, make in FAMILIES.items()
+    }
     assert made == {code for code, scoring in SCORINGS.items() if not scoring.form} - {codes.CUSTOM}
 
 
