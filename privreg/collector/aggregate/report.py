@@ -232,7 +232,7 @@ def _scores(plan: Plan, state: State, y: Array, x: Array, shift: Array, of: Arra
         far = np.log(np.maximum(np.abs(y - eta), 1e-300) / (MEDIAN * state.scale)) / state.window
         number, inside = np.clip(far, -1.0, 1.0), np.abs(far) < 1.0
     out.append(Factor(averaged(np.column_stack([scores, number]), of), 0.5 * m * people, True))
-    if rules.cornered and rules.scoring.extra:  # both together are 1 at most: Equation (55)
+    if rules.cornered and rules.scoring.extra:  # both together are 1 at most: Equations (54) and (55)
         for one in rules.scoring.beside(rules.shape, state.scale, eta, y):
             out.append(Factor(z, np.clip(one, -1.0, 1.0) * weight * (o / (ROOT2 * reach)), parts=of))
     elif rules.cornered:  # no residual is beyond the threshold and in the middle
