@@ -11,6 +11,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtri
 
 from privreg.collector.aggregate.classes import against_first, expected, points
+from privreg.collector.aggregate.plan import MOST_MU
 from privreg.collector.aggregate.rounds import LEAP, WINDOWS, floored, grouped, level, pooling, posterior, sampled
 from privreg.collector.estimation.curvature import SPREAD
 from privreg.families.scores import scoring_of
@@ -240,10 +241,11 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     sd = math.nan
     if rules.scoring.extra:
         alone, both = _extra_variance(best, turned, alike, weights, common, again=whole)
+        wide, by = 1.0, np.zeros(d)
         if rules.cornered:
-            wide, by, both = 1.0, slope_by, both + alone * by_scale
-        else:
-            scale, wide, by = _learned(plan, progress.known, best, last, theta)
+            by, both = slope_by, both + alone * by_scale
+        elif plan.mu < MOST_MU:
+            scale, wide, by = _learned(plan, progress, best, last, theta)
         square = wide**2 * alone + float(np.square(root.T @ by).sum()) - 2.0 * wide * float(by @ bread @ both)
         sd = math.nan if plan.clusters else math.sqrt(max(square, 0.0))
     how = wider, lines, moves, c * rules.bend, bread, spread, scale, sd, last.classes
@@ -442,32 +444,32 @@ def _scale(plan: Plan, rounds: tuple[Summed, ...], rows: Array, theta: Array) ->
     return math.exp(float(_crowd(rounds, again=plan.noise.again) @ logs))
 
 
-def _learned(plan: Plan, known: Known, best: Sequence[Summed], last: State, theta: Array) -> tuple[float, float, Array]:
-    """Extra parameter at an estimate, slope by it at the states over that there, and slope by theta: Equation (53).
+def _learned(
+    plan: Plan, progress: Progress, best: Sequence[Summed], last: State, theta: Array
+) -> tuple[float, float, Array]:
+    """Extra parameter at an estimate, slopes that were reported over that there, and slope by theta: Equation (53).
 
-    The last, shape (d,), is of its logarithm. Rounds asked elsewhere: a step by the slope there, less what it leaves at
-    covariates with the known moments.
+    The last, shape (d,), is of its logarithm. Rounds asked elsewhere, and slopes are noisy: the mean number is that at
+    covariates with the known moments; or a step by the slope, if no parameter within a step's length gives it.
     """
     scoring, shape, shares = plan.rules.scoring, plan.rules.shape, _crowd(best, again=plan.noise.again)
-    z, weight = points(known.mean, np.linalg.inv(last.rows)[0], math.inf)
+    z, weight = points(progress.known.mean, np.linalg.inv(last.rows)[0], math.inf)
     there, log, wide, by = z @ theta + plan.rate, 0.0, 0.0, np.zeros(len(theta))
+    low, high = map(math.log, scoring.limits)
     for share, s in zip(shares, best, strict=True):
-        at, own = s.state.scale, np.linalg.solve((last.rows @ np.linalg.inv(s.state.rows)).T, s.state.theta)
-        here, ends = z @ own + plan.rate, [math.log(v / at) for v in scoring.limits]
+        at, found, ratio = s.state.scale, s.scale, 1.0
+        here = z @ np.linalg.solve((last.rows @ np.linalg.inv(s.state.rows)).T, s.state.theta) + plan.rate
 
-        steep, found = float(weight @ scoring.reference(shape, at, here, here, at)[1]), s.scale - math.log(at)
+        def over(x: float, at: float = at, here: Array = here, mean: float = s.number / progress.filled) -> float:
+            return float(weight @ scoring.reference(shape, at, here, there, math.exp(x))[0]) - mean
 
-        def over(x: float, at: float = at, here: Array = here, mean: float = steep * found) -> float:
-            return float(weight @ scoring.reference(shape, at, here, there, at * math.exp(x))[0]) - mean
-
-        rise = steep
-        if steep > 0.0 and over(-LEAP) < 0.0 < over(LEAP):
-            found = brentq(over, -LEAP, LEAP)
-            rise = (over(found + STEP) - over(found - STEP)) / (2.0 * STEP)
-            each = [scoring.reference(shape, at, here, there + h, at * math.exp(found))[0] for h in (-STEP, STEP)]
+        if over(found - LEAP) < 0.0 < over(found + LEAP):
+            found = brentq(over, found - LEAP, found + LEAP)
+            rise = max((over(found + STEP) - over(found - STEP)) / (2.0 * STEP), 1e-300)
+            ratio = s.steep / (progress.filled * rise)
+            each = [scoring.reference(shape, at, here, there + h, math.exp(found))[0] for h in (-STEP, STEP)]
             by -= share / rise * ((each[1] - each[0]) * weight / (2.0 * STEP)) @ z
-        wide += share * steep / max(rise, 1e-3 * steep, 1e-300)
-        log += share * (math.log(at) + min(max(found, ends[0]), ends[1]))
+        log, wide = log + share * min(max(found, low), high), wide + share * ratio
     return math.exp(log), wide, by
 
 
