@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from scipy.special import log_ndtr, ndtr
@@ -17,6 +17,8 @@ from privreg.families.scores import Function, ScoreRules, Scoring, SumRules, phi
 from privreg.options.unknown import known_arguments
 from privreg.protocol import codes
 from privreg.protocol.plans import Shape
+
+STEP: Final = 1e-4  # Of a slope by differences
 
 
 class TobitScore(Scoring):
@@ -41,12 +43,27 @@ class TobitScore(Scoring):
         return self._parts(shape, c, eta, y)[1]
 
     def number(self, shape: Shape, at: float, eta: Array, y: Array) -> tuple[Array, Array]:
-        square, rise = self._parts(shape, at, eta, y)[2:4]
+        _, _, square, rise, *_ = self._parts(shape, at, eta, y)
         least = clipped_square(self.most)
         return (square - least) / (self.most**2 - least), rise
 
+    def reference(self, shape: Shape, at: float, here: Array, there: Array, truth: float) -> tuple[Array, Array]:
+        k, least, (m, r) = self.most, clipped_square(self.most), ((there - here) / at, truth / at)
+        low, high = (shape.a - here) / at, (shape.b - here) / at
+        ends = [(v - m) / r for v in (low, np.clip(-k, low, high), np.clip(k, low, high), high)]
+        below, (_, first, last, _) = [ndtr(v) for v in ends], [phi(v) for v in ends]
+        square = (m * m + r * r) * (below[2] - below[1]) + r * r * (ends[1] * first - ends[2] * last)
+        square += 2.0 * m * r * (first - last) + k * k * (below[1] - below[0] + below[3] - below[2])
+        square += truncated(k, low)[2] * below[0] + truncated(k, -high)[2] * (1.0 - below[3])
+        number, rise = (square - least) / (k * k - least), np.zeros_like(here)
+        if truth == at and here is there:  # the slope at the model
+            up, down = (self.reference(shape, at, here, here, at * math.exp(h))[0] for h in (STEP, -STEP))
+            rise = (up - down) / (2.0 * STEP)
+        return number, rise
+
     def beside(self, shape: Shape, at: float, eta: Array, y: Array) -> tuple[Array, Array]:
-        return self._parts(shape, at, eta, y)[4:]
+        *_, far, near = self._parts(shape, at, eta, y)
+        return far, near
 
     def steps(self) -> tuple[float, float]:
         apart = self.most**2 - clipped_square(self.most)
@@ -105,8 +122,9 @@ def truncated(k: float, cut: Array) -> tuple[Array, Array, Array, Array]:
     cut = np.maximum(cut, -k)  # below it is −k, without a slope
     inner, below, tail = np.minimum(cut, k), np.exp(log_ndtr(cut)), ndtr(-k)
     more = np.maximum(below - ndtr(inner), 0.0)
-    mean = (k * (more - tail) + phi(k) - phi(inner)) / below
-    square = (k * k * (more + tail) + ndtr(inner) - inner * phi(inner) - tail - k * phi(k)) / below
+    end = phi(np.asarray(k))
+    mean = (k * (more - tail) + end - phi(inner)) / below
+    square = (k * k * (more + tail) + ndtr(inner) - inner * phi(inner) - tail - k * end) / below
     hazard = np.where(cut > -k, phi(cut) / below, 0.0)
     return mean, hazard * (inner - mean), square, hazard * (inner * inner - square)
 
@@ -142,10 +160,9 @@ def Tobit(low: float | None = None, high: float | None = None) -> Family:
     >>> Tobit(low=0)
     Tobit(low=0.0, high=None)
     """
-    ends = [None if v is None else real(v) for v in (low, high)]
-    wrong = [
-        v for v, end in zip((low, high), ends, strict=True) if v is not None and (end is None or not math.isfinite(end))
-    ]
-    if wrong or ends == [None, None] or (None not in ends and not ends[0] < ends[1]):
+    given = [real(v) for v in (low, high) if v is not None]
+    ends = [v for v in given if v is not None and math.isfinite(v)]
+    if not ends or len(ends) < len(given) or ends[0] >= [*ends, math.inf][1]:
         raise OptionError(f"low={shown(low)}, high={shown(high)}: give a limit, Tobit(low=0), or two, the lower first.")
-    return Family("Tobit", codes.TOBIT, "identity", low=ends[0], high=ends[1])
+    least, most = None if low is None else ends[0], None if high is None else ends[-1]
+    return Family("Tobit", codes.TOBIT, "identity", low=least, high=most)

@@ -122,11 +122,17 @@ def test_scores_and_numbers_have_mean_zero_at_the_normal_model(eta, s):
         at, ys = np.full(len(y), eta), np.asarray(y)
         return np.array([scores.unit(SHAPE, s, at, ys), SCORE.number(SHAPE, s, at, ys)[0]])
 
-    ends = values([-0.5, 0.7]) @ [norm.cdf((-0.5 - eta) / s), norm.sf((0.7 - eta) / s)]
     grid = np.linspace(-0.5, 0.7, 400_001)
     middle = 0.5 * (grid[1:] + grid[:-1])
-    inside = values(middle) @ norm.pdf((middle - eta) / s) / s * (grid[1] - grid[0])
-    np.testing.assert_allclose(ends + inside, 0.0, atol=1e-9)
+
+    def mean(there, truth):
+        ends = values([-0.5, 0.7]) @ [norm.cdf((-0.5 - there) / truth), norm.sf((0.7 - there) / truth)]
+        return ends + values(middle) @ norm.pdf((middle - there) / truth) / truth * (grid[1] - grid[0])
+
+    np.testing.assert_allclose(mean(eta, s), 0.0, atol=1e-9)
+    for there, truth in ((eta, s), (eta + 0.3, 0.6 * s), (eta - 0.7, 1.5 * s)):  # and elsewhere as the reference has it
+        found = SCORE.reference(SHAPE, s, np.array([eta]), np.array([there]), truth)[0]
+        assert found[0] == pytest.approx(mean(there, truth)[1], abs=1e-8)
 
 
 # --- distances -----------------------------------------------------------------------------------------------

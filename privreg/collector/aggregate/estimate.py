@@ -181,6 +181,8 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     for _ in range(PASSES):
         if rules.cornered:  # scores at a common threshold, that of the estimate
             scale = _scale(plan, best, last.rows, theta)
+            if rules.scoring.extra and plan.mu < MOST_MU:
+                scale = _learned(plan, progress, best, last, theta)[0]
             common = rules.ratio * scale
             turned = [_turn(plan, s, last.rows, common) for s in alike]
         steps = sum(w * (curvature @ t.theta - t.score) for w, t in zip(weights, turned, strict=True))
@@ -213,8 +215,8 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         narrow = [(w, t) for w, t, s in zip(weights, turned, alike, strict=True) if any(s is one for one in best)]
         shares = _crowd(best, again=again)
         sampling = sampling + _of_scale(by_scale, theta, narrow, shares, common, again=whole)
-        slope_by = sum(w * t.lean for w, (_, t) in zip(shares, narrow, strict=True))
-        slope = curvature + np.outer(by_scale, slope_by)
+        by_theta = np.asarray(sum(w * t.lean for w, (_, t) in zip(shares, narrow, strict=True)))
+        slope = curvature + np.outer(by_scale, by_theta)
     else:
         slope = bent(theta)[1]
     bread = np.linalg.inv(slope)
@@ -240,14 +242,14 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     finite = _finite(plan, last, late, curvature, squares)
     sd = math.nan
     if rules.scoring.extra:
-        alone, both = _extra_variance(best, turned, alike, weights, common, again=whole)
-        wide, by = 1.0, np.zeros(d)
+        own_variance, both = _extra_variance(best, turned, alike, weights, common, again=whole)
+        wide, vague, leaning = 1.0, 0.0, np.zeros(d)
         if rules.cornered:
-            by, both = slope_by, both + alone * by_scale
-        elif plan.mu < MOST_MU:
-            scale, wide, by = _learned(plan, progress, best, last, theta)
-        square = wide**2 * alone + float(np.square(root.T @ by).sum()) - 2.0 * wide * float(by @ bread @ both)
-        sd = math.nan if plan.clusters else math.sqrt(max(square, 0.0))
+            leaning, both = by_theta, both + own_variance * by_scale
+        if plan.mu < MOST_MU:
+            scale, wide, vague, leaning = _learned(plan, progress, best, last, theta)
+        joint = float(np.square(root.T @ leaning).sum()) - 2.0 * wide * float(leaning @ bread @ both)
+        sd = math.nan if plan.clusters else math.sqrt(max(vague + wide**2 * own_variance + joint, 0.0))
     how = wider, lines, moves, c * rules.bend, bread, spread, scale, sd, last.classes
     return Estimated(last.rows, theta, root, curvature, weights, alike, *how, *own, *finite)
 
@@ -446,31 +448,38 @@ def _scale(plan: Plan, rounds: tuple[Summed, ...], rows: Array, theta: Array) ->
 
 def _learned(
     plan: Plan, progress: Progress, best: Sequence[Summed], last: State, theta: Array
-) -> tuple[float, float, Array]:
+) -> tuple[float, float, float, Array]:
     """Extra parameter at an estimate, slopes that were reported over that there, and slope by theta: Equation (53).
 
-    The last, shape (d,), is of its logarithm. Rounds asked elsewhere, and slopes are noisy: the mean number is that at
-    covariates with the known moments; or a step by the slope, if no parameter within a step's length gives it.
+    The third is the variance of its logarithm as slopes are uncertain, the last, shape (d,), that logarithm's slope.
+    Where no parameter within a step's length gives the mean number a step is taken.
     """
     scoring, shape, shares = plan.rules.scoring, plan.rules.shape, _crowd(best, again=plan.noise.again)
     z, weight = points(progress.known.mean, np.linalg.inv(last.rows)[0], math.inf)
-    there, log, wide, by = z @ theta + plan.rate, 0.0, 0.0, np.zeros(len(theta))
+    there, log, wide, far, by = z @ theta + plan.rate, 0.0, 0.0, 0.0, np.zeros(len(theta))
     low, high = map(math.log, scoring.limits)
     for share, s in zip(shares, best, strict=True):
         at, found, ratio = s.state.scale, s.scale, 1.0
         here = z @ np.linalg.solve((last.rows @ np.linalg.inv(s.state.rows)).T, s.state.theta) + plan.rate
 
-        def over(x: float, at: float = at, here: Array = here, mean: float = s.number / progress.filled) -> float:
+        steep = max(float(weight @ scoring.reference(shape, at, here, here, at)[1]), 1e-300)
+        noise = (2.0 * scoring.steps()[0] * s.sds[4] / (progress.filled * steep)) ** 2
+        seen = (noise + s.steep / (progress.filled * steep) * SPREAD**2) / (noise + SPREAD**2)
+
+        def over(
+            x: float, at: float = at, here: Array = here, mean: float = s.number / (progress.filled * seen)
+        ) -> float:
             return float(weight @ scoring.reference(shape, at, here, there, math.exp(x))[0]) - mean
 
         if over(found - LEAP) < 0.0 < over(found + LEAP):
             found = brentq(over, found - LEAP, found + LEAP)
             rise = max((over(found + STEP) - over(found - STEP)) / (2.0 * STEP), 1e-300)
-            ratio = s.steep / (progress.filled * rise)
+            ratio = s.steep / (progress.filled * seen * rise)
+            far += share * (found - math.log(at)) ** 2 / (1.0 / noise + SPREAD**-2)
             each = [scoring.reference(shape, at, here, there + h, math.exp(found))[0] for h in (-STEP, STEP)]
             by -= share / rise * ((each[1] - each[0]) * weight / (2.0 * STEP)) @ z
         log, wide = log + share * min(max(found, low), high), wide + share * ratio
-    return math.exp(log), wide, by
+    return math.exp(log), wide, far, by
 
 
 def _extra_variance(

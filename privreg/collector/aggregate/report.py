@@ -238,8 +238,8 @@ def _scores(plan: Plan, state: State, y: Array, x: Array, shift: Array, of: Arra
     elif rules.cornered:  # no residual is beyond the threshold and in the middle
         out.append(Factor(z, np.where(beyond, score * o, 0.0), parts=of))
         out.append(Factor(z, np.sign(y - eta) * (inside & ~beyond) * weight * (o / reach), parts=of))
-    one = [number, inside - 0.5] if of is None else [number, 0.5 * inside, 0.5 * (1.0 - inside)]
-    return [*out, Factor(np.column_stack(one), np.full(len(y), t), parts=of)]
+    numbers: list[Any] = [number, inside - 0.5] if of is None else [number, 0.5 * inside, 0.5 * (1.0 - inside)]
+    return [*out, Factor(np.column_stack(numbers), np.full(len(y), t), parts=of)]
 
 
 def _measures(plan: Plan, state: State, y: Array, x: Array, shift: Array) -> Array:
