@@ -110,7 +110,7 @@ class TobitScore(Scoring):
 
 
 class TobitLikelihoodScore(TobitScore):
-    """The same with K = 32, which no residual reaches: the likelihood's."""
+    """Score of the likelihood: K = 32, which no residual reaches."""
 
     code = codes.TOBIT_LIKELIHOOD
     form = True
