@@ -18,7 +18,7 @@ from privreg.options.unknown import known_arguments
 from privreg.protocol import codes
 from privreg.protocol.plans import Shape
 
-STEP: Final = 1e-4  # Of a slope by differences
+STEP: Final = 1e-4  # Half-width of differences that give a slope
 
 
 class TobitScore(Scoring):
