@@ -27,7 +27,7 @@ FIT = """
 import contextlib, json, sys, time, warnings
 import numpy as np, pandas as pd
 import privreg as pr
-from privreg.cli.data import DATA_SETS
+from privreg.cli.verbs import DATA_SETS
 from privreg.options import running
 warnings.simplefilter("ignore")
 what, limited, repeats = sys.argv[1], sys.argv[2] == "limited", int(sys.argv[3])

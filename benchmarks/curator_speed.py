@@ -254,7 +254,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
     if importlib.util.find_spec("sklearn") is None:
-        parser.exit(2, "scikit-learn is missing; install the extra: pip install 'privreg[bench]'\n")
+        parser.exit(2, 'scikit-learn is missing; install the extra: pip install ".[bench]"\n')
     n, repeats, busy = 100_000 if given.quick else 1_000_000, given.repeats or 3, os.getloadavg()[0]
     with tempfile.TemporaryDirectory(prefix="privreg-speed-") as folder:
         rows = starts(1 if given.quick else 2)

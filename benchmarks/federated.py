@@ -48,13 +48,14 @@ from benchmarks.store import read_table, save_table
 from privreg import Budget
 from privreg.audit.neighbours import audit
 from privreg.errors import OptionError
-from privreg.federated import FederatedRegression, predicted_error, server, update_mechanism
-from privreg.federated.client import Client, read_silo
-from privreg.federated.results import make_results, make_statement
-from privreg.federated.verification import transcripts
+from privreg.federated import FederatedRegression, predicted_error, update_mechanism
 from privreg.privacy.ledger import Release
 from privreg.privacy.noise import NoiseStream, seeded_key
 from privreg.privacy.scalar import share
+from privreg.published.federated import plan as plans
+from privreg.published.federated.client import Client, read_silo
+from privreg.published.federated.results import make_results, make_statement
+from privreg.published.federated.verification import transcripts
 
 PRIVATE = {
     "gaussian": {"mechanism": "gaussian"},
@@ -169,7 +170,7 @@ def one_fit(held: dict[str, Any], mu: float | None, options: dict[str, Any], see
     clients = [Client(plan, *read_silo(plan, s, i)) for i, s in enumerate(model._sources, 1)]
     strangers = [Client(plan, *read_silo(plan, s, i)) for i, s in enumerate(other._sources, 1)]
     stream = NoiseStream(seeded_key(seed, "federated benchmark"), plan.mechanism.width)
-    state, told = server.begin(plan), np.zeros(len(strangers))
+    state, told = plans.begin(plan), np.zeros(len(strangers))
     for _ in range(plan.rounds):
         reports = []
         for client in clients:
@@ -178,7 +179,7 @@ def one_fit(held: dict[str, Any], mu: float | None, options: dict[str, Any], see
         for i, stranger in enumerate(strangers):  # the likelihood ratio of additive noise, a linear test for the others
             mine, theirs = (plan.mechanism.mean(c.update(state.theta)) for c in (clients[i], stranger))
             told[i] += (mine - theirs) @ (reports[i] - 0.5 * (mine + theirs))
-        state = server.step(plan, state, reports)
+        state = plans.step(plan, state, reports)
     res = make_results(plan, state, make_statement(plan, Release(0, plan.total_mu), "simulated", seeded=True))
     guess = res.predict(x[held["test"]], which="class").to_numpy()
     return float(np.mean(guess == y[held["test"]])), int(np.sum(told > 0)), len(told)

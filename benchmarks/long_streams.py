@@ -29,7 +29,7 @@ import pandas as pd
 
 import privreg as pr
 from benchmarks.store import save_table
-from privreg.cli.data import DATA_SETS
+from privreg.cli.verbs import DATA_SETS
 
 FORMULA = DATA_SETS["us-insurance"][1]
 IN_MEMORY = 2_000_000

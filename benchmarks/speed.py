@@ -374,7 +374,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     warnings.simplefilter("ignore", pr.errors.ReliabilityWarning)  # of intervals that nobody looks at
     if importlib.util.find_spec("sklearn") is None:
-        parser.exit(2, "scikit-learn is missing; install the extra: pip install 'privreg[bench]'\n")
+        parser.exit(2, 'scikit-learn is missing; install the extra: pip install ".[bench]"\n')
     n = 100_000 if given.quick else 1_000_000
     rounds = given.repeats or (2 if given.quick else 5)
     few = 2 if given.quick else 3

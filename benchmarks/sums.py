@@ -4,6 +4,7 @@
 [--table NAME] [--keep FOLDER] [--quick]``
 ``python -m benchmarks.sums --constants [--runs R] [--keep FOLDER]``
 ``python -m benchmarks.sums --lost [--runs R] [--keep FOLDER]``
+``python -m benchmarks.sums --shifts``
 
 One line for each trust model, design, n, μ and coefficient, of the fits that don't mark it but for the last columns:
 
@@ -31,8 +32,9 @@ Table sums.csv, or that of --table; with --constants sums_constants.csv, a curat
 `benchmarks.real_designs.TUNED` with the same rows and noise and each constant halved and doubled, one line for each
 constant, design and n: medians of ratio and length, mean coverage, marks. With --lost sums_lost.csv, fits of few people
 with the least curvature of a direction, `estimate.LOST`, 2, 3 and 4 sds of an entry: beyond counts fits as above, over
-those that leave a coefficient unmarked. With --keep FOLDER finished
-cells are kept there, and a study goes on.
+those that leave a coefficient unmarked. With --shifts sums_shifts.csv, no fits: for each real data set, L² and
+coefficient how far weights move the root of all records, and how far Equation (48) says that they may, in statsmodels'
+standard errors of 20,000. With --keep FOLDER finished cells are kept there, and a study goes on.
 """
 
 from __future__ import annotations
@@ -55,6 +57,7 @@ from benchmarks.designs import DESIGNS
 from benchmarks.real_designs import REAL, TUNED, population
 from benchmarks.store import Runs, save_table
 from benchmarks.tuning import changed, listed, tuning
+from privreg.collector.aggregate import lengths
 from privreg.collector.aggregate.estimate import Estimated, estimate
 from privreg.collector.aggregate.plan import Plan
 from privreg.fits.aggregate import doubts, plan_of
@@ -247,6 +250,33 @@ def lost(runs: int, kept: Runs) -> pd.DataFrame:
     return pd.DataFrame(table).round(3)
 
 
+def shifts() -> pd.DataFrame:
+    """The table of `--shifts`."""
+    table, n = list[dict[str, object]](), 20_000
+    for name in [*REAL, *TUNED]:
+        (spec, plan, encoder), true = prepared("two_collectors", name, n, 1.0), truth(name)
+        y, x = true.y[:30_000], true.x[:30_000]
+        base = reference.root(plan, y, x, np.ones(len(y)), true.root)
+        c, score, slope = reference.equation(plan, y, x, np.ones(len(y)), base)
+        level = np.trace(np.linalg.solve(x.T @ x / len(y), slope)) / plan.d
+        rows = np.linalg.cholesky(np.linalg.inv(slope / level)).T
+        bread, meat = c * np.linalg.inv(slope), score.T @ score / len(y)
+        errors = np.sqrt(np.diag(bread @ meat @ bread.T) / n)
+        sd = np.sqrt(np.trace(rows @ meat @ rows.T) / plan.d)
+        for square in plan.d * np.array([1.3, 2.0, 3.0, 5.0]):
+            by = lengths.missed(plan, slope, rows, np.array([square]))[0, :-1]
+            lacking = lengths.along(plan, slope, rows).T * by * sd
+            may = np.abs(bread @ np.linalg.solve(rows, lacking)).max(axis=1) / errors
+            weight = np.minimum(1.0, square / ((x @ rows.T) ** 2).sum(axis=1))
+            moved = np.abs(reference.root(plan, y, x, weight, base) - base) / errors
+            names = [spec.design.names[k] for k in encoder.order]
+            line = {"design": name, "L2": square}
+            table += [
+                line | {"coefficient": v, "may": a, "moved": b} for v, a, b in zip(names, may, moved, strict=True)
+            ]
+    return pd.DataFrame(table).round(3)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     summary_text, usage = (__doc__ or "").split("\n\n", 1)
     parser = argparse.ArgumentParser(
@@ -262,6 +292,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--keep", type=Path, help="folder of finished cells")
     parser.add_argument("--constants", action="store_true", help="vary constants instead, one at a time")
     parser.add_argument("--lost", action="store_true", help="vary the least curvature of a direction")
+    parser.add_argument("--shifts", action="store_true", help="how far weights move roots, and how far they may")
     parser.add_argument("--quick", action="store_true", help="a look: 10 runs a cell, nothing stored")
     args = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
@@ -273,6 +304,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if args.lost:
         command = f"python -m benchmarks.sums --lost --runs {args.runs}"
         save_table(lost(args.runs, kept), RESULTS.with_name("sums_lost.csv"), command)
+        return
+    if args.shifts:
+        save_table(shifts(), RESULTS.with_name("sums_shifts.csv"), "python -m benchmarks.sums --shifts")
         return
     for trust in args.trust:
         for n in args.n:

@@ -41,6 +41,7 @@ nb_execution_in_temp = True
 nb_execution_timeout = 300
 nb_execution_raise_on_error = True
 nb_merge_streams = True
+nb_code_prompt_show, nb_code_prompt_hide = "Show {type}", "Hide {type}"
 nb_ipywidgets_js = {}  # progress bars are widgets: not shown, as their scripts are two other hosts'
 
 autosummary_generate = True

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         Logistic,
         Multinomial,
         NegativeBinomial,
+        Ordered,
         Poisson,
         Quantile,
         SmoothedHinge,
@@ -55,11 +56,11 @@ if TYPE_CHECKING:
 
 
 __all__ = [
-    "Budget", "Cloglog", "Expectile", "Hinge", "Huber", "Ledger", "Logistic", "Multinomial",
-    "NegativeBinomial", "Poisson", "PrivacyLeakError", "PrivacyLeakWarning", "PrivateOnlineRegression",
-    "Quantile", "Schema", "SmoothedHinge", "Squared", "Tobit", "__version__", "anova", "central", "compare", "csv",
-    "datasets", "errors", "families", "federated", "limit_spending", "load", "means", "meta_analysis", "plan",
-    "plan_two_groups", "rowwise", "shrink", "simulate", "sql", "survival", "table_one",
+    "Budget", "Cloglog", "Expectile", "Hinge", "Huber", "Ledger", "Logistic", "Multinomial", "NegativeBinomial",
+    "Ordered", "Poisson", "PrivacyLeakError", "PrivacyLeakWarning", "PrivateOnlineRegression", "Quantile", "Schema",
+    "SmoothedHinge", "Squared", "Tobit", "__version__", "anova", "central", "compare", "csv", "datasets", "errors",
+    "families", "federated", "limit_spending", "load", "means", "meta_analysis", "plan", "plan_two_groups",
+    "rowwise", "shrink", "simulate", "sql", "survival", "table_one",
 ]  # fmt: skip
 
 _HOMES = {
@@ -69,8 +70,8 @@ _HOMES = {
         "data.sources.database": "sql",
         "errors": "PrivacyLeakError PrivacyLeakWarning",
         "families": (
-            "Cloglog Expectile Hinge Huber Logistic Multinomial NegativeBinomial Poisson Quantile SmoothedHinge Squared"
-            " Tobit"
+            "Cloglog Expectile Hinge Huber Logistic Multinomial NegativeBinomial Ordered Poisson Quantile "
+            "SmoothedHinge Squared Tobit"
         ),
         "formula.language.rowwise": "rowwise",
         "doors.loading": "load",

@@ -162,12 +162,20 @@ def whole(name: str, got: object, low: int, high: float = math.inf) -> int:
     return int(got)
 
 
+def number(
+    name: str, got: object, must: str, low: float = 0.0, high: float = math.inf, *,
+    closed: bool = False, error: type[PrivregError] = OptionError,
+) -> float:  # fmt: skip
+    """Return a number above `low` (allowed if `closed`) and below `high`; else raise the error, with what it `must`."""
+    found = real(got)
+    if found is None or not (low < found < high or (closed and found == low)):
+        raise error(f"{name}={shown(got)} must {must}.")
+    return found
+
+
 def level(alpha: object) -> float:
     """Return `alpha`, one minus the level of an interval, if it lies in (0, 1); else raise an OptionError."""
-    number = real(alpha)
-    if number is None or not 0 < number < 1:
-        raise OptionError(f"alpha={shown(alpha)} must lie in (0, 1); 0.05 gives 95% intervals.")
-    return number
+    return number("alpha", alpha, "lie in (0, 1); 0.05 gives 95% intervals", high=1.0)
 
 
 def interval_level(alpha: object) -> float:

@@ -2,5 +2,5 @@
 
 raise ImportError(
     "rates of the published algorithm are in privreg.published.chain.theory, "
-    "bounds in benchmarks.papers.bounds of a clone"
+    "bounds and Omega in benchmarks.papers.bounds of a clone"
 )

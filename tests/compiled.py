@@ -24,7 +24,7 @@ UNUSED = 7 * 24 * 3600.0
 """Folders that no run has used for so many seconds are removed."""
 
 FITS = (
-    *("default", "no covariates", "response", "private scales", "measures", "published", "wide"),
+    *("default", "no covariates", "response", "private scales", "measures", "published", "published wide"),
     *("curator", "curator, output", "two collectors"),
 )
 """Those of the golden fits that compile something which the fits before them did not."""

@@ -331,13 +331,13 @@ def _rehearsed_once() -> Callable[[Any, int], Any]:
 
 @cache
 def _fitted_once() -> Callable[[Any, int], Any]:
-    from privreg.planning import fits
+    from privreg.planning import precision
 
-    fit, known = fits.FittedPrecision._node, {}
+    fit, known = precision.FittedPrecision._node, {}
 
     def node(self: Any, k: int) -> Any:
         if k not in self._known:
-            asked = _question(self.spec, self.assumed, self.seed, fits.FITS, k)
+            asked = _question(self.spec, self.assumed, self.seed, precision.FITS, k)
             if asked not in known:
                 known[asked] = fit(self, k)
             self._known[k] = known[asked]
@@ -350,7 +350,7 @@ def _fitted_once() -> Callable[[Any, int], Any]:
 def shared_rehearsals(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plans of the same people, budget and number share their rehearsal, which is seeded, with those of other tests."""
     monkeypatch.setattr("privreg.planning.precision.Precision._node", _rehearsed_once())
-    monkeypatch.setattr("privreg.planning.fits.FittedPrecision._node", _fitted_once())
+    monkeypatch.setattr("privreg.planning.precision.FittedPrecision._node", _fitted_once())
 
 
 @pytest.fixture

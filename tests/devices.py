@@ -11,7 +11,7 @@ import numpy as np
 from privreg.audit.devices import Unrandomised
 from privreg.protocol import codes
 from privreg.protocol.codes import LEVER2
-from privreg.published.chain import normal
+from privreg.published.chain.kernels import normal_cdf, normal_quantile
 from privreg_field.device.report import score
 
 if TYPE_CHECKING:
@@ -63,21 +63,25 @@ def randomised_one(channel: Channel, report: Array, radius: float, noise: Array)
         )
     if channel.kind == codes.RESPONSE:
         share = min(max(float(report[0]) / radius, -1.0), 1.0) if radius > 0.0 else 0.0
-        up = normal.cdf(float(noise[0])) < 0.5 + 0.5 * share / channel.scale
+        up = normal_cdf.py_func(float(noise[0])) < 0.5 + 0.5 * share / channel.scale
         return np.array([scale if up else -scale])
     norm = math.sqrt(inner(report, report))
     tiny = not norm > 1e-140
     share = 0.0 if tiny else min(norm / radius, 1.0)
-    chance = normal.cdf(float(noise[size]))
+    chance = normal_cdf.py_func(float(noise[size]))
     sign, axis = 1.0 if chance < 0.5 + 0.5 * share else -1.0, 0
     if tiny:  # any axis, either way, so that what is sent has no direction
         axis, way = divmod(int(min(2.0 * size * chance, 2.0 * size - 1.0)), 2)
         sign = 1.0 - 2.0 * way
     unit = [float(j == axis) if tiny else float(v) / norm for j, v in enumerate(report)]
     along = inner(np.array(unit), noise[:size])
-    uniform = normal.cdf(along)
-    in_cap = normal.cdf(float(noise[size + 1])) < channel.accept
-    drawn = -normal.quantile(uniform * channel.above) if in_cap else normal.quantile(uniform * (1.0 - channel.above))
+    uniform = normal_cdf.py_func(along)
+    in_cap = normal_cdf.py_func(float(noise[size + 1])) < channel.accept
+    drawn = (
+        -normal_quantile.py_func(uniform * channel.above)
+        if in_cap
+        else normal_quantile.py_func(uniform * (1.0 - channel.above))
+    )
     return np.array([scale * (float(noise[j]) + (sign * drawn - along) * unit[j]) for j in range(size)])
 
 

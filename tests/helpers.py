@@ -1,6 +1,7 @@
 """Small builders that several test files share."""
 
 import math
+import re
 
 import numpy as np
 
@@ -63,3 +64,8 @@ def array_model(n=2000, seed=0, binary=False, **options):
 def read_saved(path):
     """Document and arrays of a saved file, of however many coefficients."""
     return archive.read(path, lambda _: 1000)
+
+
+def unmarked(page):
+    """Text of HTML without the marks that keep a budget on one line."""
+    return re.sub(r"</?span[^>]*>", "", page)

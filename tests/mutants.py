@@ -220,9 +220,30 @@ MUTANTS = (
     Mutant(
         "a silo's noise is the same in any state",
         TWO,
-        'f"{name} {_digest(state)}"',
+        'f"{name} {_digest(state)} {sha256(exact.tobytes()).hexdigest()}"',
         "name",
         ("tests/field/test_silos.py::test_a_file_that_comes_back_from_a_copy_has_no_noise_twice",),
+    ),
+    Mutant(
+        "a silo's noise is the same of any rows",
+        TWO,
+        " {sha256(exact.tobytes()).hexdigest()}",
+        "",
+        ("tests/field/test_silos.py::test_a_query_whose_rows_change_has_other_noise_also_from_a_file_that_comes_back",),
+    ),
+    Mutant(
+        "a silo answers another state of a round",
+        "packages/field/privreg_field/silos/rounds.py",
+        "history.state(k) != state for",
+        "False for",
+        ("tests/field/test_silos.py::test_another_state_of_a_round_is_refused",),
+    ),
+    Mutant(
+        "a silo takes sums that it hasn't sent",
+        "packages/field/privreg_field/silos/rounds.py",
+        "one != sent[k][1]",
+        "False",
+        ("tests/field/test_silos.py::test_a_smaller_set_of_silos_and_an_old_round_are_refused",),
     ),
     Mutant(
         "a sum of two collectors without noise",
@@ -516,7 +537,7 @@ MUTANTS = (
     ),
     Mutant(
         "a silo's share without its reach",
-        "privreg/federated/plan.py",
+        "privreg/published/federated/plan.py",
         "0.5 * joint_sensitivity(clip, kappa)",
         "clip",
         (f"{SILOS}::test_whatever_a_silo_holds_what_is_randomised_lies_in_the_ball_that_the_noise_is_for",),
@@ -1579,7 +1600,7 @@ MUTANTS = (
     # inference
     Mutant(
         "a block off by one",
-        "privreg/published/chain/blocks.py",
+        "privreg/published/chain/path.py",
         "sums=blocks.sums[1::2]",
         "sums=blocks.sums[::2]",
         ("tests/published/test_blocks.py",),
@@ -2341,7 +2362,7 @@ MUTANTS = (
     ),
     Mutant(
         "two collectors of whom one adds no noise",
-        "privreg/means/sums.py",
+        "privreg/means/plan.py",
         "for k in range(self.collectors if",
         "for k in range(1 if",
         (f"{TRUSTED}::test_noise_has_the_variance_that_is_stated_and_is_never_left_out",),
@@ -2355,14 +2376,14 @@ MUTANTS = (
     ),
     Mutant(
         "squares weigh more than is free",
-        "privreg/means/sums.py",
+        "privreg/means/plan.py",
         "ROOT2: Final = math.sqrt(2.0)",
         "ROOT2: Final = 2.0",
         (f"{TRUSTED}::test_no_two_records_are_further_apart_than_the_noise_hides",),
     ),
     Mutant(
         "levels that are taken for one apart",
-        "privreg/means/sums.py",
+        "privreg/means/plan.py",
         "self.numbers[j] else bits_sensitivity(2)",
         "self.numbers[j] else bits_sensitivity(1)",
         (f"{TRUSTED}::test_no_two_records_are_further_apart_than_the_noise_hides",),

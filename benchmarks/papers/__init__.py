@@ -5,8 +5,9 @@ as they come, so that a stopped run goes on where it was. It returns a tidy tabl
 a figure. Published numbers stand beside ours under the published tuning and under the package's own.
 
 `engine` runs them, `simulation` and `designs` make data, `store`, `summaries` and `figures` what is shown; `xsjkh`,
-`steps`, `rates`, `classes`, `applications` and `dette_graw` are the papers, `bounds` and `duan` recompute what needs no
-runs, and `printed` puts all that is stored beside what is printed. `experiments.toml` says what each experiment is.
+`steps`, `rates`, `classes`, `applications` and `dette_graw` are the papers, `batches` varies what DG leave open,
+`bounds` and `duan` recompute what needs no runs, and `printed` puts all that is stored beside what is printed.
+`experiments.toml` says what each experiment is.
 
 Examples
 --------

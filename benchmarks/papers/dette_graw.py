@@ -25,7 +25,7 @@ from benchmarks.papers.store import printed
 from benchmarks.papers.summaries import beside, rounded, summarise
 from benchmarks.papers.xsjkh import DEFAULTS, trajectories
 from privreg.base.arrays import Array
-from privreg.published.chain.blocks import growing_edges
+from privreg.published.chain.path import growing_edges
 
 SIZES: Final = (1_000_000, 10_000_000, 100_000_000)
 QUICK_SIZES: Final = (20_000, 50_000)

@@ -13,7 +13,8 @@ runs
 agreement
     A printed coverage agrees with ours if Fisher's exact test of both numbers of intervals that cover doesn't reject at
     1%: theirs are as many as the source has (4 coefficients in 200 runs of XSJKH, 500 of DG). Intervals of one run
-    count as independent, and columns of a table share their runs. A length agrees if it differs by at most 5%.
+    count as independent, and columns of a table share their runs. A length agrees if it differs by at most 5%. What
+    follows ± is half the length of a normal 99.9% interval.
 command
     Whose `--quick` takes less than a minute on a processor of its own.
 
@@ -178,11 +179,13 @@ def _unprinted(what: str, name: str, **where: Any) -> dict[str, str]:
     covers = ", ".join(
         f"{m.replace('_', ' ')} {_span(g['coverage'], 1)}%" for m, g in own.groupby("method", sort=False)
     )
-    ratio, sizes = _span(plug["length_x100"] / plug["asymptotic_x100"]), ", ".join(map(str, sorted(set(plug["p"]))))
+    ratio = _span(plug["length_x100"] / plug["asymptotic_x100"])
+    sizes, held = (", ".join(map(str, sorted(set(there["p"])))) for there in (plug, first))
+    of_these = "" if held == sizes else f" (p = {held})"
     return _row(
         what, SUPPLEMENT, f"at 200,000, {len(plug)} cells of p = {sizes}: {covers}",
         f"nothing to compare; plug-in lengths over the asymptotic ones {ratio}", name,
-        f"{_span(first['coverage'], 1)}%" if len(first) else "", _few(table["replications"]),
+        f"{_span(first['coverage'], 1)}%{of_these}" if len(first) else "", _few(table["replications"]),
     )  # fmt: skip
 
 
@@ -295,7 +298,10 @@ def _distances() -> list[dict[str, str]]:
                 out.append(_row(what, "curves", NOT_STORED, "", f"sxjkh-fig{k}", runs=NOT_STORED))
                 continue
             alphas = [a for a in dict.fromkeys(there["alpha"]) if a != "efficient"]
-            at = {a: _end(there, measure, budget="mu=1", iterate="average", alpha=a) for a in alphas}
+            at, most = (
+                {a: _end(there, f"{measure}{which}", budget="mu=1", iterate="average", alpha=a) for a in alphas}
+                for which in ("", "_high")
+            )
             default = _end(there, measure, budget="mu=1", iterate="average", alpha="efficient")
             said, early = "no numbers to compare", there[there["n"] == there["n"].min()]
             if (k, d, measure) == (5, 5, "square"):
@@ -305,7 +311,7 @@ def _distances() -> list[dict[str, str]]:
                     else "not as stated"
                 )
             held = there[there["alpha"] != "efficient"]["replications"]
-            words = ", ".join(f"{v:.2g} (α = {a})" for a, v in at.items())
+            words = ", ".join(f"{v:.2g} ± {most[a] - v:.1g} (α = {a})" for a, v in at.items())
             out.append(
                 _row(
                     what, "at α = 1 neither converges" if said != "no numbers to compare" else "curves",
@@ -399,7 +405,8 @@ def _dette_graw() -> list[dict[str, str]]:
             out.append(
                 _row(
                     what, f"coverage {_span(own['published_coverage'], 1)}%", f"{_span(own['coverage'], 1)}%",
-                    f"{both}; {near(own['published_length'], own['length'])}", "dg-table2",
+                    f"{both}; {near(own['published_length'], own['length'])}"
+                    + "; ours are of 20 batches" * (method == "batch_means"), "dg-table2",
                     f"{_span(default, 1)}%" if len(default) else "", f"{counts[n]}",
                 )
             )  # fmt: skip

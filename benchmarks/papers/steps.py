@@ -23,7 +23,7 @@ from benchmarks.papers.figures import coverage_figure
 from benchmarks.papers.simulation import Cell
 from benchmarks.papers.xsjkh import MUS, QUICK_SIZES, SIZES, _printed, tidy
 from privreg.base.arrays import Array
-from privreg.published.chain.blocks import growing_edges
+from privreg.published.chain.path import growing_edges
 
 ALPHA: Final = 0.51
 BATCHES: Final = 20

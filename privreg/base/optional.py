@@ -24,18 +24,17 @@ FIELD: Final = {
 """Verbs and names that the kit for studies in the field adds, known where it is not installed."""
 
 
-def need(module: str, extra: str, what: str, of: str = "privreg") -> Any:
+def need(module: str, extra: str, what: str, of: str = ".") -> Any:
     """Import a module of an optional package, which `extra` brings; without it an error says `what` needs it.
 
-    `of` is the distribution that has the extra, or its folder.
+    `of` is the folder of the distribution that has the extra, in a clone.
     """
     package = {"docx": "python-docx"}.get(module, module.partition(".")[0])
     try:
         return import_module(module)
     except ImportError:
         pass  # raised below: the text of another package's error is not passed on
-    brings = f'"{of}[{extra}]"' if "/" in of else f"{of}[{extra}]"  # a shell takes brackets after a slash for a pattern
-    raise MissingExtraError(f"{what} needs {package}, which is not installed: pip install {brings}.")
+    raise MissingExtraError(f'{what} needs {package}, which is not installed: pip install "{of}[{extra}]" in a clone.')
 
 
 def comes_from(value: object, package: str, *names: str) -> bool:

@@ -1,8 +1,5 @@
-"""The command line: `app` is the program.
+"""The command line: `app` is the program, `verbs` has what it does.
 
-Every verb is a file: `fit`, `means`, `show`, `plan`, `schema`, `data`. `app` asks for
-others, as those of studies in the field, which are found by their entry points.
-
-`parser` is made from the table of options and the texts of `help.toml`, `values` reads what is typed, and `output`
-writes results.
+`app` asks for other verbs, as those of studies in the field, which are found by their entry points. `parser` is made
+from the table of options and the texts of `help.toml`, `values` reads what is typed, and `output` writes results.
 """

@@ -1,6 +1,6 @@
 """The command line: ``privreg fit``, ``means``, ``show``, ``data``, ``plan`` and ``schema``.
 
-Only the standard library and the error classes are imported here and by the verbs' files; numpy, pandas and the
+Only the standard library and the error classes are imported here and by `verbs`; numpy, pandas and the
 compiler wait until a verb runs, so that ``--help`` answers at once. Nothing printed quotes a row: errors of
 :mod:`privreg.errors` never do, and the text of any other exception is withheld.
 """
@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Final
 
 from privreg.base.optional import FIELD, added, find
-from privreg.cli import data, fit, means, plan, schema, show
 from privreg.cli.output import FAILED, complain
 from privreg.cli.parser import parsers, spread
 from privreg.cli.values import check_ranges
+from privreg.cli.verbs import VERBS
 from privreg.errors import (
     DataError,
     OptionError,
@@ -33,8 +33,6 @@ from privreg.errors import (
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141  # what a shell reports for a writer whose reader has gone
 UNEXPECTED: Final = 70
-
-VERBS: Final = {verb.__name__.rpartition(".")[2]: verb for verb in (fit, means, show, data, plan, schema)}
 
 
 def _where(error: BaseException) -> str:
@@ -92,7 +90,7 @@ def _run(arguments: Sequence[str]) -> int:
     if getattr(a, "quiet", False):  # files say it too
         warnings.simplefilter("ignore", ReliabilityWarning)
     check_ranges(a)
-    return int(VERBS[a.verb].run(a))
+    return int(VERBS[a.verb](a))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -50,18 +50,15 @@ class _Parser(argparse.ArgumentParser):
                 raise OptionError(f"there is no option {option}.{hint} '{self.prog} --help' lists them all.")
 
 
-def _number_or_column(text: str) -> float | str:
-    try:
-        return float(text)
-    except ValueError:
-        return text
-
-
 def _number_or(*words: str) -> Callable[[str], float | str]:
+    """Reader of a number or one of `words`; without any of a number or the name of a column."""
+
     def read(text: str) -> float | str:
         try:
             return text if text in words else float(text)
         except ValueError:
+            if not words:
+                return text
             named = " nor ".join(map(repr, words))
             raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor {named}") from None
 
@@ -75,7 +72,7 @@ _KINDS: Final[dict[str, dict[str, Any]]] = {
     "number": {"type": float},
     "count": {"type": float},
     "whole": {"type": int},
-    "budget": {"type": _number_or_column},
+    "budget": {"type": _number_or()},
     "auto": {"type": _number_or("auto")},
     "scale": {"type": _number_or("auto", "joint")},
     "texts": {"nargs": "+", "action": "extend", "default": []},

@@ -305,6 +305,7 @@ class Estimated(NamedTuple):
     earlier: Callable[[Array], list[tuple[Array, Array]]]
     curvature: Curvature
     carried: Carried
+    far: float = 0.0  # Distance that reports would move the mean state by, on the scale of a predictor that bends
 
     @property
     def main(self) -> list[Part]:

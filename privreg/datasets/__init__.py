@@ -1,13 +1,16 @@
 """Data to try things on: two labelled reconstructions of published examples, and one set of real records.
 
-`insurance` and `rides` are synthetic rows, which `drawing` draws and `writing` writes to files; `health` has the real
-records.
+`synthetic` draws the rows of the reconstructions, which `writing` writes to files; `health` has the real records.
 """
 
-from privreg.datasets.drawing import Declarations
 from privreg.datasets.health import randhie, randhie_schema
-from privreg.datasets.insurance import us_insurance, us_insurance_schema
-from privreg.datasets.rides import ride_sharing, ride_sharing_schema
+from privreg.datasets.synthetic import (
+    Declarations,
+    ride_sharing,
+    ride_sharing_schema,
+    us_insurance,
+    us_insurance_schema,
+)
 from privreg.datasets.writing import write_csv, write_parquet
 from privreg.options.unknown import public_names
 

@@ -6,7 +6,7 @@ import math
 
 import pandas as pd
 
-from privreg.datasets.drawing import Declarations, carried
+from privreg.datasets.synthetic import Declarations, carried
 
 
 def randhie() -> pd.DataFrame:

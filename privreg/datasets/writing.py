@@ -12,9 +12,7 @@ from typing import Final
 
 import pandas as pd
 
-from privreg.datasets.drawing import SEED, Recipe, blocks_of, frame_of
-from privreg.datasets.insurance import US_INSURANCE
-from privreg.datasets.rides import RIDE_SHARING
+from privreg.datasets.synthetic import RIDE_SHARING, SEED, US_INSURANCE, Recipe, blocks_of, frame_of
 from privreg.errors import DataError, choose, whole
 
 RECIPES: Final[dict[str, Recipe]] = {"us_insurance": US_INSURANCE, "ride_sharing": RIDE_SHARING}

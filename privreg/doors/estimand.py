@@ -70,6 +70,11 @@ def estimand(fit: ResultData, rows: Any) -> Array:
             "these results hold no equation: they are of an earlier version, or "
             "main rounds had not begun; fit again, with more people."
         )
+    if scores.scoring_of(equation.shape[0]).stacked and equation.shape[1]:
+        raise InferenceError(
+            "without noise coefficients are the likelihood's: what it estimates on these rows are the params of the "
+            "same fit of them."
+        )
     function = fit.family.tame
     if scores.scoring_of(equation.shape[0]).own and function is None:
         raise InferenceError(
@@ -124,12 +129,14 @@ def _encoded(fit: ResultData, equation: Equation, rows: Any, people: Participant
     of_all: list[Any] = [None if c[0] is None else np.concatenate(c) for c in list(zip(*held, strict=True))[:5]]
     y, x, offset, weight, ids = of_all
     parts, person, times = weight, None, 1.0
-    if people is not None and people.gathered:
+    cuts = None if fit.design.cuts is None else (fit.design.cuts @ units.matrix)[:, equation.order]
+    if people is not None and (people.gathered or cuts is not None):
         hashes = np.arange(len(y)) if ids is None else pd.factorize(ids)[0]
         made = Rows(y, x, offset, weight, hashes.astype(np.uint64) + np.uint64(1), None, None, None, len(y))
-        made = Gatherer(people, binary=fit.family.binary).together(made)
+        made = Gatherer(people, binary=fit.family.binary, cuts=cuts).together(made)
         usable = np.isfinite(made.endog) & np.isfinite(made.exog).all(axis=2)
-        share = parts_of(Persons(people.reports, people.per_person == "mean"), usable, made.weight)
+        rows = people.reports * (1 if cuts is None else len(cuts))
+        share = parts_of(Persons(rows, people.per_person == "mean"), usable, made.weight)
         person, times = np.nonzero(usable)[0], usable.sum() / len(usable)
         y, x, parts = made.endog[usable], made.exog[usable], share[usable]
         offset = None if made.offset is None else made.offset[usable]

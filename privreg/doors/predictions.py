@@ -39,8 +39,7 @@ def _encoded(fit: ResultData, public_test: Any) -> tuple[Array, Array]:
 def _predicted(fit: ResultData, batch: Any) -> tuple[Array, Array]:
     fit.refuse_levels("a prediction")
     rows = fit.design.encode(batch)
-    eta = rows.exog @ fit.params.reshape(-1, rows.exog.shape[1]).T
-    return rows.endog, eta if rows.offset is None else eta + rows.offset[:, None]
+    return rows.endog, fit.predictors(rows.exog, 0.0 if rows.offset is None else rows.offset)
 
 
 def evaluate(self: EstimatedResults, public_test: Any) -> pd.DataFrame:
@@ -83,7 +82,7 @@ def calibration(self: EstimatedResults, public_test: Any, groups: int = 10) -> p
     Returns
     -------
     DataFrame
-        level (multinomial only), group, rows, predicted, observed, std_error (of the observed mean).
+        level (of several), group, rows, predicted, observed, std_error (of the observed mean).
 
     Raises
     ------
@@ -100,9 +99,9 @@ def calibration(self: EstimatedResults, public_test: Any, groups: int = 10) -> p
     if fit.family.link == "margin":
         raise OptionError(f"{fit.family.name} predicts margins, which nothing observed can be compared with.")
     y, eta = _encoded(fit, public_test)
-    if fit.baseline:
-        share = probabilities(eta)
-        parts = [(level, share[:, k], (y == k).astype(np.float64)) for k, level in enumerate(fit.baseline)]
+    if fit.classes:
+        share = probabilities(fit.family.scoring.log_odds(eta))
+        parts = [(str(v), share[:, k], (y == k).astype(np.float64)) for k, v in enumerate(fit.classes)]
     else:
         parts = [("", fit.family.inverse_link(eta[:, 0]), y)]
     lines = []
@@ -114,7 +113,7 @@ def calibration(self: EstimatedResults, public_test: Any, groups: int = 10) -> p
             numbers = (g + 1, len(rows), float(np.mean(predicted[rows])), float(np.mean(seen)), se)
             lines.append((level, *numbers))
     out = pd.DataFrame(lines, columns=["level", "group", "rows", "predicted", "observed", "std_error"])
-    return out if fit.baseline else out.drop(columns="level")
+    return out if fit.classes else out.drop(columns="level")
 
 
 def plot_calibration(self: EstimatedResults, public_test: Any, groups: int = 10, *, ax: Any = None) -> Axes:
@@ -137,14 +136,14 @@ def plot_calibration(self: EstimatedResults, public_test: Any, groups: int = 10,
     fit, table = self._fit, calibration(self, public_test, groups)
     response, levels = fit.design.endog_name, fit.design.endog_levels
     shares = fit.family.scoring.classed or fit.family.link == "logit"
-    parts = list(table.groupby("level", sort=False)) if fit.baseline else [(response, table)]
-    title = f"{response} = {levels[1]}" if shares and levels and not fit.baseline else response
+    parts = list(table.groupby("level", sort=False)) if fit.classes else [(response, table)]
+    title = f"{response} = {levels[1]}" if shares and levels and not fit.classes else response
     name = style.literal(shorten([title], 42)[0])
     people = f"{parts[0][1]['rows'].sum():,} public rows in {len(parts[0][1])} groups"
     footer = f"{people}, 95% intervals; {style.guarantee([self.privacy])}"
     with style.drawing(ax, (style.COLUMN, 1.1 * style.COLUMN), footer) as on:
         _agreement(on, parts, shares)
-        if fit.baseline:
+        if fit.classes:
             on.legend(frameon=False, title=name, title_fontsize=style.SMALL, handletextpad=0.2)
         elif ax is None:
             on.set_title(name, loc="left")

@@ -15,7 +15,7 @@ from privreg.fits.target import target_of
 from privreg.formula.describe import ModelOptions, array_spec, callers_scopes, formula_spec, public_rows
 from privreg.formula.spec import Described, ModelSpec
 from privreg.options.running import progress_bar
-from privreg.options.table import check
+from privreg.options.table import check, documented
 from privreg.options.unknown import refuse_positional, refuse_unknown
 from privreg.privacy.accounts import named
 from privreg.privacy.ledger import LEDGER, UNSET
@@ -28,6 +28,7 @@ LONG: Final = 200_000  # People from whom on threads are used by default
 MOST_DEFAULT_THREADS: Final = 4
 
 
+@documented("local.arrays")
 class PrivateOnlineRegression(Described):
     """Regression with inference under local differential privacy, in one pass over the people.
 
@@ -37,73 +38,7 @@ class PrivateOnlineRegression(Described):
         Response.
     exog : array_like, shape (n, p)
         Design. A column named "const" or "Intercept" is the constant 1 by declaration; no column is added.
-    family : Family or str
-        ``pr.Huber()`` (default), ``Expectile(tau)``, ``Quantile(tau)``, ``Logistic()``, ``Multinomial()``,
-        ``Poisson(y_max)``, ``Hinge()``, ``SmoothedHinge()``, ``Squared()``, or their lower-case names; or one of your
-        own, see ``pr.families.custom``.
-    mu : float or None
-        μ-GDP budget *per person*; None for a fit without privacy. Or `epsilon`, alone or with `delta`, or `rho`:
-        exactly one form.
-    epsilon, delta : float
-        (ε, δ)-DP per person, calibrated exactly; without `delta` pure ε-DP.
-    rho : float
-        ρ-zCDP per person.
-    bounds : mapping of str to (float, float)
-        Public range of each numeric column; values outside are clamped on the device. A column that is the same for
-        nearly everybody, such as a rare 0/1 indicator, is better declared by `levels`.
-    levels : mapping of str to list
-        Public levels of each factor, a list, an Index or a Categorical; the first is the reference.
-    moments : mapping of str to (float, float)
-        Public mean and sd of a numeric column: scales it inside without clamping, unless `bounds` are
-        given too. A pair of such columns as key gives their public correlation, in (-1, 1), as in
-        ``{"x1": (0, 1), "x2": (5, 2), ("x1", "x2"): 0.9}``: covariates are made uncorrelated by it inside. It changes
-        precision only: neither the model, nor the units of the results, nor the guarantee.
-    scaling : {"public", "private"}
-        Where the scale of a number without `bounds` or `moments` comes from. "public" (default): it must be declared.
-        "private": its location and scale are learned from privatised reports, at no further cost, and it is not
-        clamped; an offset and the levels of factors must still be declared.
-    mechanism : {"auto", "gaussian", "laplace", "privunit", "randomized_response"}
-        How reports are randomised. "auto" takes the one with the least noise for the budget: Gaussian under `mu`,
-        PrivUnit under pure `epsilon`, randomized response where a report is a single number.
-    private : {"record", "response"}
-        What is protected: the whole record, or the response alone where covariates are public. A report is then one
-        number, which makes intervals shorter by a factor of about √p.
-    score_weights : {"whitened", "unit", "likelihood", "published"}, optional
-        How a covariate vector of any length gives a score of bounded length: by its length after whitening (default),
-        by its length after scaling alone, or the sources' min(1, 2/‖x‖²) (with ``tuning="published"`` only).
-        "likelihood": not at all but by declared bounds, so that the estimand is that of statsmodels' own fit, of more
-        people; also where noise falls on sums.
-    offset : array_like, shape (n,), optional
-        Added to the linear predictor; its name for `bounds` is "offset".
-    exposure : array_like, shape (n,), optional
-        Its log is added to the linear predictor; its name for `bounds`, which must be positive, is "exposure".
-    missing : {"noise", "raise", "drop"}
-        What becomes of a row that can't be used: a value is missing, no number or not among the declared levels, or a
-        term is not finite. "noise" (default): its person sends pure noise, so that nobody learns who answered, and no
-        row can make a fit fail; the share of such rows is learned from the reports and noted, and estimates are right
-        if whether a row is complete depends on covariates alone. "raise" refuses it: errors tell about rows, so this
-        is for who holds them. "drop": its person sends nothing, which reveals who answered.
-    rows : int, optional
-        How many people will come, if that is known and public; sizes of the pilots follow from it. Taken from
-        DataFrames, arrays, tables and files in `fit`; queries and streams of unknown length get pilots of a fixed size.
-    dataset : str or list of str, optional
-        A name for these people, such as "survey 2026": fits of one name in this process add up, whatever object or file
-        the rows come in. Without it the same object, memory or file are the same people, and a copy's count as others.
-    allow_leak : tuple of {"levels", "scale"}
-        Opt out: collect levels, or means and sds, from the raw data. Warns and is printed.
-    exog_names, endog_name : sequence of str, str
-        Names for arrays that have none; "x1", "x2", … and "y" by default.
-    trust : {"local", "two_collectors", "silos", "central"}
-        "local" (default): people's devices send noisy reports, and nobody is trusted. "two_collectors": each report is
-        shared out between two collectors that don't collude; either share alone is uniform noise, and both add noise
-        once to their sums. `mu` holds against either collector, μ/√2 against everybody else, nothing against both
-        together. Some 2,000 people are enough; numbers need `bounds`, and the model an intercept. "central": a trusted
-        curator holds the rows and releases such sums, of all rows in each round; `mu` is that of all rounds together,
-        so that several hundred rows are enough. A fit has all options of two collectors, and no `start()`. "silos":
-        each of several silos, as hospitals, holds its people's rows and adds noise to its own sums; by `from_formula`,
-        whose `data` are then a mapping of silos' names to their data. ``C(silo)`` in the formula gives each silo a
-        level, ``cluster="silo"`` makes them clusters, and `dataset` may be a mapping by silo. How many rows a silo has
-        is public. A person with rows in q silos has √q·μ.
+    **options : `options/parameters.toml`
 
     Raises
     ------
@@ -183,6 +118,7 @@ class PrivateOnlineRegression(Described):
         self._build(*array_spec(endog, exog, asked), asked)
 
     @classmethod
+    @documented("local.formula")
     def from_formula(
         cls,
         formula: str,
@@ -237,45 +173,7 @@ class PrivateOnlineRegression(Described):
             are what whoever made the data said in public, they are used for the columns that you declare nothing
             about, and the summary names them as the source. Nothing is ever learned into them. pandas keeps them in
             slices and copies, also after you have changed a column: give the `bounds` of such a column.
-        offset, exposure : str, optional
-            Names of columns: one that is added to the linear predictor, and one whose log is.
-        mu : float, str or None
-            As for the class; or the name of a column of *public* personal budgets in (0, `mu_max`], with which reports
-            are weighted by (μ_i / mu_max)².
-            With ``tuning="published"`` reports are not weighted, and `epsilon` may name such a column, too: of ε, or,
-            with `delta`, of (ε, δ).
-        mu_max, epsilon_max : float, optional
-            The largest personal budget; the only one that is printed.
-        id : str, optional
-            Name of a column that tells people apart. Ids are hashed with a secret key and never kept.
-        max_per_id : int
-            Rows of one person that are used, 1 by default; rows beyond send pure noise. The guarantee per person is
-            √max_per_id times as large, and printed so. Most rows should count: if a share s of them does, intervals are
-            1/s times as long and need about 1/s² times as many people to be relied on. A note says so where next to
-            nobody's row counts; how many do is otherwise not learned.
-        k_max : int, optional
-            Rows of one person, at most, of which its *one* report is made, at `mu`. Further rows
-            of the person are left out. Rows of DataFrames and mappings are gathered by `id`, persons come in random
-            order, and `rows` is counted. Of files and iterables the rows of a person must lie together (sort by `id`;
-            what comes later of the same person counts for nothing), and ``rows=`` says how many people there are, but
-            to a curator, who counts them. The formula may then take out levels of persons, ``"y ~ treat + C(year) |
-            person"``: response and columns less their means over the person's complete rows, or, ``| diff(person)``,
-            differences of following rows.
-        per_person : {"sum", "mean"}
-            Whether rows count alike (default), or people, by the mean over their rows.
-        weights : str, optional
-            Name of a column of survey weights with `bounds` from 0 to the largest one. Reports are
-            multiplied by weight/largest, a person's by the mean of its rows' weights; they are as private as the rest.
-        cluster : str, optional
-            Name of a column of clusters of people who may be alike, as those of a school, with all of them declared,
-            ``levels={"school": [...]}``; which one somebody is in is public. All of a cluster's people answer in one
-            random group, and standard errors and t follow from how far groups differ: 8 groups, or 16 from 320 clusters
-            on (`lanes=`); where noise falls on sums up to 24, each of which has its noise. 16 clusters or more.
-        schema : str, Path or Schema, optional
-            Declarations, or the YAML or JSON file that holds them, see ``pr.Schema.from_file``. `bounds`, `levels` and
-            `moments` given beside it take precedence, column by column; and all of these before what the data carry.
-        family, epsilon, delta, rho, bounds, levels, moments, scaling, mechanism, private, score_weights
-            As for the class; and so are missing, rows, dataset, allow_leak and trust.
+        **options : `options/parameters.toml`
 
         Returns
         -------
@@ -326,6 +224,7 @@ class PrivateOnlineRegression(Described):
 
     # --- planning --------------------------------------------------------------------------------------
 
+    @documented("local.fit")
     def plan(
         self,
         rows: int | None = None,
@@ -350,8 +249,7 @@ class PrivateOnlineRegression(Described):
         ----------
         rows : int, optional
             Records expected; as many as the model's data have, or its ``rows=``, by default.
-        tuning, inference, lanes, threads, batch_size, alpha, step, start_params, measures, rounds, covariates, like
-            As for `fit`.
+        **options : `options/parameters.toml`
 
         Returns
         -------
@@ -446,6 +344,7 @@ class PrivateOnlineRegression(Described):
             raise InferenceError(f"{once[0]} is a single release, not for streams; use fit(), or inference='plug_in'.")
         return stream
 
+    @documented("local.fit")
     def fit(
         self,
         *,
@@ -484,83 +383,7 @@ class PrivateOnlineRegression(Described):
 
         Parameters
         ----------
-        tuning : {"efficient", "published"}
-            "efficient": some twenty rounds, which devices could follow. The first rounds' reports set scales,
-            correlations and the residual scale; every main round's state follows what was reported, and the estimate
-            comes from all reports of main rounds, carried to one state. "published" pins the sources' settings: one
-            averaged chain, Mallows weights, c = 1.345, θ₀ = 0, γ = 0.5 and α = 0.51 (γ = 0.2 and α = 0.501 with
-            ``allow_leak=("scale",)``, as in their applications). With ``trust="central"`` it is the noisy descent of
-            arXiv 2101.08925, whose options are `perturbation`, `order`, `epochs`, `step`, `radius`, `lanes`, `average`
-            and `batch_size`: see `privreg.published.descent.fit`.
-        inference : str, tuple of str, or None
-            The first is the default of bse, t and p. "auto" is "sandwich" (noise is known, curvature is learned from
-            how random groups' reports differ, and its uncertainty is part of the standard error), or "random_scaling"
-            with published tuning. Others are "between_lanes" (how far random groups differ, with Student's t),
-            "batch_means", "block_bootstrap", "block_bootstrap_t", "anytime", "random_scaling_full", "plug_in" and
-            "path_curvature" (the sandwich, but for published tuning), and with ``tuning="published"``
-            "plug_in_central"; `privreg.collector.inference.describe` tells what each costs and assumes. None gives
-            estimates only.
-        lanes : int, optional
-            Random groups of each main round, each asked at slightly different coefficients: 8, 16 (default), 32 or 64.
-        threads : int, optional
-            Threads; all processors up to 4 by default on long fits. The result does not depend on it.
-        batch_size, alpha, step : optional
-            Of ``tuning="published"``: records asked at one iterate (1), and α and γ > 0 of the steps γ (k + i0)^(−α),
-            internal units; intervals need α above 1/2. A fit by rounds has no steps; it ignores them with a warning.
-        start_params : array_like or mapping, shape (p,), optional
-            A *public* guess, user's units. By default the reports on second moments give the first guess; zeros inside
-            (the middle of the declared box) with published tuning.
-        measures : float, optional
-            Share of the records, the last ones, that report how well the fit predicts them instead of a score, in
-            (0, 0.5): ``res.fit_measures`` then has a private R², deviance explained, accuracy or the like. Needs a
-            known number of people.
-        rounds : int
-            Public states that are answered, 10 to 100, 20 by default: 3 on second moments
-            (fewer where there is less to learn of covariates), 4 of the pilot, and `rounds` − 7 main ones. 10 cost a
-            few percent of precision. Rounds on location, where scales are private, and one more on moments, where
-            covariates are correlated, come on top. A stream of unknown length has as many as it needs.
-        covariates : DataFrame, optional
-            *Public* rows, of a census or an earlier study, that look like people's covariates; 20 for each column of
-            the design or more, of which 2,048 are used, evenly spaced. Curvature is then computed from them before
-            reports tell it, instead of from normal numbers and independent factors, which matters where reports tell
-            little of it: with more than 24 coefficients. Neither the model, nor what a person is asked, nor the
-            guarantee changes. Columns beside the design's are not read, numbers outside their bounds are clamped, and
-            rows with missing values are refused.
-        like : PrivateResults or FitPlan, optional
-            An earlier fit of the same design (columns, levels, family, bounds), or a plan made with ``like=``: its
-            score weights' map of covariates and its Huber threshold c are taken over, and so its estimand. Two fits
-            that learn these estimate different numbers where the model is wrong. The map and c are functions of the
-            earlier fit's reports, and public; the budget and the rounds stay as they are.
-        order : {"random", "position"}, optional
-            In which order rows are read. "random" is the default where rows can be addressed: short blocks of rows of
-            arrays and DataFrames, and of files, tables and row groups as many as can be held, each read once. The order
-            is as secret as the noise. "position" takes rows as they lie, as those of a single CSV file, queries and
-            streams always are.
-        perturbation, epochs, radius, average : optional
-            Of a curator's ``tuning="published"``.
-        seed : int, optional
-            Reproducible noise, for simulation only: it protects nobody, and the results say so.
-        progress : bool, optional
-            Progress bar; by default on fits of more than a second at a terminal.
-        checkpoint : str or Path, optional
-            File in which a long fit is kept on the way, for rows that come from Parquet or CSV files. If the process is
-            killed, the same call goes on from there, to the same bits, with the same noise on the same rows; if the
-            files have changed it is refused. Ctrl-C ends the batch and keeps the state. The file holds a noise key: it
-            is readable by its owner only, stays with the rows, and is removed once there are results.
-        checkpoint_rows : int, optional
-            Keep it after so many rows at the latest.
-        checkpoint_seconds : float, optional
-            Keep it after so many seconds at the latest, 30 by default.
-        mended : bool
-            After an error in the rows, or Ctrl-C: that the files have changed since, but not the rows already read. The
-            rest is read with fresh noise.
-        checkpoint_trust : str or Path, optional
-            To go on with a checkpoint of yours from another machine: a copy of your secret there, see `privreg.load`.
-            Continue only what you saved: whoever makes up a checkpoint chooses its noise.
-        client : distributed.Client or "local", optional
-            Where the parts of the files are worked on: on a Dask cluster's workers, who must see the same files, or on
-            this machine's processors, one each. A Dask DataFrame of Parquet files is always fitted so. Workers play
-            blocks of rows (row groups of Parquet files) that are dealt to rounds; no bit depends on their number.
+        **options : `options/parameters.toml`
 
         Returns
         -------

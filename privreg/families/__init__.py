@@ -1,10 +1,10 @@
 """Families of losses: frozen values, their scores and constants in internal units.
 
 A family is one module, with its score, what engines, measures and plans ask of it, and the function that users call:
-`residuals` of Huber, expectiles and quantiles, `squared`, `logistic` of two and more classes, `cloglog`, `poisson`,
-`negative_binomial`, `tobit`, `hinge`, and `users` of scores of one's own. `scores` has the class that they fill in and
-the table of codes, `declared` a family's options, `family` their class, `measures` measures of fit, `weights` weights
-of rows.
+`residuals` of Huber, expectiles and quantiles, `squared`, `logistic` of two and more classes, `cloglog`, `ordered`,
+`poisson`, `negative_binomial`, `tobit`, `hinge`, and `users` of scores of one's own. `scores` has the class that they
+fill in and the table of codes, `declared` a family's options, `family` their class, `measures` measures of fit,
+`weights` weights of rows.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from privreg.families.family import Family
 from privreg.families.hinge import Hinge, SmoothedHinge
 from privreg.families.logistic import Logistic, Multinomial
 from privreg.families.negative_binomial import NegativeBinomial
+from privreg.families.ordered import Ordered
 from privreg.families.poisson import Poisson
 from privreg.families.residuals import Expectile, Huber, Quantile
 from privreg.families.scores import SCORINGS
@@ -27,8 +28,8 @@ from privreg.families.users import custom
 from privreg.options.unknown import MODELS, public_names
 
 __all__ = [
-    "Cloglog", "Expectile", "Family", "Hinge", "Huber", "Logistic", "Multinomial", "NegativeBinomial", "Poisson",
-    "Quantile", "SmoothedHinge", "Squared", "Tobit", "custom", "resolve_family",
+    "Cloglog", "Expectile", "Family", "Hinge", "Huber", "Logistic", "Multinomial", "NegativeBinomial", "Ordered",
+    "Poisson", "Quantile", "SmoothedHinge", "Squared", "Tobit", "custom", "resolve_family",
 ]  # fmt: skip
 
 FAMILIES: Final[dict[str, Callable[..., Family]]] = {
@@ -41,6 +42,7 @@ FAMILIES: Final[dict[str, Callable[..., Family]]] = {
     "hinge": Hinge,
     "smoothed_hinge": SmoothedHinge,
     "cloglog": Cloglog,
+    "ordered": Ordered,
     "negative_binomial": NegativeBinomial,
     "tobit": Tobit,
     "squared": Squared,

@@ -35,7 +35,7 @@ class Declared:
     name: str  # Name in tables
     code: int  # Kernel code
     link: str  # One of `LINKS`; "margin" of classifiers whose predictor is no probability
-    response: Literal["number", "binary", "levels", "count"] = "number"
+    response: Literal["number", "binary", "levels", "ordinal", "count"] = "number"
     c: float | str = "auto"  # Threshold in units of the residual scale; of counts √mean, where "auto" is none
     scale: float | str = "auto"  # That scale, in the response's own units
     tau: float = 0.5  # Level of quantiles and expectiles
@@ -66,7 +66,7 @@ class Declared:
 
     @property
     def kind(self) -> str:
-        """Kind of response as the design has it: "number", "binary" or "levels"."""
+        """Kind of response as the design has it: "number", "binary", "levels" or "ordinal"."""
         return "number" if self.response == "count" else self.response
 
     @property

@@ -34,10 +34,6 @@ class ClassMeasures(Scoring):
 
     classed = True
 
-    def log_odds(self, eta: Array) -> Array:
-        """Log-odds of classes against the first, from linear predictors; both of shape (n, b)."""
-        return eta
-
     def numbers(self, classes: int) -> int:
         return classes + 1
 

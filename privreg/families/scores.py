@@ -119,6 +119,7 @@ class Scoring:
     linear: ClassVar[bool] = False  # The predictor is the response's mean, but for a constant: levels can be taken off
     levelled: ClassVar[bool] = False  # The estimand is at a level tau, and no mean
     multiple: ClassVar[bool] = False  # Several linear predictors
+    stacked: ClassVar[bool] = False  # A record is a row for each cut point between levels, with one report
     own: ClassVar[bool] = False  # It is a function of the user's, which is never saved
     extra: ClassVar[str] = ""  # Name of a parameter that rounds learn beside the coefficients; empty without one
     limits: ClassVar[tuple[float, float]] = 0.0, math.inf  # Its public range
@@ -256,6 +257,10 @@ class Scoring:
         """Level of the step that stands for the score."""
         return 0.5
 
+    def log_odds(self, eta: Array) -> Array:
+        """Log-odds of classes against the first, from linear predictors; both of shape (n, b)."""
+        return eta
+
     def perfect(self, eta: Array) -> list[tuple[float, Array]]:
         """Sign of scores of records that are predicted perfectly, and their slope over the size of these scores."""
         return []
@@ -310,16 +315,14 @@ class Scoring:
         """Reason why a fit by sums can't take the family, with a remedy; empty if it can."""
         return ""
 
-    def unlocal(self, family: Declared, mu: float) -> str:
-        """Reason why reports with noise of their own can't have the family; empty if they can.
+    def unlocal(self, d: int, mu: float, classes: int) -> str:
+        """Reason why local reports at `mu` can't take the family, with a remedy; empty if they can.
 
         Of an extra parameter's number, of slope 0.1, a report's noise √2.45/(μ √0.0232) hides a fifth from so many.
         """
-        many = 2.45 / 0.0232 / (0.1 * 0.2 * mu) ** 2
-        words = (
-            f"{family!r} learns {self.extra} of sums: with noise on each report it would take some {many:,.0f} people"
-        )
-        return f"{words}; use trust='two_collectors', 'silos' or 'central'" if self.extra else ""
+        many = 2.45 / 0.0232 / (0.1 * 0.2 * min(mu, 1e6)) ** 2
+        words = f"{self.extra} is not learned: it would take some {max(many, 1000.0):,.0f} people"
+        return f"{words}; give trust='two_collectors', 'silos' or 'central'" if self.extra else ""
 
     def centred(self, family: Declared, ratio: float) -> float:
         """The estimand for normal residuals, in their sd above the mean; `ratio` is the threshold c in sd."""

@@ -15,8 +15,7 @@ from privreg.collector.aggregate.budget import AGAIN, share
 from privreg.collector.aggregate.classes import against_first
 from privreg.collector.aggregate.estimate import Estimated, estimate
 from privreg.collector.aggregate.lattice import sd, steps
-from privreg.collector.aggregate.lengths import few
-from privreg.collector.aggregate.plan import MOST_MU, Noise, Plan, Progress, State, crowded, narrowed, rules_of
+from privreg.collector.aggregate.plan import MOST_MU, Noise, Plan, Progress, State, Summed, crowded, narrowed, rules_of
 from privreg.collector.aggregate.rounds import begin
 from privreg.collector.clamping import Shares, harmed
 from privreg.collector.covariates.moments import ANSWERING
@@ -49,6 +48,10 @@ FINITE: Final = 3.0
 
 CLEAR: Final = 0.5
 """Sd of the logarithm of an extra parameter up to which it has a standard error: twice it is the parameter then."""
+
+MISSED: Final = 2.0
+"""Standard errors by which rows that are weighted down may move a coefficient that isn't marked, if theirs score as far
+as scores vary; half of the coefficients of real data sets move by a quarter of that (`benchmarks.sums --shifts`)."""
 
 SCORED: Final = frozenset({"approach", "closing", "main"})  # Roles of rounds that report scores
 
@@ -100,8 +103,8 @@ def plan_of(
         rows=rows,
         mu=math.floor(mu * 1e6) / 1e6 if spec.noise.again else mu,  # a sum of fractions, with six decimals
         rules=rules_of(
-            *(spec.scored, low, high, units.y_scale),
-            several=people.rows > 1,
+            *(spec.scored, low, float(spec.cut_points) if spec.cuts is not None else high, units.y_scale),
+            several=people.rows * spec.cut_points > 1,
             plain=spec.unbalanced,
             again=spec.noise.again,
             c=like.c if like else None,
@@ -123,6 +126,7 @@ def plan_of(
         extremes=extremes_of(spec, order) if spec.unweighted else (),
         rate=0.5 * sum(added) if added else 0.0,
         shifted=design.offset is not None or design.exposure is not None,
+        cuts=np.zeros((0, 0)) if spec.cuts is None else spec.cuts[:, order],
         noise=spec.noise._replace(silos=silos or spec.shared(rows)),
     )
     return narrowed(crowded(plan)), order
@@ -212,11 +216,13 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.nan_to_num(params / np.sqrt(np.diag(cov)))
     findings = _findings(held, spec, found, order, ratios)
-    note = filled_note(spec.people.k_max, progress.filled, progress.filled_sd) if plan.persons else ()
+    note = filled_note(spec.people.k_max, progress.filled, progress.filled_sd) if spec.people.gathered else ()
     said = doubts(plan, progress, found, carry @ found.back)
+    said += _crossed(params, len(plan.cuts))
     of = held.clustered.tolist() if plan.clusters and held.clustered is not None else []
     groups = methods.summed_groups(plan.clusters)
     note += methods.notes(of, groups, lanes=False) if of else ()
+    note += _dropped(plan, main, spec.silos)
     return FitOutcome(
         people=held.reported,
         params=params,
@@ -293,7 +299,7 @@ def _spending(held: HeldSums) -> str:
     plan, parts = held.plan, dict[str, float]()
     for p, people in zip(held.history, held.people, strict=False):
         words = EARLY.get(p.state.role, "scores" if p.state.role == "main" else p.state.role)
-        cost = (p.state.mu / plan.mu) ** 2 * people / plan.rows if plan.noise.again else float(people)
+        cost = (p.state.mu / plan.mu) ** 2 / (_groups(held) if p.last else 1) if plan.noise.again else float(people)
         parts[words] = parts.get(words, 0.0) + cost * (plan.noise.again or p.state.role in EARLY)
     if plan.noise.again:
         return f"of mu² {', '.join(f'{100.0 * share:.2g}% for {words}' for words, share in parts.items())}"
@@ -304,9 +310,23 @@ def _spending(held: HeldSums) -> str:
 def _tuning(held: HeldSums) -> str:
     """Number of rounds or sums, in words for the header."""
     if held.plan.noise.again:  # of clusters groups have a sum each in the last one
-        rounds, silos = sum(held.people) // held.plan.rows, len(held.plan.noise.silos)
+        rounds, silos = len(held.people) - _groups(held) + 1, len(held.plan.noise.silos)
         return f"{f'{silos} silos' if silos else 'a curator'}: {rounds} rounds, each of all records"
     return f"two collectors: {len(held.people)} rounds; {held.people[-1]:,} records in the main round"
+
+
+def _groups(held: HeldSums) -> int:
+    """Sums of the last round: one, or one for each group of clusters."""
+    return max(sum(s.group for s in held.history[-1].seen), 1)
+
+
+def _dropped(plan: Plan, main: list[Summed], names: tuple[str, ...]) -> tuple[Diagnostic, ...]:
+    """Note of silos that have dropped out of rounds of scores; groups of clusters are one round."""
+    each = [np.array(s.counts) for s in main if not s.group]
+    each += [np.sum([s.counts for s in main if s.group], axis=0)] * any(s.group for s in main)
+    missing = np.sum([one == 0 for one in each], axis=0) if names else np.zeros(0)
+    said = ", ".join(f"{name} {n}" for name, n in zip(names, missing, strict=True) if n)
+    return (note("dropped", silos=said, rounds=len(each)),) if said else ()
 
 
 def silo_words(noise: Noise, names: tuple[str, ...]) -> str:
@@ -381,14 +401,20 @@ def doubts(plan: Plan, progress: Progress, found: Estimated, loads: Array) -> tu
     left = 0.5 * far**2 * (progress.last and not progress.near) if again else np.where(far > 1.0, far, 0.0)
     if (left.any() or not again) and (moved := found.displaced(loads, left) > BIAS).any():
         out.append(note("moving.again", those(moved), rounds=AGAIN) if again else note("moving.far", those(moved)))
-    skewed = few(plan, progress) if plan.rules.scoring.curved and not again else found.ends[:0]
-    for code, forms in (("perfect", found.ends[found.finite < FINITE]), ("weights.few", skewed)):
-        by = np.abs(loads @ np.kron(np.ones((1, plan.rules.blocks)), forms).T)
-        if (entered := (by > ROUNDED * np.abs(loads).max(axis=1, keepdims=True)).any(axis=1)).any():
-            out.append(note(code, those(entered)))
+    by = np.abs(loads @ np.kron(np.ones((1, plan.rules.blocks)), found.ends[found.finite < FINITE]).T)
+    if (entered := (by > ROUNDED * np.abs(loads).max(axis=1, keepdims=True)).any(axis=1)).any():
+        out.append(note("perfect", those(entered)))
+    if (lacking := found.lacking(loads) > MISSED).any():
+        out.append(note("weights.few", those(lacking)))
     if progress.lost is not None and (shifted := progress.lost[1] * found.pulled(loads, progress.pull) > 1.0).any():
         out.append(note("weights.seen", those(shifted), percent=100.0 * progress.lost[0]))
     return tuple(out)
+
+
+def _crossed(params: Array, cuts: int) -> tuple[Diagnostic, ...]:
+    """Note that marks so many last coefficients that are cut points, where they are out of order."""
+    back = [j for j in range(len(params) - cuts, len(params) - 1) if params[j] >= params[j + 1]] if cuts else []
+    return (note("crossed", {j + k for j in back for k in (0, 1)}),) if back else ()
 
 
 def _rounds(held: HeldSums, trail: dict[int, Estimated], outside: Any, errors: Array) -> tuple[RoundHeld, ...]:
@@ -447,7 +473,8 @@ def _far_rows(plan: Plan, state: State) -> dict[str, list[int]]:
     limits = {"lowest y": plan.y_low, "highest y": plan.y_high}
     names = [f"{words}, {which}" for words in corners for which in limits]
     x, y = np.repeat(list(corners.values()), len(limits), axis=0), np.tile(list(limits.values()), len(corners))
-    given = (y, x) if plan.persons is None else (y[:, None], x[:, None])
+    k = plan.persons.cuts if plan.persons else 1  # the same row at each cut point
+    given = (y, x) if plan.persons is None else (y[:, None].repeat(k, 1), x[:, None].repeat(k, 1))
     made = report.vectors(plan, state, *given, None, np.ones((len(y), plan.bounded), dtype=np.bool_))
     whole = steps(plan, state).whole(made).tolist()
     return {"unusable": [0] * plan.width(state.role), **dict(zip(names, whole, strict=True))}

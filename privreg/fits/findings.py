@@ -120,6 +120,7 @@ def found_of(
         harmed=clamping.harmed(clamped, slopes, _together(plan, progress, order)) if have and clamped else (),
         at_limit=have and found is not None and _at_limit(plan, progress, found),
         strong=strong,
+        far=found is not None and found.far > spacing.FAR,
         imprecise=_imprecise(plan, found) if have and found is not None else 0.0,
         early=_early(held, settings, estimates, senders, begun=found is not None),
         needed=needed / max(people, 1.0) * held.people if people < needed else None,

@@ -84,7 +84,7 @@ class FitPlan(View):
     @property
     def mechanism(self) -> str:
         """Mechanism of a score report and its noise, in words."""
-        return self.settings.noise_text(self.spec.covariates)
+        return self.settings.noise_text(self.spec.covariates, personal=self.spec.personal)
 
     @property
     def noise_sd(self) -> float:

@@ -57,6 +57,7 @@ class Findings(NamedTuple):
     clamped: Shares | None = None  # Shares of clamped records
     harmed: Sequence[int] = ()  # Coefficients, as the user has them, that clamping moves too far
     at_limit: bool = False  # True if the estimate is at a public limit
+    far: bool = False  # True if the estimate was held nearer to the states than reports said
     strong: float = 0.0  # Sd of the linear predictor above which effects are too strong, if they are
     imprecise: float = 0.0  # Sd of a linear predictor's error, if it is so large that curvature isn't known
     measures: bool = False  # True if measures of fit were asked for
@@ -174,6 +175,8 @@ def _of_results(found: Findings) -> list[Diagnostic]:
     out = [note("changing")] if found.have and found.changing else []
     out += [note("heaped")] if found.heaped else []
     out += [note("limit")] if found.have and found.at_limit else []
+    if found.far:
+        out.append(note("moving.held"))
     if found.strong:
         out.append(note("strong", sd=found.strong))
     elif found.imprecise and found.needed is None:

@@ -262,7 +262,7 @@ def _statement(
         operators=senders.operators,
         mechanism=senders.mechanism or mechanism.title,
         noise_sd=settings.noise_sd(p),
-        noise=senders.noise or settings.noise_text(p) + ", of the largest; others have theirs" * spec.personal,
+        noise=senders.noise or settings.noise_text(p, personal=spec.personal),
         protects=_protects(spec),
         mu_max=spec.people.mu is not None,
         per_id=spec.people.max_per_id,

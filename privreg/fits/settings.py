@@ -183,9 +183,9 @@ class Settings:
         both = isinstance(self.how, Summing) and not self.how.again  # of a sum, which both collectors noise
         return (math.sqrt(2.0) if both else 1.0) * self.mechanism.sd(*self.how.report(p))
 
-    def noise_text(self, p: int) -> str:
-        """Noise of a score report, in words for the privacy block."""
-        words = self.mechanism.words(*self.how.report(p))
+    def noise_text(self, p: int, *, personal: bool = False) -> str:
+        """Noise of a score report, in words for the privacy block; of the largest budget if budgets are `personal`."""
+        words = self.mechanism.words(*self.how.report(p)) + ", of the largest; others have theirs" * personal
         if not isinstance(self.how, Summing):
             return words
         if not self.how.again:

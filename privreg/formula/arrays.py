@@ -10,6 +10,7 @@ import numpy as np
 
 from privreg.errors import SchemaError, choose
 from privreg.formula.batches import CONSTANTS, EXPOSURE, OFFSET, ArrayRows
+from privreg.formula.cuts import with_cuts
 from privreg.formula.design import Design, unclamped
 from privreg.formula.encoding import DesignTerm, Encoder, TermPart, check_rank, probe_rows, public_constant
 from privreg.formula.language.allowlist import (
@@ -51,6 +52,10 @@ def array_design(
     Raises SchemaError if a column is not declared as a number; FormulaError if columns are linearly dependent whatever
     the data.
     """
+    make = partial(array_design, offset=offset, exposure=exposure, kind=kind)
+    if kind == "ordinal":
+        given = tuple(exog_names), endog_name, schema
+        return with_cuts(make(*given, kind="levels"), make, given)
     choose("kind", kind, RESPONSE_KINDS)
     names = tuple(exog_names)
     if not names or len({*names, endog_name}) != len(names) + 1:
@@ -82,7 +87,6 @@ def array_design(
     )
     encoder = Encoder(len(names), parts, Program([tree for part in parts for tree in part.trees], full), None)
     levels = endog_name in schema.levels
-    make = partial(array_design, offset=offset, exposure=exposure, kind=kind)
     return Design(
         formula=None,
         schema=unclamped(schema, endog_name, kind),

@@ -355,7 +355,7 @@ def complete(
     wanted = tuple(dict.fromkeys([*parsed.columns, *([offset] if offset else [])]))
     held = _in_memory(data, wanted, schema)
     undeclared = [c for c in wanted if c in held and not schema.declares(c)]
-    coded = {*parsed.coded, *(parsed.response_columns if kind == "levels" else ())}
+    coded = {*parsed.coded, *(parsed.response_columns if kind in {"levels", "ordinal"} else ())}
     factors = [c for c in undeclared if c in coded or _is_text(held[c])]
     if "levels" in leaks and factors:
         _warn_leak(f"levels of {', '.join(factors)}")

@@ -32,6 +32,7 @@ from privreg.data.columns import (
 from privreg.data.sources.open import as_frame
 from privreg.errors import DataError, FormulaError, PrivacyLeakError, SchemaError, quietly
 from privreg.formula.batches import ArrayRows
+from privreg.formula.cuts import with_cuts
 from privreg.formula.encoding import (
     DesignTerm,
     Encoder,
@@ -168,7 +169,7 @@ class Design:
     functions: Mapping[str, Rowwise]  # The marked functions the formula calls
     offset: str | None  # Raw numeric column added to the linear predictor
     exposure: str | None  # Raw numeric column whose logarithm is added to the linear predictor
-    # Kind of response: {"number", "binary", "levels"}; levels are encoded as 0, 1, … in their declared order
+    # Kind of response: {"number", "binary", "levels", "ordinal"}; levels are encoded as 0, 1, … in declared order
     kind: str
     names: tuple[str, ...]  # Names of the design's columns, as patsy gives them
     endog_name: str
@@ -192,6 +193,8 @@ class Design:
     encoder: Encoder = field(compare=False, repr=False)
     made: tuple[Callable[..., Design], tuple[Any, ...]] = field(compare=False, repr=False)  # Function and arguments
     rows: ArrayRows | None = field(compare=False, repr=False, default=None)  # Layout of arrays; None of a formula
+    # Rows at each cut point less that at the first, shape (K − 1, p), of K levels in order; None of other responses
+    cuts: Floats | None = field(compare=False, repr=False, default=None)
     info: Any = field(compare=False, repr=False, default=None)  # patsy's coding of a formula's right-hand side
     parsed: ParsedFormula | None = field(compare=False, repr=False, default=None)
 
@@ -367,7 +370,7 @@ class Design:
         """Represent the design by JSON values; functions by name only."""
         said: dict[str, Any] = {"schema": self.schema.to_json(), "response": self.kind}
         if self.rows is not None:
-            said |= {"kind": "arrays", "exog_names": list(self.names), "endog_name": self.endog_name}
+            said |= {"kind": "arrays", "exog_names": list(self.rows.names), "endog_name": self.endog_name}
             return said | {"offset": self.rows.has_offset, "exposure": self.rows.has_exposure}
         said |= {"kind": "formula", "formula": self.formula, "functions": sorted(self.functions)}
         return said | {"offset": self.offset, "exposure": self.exposure, "names": list(self.names)}
@@ -387,9 +390,13 @@ def formula_design(
 
     `functions` are those marked with ``pr.rowwise`` that it may call. `offset` is a declared numeric column that is
     added, `exposure` one with positive bounds, whose logarithm is. `kind` is what the response is, "number", "binary"
-    or "levels": a bare column that is 0/1 needs no declaration; "levels" takes one column with 2 to 50 declared levels.
+    "levels" or "ordinal": a bare column that is 0/1 needs no declaration; the latter take one column with 2 to 50
+    declared levels, and "ordinal" has cut points between them in place of an intercept.
     `reports` says whether the call takes ``scaling=`` and ``allow_leak=``, so that messages may name them.
     """
+    make = partial(formula_design, functions=dict(functions or {}), offset=offset, exposure=exposure, kind=kind)
+    if kind == "ordinal":
+        return with_cuts(make(formula, schema, kind="levels", reports=reports), make, (formula, schema))
     parsed = check_formula(formula, schema, functions or {}, kind=kind, reports=reports)
     _check_offset(offset, exposure, schema, parsed.response_columns)
     terms = read(formula)[0].rhs_termlist

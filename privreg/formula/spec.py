@@ -118,11 +118,11 @@ class ModelSpec:
                 f"two coefficients would be named {twice!r}, from levels and terms that read alike; rename a level."
             )
         scalar = spec.scalar
+        if not spec.summed:
+            unheard = family.scoring.unlocal(len(names), budget.mu, spec.classes)
+            _refuse({f"with trust='local' {unheard}": bool(unheard)})
         if spec.summed:
             refuse_of_sums(spec)
-        else:
-            unlocal = family.scoring.unlocal(family, budget.mu)
-            _refuse({unlocal: bool(unlocal)})
         if spec.summed and trust != "central":  # of a curator the tuning tells whether there are sums
             refuse_what_sums_cannot(spec)
         if spec.unweighted:
@@ -190,7 +190,17 @@ class ModelSpec:
     @property
     def classes(self) -> int:
         """Levels of the response, 2 where it has none."""
-        return len(self.baseline) or 2
+        return len(self.baseline) or self.cut_points + 1
+
+    @property
+    def cut_points(self) -> int:
+        """Rows of the engine that a record is: of levels in order one at each cut point between them."""
+        return 1 if self.design.cuts is None else len(self.design.cuts)
+
+    @property
+    def cuts(self) -> Array | None:
+        """A record's rows at each cut point less that at the first, internal units, shape (K − 1, p)."""
+        return None if self.design.cuts is None else self.design.cuts @ self.units.matrix
 
     @property
     def scored(self) -> Family:
@@ -217,11 +227,11 @@ class ModelSpec:
     def persons(self) -> Persons | None:
         """Rule by which rows of a person become one report; None if a report is of one row that counts whole."""
         people = self.people
-        if not people.gathered:
+        if not (people.gathered or self.cuts is not None):
             return None
         # a weight that follows other rows' covariates needs errors that don't: true within a person, not of levels
         one = self.summed or people.effect is not None
-        return Persons(people.reports, people.per_person == "mean", one)
+        return Persons(people.reports * self.cut_points, people.per_person == "mean", one, self.cut_points)
 
     @property
     def summed(self) -> bool:
@@ -272,6 +282,8 @@ class ModelSpec:
     @property
     def response_limits(self) -> tuple[float, float]:
         """Public limits of the response, internal units."""
+        if self.cuts is not None:
+            return 0.0, 1.0
         low, high = (float(v) for v in self.units.response_inside(np.array(self.design.endog_limits)))
         if self.people.effect is not None and self.family.scaled:
             high = (high - low + _apart(self.design) / self.units.y_scale) * self.people.spread
@@ -474,7 +486,7 @@ def refuse_likelihood(spec: ModelSpec) -> None:
         f"numbers with declared bounds, by which the longest row is known; declare bounds= of {', '.join(endless)}": (
             bool(endless)
         ),
-        "a score of one predictor; use Logistic() for each level": spec.blocks > 1,
+        "a score of one predictor; use Logistic() for each level": spec.blocks > 1 or spec.cuts is not None,
         "counts whose residuals aren't clipped: what clips them is a weight; leave c= out": family.robust,
         "reports of several covariates that are private: covariates that are public, or the constant alone, have no "
         "weights but where they are far out": spec.scalar,

@@ -199,11 +199,13 @@ def public_units(design: Design, *, scale_response: bool) -> Units:
             centre[j], scale[j] = middle, half
         elif ones[j] == 0.0 and not unscaled[j]:
             scale[j] = abs(low[j]) or 1.0
+        elif ones[j] < 0.0:
+            scale[j] = -1.0  # columns of cut points are −1 or 0
         numbers = [c for c in design.sources[j] if c not in schema.levels]
         clamped = all(math.isfinite(v) for c in numbers for v in schema.limits(c))
         edges[j] = max(abs(low[j] - centre[j]), abs(high[j] - centre[j])) / scale[j] if clamped else math.inf
     inside, correlated = (probe - centre) / scale, _correlated(design, centre, scale)
-    summed = _constant_of_sums(inside, ones, {*np.flatnonzero(unscaled).tolist(), *correlated[0]})
+    summed = _constant_of_sums(inside, ones * scale, {*np.flatnonzero(unscaled).tolist(), *correlated[0]})
     if summed is not None:
         inside, edges = inside @ summed.T, np.where((summed != np.eye(p)).any(axis=1), 1.0, edges)
     mix, edges = _mix(inside, edges, unscaled, *correlated)

@@ -13,8 +13,7 @@ from scipy.sparse import csr_array
 from privreg.base.arrays import Array
 from privreg.errors import InferenceError
 from privreg.means.factors import FactorMechanism
-from privreg.means.plan import Plan
-from privreg.means.sums import Sums
+from privreg.means.plan import Plan, Sums
 from privreg.means.terms import Term, places
 from privreg.privacy.scalar import NumberMechanism
 from privreg.results.wording import Unusable
@@ -94,7 +93,7 @@ def _factors(plan: Plan) -> list[tuple[slice, FactorMechanism]]:
 
 def _item(plan: Plan) -> NDArray[np.intp]:
     """Item of each number of a report, shape (size,)."""
-    return np.repeat(np.arange(len(plan.items)), [item.size for item in plan.items])
+    return np.repeat(np.arange(len(plan.items)), plan.sizes)
 
 
 def _means(plan: Plan, state: State) -> tuple[Array, Array]:
@@ -325,14 +324,6 @@ def _few_of_sums(plan: Plan, sums: Sums, state: State) -> frozenset[int]:
     return frozenset(out)
 
 
-def _halves(terms: Sequence[Term], plan: Plan) -> Array:
-    """Factors by which a report's means count in user's units: half the length of a number's range, else 1."""
-    out = np.ones(plan.size)
-    for item in (item for item in plan.items if item.kind == "number"):
-        out[item.at] = terms[item.term].half
-    return out
-
-
 def _ratios(terms: Sequence[Term], plan: Plan, theta: Array, cov: Array) -> Estimates:
     """Means among those who have a value: ratios, with the covariance of their linear parts (delta method).
 
@@ -379,7 +370,7 @@ def estimates(terms: Sequence[Term], plans: Sequence[Plan], states: Sequence[Sta
     cov = np.zeros((plans[0].size, plans[0].size))
     for weight, (plan, state) in zip(weights, some, strict=True):
         theta, v = _balanced(plan, *_raw(state, plan))
-        half = _halves(terms, plan)
+        half = np.repeat([terms[i.term].half if i.kind == "number" else 1.0 for i in plan.items], plan.sizes)
         means.append(half * theta)
         cov += weight**2 * (half[:, None] * (half[:, None] * v).T)
     theta = weights @ np.array(means)

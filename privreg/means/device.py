@@ -15,8 +15,7 @@ from scipy.special import ndtr
 
 from privreg.base.arrays import Array, Ints
 from privreg.means.factors import FactorMechanism
-from privreg.means.plan import Plan
-from privreg.means.sums import Sums
+from privreg.means.plan import Plan, Sums
 from privreg.means.terms import Term
 from privreg.privacy.mechanisms import Mechanism, randomised
 
@@ -106,7 +105,7 @@ def waiting(plan: Plan, values: Sequence[Array], j: int, who: NDArray[np.intp], 
 
 
 def total(plan: Plan, sums: Sums, values: Sequence[Array]) -> Ints:
-    """Sum of people's reports in whole numbers, shape (width,), before any noise: raw; see `privreg.means.sums`."""
+    """Sum of people's reports in whole numbers, shape (width,), before any noise: raw; see `privreg.means.plan`."""
     scales = sums.scales
     blocks: list[Ints] = []
     squares: list[Ints] = []
@@ -130,12 +129,7 @@ def _whole(plan: Plan, vector: Mechanism, values: Sequence[Array], normals: Arra
     out, centre = np.empty((len(normals), plan.size)), np.zeros(plan.size)
     for item in plan.items:
         given, here = values[item.term], item.here
-        if isinstance(item.mechanism, FactorMechanism):
-            centre[here] = 1.0 / item.size
-            out[:, here] = np.equal.outer(given, np.arange(item.size)) - centre[here]
-        elif item.kind == "answered":
-            centre[here] = 0.5
-            out[:, item.at] = ~np.isnan(given) - 0.5
-        else:
-            out[:, item.at] = np.nan_to_num(given)
+        exact = np.equal.outer(given, np.arange(item.size)) if item.levels else np.nan_to_num(given)[:, None]
+        centre[here] = {"factor": 1.0 / item.size, "answered": 0.5, "number": 0.0}[item.kind]
+        out[:, here] = (~np.isnan(given)[:, None] if item.kind == "answered" else exact) - centre[here]
     return randomised(vector.channel(plan.size), out, plan.radius, normals) + centre

@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
-from privreg.errors import DataError, OptionError, choose, real, shown, whole
+from privreg.errors import DataError, OptionError, choose, number, whole
 from privreg.privacy.ledger import UNSET, Budget, refuse_fitted
 from privreg.privacy.scalar import NUMBER_MECHANISMS, NumberMechanism, number_mechanism, share
 
@@ -177,9 +177,8 @@ def benchmark(
     else:
         names = [choose("mechanisms", k, NUMBER_MECHANISMS) for k in mechanisms]
     made = {name: _made(name, budget, asked, bounds) for name in names}
-    within = tolerance if tolerance is None else real(tolerance)
-    if tolerance is not None and (within is None or not 0 < within < math.inf):
-        raise OptionError(f"tolerance={shown(tolerance)} must be a positive number, the values' units.")
+    must = "be a positive number, the values' units"
+    within = None if tolerance is None else number("tolerance", tolerance, must)
     known = {name: moments(mechanism, values, weights) for name, mechanism in made.items()}
     rows: list[dict[str, Any]] = []
     for people in sizes:

@@ -12,13 +12,13 @@ from privreg.errors import DataError, FormulaError, OptionError, UnsupportedArgu
 from privreg.formula.language.spelling import as_labelled, label_of, schema_labelled
 from privreg.means.plan import Plan
 from privreg.means.results.results import MeansResults
+from privreg.means.results.shares import TableOne
 from privreg.means.results.survival import SurvivalCurves
-from privreg.means.results.table_one import TableOne
 from privreg.means.spec import Spec, declared
 from privreg.means.stream import MeansStream, refuse_few
 from privreg.means.terms import EVENTS, Column, Cut, Surv, declared_terms, flat, read_columns, read_formula
 from privreg.options.running import progress_bar
-from privreg.options.table import accepted, check
+from privreg.options.table import accepted, check, documented
 from privreg.options.unknown import not_fitted, refuse_unknown
 from privreg.privacy.accounts import named
 from privreg.privacy.ledger import LEDGER, UNSET, Budget
@@ -26,6 +26,7 @@ from privreg.schema.declarations import Schema, combined
 from privreg.tables.diagnostics import caution
 
 
+@documented("means.arrays")
 class PrivateMeans:
     """Means of numeric columns and frequencies of factors under differential privacy, in one pass.
 
@@ -37,43 +38,7 @@ class PrivateMeans:
     data : DataFrame, mapping, path or paths, table, query, iterable of DataFrames, or None
         As of `PrivateOnlineRegression.from_formula`, with the public declarations that they may carry. None for a model
         fed by :meth:`start` only.
-    mu, epsilon, delta, rho : float
-        Budget *per person*, in exactly one form; ``mu=None`` for estimates without privacy.
-    bounds : mapping of str to (float, float)
-        Public range of each numeric column; values outside are clamped on the device.
-    levels : mapping of str to list
-        Public levels of each factor, and of the column of subgroups.
-    schema : str, Path or Schema, optional
-        Declarations, or the file that holds them; `bounds` and `levels` beside it take precedence.
-    mechanism : str
-        For numbers: "laplace", "gaussian", "duchi", "piecewise", "square_wave" (its mean inverted: unbiased),
-        "square_wave_biased" (as published; it estimates an affine function of the mean), or "privunit" for the whole
-        record at once. "auto" (default) takes the one of least worst variance, see `privreg.privacy.scalar`.
-    frequencies : str
-        For factors: "grr", "oue", "gaussian", or "histogram", each bit by `mechanism` at half the budget, as in
-        LDPTube. "auto" takes the least mean variance.
-    m : int, optional
-        Of the d items each person is asked m, drawn at random, at 1/m of the budget each. By default as many as give
-        the least noise.
-    trust : {"local", "two_collectors", "central"}
-        "local" (default): nobody is trusted, and every report carries noise. "two_collectors": each holds half of every
-        report, a uniform share of it, and adds noise to the sum of its shares. Against either one that is the budget
-        asked for, against everybody else μ/√2, against both together nothing. "central": a curator holds the rows and
-        adds noise to their sum. Noise on sums is normal: mu=, rho=, or epsilon= with delta=.
-    by : str, optional
-        A column of *public* subgroups, its levels declared. Everybody may know who belongs to which.
-    by_budget : mapping, optional
-        Budgets of subgroups, in the form of the model's budget and at most as large.
-    id : str, optional
-        Column that identifies people; `max_per_id` rows of each count. Further ones tell nothing.
-    max_per_id : int
-    missing : {"noise", "raise", "drop"}
-        What becomes of a value that is missing, no number or not a declared level. "noise" (default): whether there is
-        one that can be used is randomised too, and means are those of the people who have one. "raise" refuses it:
-        errors tell about rows, and precision is better. "drop": a row with any such value sends nothing, which reveals
-        it.
-    dataset : str or list of str, optional
-        A name for these people, by which fits add up; see `privreg.PrivateOnlineRegression`.
+    **options : `options/parameters.toml`
 
     Raises
     ------
@@ -86,7 +51,7 @@ class PrivateMeans:
     factor with all its levels. With r = nm/d people asked, an estimate's variance is [E Var(report) + Var(t)]/r; about
     the mean of the n people themselves it is E Var(report)/r + (1 − m/d) Var(t)/r, whose second term the source omits.
     Subgroups count by their public numbers of people. Where noise falls on sums everybody is asked everything; see
-    `privreg.means.sums` for what a report then holds, and how budget is split.
+    `privreg.means.plan` for what a report then holds, and how budget is split.
 
     References
     ----------
@@ -222,15 +187,13 @@ class PrivateMeans:
         LEDGER.check(named(None, self._dataset), self._spec.total_mu)
         return MeansStream(self._spec, check("means.fit", "seed", seed), self._dataset)
 
+    @documented("means.fit")
     def fit(self, *, seed: int | None = None, progress: bool | None = None, **unknown: Never) -> MeansResults:
         """Let every person's device send its report, in one pass, and return the results.
 
         Parameters
         ----------
-        seed : int, optional
-            Reproducible noise, for simulation only: it protects nobody, and the results say so.
-        progress : bool, optional
-            Progress bar; by default on passes of more than a second at a terminal.
+        **options : `options/parameters.toml`
 
         Warns
         -----

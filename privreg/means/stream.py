@@ -16,8 +16,7 @@ from privreg.means.factors import FactorMechanism
 from privreg.means.plan import Plan
 from privreg.means.results.fit import Curves, MeansFit
 from privreg.means.results.results import MeansResults
-from privreg.means.results.words import header, is_biased, silent, statement
-from privreg.means.spec import Spec
+from privreg.means.spec import Spec, header, is_biased, silent, statement
 from privreg.means.terms import Term, places
 from privreg.privacy.accounts import named
 from privreg.privacy.ledger import Charge, Release

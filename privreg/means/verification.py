@@ -13,8 +13,7 @@ from privreg.audit.verification import Trial, claim_of
 from privreg.base.arrays import Array
 from privreg.means import device
 from privreg.means.factors import FactorMechanism
-from privreg.means.plan import Item, Plan
-from privreg.means.sums import Sums, make_sums
+from privreg.means.plan import Item, Plan, Sums, make_sums
 from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import Mechanism
 from privreg.privacy.noise import NoiseStream, fresh_key

@@ -1,17 +1,20 @@
 """The table of all options, `table.json`: what each is called, what it may be, who takes it, what it is for.
 
-Front doors of Python and verbs of the command line take their names, ranges, choices, hints and help from it. Needs
-the standard library only, so that ``--help`` answers at once.
+Front doors of Python and verbs of the command line take their names, ranges, choices, hints and help from it, and
+docstrings what `parameters.toml` says of them. Needs the standard library only, so that ``--help`` answers at once.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
+import tomllib
+from collections.abc import Callable
 from functools import cache
 from numbers import Integral
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from privreg.errors import OptionError, choose, real, shown
 
@@ -137,3 +140,42 @@ def find(door: str, name: str) -> Option:
 def check(door: str, name: str, value: Any, high: int | None = None) -> Any:
     """Return what a front door was given for an option, if it may be that; see `Option.check`."""
     return accepted(door)[name].check(value, high=high)
+
+
+# --- documentation -----------------------------------------------------------------------------------------------
+
+_T = TypeVar("_T", bound=Callable[..., Any])
+
+
+@cache
+def _parameters() -> dict[str, dict[str, str]]:
+    return tomllib.loads(Path(__file__).with_name("parameters.toml").read_text("utf-8"))
+
+
+def described(door: str, name: str) -> tuple[str, str]:
+    """Type and description of an option, as a front door's docstring has them.
+    Raises KeyError if `parameters.toml` has none.
+    """
+    tables = (_parameters().get(table, {}) for table in (door, door.partition(".")[0], "local"))
+    found = next((table[name] for table in tables if name in table), None)
+    if found is None:
+        raise KeyError(f"{name} of {door}")
+    kind, _, text = found.partition("\n")
+    return kind, text
+
+
+def documented(door: str) -> Callable[[_T], _T]:
+    """Fill in the parameters of a front door, its keywords in their order, where its docstring has ``**options``."""
+
+    def fill(target: _T) -> _T:
+        from inspect import signature
+        from textwrap import indent
+
+        names = [p.name for p in signature(target).parameters.values() if p.kind is p.KEYWORD_ONLY]
+        found = ((name, *described(door, name)) for name in names)
+        text = "\n".join(f"{name} : {kind}\n{indent(said, '    ')}" for name, kind, said in found)
+        if target.__doc__ is not None:  # as it is under python -OO
+            target.__doc__ = re.sub(r"(?m)^( *)\*\*options : .*$", lambda at: indent(text, at[1]), target.__doc__)
+        return target
+
+    return fill

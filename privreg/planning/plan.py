@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Final, Self, TypeAlias
 
 import numpy as np
@@ -17,8 +17,7 @@ from privreg.errors import InferenceError, OptionError, meant, shown
 from privreg.formula.spec import ModelSpec
 from privreg.options.table import check
 from privreg.planning import search
-from privreg.planning.fits import FittedPrecision, PlainPrecision
-from privreg.planning.precision import ASKED, Precision, precision_of, worth
+from privreg.planning.precision import ASKED, FittedPrecision, PlainPrecision, Precision, precision_of, worth
 from privreg.planning.scenario import Assumed
 from privreg.privacy.ledger import Budget
 from privreg.tables import View
@@ -165,18 +164,17 @@ class Planned(View):
         """The plan with the least μ, to three digits, that reaches its goal with its people.
         Raises InferenceError if none does.
         """
-        tried = dict[float, Self]()
+        at = cache(lambda mu: self._at(with_mu(self.spec, mu)))
 
         def apart(mu: float) -> float:
-            tried[mu] = self._at(with_mu(self.spec, mu))
-            return max(tried[mu]._hardness(self.n).values())
+            return max(at(mu)._hardness(self.n).values())
 
-        found = search.reach(apart, 1.0, *BUDGETS, 1.0, CLOSE_MU)
+        found = search.reach(apart, 1.0, *BUDGETS, 1.0, CLOSE_MU, search.interpolated(apart))
         if found == math.inf:
             raise InferenceError(
                 f"{self.n:,} records are too few for that even at mu = {BUDGETS[1]:g}; ask more people, or for less."
             )
-        return replace(tried.get(found) or self._at(with_mu(self.spec, found)), asked="budget")
+        return replace(at(found), asked="budget")
 
     def table(
         self, n: Any = None, mu: Any = None, coef: str | None = None, *, epsilon: Any = None, power: Any = None

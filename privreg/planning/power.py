@@ -25,12 +25,11 @@ from privreg.formula.describe import ModelOptions, callers_scopes, check_covaria
 from privreg.formula.persons import without_effect
 from privreg.formula.spec import ModelSpec
 from privreg.options.running import one_thread
-from privreg.options.table import check, find
+from privreg.options.table import check, documented, find
 from privreg.options.unknown import refuse_unknown
-from privreg.planning.fits import plain_model
 from privreg.planning.plan import Goal, read_people
 from privreg.planning.plan import find as find_coef
-from privreg.planning.precision import SEED, precision_of
+from privreg.planning.precision import SEED, plain_model, precision_of
 from privreg.planning.scenario import USUAL_SCALE, Assumed, listed, read_scale, read_shares, response_of
 from privreg.planning.study_plan import StudyPlan
 from privreg.privacy.ledger import UNSET, Budget
@@ -42,6 +41,7 @@ POWER: Final = 0.8
 PERSON: Final = "person (made up)"  # Column of ids, where the formula names none
 
 
+@documented("plan.formula")
 @one_thread()
 def plan(
     formula: str | None = None,
@@ -81,58 +81,7 @@ def plan(
     ----------
     formula : str
         As for :meth:`PrivateOnlineRegression.from_formula`.
-    n : int, optional
-        Records. Left out, it is what is found.
-    width : float or mapping of str to float, optional
-        Mean length of intervals, at most: of the coefficients in `coef`, or of each one named. User's units.
-    effect : float or mapping of str to float, optional
-        Sizes of coefficients that a test is to tell from zero.
-    power : float, optional
-        With what probability, 0.8 by default.
-    mu : float or None, optional
-        μ-GDP budget *per person*; or `epsilon`, alone or with `delta`, or `rho`. Left out, the least μ is found that
-        `n` people need.
-    epsilon, delta, rho : float
-    bounds, levels, moments, schema
-        Public declarations, as for the fit.
-    family : Family or str
-    scale : float, str or sequence, optional
-        Residual sd to expect, in the response's units; that of ``Huber(scale=...)`` if it is declared, else a quarter
-        of the response's declared range, which is cautious. Where it varies: one for each row of `covariates`, or the
-        name of a column there that holds them.
-    params : mapping or sequence, optional
-        Coefficients to expect, where precision depends on them (logistic, multinomial, Poisson): 0 by default.
-    shares : mapping of str to sequence, optional
-        How frequent the levels of factors are, as positive numbers in proportion; equally by default.
-    covariates : DataFrame, optional
-        Public or made-up rows to take the covariates from. By default numbers are uniform on their bounds, or normal
-        with their declared moments and correlations, and independent of factors. Public declarations that the rows
-        carry in ``attrs["privreg"]`` are used for the columns that you declare nothing about.
-    pilot : DataFrame or mapping, optional
-        What is known of people like them. Public rows: covariates are drawn from them, and if they have the response,
-        `scale` and `params` are those of a robust fit of theirs (by least squares for ``Squared()``). Or numbers that
-        sum them up, each of which may be left out: ``{"sd": {"age": 12}, "mean": {"age": 41}, "correlations": {("age",
-        "bmi"): 0.1}, "residual_sd": 3700}``, of counts ``"dispersion"``, their variance over their mean. Correlations
-        may be with factors of two levels, 0 and 1. Where residuals are skewed, 1.48 times their median absolute size
-        serves better.
-    coef : str or sequence of str, optional
-        Coefficients, or columns they belong to, that a single `width` or `effect` is meant for; all but the intercept
-        by default.
-    alpha : float
-        One minus the level of intervals and tests.
-    mechanism, private, score_weights
-        As for the model and its fit.
-    trust : {"local", "two_collectors", "silos", "central"}
-        Who is trusted, as for the model; ``plan.compare_trust()`` puts them beside each other.
-    silos : int, sequence or mapping of str to int, optional
-        With ``trust="silos"``: how many silos there are, which hold equally many records; or how many each holds, whose
-        sum is `n`. Names are of use where the formula has ``C(silo)``; by default they are "silo 1", "silo 2", ….
-    k_max : int, optional
-        Rows of each person, who all have as many, of which its one report is made. The formula may end in
-        ``| person`` or ``| diff(person)``. Covariates are drawn anew for each row: where one is the same in all rows of
-        a person, as sex is, its coefficient is known less precisely, up to as if `icc` were that of a mean.
-    icc : float
-        Correlation of residuals of one person's rows, in [0, 1).
+    **options : `options/parameters.toml`
 
     Raises
     ------
@@ -177,7 +126,10 @@ def plan(
     given = mu is not UNSET or epsilon is not None or delta is not None or rho is not None
     budget = Budget.declare(mu, epsilon, delta, rho) if given else Budget.declare(1.0)
     fam = resolve_family(family)
-    formula, who = _persons(formula, check("plan.formula", "k_max", k_max))
+    who, each_has = Participants.declare(), check("plan.formula", "k_max", k_max)
+    if each_has is not None and isinstance(formula, str):
+        formula, within = without_effect(formula)
+        who = Participants.declare(id=PERSON if within is None else None, k_max=each_has, effect=within)
     names_of, sizes = _silos(silos, check("plan.formula", "trust", trust), n)
     if names_of:
         n = sum(sizes) if sizes else n
@@ -224,14 +176,6 @@ def _silos(given: Any, trust: str, n: Any) -> tuple[tuple[str, ...], tuple[int, 
     return names, tuple(int(find("plan.formula", "n").check(v, "silos=")) for v in values)
 
 
-def _persons(formula: str, k_max: int | None) -> tuple[str, Participants]:
-    """A formula without levels of persons, and what is declared of people of so many rows each."""
-    if k_max is None or not isinstance(formula, str):
-        return formula, Participants.declare()
-    formula, effect = without_effect(formula)
-    return formula, Participants.declare(id=PERSON if effect is None else None, k_max=k_max, effect=effect)
-
-
 def plan_of_fit(fit: FitPlan, n: int, pilot: Any = None) -> StudyPlan:
     """Precision of a fit that is described already, for so many people as :func:`plan` assumes them with this `pilot`.
     Raises OptionError or InferenceError if the family has no model of the response, or the people assumed don't
@@ -267,6 +211,10 @@ def _assumed(spec: ModelSpec, scale: Any, params: Any, shares: Any, covariates: 
         prepare(rows, own, design.schema, clamp=set(own), new=True)  # a value that is missing is an error
     sd = read_scale(1.0 if scale is None else scale, covariates)
     theta = _params(params, spec.coefficients)
+    if design.cuts is not None and (params is None or isinstance(params, Mapping)):
+        k = len(design.cuts)  # cut points that nobody gave make levels equally frequent
+        even, own_cuts = np.log(np.arange(1.0, k + 1.0) / np.arange(float(k), 0.0, -1.0)), spec.coefficients[-k:]
+        theta[-k:] = [(params or {}).get(c, v) for c, v in zip(own_cuts, even, strict=True)]
     if rows is not None and shares is not None:
         raise OptionError("shares= says how frequent levels are, and covariates= has that already; give one of them.")
     shared, moments = read_shares(shares, design.schema), facts.get("moments", Schema())
@@ -310,7 +258,7 @@ def _pilot(given: Any, spec: ModelSpec) -> dict[str, Any]:
     if any(c not in given for c in design.endog_sources) or spec.people.effect is not None:
         return {"covariates": rows}
     y, x, *_ = design.encode(given)
-    y = given[response_of(spec)].to_numpy() if family.response == "levels" else y
+    y = given[response_of(spec)].to_numpy() if family.response in {"levels", "ordinal"} else y
     fitted = plain_model(spec, y, x, robust=True) if len(y) > x.shape[1] else None
     facts = {"covariates": rows} | ({} if fitted is None else {"params": np.asarray(fitted.params).T.reshape(-1)})
     if fitted is not None and response_of(spec) in given:

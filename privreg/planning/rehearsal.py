@@ -64,19 +64,14 @@ def rehearse(
         if last:
             progress = collector.scored(plan, progress, reports)
             break
-        progress = _thinner(plan, collector.advance(plan, progress, reports))
+        progress = collector.advance(plan, progress, reports)
+        if plan.blocks > 1 and progress.points is not None and len(progress.points) > POINTS:  # each costs time
+            some = np.random.Generator(np.random.PCG64(POINTS)).permutation(len(progress.points))[:POINTS]
+            progress = progress._replace(points=progress.points[np.sort(some)])
     found = estimate(plan, progress)
     assert found is not None
     linear = coordinates.linear(plan, progress.state)
     return Expected(linear @ found.cov @ linear.T, progress)
-
-
-def _thinner(plan: Plan, progress: Progress) -> Progress:
-    """With fewer points in the law, where there are several predictors and each costs time."""
-    if plan.blocks == 1 or progress.points is None or len(progress.points) <= POINTS:
-        return progress
-    some = np.random.Generator(np.random.PCG64(POINTS)).permutation(len(progress.points))[:POINTS]
-    return progress._replace(points=progress.points[np.sort(some)])
 
 
 def located(plan: Plan, people: People) -> Progress:

@@ -213,6 +213,7 @@ class Assumed:
         if self.answered and rows is not None:
             return rows[name]
         eta = x @ self.params.reshape(-1, x.shape[1]).T
+        eta = eta if design.cuts is None else eta + design.cuts @ self.params
         if family.response == "number":
             own = rng.standard_normal(len(x))
             if self.icc:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Final
 
 from scipy.optimize import brentq
@@ -17,34 +18,47 @@ START: Final = 64_000  # First number of people of a search
 CLOSE: Final = 1e-4  # Relative error of a search, at most
 
 
-def reach(apart: Callable[[float], float], start: float, low: float, high: float, power: float, close: float) -> float:
+def reach(
+    apart: Callable[[float], float], start: float, low: float, high: float, power: float, close: float, near: Any = None
+) -> float:
     """Least number in [low, high], to three digits, at which `apart` is at most 1; inf if it is at none.
 
     `apart` falls about as its argument to the power −`power`; by steps of that size the number is enclosed, and found
-    up to a part `close`.
+    up to a part `close`: by `near`, if given, which is `apart` but for some percent.
     """
-    known: dict[float, float] = {}
 
+    @cache
     def log_apart(at: float) -> float:
-        if at not in known:
-            found = apart(math.exp(at))
-            known[at] = math.log(max(found, 1e-9)) if found < 1e9 else math.log(1e9)  # where nothing is known, too
-        return known[at]
+        found = (near or apart)(math.exp(at))
+        return math.log(max(found, 1e-9)) if found < 1e9 else math.log(1e9)  # where nothing is known, too
 
     ends, at = (math.log(low), math.log(high)), math.log(start)
     far, first = 2.0 * close, log_apart(at)
     while True:
-        far = max(1.1 * abs(log_apart(at)) / power, 2.0 * far)  # a little farther, as errors may fall more slowly
-        to = min(max(at + math.copysign(far, first), ends[0]), ends[1])
+        far *= 2.0
+        step = max(1.1 * abs(log_apart(at)) / power, far)  # a little farther, as errors may fall more slowly
+        to = min(max(at + math.copysign(step, first), ends[0]), ends[1])
         if to == at:
             return rounded_up(math.exp(at)) if first <= 0.0 else math.inf
         if (log_apart(to) <= 0.0) != (first <= 0.0):
             break
         at = to
     out = rounded_up(math.exp(float(brentq(log_apart, at, to, xtol=close))))
-    while apart(out) > 1.0:
-        out = rounded_up(out * (1.0 + close))
+    while out < high and (left := apart(out)) > 1.0:
+        out = rounded_up(out * max(1.0 + close, left ** (1.0 / power)))
     return out
+
+
+def interpolated(apart: Callable[[float], float]) -> Callable[[float], float]:
+    """`apart` from its values at powers of √2, each found once; as it is beside those where nothing is known."""
+    known = cache(lambda k: apart(2.0 ** (0.5 * k)))
+
+    def between(at: float) -> float:
+        place = round(2.0 * math.log2(at), 9)
+        here, there, share = known(math.floor(place)), known(math.ceil(place)), place % 1.0
+        return float(here ** (1.0 - share) * there**share) if max(here, there) < math.inf else apart(at)
+
+    return between
 
 
 def least(enough: Callable[[int], bool]) -> int:

@@ -11,7 +11,7 @@ import pandas as pd
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from privreg.errors import BudgetError, InferenceError, OptionError, choose, level, real, shown
+from privreg.errors import BudgetError, InferenceError, OptionError, choose, level, number, real, shown
 from privreg.means.factors import FactorMechanism
 from privreg.means.plan import Plan, make_plan
 from privreg.means.terms import Term
@@ -99,14 +99,12 @@ def plan_two_groups(
     budget = Budget.declare(mu, epsilon, delta, rho)
     choose("trust", trust, TRUST)
     choose("missing", missing, ("noise", "raise"))
-    parts, first = _positive("ratio", ratio), _group(share, mean, sd, bounds)
+    parts, first = number("ratio", ratio, "be a positive number"), _group(share, mean, sd, bounds)
     if n is None and difference is None:
         raise OptionError("give difference= to find how many records, or n= to find the difference.")
     if n is not None and difference is not None and power is not None:
         raise OptionError("n=, difference= and power= say the same twice; leave one of them out.")
-    wanted = real(0.8 if power is None else power)
-    if wanted is None or not level(alpha) < wanted < 1.0:
-        raise OptionError(f"power={shown(0.8 if power is None else power)} must be a number between alpha and 1.")
+    wanted = number("power", 0.8 if power is None else power, "be a number between alpha and 1", level(alpha), 1.0)
     by = 0.0 if difference is None else first.checked(difference)
     plan = make_plan((first.term,), budget, nonresponse=missing == "noise", trust=trust)
     out = TwoGroups(first, plan, by, wanted, 0 if n is None else read_people(n), alpha, parts, trust, missing, budget)
@@ -142,20 +140,11 @@ class Group:
         return p * (1.0 - p) if self.term.is_factor else self.sd**2
 
 
-def _positive(name: str, value: object) -> float:
-    number = real(value)
-    if number is None or not 0.0 < number < math.inf:
-        raise OptionError(f"{name}={shown(value)} must be a positive number.")
-    return number
-
-
 def _group(share: Any, mean: Any, sd: Any, bounds: Any) -> Group:
     if share is not None:
         if any(v is not None for v in (mean, sd, bounds)):
             raise OptionError("share= compares shares; mean=, sd= and bounds= belong to means: give one or the other.")
-        p = real(share)
-        if p is None or not 0.0 < p < 1.0:
-            raise OptionError(f"share={shown(share)} must be a number in (0, 1).")
+        p = number("share", share, "be a number in (0, 1)", high=1.0)
         return Group(Term("answer", levels=("no", "yes")), p, 0.0)
     if sd is None or bounds is None:
         raise OptionError("give share= to compare shares, or sd= and bounds= to compare means.")
@@ -163,10 +152,9 @@ def _group(share: Any, mean: Any, sd: Any, bounds: Any) -> Group:
     low, high = ends if len(ends) == 2 else (None, None)
     if low is None or high is None or not -math.inf < low < high < math.inf:
         raise OptionError(f"bounds={shown(bounds)} must be (low, high), two finite numbers.")
-    middle = 0.5 * (low + high) if mean is None else real(mean)
-    if middle is None or not low < middle < high:
-        raise OptionError(f"mean={shown(mean)} must be a number between the bounds, {low:g} and {high:g}.")
-    spread, most = _positive("sd", sd), math.sqrt((high - middle) * (middle - low))
+    within = f"be a number between the bounds, {low:g} and {high:g}"
+    middle = number("mean", 0.5 * (low + high) if mean is None else mean, within, low, high)
+    spread, most = number("sd", sd, "be a positive number"), math.sqrt((high - middle) * (middle - low))
     if spread > most:
         raise OptionError(
             f"sd={spread:g} is more than numbers within these bounds can have with that mean, {most:.4g}."

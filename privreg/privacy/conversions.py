@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import erfinv, log_ndtr, ndtr, ndtri, ndtri_exp
 
 from privreg.base.arrays import Array
-from privreg.errors import BudgetError, real, shown
+from privreg.errors import BudgetError, number, real, shown
 
 _TINY: Final = 1e-320  # Stands for a δ that underflows where a logarithm is wanted
 
@@ -268,11 +268,9 @@ def shuffled(epsilon0: float, n: int, delta: float) -> float:
 
     See Feldman, McMillan & Talwar (2021), Hiding among the clones, FOCS, Theorem III.1 (3.1 of arXiv 2012.12803).
     """
-    e, d, people = real(epsilon0), real(delta), real(n)
-    if e is None or not 0 < e < math.inf:
-        raise BudgetError(f"epsilon0={shown(epsilon0)} must be a positive number, the pure local ε of each report.")
-    if d is None or not 0 < d < 1:
-        raise BudgetError(f"delta={shown(delta)} must be in (0, 1); 1e-6 is usual.")
+    e = number("epsilon0", epsilon0, "be a positive number, the pure local ε of each report", error=BudgetError)
+    d = number("delta", delta, "be in (0, 1); 1e-6 is usual", high=1.0, error=BudgetError)
+    people = real(n)
     if people is None or not 1 <= people < math.inf or people != int(people):
         raise BudgetError(f"n={shown(n)} must be a number of people, 1 or more.")
     limit = shuffling_limit(int(people), d)

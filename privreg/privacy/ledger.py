@@ -15,7 +15,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from privreg.errors import BudgetError, NotPrivateError, real, shown
+from privreg.errors import BudgetError, NotPrivateError, number
 from privreg.privacy.accounts import Account, Accounts, accounts_of
 from privreg.privacy.budget import REPORTED_DELTA, UNSET, Budget, at_least, at_most, compose, within
 from privreg.privacy.conversions import gdp_delta, gdp_epsilon, gdp_mu
@@ -239,12 +239,8 @@ class Ledger:
 
 def _allowed(limit: float | None) -> float | None:
     """A limit that is one."""
-    if limit is None:
-        return None
-    allowed = real(limit)
-    if allowed is None or not 0 < allowed < math.inf:
-        raise BudgetError(f"limit={shown(limit)} must be a positive number, the mu per person, or None.")
-    return allowed
+    must = "be a positive number, the mu per person, or None"
+    return None if limit is None else number("limit", limit, must, error=BudgetError)
 
 
 def _words(mu: float) -> str:

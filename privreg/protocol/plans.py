@@ -13,6 +13,7 @@ class Persons(NamedTuple):
     rows: int  # K: independent rows of a person at most, whose vectors are averaged
     mean: bool = False  # True if people count alike, by the mean over the rows that they have, or rows do
     one: bool = True  # True if all rows of a person have one bounded weight, or each its own
+    cuts: int = 1  # Rows that follow each other and are one record, at each cut point of its levels in order
 
 
 class Shape(NamedTuple):

@@ -86,7 +86,7 @@ def distance2(
     kinds = [k for k in APART if scaled == (k != "plain") and family != codes.LOGISTIC]
     kinds += ["logistic"] * (family == codes.LOGISTIC and not scaled)  # (47) has no scale number
     kind = next((k for k in kinds if SHARES[k] == shares and rows < 2 and family != codes.MULTINOMIAL), "")
-    kind = kind.replace("cornered", "window") if family == codes.TOBIT else kind  # (55)
+    kind = kind.replace("cornered", "window") if family == codes.TOBIT else kind  # (58)
     return Fraction({**APART, "logistic": odds}.get(kind, 40_000), 10_000)
 
 

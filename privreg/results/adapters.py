@@ -59,7 +59,7 @@ def marginaleffects_model(results: Any, rows: Any) -> Any:
     """Wrap results for marginaleffects; see `PrivateResults.for_marginaleffects`."""
     base, polars = (need(name, "adapters", "for_marginaleffects()") for name in ("marginaleffects.classes", "polars"))
     fit = results._fit
-    design, levels = fit.design, fit.levels
+    design, levels = fit.design, fit.classes
     fit.refuse_levels("a prediction")
     if design.offset is not None or design.exposure is not None:
         raise OptionError("marginaleffects reads no offset; use get_prediction(new) and marginal_effects() of results.")
@@ -96,7 +96,7 @@ def marginaleffects_model(results: Any, rows: Any) -> Any:
             params = np.asarray(params, dtype=np.float64).ravel()
             n, parts = len(x), {"estimate": fit.family.inverse_link(x @ params)} if not levels else {}
             if levels:
-                eta = x @ params.reshape(len(levels) - 1, -1).T
+                eta = fit.family.scoring.log_odds(fit.predictors(x, params=params))
                 parts = {"group": np.repeat([str(v) for v in levels], n), "estimate": probabilities(eta).T.ravel()}
             ids = polars.Series(np.tile(np.arange(n), max(len(levels), 1)), dtype=polars.Int32)
             return polars.DataFrame({"rowid": ids, **parts})

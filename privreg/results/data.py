@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
+from itertools import takewhile
 from typing import Any, Final, Generic, NamedTuple, Never, TypeVar
 
 import numpy as np
@@ -130,8 +131,9 @@ class Frame(pd.DataFrame, metaclass=_AnyFrame):
         """Cells in the formats of a summary, and the note; none where they are too many for a screen."""
         if not (len(self.columns) and self.columns.is_unique and 0 < len(self) <= _MOST):
             return []
-        named = isinstance(self.index, pd.RangeIndex) and self.dtypes.iloc[0].kind == "O"
-        frame, note = self.set_index(self.columns[0]) if named else self, self.attrs.get("note")
+        words = list(takewhile(lambda c: self[c].dtype.kind == "O", self.columns[:-1]))
+        named = words and isinstance(self.index, pd.RangeIndex)
+        frame, note = self.set_index(words) if named else self, self.attrs.get("note")
         errors = [e for c in frame if str(c).startswith("std") for e in frame[c] if 0.0 < e < math.inf]
 
         of_one_unit = [c for c in frame if errors and frame[c].dtype.kind == "f" and not _TESTS.match(str(c))]
@@ -148,7 +150,7 @@ class Frame(pd.DataFrame, metaclass=_AnyFrame):
         head, rows = [str(c) for c in frame], list(zip(*map(cells, frame), strict=True))
         names = [", ".join(map(str, i)) if type(i) is tuple else str(i) for i in frame.index]
         wide = sum(max(map(len, column)) + 1 for column in zip(head, *rows, strict=True))
-        table = Table(names, head, rows, stub=str(frame.index.name or ""))
+        table = Table(names, head, rows, stub=", ".join(str(n) for n in frame.index.names if n))
         return [table, *[Paragraph(f"{note}")] * bool(note)] if wide < WIDTH else []
 
     def __repr__(self) -> str:
@@ -304,6 +306,26 @@ class ResultData(Labelled):
     def levels(self) -> tuple[Any, ...]:
         """Declared levels of a multinomial response."""
         return tuple(self.design.endog_levels) if self.baseline else ()
+
+    @property
+    def classes(self) -> tuple[Any, ...]:
+        """Levels that have a probability each: of a multinomial response, or in order; none for other families."""
+        return self.levels if self.design.cuts is None else tuple(self.design.endog_levels)
+
+    def predictors(self, x: Array, offset: Any = 0.0, params: Any = None) -> Array:
+        """Linear predictors at rows `x`, shape (n, p): of shape (n, 1), of K classes (n, K − 1).
+
+        Those of levels in order are x'β − κ at each cut point; a multinomial score knows no offset.
+        """
+        params = self.params if params is None else params
+        if self.levels:
+            return np.asarray(x @ params.reshape(len(self.levels) - 1, -1).T)
+        eta = np.asarray(x @ params + offset)[:, None]
+        return eta if self.design.cuts is None else eta + self.design.cuts @ params
+
+    def slopes(self, x: Array) -> Array:
+        """Rows without cut points between levels in order, shape (n, p)."""
+        return x if self.design.cuts is None else np.where(self.design.constant == 0.0, x, 0.0)
 
     @cached_property
     def of_terms(self) -> dict[str, list[int]]:

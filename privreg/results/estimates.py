@@ -316,7 +316,7 @@ class EstimatedResults(TestedResults):
         Raises
         ------
         MissingExtraError
-            If marginaleffects is not installed: ``pip install privreg[adapters]``.
+            If marginaleffects is not installed: ``pip install ".[adapters]"``.
         OptionError
             If the model has an offset, or no formula.
         InferenceError

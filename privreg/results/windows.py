@@ -11,7 +11,7 @@ import pandas as pd
 from scipy.special import ndtri
 
 from privreg.collector.inference import windows
-from privreg.errors import InferenceError, OptionError, ReliabilityWarning, real, shown
+from privreg.errors import InferenceError, OptionError, ReliabilityWarning, number
 from privreg.results.data import Frame, ResultData
 from privreg.results.plots import style
 from privreg.tables import MARK, Paragraph, Part, Table, View, cells, diagnostics, marked
@@ -195,9 +195,7 @@ def of(
             f"got {'neither' if by is None else 'both'}."
         )
     name, value = ("by", by) if forget is None else ("forget", forget)
-    size = real(value)
-    if size is None or not 1.0 <= size < np.inf:
-        raise OptionError(f"{name}={shown(value)} must be a number of records, 1 or more.")
+    size = number(name, value, "be a number of records, 1 or more", 1.0, closed=True)
     steps = fit.steps.value
     if steps is None or not len(steps.ends):
         raise InferenceError(

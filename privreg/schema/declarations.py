@@ -346,7 +346,7 @@ class Schema:
         path : str or Path
             With the keys ``bounds``, ``levels``, ``moments``, each of them columns with their declaration, and
             ``correlations``, a list of ``[column, column, correlation]``; all may be left out. YAML needs PyYAML
-            (``pip install privreg[yaml]``).
+            (``pip install ".[yaml]"``).
 
         Returns
         -------
@@ -387,7 +387,7 @@ class Schema:
 
     @classmethod
     def from_xlsform(cls, path: str | Path) -> Schema:
-        """Read bounds and levels from an XLSForm of ODK or KoBo (.xlsx): choices, and constraints such as ``. <= 99``.
+        """Read bounds and levels from an XLSForm of ODK or KoBo (.xlsx): choices, and limits that constraints set.
 
         Raises SchemaError as :meth:`from_redcap` does; MissingExtraError if openpyxl is not installed.
         """

@@ -74,14 +74,15 @@ def _digest(state: State) -> str:
 def noised_once(plan: Plan, state: State, exact: Ints, key: bytes | None, number: int) -> tuple[Ints, bytes | None]:
     """The sum of batch `number` with the noise of all who add it, drawn from `key`, None for none; and the next key.
 
-    A key is for one sum. It follows from none after it. A silo's noise follows from the state, too: should its file
-    come back from a copy, a sum that answers another state has other noise, and not the difference of both none.
+    A key is for one sum. It follows from none after it. A silo's noise follows from the state and from its exact sum,
+    too: should its file come back from a copy, a sum of another state or of other rows has other noise, so that the
+    difference of both is never one without noise.
     """
     if key is None:
         return exact, None
     names = [f"collector {who} {number}" for who in "AB"[: plan.noise.alone]]
     if plan.noise.silos:
-        names = [f"{name} {_digest(state)}" for name in names]
+        names = [f"{name} {_digest(state)} {sha256(exact.tobytes()).hexdigest()}" for name in names]
     drawn = tuple(normals(derived_key(key, name), len(exact)) for name in names)
     return noised(plan, state, exact, drawn), derived_key(key, "following")
 

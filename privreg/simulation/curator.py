@@ -116,6 +116,20 @@ def of_all(
     return sums, counts
 
 
+def noised_all(
+    plan: Plan, state: State, sums: Ints, counts: Ints, key: bytes | None, number: int
+) -> tuple[Ints, bytes | None]:
+    """One holder's sums by group, shape (groups, numbers), each with noise of its own; and the next key.
+
+    `counts`, shape (groups,), are its people; without any it adds nothing to a group's sum. The first is batch `number`
+    if each group has people of some holder.
+    """
+    out = np.zeros_like(sums)
+    for g in np.flatnonzero(counts).tolist():
+        out[g], key = noised_once(plan, state, sums[g], key, number + g)
+    return out, key
+
+
 def keys_of(key: bytes | None, silos: Sequence[str]) -> bytes | None:
     """Keys of silos, one after the other, each of which follows from `key` and tells nothing of another's."""
     return key if key is None or not silos else b"".join(derived_key(key, f"silo {name}") for name in silos)
@@ -196,12 +210,24 @@ class CuratorRun(AggregateRun):
         self.plan = self.planned(tuple(self.sizes.tolist()))
         refuse_few(self.people, self.plan.size, self.plan.mu, len(self.sizes))
 
+    def asked(self, clusters: Ints) -> Ints:
+        """People by holder of each sum that is asked now, shape (holders, groups), of people by holder and cluster.
+
+        There are several groups, of clusters, in the last round alone.
+        """
+        many = self.plan.clusters
+        if not (many and self.progress.last and self.progress.state.role == "main"):
+            return self.sizes[:, None]
+        of = dealt(many, summed_groups(many))
+        return np.array([np.bincount(of, one) for one in clusters]).astype(np.int64)
+
     def close(self) -> None:
         """Play all rounds, once. Each sum has its noise before anything is made of it; then rows are dropped."""
         if self.batches or not self.people:
             return
         counts = self._before.get("people", ())
-        self.take_in(self.sizes, [(self._before[f"total_{k}"], n) for k, n in enumerate(counts)])
+        left = np.cumsum([n.sum() for n in counts]) % self.people > 0  # groups of clusters, of which others follow
+        self.take_in(self.sizes, [(self._before[f"total_{k}"], n, left[k]) for k, n in enumerate(counts)])
         budgets = [lattice.fraction_of(p.state.mu) for p in self.history[:-1]]
         while self.progress.state.role != "over":
             budgets.append(lattice.fraction_of(self.progress.state.mu))
@@ -212,18 +238,19 @@ class CuratorRun(AggregateRun):
             self.kept()
         self.rows = []
 
-    def take_in(self, sizes: Ints | Sequence[int], sums: Iterable[tuple[Ints, Ints | Sequence[int]]]) -> None:
-        """Begin the rounds of holders of so many records, and take in published sums, each with its records by holder.
+    def take_in(self, sizes: Ints | Sequence[int], sums: Iterable[tuple[Ints, Ints, bool]]) -> None:
+        """Begin the rounds of holders of so many records, and take in published sums.
 
+        Each comes with its records by holder, and with whether other groups of clusters of its round follow.
         Raises DataError if there are too few records; ValueError if a sum isn't of the width of its round.
         """
         self.sizes[:] = sizes
         self.ready()
         self.chain = chain.begin(self.plan)
         self._begin()
-        for total, counts in sums:
+        for total, counts, more in sums:
             own = np.zeros((len(self.sizes), self.plan.width(self.progress.state.role)), dtype=np.int64)
-            self._known(self._batch(like(own, total).copy(), np.asarray(counts)))
+            self._known(self._batch(like(own, total).copy(), counts, more=bool(more)))
 
     def _answered(self, rows: Iterable[Block]) -> None:
         """Add up each holder's reports, in the last round by groups of clusters, and publish the noised sums."""
@@ -236,25 +263,18 @@ class CuratorRun(AggregateRun):
         """Publish sums by holder and group, each with noise drawn for it alone, from its holder's key."""
         if self.key is not None:
             refuse_fork(self._process)
-        state, many = self.progress.state, len(self.sizes)
-        for g in np.flatnonzero(counts.sum(axis=0)) if counts.shape[1] > 1 else [0]:
-            keys: list[bytes | None]
-            keys = [None] * many if self.key is None else [self.key[a : a + KEY_BYTES] for a in self._starts]
-            totals, number = np.zeros((many, sums.shape[2]), dtype=np.int64), len(self.batches)
-            for s in [s for s in range(many) if counts[s, g] or many == 1]:  # who is in which group is public
-                totals[s], keys[s] = noised_once(self.plan, state, sums[s, g], keys[s], number)
-            self.key = None if self.key is None else b"".join(k for k in keys if k is not None)
-            self._known(self._batch(totals, counts[:, g]))
+        groups, given = np.flatnonzero(counts.sum(axis=0)).tolist(), (self.plan, self.progress.state)
+        starts, number = range(0, KEY_BYTES * len(self.sizes), KEY_BYTES), len(self.batches)
+        keys = [None if self.key is None else self.key[a : a + KEY_BYTES] for a in starts]
+        each = [noised_all(*given, s, n, key, number) for s, n, key in zip(sums, counts, keys, strict=True)]
+        self.key = None if self.key is None else b"".join(key for _, key in each if key is not None)
+        for g in groups:
+            self._known(self._batch(np.array([own[g] for own, _ in each]), counts[:, g], more=g != groups[-1]))
 
-    @property
-    def _starts(self) -> range:
-        """Places of the holders' keys in `key`."""
-        return range(0, KEY_BYTES * len(self.sizes), KEY_BYTES)
-
-    def _batch(self, totals: Ints, counts: Ints) -> Batch:
+    def _batch(self, totals: Ints, counts: Ints, *, more: bool) -> Batch:
         """A published sum, of silos with each one's, shape (holders, numbers)."""
         people, by_silo = int(counts.sum()), tuple(int(n) for n in counts)
-        return Batch(people, totals, by_silo) if self.silos else Batch(people, totals[0])
+        return Batch(people, totals, by_silo, more) if self.silos else Batch(people, totals[0], more=more)
 
     # --- storage ---------------------------------------------------------------------------------------
 

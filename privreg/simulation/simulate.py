@@ -20,7 +20,7 @@ from privreg.base.arrays import Array, Ints
 from privreg.collector import rounds as collector
 from privreg.collector.plan import Progress
 from privreg.data.sources.open import CHUNK, Batch, Source, check_columns, open_arrays
-from privreg.errors import DataError, OptionError, UnsupportedArgumentError, choose, real, shown
+from privreg.errors import DataError, OptionError, UnsupportedArgumentError, choose, number, shown
 from privreg.fits.fit_plan import FitPlan
 from privreg.formula.batches import read_arrays
 from privreg.privacy.ledger import LEDGER
@@ -127,9 +127,7 @@ def _checked(plan: Any, dropout: Any, late: Any) -> tuple[float, int]:
             "tuning='published' is a single chain, in which every report waits for those before; "
             "plan with the default tuning."
         )
-    share = real(dropout)
-    if share is None or not 0.0 <= share < 1.0:
-        raise OptionError(f"dropout={shown(dropout)} must be a share of the records, 0 or more and below 1.")
+    share = number("dropout", dropout, "be a share of the records, 0 or more and below 1", high=1.0, closed=True)
     if isinstance(late, bool) or not isinstance(late, int) or not 0 <= late <= LATEST:
         raise OptionError(f"late={shown(late)} must be a whole number of rounds, 0 to {LATEST}.")
     return share, late

@@ -1,7 +1,7 @@
 """Tables and other views as text, HTML, LaTeX and Markdown.
 
-`words` has numbers, names and lines, `parts` what a view consists of; `text`, `html`, `latex`, `markdown` and `docx`
-lay it out. `diagnostics` are the notes of results, by code and severity.
+`words` has numbers, names and lines, `parts` what a view consists of; `text` (Markdown, too), `html`, `latex` and
+`docx` lay it out. `diagnostics` are the notes of results, by code and severity.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from privreg.options.unknown import WORDS
 from privreg.tables.docx import as_docx
 from privreg.tables.html import as_html, as_page
 from privreg.tables.latex import as_latex, tex
-from privreg.tables.markdown import as_markdown
 from privreg.tables.parts import Header, Lines, Notes, Pairs, Paragraph, Part, Table, estimates_table, noted, respelt
-from privreg.tables.text import as_text
+from privreg.tables.text import as_markdown, as_text
 from privreg.tables.words import MARK, WIDTH, cells, fold, in_one_format, limits_header, marked, plain, shorten, span
 
 __all__ = [
@@ -126,7 +125,7 @@ class View:
         Parameters
         ----------
         path : str or Path
-            Its ending says in which form: .txt, .md, .html, .tex or .docx (``pip install privreg[docx]``); of a privacy
+            Its ending says in which form: .txt, .md, .html, .tex or .docx (``pip install ".[docx]"``); of a privacy
             statement .json, too.
 
         Raises
@@ -147,11 +146,5 @@ class View:
         def __getattr__(self, name: str) -> Any:
             raise no_such_part(self, name)
 
-    def __str__(self) -> str:
-        return self.as_text()
-
-    def __repr__(self) -> str:
-        return self.as_text()
-
-    def _repr_html_(self) -> str:
-        return self.as_html()
+    __str__ = __repr__ = as_text
+    _repr_html_ = as_html

@@ -14,6 +14,7 @@ from privreg.tables.words import plain
 PAGE: Final = (210.0, 297.0)
 MARGIN: Final = 20.0  # Size of the page, A4, and its margins, mm
 SIZE: Final = 9.0  # Height of the letters, points: a summary of some ten coefficients has room on one page
+W: Final = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 LETTER, PAD = 0.62 * SIZE * 25.4 / 72.0, 2.0  # Width of a letter of wide type, and of a cell's margin, mm
 
 
@@ -75,12 +76,15 @@ def _table(document: Any, table: Table) -> None:
 
 
 def _grid(document: Any, rows: Sequence[Sequence[str]], *, numbers: bool) -> None:
-    """A table; of numbers all but the first column are at the right, and the first row is a heading.
+    """A table; of numbers all but the first column are at the right, and rules are above and below the first row, a
+    heading, and below the last.
 
     Of words a row that ends with empty cells has its last words across them; numbers stay in their columns.
     """
     right = import_module("docx.enum.text").WD_ALIGN_PARAGRAPH.RIGHT
-    made = document.add_table(len(rows), len(rows[0]), style="Light List" if numbers else None)
+    made = document.add_table(len(rows), len(rows[0]), style="Light Shading" if numbers else None)
+    for name, value in {"val": "0620", "firstColumn": "0", "noHBand": "1"}.items():  # no shades, no bold names
+        made._tbl.tblPr.find(f"{W}tblLook").set(f"{W}{name}", value)
     made.autofit = False
     for column, width in zip(made.columns, _widths(rows, across=not numbers), strict=True):
         for cell in (column, *column.cells):  # programs go by either

@@ -72,20 +72,24 @@ def _table(rows: Iterable[str], title: str, numbers: int = 0, head: str = "") ->
     return f"<table{style}>\n{caption}{head}<tbody>\n" + "\n".join(rows) + "\n</tbody>\n</table>"
 
 
+def _value(text: str) -> str:
+    return _BUDGET.sub(_WHOLE, _shown(text))
+
+
 _PER_LINE: Final = 6  # Columns of numbers that have room beside each other on a narrow screen
-_BUDGET: Final = re.compile(r"[\d.e+-]+-(?:GDP|DP|zCDP)\b")
+_BUDGET: Final = re.compile(r"[\d.e+-]+-(?:GDP|DP|zCDP)\b|\d+e-\d+")
 _WHOLE: Final = r'<span class="whole">\g<0></span>'  # A narrow cell must not break a budget at its hyphen
 
 
 def _row(name: str, values: Iterable[str], style: str = "") -> str:
-    cells = "".join(f"<td>{_BUDGET.sub(_WHOLE, _shown(v))}</td>" for v in values)
+    cells = "".join(f"<td>{_value(v)}</td>" for v in values)
     inside = ' class="inside"' if name[:1] == " " else ""
     return f'<tr{_class(style)}><th scope="row"{inside}>{_shown(plain(name))}</th>{cells}</tr>'
 
 
 def _pairs(row: Sequence[tuple[str, str]]) -> str:
     wide = ' colspan="3"' if len(row) == 1 else ""
-    cells = (f'<th scope="row">{_shown(plain(a))}</th><td class="value"{wide}>{_shown(plain(b))}</td>' for a, b in row)
+    cells = (f'<th scope="row">{_shown(plain(a))}</th><td class="value"{wide}>{_value(b)}</td>' for a, b in row)
     return f"<tr>{''.join(cells)}</tr>"
 
 

@@ -379,9 +379,9 @@ def test_the_command_fits_its_own_parquet_file_without_declarations(tmp_path, ca
     assert "--bounds" not in said
     carried = pd.read_parquet(path).attrs
     assert carried == pr.datasets.us_insurance(1).attrs
-    assert main(["fit", "charges ~ age + bmi + smoker", path, "--mu", "1"]) == 0
+    assert main(["fit", "charges ~ age + bmi + smoker", path, "--mu", "1", "--details"]) == 0
     assert "carried by the data" in flat(capsys.readouterr().out)
-    assert main(["means", "age + C(smoker) ~ 1", path, "--mu", "1"]) == 0
+    assert main(["means", "age + C(smoker) ~ 1", path, "--mu", "1", "--details"]) == 0
     assert "carried by the data" in flat(capsys.readouterr().out)
     path = str(tmp_path / "people.csv")
     assert main(["data", "us-insurance", path, "--rows", "100"]) == 0

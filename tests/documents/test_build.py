@@ -1,5 +1,6 @@
 """Built pages ask no other host for anything."""
 
+import pkgutil
 import re
 import runpy
 
@@ -55,3 +56,33 @@ def test_links_and_files_beside_the_page_are_not_requests(tmp_path):
     text = '<link rel="canonical" href="https://example.org/"><a href="https://example.org">a</a><img src="a.png">'
     (tmp_path / "page.html").write_text(text, "utf-8")
     assert build.asked(tmp_path) == []
+
+
+def listed(page, directive):
+    """Entries of a page's lists of one kind."""
+    text = page.read_text("utf-8")
+    found = re.findall(rf"^(?:```{{{directive}}}|\.\. {directive}::)\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+    blocks = [re.sub(r"^ *:.*\n", "", block, flags=re.MULTILINE) for block in found]
+    return [line.strip() for block in blocks for line in block.splitlines() if line.strip()]
+
+
+def test_names_of_the_reference_exist():
+    names = listed(cells.ROOT / "docs" / "api.md", "autosummary")
+    assert len(names) > 60
+    for name in names:
+        pkgutil.resolve_name(f"privreg.{name}")
+
+
+def test_each_page_is_in_one_table_of_contents():
+    docs = cells.ROOT / "docs"
+    staged = [page.relative_to(docs if docs in page.parents else cells.ROOT) for page in PAGES]
+    entries = [entry for page in PAGES for entry in listed(page, "toctree")]
+    assert sorted([*entries, "index"]) == sorted(str(page.with_suffix("")) for page in staged)
+
+
+@pytest.mark.thorough  # a thousand pages are written
+def test_pages_are_built_without_a_warning(tmp_path):
+    for module in ("sphinx", "myst_nb", "numpydoc", "pydata_sphinx_theme"):
+        pytest.importorskip(module)
+    assert build.main(["--fast", "--out", str(tmp_path)]) == 0
+    assert (tmp_path / "index.html").is_file()

@@ -7,9 +7,9 @@ import matplotlib.pyplot as plt
 import pytest
 
 from docs import cells
-from privreg.federated.results import FederatedResults
 from privreg.means.results.results import MeansResults
 from privreg.planning.study_plan import StudyPlan
+from privreg.published.federated.results import FederatedResults
 from privreg.results.results import PrivateResults
 from privreg.results.several.comparison import Comparison
 

@@ -326,7 +326,21 @@ def test_every_view_escapes_every_level(fitted):
     check_latex(latex)
     for level in BAD[1:]:
         assert f"g={level}  (baseline g={BAD[0]})" in page.cells
-    assert page.tags <= {"div", "style", "table", "caption", "thead", "tbody", "tr", "th", "td", "p", "ol", "li"}
+    assert page.tags <= {
+        "div",
+        "style",
+        "table",
+        "caption",
+        "thead",
+        "tbody",
+        "tr",
+        "th",
+        "td",
+        "p",
+        "ol",
+        "li",
+        "span",
+    }
     assert r"\bfseries g=h\_\allowbreak{}i\$\%" in latex
     assert latex.count(r"\begin{tabular}") == fitted.summary().as_latex().count(r"\begin{tabular}")
     for value in results._fit.params:

@@ -202,7 +202,7 @@ def test_trust_models_of_sums_are_near_the_truth_in_standard_errors(trust, mu, m
 def test_limits_are_bounds_of_the_response_and_local_noise_is_refused():
     with pytest.raises(SchemaError, match=r"bounds=\{'y': \(0, 8\)\}"):
         fitted(people(400), "central", 1.0, ends=(-1.0, 8.0))
-    with pytest.raises(PrivregError, match="learns sigma of sums"):
+    with pytest.raises(PrivregError, match="sigma is not learned"):
         fitted(people(400), "local", 1.0)
     for wrong in ({}, {"low": 1, "high": 1}, {"low": "a"}, {"high": math.inf}):
         with pytest.raises(OptionError, match="give a limit"):

@@ -7,8 +7,8 @@ import pytest
 
 import privreg as pr
 from privreg.errors import BudgetError, DataError, MissingExtraError, OptionError, StreamError
-from privreg.federated import flower
 from privreg.privacy.ledger import LEDGER
+from privreg.published.federated import flower
 from tests.federated.test_fits import frames, model
 
 try:
@@ -22,14 +22,14 @@ except ImportError:
 else:
     HAVE = True
 
-needs_flower = pytest.mark.skipif(not HAVE, reason="flwr is not installed: pip install privreg[flower]")
+needs_flower = pytest.mark.skipif(not HAVE, reason="flwr is not installed: the extra flower")
 
 
 @pytest.mark.skipif(HAVE, reason="flwr is installed")
 def test_without_flower_the_extra_is_named():
-    with pytest.raises(MissingExtraError, match=r"pip install privreg\[flower\]"):
+    with pytest.raises(MissingExtraError, match=r'pip install "\.\[flower\]"'):
         flower.server_app(model(3), print)
-    with pytest.raises(MissingExtraError, match=r"pip install privreg\[flower\]"):
+    with pytest.raises(MissingExtraError, match=r'pip install "\.\[flower\]"'):
         flower.client_app(model(3), frames(1)[0], silo=1)
 
 
@@ -98,7 +98,7 @@ def test_messages_hold_the_randomised_update_and_the_silo_number_alone():
         (report,) = answer.content["report"].to_numpy_ndarrays()
         assert report.shape == (4,)
     # the first answers, less their updates, are noise in every number
-    from privreg.federated.client import Client, read_silo
+    from privreg.published.federated.client import Client, read_silo
 
     for answer in grid.answers[:3]:
         number = int(answer.content["silo"]["number"])

@@ -7,10 +7,11 @@ import pandas as pd
 import pytest
 
 from privreg.errors import ReliabilityWarning
-from privreg.federated import FederatedRegression, server
-from privreg.federated.client import Client, read_silo
-from privreg.federated.results import _unusable
+from privreg.federated import FederatedRegression
+from privreg.published.federated import plan as plans
+from privreg.published.federated.client import Client, read_silo
 from privreg.published.federated.reports import UpdateMechanism
+from privreg.published.federated.results import _unusable
 
 BOUNDS = {"a": (-1, 1)}
 
@@ -33,9 +34,9 @@ def share_of(m, seed=1):
     """Share of unusable records that the server learns."""
     plan = m.plan
     clients = [Client(plan, *read_silo(plan, s, i), seed=seed, label=str(i)) for i, s in enumerate(m._sources)]
-    state = server.begin(plan)
+    state = plans.begin(plan)
     for _ in range(plan.rounds):
-        state = server.step(plan, state, [c.report(state.theta) for c in clients])
+        state = plans.step(plan, state, [c.report(state.theta) for c in clients])
     return _unusable(plan, state)
 
 

@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import re
 from fractions import Fraction
 from functools import partial
 
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import privreg as pr
 from privreg.errors import FormulaError, OptionError, PrivregError, SchemaError
 from privreg.protocol.lattice import Mu
 from privreg.protocol.sums import SumAsk
@@ -19,6 +21,7 @@ from privreg_field.device.report import answer, design, sums
 from privreg_field.study import tabled
 from privreg_field.study.declaring import declared
 from privreg_field.study.declaring.plan import study_plans
+from privreg_field.study.declaring.precision import planned
 from privreg_field.study.reading.collected import engine_of, table_of
 from privreg_field.study.reading.collected import results as results_of
 from privreg_field.wire import analyses, study
@@ -250,6 +253,39 @@ def test_people_that_are_split_spend_the_whole_once(tmp_path):
         assert abs(seen - share) < 4.0 * math.sqrt(share * (1 - share) / len(words))
 
 
+IN_PARTS = {"analyses": None, "parts": 8, "formula": "hours ~ age + C(shift)", "family": "huber", "rows": 16_000}
+
+
+def test_parts_of_a_study_have_the_model_and_different_people(tmp_path):
+    made = plans_of(tmp_path, **IN_PARTS, **TWO)
+    assert [p.part.name for p in made] == [f"part{k}" for k in range(1, 9)]
+    assert [p.mu for p in made] == [Mu(2, 1)] * 8
+    ends = [p.part.people for p in made]
+    assert [a for a, _ in ends[1:]] == [b for _, b in ends[:-1]]
+    assert (ends[0][0], ends[-1][1]) == (0, WORDS)
+    assert study.alike(made)
+    assert study.read_plans(study.plan_payload(*made)) == made
+    assert not study.alike(made[:1])
+    assert not study.alike(plans_of(tmp_path, split="people"))
+    assert not study.alike(plans_of(tmp_path, analyses={n: {"table": "age"} for n in ("a", "b")}, split="people"))
+    assert not study.alike(plans_of(tmp_path, analyses={n: {"formula": "hours ~ age"} for n in ("a", "b")}))
+
+
+def test_the_price_of_parts_is_that_of_noise_and_of_the_median(tmp_path):
+    plans = plans_of(tmp_path, **IN_PARTS, **TWO)
+    text = " ".join(planned(declared.read_study(tmp_path / "study.json"), plans).split())
+    bounds, levels = DOC["bounds"], {"shift": DOC["levels"]["shift"]}
+    error = {
+        n: pr.plan("hours ~ age + C(shift)", bounds=bounds, levels=levels, mu=2, n=n, trust="two_collectors").table()
+        for n in (2_000, 16_000)
+    }
+    times = math.sqrt(math.pi / 3 / 8) * np.mean(error[2_000]["std_error"] / error[16_000]["std_error"])
+    said = float(re.search(r"([\d.]+) times those of one fit of all", text)[1])
+    assert said == pytest.approx(times, rel=0.1)  # one mean of ratios is of squares
+    assert text.count("Plan: hours ~") == 1
+    assert "by 0.61 of its standard error" in text
+
+
 WRONG_FILES = {
     "a formula beside": ({"formula": "hours ~ age"}, SchemaError, "stands in one of them"),
     "both": ({"analyses": {"a": {"formula": "hours ~ age", "table": "age"}}}, SchemaError, "has a formula"),
@@ -262,6 +298,11 @@ WRONG_FILES = {
     "a table of nothing known": ({"analyses": {"a": {"table": "weight"}}}, SchemaError, "no public range"),
     "a table of a response": ({"analyses": {"a": {"table": "age ~ sex"}}}, FormulaError, "'table' of a study"),
     "another split": ({"split": "rows"}, OptionError, "split"),
+    "parts of analyses": ({"parts": 8}, SchemaError, "of a study with one model"),
+    "few parts": ({**IN_PARTS, "parts": 3}, SchemaError, "a whole number from 4 to 16"),
+    "many parts": ({**IN_PARTS, "parts": 17}, SchemaError, "a whole number from 4 to 16"),
+    "parts that are true": ({**IN_PARTS, "parts": True}, SchemaError, "a whole number from 4 to 16"),
+    "parts of no model": ({"parts": 4, "analyses": None}, SchemaError, "needs the key 'formula'"),
 }  # fmt: skip
 
 

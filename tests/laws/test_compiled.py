@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests import compiled, conftest
+from tests import compiled, conftest, golden
 from tests.compiled import ROOT
 
 LOOPS = "from numba import njit\nfrom privreg.codes import ONE\n@njit(cache=True)\ndef f(x):\n    return x + ONE\n"
@@ -33,6 +33,10 @@ def test_loops_call_no_file_of_ours_beyond_those_that_are_looked_at():
         for module in compiled.imported(path.read_text("utf-8")):
             file = f"{module.replace('.', '/')}.py"
             assert file in names or not (ROOT / file).exists()
+
+
+def test_fits_that_compile_are_golden_ones():
+    assert set(compiled.FITS) <= golden.CASES.keys()
 
 
 def test_every_file_of_tests_is_in_one_part_and_parts_take_about_as_long():

@@ -13,7 +13,7 @@ from privreg.protocol import codes
 ROOT = Path(__file__).parents[2]
 NAMES = {name for name, value in vars(codes).items() if name in {
     "HUBER", "LOGISTIC", "BALANCED", "EXPECTILE", "QUANTILE", "POISSON", "HINGE", "SMOOTHED_HINGE", "SQUARED",
-    "MULTINOMIAL", "CUSTOM", "ROBUST_POISSON", "CLOGLOG", "NEGATIVE_BINOMIAL", "TOBIT",
+    "MULTINOMIAL", "CUSTOM", "ROBUST_POISSON", "CLOGLOG", "ORDERED", "NEGATIVE_BINOMIAL", "TOBIT",
     "TOBIT_LIKELIHOOD", "EXTRA", "COUNTS", "RESIDUALS", "SCALED",
 }}  # fmt: skip
 CALLED = {*FAMILIES, *(make.__name__ for make in FAMILIES.values())} - {"gaussian", "poisson", "quantile"}

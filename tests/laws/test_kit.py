@@ -118,3 +118,20 @@ def test_a_broken_kit_leaves_help_and_verbs_of_the_package(alone, tmp_path):
     wanted = "privreg gone is no_such_module:run, which can't be imported: install its package anew."
     assert alone(start + "print(main(['gone']))") == f"privreg: error: {wanted}\n2\n"
     assert alone(start + CONNECT.replace("pr.connect", "pr.gone")) == wanted.replace("privreg ", "privreg.", 1) + "\n"
+
+
+def test_what_is_to_be_installed_is_there_in_a_clone():
+    """Nothing is on a package index under these names: extras are those of a clone's folders."""
+    folders = [ROOT / folder for folder in ("docs", "vignettes", "privreg", "packages")]
+    files = [ROOT / "README.md", *(file for folder in folders for file in folder.rglob("*"))]
+    texts = {f: f.read_text("utf-8") for f in files if f.suffix in {".md", ".py", ".toml", ".R", ".Rd", ".js", ".yaml"}}
+    assert len(texts) > 400
+    wrong = r"pip install (?:-\w+ )*['\"]?privreg"
+    assert [f.name for f, text in texts.items() if re.search(wrong, text) and f.name != "pyproject.toml"] == []
+    extras = {
+        folder: tomllib.loads((ROOT / folder / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+        for folder in (".", "packages/field")
+    }
+    named = [m for text in texts.values() for m in re.findall(r"[\"'](\.|\./packages/field)\[([\w,]+)\][\"']", text)]
+    assert len(named) > 15
+    assert [(f, x) for f, xs in named for x in xs.split(",") if x not in extras[f.removeprefix("./") or "."]] == []

@@ -2,16 +2,20 @@
 
 import ast
 import inspect
+import re
 import textwrap
+import tomllib
 from dataclasses import fields
 
 import pytest
 
 import privreg as pr
-from privreg.federated.plan import SiloOptions
 from privreg.fits.settings import FitOptions, RunOptions
 from privreg.formula.describe import ModelOptions
+from privreg.options.table import TABLE, described
 from privreg.privacy.ledger import UNSET
+from privreg.published import descent
+from privreg.published.federated.plan import SiloOptions
 from tests.laws.test_rooms import ROOTS
 
 Model, Silos = pr.PrivateOnlineRegression, pr.federated.FederatedRegression
@@ -35,6 +39,15 @@ ALONE = {
 """Front doors that hand each option on by itself."""
 BESIDE = {"plan": {"start_params"}, "start": {"start_params", "seed"}}
 """Options of a run that `plan` and `start` use at once."""
+
+
+DOCUMENTED = {
+    "local.arrays": Model, "local.formula": Model.from_formula, "local.fit": Model.fit,
+    "means.arrays": pr.means.PrivateMeans, "means.fit": pr.means.PrivateMeans.fit,
+    "silos.arrays": Silos, "silos.formula": Silos.from_formula, "silos.fit": Silos.fit, "plan.formula": pr.plan,
+    "curator.fit": descent.fit,
+}  # fmt: skip
+"""Front doors whose docstrings have their options from `parameters.toml`."""
 
 
 def keywords(function):
@@ -100,3 +113,26 @@ def test_changed_options_are_those_that_are_not_left_at_their_defaults():
 
 def test_options_don_t_print_the_rows_that_they_hold():
     assert "12345" not in repr(ModelOptions(offset=[12345.0])) + repr(RunOptions(start_params=[12345.0]))
+
+
+@pytest.mark.parametrize("door", DOCUMENTED)
+def test_every_keyword_is_documented_once_and_by_the_table(door):
+    text = inspect.cleandoc(DOCUMENTED[door].__doc__)
+    parameters = re.split(r"\n\n\w+\n-+\n", text.split("Parameters\n----------\n")[1])[0]
+    names = re.findall(r"(?m)^(\w+) : ", parameters)
+    assert len(names) == len(set(names))
+    assert names[-len(keywords(DOCUMENTED[door])) :] == list(keywords(DOCUMENTED[door]))
+    for name in keywords(DOCUMENTED[door]):
+        kind, said = described(door, name)
+        assert f"{name} : {kind}\n{textwrap.indent(said, '    ')}" in parameters
+        assert kind
+        assert re.match("[A-Z]", said)
+
+
+def test_no_option_is_documented_that_nobody_takes():
+    tables = tomllib.loads((ROOTS[0] / "options" / "parameters.toml").read_text("utf-8"))
+    for door, table in tables.items():
+        product = "" if door == "local" else door.partition(".")[0]  # whose texts other products have, too
+        assert set(table) <= {o.name for o in TABLE if not product or o.of(product)}
+    with pytest.raises(KeyError, match="colour"):
+        described("local.fit", "colour")

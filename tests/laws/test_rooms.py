@@ -15,8 +15,9 @@ FOLDERS = sorted(p.parent for root in ROOTS for p in root.rglob("__init__.py") i
 PLAIN = (
     *("audit", "base", "cli", "collector", "collector/aggregate", "collector/covariates", "collector/estimation"),
     *("collector/inference", "data", "data/sources", "datasets", "doors", "errors.py", "families"),
-    *("federated", "fits", "fits/published"),
+    *("federated.py", "fits", "fits/published"),
     *("formula", "formula/language", "formula/trees", "privacy", "published", "published/chain", "published/descent"),
+    "published/federated",
     *("means", "means/results", "options", "planning", "protocol", "published/shrinking", "schema", "simulation"),
     *("simulation/streaming", "simulation/workers"),
     *("results/plots", "results/postestimation", "results/several"),
@@ -71,11 +72,10 @@ def test_the_published_algorithm_is_reached_from_few_places():
     assert doors == {
         ("privreg.simulation.tuning", f"{room}.chain.run"),
         ("privreg.fits.settings", f"{room}.chain.numbers"),
-        *(("privreg.fits.published.intervals", f"{room}.chain.{name}") for name in ("collector", "path", "run")),
-        *(("privreg.fits.published.tuning", f"{room}.chain.{name}") for name in ("blocks", "kernels", "numbers")),
+        *(("privreg.fits.published.tuning", f"{room}.chain.{name}") for name in ("path", "kernels", "numbers")),
         *(
             ("privreg.fits.published.report", f"{room}.chain.{name}")
-            for name in ("blocks", "collector", "mapped", "numbers", "plans", "run")
+            for name in ("path", "collector", "numbers", "plans", "run")
         ),
         ("privreg.audit.reports", f"{room}.chain.plans"),
         *(("privreg.audit.chain", f"{room}.chain.{name}") for name in ("plans", "collector", "kernels")),
@@ -87,10 +87,9 @@ def test_the_published_algorithm_is_reached_from_few_places():
         ("privreg.doors.regression", f"{room}.descent.losses"),
         *(("privreg.central", f"{room}.descent.{name}") for name in ("losses", "results")),
         *(
-            (f"privreg.federated{name}", f"{room}.federated.reports")
-            for name in ("", ".convergence", ".plan", ".verification")
+            ("privreg.federated", f"{room}.federated.{name}")
+            for name in ("flower", "model", "reports", "results", "theory", "verification")
         ),
-        *((f"privreg.federated{name}", f"{room}.federated.theory") for name in ("", ".verification")),
     }
 
 

@@ -11,8 +11,7 @@ from scipy.stats import binom, chi2
 import privreg as pr
 from privreg.errors import BudgetError, OptionError, UnsupportedArgumentError
 from privreg.means import device, verification
-from privreg.means.plan import make_plan
-from privreg.means.sums import UNIT, Sums, make_sums
+from privreg.means.plan import UNIT, Sums, make_plan, make_sums
 from privreg.means.terms import Term
 from privreg.privacy.ledger import LEDGER
 from privreg.privacy.mechanisms import square_sensitivity

@@ -9,9 +9,9 @@ import pytest
 
 import privreg as pr
 from privreg.errors import FormulaError, OptionError, PrivregWarning, SchemaError, UnsupportedArgumentError
-from privreg.federated.results import FederatedResults
 from privreg.means.results.results import MeansResults
 from privreg.published.descent.results import CentralResults
+from privreg.published.federated.results import FederatedResults
 from privreg.results.postestimation import effects, hypothesis, prediction
 from privreg.results.results import PrivateResults
 from privreg.results.several.comparison import Comparison

@@ -84,13 +84,13 @@ def test_bounds_fall_at_the_rates_of_the_table(name, alpha):
 
 
 def test_omega_by_hand():
-    assert theory.omega(d=5, mu=0.5) == pytest.approx(4 * 5 / 0.25)
-    assert theory.omega("laplace", d=5, epsilon=2) == pytest.approx(8 * 25 / 4)
-    classical = theory.omega("gaussian", d=5, epsilon=0.5, delta=1e-6)
+    assert bounds.omega(d=5, mu=0.5) == pytest.approx(4 * 5 / 0.25)
+    assert bounds.omega("laplace", d=5, epsilon=2) == pytest.approx(8 * 25 / 4)
+    classical = bounds.omega("gaussian", d=5, epsilon=0.5, delta=1e-6)
     assert classical == pytest.approx(8 * 5 * math.log(1.25e6) / 0.25)
     exact = 4 * 5 / Budget.declare(epsilon=0.5, delta=1e-6).mu ** 2
     assert exact < classical
-    assert theory.omega("privunit", d=50, epsilon=1) < theory.omega("laplace", d=50, epsilon=1) / 10
+    assert bounds.omega("privunit", d=50, epsilon=1) < bounds.omega("laplace", d=50, epsilon=1) / 10
 
 
 def test_omega_is_the_noise_of_draws():
@@ -99,13 +99,13 @@ def test_omega_is_the_noise_of_draws():
     noise = rng.laplace(scale=2 * math.sqrt(d) * B0 / eps, size=(n, d))
     squares = (noise**2).sum(axis=1) / B0**2
     se = squares.std() / math.sqrt(n)
-    assert squares.mean() == pytest.approx(theory.omega("laplace", d=d, epsilon=eps), abs=4 * se)
+    assert squares.mean() == pytest.approx(bounds.omega("laplace", d=d, epsilon=eps), abs=4 * se)
 
 
 def test_omega_falls_with_the_budget_and_rises_with_d():
     for mechanism, form in (("gaussian", "mu"), ("laplace", "epsilon"), ("privunit", "epsilon")):
-        by_budget = [theory.omega(mechanism, d=5, **{form: b}) for b in (0.5, 1, 2, 4)]
-        by_size = [theory.omega(mechanism, d=d, **{form: 1.0}) for d in (1, 2, 5, 20)]
+        by_budget = [bounds.omega(mechanism, d=5, **{form: b}) for b in (0.5, 1, 2, 4)]
+        by_size = [bounds.omega(mechanism, d=d, **{form: 1.0}) for d in (1, 2, 5, 20)]
         assert (np.diff(by_budget) < 0).all()
         assert (np.diff(by_size) > 0).all()
 
@@ -126,7 +126,7 @@ def test_omega_falls_with_the_budget_and_rises_with_d():
 )
 def test_wrong_noise_is_refused(error, words, arguments):
     with pytest.raises(error, match=words):
-        theory.omega(**arguments)
+        bounds.omega(**arguments)
 
 
 # --- bounds ----------------------------------------------------------------------------------------------

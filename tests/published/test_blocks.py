@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privreg.published.chain import blocks
-from privreg.published.chain.blocks import Layout
+from privreg.published.chain import path as blocks
+from privreg.published.chain.path import Layout
 
 D = 2
 

@@ -10,13 +10,13 @@ import pytest
 
 from benchmarks.papers import store
 from privreg import datasets
-from privreg.datasets import drawing, writing
+from privreg.datasets import synthetic, writing
 from privreg.errors import DataError, OptionError
 from privreg.schema.declarations import Schema
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = {"us_insurance": datasets.us_insurance, "ride_sharing": datasets.ride_sharing}
-BLOCK = drawing.BLOCK
+BLOCK = synthetic.BLOCK
 
 
 def standardised_ols(frame: pd.DataFrame, slopes: list[str], response: str, train: int) -> tuple[np.ndarray, float]:

@@ -1,7 +1,10 @@
 """What the page on differences says of papers, each by a loop or an integral that calls nothing of privreg."""
 
 import itertools
+import json
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,8 +13,28 @@ from scipy.optimize import brentq
 from scipy.stats import binom, norm
 
 pytestmark = pytest.mark.reference
+PAGE = Path(__file__).parents[2] / "docs" / "published_differences.md"
+CONFIRMED: dict[int, list[str]] = {}
+"""Rows of the page's table, with the tests that confirm them."""
 
 LAW = np.arange(1, 11) / 10  # Values 0.1, …, 1 of the thesis
+
+
+def of(*rows):
+    """Name the rows of the page that a test confirms."""
+
+    def entered(test):
+        for row in rows:
+            CONFIRMED.setdefault(row, []).append(test.__name__)
+        return test
+
+    return entered
+
+
+def test_every_row_of_the_page_has_a_test_of_its_own_here():
+    said = [int(k) for k in re.findall(r"^\| \[(\d+)\]\(#", PAGE.read_text("utf-8"), re.MULTILINE)]
+    assert said == list(range(1, len(said) + 1))
+    assert sorted(CONFIRMED) == said
 
 
 def hockey_stick(distance, sd, epsilon):
@@ -35,6 +58,7 @@ def least_sd(distance, epsilon, delta):
 # --- SXJKH ---------------------------------------------------------------------------------------------------
 
 
+@of(1)
 @pytest.mark.parametrize("mu", [0.25, 4.0])
 def test_noise_of_the_variance_of_example_3_is_worth_the_root_of_mu(mu):
     for epsilon in (0.1, 1.0):
@@ -48,6 +72,7 @@ def test_noise_of_the_variance_of_example_3_is_worth_the_root_of_mu(mu):
         assert (printed > of_mu) == (mu < 1)
 
 
+@of(2)
 def test_laplace_noise_has_omega_8_d2_over_epsilon2_and_gaussian_noise_falls_with_epsilon2():
     for d, epsilon in itertools.product((2, 10), (0.5, 2.0)):
         scale = 2 * math.sqrt(d) / epsilon  # of each of d numbers, B = 1: ‖·‖₁ of a difference is at most 2√d
@@ -57,6 +82,7 @@ def test_laplace_noise_has_omega_8_d2_over_epsilon2_and_gaussian_noise_falls_wit
         assert classical == pytest.approx(8 * d * math.log(1.25e6) / epsilon**2)
 
 
+@of(3)
 def test_classical_noise_is_valid_and_large_up_to_epsilon_1_and_fails_at_10():
     for epsilon, fails in ((0.1, False), (1.0, False), (10.0, True), (20.0, True)):
         sd = math.sqrt(2 * math.log(1.25e5)) / epsilon
@@ -67,6 +93,7 @@ def test_classical_noise_is_valid_and_large_up_to_epsilon_1_and_fails_at_10():
 # --- XSJKH ---------------------------------------------------------------------------------------------------
 
 
+@of(4)
 def test_two_reports_of_a_quantile_alone_are_1_apart():
     for tau in (0.5, 0.9):
         scores = [-(tau - (y < 0.0)) for y in (-1.0, 1.0)]
@@ -74,13 +101,23 @@ def test_two_reports_of_a_quantile_alone_are_1_apart():
         assert 2 * max(map(abs, scores)) == pytest.approx(2 * max(tau, 1 - tau))
 
 
+@of(6)
 def test_curvatures_of_norm_1_are_at_most_root_2_apart():
     rng = np.random.default_rng(1)
     u, v = (a / np.linalg.norm(a, axis=1, keepdims=True) for a in rng.standard_normal((2, 20_000, 3)))
     apart = np.linalg.norm(u[:, :, None] * u[:, None] - v[:, :, None] * v[:, None], axis=(1, 2))
     assert 1.41 < apart.max() <= math.sqrt(2) + 1e-12
+    # noise of sd 2/μ, twice the norm over μ: a matrix is worth μ/√2, two and the gradients √2 μ, where √3 μ is printed
+    assert math.sqrt(2 * (math.sqrt(2) / 2) ** 2 + 1) == pytest.approx(math.sqrt(2))
 
 
+@of(5)
+def test_a_mean_and_all_rows_but_one_tell_the_last_one():
+    ages = np.random.default_rng(2).integers(18, 66, size=1_000)
+    assert round(len(ages) * ages.mean() - ages[:-1].sum()) == ages[-1]
+
+
+@of(7)
 def test_labels_of_minus_1_and_1_have_another_root():
     def root(p, low):
         """Where the mean of y − 1/(1 + e^−η) is 0; NaN if nowhere."""
@@ -121,6 +158,7 @@ def limit_1(mu):
     return float(np.sqrt(np.diag(np.linalg.inv(a) @ s @ np.linalg.inv(a))).mean())
 
 
+@of(8)
 @pytest.mark.thorough
 def test_estimates_of_table_1_scatter_more_than_its_private_lengths_allow():
     """At n = 40,000: printed lengths × 100 of plug-in intervals are 1.08, 11.49 (μ = 1) and 4.99 (μ = 2)."""
@@ -144,6 +182,16 @@ def test_coverages_of_table_1_depend_on_the_steps_and_the_start():
     assert min(covered[0.1, 1.0], covered[0.5, 0.0]) > 0.88
 
 
+def test_printed_coverages_of_table_1_are_of_four_coefficients_in_200_runs():
+    table = json.loads((PAGE.parents[1] / "benchmarks/papers/printed/xsjkh_table1.json").read_text("utf-8"))
+    printed = [v for way in table.values() if isinstance(way, dict) for cell in way.values() for v in cell["CP"]]
+    assert len(printed) == 45
+    fit = {k: sum(abs(v * k / 100 - round(v * k / 100)) <= 0.006 * k / 100 for v in printed) for k in (800, 600)}
+    assert fit[800] == 45
+    assert fit[600] < 20
+
+
+@of(8)
 def test_private_lengths_of_table_1_are_below_the_stated_limit():
     for mu, printed in ((1.0, 4.60), (2.0, 2.16)):
         assert 200 * norm.ppf(0.975) * limit_1(mu) / math.sqrt(200_000) > 1.5 * printed
@@ -152,6 +200,7 @@ def test_private_lengths_of_table_1_are_below_the_stated_limit():
 # --- DG ------------------------------------------------------------------------------------------------------
 
 
+@of(9)
 @pytest.mark.thorough
 def test_randomised_quantiles_scatter_as_the_closed_form_says():
     """τ = 0.9, ε = 1: above the printed 0.0175 at n = 10⁶, by √n; without bias to speak of at n = 200,000."""
@@ -168,11 +217,14 @@ def test_randomised_quantiles_scatter_as_the_closed_form_says():
     sd = (total / n).std(ddof=1) * math.sqrt(n)
     assert sd > closed * (1 - 4 / math.sqrt(2 * (runs - 1)))
     assert 2 * norm.ppf(0.95) * closed / 1000 == pytest.approx(0.0188, abs=5e-5)
+    for n, printed in ((10**6, 0.0175), (10**7, 0.0057), (10**8, 0.0018)):
+        assert 2 * norm.ppf(0.95) * closed / math.sqrt(n) > printed + 5e-5
 
 
 # --- WLYZ ----------------------------------------------------------------------------------------------------
 
 
+@of(10)
 def test_noise_for_the_law_of_draws_is_less_than_for_a_bound_on_them():
     n = steps = 10_000
     k = np.arange(0, 40)
@@ -226,6 +278,7 @@ def law(mechanism, epsilon):
     return float((means - LAW).mean()), float(np.mean(variances))
 
 
+@of(11)
 def test_the_break_even_of_equation_4_32():
     bias, variance = law(square_wave, 1.0)
     (zero, wide) = law(piecewise, 1.0)
@@ -236,8 +289,11 @@ def test_the_break_even_of_equation_4_32():
     slipped = LAW.mean() / (h - 1) + math.exp(0.5 + 3) / (3 * (h - 1) ** 2)
     assert slipped == pytest.approx(27.08, abs=5e-3)
     assert (27.08 - variance) / bias**2 == pytest.approx(26_960, abs=10)
+    there = [moment(piecewise(2 * t - 1, 1.0), 2, 2 * t - 1) / 4 for t in LAW]  # on [0, 1], as Square wave
+    assert (np.mean(there) - variance) / bias**2 == pytest.approx(904, abs=1)
 
 
+@of(18)
 def test_the_square_wave_row_of_table_4_2():
     bias, variance = law(square_wave, 0.001)
     sd = math.sqrt(variance / 10_000)
@@ -249,6 +305,7 @@ def test_the_square_wave_row_of_table_4_2():
     assert norm.cdf((0.05 - 0.049) / sd) - norm.cdf((-0.05 - 0.049) / sd) == pytest.approx(0.568, abs=5e-4)
 
 
+@of(18)
 def test_the_piecewise_row_of_table_4_2():
     _, variance = law(piecewise, 0.001)
     sd = math.sqrt(variance / 10_000)
@@ -257,6 +314,7 @@ def test_the_piecewise_row_of_table_4_2():
     assert inside == pytest.approx([3.46e-5, 3.46e-4, 0.0017, 0.0035], rel=0.02)  # 0.002 and 0.004 printed
 
 
+@of(19)
 def test_the_third_moment_behind_the_berry_esseen_example():
     third = quad(lambda x: x**3 * math.exp(-x), 0, 60)[0]  # of abs Laplace noise of scale 1
     assert third == pytest.approx(6.0)
@@ -265,11 +323,16 @@ def test_the_third_moment_behind_the_berry_esseen_example():
         assert 0.33554 * (rho + 0.415 * sd3) / (sd3 * math.sqrt(1000)) == pytest.approx(bound, abs=5e-5)
 
 
+@of(12)
 def test_the_gaussian_variance_of_equation_6_29():
     assert 400 * math.log(1.25 / 1e-5) == pytest.approx(4694.5, abs=0.1)
     assert 400 * math.log(1.25 / 1e-7) == pytest.approx(6536.5, abs=0.1)
+    # numbers in [−1, 1] at ε = 0.1: twice the printed one, and what is needed
+    assert 2 * (2 / 0.1) ** 2 * math.log(1.25 / 1e-7) == pytest.approx(13_073, abs=1)
+    assert least_sd(2.0, 0.1, 1e-7) ** 2 == pytest.approx(6_833, abs=1)
 
 
+@of(20)
 def test_parameters_of_tables_6_1_to_6_3():
     assert 784 + 1 == 785
     assert (3072 + 1) * 200 + (200 + 1) * 10 == 616_610
@@ -278,6 +341,7 @@ def test_parameters_of_tables_6_1_to_6_3():
     assert sum(layers) == 70_340  # and 70,540
 
 
+@of(13)
 def test_sampled_columns_add_the_variance_of_who_is_asked():
     """All ways to ask 2 of 5 people: the mean of those asked about the mean of all, by (1 − 2/5) Var/2 of n − 1."""
     values = np.array([0.0, 0.1, 0.4, 0.7, 1.0])
@@ -285,6 +349,7 @@ def test_sampled_columns_add_the_variance_of_who_is_asked():
     assert np.mean(np.square(errors)) == pytest.approx((1 - 2 / 5) * values.var(ddof=1) / 2)
 
 
+@of(14)
 def test_hdr4me_divides_by_its_quantile_over_the_mean_and_one():
     x, sd, mean = 0.5, 0.3, 0.4
     q = brentq(lambda t: norm.cdf((t - mean) / sd) - norm.cdf((-t - mean) / sd) - 0.95, 0.1, 5.0)
@@ -304,6 +369,7 @@ def test_hdr4mes_mixture_can_be_worse_than_l2():
     assert error["l2"] < error["all"] < error["none"]
 
 
+@of(14)
 def test_all_deviations_beyond_1_are_rarer_than_some():
     rng = np.random.default_rng(5)
     beyond = np.abs(rng.standard_normal((200_000, 3))) > 1
@@ -312,6 +378,7 @@ def test_all_deviations_beyond_1_are_rarer_than_some():
         assert abs(seen.mean() - said) < 5 * math.sqrt(said * (1 - said) / 200_000)
 
 
+@of(15)
 def test_a_replaced_gradient_turns_a_mean_round_whatever_the_batch():
     for pairs in (1, 50):
         others = np.tile([[1.0, 0.0], [-1.0, 0.0]], (pairs, 1)).sum(axis=0)
@@ -320,12 +387,32 @@ def test_a_replaced_gradient_turns_a_mean_round_whatever_the_batch():
         assert abs(angles[1] - angles[0]) == pytest.approx(math.pi)
 
 
+@of(15)
+def test_a_box_of_angles_has_the_diagonal_root_d_plus_2_beta_pi():
+    for d, beta in itertools.product((2, 3, 5), (0.2, 1.0)):
+        half = [beta * math.pi / 2] * (d - 2) + [beta * math.pi]  # d − 2 angles in [0, π], one in (−π, π]
+        corners = np.array([*itertools.product(*[(-h, h) for h in half])])
+        apart = np.linalg.norm(corners[:, None] - corners[None], axis=2).max()
+        assert apart == pytest.approx(math.sqrt(d + 2) * beta * math.pi)
+
+
+@of(15)
+def test_a_length_sent_as_it_is_is_read_off_whatever_the_angles():
+    rng = np.random.default_rng(9)
+    for length in (0.1, 0.9):
+        a = 100 * rng.standard_normal((1_000, 2))
+        x = length * np.array([np.cos(a[:, 0]), np.sin(a[:, 0]) * np.cos(a[:, 1]), np.sin(a[:, 0]) * np.sin(a[:, 1])])
+        assert np.linalg.norm(x, axis=0) == pytest.approx(length)
+
+
+@of(16)
 def test_a_noised_angle_attenuates_its_cosine():
     for sd, angle in itertools.product((0.5, 2.0), (0.3, 2.0)):
         mean = quad(lambda e, a=angle, s=sd: math.cos(a + e) * norm.pdf(e, 0, s), -12 * sd, 12 * sd, limit=400)[0]
         assert mean == pytest.approx(math.exp(-(sd**2) / 2) * math.cos(angle), abs=1e-8)
 
 
+@of(15)
 def test_magnitude_and_direction_cost_what_two_releases_cost():
     """Likelihood ratios of two independent Gaussian releases, each of μ = 1, are those of one of √2."""
     epsilon = 1.0
@@ -341,6 +428,7 @@ def hockey_stick_at(factor):
     return norm.sf(edge - 1) - factor * norm.sf(edge)
 
 
+@of(17)
 @pytest.mark.parametrize("steps", [1, 5, 20])
 def test_noise_on_the_last_of_several_gradients_protects_one(steps):
     """Two silos whose clipped gradients are always C and −C: their models part by 2 C η a step."""

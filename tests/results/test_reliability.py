@@ -290,8 +290,6 @@ def test_every_text_of_the_table_is_used_and_given_its_values():
     assert set(texts) - used == {
         "unidentified",
         "moving.descent",
-        "perfect",
-        "weights.few",
     }  # whose code is a variable there
 
 

@@ -392,7 +392,8 @@ def test_html_is_well_formed_and_escapes_names(fitted):
     names = (NASTY, "<script>alert(1)</script>")
     results = wide(fitted, 2, names=names)
     page = read(results.summary(details=True).as_html())
-    assert page.tags <= {"div", "style", "table", "caption", "thead", "tbody", "tr", "th", "td", "p", "ol", "li"}
+    tags = {"div", "style", "table", "caption", "thead", "tbody", "tr", "th", "td", "p", "ol", "li", "span"}
+    assert page.tags <= tags
     for n, reliable in zip(names, results.tidy()["reliable"], strict=True):
         assert n + ("" if reliable else " †") in page.cells  # whole: nothing is shortened here
     numbers = [c for c in page.cells if re.fullmatch(r"-?\d+\.\d+(e[+-]\d+)?", c)]

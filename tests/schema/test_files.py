@@ -14,7 +14,7 @@ import privreg as pr
 from privreg import datasets
 from privreg.cli.app import main
 from privreg.data.inspect import described, mismatches, template
-from privreg.datasets import drawing, writing
+from privreg.datasets import synthetic, writing
 from privreg.errors import (
     DataError,
     MissingExtraError,
@@ -219,7 +219,7 @@ def test_files_that_are_no_schema(tmp_path, monkeypatch):
     with pytest.raises(SchemaError, match=r"name it \.yaml"):
         FULL.to_file(tmp_path / "s.txt")
     monkeypatch.setitem(__import__("sys").modules, "yaml", None)
-    with pytest.raises(MissingExtraError, match=r"needs yaml.*pip install privreg\[yaml\]"):
+    with pytest.raises(MissingExtraError, match=r'needs yaml.*pip install "\.\[yaml\]"'):
         read(tmp_path, TEXT)
     assert pr.Schema.from_file(file(tmp_path, '{"bounds": {"a": [0, "inf"]}, "moments": {"a": [0, 1]}}'.replace(
         "0, \"inf\"", '"-inf", "inf"'), "s.json")).bounds == {"a": (-math.inf, math.inf)}  # fmt: skip
@@ -435,7 +435,7 @@ def test_data_writes_by_the_suffix_with_its_schema(name, tmp_path, monkeypatch, 
 
 
 def test_parquet_holds_the_rows_of_the_frame_a_block_a_group(tmp_path, monkeypatch):
-    monkeypatch.setattr(drawing, "BLOCK", 1000)
+    monkeypatch.setattr(synthetic, "BLOCK", 1000)
     path = datasets.write_parquet("us-insurance", tmp_path / "p.parquet", 2500, seed=3, progress=False)
     frame = datasets.us_insurance(2500, seed=3)
     found = pd.read_parquet(path)
@@ -450,7 +450,7 @@ def test_parquet_holds_the_rows_of_the_frame_a_block_a_group(tmp_path, monkeypat
 def test_a_failed_parquet_leaves_the_target_as_it_was(tmp_path, monkeypatch):
     target = tmp_path / "p.parquet"
     target.write_text("kept")
-    monkeypatch.setattr(drawing, "BLOCK", 1000)
+    monkeypatch.setattr(synthetic, "BLOCK", 1000)
     inner, seen = writing.frame_of, []
 
     def fail_on_the_second(*args, **kwargs):

@@ -4,6 +4,7 @@ import json
 import time
 import warnings
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -324,6 +325,39 @@ class Both(Several):
             self.clock.now += 1
             if not any([c.advance() for c in (*self.a, *self.b)]):
                 break
+
+
+def test_a_study_in_parts_is_combined_and_a_part_that_lies_is_outvoted(tmp_path, monkeypatch):
+    n = 4_800
+    more = {"analyses": None, "parts": 4, "formula": "hours ~ age + C(shift)", "family": "huber", "rows": 4_000}
+    one = Several(tmp_path, n=n, **more)
+    with one.serve() as url, warnings.catch_warnings():
+        warnings.simplefilter("ignore", ReliabilityWarning)
+        link = f"{url}/studies/sleep/#k={KEY}"
+        assert swarm(link, folk(n), one.links(url), progress=False).statuses == {201: n}
+        found = pr.connect(link, token=ANALYST)
+        with pytest.raises(StudyError, match="only a study with parts"):
+            Studies({"part1": found["part1"]}).combined()
+        whole, fits = found.combined(), [found.results(name) for name in found]
+        y = np.array([fit.params["age"] for fit in fits])
+        i, j = np.triu_indices(4)
+        assert sum(fit.nobs for fit in fits) == n
+        assert whole.frame().loc["age"].estimate == pytest.approx(np.median((y[i] + y[j]) / 2))
+        far = SimpleNamespace(**{k: getattr(fits[2], k) for k in ("bse", "nobs", "pvalues", "conf_int")})
+        far.params = fits[2].params + 1e6
+        monkeypatch.setattr(found["part3"], "_estimated", lambda: far)
+        shift = found.combined().frame().loc["age"].estimate - whole.frame().loc["age"].estimate
+        assert abs(shift) < np.ptp(np.delete(y, 2)) + np.ptp(y)
+
+        def nothing():
+            raise InferenceError("no reports of main rounds yet")
+
+        monkeypatch.setattr(found["part3"], "_estimated", nothing)
+        assert found.combined().frame().loc["age"].k == 3
+        for name in ("part1", "part2"):
+            monkeypatch.setattr(found[name], "_estimated", nothing)
+        with pytest.raises(InferenceError, match="fewer than two parts"):
+            found.combined()
 
 
 def test_two_collectors_sum_every_analysis_by_itself(tmp_path):

@@ -145,6 +145,14 @@ def test_serve_says_its_address_once_it_has_it(ready, capsys):
     assert f"at http://127.0.0.1:{port}/v1/studies/sleep;" in capsys.readouterr().out
 
 
+def test_serve_refuses_where_there_are_no_locks_of_posix(ready, capsys, monkeypatch):
+    given, listened = ready
+    monkeypatch.setattr("privreg_field.service.commands.serve.os", SimpleNamespace(name="nt", environ={}))
+    assert serve([*given, "--port", "0"]) == 2
+    assert "as Linux and macOS do" in capsys.readouterr().err
+    assert not listened
+
+
 def test_serve_says_that_a_port_is_in_use_and_no_address(ready, capsys):
     given, listened = ready
     with socket.create_server(("127.0.0.1", 0)) as other:

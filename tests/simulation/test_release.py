@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from privreg.errors import InferenceError
-from privreg.fits.published.intervals import central_sandwich
+from privreg.fits.published.report import central_sandwich
 from privreg.fits.settings import FitOptions
 from privreg.privacy.ledger import Release
 from privreg.published.chain.numbers import Steps

@@ -1,13 +1,15 @@
 """A collector under load: reports and states a second, latencies, memory, and results.
 
-``python -m field_benchmarks.service [--two | --postgres] [--reports N] [--connections C] [--out FOLDER]``
+``python -m field_benchmarks.service [--two | --postgres] [--namespace] [--reports N] [--connections C]
+[--out FOLDER]``
 
 A study (``charges ~ age + bmi + smoker``, μ = 2) is signed, served by ``privreg serve`` on SQLite, and answered over
 HTTP on this machine: first by `privreg_field.study.simulated.swarm` until the main rounds begin, then by C connections
 in one process that post what it has made beforehand, one report after another. 5% are posted twice. Server and
 generator share the machine. With ``--two`` there are two collectors, each posted its shares. With ``--postgres`` the
 study is measured on SQLite, and after it on PostgreSQL with two servers that share it (``privreg serve --shared``),
-between which the posts are dealt out; the load of the machine before each is stored. Stored, one line a measure:
+between which the posts are dealt out; the load of the machine before each is stored. With ``--namespace``, which needs
+Linux and root, posts come from a second address, in a network namespace. Stored, one line a measure:
 
 reports
     New ones a second, from the first post to the last answer; median and 99th percentile of latency in milliseconds. Of
@@ -30,6 +32,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import ctypes
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -71,6 +75,12 @@ TWICE = 0.05
 
 STATES = 20_000
 """Requests of the state."""
+
+SERVER, CLIENT = "10.77.0.1", "10.77.0.2"
+"""Addresses of the two ends of a pair of virtual network cards."""
+
+NEW_NETWORK = 0x40000000
+"""Linux's flag of a network namespace of its own, of ``unshare``."""
 
 
 class Posted(NamedTuple):
@@ -122,6 +132,39 @@ def play(requests: Mapping[str, Sequence[bytes]], connections: int) -> Posted:
     return Posted(seconds, np.array([t for _, t in out]), dict(zip(statuses.tolist(), counts.tolist(), strict=True)))
 
 
+def _in_namespace(pipe: Any, requests: Mapping[str, Sequence[bytes]], connections: int) -> None:
+    """Move this process into a network namespace, and play there once it has a card."""
+    if ctypes.CDLL(None, use_errno=True).unshare(NEW_NETWORK):
+        raise SystemExit("a network namespace needs Linux, and root's rights")
+    pipe.send(None)
+    pipe.recv()
+    for words in (f"address add {CLIENT}/24 dev client0", "link set client0 up"):
+        subprocess.run(["ip", *words.split()], check=True)
+    pipe.send(play(requests, connections))
+
+
+def play_elsewhere(requests: Mapping[str, Sequence[bytes]], connections: int) -> Posted:
+    """Play from a second address in a network namespace; servers must listen at all addresses."""
+    moved = {url.replace("127.0.0.1", SERVER): some for url, some in requests.items()}
+    here, there = multiprocessing.Pipe()
+    forks = multiprocessing.get_context("fork")
+    child = forks.Process(target=_in_namespace, args=(there, moved, connections), daemon=True)
+    child.start()
+    there.close()
+    here.recv()
+    for words in (
+        f"link add server0 type veth peer name client0 netns {child.pid}",
+        f"address add {SERVER}/24 dev server0",
+        "link set server0 up",
+    ):
+        subprocess.run(["ip", *words.split()], check=True)
+    here.send(None)
+    try:
+        return here.recv()
+    finally:  # the cards go with the namespace
+        child.join()
+
+
 def request(verb: str, path: str, body: bytes = b"", more: str = "") -> bytes:
     """A request of HTTP/1.1."""
     head = f"{verb} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{more}Content-Length: {len(body)}\r\n"
@@ -157,7 +200,9 @@ class Served(NamedTuple):
 
 
 @contextlib.contextmanager
-def served(at: Path, devices: int, *, two: bool = False, database: str = "") -> Iterator[Served]:
+def served(
+    at: Path, devices: int, *, two: bool = False, database: str = "", host: str = "127.0.0.1"
+) -> Iterator[Served]:
     """Sign a study, and serve it by one collector, or by two; on PostgreSQL by two servers of one collector."""
     ports = [str(demo.free()) for _ in range(2 if two or database else 1)]
     bases = [f"http://127.0.0.1:{port}" for port in ports]
@@ -176,7 +221,8 @@ def served(at: Path, devices: int, *, two: bool = False, database: str = "") -> 
     with contextlib.ExitStack() as stack:
         running = []
         for letter, port in zip(LETTERS if two else [""] * len(ports), ports, strict=True):
-            serve = [sys.executable, "-m", "privreg", "serve", "study.plan", "--port", port, "--rate", "0"]
+            serve = [sys.executable, "-m", "privreg", "serve", "study.plan", "--host", host, "--port", port]
+            serve += ["--rate", "0"]
             serve += ["--role", letter] if two else ["--shared", "--db", database] if database else []
             running.append(stack.enter_context(subprocess.Popen(serve, cwd=at, env=quiet)))
             stack.callback(running[-1].terminate)
@@ -239,7 +285,7 @@ def state_of(one: Study, it: Served) -> messages.FieldState:
 
 
 def measured(
-    at: Path, reports: int, connections: int, *, two: bool = False, database: str = ""
+    at: Path, reports: int, connections: int, *, two: bool = False, database: str = "", namespace: bool = False
 ) -> list[dict[str, Any]]:
     """Put a collector under load, or two; a row a measure."""
     load = os.getloadavg()[0]
@@ -252,7 +298,8 @@ def measured(
                     "value": value, "unit": unit})  # fmt: skip
         print(f"{measure:<32}{value:>12,.3f} {unit}", flush=True)
 
-    with served(at, PLANNED if two else reports + FIRST, two=two, database=database) as it:
+    host = "0.0.0.0" if namespace else "127.0.0.1"
+    with served(at, PLANNED if two else reports + FIRST, two=two, database=database, host=host) as it:
         links, (url, *_), path = invited(it, at, reports + before), it.urls(), f"/v1/studies/{SLUG}"
         one = it.study()
         began = 0
@@ -276,7 +323,7 @@ def measured(
         count = sum(map(len, posts.values()))
         both = [one.pid for one in it.processes], of_postgres(at)
         cpu = [computed(pids) for pids in both]
-        posted = play(posts, connections // (2 if database else 1))
+        posted = (play_elsewhere if namespace else play)(posts, connections // (2 if database else 1))
         cpu = [computed(pids) - before for pids, before in zip(both, cpu, strict=True)]
         if set(posted.statuses) != {200, 201} or posted.statuses[201] != reports * (1 + two):
             raise SystemExit(f"not every report was taken once: {posted.statuses}")
@@ -323,6 +370,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )  # fmt: skip
     parser.add_argument("--two", action="store_true", help="two collectors")
     parser.add_argument("--postgres", action="store_true", help="SQLite, then PostgreSQL with two servers")
+    parser.add_argument("--namespace", action="store_true", help="posts from a second address, in a network namespace")
     parser.add_argument("--reports", type=int, default=60_000, help="60,000 by default")
     parser.add_argument("--connections", type=int, default=64, help="64 by default")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of service.csv, of two service_two.csv")
@@ -331,14 +379,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if a.two and a.postgres:
         parser.error("--two or --postgres, not both")
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        table = pd.DataFrame(measured(Path(folder), a.reports, a.connections, two=a.two))
+        table = pd.DataFrame(measured(Path(folder), a.reports, a.connections, two=a.two, namespace=a.namespace))
     if a.postgres:
         with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), postgres(Path(folder)) as url:
-            beside = pd.DataFrame(measured(Path(folder), a.reports, a.connections, database=url))
+            rows = measured(Path(folder), a.reports, a.connections, database=url, namespace=a.namespace)
+            beside = pd.DataFrame(rows)
         table = table.rename(columns={"value": "sqlite"})
         table.insert(len(table.columns) - 1, "postgres", beside["value"])
     nice = os.getpriority(os.PRIO_PROCESS, 0)
-    given = f"{'--two ' * a.two}{'--postgres ' * a.postgres}--reports {a.reports} --connections {a.connections}"
+    how = f"{'--two ' * a.two}{'--postgres ' * a.postgres}{'--namespace ' * a.namespace}"
+    given = f"{how}--reports {a.reports} --connections {a.connections}"
     name = "service_two.csv" if a.two else "service_postgres.csv" if a.postgres else "service.csv"
     save_table(
         table.round(3), where / name, f"{f'nice -n {nice} ' * bool(nice)}python -m field_benchmarks.service {given}"

@@ -28,17 +28,22 @@ plain <- function(x) {
   if (is.factor(x)) as.character(x) else x
 }
 
-# A data frame by lists, which any version of reticulate and NumPy takes. Missing values stay missing.
+# A data frame by lists, which any version of reticulate and NumPy takes; whole vectors at a time, as cell by cell takes
+# minutes. Missing values stay missing: of what is no number by places in a list that ends in None.
 rows_to_python <- function(x) {
   columns <- lapply(as.list(x), function(v) {
     v <- plain(v)
     if (is.integer(v) && anyNA(v)) v <- as.numeric(v)
-    out <- as.list(v)
-    if (!is.numeric(v)) out[is.na(v)] <- list(NULL)
-    reticulate::r_to_py(out)
+    if (is.numeric(v) || !anyNA(v)) return(list_to_python(v))
+    known <- unique(v[!is.na(v)])
+    values <- reticulate::r_to_py(c(as.list(known), list(NULL)))
+    builtins <- reticulate::import_builtins(convert = FALSE)
+    builtins$list(builtins$map(values$`__getitem__`, list_to_python(match(v, known, length(known) + 1L) - 1L)))
   })
   reticulate::import("pandas", convert = FALSE)$DataFrame(do.call(reticulate::dict, columns))
 }
+
+list_to_python <- function(v) reticulate::r_to_py(if (length(v) > 1) unname(v) else as.list(v))
 
 # Names of the people of some rows: each data frame becomes a new object of Python's, which would count as other
 # people's. Rows with a column in common are of the same people, but for columns that many have: two values, or 1, 2, ...

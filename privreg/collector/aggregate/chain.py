@@ -24,6 +24,7 @@ class Batch(NamedTuple):
     # Whole numbers, modulo 2⁶⁴, with the noise of all who add it; of silos each one's, shape (silos, numbers)
     total: Ints
     silos: tuple[int, ...] = ()  # People by silo, none of one that has dropped out
+    more: bool = False  # True if sums of other groups of clusters follow, of the same round, where rows answer again
 
 
 class Chain(NamedTuple):
@@ -47,7 +48,8 @@ def begin(plan: Plan) -> Chain:
 def closed(plan: Plan, chain: Chain, batch: Batch | None) -> Chain:
     """Take in the open batch's sum, None if it was lost, and make the next state."""
     progress, state = chain.progress, chain.progress.state
-    advance = partial(measuring.advance, plan, progress, came=() if batch is None else batch.silos)
+    came, more = ((), False) if batch is None else (batch.silos, batch.more)
+    advance = partial(measuring.advance, plan, progress, came=came, more=more)
     noise = math.inf if plan.noise.again else sd(plan, state)  # a curator makes no sum that no reports can have
     return taken(chain, batch, unit=steps(plan, state).unit, noise=noise, advance=advance)
 

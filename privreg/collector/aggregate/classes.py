@@ -69,6 +69,32 @@ def start(classes: Array, lines: Array, second: Array, one: Array) -> tuple[Arra
     return out, values / values.mean(), (slopes + np.outer(at, one)).reshape(-1)
 
 
+def start_in_order(lines: Array, second: Array, cuts: Array, rows: Array) -> tuple[Array, Array, tuple[float, float]]:
+    """Coefficients of rows at cut points from least squares of 1{y > k}: Equation (53).
+
+    `lines`, shape (d,), are the least squares coefficients, `second`, shape (d, d), second moments of rows z = `rows` x
+    at all cut points, and `cuts`, shape (K − 1, d), what x has at each beyond the first. The share above each cut point
+    at the mean of covariates gives its logit there, and its weight.
+
+    It gives coefficients, shape (d,); second moments in which cut points have the weight of their slope, relative to
+    its mean, shape (d, d); and the mean slope and mean squared score of a record.
+    """
+    k, mean = len(cuts), second @ np.linalg.inv(rows)[0]
+    at = mean + (cuts - cuts.mean(axis=0)) @ rows.T  # mean rows at each cut point
+    least = LEAST_CLASS / (k + 1.0) * np.arange(k + 2.0)[1:-1]  # of all levels above, and of all below
+    share = np.minimum.accumulate(np.clip(at @ lines, least[::-1], 1.0 - least) + least) - least
+    slope = share * (1.0 - share)
+    by, both = float(slope.mean()), np.minimum.outer(share, share) - np.outer(share, share)
+    within = second - at.T @ at / k
+    far = math.sqrt(max(float(lines @ within @ lines), 0.0)) / by
+    slopes = lines * min(1.0, 2.5 / max(far, 1e-12)) / by
+    left = np.log(share / (1.0 - share)) - at @ slopes
+    added = np.linalg.pinv(cuts) @ (left - left[0])
+    added[0] += left[0]
+    weighted = within + (at.T * (slope / by)) @ at / k
+    return slopes + np.linalg.solve(rows.T, added), weighted, (by, float(both.mean()))
+
+
 def points(second: Array, one: Array, reach: float) -> tuple[Array, Array]:
     """Rows, shape (2 d, d), with these second moments and symmetric about their mean; ω over their number: (22)."""
     mean = second @ one

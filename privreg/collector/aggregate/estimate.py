@@ -11,8 +11,19 @@ from scipy.optimize import brentq
 from scipy.special import ndtri
 
 from privreg.collector.aggregate.classes import against_first, expected, points
+from privreg.collector.aggregate.lengths import along, missed, skewed
 from privreg.collector.aggregate.plan import MOST_MU
-from privreg.collector.aggregate.rounds import LEAP, WINDOWS, floored, grouped, level, pooling, posterior, sampled
+from privreg.collector.aggregate.rounds import (
+    LEAP,
+    WINDOWS,
+    floored,
+    grouped,
+    level,
+    pooling,
+    posterior,
+    sampled,
+    unequal,
+)
 from privreg.collector.estimation.curvature import SPREAD
 from privreg.families.scores import scoring_of
 
@@ -64,6 +75,7 @@ class Estimated(NamedTuple):
     unknown: Array  # Covariance of theta that comes of what isn't known of the curvature
     finite: Array  # Sds by which it shows that none beyond `ends` are predicted perfectly; ∞ where none can be
     ends: Array  # Distances of columns from their bounds as linear forms; shape (len(finite), d)
+    left: Array  # Scores that long rows may lack, of each number; shape (k, d)
 
     @property
     def back(self) -> Array:
@@ -101,6 +113,11 @@ class Estimated(NamedTuple):
         lines, cov = self.lines[left > 0.0], loads @ self.cov
         along = np.abs(cov @ lines.T) / np.einsum("mk,kl,ml->m", lines, self.cov, lines) * left[left > 0.0]
         return np.asarray(self.threshold * along.max(axis=1, initial=0.0) / np.sqrt(np.einsum("qk,qk->q", cov, loads)))
+
+    def lacking(self, loads: Array) -> Array:
+        """Bias of `loads` @ theta, in standard errors, if long rows' scores are one sd: Equation (48); shape (q,)."""
+        by = np.abs(loads @ self.bread @ np.kron(np.eye(len(self.theta) // self.left.shape[1]), self.left.T))
+        return np.asarray(by.max(axis=1, initial=0.0) / np.sqrt(np.einsum("qk,kl,ql->q", loads, self.cov, loads)))
 
     def pulled(self, loads: Array, pull: Array | None) -> Array:
         """Score of long rows that moves `loads` @ theta, over that where they point everywhere alike: Equation (44)."""
@@ -145,9 +162,8 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
 
     places, again = np.array([t.theta for t in turned]), plan.noise.again
     people, reference = sampled(plan, alike), progress.filled * rules.slope
-    reaches = np.array([s.state.reach(plan) for s in alike])
-    unequal = 1.0 - np.minimum(reaches / reaches[-1], reaches[-1] / reaches) ** 2  # weights, and so slopes, that differ
-    far = np.linalg.norm(places - last.theta, axis=1) / (common * rules.bend) if again else unequal
+    unlike = unequal(plan, alike)
+    far = np.linalg.norm(places - last.theta, axis=1) / (common * rules.bend) if again else unlike
     rough = np.array([t.sds[1] * t.wider for t in turned])
     shares, noise = pooling(rough.tolist(), people, reference**2, far)
     pooled = sum(w * t.slope for w, t in zip(shares, turned, strict=True))
@@ -158,9 +174,9 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     parts, jitter = pooling([t.sds[2] * t.wider for t in turned], people, plan.square**2, far)
     square = sum(w * t.square for w, t in zip(parts, turned, strict=True))
     middle = level(square[:d, :d], jitter, plan.square, plan.unsure)
-    unlike = np.full((plan.d, plan.d), (UNEVEN if again else SPREAD) ** 2 + plan.alike**2)
+    prior = np.full((plan.d, plan.d), (UNEVEN if again else SPREAD) ** 2 + plan.alike**2)
     about = progress.known.mean if again else np.eye(plan.d)
-    close = progress.known._replace(mean=about, variances=unlike)
+    close = progress.known._replace(mean=about, variances=prior)
     squares, loose = posterior(square[:d, :d], jitter, close.whole, middle)
     if again:  # variances that are uncertain make t heavier in its tails: Equation (37)
         squares = squares + STUDENT * float(loose.mean()) / middle * np.eye(d)
@@ -171,6 +187,15 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     main = np.array([grouped(plan, s) if again else s.state.role == "main" for s in alike])
     if plan.clusters and main.any():  # rounds before hold people of all clusters: they give the start, and the slope
         alone = np.where(main, alone, np.inf)
+    x = np.linalg.inv(last.rows)
+    second = x @ curvature[: plan.d, : plan.d] @ x.T
+    lacking, left = np.zeros(len(alike)), np.zeros((0, d))
+    if not (again or plan.like is not None or plan.extremes):  # rounds where other rows count whole, other targets
+        unit = common * math.sqrt(middle)
+        by = [missed(plan, second, s.state.rows, np.array([s.state.reach(plan) ** 2]))[0] for s in alike]
+        lacking = unit * (np.array(by) - by[-1]).max(axis=1)
+        early = missed(plan, x @ progress.known.mean @ x.T, last.rows, np.array([last.reach(plan) ** 2]))[0]
+        left = along(plan, second, last.rows) * unit * np.maximum(by[-1], early)[:-1, None]
     weights = 1.0 / alone / (1.0 / alone).sum()
     theta, bent = last.theta, _bend(plan, progress.known, last, curvature, places, shares)
     if rules.scoring.curved and not again:
@@ -192,10 +217,10 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         off = (
             (0.5 * height / (common * rules.bend) * distance) ** 2 / d
             if again
-            else (height * unequal) ** 2 * distance / d
+            else (height * unlike) ** 2 * distance / d
         )
         off = unsure(theta) if rules.scoring.curved and not again else off
-        weights = _weights(alone + off, places - theta, float(spread.mean()))
+        weights = _weights(alone + off, places - theta, float(spread.mean()), lacking)
     whole = again and not main.any()  # all rows in each round: they are sampled once
     sampling = squares * (
         _once(plan, alike, weights) if whole else sum(w**2 / t.people for w, t in zip(weights, turned, strict=True))
@@ -205,7 +230,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     half = 0.5 * spread
     unknown = floored(half * np.outer(far, far) + np.diag(half @ far**2), 0.0)
     if not again:
-        unknown = unknown + float(weights**2 @ off) * np.eye(d)
+        unknown = unknown + (float(weights**2 @ off) + float(weights @ lacking) ** 2) * np.eye(d)
     if rules.scoring.cornered:
         moves, one = np.array([(theta - t.theta) / common for t in turned]), np.linalg.inv(last.rows)[0]
         off = common * curvature @ _off(rules, moves, weights, curvature, known.points, one)
@@ -230,9 +255,12 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     asked = progress.seen[-1].state
     wider = abs(math.log(scale / asked.scale)) / (0.5 * asked.window if again else most) if rules.follows else 0.0
     lines = np.vstack([move / max(float(np.linalg.norm(move)), 1e-300), known.points])
+    if rules.scoring.curved and not again:
+        lines = np.vstack([lines, np.kron(np.eye(rules.blocks), skewed(plan, second, last.rows, last.reach(plan)))])
     moves = np.abs(lines @ move) / rules.bend
-    if rules.scoring.curved and not (progress.near or again):  # twice what such a step leaves, in standard errors
-        moves = np.maximum(moves, moves**2 * c * rules.bend / math.sqrt(float(np.trace(root @ root.T))))
+    if rules.scoring.curved and not again:  # twice what such a step leaves, in standard errors
+        wide = np.maximum(np.linalg.norm(lines, axis=1), 1.0) * math.sqrt(float(np.trace(root @ root.T)))
+        moves = np.maximum(moves, moves**2 * c * rules.bend / wide)
     more = bent(theta)[0]
     each = [bread @ (curvature @ t.theta - t.score - m) for t, m in zip(turned, more, strict=True)]
     own = np.array(each)[main], weights[main], bread @ unknown @ bread.T
@@ -251,7 +279,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         joint = float(np.square(root.T @ leaning).sum()) - 2.0 * wide * float(leaning @ bread @ both)
         sd = math.nan if plan.clusters else math.sqrt(max(vague + wide**2 * own_variance + joint, 0.0))
     how = wider, lines, moves, c * rules.bend, bread, spread, scale, sd, last.classes
-    return Estimated(last.rows, theta, root, curvature, weights, alike, *how, *own, *finite)
+    return Estimated(last.rows, theta, root, curvature, weights, alike, *how, *own, *finite, left)
 
 
 def _once(plan: Plan, rounds: Sequence[Summed], weights: Array) -> float:
@@ -349,7 +377,8 @@ def _finite(plan: Plan, last: State, rounds: list[_Turned], curvature: Array, sq
     Equation (41). ∞ where the score is nearer to 0 than to that, by its sd.
     """
     x = np.linalg.inv(last.rows)
-    if plan.rules.linear or not (plan.rules.scoring.curved and rounds):
+    likelihood = plan.rules.scoring.stacked and plan.rules.shape.a  # whose score is not that of logits alone
+    if plan.rules.linear or likelihood or not (plan.rules.scoring.curved and rounds):
         return np.empty(0), np.empty((0, len(x)))
     ends = np.concatenate([x[:1], x[1:] - np.outer(plan.lows[1:], x[0]), np.outer(plan.highs[1:], x[0]) - x[1:]])
     people = np.array([float(t.people) for t in rounds])
@@ -416,14 +445,17 @@ def _steps(shape: Shape, ratio: float) -> tuple[Array, Array, Array]:
     return shifts, alone, np.maximum.accumulate(normal[half:])
 
 
-def _weights(alone: Array, far: Array, unsure: float) -> Array:
+def _weights(alone: Array, far: Array, unsure: float, lacking: Array) -> Array:
     """Weights of rounds, of least variance: of each one's score, and of the curvature that all share: Equation (14).
+
+    And of what scores may be `lacking`, shape (rounds,), because long rows count less.
 
     Rounds whose variance is infinite have none, wherever they come.
     """
     weights, held = np.zeros(len(alone)), np.isfinite(alone)
     far = far[held]
     both = np.diag(alone[held]) + 0.5 * unsure * (1.0 + 1.0 / far.shape[1]) * far @ far.T
+    both += np.outer(lacking[held], lacking[held])
     weights[held] = np.maximum(np.linalg.solve(both, np.ones(len(far))), 0.0)
     return np.asarray(weights / weights.sum())
 
@@ -449,7 +481,7 @@ def _scale(plan: Plan, rounds: tuple[Summed, ...], rows: Array, theta: Array) ->
 def _learned(
     plan: Plan, progress: Progress, best: Sequence[Summed], last: State, theta: Array
 ) -> tuple[float, float, float, Array]:
-    """Extra parameter at an estimate, slopes that were reported over that there, and slope by theta: Equation (53).
+    """Extra parameter at an estimate, slopes that were reported over that there, and slope by theta: Equation (56).
 
     The third is the variance of its logarithm as slopes are uncertain, the last, shape (d,), that logarithm's slope.
     Where no parameter within a step's length gives the mean number a step is taken.
@@ -485,7 +517,7 @@ def _learned(
 def _extra_variance(
     best: Sequence[Summed], turned: list[_Turned], alike: Sequence[Summed], weights: Array, c: float, *, again: bool
 ) -> tuple[float, Array]:
-    """Variance of the logarithm of an extra parameter by its number, and covariance with the score: Equation (52)."""
+    """Variance of the logarithm of an extra parameter by its number, and covariance with the score: Equation (55)."""
     d, out, both = len(turned[-1].theta), 0.0, np.zeros(len(turned[-1].theta))
     for own, s in zip(_crowd(best, again=again), best, strict=True):
         weight, t = next((w, t) for w, t, one in zip(weights, turned, alike, strict=True) if one is s)

@@ -6,8 +6,9 @@ import math
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from scipy.special import betaincinv, gammainccinv
 
-from privreg.collector.aggregate.budget import SURE, bearable, slope_edge
+from privreg.collector.aggregate.budget import SURE, bearable, expected, slope_edge
 from privreg.collector.aggregate.lattice import sd
 from privreg.collector.aggregate.plan import WIDER, turned
 from privreg.collector.aggregate.report import unstacked
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 UNSEEN: Final = 0.1
 """Share of rows in one bin that its noise hides, times the root of their number: from here on rows may be longer than
 those that are seen."""
+
+TAILS: Final = 1.0 / (1.0 + np.exp(np.arange(-15.9, 16.0, 0.2)))  # Tail probabilities at even log-odds
+
+NORMAL: Final = 50.0  # Sds from its bounds at which a beta variable is as good as normal
 
 CLEAR: Final = 0.25  # Edges of its noise that a direction's slope is, at least, times this where it is half the mean
 
@@ -60,28 +65,66 @@ def _box(plan: Plan, rows: Array) -> float:
     return float(np.square(np.abs(rows @ middle) + np.abs(rows) @ half).sum())
 
 
-def borne(plan: Plan, progress: Progress) -> float:
-    """Length L of a main round before which nobody looked at lengths: scores' noise is an eighth of their sampling."""
-    square = min(bearable(plan, progress) / 2.0, _box(plan, progress.state.rows))
-    return math.sqrt(max(square, plan.reach**2))
+def borne(plan: Plan, progress: Progress, second: Array, people: int, last: int) -> float:
+    """Length L of a round of scores of so many people before which nobody looked at lengths: Equation (36).
 
-
-def few(plan: Plan, progress: Progress) -> Array:
-    """Numbers whose variance is in part surely that of rows beyond L, as distances from a bound; shape (k, d).
-
-    By mean and sd, and the nearer bound, at most a part (a + t) min(a, 1/2) of it is of rows within t sds beyond the
-    mean: Equation (48).
+    Scores' noise in the main round, of `last` people, is an eighth of their sampling, or as much as keeps rows beyond L
+    from moving an estimate by its standard error, if columns are as their `second` moments and bounds tell, see
+    `missed`. Numbers for which no L is enough don't count.
     """
-    rows = progress.seen[-1].state.rows
-    x = np.linalg.inv(rows)
-    second = x @ progress.known.mean @ x.T
-    mean = second[0] / second[0, 0]
-    sd = np.sqrt(np.maximum(np.diag(second) / second[0, 0] - mean**2, 0.0))
-    near = np.maximum(np.minimum(mean - plan.lows, plan.highs - mean), 0.0)
-    a, t = near[1:], sd[1:] * math.sqrt(progress.seen[-1].state.reach(plan) ** 2 - 1.0)
-    bound = np.where(mean - plan.lows < plan.highs - mean, plan.lows, plan.highs)
-    out = [j for j in plan.numbers if (a[j - 1] + t[j - 1]) * min(a[j - 1], 0.5 * sd[j]) < sd[j] ** 2]
-    return np.asarray(x[out] - np.outer(bound[out], x[0]))
+    most = max(min(4.0 * bearable(plan, progress), _box(plan, progress.state.rows)), plan.reach**2)
+    tried = np.geomspace(max(min(bearable(plan, progress) / 2.0, most), plan.reach**2), most, 40)
+    noise = plan.apart * plan.noise.adders * tried / (plan.rules.shares[0] * plan.mu**2 * expected(plan, progress)[1])
+    enough = last * missed(plan, second, progress.state.rows, tried) ** 2 <= 1.0 + noise[:, None] / last
+    square = float(tried[(enough | ~enough[-1]).all(axis=1).argmax()])
+    return math.sqrt(max(min(square, 4.0 * bearable(plan._replace(rows=people), progress)), plan.reach**2))
+
+
+def missed(plan: Plan, second: Array, rows: Array, squares: Array) -> Array:
+    """Mean score along a number that rows longer than L may lack, in sds of both: Equation (48).
+
+    Of rounds with these `rows` and each of `squares`, L²; for each number, then a normal one; shape (squares, numbers +
+    1). `second`, shape (d, d), are second moments of columns.
+    """
+    mean, sd, along = _columns(second, rows)
+    sizes, part = np.square(along).sum(axis=0), 0.2 * TAILS * (1.0 - TAILS)
+    whole, out = float(np.trace(rows @ second @ rows.T)) / second[0, 0], []
+    others = 1.0 + (2.0 * gammainccinv(0.5 * (plan.d - 2), TAILS) if plan.d > 2 else 0.0 * part)
+    for j in (*plan.numbers, 0):
+        near, far = sorted(((mean[j] - plan.lows[j]) / sd[j], (plan.highs[j] - mean[j]) / sd[j]))
+        near, far = np.clip([near, far], 0.01, NORMAL) if j else (NORMAL, NORMAL)
+        size = sizes[j] if j else whole / plan.d
+        most = max(near * far - 1.0, 1e-3) / (near + far)  # beta variables are gamma where the farther bound is far off
+        u = far - (near + far) * betaincinv(most * far, most * near, TAILS)
+        length = size * u[:, None] ** 2 + (whole - size) / max(plan.d - 1, 1) * others
+        weights = np.outer(part * np.abs(u), part)
+        out.append([float((weights * np.maximum(1.0 - q / length, 0.0)).sum()) for q in squares])
+    return np.array(out).T
+
+
+def _columns(second: Array, rows: Array) -> tuple[Array, Array, Array]:
+    """Means and sds of columns, and z of rows an sd of each from the mean, the others as they go with it; (d, d)."""
+    second = second / second[0, 0]
+    spread = second - np.outer(second[0], second[0])
+    sd = np.sqrt(np.maximum(np.diag(spread), 1e-12))
+    return second[0], sd, np.asarray(rows @ (spread / sd))
+
+
+def along(plan: Plan, second: Array, rows: Array) -> Array:
+    """Unit directions of numbers, with what goes with them, in z = `rows` @ x; shape (k, d)."""
+    by = _columns(second, rows)[2].T[plan.numbers]
+    return np.asarray(by / np.linalg.norm(by, axis=1, keepdims=True))
+
+
+def skewed(plan: Plan, second: Array, rows: Array, reach: float) -> Array:
+    """Rows that bend a score as a level's row does: of numbers, as long as their third moment says; shape (k, d).
+
+    It is that of beta variables between their bounds; of two values, a level's.
+    """
+    mean, sd, by = _columns(second, rows)
+    low, high = np.maximum(mean - plan.lows, 1e-3) / sd, np.maximum(plan.highs - mean, 1e-3) / sd
+    third = 2.0 * (high - low) / (1.0 + np.maximum(low * high, 1.0))
+    return np.asarray((by * np.clip(third, -reach, reach)).T[plan.numbers])
 
 
 def _seen(shares: Array, noise: float) -> Flags:

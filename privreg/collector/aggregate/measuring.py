@@ -16,10 +16,13 @@ from privreg.families.measures import Measure, summarise
 from privreg.families.scores import REACH, Gauge
 
 
-def advance(plan: Plan, progress: Progress, total: Array, count: int, *, came: tuple[int, ...] = ()) -> Progress:
+def advance(
+    plan: Plan, progress: Progress, total: Array, count: int, *, came: tuple[int, ...] = (), more: bool = False
+) -> Progress:
     """Take in a round's noised sum, and publish the state of the next; after the main round that of measures.
 
-    `came` are records by silo, where there are silos. Other parameters and the result are those of `rounds.advance`.
+    `came` are records by silo, where there are silos, and `more` says that other groups' sums of this round follow.
+    Other parameters and the result are those of `rounds.advance`.
     """
     state, held = progress.state, (*progress.held, count)
     here = plan._replace(noise=plan.noise._replace(came=came))
@@ -30,9 +33,7 @@ def advance(plan: Plan, progress: Progress, total: Array, count: int, *, came: t
     out = rounds.advance(here, progress, total, count)
     if state.role != "main":
         return paid(plan, out)
-    answered = sum(s.people for s in out.seen if s.state.role == "main")
-    # groups of clusters answer one state, with a sum each
-    if plan.clusters and plan.noise.again and answered % plan.rows:
+    if more:  # groups of clusters answer one state, with a sum each
         return out
     if plan.noise.again and not progress.last:
         found = estimate(plan, out)

@@ -163,6 +163,7 @@ class Plan(NamedTuple):
     noise: Noise = Noise()
     rate: float = 0.0  # Offset at which second moments have counts: the middle of its public limits
     shifted: bool = False  # True if predictors have an offset
+    cuts: Array = np.zeros((0, 0))  # Rows at cut points less that at the first, shape (K − 1, d): Equation (51)
 
     @property
     def first(self) -> str:
@@ -211,8 +212,8 @@ class Plan(NamedTuple):
 
     @property
     def square(self) -> float:
-        """Mean squared score of a person under the reference model, whose K rows are independent: Equation (29)."""
-        return self.rules.square / (self.persons.rows if self.persons else 1)
+        """Mean squared score of a person under the reference model, whose K records are independent: Equation (29)."""
+        return self.rules.square / (self.persons.rows // self.persons.cuts if self.persons else 1)
 
     @property
     def unsure(self) -> float:
@@ -259,7 +260,7 @@ class Plan(NamedTuple):
             "location": 20.0 + math.sqrt(8.0 * means) / (rough * self.mu) if means else 0.0,
             "moments": max(40.0 + math.sqrt(8.0 * size**3) / (rough * self.mu), 10.0 * size),
             "approach": noise,
-            "closing": closing if closing < LARGEST["closing"] * self.rows else 0.0,
+            "closing": closing if closing < LARGEST["closing"] * self.rows or self.cuts.size else 0.0,
         }
         most = LARGEST | ({"approach": LARGEST["several"]} if self.several else {})
         return {role: int(min(n, most[role] * self.rows)) for role, n in asked.items()}
@@ -381,6 +382,7 @@ class Summed(NamedTuple):
     products: Array  # Mean of numbers, multiplied with each other, that `square` is about, of each silo; its shape
     products_noise: float  # Variance of a score's number in that, which its square is larger by
     counts: tuple[int, ...] = ()  # Records by silo
+    group: bool = False  # Whether it is of one of several groups of clusters
 
 
 class Checked(NamedTuple):

@@ -123,7 +123,7 @@ def factors(
         case "moments":
             out = [_moments(plan, state, y - (shift if plan.rules.linear else 0.0), x, parts)]
         case "measures":
-            out = [Factor(_measures(plan, state, y, x, shift), one)]
+            out = [Factor(_measures(plan, state, y, x, shift, people), one)]
         case "directions" | "lengths":
             out = _lengths(plan, state, x, parts)
         case _:
@@ -215,6 +215,8 @@ def _scores(plan: Plan, state: State, y: Array, x: Array, shift: Array, of: Arra
     if state.classes.size:
         return _of_classes(plan, state, y, z, weight)
     eta = z @ state.theta + shift
+    if of is not None and rules.scoring.stacked and rules.shape.a:
+        return _of_cuts(plan, state, y, z, eta, weight, of)
     beyond = np.abs(y - eta) > c if rules.cornered and not rules.scoring.extra else np.zeros(len(y), dtype=np.bool_)
     # of numbers within these ends reports are as far from each other as `protocol.sums` says
     score = np.clip(unit(rules.shape, c, eta, y, rules.function), -1.0, 1.0) * weight / reach
@@ -225,14 +227,14 @@ def _scores(plan: Plan, state: State, y: Array, x: Array, shift: Array, of: Arra
     scores = z * score[:, None]
     if not rules.scaled:
         return [*out, Factor(averaged(scores, of), m * people, True)]
-    if rules.scoring.extra:  # the slope of its number, from −1 to 1, in place of a share: Equation (51)
+    if rules.scoring.extra:  # the slope of its number, from −1 to 1, in place of a share: Equation (54)
         number, rise = (np.clip(v, -1.0, 1.0) for v in rules.scoring.number(rules.shape, state.scale, eta, y))
         inside: Any = 0.5 + 0.5 * rise
     else:
         far = np.log(np.maximum(np.abs(y - eta), 1e-300) / (MEDIAN * state.scale)) / state.window
         number, inside = np.clip(far, -1.0, 1.0), np.abs(far) < 1.0
     out.append(Factor(averaged(np.column_stack([scores, number]), of), 0.5 * m * people, True))
-    if rules.cornered and rules.scoring.extra:  # both together are 1 at most: Equations (54) and (55)
+    if rules.cornered and rules.scoring.extra:  # both together are 1 at most: Equations (57) and (58)
         for one in rules.scoring.beside(rules.shape, state.scale, eta, y):
             out.append(Factor(z, np.clip(one, -1.0, 1.0) * weight * (o / (ROOT2 * reach)), parts=of))
     elif rules.cornered:  # no residual is beyond the threshold and in the middle
@@ -242,15 +244,52 @@ def _scores(plan: Plan, state: State, y: Array, x: Array, shift: Array, of: Arra
     return [*out, Factor(np.column_stack(numbers), np.full(len(y), t), parts=of)]
 
 
-def _measures(plan: Plan, state: State, y: Array, x: Array, shift: Array) -> Array:
-    """Measures of the state's predictions: numbers within 0 and 1, and their products: Equation (24)."""
+def _measures(plan: Plan, state: State, y: Array, x: Array, shift: Array, people: int) -> Array:
+    """Measures of the state's predictions: numbers within 0 and 1, and their products: Equation (24).
+
+    Of levels in order a record's rows at its cut points are the predictors, and their responses sum to its level.
+    """
     assert state.gauge is not None
     theta = classes.against_first(state.classes) @ state.theta.reshape(plan.rules.blocks, -1)
     eta = x @ state.rows.T @ theta.T
     y, eta = (y - shift, eta) if plan.rules.linear else (y, eta + shift[:, None])
+    if plan.rules.scoring.stacked:
+        y, eta = y.reshape(people, -1).sum(axis=1), eta.reshape(people, -1)
     own = np.clip(measures.values(state.gauge, eta, y), 0.0, 1.0)
     i, j = upper(state.gauge.numbers)
     return np.asarray(np.concatenate([own, own[:, i] * own[:, j]], axis=1) * plan.measures)
+
+
+def heights(plan: Plan, state: State) -> tuple[float, float]:
+    """Size of a score and of a slope for which 1 is reported: of the likelihood of levels, as large as its gaps allow.
+
+    Gaps of cut points follow from a state alone. Rows of gaps are up to twice as long as others, two rows of three
+    count half and more, and squares of the parts of a report sum to 1.6.
+    """
+    scoring: Any = plan.rules.scoring
+    if not (scoring.stacked and plan.rules.shape.a):
+        return 1.0, plan.rules.top
+    score, slope = scoring.gaps(plan.cuts @ state.rows.T @ state.theta)
+    return 1.3 * (1.0 - float(score.min(initial=0.0))), 1.3 * (0.25 + 2.0 * float(slope.max(initial=0.0)))
+
+
+def _of_cuts(plan: Plan, state: State, y: Array, z: Array, eta: Array, weight: Array, of: Array) -> list[Factor]:
+    """Score, slope and squared score of the likelihood of levels in order: Equation (52).
+
+    Rows of people are those at cut points, and differences of two that follow each other, in which gaps count.
+    """
+    assert plan.persons is not None
+    scoring: Any = plan.rules.scoring
+    reach, k, (high, steep) = state.reach(plan), plan.persons.cuts, heights(plan, state)
+    score, slope = scoring.cut(eta.reshape(-1, k), y.reshape(-1, k))
+    cube = z.reshape(-1, k, plan.d)
+    z = np.concatenate([cube, cube[:, :-1] - cube[:, 1:]], axis=1).reshape(-1, plan.d)
+    far, parts = weight.reshape(-1, k)[:, :1], np.broadcast_to(of.reshape(-1, k)[:, :1], score.shape)
+    parts, score = parts.reshape(len(of), -1), (score * (far / (high * reach))).reshape(-1)
+    a, b, m, _, _ = np.sqrt(plan.rules.shares)
+    squared = Factor(averaged(z * score[:, None], parts), np.full(len(of), m), True)
+    slope = (slope * (far * (b / (steep * reach**2)))).reshape(-1)
+    return [Factor(z, score * a, parts=parts), Factor(z, slope, True, parts), squared]
 
 
 def _class(y: Array) -> Ints:

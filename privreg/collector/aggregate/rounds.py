@@ -12,7 +12,7 @@ from privreg.collector.aggregate import classes, lengths
 from privreg.collector.aggregate.budget import AGAIN, EXACT, LEFT, STEPS, expected, paid
 from privreg.collector.aggregate.lattice import sd
 from privreg.collector.aggregate.plan import MOST_MU, Checked, Known, Plan, Progress, State, Summed, pairs, turned
-from privreg.collector.aggregate.report import unstacked
+from privreg.collector.aggregate.report import heights, unstacked
 from privreg.collector.covariates.points import longest
 from privreg.collector.estimation.curvature import SPREAD
 from privreg.collector.spacing import FAR
@@ -163,6 +163,11 @@ def _whitened(plan: Plan, progress: Progress, mean: Array, count: int) -> Progre
         lines, one = state.theta.reshape(plan.rules.blocks, -1), _constant(state.rows)
         basis, bent, theta = classes.start(state.classes, lines, known.mean, one)
         known, state = known._replace(classes=bent), state._replace(theta=theta, scale=1.0, classes=basis)
+    if plan.cuts.size:
+        theta, second, found = classes.start_in_order(state.theta, known.mean, plan.cuts, state.rows)
+        known = known._replace(mean=floored(second, classes.LEAST_CLASS))  # noise may leave no variance within cuts
+        state = state._replace(theta=theta, scale=1.0, role=role)
+        return progress._replace(state=state, known=known, expected=found)
     state, means = _linked(plan, state._replace(role=role), known)
     return progress._replace(state=state, known=known, expected=means)
 
@@ -175,23 +180,6 @@ def _points(plan: Plan, rows: Array, mean: Array) -> Array:
     out = np.tile(at, (len(which), 1))
     out[np.arange(len(out)), which] = rows[which, 0] + rows[which, which] * plan.highs[which]
     return out
-
-
-def _ends(plan: Plan, state: State, known: Known) -> Array:
-    """Records at the farther bound of a number, all else at its mean, where it is like one of two values; shape (k, d).
-
-    That is a number whose variance is more than three quarters of what it would be with its mean, all records being at
-    a bound: of 0 and uniform values two thirds at most.
-    """
-    x = np.linalg.inv(state.rows)
-    second = x @ known.mean @ x.T
-    mean = second[0] / second[0, 0]
-    low, high = mean - plan.lows, plan.highs - mean
-    variance = np.diag(second) / second[0, 0] - mean**2
-    two = [j for j in plan.numbers if min(low[j], high[j]) > 0.0 and variance[j] > 0.75 * low[j] * high[j]]
-    out = np.tile(mean, (len(two), 1))
-    out[np.arange(len(two)), two] = [plan.lows[j] if low[j] > high[j] else plan.highs[j] for j in two]
-    return np.asarray(out @ state.rows.T)
 
 
 def _constant(rows: Array) -> Array:
@@ -241,7 +229,8 @@ def read(plan: Plan, state: State, total: Array, count: int, by_silo: Array | No
     size = d + int(rules.scaled)
     lengths = np.append(np.full(d, reach), np.ones(size - d))
     more = float(1 + size - d)  # squares of two numbers within ±1, the score and the scale number
-    units = np.array([reach, rules.top * reach**2, more, reach, 1.0])
+    high, steepest = heights(plan, state)
+    units = np.array([high * reach, steepest * reach**2, high**2 * more, reach, 1.0])
     units /= np.sqrt(np.maximum(rules.shares, 1e-300)) * count
     b, own = rules.blocks, pairs(rules.blocks) * pairs(plan.d)
     ends = np.cumsum([d, own, own + (d + 1) * int(rules.scaled), *2 * [d * int(rules.cornered)]])
@@ -322,7 +311,7 @@ def _scale(state: State, mean: float, inside: float) -> tuple[float, float]:
 
 
 def _extra(scoring: Scoring, state: State, mean: float, slope: float, noise: float) -> tuple[float, float]:
-    """Logarithm of the extra parameter over the state's by a step, and the slope, as large as its noise: (52)."""
+    """Logarithm of the extra parameter over the state's by a step, and the slope, as large as its noise: (55)."""
     steep = max(slope, 4.0 * noise)
     low, high = (math.log(v / state.scale) for v in scoring.limits)
     return float(np.clip(np.clip(mean / steep, -LEAP, LEAP), low, high)), steep
@@ -334,9 +323,11 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_sil
     here = read(plan, state, total, count, by_silo)
     seen = (*progress.seen, here)
     if state.role == "main":
-        return progress._replace(seen=seen)
+        group = plan.clusters > 0 and progress.last and count < plan.rows
+        return progress._replace(seen=(*progress.seen, here._replace(group=group)))
     reference = progress.filled * rules.slope
-    shares, noise = pooling([s.sds[1] for s in seen], sampled(plan, seen), reference**2)
+    far = 0.0 if plan.noise.again else unequal(plan, seen)
+    shares, noise = pooling([s.sds[1] for s in seen], sampled(plan, seen), reference**2, far)
     pooled = sum(w * s.slope for w, s in zip(shares, seen, strict=True))
     height = level(pooled, noise, reference, rules.unsure)
     curvature, spread = posterior(pooled, noise, known.whole, height)
@@ -345,12 +336,17 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_sil
     step = -cautious(curvature, spread, here.score) * gain / (gain + d * noisy)
     c = state.threshold(rules)
     curved = rules.scoring.curved and not plan.noise.again
-    lines = np.concatenate([known.whole.points, _ends(plan, state, known)]) if curved else known.whole.points
+    second, unsure = _of_covariates(curvature / height, known.classes), _of_covariates(spread, known.classes**2)
+    x, lines = np.linalg.inv(state.rows), known.whole.points
+    moments = x @ second @ x.T
+    if curved:
+        lines = np.concatenate([lines, lengths.skewed(plan, moments, state.rows, state.reach(plan))])
     reach = np.array([float(np.linalg.norm(step)), *np.abs(lines @ step)])
     most = (
         FAR * rules.bend if rules.follows else 2.0 * FAR
     )  # a start by least squares is farther off where the link isn't linear
     theta = state.theta + c * step * min(1.0, most / max(float(np.linalg.norm(step)), 1e-12))
+    theta = _parted(plan, state, theta)
     moved = here.scale - math.log(state.scale)
     error = math.sqrt(expected(plan, progress)[1] / sampled(plan, seen)[-1] + here.sds[0] ** 2) / height
     wide = np.array([math.sqrt(d), *np.linalg.norm(lines, axis=1)])
@@ -368,9 +364,15 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_sil
     )
     role = "closing" if more else "approach"
     state = state._replace(theta=theta, scale=state.scale * math.exp(moved), window=WINDOWS[int(short)], role=role)
+    looked = plan.noise.again or plan.like is not None or bool(plan.extremes)  # lengths follow otherwise
+    if not looked:
+        progress = progress._replace(expected=_varying(plan, progress, seen))
     if more or not (short or late or held >= PILOTS):
+        if not looked:
+            asked = progress._replace(state=state, held=(*progress.held, count))
+            last = plan.rows - plan.measured - asked.over - people(plan, asked)
+            state = state._replace(longest=lengths.borne(plan, asked, moments, people(plan, asked), last))
         return progress._replace(state=state, seen=seen)
-    second, unsure = _of_covariates(curvature / height, known.classes), _of_covariates(spread, known.classes**2)
     edge = math.sqrt(2.0 * plan.d * float(unsure.mean()) / rules.blocks) / height
     if plan.like is None:
         by, root = _whitening(second, known.points, plan.reach, edge)
@@ -385,17 +387,22 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_sil
         window = float(np.clip(4.0 * math.sqrt(1.0 / count + here.sds[4] ** 2) / here.steep, NARROWEST, window))
     role = "directions" if plan.noise.again and plan.like is None and not plan.extremes else "main"
     state = state._replace(role=role, rows=by @ state.rows, theta=turned(by, theta), window=window)
-    if role == "main" and plan.like is None and not plan.extremes:
-        slope, square = expected(plan, progress)
-        if rules.scoring.counts and not rules.scoring.pearson:  # a mean doesn't say how counts vary about it
-            parts, jitter = pooling([s.sds[2] for s in seen], sampled(plan, seen), square**2)
-            squares = sum(w * s.square[:d, :d] for w, s in zip(parts, seen, strict=True))
-            square = max(square, level(squares, jitter, square, plan.unsure))
-        asked = progress._replace(state=state, expected=(slope, square))
-        state = state._replace(longest=lengths.borne(plan, asked))
-    return progress._replace(
-        state=state, known=known, seen=seen, near=near and (scaled or not rules.follows) and not plan.noise.again
-    )
+    if not looked:
+        asked = progress._replace(state=state, held=(*progress.held, count))
+        last = people(plan, asked)
+        state = state._replace(longest=lengths.borne(plan, asked, moments, plan.rows, last))
+    near = near and (scaled or not rules.follows) and not plan.noise.again
+    return progress._replace(state=state, known=known, seen=seen, near=near)
+
+
+def _varying(plan: Plan, progress: Progress, seen: tuple[Summed, ...]) -> tuple[float, float]:
+    """Mean slope and squared score of a record; counts may vary more than their mean says."""
+    slope, square = expected(plan, progress)
+    if plan.rules.scoring.counts and not plan.rules.scoring.pearson:
+        parts, jitter = pooling([s.sds[2] for s in seen], sampled(plan, seen), square**2)
+        squares = sum(w * s.square[: plan.size, : plan.size] for w, s in zip(parts, seen, strict=True))
+        square = max(square, level(squares, jitter, square, plan.unsure))
+    return slope, square
 
 
 NOISY: Final = 2.0  # Sds of its noise within which a step's length is explained by it
@@ -420,20 +427,39 @@ def asked_again(plan: Plan, progress: Progress, theta: Array, scale: float) -> P
     theta = state.theta + (theta - state.theta) * min(
         1.0, 1.0 / max(far, 1e-12)
     )  # beyond a threshold slopes say little
+    theta = _parted(plan, state, theta)
     # steps that noise explains get no shorter by rounds of smaller budgets
     noisy = asked > 0 and far < NOISY * math.sqrt(plan.size) * progress.seen[-1].sds[0] / (slope * rules.bend)
     state = state._replace(theta=theta, scale=scale)
     return progress._replace(state=state, near=near, last=near or noisy or asked + 1 >= most)
 
 
+def _parted(plan: Plan, state: State, theta: Array) -> Array:
+    """Coefficients on the way to `theta` at which no gap of cut points is less than a third of the state's.
+
+    The likelihood's term of a gap g is −log(1 − e^−g): Newton's step beyond twice the root would leave none.
+    """
+    if not (plan.cuts.size and plan.rules.shape.a):
+        return theta
+    old, new = (-np.diff(plan.cuts @ state.rows.T @ t) for t in (state.theta, theta))
+    shrunk = float(((old - new) / np.maximum(old, 1e-12)).max(initial=0.0))
+    return np.asarray(state.theta + (theta - state.theta) * min(1.0, 2.0 / 3.0 / max(shrunk, 1e-12)))
+
+
 def grouped(plan: Plan, one: Summed) -> bool:
     """True if a sum is one of a group of clusters, of other rows than those of the other groups."""
-    return plan.clusters > 0 and one.state.role == "main" and (not plan.noise.again or one.people < plan.rows)
+    return plan.clusters > 0 and one.state.role == "main" and (not plan.noise.again or one.group)
 
 
 def sampled(plan: Plan, rounds: Sequence[Summed]) -> list[float]:
     """Records by whose sampling rounds differ: none, ∞, where all rows answer in each of them."""
     return [math.inf if plan.noise.again and not grouped(plan, s) else float(s.people) for s in rounds]
+
+
+def unequal(plan: Plan, rounds: Sequence[Summed]) -> Array:
+    """Share by which slopes of rounds may differ from those of the last one, as other rows count whole in them."""
+    reaches = np.array([s.state.reach(plan) for s in rounds])
+    return np.asarray(1.0 - np.minimum(reaches / reaches[-1], reaches[-1] / reaches) ** 2)
 
 
 def pooling(noises: list[float], people: list[float], square: float, far: Array | float = 0.0) -> tuple[Array, float]:

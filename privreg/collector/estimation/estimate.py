@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privreg.base.arrays import Array
-from privreg.collector import pilot
+from privreg.collector import pilot, spacing
 from privreg.collector.estimation import combination, curvature, reference
 from privreg.collector.estimation.combination import (
     Combined,
@@ -44,7 +44,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     if not progress.main:
         return None
     assert progress.fitted is not None
-    model, scale = reference_model(plan, progress), progress.fitted.scale
+    model, scale, far = reference_model(plan, progress), progress.fitted.scale, 0.0
     at = progress.state.theta
     for _ in range(TURNS):
         carried = carry_rounds(plan, progress, model, at, scale)
@@ -56,7 +56,9 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         # choose it
         if plan.rules.varying:
             away = np.linalg.solve(carried.root.T, found.moved)
-            at = theta + away * (1.0 - min(1.0, curvature.STEADY / max(float(np.linalg.norm(away)), 1e-300)))
+            far = float(np.linalg.norm(away))
+            at = theta + away * (1.0 - min(1.0, curvature.STEADY / max(far, 1e-300)))
+            theta = theta + away * (1.0 - min(1.0, spacing.FAR / max(far, 1e-300)))  # no farther than one step
     noise = scattered(plan, progress, carried, learned.mean)
     found = combination.combine(carried.rounds, carried.noise, learned, scattered=noise)
     more = _of_scale(plan, progress, model, at, carried, found, learned.mean)
@@ -71,7 +73,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         )
     ]
     cov, unknown = (back @ part @ back.T for part in (found.cov, found.unknown))
-    return Estimated(theta, cov, unknown, parts, partial(_earlier, carried), learned, carried)
+    return Estimated(theta, cov, unknown, parts, partial(_earlier, carried), learned, carried, far)
 
 
 def _moves(matrix: Array, added: Array, mean: Array) -> Array:

@@ -1,10 +1,12 @@
-"""The published algorithm: its single chain, from settings to what results hold, and the curator's one release."""
+"""The published algorithm: its single chain, from settings to what results hold; covariances and pivots by method.
+
+Reports only, but for the curator's one release of the central plug-in.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -13,22 +15,24 @@ from numpy.typing import NDArray
 from privreg.audit import reports
 from privreg.base.arrays import Array
 from privreg.collector.inference import windows
-from privreg.collector.inference.methods import WIDE, Estimate
+from privreg.collector.inference.methods import WIDE, Estimate, Method
+from privreg.collector.inference.pivots import Normal, RandomScaling, StudentT
+from privreg.collector.inference.resampling import FIRST, Anytime, Batches, Bootstrap
+from privreg.collector.inference.sandwich import KAPPA, Sandwich, floored, sandwich
 from privreg.collector.inference.windows import Steps
 from privreg.errors import InferenceError
 from privreg.fits.outcome import FitOutcome, outside_of, refuse_overflow
-from privreg.fits.published.intervals import central_sandwich, of_chain
 from privreg.fits.rounds import SMALLER
 from privreg.fits.settings import Settings
 from privreg.formula.spec import ModelSpec
 from privreg.privacy.mechanisms import Mechanism, released
 from privreg.privacy.noise import NoiseStream, derived_key
 from privreg.protocol.codes import DIAGONAL, FULL, HISTORY, NONE, PEOPLE
-from privreg.published.chain import blocks as marks
 from privreg.published.chain import collector
+from privreg.published.chain import path as marks
 from privreg.published.chain.collector import ChainSummary
-from privreg.published.chain.mapped import is_diagonal
 from privreg.published.chain.numbers import Published, make_plan
+from privreg.published.chain.path import path_sandwich, regression
 from privreg.published.chain.plans import Plan
 from privreg.published.chain.run import BURN_IN, AveragedSGD, Mark
 from privreg.results.data import Equation, Later
@@ -52,7 +56,9 @@ def begin(spec: ModelSpec, settings: Settings, key: bytes | None, start: Array |
     to_user, joint = np.asarray(np.kron(np.eye(how.blocks), spec.units.matrix)), bool(how.device.joint)
     mode = NONE
     if any(m.scaling for m in methods):
-        mode = DIAGONAL if how.blocks == 1 and is_diagonal(to_user) and not joint else FULL
+        # with no mixture but in the first row sums of single coefficients' paths and of the intercept's are enough
+        beside = np.count_nonzero(to_user[1:]) - np.count_nonzero(np.diag(to_user)[1:])
+        mode = DIAGONAL if how.blocks == 1 and len(to_user) > WIDE and not beside and not joint else FULL
         if any(m.full for m in methods):
             mode = HISTORY if len(to_user) > WIDE and not joint else FULL
     first = np.zeros(p * how.blocks) if start is None else start
@@ -88,8 +94,7 @@ def report(run: AveragedSGD, spec: ModelSpec, settings: Settings, order: NDArray
             f"{chain.people} people in {chain.updates} updates can't determine {p} coefficients; "
             f"more than {p} updates are needed."
         )
-    release = partial(_release_central, run, settings)
-    estimates = tuple(of_chain(m, run, chain, settings.mechanism, release) for m in settings.methods)
+    estimates = tuple(_of_chain(m, run, chain, settings) for m in settings.methods)
     trail = run.trail
     if not trail or trail[-1].updates < chain.updates:
         trail = [*trail, Mark(chain.updates, chain.people, chain.mean, run.variances(chain))]
@@ -213,3 +218,78 @@ def _mechanics(run: AveragedSGD, settings: Settings, *, personal: bool) -> tuple
         ratio = float(settings.mechanism.ratios(np.array([math.sqrt(SMALLER)]))[0])
         out += [{**reports.of_smaller_budget(m, SMALLER), "ratio": ratio} for m in out]
     return tuple(out)
+
+
+# --- covariances and pivots ------------------------------------------------------------------------------
+
+
+def _of_chain(method: Method, run: AveragedSGD, chain: ChainSummary, settings: Settings) -> Estimate:
+    """Precision of the chain's mean by a method, user's units.
+    Raises InferenceError if the method has too little to go on yet.
+    """
+    user = run.outside
+    p, name = len(chain.mean), method.name
+    if method.blocks:
+        found = run.batches(chain, growing=name in {"batch_means", "anytime"})
+        return _of_batches(name, found, run.to_user, chain.people)
+    if method.scaling:
+        pivot = RandomScaling(1, chain.updates)
+        if chain.scaling.ndim == 1 and chain.scaling.size:
+            return Estimate(name, run.variances(chain), pivot)
+        return Estimate(name, user(6.0 * chain.scaling / chain.updates), pivot)
+    if name == "path_curvature":
+        if chain.updates <= p + 1:  # the regression would fit them exactly
+            raise InferenceError(
+                f"path_curvature needs more than {p + 1} updates, and there were {chain.updates}; ask more people."
+            )
+        k0, early = run.early(chain.updates)
+        gram = chain.outer * chain.updates - early
+        steps = run.steps.total(chain.updates) - run.steps.total(k0)
+        out = path_sandwich(regression(gram), chain.updates, steps, KAPPA)
+    elif name == "plug_in":
+        if not chain.curvature_people:
+            raise InferenceError("nobody has sent a curvature report yet; plug_in needs more people.")
+        sd = settings.mechanism.sd
+        sds = sd(run.plan.radius, p), sd(run.plan.curvature_radius, p * (p + 1) // 2)
+        sds = sds[0] * math.sqrt(chain.spreads[0]), sds[1] * math.sqrt(chain.spreads[1])
+        out = local_sandwich(chain._replace(outer=chain.outer[:p, :p]), *sds, run.plan.batch)
+    else:
+        out = _release_central(run, settings, chain)
+    return Estimate(name, user(out.cov), Normal(), out.notes)
+
+
+def _of_batches(name: str, found: Batches, linear: Array, people: int) -> Estimate:
+    """Estimate of a method that goes by batches; `linear` maps to the user's coefficients."""
+    cov = np.asarray(linear @ found.cov @ linear.T)
+    if name == "batch_means":
+        return Estimate(name, cov, StudentT(found.df))
+    if name == "anytime":
+        if people < FIRST:
+            raise InferenceError(
+                f"anytime intervals begin at {FIRST:,} people whose reports enter the estimate, and {people:,} have; "
+                "ask more people, or fit with inference='batch_means'."
+            )
+        return Estimate(name, cov, Anytime(people))
+    return Estimate(name, cov, Bootstrap(found.moves @ linear.T, name == "block_bootstrap_t"))
+
+
+def local_sandwich(path: ChainSummary, noise_sd: float, curvature_sd: float, batch: int) -> Sandwich:
+    """Plug-in covariance from local reports only: XSJKH (arXiv 2505.08227), section 4.1, without raw sums.
+
+    S̃ is the mean outer product of the reports, its eigenvalues at least the known noise variance; Â the mean curvature
+    report, its eigenvalues at least κ₁ and at least two sd of the noise in it. Sds are of a coordinate of a report.
+    """
+    sd = curvature_sd / np.sqrt(path.curvature_people)
+    return sandwich(path.curvature, path.outer, path.updates, max(KAPPA, 2 * sd), noise_sd**2 / batch)
+
+
+def central_sandwich(curvature: Array, outer: Array, n: int, noise_sd: float) -> Sandwich:
+    """Plug-in covariance from raw sums released once with noise, for a trusted curator: XSJKH, section 4.1.
+
+    `curvature` and `outer`, shape (p, p), are randomised means already; `noise_sd`, that of the score reports, is added
+    to the meat.
+    """
+    p = curvature.shape[0]
+    vectors, values, _ = floored(outer, KAPPA)
+    meat = (vectors * values) @ vectors.T + noise_sd**2 * np.eye(p)
+    return sandwich(curvature, meat, n, KAPPA, KAPPA)

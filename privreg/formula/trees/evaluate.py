@@ -11,6 +11,7 @@ import ast
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -270,6 +271,14 @@ class Program:
         if public is not None and called:
             values = self._run(public, None, beyond=False)[0]
             self._like = {k: values[k] for k in called}
+
+    def of(self, trees: Sequence[Any]) -> Program:
+        """Program of other trees, which call no function that this one doesn't."""
+        made = copy(self)
+        made._nodes, made._numbers = list(self._nodes), dict(self._numbers)
+        made._wanted = [made._add(tree) for tree in trees]
+        made._steps = made._needed()
+        return made
 
     def _add(self, tree: Any) -> int:
         """Number of a part, the same for equal ones."""

@@ -12,12 +12,9 @@ from numpy.typing import NDArray
 from privreg.base import archive
 from privreg.collector.inference.pivots import Normal
 from privreg.errors import InferenceError, NotPrivateError, OptionError, choose, interval_level, level
-from privreg.means.results import described
-from privreg.means.results.described import Correlations
-from privreg.means.results.fit import MeansFit, limits, parts
-from privreg.means.results.shares import Crossed, Crosstab, Histogram, IndependenceTest
+from privreg.means.results.fit import Correlations, MeansFit, correlations, deviations, differences, limits, parts
+from privreg.means.results.shares import COLUMNS, Crossed, Crosstab, Histogram, IndependenceTest, TableOne
 from privreg.means.results.survival import SurvivalCurves
-from privreg.means.results.table_one import COLUMNS, TableOne
 from privreg.options.unknown import all_known_arguments, needs_rows
 from privreg.published.shrinking.rules import shrink
 from privreg.results.base import Results
@@ -212,7 +209,7 @@ class MeansResults(Results):
         Limits are normal ones of log sd. Local reports tell all variances. With noise on sums the sampling variance of
         s² is taken as 2 s⁴/n, as of normal numbers, to which the noise's exact one is added.
         """
-        return described.deviations(self._fit, self._reliable(), alpha)
+        return deviations(self._fit, self._reliable(), alpha)
 
     def corr(self, *, alpha: float = 0.05) -> Correlations:
         """Correlations of the numbers whose product is in the formula, as in ``age + bmi + age:bmi``.
@@ -231,7 +228,7 @@ class MeansResults(Results):
         Limits are Fisher's, normal for artanh r with standard error s/(1 − r²). s has the noise's exact variance; that
         of sampling comes with local reports from the reports, with noise on sums it is (1 − r²)²/n, as of normal pairs.
         """
-        return described.correlations(self._fit, self._reliable(), level(alpha))
+        return correlations(self._fit, self._reliable(), level(alpha))
 
     def compare_groups(self, column: str | None = None, *, alpha: float = 0.05) -> pd.DataFrame:
         """Two-sample tests of means and of shares between all pairs of subgroups of ``by=``, as Welch's.
@@ -261,7 +258,7 @@ class MeansResults(Results):
         """
         if self._fit.by is None or len(self._fit.groups) < 2:
             raise InferenceError("there are no two subgroups; fit with by='column', whose levels are declared.")
-        return described.differences(self._fit, column, interval_level(alpha))
+        return differences(self._fit, column, interval_level(alpha))
 
     def _reliable(self) -> NDArray[np.bool_]:
         return self.tidy()["reliable"].to_numpy(dtype=np.bool_)

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from privreg.base.arrays import Array
 from privreg.protocol import codes
 from privreg.protocol.codes import BLOCK, DIAGONAL, FULL, HISTORY, LINE, NONE
 from privreg.published.chain import kernels
-from privreg.published.chain.mapped import Map
 from privreg.published.chain.plans import Plan, State
 
 _FIRST_TURN: Final = 4096
@@ -162,23 +162,17 @@ def _scaling(state: State, plan: Plan, k: int, centred: Array) -> Array:
     return np.asarray((sums[0] - 2 * mean * sums[1] + squares * mean**2) / float(k) ** 2)
 
 
-def variances(state: State, mapped: Map) -> Array:
-    """Diagonal of a random-scaling matrix that is folded in blocks, in the user's units, without it; shape (p,)."""
-    from scipy.linalg.blas import dsymv  # slow to import
+def variances(state: State, mapped: csr_array[np.float64]) -> Array:
+    """Diagonal of a random-scaling matrix that is folded in blocks, in the user's units, without it; shape (p,).
 
+    `mapped` is the sparse map to these, shape (p, p).
+    """
     k, p = int(state.counts[codes.UPDATES]), state.theta.shape[0]
-    sums, waiting, row = state.sums[:p, :p], state.path[:p, : k % BLOCK], mapped.row
-    weighted = (state.sums[p, :p] + waiting @ state.path[p, : k % BLOCK])[None]
-    mean, squares = state.total[None] / k, k * (k + 1) * (2 * k + 1) / 6.0
-    each = sums.diagonal() + (waiting**2).sum(axis=1)
-    each = each - 2.0 * (mean * weighted).sum(axis=0) + squares * (mean**2).sum(axis=0)
-    along = mean @ row
-    first = float(row @ dsymv(1.0, sums.T, row, lower=0)) + float(((row @ waiting) ** 2).sum())
-    first += float(-2.0 * along @ (weighted @ row) + squares * along @ along)
-    out = np.empty(p)
-    out[mapped.places] = each * mapped.own**2
-    out[mapped.places[0]] = first
-    return out / float(k) ** 2
+    lower, waiting, ranks = state.sums[:p, :p], state.path[:p, : k % BLOCK], state.path[p, : k % BLOCK]
+    mean, weighted = mapped @ (state.total / k), mapped @ (state.sums[p, :p] + waiting @ ranks)
+    out = 2.0 * (mapped * (mapped @ lower)).sum(axis=1) - mapped**2 @ lower.diagonal()  # of a symmetric matrix
+    out += ((mapped @ waiting) ** 2).sum(axis=1) - 2.0 * mean * weighted
+    return np.asarray((out + k * (k + 1) * (2 * k + 1) / 6.0 * mean**2) / float(k) ** 2)
 
 
 def symmetric(lower: Array) -> Array:

@@ -17,7 +17,6 @@ from numba.extending import intrinsic
 from privreg.base.arrays import Array
 from privreg.protocol import codes, counts
 from privreg.protocol.plans import Channel, Shape
-from privreg.published.chain.normal import cdf, quantile
 from privreg.published.chain.plans import Plan, State
 
 
@@ -269,7 +268,6 @@ def fused(
     theta, origin, total, batch = state.theta, state.origin, state.total, state.batch
     path, reports, functional, counts = state.path, state.reports, state.functional, state.counts
     shape, c, top, weights, bound = plan.shape, plan.c, plan.top, plan.weights, plan.bound
-    additive = plan.channel.kind == codes.GAUSSIAN and plan.blocks == 1 and plan.middle == 0.0 and plan.joint == 0.0
     ratio = 1.0
     size, mode, share = plan.batch, plan.scaling_mode, plan.curvature_share
     d = theta.shape[0]
@@ -294,7 +292,6 @@ def fused(
             eta += off
         if personal:
             ratio = ratios[i]
-        sd = plan.channel.scale * ratio * plan.radius
         if share > 0 and is_curvature_turn(position, share):
             if used_curvature == curvature_noise.shape[0]:
                 break
@@ -320,61 +317,46 @@ def fused(
             _central(x, i, curvature, factor, raw_curvature, raw_outer)
         slot = updates % codes.BLOCK
         position += 1
-        if not additive:
-            if plan.blocks > 1:
-                _multinomial(y[i], x[i], norm2, omega, plan.blocks, bound, theta, answer)
-            else:
-                for j in range(p):
-                    answer[j] = (factor * x[i, j] if factor != 0.0 else 0.0) - middle
-                if plan.joint > 0.0:
-                    answer[p] = beside - beside_middle
+        if plan.blocks > 1:
+            _multinomial(y[i], x[i], norm2, omega, plan.blocks, bound, theta, answer)
+        else:
+            for j in range(p):
+                answer[j] = (factor * x[i, j] if factor != 0.0 else 0.0) - middle  # 0 × inf would not be a number
+            if plan.joint > 0.0:
+                answer[p] = beside - beside_middle
+        if plan.channel.kind == codes.GAUSSIAN:  # without a call, which costs as much as the rest
+            sd = plan.channel.scale * ratio * plan.radius
+            for j in range(d):
+                answer[j] += sd * noise[used, j]
+        else:
             channel = Channel(plan.channel.kind, plan.channel.scale * ratio, plan.channel.accept, plan.channel.above)
             randomise(answer, d, plan.radius, channel, noise[used])
-            for j in range(d):
-                answer[j] += middle
-            if plan.joint > 0.0:
-                answer[p] += beside_middle
-        if size == 1:
-            gamma = steps[updates - first]
-            if plan.outer > 0:
-                for j in range(d):
-                    own = factor * x[i, j] if factor != 0.0 else 0.0  # 0 × inf would not be a number
-                    reports[j, slot] = own + sd * noise[used, j] if additive else answer[j]
-            if plan.outer == 2:
-                _iterate(theta, origin, reports, slot)
-            for j in range(d):
-                own = factor * x[i, j] if factor != 0.0 else 0.0
-                g = own + sd * noise[used, j] if additive else answer[j]
-                t = theta[j] - gamma * g
-                theta[j] = t
-                t = total[j] + (t - origin[j])
-                total[j] = t
-                path[j, slot] = t
-            used += 1
-            i += 1
-        else:
-            for j in range(d):
-                own = factor * x[i, j] if factor != 0.0 else 0.0
-                batch[j] += own + sd * noise[used, j] if additive else answer[j]
-            used += 1
-            i += 1
+        if middle != 0.0:
+            answer[0] += middle  # of reports of one number
+        if plan.joint > 0.0:
+            answer[p] += beside_middle
+        used += 1
+        i += 1
+        if size > 1:
             in_batch += 1
+            for j in range(d):
+                batch[j] += answer[j]
             if in_batch < size:
                 continue
             in_batch = 0
-            gamma = steps[updates - first]
-            if plan.outer == 2:
-                _iterate(theta, origin, reports, slot)
             for j in range(d):
-                g = batch[j] / size
-                batch[j] = 0.0
-                if plan.outer > 0:
-                    reports[j, slot] = g
-                t = theta[j] - gamma * g
-                theta[j] = t
-                t = total[j] + (t - origin[j])
-                total[j] = t
-                path[j, slot] = t
+                answer[j], batch[j] = batch[j] / size, 0.0
+        gamma = steps[updates - first]
+        if plan.outer == 2:
+            _iterate(theta, origin, reports, slot)
+        for j in range(d):
+            if plan.outer > 0:
+                reports[j, slot] = answer[j]
+            t = theta[j] - gamma * answer[j]
+            theta[j] = t
+            t = total[j] + (t - origin[j])
+            total[j] = t
+            path[j, slot] = t
         updates += 1
         path[d, slot] = float(updates)
         if mode == codes.DIAGONAL:
@@ -445,6 +427,28 @@ def _central(x: Array, i: int, curvature: float, factor: float, raw_curvature: A
             # factor times x first: a row too long to be squared must not become inf, nor 0 × inf
             raw_curvature[j, m] += (curvature * x[i, j]) * x[i, m] if curvature != 0.0 else 0.0
             raw_outer[j, m] += (factor * x[i, j]) * (factor * x[i, m]) if factor != 0.0 else 0.0
+
+
+# the normal law by which PrivUnit and randomised response draw: as plain functions they give the same bits
+@njit(cache=True, nogil=True, error_model="numpy")
+def normal_cdf(x: float) -> float:
+    """Φ(x)."""
+    return 0.5 * math.erfc(-x / math.sqrt(2.0))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def normal_quantile(p: float) -> float:
+    """Φ⁻¹(p) by a rational start and three of Halley's steps in the nearer tail; limited to ±38."""
+    tail = min(p, 1.0 - p)
+    if not tail > 1e-300:
+        return -38.0 if p < 0.5 else 38.0
+    t = math.sqrt(-2.0 * math.log(tail))
+    # Hastings' approximation, error below 4.5e-4, Abramowitz & Stegun 26.2.23
+    x = t - (2.515517 + t * (0.802853 + t * 0.010328)) / (1.0 + t * (1.432788 + t * (0.189269 + t * 0.001308)))
+    for _ in range(3):  # Halley
+        error = (0.5 * math.erfc(x / math.sqrt(2.0)) - tail) * math.sqrt(2.0 * math.pi) * math.exp(0.5 * x * x)
+        x += error / (1.0 - 0.5 * x * error)
+    return -x if p < 0.5 else x
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -536,7 +540,3 @@ def _multinomial(
         residual = share[k + 1] - (1.0 if y == k + 1 else 0.0)
         for j in range(d):
             answer[k * d + j] = scale * residual * z[j] if known else 0.0
-
-
-normal_cdf = njit(cache=True, nogil=True, error_model="numpy")(cdf)
-normal_quantile = njit(cache=True, nogil=True, error_model="numpy")(quantile)

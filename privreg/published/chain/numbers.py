@@ -13,7 +13,7 @@ from privreg.base.arrays import Array
 from privreg.families.scores import Score
 from privreg.families.weights import ScoreWeights
 from privreg.privacy.mechanisms import Mechanism
-from privreg.published.chain.blocks import Layout
+from privreg.published.chain.path import Layout
 from privreg.published.chain.plans import Plan
 
 

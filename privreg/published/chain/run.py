@@ -9,17 +9,18 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from privreg.base.archive import like
 from privreg.base.arrays import Array
+from privreg.collector.inference.resampling import Batches
 from privreg.privacy.mechanisms import Mechanism, width
 from privreg.privacy.noise import NoiseStream, derived_key
 from privreg.protocol import codes
 from privreg.protocol.codes import BLOCK, HISTORY
-from privreg.published.chain import blocks, collector, kernels
-from privreg.published.chain.mapped import mapped
+from privreg.published.chain import collector, kernels
+from privreg.published.chain import path as blocks
 from privreg.published.chain.numbers import Steps
-from privreg.published.chain.path import batches_of
 from privreg.published.chain.plans import Plan, State
 
 MARKS_PER_DOUBLING = 4
@@ -68,7 +69,8 @@ class AveragedSGD:
         self.curvature_noise: NoiseStream | None = None
         if key is not None:
             self.renew(key)
-        self.mapped = mapped(to_user) if plan.scaling_mode == HISTORY else None
+        # few columns mix, so that a wide map is applied without a product of large matrices
+        self.mapped = csr_array(to_user) if plan.scaling_mode == HISTORY else None
         side = p if plan.central else 0
         self.raw_curvature, self.raw_outer = np.zeros((2, side, side))
         self.trail: list[Mark] = []
@@ -230,7 +232,7 @@ class AveragedSGD:
         if self.anytime:
             if self.blocks is None or len(self.blocks.sums) < 2:  # growing batches begin with two
                 return np.full(len(self.to_user), np.nan)
-            cov = batches_of(path, self.blocks, self.state.origin, self.steps.alpha, growing=True).cov
+            cov = self.batches(path, growing=True).cov
             return np.asarray(((self.to_user @ cov) * self.to_user).sum(axis=1))
         if self.mapped is not None:
             return 6.0 * collector.variances(self.state, self.mapped) / path.updates
@@ -241,11 +243,17 @@ class AveragedSGD:
         factors = np.append(1.0, np.diag(self.to_user)[1:])  # coordinate 0 is the user's intercept already
         return np.asarray(6.0 * (path.scaling * factors**2) / path.updates)
 
+    def batches(self, path: collector.ChainSummary, *, growing: bool) -> Batches:
+        """Batches of the path so far, growing or equal ones."""
+        assert self.blocks is not None
+        mean = path.mean - self.state.origin
+        return blocks.batches_of(self.blocks, mean, path.updates, self.steps.alpha, growing=growing)
+
     def outside(self, cov: Array) -> Array:
         """Covariance of the user's coefficients, shape (p, p)."""
         if self.mapped is None:
             return np.asarray(self.to_user @ cov @ self.to_user.T)
-        return self.mapped(np.ascontiguousarray(self.mapped(cov).T))
+        return np.asarray(self.mapped @ (self.mapped @ cov).T)
 
     def early(self, updates: int) -> tuple[int, Array]:
         """Updates of the burn-in, none of a short path, and the products of reports and iterates summed over it."""

@@ -18,7 +18,7 @@ from privreg.data.sources.open import Source, chunk_of, pieces, rows_of
 from privreg.errors import DataError, PrivregWarning, SchemaError, UnsupportedArgumentError
 from privreg.formula.spec import ModelSpec
 from privreg.options.running import progress_bar
-from privreg.options.table import check
+from privreg.options.table import check, documented
 from privreg.privacy.ledger import LEDGER
 from privreg.privacy.noise import NoiseStream, derived_key, fresh_key, seeded_key
 from privreg.published.descent.kernels import slopes, walk
@@ -57,6 +57,7 @@ def loss_of(spec: ModelSpec) -> Loss:
     return loss
 
 
+@documented("curator.fit")
 def fit(
     spec: ModelSpec,
     source: Source | None,
@@ -78,21 +79,7 @@ def fit(
     ----------
     spec, source : ModelSpec, Source
         Model, with the budget, and its rows.
-    perturbation, order : str
-        "gradient": noise on every step's sum of gradients, "full", over all records (default), exactly μ-GDP; or
-        "poisson", over a sample each, for an (epsilon, delta) budget and with ``privreg[central]``. "output": noise
-        once, on the average, after passes in a fresh order each, "permuted" (default), exactly μ-GDP; or of records
-        drawn with replacement, "sampled", for an (epsilon, delta) budget.
-    epochs, step, radius : int, float, float or None
-        Passes; η of every step, internal units (columns scaled to [-1, 1] by public bounds), at most 2/L for smooth
-        losses; and the ball about 0 that iterates are projected on, "auto" for none where gradients are bounded.
-    lanes, average, batch_size : int, float, int
-        Disjoint random parts of the records, each fitted with all that curvature leaves of the budget: their mean is
-        the estimate, their differences give intervals, and one lane has none (8 by default, 1 with fewer than 4,000
-        records). Share of the iterates, the last ones, that are averaged; 1 is the published average of all. Expected
-        size of a Poisson sample.
-    seed, progress : int, bool
-        As for any fit.
+    **options : `options/parameters.toml`
 
     Warns
     -----

@@ -49,7 +49,7 @@ def pyplot() -> Any:
     try:
         import matplotlib.pyplot as plt
     except ImportError:
-        raise MissingExtraError("plots need matplotlib, which is not installed: pip install privreg[plot].") from None
+        raise MissingExtraError('plots need matplotlib, which is not installed: pip install ".[plot]".') from None
     return plt
 
 

@@ -18,7 +18,7 @@ from privreg.errors import DataError, NotPrivateError, OptionError
 from privreg.options.unknown import all_known_arguments
 from privreg.results.data import ResultData
 from privreg.results.postestimation.known import Known, Tested
-from privreg.results.postestimation.prediction import estimand_words, probabilities
+from privreg.results.postestimation.prediction import estimand_words, in_order, probabilities
 from privreg.tables.diagnostics import along
 
 _STEP: Final = 6e-6  # About the third root of the rounding unit: best for central differences
@@ -76,8 +76,8 @@ def marginal_effects(known: Known, at: Any, average: bool) -> MarginalEffects:
 
 def _index(fit: ResultData, terms: list[str], rows: pd.Index | None) -> pd.Index:
     """Labels of the effects."""
-    labels: list[Any] = [*([] if rows is None else [rows]), *([list(fit.levels)] if fit.levels else []), terms]
-    names = [*([] if rows is None else ["row"]), *([fit.design.endog_name] if fit.levels else []), "term"]
+    labels: list[Any] = [*([] if rows is None else [rows]), *([list(fit.classes)] if fit.classes else []), terms]
+    names = [*([] if rows is None else ["row"]), *([fit.design.endog_name] if fit.classes else []), "term"]
     if len(labels) == 1:
         return pd.Index(terms)
     made: pd.Index = pd.MultiIndex.from_product(labels, names=names)
@@ -127,6 +127,9 @@ class Rows(NamedTuple):
 
 def means_at(fit: ResultData, rows: Rows) -> list[Effect]:
     """Means at the rows: of the response, or of each class's probability."""
+    if fit.design.cuts is not None:
+        share, by = in_order(fit, *rows)
+        return [Effect(share[:, k], by[:, k]) for k in range(share.shape[1])]
     if not fit.levels:
         eta = rows.x @ fit.params + rows.offset
         return [Effect(fit.family.inverse_link(eta), fit.family.inverse_link_derivative(eta)[:, None] * rows.x)]

@@ -302,12 +302,12 @@ def marginal_means(known: Known, factor: Any, at: Any, which: str) -> MarginalMe
 
     found = stacked(known, at_levels(), True, keep=True)
     index = pd.Index(found.names, name=column)
-    if fit.levels:
-        responses = list(fit.levels if which == "mean" else fit.levels[1:])
+    responses = list(fit.classes if which == "mean" else fit.levels[1:])
+    if responses:
         index = pd.MultiIndex.from_product([responses, found.names], names=[design.endog_name, column])
     what = estimand_words(fit) if which == "mean" else "the linear predictor"
     title = f"Marginal means of {what.removeprefix('the mean of ')} by {column}, {'; '.join(over)}"
-    scale = "identity" if which != "mean" else "logit" if fit.levels else fit.family.link
+    scale = "identity" if which != "mean" else "logit" if fit.classes else fit.family.link
     assert found.gradient is not None
     pivot, ok = known.pivot.along(found.gradient), found.reliable
     return MarginalMeans(found.value, found.se, found.gradient, known, pivot, index, title, known.notes, ok, scale)
@@ -350,8 +350,9 @@ def _public_rows(at: Any, factors: Sequence[str], design: Any) -> pd.DataFrame:
 def _linear(fit: ResultData, rows: Rows) -> list[Effect]:
     """Linear predictors; of a multinomial fit those of all levels but the baseline."""
     k = max(len(fit.levels) - 1, 1)
-    etas = rows.x @ fit.params.reshape(k, -1).T + rows.offset[:, None]
-    return [Effect(etas[:, i], np.kron(np.eye(k)[i], rows.x)) for i in range(k)]
+    x = fit.slopes(rows.x)
+    etas = x @ fit.params.reshape(k, -1).T + rows.offset[:, None]
+    return [Effect(etas[:, i], np.kron(np.eye(k)[i], x)) for i in range(k)]
 
 
 def reference_grid(design: Any) -> pd.DataFrame:

@@ -27,9 +27,7 @@ from privreg.tables.diagnostics import Diagnostic, along
 
 def check_which(which: str, family: Family) -> str:
     """Return `which` if `family` has such predictions."""
-    if family.response == "levels" or (
-        family.response == "binary" and (family.link in {"logit", "margin"} or family.scoring.classed)
-    ):
+    if family.scoring.classed or (family.response == "binary" and family.link in {"logit", "margin"}):
         return choose("which", which, ("mean", "linear", "class"))
     if isinstance(which, str) and which == "class":  # an NA would not compare
         raise OptionError(
@@ -41,35 +39,46 @@ def check_which(which: str, family: Family) -> str:
 
 def predicted(fit: ResultData, x: Array, offset: Array, index: pd.Index, which: str) -> pd.Series | pd.DataFrame:
     """Predictions at rows `x`, shape (n, p); see `PrivateResults.predict`."""
-    eta = _linear(fit, x, offset)
+    if which == "linear" and not fit.levels:
+        return pd.Series(fit.slopes(x) @ fit.params + offset, index=index)
+    eta = fit.predictors(x, offset)
+    if fit.family.scoring.classed:
+        eta = fit.family.scoring.log_odds(eta)
     if which == "class":
         etas, levels = _with_baseline(eta), fit.design.endog_levels
         values = pd.Index([0, 1] if levels is None else list(levels))
         likeliest = pd.Series(values.take(etas.argmax(axis=1)), index=index)  # the first class wins a tie
         return likeliest.mask(np.asarray(np.isnan(etas).any(axis=1)))
-    if fit.levels:
-        shown, levels = (eta, fit.levels[1:]) if which == "linear" else (probabilities(eta), fit.levels)
+    if fit.classes:
+        shown, levels = (eta, fit.levels[1:]) if which == "linear" else (probabilities(eta), fit.classes)
         return pd.DataFrame(shown, index=index, columns=pd.Index(levels, name=fit.design.endog_name))
-    return pd.Series(eta if which == "linear" else fit.family.inverse_link(eta), index=index)
+    return pd.Series(fit.family.inverse_link(x @ fit.params + offset), index=index)
 
 
 def with_errors(known: Known, x: Array, offset: Array, index: pd.Index) -> Prediction | ClassPrediction:
     """Predictions with their errors at rows `x`, shape (n, p); see `PrivateResults.get_prediction`."""
-    fit, eta = known.fit, _linear(known.fit, x, offset)
+    fit, eta = known.fit, known.fit.predictors(x, offset)
+    if fit.design.cuts is not None:
+        share, by = in_order(fit, x, offset)
+        by = by[:, 1:] / share[:, 1:, None] - by[:, :1] / share[:, :1, None]  # of log-odds
+        covs, ok = np.einsum("ikp,pq,ilq->ikl", by, known.cov, by), along(known.notes, np.abs(by).sum(axis=1))
+        odds = fit.family.scoring.log_odds(eta)
+        return ClassPrediction(odds, covs, known.pivot, fit.classes, index, x, known.notes, ok)
     if fit.levels:
         k, p = eta.shape[1], x.shape[1]
         covs = np.einsum("ia,jakb,ib->ijk", x, known.cov.reshape(k, p, k, p), x)
         ok = along(known.notes, np.tile(x, (1, k)))
         return ClassPrediction(eta, covs, known.pivot, fit.levels, index, x, known.notes, ok)
     ok = along(known.notes, x)
-    return Prediction(eta, known.errors(x), known.pivot.along(x), fit.family, index, known.notes, ok)
+    return Prediction(eta[:, 0], known.errors(x), known.pivot.along(x), fit.family, index, known.notes, ok)
 
 
-def _linear(fit: ResultData, x: Array, offset: Array) -> Array:
-    """Linear predictors, shape (n,), or (n, k) of all levels of a multinomial response but the first."""
-    if fit.levels:  # whose score knows no offset
-        return np.asarray(x @ fit.params.reshape(len(fit.levels) - 1, -1).T)
-    return np.asarray(x @ fit.params + offset)
+def in_order(fit: ResultData, x: Any, offset: Any) -> tuple[Any, Any]:
+    """Probabilities of levels in order, shape (n, K), and their derivatives by the coefficients, (n, K, p)."""
+    eta = fit.predictors(x, offset)
+    above, slope = fit.family.inverse_link(eta), fit.family.inverse_link_derivative(eta)
+    by = slope[:, :, None] * (x[:, None] + fit.design.cuts)
+    return -np.diff(above, axis=1, prepend=1.0, append=0.0), -np.diff(by, axis=1, prepend=0.0, append=0.0)
 
 
 def _with_baseline(linear: Array) -> Array:
@@ -87,7 +96,7 @@ def probabilities(linear: Array) -> Array:
 def estimand_words(fit: ResultData) -> str:
     """Quantity of predictions and effects, in words."""
     name, family = fit.design.endog_name, fit.family
-    if fit.levels:
+    if fit.classes:
         return f"the probabilities of {name}"
     if family.link == "margin":
         return f"the margin of {name}"
@@ -189,9 +198,9 @@ class Prediction(_Predicted):
 @all_known_arguments
 @dataclass(frozen=True, repr=False)
 class ClassPrediction(_Predicted):
-    """Predictions of the probabilities of all classes of a multinomial response."""
+    """Predictions of the probabilities of all classes of a multinomial response, or of levels in order."""
 
-    linear: Array  # Linear predictors of all classes but the first, shape (n, k)
+    linear: Array  # Log-odds of all classes but the first against it, shape (n, k)
     cov: Array  # Their covariances, row by row, shape (n, k, k)
     pivot: Pivot
     levels: tuple[Any, ...]  # The k + 1 classes, the first being the baseline

@@ -20,7 +20,7 @@ from privreg.results.plots import style
 from privreg.results.several.gathered import Gathered, gathered
 from privreg.tables import Paragraph, Part, Table, View, cells, in_one_format, marked, plain, shorten
 
-METHODS: Final = {"reml": "REML", "dl": "DerSimonian-Laird"}
+METHODS: Final = {"reml": "REML", "dl": "DerSimonian-Laird", "hodges_lehmann": "Hodges-Lehmann"}
 TESTS: Final = {"hartung_knapp": "Hartung-Knapp", "normal": "normal"}
 SPREAD: Final = (
     "Federated fits release no standard errors: these are from the spread between the fits, with Student's t of one "
@@ -55,8 +55,10 @@ def meta_analysis(
     random : bool
         Whether true coefficients may differ between fits (random effects), with variance τ²; without, all fits have
         one true coefficient (common effect).
-    method : {"reml", "dl"}
-        How τ² is estimated: by restricted maximum likelihood, or DerSimonian and Laird's moments.
+    method : {"reml", "dl", "hodges_lehmann"}
+        How τ² is estimated: by restricted maximum likelihood, or DerSimonian and Laird's moments. "hodges_lehmann" is
+        of a common effect, and robust: the median of all means of two fits' estimates. All fits count the same, and
+        fewer than 29% of them may be anything.
     test : {"hartung_knapp", "normal"}
         Intervals of random effects: Hartung and Knapp's, with Student's t of k − 1 degrees of freedom and never
         narrower than the normal variance allows (Knapp and Hartung's q is at least 1), or normal ones, which are too
@@ -76,18 +78,23 @@ def meta_analysis(
     of variance q / Σ w_i, where q = max(1, Σ w_i (y_i − ŷ)²/(k − 1)). s_i counts the privacy noise of a fit, so that
     noisier fits weigh less. Each coefficient is pooled by itself.
 
+    The median of means of two has the variance 1/(12 k J²), where J is the mean of {2π (s_i² + s_j²)}^−½ over pairs
+    of fits, and s_i not below their median. It is π/3 times that of the mean where all s_i are the same. A fit that is
+    wrong by any amount moves it by about √3/√k of its standard error.
+
     Of federated fits weights are their numbers of silos n_i, and the variance is Σ n_i (y_i − ŷ)²/{(k − 1) Σ n_i}, with
     Student's t of k − 1 degrees of freedom: options about random effects don't count. It holds whatever the fits'
     errors, if these are independent and have one mean and variances in proportion to 1/n_i.
 
     References
     ----------
-    DerSimonian & Laird (1986), Controlled Clinical Trials 7, 177-188; Viechtbauer (2005), J. Educ. Behav. Stat. 30,
+    DerSimonian & Laird (1986), Controlled Clinical Trials 7, 177-188; Hodges & Lehmann (1963), Annals of Mathematical
+    Statistics 34, 598-611; Viechtbauer (2005), J. Educ. Behav. Stat. 30,
     261-293; Knapp & Hartung (2003), Statistics in Medicine 22, 2693-2710.
     """
     choose("method", method, METHODS)
     choose("test", test, TESTS)
-    flag("random", random)
+    random = flag("random", random) and method != "hodges_lehmann"
     held = gathered(results, names, terms, "meta_analysis", 2)
     few = [t for t in held.terms if len(held.of(t)[0]) < 2]
     if len(few) == len(held.terms):
@@ -146,6 +153,8 @@ def tau2_reml(y: Array, v: Array) -> float:
 def pooled(term: str, y: Array, v: Array, random: bool, method: str, test: str) -> Pooled:
     """Pool estimates y with variances v, shape (k,); options as of :func:`meta_analysis`."""
     k, fixed = len(y), 1.0 / v
+    if method == "hodges_lehmann":
+        return pooled_robustly(term, y, v)
     q = float(fixed @ (y - fixed @ y / fixed.sum()) ** 2)
     tau2 = 0.0
     if random:
@@ -158,6 +167,21 @@ def pooled(term: str, y: Array, v: Array, random: bool, method: str, test: str) 
     t = random and test == "hartung_knapp"
     inflated = max(1.0, float(w @ (y - mean) ** 2) / (k - 1)) if t else 1.0
     return Pooled(term, mean, math.sqrt(inflated / w.sum()), k - 1.0 if t else math.inf, tau2, q, w / w.sum())
+
+
+def pooled_robustly(term: str, y: Array, v: Array) -> Pooled:
+    """Pool estimates y with variances v, shape (k,), by the median of means of two, an estimate with itself included.
+
+    Variances below their median count as that: a fit that may be anything can't claim to be precise.
+    """
+    k, v = len(y), np.maximum(v, np.median(v))
+    i, j = np.triu_indices(k)
+    mean = float(np.median(0.5 * (y[i] + y[j])))
+    a, b = np.triu_indices(k, 1)
+    density = float(np.mean((2.0 * math.pi * (v[a] + v[b])) ** -0.5))
+    return Pooled(
+        term, mean, (12.0 * k) ** -0.5 / density, math.inf, 0.0, float(((y - mean) ** 2 / v).sum()), np.full(k, 1.0 / k)
+    )
 
 
 def pooled_by_spread(term: str, y: Array, v: Array) -> Pooled:
@@ -281,6 +305,7 @@ class MetaAnalysis(View):
         kind = (
             f"random effects, {METHODS[self.method]}, {TESTS[self.test]} intervals" if self.random else "common effect"
         )
+        kind = f"common effect, {METHODS[self.method]}" if self.method == "hodges_lehmann" else kind
         kind = "by the spread between fits" if self.held.relative else kind
         names = marked(frame.index, frame["reliable"])
         tidy = frame[["estimate", "std_error", "statistic", "p_value", "conf_low", "conf_high"]]

@@ -18,11 +18,12 @@ class Gatherer:
     """Makes people of rows that come one after the other, those of a person together.
 
     A person whose rows may go on in the next batch waits. The first column of rows is the constant. `binary` says
-    whether the response is 0 or 1: without levels of persons that is the conditional logit of two rows.
+    whether the response is 0 or 1: without levels of persons that is the conditional logit of two rows. `cuts`, shape
+    (K − 1, p), are what a row has at each cut point of a response of K levels beyond what it has at the first.
     """
 
-    def __init__(self, people: Participants, *, binary: bool) -> None:
-        self._people, self._binary = people, binary
+    def __init__(self, people: Participants, *, binary: bool, cuts: Array | None = None) -> None:
+        self._people, self._binary, self._cuts = people, binary, cuts
         self._open: Rows | None = None
 
     def cut(self, rows: Rows) -> list[Rows]:
@@ -70,17 +71,29 @@ class Gatherer:
     def made(self, rows: Rows) -> Rows:
         """People of rows that are all there: arrays have an axis of rows after the first, NaN where one has fewer."""
         if self._people.k_max is None:
-            return _padded(rows, np.arange(len(rows.endog)), 1)
+            return self._stacked(_padded(rows, np.arange(len(rows.endog)), 1))
         begin = np.flatnonzero(np.r_[True, rows.hashes[1:] != rows.hashes[:-1]])[: len(rows.hashes)]
         out = _padded(rows, begin, self._people.rows)
         if self._people.effect is None:
-            return out
+            return self._stacked(out)
         offset: Any = 0.0 if out.offset is None else out.offset
         if self._binary:
             y, x = _changes(out.endog, out.exog)
             return out._replace(endog=y, exog=x, offset=None if out.offset is None else offset - offset[:, ::-1])
         y, x = (_within if self._people.effect == WITHIN else _differences)(out.endog - offset, out.exog)
         return out._replace(endog=y, exog=x, offset=None)
+
+    def _stacked(self, rows: Rows) -> Rows:
+        """Rows at each cut point, with the response 1 of levels above it, one after the other."""
+        cuts = self._cuts
+        if cuts is None:
+            return rows
+        above = np.where(np.isnan(rows.endog)[..., None], np.nan, rows.endog[..., None] > np.arange(len(cuts)))
+        return rows._replace(
+            endog=above.reshape(len(above), -1),
+            exog=(rows.exog[:, :, None] + cuts).reshape(len(above), -1, cuts.shape[1]),
+            offset=None if rows.offset is None else np.repeat(rows.offset, len(cuts), axis=1),
+        )
 
 
 def _some(rows: Rows, which: Any) -> Rows:

@@ -69,8 +69,9 @@ class Stream:
         self._run, self._encoder = self._way.begin(spec, settings, key, start, self._counter)
         # of the order in which rows are read
         self._deal = Key(derived_key(key, "order")) if key is not None and self._run.parallel else None
-        people = spec.people
-        self._gather = Gatherer(people, binary=spec.family.binary) if people.gathered else None
+        cuts = None if spec.cuts is None else spec.cuts[:, self._encoder.order]
+        rows = Gatherer(spec.people, binary=spec.family.binary, cuts=cuts)
+        self._gather = None if spec.persons is None else rows
         self._lock = threading.Lock()
         self._broken = False
         self._cautioned = False  # whether results have warned that they should not be relied on

@@ -20,7 +20,7 @@ from privreg.collector.inference.pivots import (
 )
 from privreg.collector.inference.wald import MAX_RESTRICTIONS, simulate, wald_sf
 from privreg.errors import InferenceError, OptionError
-from privreg.fits.published.intervals import central_sandwich, local_sandwich
+from privreg.fits.published.report import central_sandwich, local_sandwich
 from privreg.published.chain.collector import ChainSummary
 
 

@@ -22,8 +22,7 @@ from privreg.collector.inference.methods import METHODS
 from privreg.collector.inference.pivots import StudentT
 from privreg.collector.inference.resampling import Anytime, Bootstrap, batches
 from privreg.errors import InferenceError
-from privreg.published.chain.blocks import growing_edges
-from privreg.published.chain.path import Regression, growing_batches, path_sandwich, regression
+from privreg.published.chain.path import Regression, growing_batches, growing_edges, path_sandwich, regression
 from privreg.results import saving
 from privreg.results.results import PrivateResults
 from privreg.tables.diagnostics import doubt
@@ -231,7 +230,7 @@ def rows_of(n=N):
 
 @pytest.fixture
 def anytime_from_300(monkeypatch):
-    monkeypatch.setattr("privreg.fits.published.intervals.FIRST", 300)
+    monkeypatch.setattr("privreg.fits.published.report.FIRST", 300)
     monkeypatch.setattr("privreg.results.estimates.FIRST", 300)
     monkeypatch.setattr("privreg.fits.published.tuning.FIRST", 300)
 

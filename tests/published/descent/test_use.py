@@ -364,7 +364,7 @@ def test_a_missing_extra_is_named(monkeypatch):
         raise ImportError(name)
 
     monkeypatch.setattr("privreg.base.optional.import_module", absent)
-    with pytest.raises(MissingExtraError, match=r"privreg\[central\]"):
+    with pytest.raises(MissingExtraError, match=r"\.\[central\]"):
         fit(options={"order": "poisson"}, epsilon=0.77)
     assert fit().nobs == N
 

@@ -240,7 +240,7 @@ def test_without_matplotlib_the_extra_is_named(fitted, monkeypatch):
         lambda: coefficients.coefficients([fitted]),
         lambda: fitted.plot_calibration(people(50)[::-1]),
     ):
-        with pytest.raises(MissingExtraError, match=r"privreg\[plot\]") as caught:
+        with pytest.raises(MissingExtraError, match=r"\.\[plot\]") as caught:
             draw()
         assert isinstance(caught.value, ImportError)
         assert isinstance(caught.value, PrivregError)

@@ -138,5 +138,5 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", without)
     for name in [m for m in sys.modules if m == "matplotlib" or m.startswith("matplotlib.")]:
         monkeypatch.delitem(sys.modules, name)
-    with pytest.raises(MissingExtraError, match=r"privreg\[plot\]"):
+    with pytest.raises(MissingExtraError, match=r"\.\[plot\]"):
         privacy_curve(statement())

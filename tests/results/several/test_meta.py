@@ -54,6 +54,31 @@ def test_moments_pool_as_statsmodels_does(fits, test) -> None:
     assert ours.conf_high - ours.conf_low == pytest.approx(2 * critical * ours.std_error, rel=1e-6)
 
 
+def test_the_median_of_means_of_two_is_hodges_and_lehmanns(fits) -> None:
+    ours = pr.meta_analysis(fits, method="hodges_lehmann").frame().loc["x"]
+    pairs = [(a + b) / 2 for i, a in enumerate(Y) for b in Y[i:]]
+    assert ours.estimate == pytest.approx(np.median(pairs))
+    assert ours.tau == 0.0
+    same = {name: estimates({"x": y}, 0.2) for name, y in zip(fits, Y, strict=True)}
+    error = pr.meta_analysis(same, method="hodges_lehmann").frame().loc["x"].std_error
+    assert error == pytest.approx(0.2 * np.sqrt(np.pi / 3 / len(Y)))
+    assert "Hodges-Lehmann" in str(pr.meta_analysis(fits, method="hodges_lehmann"))
+
+
+@pytest.mark.parametrize("claimed", [1e-6, 0.2, 1e6])
+@pytest.mark.parametrize("value", [-1e9, 1e9])
+def test_a_fit_that_may_be_anything_hardly_moves_it(value, claimed) -> None:
+    rng, shifts = np.random.default_rng(4), []
+    for _ in range(200):
+        held = {f"{i}": estimates({"x": y}, 0.2) for i, y in enumerate(rng.normal(0.0, 0.2, 16))}
+        held["3"] = estimates({"x": value}, claimed)
+        row = pr.meta_analysis(held, method="hodges_lehmann").frame().loc["x"]
+        shifts.append(row.estimate / row.std_error)
+        assert 0.9 < row.std_error / (0.2 * np.sqrt(np.pi / 3 / 16)) < 1.2
+    shift = abs(np.mean(shifts))
+    assert shift < np.sqrt(3.0 / 16) + 4.0 / np.sqrt(200)  # four standard errors of 200 ratios, whose sd is near 1
+
+
 def test_the_common_effect_is_the_precision_weighted_mean(fits) -> None:
     ours = pr.meta_analysis(fits, random=False).frame().loc["x"]
     theirs = combine_effects(Y, V, method_re="dl")

@@ -28,7 +28,6 @@ CREATE TABLE IF NOT EXISTS report (
     p INTEGER NOT NULL, q INTEGER NOT NULL, state INTEGER NOT NULL, time INTEGER NOT NULL, clock INTEGER NOT NULL,
     body BLOB, receipt BLOB, UNIQUE (root, slug));
 """
-_OURS: Final = {"study", "report"}
 _SEEN: Final = "SELECT plan, number, state, time FROM study WHERE root = ? AND slug = ?"
 _YEAR: Final = "SELECT p, q FROM report WHERE clock > ? AND p > 0"
 _OF_STUDY: Final = "WHERE root = ? AND (slug = ? OR substr(slug, 1, length(?) + 1) = ? || '/')"
@@ -71,28 +70,26 @@ def default_path() -> Path:
     return folder / "privreg" / "device.sqlite"
 
 
-class Memory:
-    """The memory of a device: a file, made if it isn't there, `default_path` by default."""
+class File:
+    """A SQLite file of its owner alone, with these tables; it is made if it isn't there. Raises `StoreError`."""
 
-    def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
+    def __init__(self, path: Path, tables: str, wait: float = 30.0) -> None:
+        self.path, self._wait = path, wait
         try:
-            self.path = default_path() if path is None else Path(path)
-        except RuntimeError:
-            raise StoreError("there is no home folder to keep the memory of budgets in; name a file.") from None
-        try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600))
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600))
             with self._open() as db:
-                if {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")} - _OURS:
-                    raise StoreError(f"{self.path} is another program's database; name a new file for the memory.")
-                self.path.chmod(0o600)
-                db.executescript(_TABLES)
+                held = db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+                if any(f" {name} (" not in tables for (name,) in held):
+                    raise StoreError(f"{path} is another program's database; name a new file for the memory.")
+                path.chmod(0o600)
+                db.executescript(tables)
         except (OSError, sqlite3.Error) as e:
-            raise StoreError(f"the memory of budgets at {self.path} can't be used: {type(e).__name__}.") from None
+            raise StoreError(f"the memory of budgets at {path} can't be used: {type(e).__name__}.") from None
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
-        db = sqlite3.connect(self.path, timeout=30.0, isolation_level=None)
+        db = sqlite3.connect(self.path, timeout=self._wait, isolation_level=None)
         try:
             db.execute("PRAGMA synchronous = EXTRA")
             db.execute("PRAGMA secure_delete = ON")
@@ -101,7 +98,8 @@ class Memory:
             db.close()
 
     @contextmanager
-    def _read(self) -> Iterator[sqlite3.Connection]:
+    def read(self) -> Iterator[sqlite3.Connection]:
+        """A connection to read."""
         try:
             with self._open() as db:
                 yield db
@@ -109,8 +107,8 @@ class Memory:
             raise StoreError(f"the memory of budgets at {self.path} can't be used: {type(e).__name__}.") from None
 
     @contextmanager
-    def _written(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that is durable when it has ended, or never was."""
+    def written(self) -> Iterator[sqlite3.Connection]:
+        """A transaction that is durable when it has ended, or never was; no other writes at the same time."""
         try:
             with self._open() as db:
                 db.execute("BEGIN IMMEDIATE")
@@ -123,15 +121,26 @@ class Memory:
         except sqlite3.Error as e:
             raise StoreError(f"the memory of budgets at {self.path} can't be written: {type(e).__name__}.") from None
 
+
+class Memory(File):
+    """The memory of a device: a file, made if it isn't there, `default_path` by default."""
+
+    def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
+        try:
+            file = default_path() if path is None else Path(path)
+        except RuntimeError:
+            raise StoreError("there is no home folder to keep the memory of budgets in; name a file.") from None
+        super().__init__(file, _TABLES)
+
     def seen(self, root: bytes, slug: str) -> Seen | None:
         """Plan and state that were seen of the study of this name and key."""
-        with self._read() as db:
+        with self.read() as db:
             found = db.execute(_SEEN, (root, slug)).fetchone()
         return None if found is None else Seen(*found)
 
     def note(self, root: bytes, slug: str, seen: Seen) -> Seen:
         """Remember the latest state of a study; what is remembered never goes back. Returns what is known now."""
-        with self._written() as db:
+        with self.written() as db:
             db.execute("INSERT INTO study VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", (root, slug, *seen))
             db.execute(
                 "UPDATE study SET number = ?, state = ?, time = MAX(time, ?) "
@@ -142,7 +151,7 @@ class Memory:
 
     def plans(self, root: bytes, study: str) -> set[bytes]:
         """Hashes of plans that were seen of a study of this name and key: one for each analysis."""
-        with self._read() as db:
+        with self.read() as db:
             return {
                 found for (found,) in db.execute(f"SELECT plan FROM study {_OF_STUDY}", (root, study, study, study))
             }
@@ -150,12 +159,12 @@ class Memory:
     def reports(self, root: bytes, study: str) -> dict[str, Stored]:
         """The reports to this study, if there are some, by the analysis's name among all."""
         what = f"SELECT slug, plan, token, state, body, receipt FROM report {_OF_STUDY} ORDER BY rowid"
-        with self._read() as db:
+        with self.read() as db:
             return {slug: Stored(*rest) for slug, *rest in db.execute(what, (root, study, study, study))}
 
     def used(self, token: bytes) -> bool:
         """True if a token has been used, for whatever study."""
-        with self._read() as db:
+        with self.read() as db:
             found = db.execute("SELECT 1 FROM report WHERE substr(token, 1, ?) = ?", (len(token), token))
             return found.fetchone() is not None
 
@@ -165,7 +174,7 @@ class Memory:
         The year is of this device's clock alone. Studies choose the times in their states: one far ahead would let
         budgets be forgotten, or never be.
         """
-        with self._read() as db:
+        with self.read() as db:
             return _budgets(db, _YEAR, clock - YEAR)
 
     def store(
@@ -194,7 +203,7 @@ class Memory:
         spend too much.
         """
         ours, used = (f"SELECT 1 FROM report WHERE {of}" for of in ("root = ? AND slug = ?", "plan = ? OR token = ?"))
-        with self._written() as db:
+        with self.written() as db:
             if any(db.execute(ours, (root, slug)).fetchone() for slug in reports):
                 return True
             if any(db.execute(used, (one.plan, one.token)).fetchone() for one in reports.values()):
@@ -214,12 +223,12 @@ class Memory:
 
     def unsummed(self, root: bytes, slug: str, body: bytes) -> None:
         """Forget bytes that two collectors deleted, so that a report to a later state may take their place."""
-        with self._written() as db:
+        with self.written() as db:
             db.execute("UPDATE report SET body = x'' WHERE root = ? AND slug = ? AND body = ?", (root, slug, body))
 
     def again(self, root: bytes, slug: str, state: int, body: bytes) -> None:
         """Write a report ahead in the place of one that was forgotten; if another call was faster, its report stays."""
-        with self._written() as db:
+        with self.written() as db:
             db.execute(
                 "UPDATE report SET state = ?, body = ? WHERE root = ? AND slug = ? AND body = x'' AND state < ?",
                 (state, body, root, slug, state),
@@ -227,7 +236,7 @@ class Memory:
 
     def arrived(self, root: bytes, slug: str, receipt: bytes | None) -> None:
         """Keep the receipt, if there is one, and forget the bytes; what was spent stays."""
-        with self._written() as db:
+        with self.written() as db:
             db.execute("UPDATE report SET body = NULL, receipt = ? WHERE root = ? AND slug = ?", (receipt, root, slug))
 
 

@@ -1,8 +1,10 @@
-"""The command of silos, `privreg silo`: sign a plan, accept one for a silo's file, print what was sent."""
+"""The command of silos, `privreg silo`: sign a plan, accept one for a silo's file, answer, print what was sent."""
 
 from __future__ import annotations
 
 import argparse
+import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,9 +12,9 @@ from privreg.base.archive import contents, write_bytes
 from privreg.errors import OptionError, StudyError
 from privreg.privacy.ledger import Budget
 from privreg.protocol.lattice import fraction_of
-from privreg_field.silos.memory import Memory
+from privreg_field.silos.memory import USUAL, Memory
 from privreg_field.silos.plan import sign, verified
-from privreg_field.silos.rounds import counted
+from privreg_field.silos.rounds import answer, counted
 from privreg_field.study import keys
 from privreg_field.study.running import done, parser_of
 from privreg_field.wire.wire import base
@@ -27,6 +29,8 @@ def run(a: argparse.Namespace) -> str:
     """Run one of its verbs; what it prints."""
     if a.verb == "log":
         return "\n".join(Memory(a.ledger).log()) or "no plan was accepted."
+    if a.verb == "answer":
+        return answer(a.ledger, sys.stdin.buffer.read()).decode()
     if a.verb == "plan":
         key = keys.load(a.key)
         envelope, out = sign(a.file, key), a.out or str(Path(a.file).with_suffix(".plan"))
@@ -38,13 +42,13 @@ def run(a: argparse.Namespace) -> str:
     except OSError:
         raise OptionError(f"there is no plan {a.file!r} that can be read.") from None
     root = keys.given(a.key, "--key")
-    plan = verified(envelope, root)
-    rows, stamp = counted(plan, a.silo, str(Path(a.data).resolve()))
-    text = f"{plan.words}\nSilo:      {a.silo}, with {rows:,} rows, whose number becomes public"
+    plan, data = verified(envelope, root), json.dumps([a.data, a.query] if a.query else [str(Path(a.data).resolve())])
+    entry, stamp = counted(plan, a.silo, data)
+    text = f"{plan.words}\nSilo:      {a.silo}, with {entry.rows:,} rows, whose number becomes public"
     if not a.yes:
         print(text)
         if input("Accept this plan, once and for all its rounds? Write yes: ").strip() != "yes":
             raise StudyError("not accepted; nothing was entered.")
-    most = None if a.most is None else fraction_of(Budget.declare(a.most).mu)
-    Memory(a.ledger).accept(envelope, root, a.silo, str(Path(a.data).resolve()), stamp, rows, most)
+    most = USUAL if a.most is None else fraction_of(Budget.declare(a.most).mu)
+    Memory(a.ledger).accept(envelope, root, entry, data, stamp, most)
     return f"{text}\n\n{a.ledger}: accepted" if a.yes else f"{a.ledger}: accepted"

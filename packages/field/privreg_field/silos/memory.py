@@ -6,140 +6,101 @@ very bytes. So noise is drawn once for each round, and a round is answered in on
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from privreg.errors import BudgetError, OptionError, StudyError
+from privreg.errors import BudgetError, OptionError
 from privreg.privacy.noise import fresh_key
 from privreg.protocol.lattice import Mu
-from privreg_field.silos.plan import SiloPlan, verified
-from privreg_field.wire.wire import base
+from privreg_field.device.memory import File
+from privreg_field.silos.plan import Entry, SiloPlan, verified
+from privreg_field.wire.wire import Record, base, dumps, loads, plain
 
 USUAL: Final = Mu(2, 1)  # Budget of all plans together, at most, if the owner says nothing else
+WAIT: Final = 600.0  # Seconds for which a process waits while another answers
 
 _TABLES: Final = """
-CREATE TABLE IF NOT EXISTS most (id INTEGER PRIMARY KEY CHECK (id = 1), p INTEGER NOT NULL, q INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS plan (
-    hash BLOB PRIMARY KEY, envelope BLOB NOT NULL, root BLOB NOT NULL, silo TEXT NOT NULL, data TEXT NOT NULL,
-    stamp TEXT NOT NULL, rows INTEGER NOT NULL, p INTEGER NOT NULL, q INTEGER NOT NULL, key BLOB NOT NULL,
-    time INTEGER NOT NULL);
+    hash BLOB PRIMARY KEY, envelope BLOB NOT NULL, root BLOB NOT NULL, entry BLOB NOT NULL, data TEXT NOT NULL,
+    stamp TEXT NOT NULL, p INTEGER NOT NULL, q INTEGER NOT NULL, key BLOB NOT NULL, time INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS sum (
     plan BLOB NOT NULL REFERENCES plan (hash), round INTEGER NOT NULL, state BLOB NOT NULL, total BLOB NOT NULL,
     time INTEGER NOT NULL, PRIMARY KEY (plan, round));
 """
+_DAY: Final = "strftime('%Y-%m-%d %H:%M UTC', time, 'unixepoch')"
 
 
 class Accepted(NamedTuple):
-    """A plan that a silo's owner accepted."""
+    """A plan that a silo's owner accepted, and what was sent of it."""
 
     plan: SiloPlan
-    silo: str  # Its name in the plan
-    data: str  # Path of its rows
+    entry: Entry
+    data: str  # Place of its rows, see `plan.source`
     stamp: str  # Mark of the file, by which a change is seen
-    rows: int  # Number of them, which is public
     key: bytes  # Key of the next noise
+    sent: dict[int, tuple[bytes, bytes]]  # Hash of the public history before it, and sum, by round, in order
 
 
-class Sent(NamedTuple):
-    """A sum that is stored, and sent or about to be."""
-
-    round: int
-    state: bytes  # Hash of the public history before it
-    total: bytes
-
-
-class Memory:
+class Memory(File):
     """The file of a silo; it is made if it isn't there, for its owner alone."""
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
-        try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600))
-        except OSError as e:
-            raise StudyError(f"the silo's file {self.path} can't be used: {type(e).__name__}.") from None
-        with self.written() as db:
-            for statement in _TABLES.split(";"):
-                db.execute(statement)
+        super().__init__(Path(path), _TABLES, WAIT)
 
-    @contextmanager
-    def written(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that is durable when it has ended, or never was; no other writes at the same time."""
-        try:
-            db = sqlite3.connect(self.path, timeout=600.0, isolation_level=None)
-            try:
-                db.execute("PRAGMA synchronous = EXTRA")
-                db.execute("PRAGMA secure_delete = ON")
-                db.execute("BEGIN IMMEDIATE")
-                try:
-                    yield db
-                except BaseException:
-                    db.execute("ROLLBACK")
-                    raise
-                db.execute("COMMIT")
-            finally:
-                db.close()
-        except sqlite3.Error as e:
-            raise StudyError(f"the silo's file {self.path} can't be written: {type(e).__name__}.") from None
-
-    def accept(
-        self, envelope: bytes, root: bytes, silo: str, data: str, stamp: str, rows: int, most: Mu | None = None
-    ) -> SiloPlan:
+    def accept(self, envelope: bytes, root: bytes, entry: Entry, data: str, stamp: str, most: Mu = USUAL) -> SiloPlan:
         """Enter a plan and its whole budget, before anything is released; `most` is of all plans together.
 
         Raises BudgetError if they would cost more, OptionError if the plan was accepted already.
         """
         plan = verified(envelope, root)
+        mu = Fraction(*plan.mu)
         with self.written() as db:
-            if most is not None:
-                db.execute("INSERT OR REPLACE INTO most VALUES (1, ?, ?)", most)
-            limit = Fraction(*(db.execute("SELECT p, q FROM most").fetchone() or USUAL))
             spent = sum(Fraction(p, q) ** 2 for p, q in db.execute("SELECT p, q FROM plan"))
-            if db.execute("SELECT 1 FROM plan WHERE hash = ?", (plan.digest,)).fetchone():
+            if self.accepted(db, plan.digest) is not None:
                 raise OptionError("this plan was accepted already.")
-            if spent + Fraction(*plan.mu) ** 2 > limit**2:
+            if spent + mu**2 > Fraction(*most) ** 2:
                 raise BudgetError(
-                    f"this plan would cost mu = {float(Fraction(*plan.mu)):g}, all plans of this silo together may "
-                    f"cost {float(limit):g}, and {float(spent) ** 0.5:.3g} is spent; nothing was accepted."
+                    f"this plan would cost mu = {float(mu):g}, all plans of this silo together may cost "
+                    f"{float(Fraction(*most)):g}, and {float(spent) ** 0.5:.3g} is spent; nothing was accepted."
                 )
-            entry = (envelope, root, silo, data, stamp, rows, *plan.mu, fresh_key(), int(time.time()))
-            db.execute("INSERT INTO plan VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (plan.digest, *entry))
+            row: tuple[Any, ...] = (plan.digest, envelope, root, dumps(plain(entry)), data, stamp, *plan.mu)
+            db.execute("INSERT INTO plan VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (*row, fresh_key(), int(time.time())))
         return plan
 
     @staticmethod
     def accepted(db: sqlite3.Connection, digest: bytes) -> Accepted | None:
         """The accepted plan of this name, whose signature is verified anew."""
-        asked = "SELECT envelope, root, silo, data, stamp, rows, key FROM plan WHERE hash = ?"
+        asked = "SELECT envelope, root, entry, data, stamp, key FROM plan WHERE hash = ?"
         found = db.execute(asked, (digest,)).fetchone()
-        return None if found is None else Accepted(verified(found[0], found[1]), *found[2:])
+        if found is None:
+            return None
+        sums = db.execute("SELECT round, state, total FROM sum WHERE plan = ? ORDER BY round", (digest,))
+        envelope, root, entry, data, stamp, key = found
+        sent = {number: (state, total) for number, state, total in sums}
+        return Accepted(verified(envelope, root), _entry(entry), data, stamp, key, sent)
 
     @staticmethod
-    def sent(db: sqlite3.Connection, digest: bytes) -> list[Sent]:
-        """Sums of a plan, in the order of rounds."""
-        asked = "SELECT round, state, total FROM sum WHERE plan = ? ORDER BY round"
-        return [Sent(*row) for row in db.execute(asked, (digest,))]
-
-    @staticmethod
-    def store(db: sqlite3.Connection, digest: bytes, one: Sent, following: bytes) -> None:
-        """Store a sum and the key of the next one's noise; that of this one is forgotten."""
-        db.execute("INSERT INTO sum VALUES (?, ?, ?, ?, ?)", (digest, *one, int(time.time())))
+    def store(db: sqlite3.Connection, digest: bytes, number: int, state: bytes, total: bytes, following: bytes) -> None:
+        """Store a round's sum and the key of the next one's noise; that of this one is forgotten."""
+        db.execute("INSERT INTO sum VALUES (?, ?, ?, ?, ?)", (digest, number, state, total, int(time.time())))
         db.execute("UPDATE plan SET key = ? WHERE hash = ?", (following, digest))
 
     def log(self) -> list[str]:
         """Plans and what was sent of each, in words."""
         out = []
         with self.written() as db:
-            for digest, silo, rows, p, q, at in db.execute("SELECT hash, silo, rows, p, q, time FROM plan").fetchall():
-                day = time.strftime("%Y-%m-%d %H:%M", time.gmtime(at))
-                out.append(f"{base(digest)}: accepted {day} UTC for silo {silo!r}, {rows:,} rows, mu = {p / q:g}")
-                asked = "SELECT round, length(total), time FROM sum WHERE plan = ? ORDER BY round"
-                for number, size, sent in db.execute(asked, (digest,)):
-                    day = time.strftime("%Y-%m-%d %H:%M", time.gmtime(sent))
-                    out.append(f"  round {number}: {size // 8} noised numbers, {day} UTC")
+            for digest, entry, p, q, day in db.execute(f"SELECT hash, entry, p, q, {_DAY} FROM plan").fetchall():
+                silo, rows, _ = _entry(entry)
+                out.append(f"{base(digest)}: accepted {day} for silo {silo!r}, {rows:,} rows, mu = {p / q:g}")
+                sums = db.execute(
+                    f"SELECT round, length(total) / 8, {_DAY} FROM sum WHERE plan = ? ORDER BY round", (digest,)
+                )
+                out += [f"  round {number}: {many} noised numbers, {sent}" for number, many, sent in sums]
         return out
+
+
+def _entry(said: bytes) -> Entry:
+    return Entry.read(Record(loads(said, "an entry", 1 << 26), "an entry"))

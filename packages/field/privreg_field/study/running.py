@@ -12,6 +12,7 @@ from typing import Any
 
 from privreg.errors import PrivregError
 from privreg_field.device.consent import plain
+from privreg_field.device.memory import StoreError
 from privreg_field.wire.wire import MessageError
 
 
@@ -56,7 +57,7 @@ def done(
             return 2 if e.code else 0
         said = run(a)
         print(said, end="\n" * bool(said), flush=True)
-    except (PrivregError, MessageError) as e:
+    except (PrivregError, MessageError, StoreError) as e:
         print(f"{parser.prog}: error: {plain(str(e))}", file=sys.stderr)
         return 2
     return 0

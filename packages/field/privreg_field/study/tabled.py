@@ -18,10 +18,10 @@ from privreg.data.participants import Participants
 from privreg.errors import FormulaError, InferenceError, OptionError, StudyError
 from privreg.fits.outcome import Senders
 from privreg.means import collector
+from privreg.means.plan import ROOT2, Sums
 from privreg.means.results.results import MeansResults
 from privreg.means.spec import Spec, declared
 from privreg.means.stream import MeansStream
-from privreg.means.sums import ROOT2, Sums
 from privreg.means.terms import declared_terms, read_formula
 from privreg.privacy.ledger import Budget, Release
 from privreg.protocol import lattice
@@ -109,7 +109,7 @@ def table_fit(asked: dict[str, Any], schema: Schema, missing: str) -> TableFit:
 def blocks_of(fit: TableFit, columns: Sequence[Column]) -> tuple[tuple[Block, ...], Role, int]:
     """Blocks of a table's reports, their role, and the noise's bits.
 
-    Weights are those of `privreg.means.sums`, as large as the budget allows.
+    Weights are those of `privreg.means.plan.make_sums`, as large as the budget allows.
     Raises OptionError if the budget is too small for so many estimates.
     """
     plan, known, mu = fit.spec.plans[0], {c.name: c for c in columns}, mu_of(fit.spec.budget.mu)

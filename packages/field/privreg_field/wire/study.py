@@ -216,6 +216,12 @@ def read_plans(payload: bytes) -> tuple[PublicPlan, ...]:
     )
 
 
+def alike(plans: Sequence[PublicPlan]) -> bool:
+    """True if several analyses are of one model, each of other people."""
+    models, people = {str(plan.model.get("declared")) for plan in plans}, {plan.part.people for plan in plans}
+    return len(models) == 1 < len(people) == len(plans) and not plans[0].table
+
+
 def _read(said: dict[str, Any], part: Part) -> PublicPlan:
     """An analysis, with all that its plan says."""
     record = Record(said, "the plan")

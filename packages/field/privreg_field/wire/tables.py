@@ -2,7 +2,7 @@
 
 A report has a block for each number or factor. With t a number on [−1, 1], a = 1 if there is one, and W the block's
 weight, that is (W t, W a) and, at the report's end, √2 W t²; of a factor W for the level, 0 for the others. The sets
-are those of `privreg.means.sums`, in whole numbers. Standard library only.
+are those of `privreg.means.plan`, in whole numbers. Standard library only.
 """
 
 from __future__ import annotations

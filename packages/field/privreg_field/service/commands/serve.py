@@ -42,6 +42,8 @@ def serve(arguments: Sequence[str]) -> int:
 
 
 def _serve(a: argparse.Namespace) -> str:
+    if os.name != "posix":
+        raise OptionError("privreg serve locks its database as Linux and macOS do; run it there, or in a container.")
     (plan, *_), _ = plans_of(a)
     if a.shared and plan.collectors:
         raise OptionError("a collector of a study with two has one server; leave --shared out.")

@@ -261,8 +261,10 @@ class Handler:
         return await done
 
     def _has_begun(self) -> None:
-        if self.scheduler.clock() < self.scheduler.plan.opens or not self.scheduler.states:
+        if self.scheduler.clock() < self.scheduler.plan.opens:
             raise Problem(425, "The study is not open yet.", 60)
+        if not self.scheduler.states:  # with two collectors both must be there
+            raise Problem(425, "The first round is about to begin.", 1)
 
     async def _entitled(self, token: Token) -> None:
         """Refuse tokens that nobody issued; an open study's are the devices' own."""

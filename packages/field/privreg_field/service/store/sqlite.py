@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -61,6 +60,8 @@ class SQLite(Store):
             raise OptionError(
                 "SQLite has one server at a time; servers share a study in PostgreSQL: --db postgresql://…"
             )
+        import fcntl  # which Windows doesn't have, where `serve` says so
+
         with self.beside("lock").open("a") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

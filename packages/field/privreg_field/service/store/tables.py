@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
+from privreg_field import KIT
 from privreg_field.service.store.records import StoreError
 
 FORMAT: Final = 3  # Version of the tables; a change of them needs a step in `versions`
@@ -218,7 +219,7 @@ def must_be_known(found: int, name: str) -> None:
     if found > FORMAT:
         raise StoreError(
             f"{name} has tables of version {found}, of a later release of privreg; this one has version {FORMAT}. "
-            "Update it: pip install -U privreg."
+            f'Install that release, in its clone: pip install . "{KIT}[serve]".'
         )
 
 

@@ -6,8 +6,9 @@ import argparse
 import getpass
 import json
 import math
+import shlex
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import TypeVar
@@ -24,14 +25,14 @@ from privreg_field.device.exchange import Limits
 from privreg_field.study import keys
 from privreg_field.study.running import done, parser_of
 from privreg_field.wire.analyses import WORDS
-from privreg_field.wire.study import PublicPlan, plan_payload, read_plans
+from privreg_field.wire.study import PublicPlan, alike, plan_payload, read_plans
 from privreg_field.wire.wire import MessageError, base, hash_of, key_id, open_envelope, signed_bytes
 
 T = TypeVar("T")
 
 
-def shown(data: bytes, root: bytes | None) -> str:
-    """A signed plan in words; `data` is its envelope.
+def shown(data: bytes, root: bytes | None, *, rounds: bool = True) -> str:
+    """A signed plan in words, with the noise of its `rounds`; `data` is its envelope.
 
     The public key `root` must have signed it; None looks at no signature, and says so.
     Raises StudyError if it is no plan that devices accept, or signed by another key.
@@ -49,7 +50,9 @@ def shown(data: bytes, root: bytes | None) -> str:
         raise StudyError(f"devices would refuse this plan: {e}") from None
     by = "not looked at: give --key" if root is None else f"by {key_id(root)}, verified"
     name = base(hash_of(envelope.payload))
-    lines = plain("\n\n".join([*_collectors(plan), *map(_lines, plans)]))
+    each = [_lines(one, rounds=rounds) for one in plans]
+    each = [f"The first of {len(plans)} parts, all of which are alike.\n{each[0]}"] if alike(plans) else each
+    lines = plain("\n\n".join([*_collectors(plan), *each]))
     return f"Plan {name}, signature {by}\n\n{lines}\n\nRespondents are told:\n\n{words(plan)}\n\n{QUESTION}"
 
 
@@ -62,26 +65,32 @@ def _collectors(plan: PublicPlan) -> list[str]:
     return ["\n".join(lines)] if lines else []
 
 
-def _lines(plan: PublicPlan) -> str:
-    """An analysis: roles with their noise, and the design."""
+def _lines(plan: PublicPlan, *, rounds: bool) -> str:
+    """An analysis: roles with their noise, if `rounds`, and the design."""
     lines = []
     if plan.part.name:
         low, high = plan.part.people
         of = "everybody" if high - low == WORDS else f"{100.0 * (high - low) / WORDS:.3g}% of the people"
         lines += [f"Analysis {plan.part.name!r}: mu = {plan.mu.p / plan.mu.q:.6g}, of {of}"]
-    lines += [f"{'role':<10} {'form':<8} {'numbers':>7} {'radius':>9} {'groups':>6}  noise sd"]
+    if rounds:
+        lines += [*_roles(plan), ""]
+    design = f"Design: {plan.response.name} ~ {', '.join(c.name for c in plan.design)}; score: {plan.family}"
+    if plan.table:
+        design = f"Table: {', '.join(':'.join(block.columns) for block in plan.table)}"
+    return "\n".join([*lines, design, *_target(plan)])
+
+
+def _roles(plan: PublicPlan) -> Iterator[str]:
+    """A line for each role: its reports, and the noise of one report, or of the sum of a round."""
+    yield f"{'role':<10} {'form':<8} {'numbers':>7} {'radius':>9} {'groups':>6}  noise sd"
     for name, role in plan.roles.items():
         sd = 2.0**plan.bits / role.radius
         if plan.collectors:
             unit = role.radius if plan.table else unit_of_sums(role.form, role.numbers, role.radius)
             sd = math.sqrt(2.0) * 2.0**plan.bits / unit
-        lines.append(f"{name:<10} {role.form:<8} {role.numbers:>7} {role.radius:>9} {role.groups:>6}  {sd:.4g}")
+        yield f"{name:<10} {role.form:<8} {role.numbers:>7} {role.radius:>9} {role.groups:>6}  {sd:.4g}"
     if plan.collectors:
-        lines.append("noise is in a round's sum, of both collectors together; a report's norm is 1 at most")
-    design = f"Design: {plan.response.name} ~ {', '.join(c.name for c in plan.design)}; score: {plan.family}"
-    if plan.table:
-        design = f"Table: {', '.join(':'.join(block.columns) for block in plan.table)}"
-    return "\n".join([*lines, "", design, *_target(plan)])
+        yield "noise is in a round's sum, of both collectors together; a report's norm is 1 at most"
 
 
 def _target(plan: PublicPlan) -> list[str]:
@@ -135,9 +144,10 @@ def _sign(a: argparse.Namespace) -> str:
                 "that signs plans: make one by privreg study key root.key, and give --key root.key."
             )
     data = keys.signed("plan", plan_payload(*plans), root)
-    said = shown(data, mine)  # which refuses what devices would
+    said = shown(data, mine, rounds=False)  # which refuses what devices would
     write_bytes(out, data, new=True)  # a plan is never overwritten
-    return f"{said}\n\n{planned(analyses, plans)}Wrote {str(out)!r}. Invitations pin the key {base(mine)}"
+    more = f"privreg study show {shlex.quote(str(out))} has the noise of each round."
+    return f"{said}\n\n{planned(analyses, plans)}Wrote {str(out)!r}; {more} Invitations pin the key {base(mine)}"
 
 
 def _in_file(make: Callable[[], T]) -> T:

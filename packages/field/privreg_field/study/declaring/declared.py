@@ -93,7 +93,7 @@ _MODEL: Final = (
     "formula", "family", "mu", "rows", "offset", "exposure", "scaling", "trust", "k_max", "per_person", "weights",
 )  # fmt: skip
 _SCHEMA: Final = ("bounds", "levels", "moments", "correlations")
-_SEVERAL: Final = ("analyses", "split")
+_SEVERAL: Final = ("analyses", "split", "parts")
 KEYS: Final = (*_ABOUT, *_OPTIONAL, *_MODEL, *PLAN, *_SCHEMA, *_SEVERAL)  # Keys of a study's file
 ANALYSIS: Final = (*(k for k in (*_MODEL, *PLAN) if k not in _OF_ALL), *_OWN)  # Keys of one of several analyses
 
@@ -101,6 +101,7 @@ T = TypeVar("T")
 
 NEEDED: Final = (*_ABOUT, "formula", "mu")
 
+FEWEST: Final = 4  # Parts of a study's people; of fewer one that liars spoil is more than 29%
 PARTS: Final = 10**6  # Budgets of several analyses are whole numbers of millionths
 
 
@@ -202,6 +203,7 @@ def _target(said: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 def _analyses(doc: Mapping[str, Any]) -> list[tuple[Part, dict[str, Any]]]:
     """Options of each analysis, a fit or a table, with its budget."""
+    doc = _in_parts(doc) if doc.get("parts") is not None else doc
     asked = {k: doc[k] for k in (*_MODEL, *PLAN) if doc.get(k) is not None}
     if doc.get("analyses") is None:
         if doc.get("split") is not None:
@@ -239,6 +241,18 @@ def _analyses(doc: Mapping[str, Any]) -> list[tuple[Part, dict[str, Any]]]:
         low += share
         out.append((Part(name, whole, people), own))
     return out
+
+
+def _in_parts(doc: Mapping[str, Any]) -> dict[str, Any]:
+    """A study whose people are dealt to `parts`, each of which fits the study's one model."""
+    parts = doc["parts"]
+    if isinstance(parts, bool) or not isinstance(parts, int) or not FEWEST <= parts <= MOST:
+        raise SchemaError(f"'parts' of a study is a whole number from {FEWEST} to {MOST}, got {shown(parts)}.")
+    if doc.get("analyses") is not None or doc.get("split") is not None:
+        raise SchemaError("'parts' is of a study with one model; write formula: in place of analyses: and split:.")
+    model = {k: doc[k] for k in (*_MODEL, *PLAN) if k not in _OF_ALL and doc.get(k) is not None}
+    left = {k: v for k, v in doc.items() if k not in model and k != "parts"}
+    return left | {"analyses": {f"part{k}": model for k in range(1, parts + 1)}, "split": "people"}
 
 
 def _fraction(mu: float) -> Fraction:

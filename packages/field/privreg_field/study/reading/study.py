@@ -18,7 +18,7 @@ import pandas as pd
 
 from privreg.errors import OptionError, StudyError, choose, shown
 from privreg.fits.fit_plan import FitPlan
-from privreg.means.results.table_one import TableOne
+from privreg.means.results.shares import TableOne
 from privreg.results.base import Results
 from privreg_field.collector import chain as chains
 from privreg_field.collector.chain import Cells, Chain

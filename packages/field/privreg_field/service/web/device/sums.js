@@ -117,7 +117,7 @@ export function distance2({ sums, family, offset }, role, ask) {
   if (!["approach", "closing", "main"].includes(role)) return [2n, 1n];
   const longest2 = ask && offset === null ? ask.theta.reduce((n, v) => n + v * v, 0) * (ask.reach * ask.reach) : Infinity;
   const is = (/** @type {number[]} */ own) => own.every((v, i) => v === shares[i]);
-  // of Tobit as of scores without a part beyond the threshold: (55)
+  // of Tobit as of scores without a part beyond the threshold: (58)
   let most = family === "tobit" && scaled && is(APART[0][1]) ? APART[2][2] : family === "tobit" && scaled && is(APART[1][1]) ? APART[3][2]
     : APART.find(([of, own]) => family !== "logistic" && of === scaled && is(own))?.[2] ?? 40000;
   if (family === "logistic" && !scaled && is(LOGISTIC)) most = /** @type {number[]} */ (ODDS.find(([k]) => longest2 <= k))[1];

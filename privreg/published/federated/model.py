@@ -10,23 +10,23 @@ from privreg.data.participants import Participants
 from privreg.data.sources.open import Source, open_arrays, open_table
 from privreg.errors import DataError, OptionError
 from privreg.families import resolve_family
-from privreg.federated import server
-from privreg.federated.client import Client, of_silo, read_silo
-from privreg.federated.plan import Plan, SiloOptions, make_plan
-from privreg.federated.results import FederatedResults, make_results, make_statement
 from privreg.formula.arrays import array_design, check_array_levels
 from privreg.formula.batches import read_arrays
 from privreg.formula.describe import ModelOptions, callers_scopes, read_design
 from privreg.formula.spec import Described, ModelSpec
 from privreg.options.running import progress_bar
-from privreg.options.table import check
+from privreg.options.table import check, documented
 from privreg.options.unknown import refuse_unknown
 from privreg.privacy.accounts import accounts_of
 from privreg.privacy.ledger import LEDGER, UNSET, Budget
 from privreg.privacy.noise import NoiseStream, fresh_key, seeded_key
+from privreg.published.federated.client import Client, of_silo, read_silo
+from privreg.published.federated.plan import Plan, SiloOptions, begin, make_plan, step
+from privreg.published.federated.results import FederatedResults, make_results, make_statement
 from privreg.schema.declarations import Schema
 
 
+@documented("silos.arrays")
 class FederatedRegression(Described):
     """Regression over silos that share nothing but randomised updates: federated averaging under local privacy.
 
@@ -42,42 +42,7 @@ class FederatedRegression(Described):
         Responses, one array a silo.
     exogs : sequence of array_like, each of shape (n_i, p)
         Designs. A column named "const" or "Intercept" is the constant 1 by declaration; no column is added.
-    family : Family or str
-        "logistic", "multinomial", "huber" or "squared".
-    mu : float or None
-        μ-GDP *per silo, for all rounds together*; None for a fit without privacy. Or `epsilon`, alone or with `delta`,
-        or `rho`.
-    epsilon, delta, rho : float
-        As for :class:`privreg.PrivateOnlineRegression`, per silo and for all rounds.
-    bounds, levels, moments : mapping
-        Public declarations, as for :class:`privreg.PrivateOnlineRegression`: numbers are clamped and scaled by them in
-        the silo.
-    rounds : int
-        Rounds; each has 1/√rounds of μ, or 1/rounds of ε.
-    local_steps : int
-        Gradient steps a silo takes in a round.
-    step : float or "auto"
-        Size of a local step; "auto" takes the inverse of the steepest curvature over the public box.
-    clip : float or "auto"
-        Largest ℓ2 norm of a silo's update, internal units (covariates in [−1, 1]); "auto" takes 6/rounds.
-    batch_size : int, optional
-        Records of a silo in one local step, in their order and round again; all by default.
-    weights : sequence of float, optional
-        Public weights of silos, such as record counts that may be known; equal by default.
-    mechanism : {"auto", "gaussian", "privunit", "laplace", "piecewise", "geodp", "ldpvec"}
-        How updates are randomised; see :class:`privreg.federated.UpdateMechanism`. "auto" takes the unbiased one with
-        the least noise.
-    beta, magnitude_share, debias
-        Options of "geodp" and "ldpvec".
-    missing : {"noise", "raise"}
-        What becomes of a record that can't be used: a value is missing, no number or not a declared level, or a term is
-        not finite. "noise" (default), or "drop": its silo leaves it out. The share that can be used goes with each
-        update, for 3% more noise; the number is never sent ("geodp" and "ldpvec" send neither). "raise" refuses it:
-        errors tell about rows.
-    dataset : str or list of str, optional
-        A name for these people, by which fits add up; see `privreg.PrivateOnlineRegression`.
-    exog_names, endog_name : sequence of str, str
-        Names for arrays that have none.
+    **options : `options/parameters.toml`
 
     Raises
     ------
@@ -165,6 +130,7 @@ class FederatedRegression(Described):
         self._build(design, fam, budget, sources, len(sources), asked)
 
     @classmethod
+    @documented("silos.formula")
     def from_formula(
         cls,
         formula: str,
@@ -202,10 +168,7 @@ class FederatedRegression(Described):
         silos : sequence of DataFrame, mapping, path or table; or int
             One a silo. A number of silos describes a model without data, for Flower. Public declarations that frames
             or Parquet files carry in ``attrs["privreg"]`` must agree.
-        schema : str, Path or Schema, optional
-            Declarations, or the file that holds them.
-        family, mu, epsilon, delta, rho, bounds, levels, moments, and all others
-            As for the class; so are the errors.
+        **options : `options/parameters.toml`
         """
         asked = SiloOptions(
             family=family, mu=mu, epsilon=epsilon, delta=delta, rho=rho, bounds=bounds, levels=levels, moments=moments,
@@ -269,15 +232,13 @@ class FederatedRegression(Described):
 
     # --- the fit ---------------------------------------------------------------------------------------
 
+    @documented("silos.fit")
     def fit(self, *, seed: Any = None, progress: bool | None = None, **unknown: Never) -> FederatedResults:
         """Fit here, in one process that plays all silos.
 
         Parameters
         ----------
-        seed : int, optional
-            For simulation: reproducible noise protects nobody, and the results say so. Cryptographic noise otherwise.
-        progress : bool, optional
-            Whether to show a bar.
+        **options : `options/parameters.toml`
 
         Warns
         -----
@@ -303,11 +264,11 @@ class FederatedRegression(Described):
         entered = [LEDGER.spend(s.identity, plan.total_mu, seeded=seeded, stream=fit) for s in self._sources]
         release = max(entered, key=lambda r: (r.total_mu, r.number))  # of the silo that has spent most
         key = fresh_key() if got is None else seeded_key(got, "federated")
-        stream, state = NoiseStream(key, plan.mechanism.width), server.begin(plan)
+        stream, state = NoiseStream(key, plan.mechanism.width), begin(plan)
         with progress_bar(plan.rounds, progress) as bar:
             bar.unit = " rounds"
             for _ in range(plan.rounds):
-                state = server.step(plan, state, [c.report(state.theta, stream.draw(1)[0]) for c in clients])
+                state = step(plan, state, [c.report(state.theta, stream.draw(1)[0]) for c in clients])
                 bar.update()
         res = make_results(plan, state, make_statement(plan, release, "simulated", seeded=got is not None))
         res._caution()

@@ -1,6 +1,6 @@
 """A federated fit on Flower: a ClientApp that randomises before it answers, and a ServerApp that sees reports only.
 
-Needs ``pip install privreg[flower]``. A message to a silo holds the public model, the number of the round and the
+Needs ``pip install ".[flower]"``. A message to a silo holds the public model, the number of the round and the
 plan's fingerprint; an answer holds the randomised update and the silo's public number, nothing else.
 """
 
@@ -15,13 +15,12 @@ from privreg.base.arrays import Array
 from privreg.base.optional import need
 from privreg.data.sources.open import open_table
 from privreg.errors import OptionError, StreamError, whole
-from privreg.federated import server
-from privreg.federated.client import Client, read_silo
-from privreg.federated.model import FederatedRegression
-from privreg.federated.plan import Plan
-from privreg.federated.results import FederatedResults, make_results, make_statement
 from privreg.options.table import check
 from privreg.privacy.ledger import LEDGER, Release
+from privreg.published.federated.client import Client, read_silo
+from privreg.published.federated.model import FederatedRegression
+from privreg.published.federated.plan import Plan, begin, step
+from privreg.published.federated.results import FederatedResults, make_results, make_statement
 
 _WHAT: Final = "a federated fit on Flower"
 _COUNT: Final = "privreg"  # Record of a node's state that holds how many rounds it has answered
@@ -109,14 +108,14 @@ def server_app(
         nodes = list(grid.get_node_ids())
         if len(nodes) != plan.silos:
             raise StreamError(f"{len(nodes)} silos are connected and the plan has {plan.silos}; wait for all of them.")
-        state = server.begin(plan)
+        state = begin(plan)
         for number in range(1, plan.rounds + 1):
             asked = records.ConfigRecord({"number": number, "plan": plan.fingerprint})
             content = records.RecordDict({"model": records.ArrayRecord([state.theta]), "round": asked})
             kind: dict[str, Any] = {"message_type": "train", "group_id": str(number)}
             sent = [records.Message(content, dst_node_id=node, **kind) for node in nodes]
             answers = grid.send_and_receive(sent, timeout=timeout)
-            state = server.step(plan, state, _reports(plan, answers))
+            state = step(plan, state, _reports(plan, answers))
         res = make_results(plan, state, make_statement(plan, Release(0, plan.total_mu), "flower"))
         res._caution()
         done(res)

@@ -1,4 +1,7 @@
-"""Plan of a federated fit: fixed before the first round, public, the same for the server and every silo."""
+"""Plan of a federated fit, fixed before the first round and the same for all, and the server's work by it.
+
+A round of the server is a weighted mean of reports. It sees reports and public numbers only.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from privreg.base.arrays import Array
-from privreg.errors import OptionError, real, shown
+from privreg.errors import DataError, OptionError, StreamError, real, shown
 from privreg.families.scores import Score
 from privreg.formula.spec import ModelSpec
 from privreg.options.table import check
@@ -183,3 +186,42 @@ def _weights(weights: Any, silos: int) -> Array | None:
         raise OptionError(f"weights must be {silos} positive finite numbers, one a silo; got {len(numbers)}.")
     values = np.array(numbers, dtype=np.float64)
     return np.asarray(values / values.sum())
+
+
+# --- the server ------------------------------------------------------------------------------------------
+
+
+class State(NamedTuple):
+    """A fit in progress. Public."""
+
+    theta: Array  # Model to be sent next, internal units; shape (size,)
+    path: tuple[Array, ...]  # The model at the start and after each round; shape (size,)
+    usable: float = 0.0  # Sum over rounds of what reports say of usable records, on average over silos
+
+
+def begin(plan: Plan) -> State:
+    """The zero model."""
+    zero = np.zeros(plan.size)
+    return State(zero, (zero,))
+
+
+def step(plan: Plan, state: State, reports: Sequence[Array]) -> State:
+    """Move by the weighted mean of one report of each silo, in the silos' order.
+    Raises StreamError if the rounds are over, or reports are missing; DataError if a report is not of this plan.
+    """
+    if len(state.path) > plan.rounds:
+        raise StreamError(f"all {plan.rounds} rounds are done; start another fit, which spends anew.")
+    if len(reports) != plan.silos:
+        raise StreamError(f"{len(reports)} of {plan.silos} silos reported; a round needs all of them.")
+    for number, report in enumerate(reports, 1):
+        if np.shape(report) != (plan.mechanism.size,) or not np.isfinite(report).all():
+            raise DataError(f"the report of silo {number} is not {plan.mechanism.size} finite numbers.")
+    mean = plan.shares @ np.asarray(reports)
+    theta = state.theta + mean[: plan.size]
+    return State(theta, (*state.path, theta), state.usable + float(mean[plan.size :].sum()))
+
+
+def half_mean(path: Array) -> Array:
+    """Mean of the models of the second half of the rounds, shape (size,): steadier than the last one."""
+    rounds = len(path) - 1
+    return np.asarray(path[1 + rounds // 2 :].mean(axis=0))

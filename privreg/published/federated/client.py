@@ -18,8 +18,8 @@ from privreg.data.columns import column_of
 from privreg.data.sources.open import Source
 from privreg.errors import OptionError, PrivregError, StreamError
 from privreg.families import scores
-from privreg.federated.plan import Plan
 from privreg.privacy.noise import NoiseStream, fresh_key, seeded_key
+from privreg.published.federated.plan import Plan
 
 
 def read_silo(plan: Plan, source: Source, number: int) -> tuple[Array, Array]:

@@ -14,11 +14,10 @@ import pandas as pd
 
 from privreg.base.arrays import Array
 from privreg.errors import NotPrivateError, OptionError, choose, shown
-from privreg.federated.plan import Plan
-from privreg.federated.server import State, half_mean
-from privreg.federated.verification import trials
 from privreg.options.unknown import all_known_arguments, called
 from privreg.privacy.ledger import Release, at_least
+from privreg.published.federated.plan import Plan, State, half_mean
+from privreg.published.federated.verification import trials
 from privreg.results.base import Results
 from privreg.results.data import ResultData
 from privreg.results.plots.coefficients import about_steps, steps_of, unit_of
@@ -50,8 +49,8 @@ _NO_ERRORS: Final = frozenset(
 class FederatedResults(Results):
     """Coefficients of a federated fit, with the guarantee they were made under.
 
-    Made by :meth:`FederatedRegression.fit` or a Flower server. They are the mean of the models of the second half of
-    the rounds. Holds randomised and public numbers only.
+    Made by :meth:`privreg.federated.FederatedRegression.fit` or a Flower server. They are the mean of the models of the
+    second half of the rounds. Holds randomised and public numbers only.
     """
 
     _fit: ResultData

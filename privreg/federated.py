@@ -2,9 +2,7 @@
 
 The unit of protection is one silo's whole contribution, records and their number (client level).
 
-`model` is the front door, `plan` the public plan. `client` alone sees records, what `privreg.published`
-has for it randomises, `server` averages; `flower` runs both for real. `convergence` predicts errors, `verification`
-audits, `results` has what the core's has.
+The algorithm is `privreg.published.federated`; these are its public names. `flower` has the apps that run it for real.
 
 Examples
 --------
@@ -20,18 +18,25 @@ Examples
 from __future__ import annotations
 
 from privreg.audit.verification import Verification as Verdict
-from privreg.federated.convergence import Convergence, predicted_error
-from privreg.federated.model import FederatedRegression
-from privreg.federated.results import FederatedResults
-from privreg.federated.verification import verify_mechanism
 from privreg.options.unknown import public_names
-from privreg.published.federated.reports import UPDATE_MECHANISMS, UpdateMechanism, update_mechanism
+from privreg.published.federated import flower
+from privreg.published.federated.model import FederatedRegression
+from privreg.published.federated.reports import (
+    UPDATE_MECHANISMS,
+    Convergence,
+    UpdateMechanism,
+    predicted_error,
+    update_mechanism,
+)
+from privreg.published.federated.results import FederatedResults
 from privreg.published.federated.theory import AngleBox, from_angles, to_angles
+from privreg.published.federated.verification import verify_mechanism
 from privreg.results.statement import PrivacyStatement as ClientStatement
 
 __all__ = [
     "UPDATE_MECHANISMS", "AngleBox", "ClientStatement", "Convergence", "FederatedRegression", "FederatedResults",
-    "UpdateMechanism", "Verdict", "from_angles", "predicted_error", "to_angles", "update_mechanism", "verify_mechanism",
+    "UpdateMechanism", "Verdict", "flower", "from_angles", "predicted_error", "to_angles", "update_mechanism",
+    "verify_mechanism",
 ]  # fmt: skip
 
 __dir__, __getattr__ = public_names(__name__, __all__)

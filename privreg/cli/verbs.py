@@ -1,0 +1,291 @@
+"""The verbs of the command line: each reads its options, runs, and returns the exit status."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from privreg.cli import output
+from privreg.cli.values import budget, check_order, csv_of, data_of, family, floats, given, single
+from privreg.errors import OptionError, choose, quietly
+from privreg.options.spelling import in_shell, quoted
+
+if TYPE_CHECKING:
+    from privreg.planning.study_plan import StudyPlan
+    from privreg.tables import View
+
+DATA_SETS: Final = {
+    "us-insurance": (
+        1_000_000,
+        "charges ~ age + gender + bmi + children + smoker + medical_history + family_medical_history"
+        " + exercise_frequency + occupation + coverage_level",
+    ),
+    "ride-sharing": (50_000, "fare ~ distance + duration + driver_rating + total_rides + vehicle_year + capacity"),
+}
+"""Default number of rows, and formula."""
+
+# --- results of a file's rows, and of files of results ----------------------------------------------------------
+
+
+def fit(a: argparse.Namespace) -> int:
+    """Fit a regression of a file."""
+    check_order(a)
+    targets, alpha = output.targets(a), output.alpha(a)
+    loss, constants = family(a)
+    described, asked = {**budget(a), **given(a, "local.formula")}, given(a, "local.fit")
+
+    from privreg.doors.loading import load_results
+    from privreg.doors.regression import PrivateOnlineRegression
+    from privreg.families import FAMILIES
+    from privreg.families.family import check_ratios
+
+    model = PrivateOnlineRegression.from_formula(a.formula, data_of(a), family=FAMILIES[loss](**constants), **described)
+    if a.exponentiate:  # before anybody's budget is spent
+        check_ratios(model.family, model.endog_names)
+    if "like" in asked:
+        asked["like"] = load_results(asked["like"])
+    if "covariates" in asked:  # public rows of a file, which is another than the people's
+        import pandas as pd
+
+        from privreg.data.sources.open import open_table
+        from privreg.privacy.ledger import refuse_shared
+
+        source = open_table(asked["covariates"], model._spec.design.covariates, model.schema)
+        if model._source is not None:
+            refuse_shared(source.identity, model._source.identity, "--covariates")
+        asked["covariates"] = pd.concat([pd.DataFrame(batch) for batch in source.batches(0)], ignore_index=True)
+    return _coefficients(model.fit(progress=False if a.quiet else None, **asked), targets, a, alpha)
+
+
+def _coefficients(res: Any, targets: Sequence[Path], a: argparse.Namespace, alpha: float) -> int:
+    """Write and print results of a regression, at the level 1 − `alpha`."""
+    limits = {"alpha": alpha, "simultaneous": a.simultaneous}
+    head = {"family": repr(res.family), "inference": list(res.methods), "simultaneous": a.simultaneous}
+    summary = res.summary(details=a.details, exponentiate=a.exponentiate, **limits)
+    head, table = {**head, "exponentiated": a.exponentiate}, res.tidy(a.exponentiate, **limits)
+    return output.deliver(output.Shown(res, summary, table, head, "coefficients"), targets, a)
+
+
+def means(a: argparse.Namespace) -> int:
+    """Estimate means and frequencies of a file's columns."""
+    from privreg.means import PrivateMeans
+
+    check_order(a)
+    targets, options, alpha = output.targets(a), given(a, "means.formula"), output.alpha(a)
+    # a subgroup is named as its level is printed
+    groups = {str(g): g for g in options.get("levels", {}).get(a.by, ())}
+    given_budgets = single("--by-budget", a.by_budget, "GROUP=NUMBER, such as --by-budget north=0.5")
+    budgets = {groups.get(name, name): value for name, value in given_budgets.items()}
+    data, spent = csv_of(a) or a.path, budget(a)
+    model = PrivateMeans.from_formula(a.formula, data, **spent, **options, by_budget=budgets or None)
+    return _estimates(model.fit(progress=False if a.quiet else None, **given(a, "means.fit")), targets, a, alpha)
+
+
+def _estimates(res: Any, targets: Sequence[Path], a: argparse.Namespace, alpha: float) -> int:
+    """Write and print means, those of subgroups after them."""
+    summary, table = res.summary(alpha, details=a.details), res.tidy(alpha=alpha)
+    status = output.deliver(output.Shown(res, summary, table, {}, "estimates"), targets, a)
+    if res.by is not None and not a.quiet:
+        print(f"\n{res.by_group(alpha=alpha).to_string(index=False, float_format='{:.4g}'.format)}", flush=True)
+    return status
+
+
+def show(a: argparse.Namespace) -> int:
+    """Show results that a file keeps."""
+    targets, alpha = output.targets(a), output.alpha(a)
+
+    from privreg.doors.loading import load_results
+    from privreg.means.results.results import MeansResults
+
+    res = load_results(a.path)
+    several = isinstance(res, MeansResults)
+    a.formula = dict(res.header if several else res._fit.title).get("Formula", a.path)
+    if not several:
+        return _coefficients(res, targets, a, alpha)
+    for option, asked in (("--simultaneous", a.simultaneous), ("--exponentiate", a.exponentiate)):
+        if asked:
+            raise OptionError(f"{option}: these are means and frequencies, not coefficients; leave it out.")
+    return _estimates(res, targets, a, alpha)
+
+
+# --- before there are results ------------------------------------------------------------------------------------
+
+
+def data(a: argparse.Namespace) -> int:
+    """Write a synthetic data set to a file."""
+    name = choose("data set", a.name, DATA_SETS)
+    rows, formula = DATA_SETS[name]
+
+    from privreg import datasets
+
+    function = name.replace("-", "_")
+    public, provenance = getattr(datasets, f"{function}_schema")(), getattr(datasets, function)(1).attrs["provenance"]
+    path = Path(a.path)
+    if path.suffix.lower() in {".feather", ".arrow", ".ipc"}:
+        raise OptionError(f"{a.path!r}: a data set is written as CSV or Parquet; name it .csv or .parquet.")
+    if a.schema is not None:
+        from privreg.schema.declarations import Schema
+
+        if Path(a.schema).resolve() == path.resolve():
+            raise OptionError(f"--schema {a.schema!r} would overwrite the data; give another name.")
+        Schema.declare(**public).to_file(a.schema)  # before the rows: a wrong name shows at once
+    write = datasets.write_parquet if path.suffix.lower() in {".parquet", ".pq"} else datasets.write_csv
+    path = write(name, path, rows if a.rows is None else a.rows, a.seed)
+    used = set(re.findall(r"\w+", formula))
+    bounds = [f"{c}={low:g}:{high:g}" for c, (low, high) in public["bounds"].items() if c in used]
+    levels = [f"{c}={','.join(names)}" for c, names in public["levels"].items() if c in used]
+    lines = [f'privreg fit "{formula}" {quoted(str(path))} --mu 1']
+    carries = write is datasets.write_parquet
+    if a.schema is not None:
+        lines.append(f"--schema {quoted(a.schema)}")
+    elif not carries:
+        lines.append(f"--bounds {' '.join(map(quoted, bounds))}")
+        if levels:
+            lines.append(f"--levels {' '.join(map(quoted, levels))}")
+    public_too = " The file carries its public bounds and levels." if carries else ""
+    print(f"Wrote {str(path)!r}. It is a {provenance}.{public_too}\nTo fit it:\n")
+    print("  " + " \\\n      ".join(lines), flush=True)
+    return 0
+
+
+def schema(a: argparse.Namespace) -> int:
+    """Compare a file's columns with public declarations, without a look at its rows; 2 if they differ."""
+    if choose("what", a.what, ("check", "template")) == "template":
+        return _template(a)
+    if a.schema is None or a.out is not None:
+        raise OptionError("check takes the data and the schema: privreg schema check DATA SCHEMA [--formula FORMULA].")
+
+    from privreg.data.inspect import described, mismatches
+    from privreg.formula.language.parse import read_formula
+    from privreg.schema.declarations import Schema
+
+    declared = Schema.from_file(a.schema)
+    wanted = None if a.formula is None else read_formula(a.formula, {}).columns
+    files = described(a.path, *filter(None, [csv_of(a)]))
+    found = [(file.name, line) for file in files for line in mismatches(declared, file, wanted)]
+    count = f"{len(found)} mismatch{'' if len(found) == 1 else 'es'}"
+    print(f"{a.path} against {a.schema}: {count if found else 'nothing found'}")
+    for name, line in found:
+        print(f"  {name}: {line}")
+    only_names = all(file.kinds is None for file in files)
+    looked = "names of columns (a CSV file has no types)" if only_names else "names and types of columns"
+    print(f"Only {looked} were looked at, no row.", flush=True)
+    return 2 if found else 0
+
+
+def _template(a: argparse.Namespace) -> int:
+    if a.schema is not None or a.formula is not None:
+        raise OptionError("template takes the data alone; name the file to write by --out SCHEMA.")
+
+    from privreg.base import archive
+    from privreg.data.inspect import template
+
+    text = template(a.path, *filter(None, [csv_of(a)]))
+    if a.out is None:
+        print(text, end="", flush=True)
+        return 0
+    if Path(a.out).suffix.lower() not in {".yaml", ".yml"}:
+        raise OptionError(f"--out {a.out!r}: a skeleton is YAML; name it .yaml.")
+    if Path(a.out).exists():
+        raise OptionError(f"--out {a.out!r} exists, and may have been filled in; give another name.")
+    archive.write_bytes(a.out, text.encode())
+    print(f"Wrote {a.out!r}; fill in what is public, and delete the other columns.", flush=True)
+    return 0
+
+
+def plan(a: argparse.Namespace) -> int:
+    """Find people, precision or budget before any data."""
+    check_order(a)
+    name, constants = family(a)
+    spent, options = budget(a, needed=False), given(a, "plan.formula")
+
+    from privreg.families import FAMILIES
+    from privreg.planning import power as planning
+    from privreg.tables import as_text, respelt
+
+    for option in {"covariates", "pilot"} & set(options):
+        options[option] = _public(option, options[option])
+    # without an effect a power asks which effects tests of so many records find
+    power = options.pop("power", None) if "n" in options and "effect" not in options else None
+    found = planning.plan(a.formula, family=FAMILIES[name](**constants), alpha=output.alpha(a), **spent, **options)
+
+    def shown(view: View) -> str:
+        return as_text(respelt(view._layout(), partial(in_shell, verb="plan")))
+
+    print(shown(found))
+    if power is not None:
+        print(f"\n{_detectable(found, power)}")
+    if a.at_n is not None or a.at_mu is not None:
+        print(f"\n{_grid(found, a)}")
+    if a.compare_trust:
+        print(f"\n{shown(found.compare_trust(a.coef))}", flush=True)
+    if a.compare_families:
+        print(f"\n{shown(found.compare_families(a.coef))}", flush=True)
+    if a.check is not None:
+        print(f"\n{found.check(a.check, seed=a.seed).round(4).to_string()}", flush=True)
+    if a.plot is not None:
+        _draw(found, a)
+    return 0
+
+
+def _public(option: str, path: str) -> Any:
+    """Public rows of a file, or what it says of them."""
+    import pandas as pd
+
+    if option == "pilot" and Path(path).suffix.lower() in {".yaml", ".yml", ".json"}:
+        from privreg.schema import files
+
+        return files.document(path)
+    kinds: dict[str, Callable[[str], Any]] = {".csv": pd.read_csv, ".parquet": pd.read_parquet}
+    if Path(path).suffix.lower() not in kinds or not Path(path).is_file():
+        more = ", or of numbers, .yaml or .json" if option == "pilot" else ""
+        raise OptionError(f"--{option} {path!r}: give a file of rows that exists, named {' or '.join(kinds)}{more}.")
+    broken = OptionError(f"--{option} {path!r} is empty, or can't be read; give public rows below a header.")
+    return quietly(lambda: kinds[Path(path).suffix.lower()](path), broken)
+
+
+def _detectable(found: StudyPlan, power: float) -> str:
+    """Effects that tests find with the power, by coefficient."""
+    from privreg.tables import Table, as_text, in_one_format
+
+    table = found.table(power=power)
+    rows = list(zip(*(in_one_format(table[c], 3) for c in ("std_error", "detectable")), strict=True))
+    title = f"Least effects that tests at level {found.alpha:g} find with power {power:g}"
+    return as_text([Table(list(table.index), ["std err", "detectable"], rows, title)])
+
+
+def _grid(found: StudyPlan, a: argparse.Namespace) -> str:
+    """Mean widths over people and budgets."""
+    import pandas as pd
+
+    asked = {"--at-n": a.at_n, "--at-mu": a.at_mu}
+    read = {option: None if text is None else floats(text, ",") for option, text in asked.items()}
+    for option, text in asked.items():
+        if text is not None and read[option] is None:
+            raise OptionError(f"{option} {text!r} must be numbers with commas between, such as 0.5,1,2.")
+    table = found.table(n=read["--at-n"], mu=read["--at-mu"], coef=a.coef)
+    trusted = pd.DataFrame(table.attrs["reliable"], index=table.index)
+    body = table.map("{:.4g}".format) + trusted.replace({True: "  ", False: " †"})
+    said = "" if trusted.to_numpy().all() else "\n† a fit would say not to rely on such an interval"
+    return f"mean width of the intervals of {table.attrs['coef']}\n{body.to_string()}{said}"
+
+
+def _draw(found: StudyPlan, a: argparse.Namespace) -> None:
+    target, kinds = Path(a.plot), (".png", ".pdf", ".svg")
+    if target.suffix.lower() not in kinds or not target.parent.is_dir():
+        raise OptionError(f"--plot {a.plot!r}: give a file in a folder that exists, named {', '.join(kinds)}.")
+    import io
+
+    from privreg.base import archive
+
+    figure: Any = found.plot(a.coef).figure
+    picture = io.BytesIO()
+    figure.savefig(picture, format=target.suffix[1:].lower(), dpi=200)
+    archive.write_bytes(target, picture.getvalue())
+
+
+VERBS: Final = {verb.__name__: verb for verb in (fit, means, show, data, plan, schema)}
