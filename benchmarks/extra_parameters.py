@@ -86,7 +86,7 @@ DESIGNS = {
         "right": Design(NB, lambda rng, eta, x, z: counts(rng, np.exp(eta), 0.6), COUNTS, 0.6),
         "even": Design(NB, lambda rng, eta, x, z: counts(rng, np.exp(eta), 0.1), COUNTS, 0.1),
         "zeros": Design(
-            NB, lambda rng, eta, x, z: counts(rng, np.exp(eta), 0.6) * (rng.random(len(eta)) < 0.7), COUNTS, right=False
+            NB, lambda rng, eta, x, z: counts(rng, np.exp(eta) / 0.7, 0.6) * (rng.random(len(eta)) < 0.7), COUNTS
         ),
         "by x": Design(
             NB, lambda rng, eta, x, z: counts(rng, np.exp(eta), np.where(x < 0, 0.2, 1.2)), COUNTS, right=False

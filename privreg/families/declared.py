@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -99,19 +99,5 @@ class Declared:
 
     def to_json(self) -> dict[str, Any]:
         """Represent by JSON values; a user's own score is left out."""
-        names = (
-            "name",
-            "code",
-            "link",
-            "response",
-            "c",
-            "scale",
-            "tau",
-            "y_max",
-            "low",
-            "high",
-            "width",
-            "bound",
-            "slope",
-        )
+        names = (f.name for f in fields(self) if f.compare)
         return {n: getattr(self, n) for n in names}

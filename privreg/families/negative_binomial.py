@@ -73,17 +73,11 @@ class NegativeBinomialScore(PoissonScore):
         weight = (1.0 + at * shape.b) / (1.0 + at * max(mean, shape.b)) / shape.a
         return mean * weight, (mean + at * mean**2) * weight**2
 
-    def square(self, rules: ScoreRules, here: Array, there: Array, c: float, s: Any) -> Array:
-        return np.full_like(here, 2.0 / rules.shape.a**2)
-
     def rules(self, family: Declared, shape: Shape, d: int, mu: float, low: float, high: float) -> ScoreRules:
         return ScoreRules(shape, 1.0, True, 1.0, varying=True)
 
     def noiseless(self, shape: Shape) -> Shape:
         return shape._replace(b=0.0)
-
-    def balanced(self, shape: Shape, *, summed: bool) -> bool:
-        return False
 
     def shape(self, family: Declared, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
         return Shape(self.code, family.y_max, FLAT * family.y_max, 0)

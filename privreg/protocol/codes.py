@@ -32,9 +32,7 @@ TOBIT_LIKELIHOOD: Final = 16
 
 COUNTS: Final = frozenset({POISSON, ROBUST_POISSON, NEGATIVE_BINOMIAL})
 
-EXTRA: Final = frozenset(
-    {NEGATIVE_BINOMIAL, TOBIT, TOBIT_LIKELIHOOD}
-)  # Scores with a parameter beside the coefficients
+EXTRA: Final = frozenset({NEGATIVE_BINOMIAL, TOBIT, TOBIT_LIKELIHOOD})  # Scores with a parameter beside coefficients
 
 RESIDUALS: Final = frozenset({HUBER, EXPECTILE, QUANTILE})  # Scores of y − η over a residual scale
 
