@@ -35,11 +35,13 @@ if TYPE_CHECKING:
         Huber,
         Logistic,
         Multinomial,
+        NegativeBinomial,
         Ordered,
         Poisson,
         Quantile,
         SmoothedHinge,
         Squared,
+        Tobit,
     )
     from privreg.formula.language.rowwise import rowwise
     from privreg.means.model import survival, table_one
@@ -54,9 +56,9 @@ if TYPE_CHECKING:
 
 
 __all__ = [
-    "Budget", "Cloglog", "Expectile", "Hinge", "Huber", "Ledger", "Logistic", "Multinomial", "Ordered", "Poisson",
-    "PrivacyLeakError", "PrivacyLeakWarning", "PrivateOnlineRegression", "Quantile", "Schema", "SmoothedHinge",
-    "Squared", "__version__", "anova", "central", "compare", "csv", "datasets", "errors",
+    "Budget", "Cloglog", "Expectile", "Hinge", "Huber", "Ledger", "Logistic", "Multinomial", "NegativeBinomial",
+    "Ordered", "Poisson", "PrivacyLeakError", "PrivacyLeakWarning", "PrivateOnlineRegression", "Quantile", "Schema",
+    "SmoothedHinge", "Squared", "Tobit", "__version__", "anova", "central", "compare", "csv", "datasets", "errors",
     "families", "federated", "limit_spending", "load", "means", "meta_analysis", "plan", "plan_two_groups",
     "rowwise", "shrink", "simulate", "sql", "survival", "table_one",
 ]  # fmt: skip
@@ -67,7 +69,10 @@ _HOMES = {
         "data.sources.csv": "csv",
         "data.sources.database": "sql",
         "errors": "PrivacyLeakError PrivacyLeakWarning",
-        "families": "Cloglog Expectile Hinge Huber Logistic Multinomial Ordered Poisson Quantile SmoothedHinge Squared",
+        "families": (
+            "Cloglog Expectile Hinge Huber Logistic Multinomial NegativeBinomial Ordered Poisson Quantile "
+            "SmoothedHinge Squared Tobit"
+        ),
         "formula.language.rowwise": "rowwise",
         "doors.loading": "load",
         "means.model": "survival table_one",

@@ -106,7 +106,7 @@ _ELSEWHERE = {
     **dict.fromkeys(("least_squares", "squared_error", "mse", "l2"), "squared"),
     **dict.fromkeys(("median", "quantreg", "pinball", "lad", "l1"), "quantile"),
     **dict.fromkeys(("mnlogit", "softmax", "categorical"), "multinomial"),
-    **dict.fromkeys(("count", "counts", "negativebinomial", "negative_binomial"), "poisson"),
+    **dict.fromkeys(("count", "counts"), "poisson or negative_binomial"),
     **dict.fromkeys(("svm", "svc", "linear_svc"), "hinge"),
     **dict.fromkeys(("rr", "warner", "grr"), "randomized_response"),
     **dict.fromkeys(("label", "labels", "label_dp"), "response"),

@@ -437,8 +437,8 @@ MUTANTS = (
     Mutant(
         "a device's score of any size",
         "packages/field/privreg_field/device/report/sums.py",
-        "psi = score.clipped(score.unit(family, plan.a, plan.b, c, eta, y), -1.0, 1.0) * weight",
-        "psi = score.unit(family, plan.a, plan.b, c, eta, y) * weight",
+        "psi = score.clipped(score.unit(family, plan.a, plan.b, at, eta, y), -1.0, 1.0) * weight",
+        "psi = score.unit(family, plan.a, plan.b, at, eta, y) * weight",
         CLIPPED,
     ),
     Mutant(

@@ -147,12 +147,19 @@ SCORES = {
 }
 """Response and numbers of every family that devices know, but those of sums alone."""
 
+SUMMED = {
+    "ordered": ("levels", 0.0, 0.0),
+    "negative_binomial": ("count", 20.0, 2.0),
+    "tobit": ("number", -1.0, 1.0),
+}
+"""The same of families that two collectors alone fit."""
+
 TRACKED = ("huber", "expectile", "quantile", "hinge", "smoothed_hinge")
 
 
 def study_plan(family="huber", mu=ONE, design=DESIGN, **more):
     """A plan with roles of all kinds; the radii are the largest that keep the budget."""
-    response, a, b = {**SCORES, "ordered": ("levels", 0.0, 0.0)}[family]
+    response, a, b = (SCORES | SUMMED)[family]
     blocks = 2 if family == "multinomial" else 1
     if family in {"multinomial", "ordered"}:
         design = tuple(c for c in design if "shift" not in c.name)
@@ -271,6 +278,8 @@ SUMS = {
     "logistic": (sums.SHARES["logistic"], 1.0, False, 0.25),
     "ordered": (sums.SHARES["logistic, persons"], 1.0, False, 0.25),
     "poisson": (sums.SHARES["plain"], 1.0, False, 1.0),
+    "negative_binomial": (sums.SHARES["window"], 1.0, True, 1.0),
+    "tobit": (sums.SHARES["cornered"], 1.345, True, 1.0),
 }
 """Shares, threshold in scales, whether there is a scale, and the steepest slope, of what two collectors fit."""
 
@@ -278,7 +287,7 @@ SUMS = {
 def sum_plan(family="huber", mu=ONE, collectors=COLLECTORS, **more):
     """A plan with two collectors and roles of all kinds; the radii are the largest that keep the budget."""
     shares, ratio, scaled, top = SUMS[family]
-    kind = "binary" if family == "ordered" else SCORES[family][0]
+    kind = (SCORES | SUMMED)[family][0] if family != "ordered" else "binary"
     low, high = {"binary": (0.0, 1.0), "count": (0.0, 20.0)}.get(kind, (-1.0, 1.0))
     of = Sums(
         shares, ratio, scaled, top, 1.0, (1.0, 0.0, 0.0, -1.0, -1.0), (1.0,) * 5, low, high, (3, 4),

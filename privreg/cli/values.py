@@ -222,7 +222,7 @@ OWN: Final = {
 
 def family(a: argparse.Namespace) -> tuple[str, dict[str, Any]]:
     """Read the family's name, in lower case, and its own options, keywords of its constructor.
-    Raises OptionError if there is no such family, an option belongs to another one, or Poisson has no largest count.
+    Raises OptionError if there is no such family, an option belongs to another one, or counts have no largest one.
     """
     name = choose("--family", a.family.lower().replace("-", "_"), OWN)
     owned = [o.name for o in of_verb(a.verb) if o.families]
@@ -235,7 +235,7 @@ def family(a: argparse.Namespace) -> tuple[str, dict[str, Any]]:
             )
     if "y_max" in OWN[name] and a.y_max is None:
         raise OptionError(
-            "--family poisson needs the largest count anybody may have, a public number: --y-max 20, say."
+            f"--family {name} needs the largest count anybody may have, a public number: --y-max 20, say."
         )
     return name, given
 

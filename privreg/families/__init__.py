@@ -2,9 +2,9 @@
 
 A family is one module, with its score, what engines, measures and plans ask of it, and the function that users call:
 `residuals` of Huber, expectiles and quantiles, `squared`, `logistic` of two and more classes, `cloglog`, `ordered`,
-`poisson`, `hinge`, `hazards` of times until an event, and `users` of scores of one's own. `scores` has the class that
-they fill in and the table of codes, `declared` a family's options, `family` their class, `measures` measures of fit,
-`weights` weights of rows.
+`poisson`, `negative_binomial`, `tobit`, `hinge`, `hazards` of times until an event, and `users` of scores of one's own.
+`scores` has the class that they fill in and the table of codes, `declared` a family's options, `family` their class,
+`measures` measures of fit, `weights` weights of rows.
 """
 
 from __future__ import annotations
@@ -17,17 +17,19 @@ from privreg.families.cloglog import Cloglog
 from privreg.families.family import Family
 from privreg.families.hinge import Hinge, SmoothedHinge
 from privreg.families.logistic import Logistic, Multinomial
+from privreg.families.negative_binomial import NegativeBinomial
 from privreg.families.ordered import Ordered
 from privreg.families.poisson import Poisson
 from privreg.families.residuals import Expectile, Huber, Quantile
 from privreg.families.scores import SCORINGS
 from privreg.families.squared import Squared
+from privreg.families.tobit import Tobit
 from privreg.families.users import custom
 from privreg.options.unknown import MODELS, public_names
 
 __all__ = [
-    "Cloglog", "Expectile", "Family", "Hinge", "Huber", "Logistic", "Multinomial", "Ordered", "Poisson",
-    "Quantile", "SmoothedHinge", "Squared", "custom", "resolve_family",
+    "Cloglog", "Expectile", "Family", "Hinge", "Huber", "Logistic", "Multinomial", "NegativeBinomial", "Ordered",
+    "Poisson", "Quantile", "SmoothedHinge", "Squared", "Tobit", "custom", "resolve_family",
 ]  # fmt: skip
 
 FAMILIES: Final[dict[str, Callable[..., Family]]] = {
@@ -41,6 +43,8 @@ FAMILIES: Final[dict[str, Callable[..., Family]]] = {
     "smoothed_hinge": SmoothedHinge,
     "cloglog": Cloglog,
     "ordered": Ordered,
+    "negative_binomial": NegativeBinomial,
+    "tobit": Tobit,
     "squared": Squared,
     "gaussian": Squared,  # as R and statsmodels call mean regression
 }

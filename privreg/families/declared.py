@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -40,6 +40,8 @@ class Declared:
     scale: float | str = "auto"  # That scale, in the response's own units
     tau: float = 0.5  # Level of quantiles and expectiles
     y_max: float = 0.0  # Public largest response of Poisson
+    low: float | None = None  # Limits beyond which a response of Tobit is censored
+    high: float | None = None
     width: float = 1.0  # Width over which the hinge is smoothed
     bound: float = 1.0  # Family bound of a score that users define
     slope: float = 0.0  # Family bound of its slope by η; 0 if none is declared
@@ -97,5 +99,5 @@ class Declared:
 
     def to_json(self) -> dict[str, Any]:
         """Represent by JSON values; a user's own score is left out."""
-        names = ("name", "code", "link", "response", "c", "scale", "tau", "y_max", "width", "bound", "slope")
+        names = (f.name for f in fields(self) if f.compare)
         return {n: getattr(self, n) for n in names}

@@ -138,10 +138,11 @@ def _is_log(response: str) -> bool:
 
 
 def with_counts(schema: Schema, family: Family, name: str) -> Schema:
-    """Schema with the bounds that a family of counts gives its response `name`, if it has none of its own."""
-    if family.response != "count" or schema.declares(name) or not name.isidentifier():
+    """Schema with the bounds that counts, or two limits, give the response `name`, if it has none of its own."""
+    low, high = (0.0, family.y_max) if family.response == "count" else (family.low, family.high)
+    if low is None or high is None or schema.declares(name) or not name.isidentifier():
         return schema
-    return replace(schema, bounds={**schema.bounds, name: (0.0, family.y_max)})
+    return replace(schema, bounds={**schema.bounds, name: (low, high)})
 
 
 def from_json(doc: Mapping[str, Any], score: Any = None) -> Family:

@@ -31,6 +31,8 @@ LEAST: Final = dict.fromkeys(
         "accuracy",
         "hinge loss",
         "log-loss",
+        "alpha",
+        "sigma",
     ),
     0.0,
 )

@@ -121,6 +121,9 @@ class Scoring:
     multiple: ClassVar[bool] = False  # Several linear predictors
     stacked: ClassVar[bool] = False  # A record is a row for each cut point between levels, with one report
     own: ClassVar[bool] = False  # It is a function of the user's, which is never saved
+    extra: ClassVar[str] = ""  # Name of a parameter that rounds learn beside the coefficients; empty without one
+    limits: ClassVar[tuple[float, float]] = 0.0, math.inf  # Its public range
+    censored: ClassVar[bool] = False  # Responses at their bounds, or beyond, count as censored
     conditional: ClassVar[bool] = False  # Two rows of a person have a score without the person's level
 
     # --- how it bends
@@ -156,6 +159,26 @@ class Scoring:
     def slope(self, shape: Shape, c: float, eta: Array, y: Array, top: float, function: Function = None) -> Array:
         """Slope of the unit score by the linear predictor, times c, about [0, top]; shape (m,)."""
         raise ValueError("no slope of this score")
+
+    def number(self, shape: Shape, at: float, eta: Array, y: Array) -> tuple[Array, Array]:
+        """Number in [−1, 1] whose mean is 0 if `at` is the extra parameter, and its slope by minus the log of `at`."""
+        raise ValueError("no parameter beside the coefficients")
+
+    def beside(self, shape: Shape, at: float, eta: Array, y: Array) -> tuple[Array, Array]:
+        """Slope of threshold times score by the threshold, and of that number by η, in ±1 each."""
+        raise ValueError("no parameter beside the coefficients")
+
+    def steps(self) -> tuple[float, float]:
+        """Largest slopes of the number by minus log `at`, and by η times `at`, to which they are relative."""
+        return 1.0, 1.0
+
+    def reference(self, shape: Shape, at: float, here: Array, there: Array, truth: float) -> tuple[Array, Array]:
+        """Mean of that number at `here` if `there` and `truth` are the truth, and the slope at `here`; shape (m,)."""
+        raise ValueError("no parameter beside the coefficients")
+
+    def start(self, mean: float, sd: float) -> float:
+        """Extra parameter of responses with this mean and standard deviation."""
+        return sd
 
     def near(self, shape: Shape, c: float, eta: Array, y: Array, function: Function = None) -> Array:
         """Half the rise of the score from η − c to η + c; see :func:`near`."""
@@ -196,6 +219,10 @@ class Scoring:
     def linked(self, mean: float) -> tuple[float, float]:
         """Linear predictor of a mean response in (0, 1), and the slope of the mean by it."""
         return math.log(mean / (1.0 - mean)), mean * (1.0 - mean)
+
+    def weighed(self, shape: Shape, mean: float, at: float) -> tuple[float, float]:
+        """Mean slope and square of the unit score of counts, by their mean and the extra parameter."""
+        return mean / shape.a, mean / shape.a**2
 
     def moments(
         self, rules: ScoreRules, here: Array, there: Array, c: float, s: Any, *, brief: bool = False
@@ -290,8 +317,13 @@ class Scoring:
         return ""
 
     def unlocal(self, d: int, mu: float, classes: int) -> str:
-        """Reason why local reports at `mu` can't take the family, with a remedy; empty if they can."""
-        return ""
+        """Reason why local reports at `mu` can't take the family, with a remedy; empty if they can.
+
+        Of an extra parameter's number, of slope 0.1, a report's noise √2.45/(μ √0.0232) hides a fifth from so many.
+        """
+        many = 2.45 / 0.0232 / (0.1 * 0.2 * min(mu, 1e6)) ** 2
+        words = f"{self.extra} is not learned: it would take some {max(many, 1000.0):,.0f} people"
+        return f"{words}; give trust='two_collectors', 'silos' or 'central'" if self.extra else ""
 
     def centred(self, family: Declared, ratio: float) -> float:
         """The estimand for normal residuals, in their sd above the mean; `ratio` is the threshold c in sd."""

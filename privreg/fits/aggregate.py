@@ -26,6 +26,7 @@ from privreg.collector.inference.pivots import Normal
 from privreg.errors import InferenceError
 from privreg.families.family import Family
 from privreg.families.hazards import INTERVAL
+from privreg.families.measures import Measure
 from privreg.families.scores import Gauge
 from privreg.fits.notes import Findings, clamping_words, filled_note, notes
 from privreg.fits.outcome import FitOutcome, of_clusters, outside_of, refuse_overflow
@@ -45,6 +46,9 @@ BIAS: Final = 0.25
 
 FINITE: Final = 3.0
 """Sds by which it shows that no records are predicted perfectly: one fit in a thousand misses that they are."""
+
+CLEAR: Final = 0.5
+"""Sd of the logarithm of an extra parameter up to which it has a standard error: twice it is the parameter then."""
 
 MISSED: Final = 2.0
 """Standard errors by which rows that are weighted down may move a coefficient that isn't marked, if theirs score as far
@@ -255,6 +259,7 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
         mechanics=_mechanics(held),
         rounds=_rounds(held, dict(trail), outside, np.sqrt(np.diag(cov))),
         equation=_equation(plan, found, order, spec),
+        extra=_extra(plan, found, units.y_scale),
         measures=measuring.measured(plan, progress, units.y_scale),
         measured=sum(count for _, count, _ in progress.gauged),
         cost=f"for {plan.measured / plan.rows:.3g} of mu²" if again else "instead of a score",
@@ -276,8 +281,25 @@ def _target(plan: Plan, family: Family, state: State) -> str:
     return words if plan.like is None else f"{words}; the target is fixed, that of the fit in like="
 
 
+def _extra(plan: Plan, found: Estimated, unit: float) -> tuple[Measure, ...]:
+    """The extra parameter; its standard error is NaN of clusters, and where noise hides it."""
+    if not (name := plan.rules.scoring.extra):
+        return ()
+    at = found.scale * (1.0 if plan.rules.scoring.counts else unit)
+    clear = found.scale_sd <= CLEAR
+    words = "learned in rounds beside the coefficients"
+    if plan.clusters:
+        words += "; clusters have no standard error of it"
+    elif not clear:
+        words += "; unreliable, as noise and sampling hide it"
+    return (Measure(name, at, at * found.scale_sd if clear else math.nan, words),)
+
+
 def _family(plan: Plan, settings: Settings, found: Estimated, units: Units) -> str:
     """The family with the residual scale that was found."""
+    if extra := _extra(plan, found, units.y_scale):
+        size = "" if math.isnan(extra[0].std_error) else f" ± {extra[0].std_error:.2g}"
+        return f"{settings.score_text}, {extra[0].name} {extra[0].estimate:.4g}{size} (learned)"
     name, comma, rest = settings.score_text.partition(", learned")
     if comma and not plan.rules.scaled:
         return f"{name.partition(',')[0]}, c = {plan.rules.fixed * units.y_scale:.4g} (fixed by like=)"
@@ -431,13 +453,13 @@ def _equation(plan: Plan, found: Estimated, order: NDArray[np.intp], spec: Model
         y_centre=0.0,
         y_scale=1.0,
         weights=np.ones(1),
-        c=np.array([rules.ratio * found.scale if rules.scaled else rules.fixed]),
+        c=np.array([found.scale * (1.0 if rules.scoring.extra else rules.ratio) if rules.scaled else rules.fixed]),
         offsets=np.zeros((1, d)),
         bend=np.zeros(d),
         theta=np.kron(against_first(found.classes), np.eye(plan.d)) @ found.theta,
         caps=caps,
         shares=found.weights,
-        ratio=rules.ratio if rules.scaled and rules.cornered else None,
+        ratio=rules.ratio if rules.scaled and rules.cornered and not rules.scoring.extra else None,
         people=spec.people.to_json() if plan.persons else None,
     )
 

@@ -97,6 +97,7 @@ class FitOutcome(NamedTuple):
     bound: str  # The score's bound, for the privacy block
     notes: tuple[Diagnostic, ...]
     mechanics: tuple[dict[str, Any], ...]  # Inputs for an audit of the reports: numbers only
+    extra: tuple[Measure, ...] = ()  # A parameter beside the coefficients
     measures: tuple[Measure, ...] = ()  # Privately released measures of fit
     measured: int = 0  # People who reported them
     cost: str = "instead of a score"  # Cost of that, in words
@@ -191,7 +192,7 @@ def results(
             title=(*_title(outcome, spec, settings), *added),
             names=spec.coefficients,
             baseline=spec.baseline,
-            measures=outcome.measures,
+            measures=(*outcome.extra, *outcome.measures),
             spreads=outcome.spreads,
             rounds=outcome.rounds,
             steps=outcome.steps,

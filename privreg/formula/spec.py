@@ -175,8 +175,8 @@ class ModelSpec:
         if not self.scalar:
             covariates = dict.fromkeys((n for made_of in design.sources for n in made_of), "covariate")
             parts = dict.fromkeys(design.columns, "offset") | covariates | response
-        numbers = [n for n in parts if n not in schema.levels and schema.limits(n)[0] < schema.limits(n)[1]]
-        numbers = [n for n in numbers if n != AT_RISK]
+        left = {*schema.levels, *(response if self.family.scoring.censored else ()), AT_RISK}
+        numbers = [n for n in parts if n not in left and schema.limits(n)[0] < schema.limits(n)[1]]
         made = {n: tuple(j for j, made_of in enumerate(design.sources) if n in made_of) for n in numbers}
         return tuple(Bounded(n, parts[n], made[n]) for n in numbers if np.isfinite(schema.limits(n)).any())
 

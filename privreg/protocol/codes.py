@@ -27,12 +27,17 @@ ROBUST_POISSON: Final = 11
 CLOGLOG: Final = 12
 ORDERED: Final = 13
 HAZARDS: Final = 14
+NEGATIVE_BINOMIAL: Final = 15
+TOBIT: Final = 16
+TOBIT_LIKELIHOOD: Final = 17
 
-COUNTS: Final = frozenset({POISSON, ROBUST_POISSON})
+COUNTS: Final = frozenset({POISSON, ROBUST_POISSON, NEGATIVE_BINOMIAL})
+
+EXTRA: Final = frozenset({NEGATIVE_BINOMIAL, TOBIT, TOBIT_LIKELIHOOD})  # Scores with a parameter beside coefficients
 
 RESIDUALS: Final = frozenset({HUBER, EXPECTILE, QUANTILE})  # Scores of y − η over a residual scale
 
-SCALED: Final = RESIDUALS | {SQUARED}
+SCALED: Final = RESIDUALS | {SQUARED, TOBIT}
 """Scores of responses that have units: moments are beside those less offsets, of other scores beside offsets."""
 
 PUBLISHED: Final = 1

@@ -25,7 +25,9 @@ FORMAT: Final = 3
 """Format of plans and states with sums. In 1 all rounds had the length of the plan; in 2 any two reports of scores were
 as far from each other as the ball is wide."""
 
-FAMILIES: Final = ("huber", "expectile", "quantile", "squared", "logistic", "ordered", "poisson")
+FAMILIES: Final = tuple(
+    ["huber", "expectile", "quantile", "squared", "logistic", "ordered", "poisson", "negative_binomial", "tobit"]
+)
 """Scores with a slope that a report holds."""
 
 
@@ -91,6 +93,7 @@ def distance2(
     kinds = [k for k in APART if scaled == (k != "plain") and family != codes.LOGISTIC]
     kinds += ["logistic"] * (family == codes.LOGISTIC and not scaled)  # (47) has no scale number
     kind = next((k for k in kinds if SHARES[k] == shares and rows < 2 and family != codes.MULTINOMIAL), "")
+    kind = kind.replace("cornered", "window") if family == codes.TOBIT else kind  # (63)
     return Fraction({**APART, "logistic": odds}.get(kind, 40_000), 10_000)
 
 

@@ -40,6 +40,8 @@ class PrivateResults(EstimatedResults):
     def fit_measures(self) -> pd.DataFrame:
         """Measures of fit that people reported privately, with ``fit(measures=0.05)``.
 
+        The first is the dispersion of ``NegativeBinomial()`` or the sd of ``Tobit()``, which all their fits have.
+
         Returns
         -------
         DataFrame

@@ -22,7 +22,10 @@ KIT = ROOT / "packages" / "field"
 PLACES = (
     *sorted((ROOT / "privreg/collector").rglob("*.py")),
     *sorted((KIT / "privreg_field" / "collector").rglob("*.py")),
-    *(ROOT / f"privreg/families/{name}.py" for name in ("cloglog", "hazards", "hinge", "ordered", "users")),
+    *(
+        ROOT / f"privreg/families/{name}.py"
+        for name in ("cloglog", "hazards", "hinge", "negative_binomial", "ordered", "tobit", "users")
+    ),
     *sorted((ROOT / "privreg/fits").glob("*.py")),  # but for the published algorithm's
     *(
         ROOT / f"privreg/{name}.py"

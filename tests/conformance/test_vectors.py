@@ -12,6 +12,7 @@ from privreg_field.device.report.noise import rounded_normal
 from privreg_field.wire import messages, peers, study, wire
 from privreg_field.wire.analyses import hash_of_part, word_of
 from tests.conformance import make
+from tests.studies import SUMMED
 
 FOUND = {name: json.loads((make.FOLDER / f"{name}.json").read_text()) for name in make.FILES}
 
@@ -53,7 +54,7 @@ def test_rows_give_reports_by_messages_alone():
         )
         assert messages.read_report(case["body"].encode(), plan, plan_hash).values == tuple(sent)
         seen.add((plan.family, ask.role))
-    assert {f for f, _ in seen} == set(study.FAMILIES) - {"ordered"}  # which is of sums alone
+    assert {f for f, _ in seen} == set(study.FAMILIES) - set(SUMMED)
     assert {r for _, r in seen} == set(study.ROLES)
 
 

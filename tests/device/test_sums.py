@@ -26,7 +26,7 @@ def engine_of(plan):
     """The engine's plan of the same study."""
     of = plan.sums
     shape = Shape(FAMILIES[plan.family], plan.a, plan.b, 0)
-    link = {"logistic": "logit", "poisson": "log"}.get(plan.family, "identity")
+    link = {"logistic": "logit", "poisson": "log", "negative_binomial": "log"}.get(plan.family, "identity")
     rules = Rules(shape, of.ratio, of.scaled, of.top, 1.0, 1.0, of.shares, of.fixed, link=link)
     dummies = np.array([j not in of.numbers for j in range(plan.d)])
     ends = np.array(of.lows), np.array(of.highs)

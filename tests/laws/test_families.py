@@ -13,7 +13,8 @@ from privreg.protocol import codes
 ROOT = Path(__file__).parents[2]
 NAMES = {name for name, value in vars(codes).items() if name in {
     "HUBER", "LOGISTIC", "BALANCED", "EXPECTILE", "QUANTILE", "POISSON", "HINGE", "SMOOTHED_HINGE", "SQUARED",
-    "MULTINOMIAL", "CUSTOM", "ROBUST_POISSON", "CLOGLOG", "ORDERED", "COUNTS", "RESIDUALS", "SCALED",
+    "MULTINOMIAL", "CUSTOM", "ROBUST_POISSON", "CLOGLOG", "ORDERED", "NEGATIVE_BINOMIAL", "TOBIT",
+    "TOBIT_LIKELIHOOD", "EXTRA", "COUNTS", "RESIDUALS", "SCALED",
 }}  # fmt: skip
 CALLED = {*FAMILIES, *(make.__name__ for make in FAMILIES.values())} - {"gaussian", "poisson", "quantile"}
 """Names of families, but those that mechanisms, orders and statistics have, too."""
@@ -97,7 +98,10 @@ def test_every_code_has_one_score_which_says_what_it_estimates():
         assert scoring.code == code
         assert scoring.estimand
         assert vars(scoring) == {}, "what a score holds is in its shape"
-    made = {(make(20) if name == "poisson" else make()).code for name, make in FAMILIES.items()}
+    made = {
+        (make(20) if name in {"poisson", "negative_binomial", "tobit"} else make()).code
+        for name, make in FAMILIES.items()
+    }
     assert made == {code for code, scoring in SCORINGS.items() if not scoring.form} - {codes.CUSTOM}
 
 

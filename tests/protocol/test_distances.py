@@ -44,6 +44,14 @@ def test_distances_of_scores_with_any_slope_are_the_supremum_at_corners(kind):
     assert of(kind) == APART[kind]
 
 
+@pytest.mark.parametrize("kind", ["cornered", "cornered, again"])
+def test_distances_of_tobit_are_without_the_last_two_blocks_and_theirs(kind):
+    """Each of the two is a number within ±1 over √2, times a direction: together 2 √p₄ from others at most."""
+    shares = SHARES[kind]
+    found = farthest((*shares[:3], 0.0, shares[4]), True)[0] + 4 * Fraction(str(shares[3]))
+    assert found * 10_000 == of(kind, family=codes.TOBIT)
+
+
 @pytest.mark.parametrize("kind", [kind for kind in SHARES if kind in APART or "persons" in kind])
 def test_norms_of_reports_are_1_at_most(kind):
     a, b, m, o, t = (Fraction(str(v)) for v in SHARES[kind])

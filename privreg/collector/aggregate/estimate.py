@@ -7,11 +7,23 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.special import ndtri
 
 from privreg.collector.aggregate.classes import against_first, expected, points
 from privreg.collector.aggregate.lengths import along, missed, skewed
-from privreg.collector.aggregate.rounds import WINDOWS, floored, grouped, level, pooling, posterior, sampled, unequal
+from privreg.collector.aggregate.plan import MOST_MU
+from privreg.collector.aggregate.rounds import (
+    LEAP,
+    WINDOWS,
+    floored,
+    grouped,
+    level,
+    pooling,
+    posterior,
+    sampled,
+    unequal,
+)
 from privreg.collector.estimation.curvature import SPREAD
 from privreg.families.scores import scoring_of
 
@@ -34,6 +46,8 @@ unmarked rows is within a point of that with 3, and marks differ by less than tw
 
 LIKELY: Final = 2.0  # Sds by which a score must be short of that, for records not to be taken for such
 PERFECT: Final = 0.5  # Of the score that perfect prediction would have: one is nearer to it than to 0
+STEP: Final = 1e-4  # Of slopes by differences
+
 PASSES: Final = 6
 """Times that estimate, threshold and weights of rounds follow from each other: the last moves it by under 0.01 sds."""
 
@@ -53,7 +67,8 @@ class Estimated(NamedTuple):
     threshold: float
     bread: Array  # Inverse of the slope of scores, shape (b d, b d)
     spread: Array  # Variances of entries of the curvature
-    scale: float  # Residual scale; 1 without one
+    scale: float  # Residual scale or extra parameter; 1 without one
+    scale_sd: float  # Sd of its logarithm, of an extra parameter; NaN of others, and of clusters
     classes: Array  # Contrasts, shape (b, b + 1); of one predictor shape (0, 0)
     each: Array  # Estimates by the sums of the main round, of groups of clusters, say; shape (k, b d)
     parts: Array  # Their weights; shape (k,)
@@ -191,6 +206,8 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     for _ in range(PASSES):
         if rules.cornered:  # scores at a common threshold, that of the estimate
             scale = _scale(plan, best, last.rows, theta)
+            if rules.scoring.extra and plan.mu < MOST_MU:
+                scale = _learned(plan, progress, best, last, theta)[0]
             common = rules.ratio * scale
             turned = [_turn(plan, s, last.rows, common) for s in alike]
         steps = sum(w * (curvature @ t.theta - t.score) for w, t in zip(weights, turned, strict=True))
@@ -225,7 +242,8 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         narrow = [(w, t) for w, t, s in zip(weights, turned, alike, strict=True) if any(s is one for one in best)]
         shares = _crowd(best, again=again)
         sampling = sampling + _of_scale(by_scale, theta, narrow, shares, common, again=whole)
-        slope = curvature + np.outer(by_scale, sum(w * t.lean for w, (_, t) in zip(shares, narrow, strict=True)))
+        by_theta = np.asarray(sum(w * t.lean for w, (_, t) in zip(shares, narrow, strict=True)))
+        slope = curvature + np.outer(by_scale, by_theta)
     else:
         slope = bent(theta)[1]
     bread = np.linalg.inv(slope)
@@ -237,7 +255,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     root = bread @ (vectors * np.sqrt(np.maximum(values, 0.0)))
     move = (theta - (turned[-1].theta if again else last.theta)) / c
     asked = progress.seen[-1].state
-    wider = abs(math.log(scale / asked.scale)) / (0.5 * asked.window if again else most) if rules.scaled else 0.0
+    wider = abs(math.log(scale / asked.scale)) / (0.5 * asked.window if again else most) if rules.follows else 0.0
     lines = np.vstack([move / max(float(np.linalg.norm(move)), 1e-300), known.points])
     if rules.scoring.curved and not again:
         lines = np.vstack([lines, np.kron(np.eye(rules.blocks), skewed(plan, second, last.rows, last.reach(plan)))])
@@ -252,7 +270,17 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         t for t, s in zip(turned, alike, strict=True) if s.state.role == "main" and (t.theta == turned[-1].theta).all()
     ]
     finite = _finite(plan, last, late, curvature, squares)
-    how = wider, lines, moves, c * rules.bend, bread, spread, scale, last.classes
+    sd = math.nan
+    if rules.scoring.extra:
+        own_variance, both = _extra_variance(best, turned, alike, weights, common, again=whole)
+        wide, vague, leaning = 1.0, 0.0, np.zeros(d)
+        if rules.cornered:
+            leaning, both = by_theta, both + own_variance * by_scale
+        if plan.mu < MOST_MU:
+            scale, wide, vague, leaning = _learned(plan, progress, best, last, theta)
+        joint = float(np.square(root.T @ leaning).sum()) - 2.0 * wide * float(leaning @ bread @ both)
+        sd = math.nan if plan.clusters else math.sqrt(max(vague + wide**2 * own_variance + joint, 0.0))
+    how = wider, lines, moves, c * rules.bend, bread, spread, scale, sd, last.classes
     return Estimated(last.rows, theta, root, curvature, weights, alike, *how, *own, *finite, left)
 
 
@@ -397,8 +425,6 @@ def _steps(shape: Shape, ratio: float) -> tuple[Array, Array, Array]:
 
     Steps of rows that all move by the same, of either sign, and of normal rows along one direction, from 0 on.
     """
-    from scipy.optimize import brentq
-
     scoring = scoring_of(shape.family)
     above, below = (1.0, 1.0) if scoring.symmetric else scoring.sides(shape)
     r = ndtri((np.arange(NORMAL) + 0.5) / NORMAL) / ratio
@@ -452,6 +478,56 @@ def _scale(plan: Plan, rounds: tuple[Summed, ...], rows: Array, theta: Array) ->
         most = max(s.state.window, WINDOWS[1])
         logs.append(s.scale + float(np.clip(moved, -most, most)))
     return math.exp(float(_crowd(rounds, again=plan.noise.again) @ logs))
+
+
+def _learned(
+    plan: Plan, progress: Progress, best: Sequence[Summed], last: State, theta: Array
+) -> tuple[float, float, float, Array]:
+    """Extra parameter at an estimate, slopes that were reported over that there, and slope by theta: Equation (61).
+
+    The third is the variance of its logarithm as slopes are uncertain, the last, shape (d,), that logarithm's slope.
+    Where no parameter within a step's length gives the mean number a step is taken.
+    """
+    scoring, shape, shares = plan.rules.scoring, plan.rules.shape, _crowd(best, again=plan.noise.again)
+    z, weight = points(progress.known.mean, np.linalg.inv(last.rows)[0], math.inf)
+    there, log, wide, far, by = z @ theta + plan.rate, 0.0, 0.0, 0.0, np.zeros(len(theta))
+    low, high = map(math.log, scoring.limits)
+    for share, s in zip(shares, best, strict=True):
+        at, found, ratio = s.state.scale, s.scale, 1.0
+        here = z @ np.linalg.solve((last.rows @ np.linalg.inv(s.state.rows)).T, s.state.theta) + plan.rate
+
+        steep = max(float(weight @ scoring.reference(shape, at, here, here, at)[1]), 1e-300)
+        noise = (2.0 * scoring.steps()[0] * s.sds[4] / (progress.filled * steep)) ** 2
+        seen = (noise + s.steep / (progress.filled * steep) * SPREAD**2) / (noise + SPREAD**2)
+
+        def over(
+            x: float, at: float = at, here: Array = here, mean: float = s.number / (progress.filled * seen)
+        ) -> float:
+            return float(weight @ scoring.reference(shape, at, here, there, math.exp(x))[0]) - mean
+
+        if over(found - LEAP) < 0.0 < over(found + LEAP):
+            found = brentq(over, found - LEAP, found + LEAP)
+            rise = max((over(found + STEP) - over(found - STEP)) / (2.0 * STEP), 1e-300)
+            ratio = s.steep / (progress.filled * seen * rise)
+            far += share * (found - math.log(at)) ** 2 / (1.0 / noise + SPREAD**-2)
+            each = [scoring.reference(shape, at, here, there + h, math.exp(found))[0] for h in (-STEP, STEP)]
+            by -= share / rise * ((each[1] - each[0]) * weight / (2.0 * STEP)) @ z
+        log, wide = log + share * min(max(found, low), high), wide + share * ratio
+    return math.exp(log), wide, far, by
+
+
+def _extra_variance(
+    best: Sequence[Summed], turned: list[_Turned], alike: Sequence[Summed], weights: Array, c: float, *, again: bool
+) -> tuple[float, Array]:
+    """Variance of the logarithm of an extra parameter by its number, and covariance with the score: Equation (60)."""
+    d, out, both = len(turned[-1].theta), 0.0, np.zeros(len(turned[-1].theta))
+    for own, s in zip(_crowd(best, again=again), best, strict=True):
+        weight, t = next((w, t) for w, t, one in zip(weights, turned, alike, strict=True) if one is s)
+        part = own / t.steep
+        out += part**2 * t.sds[4] ** 2
+        out += (part / t.steep if again else part**2) * max(float(t.square[d, d]), 0.0) / t.people
+        both += c * (1.0 if again else weight) * part / t.people * t.square[:d, d]
+    return out, both
 
 
 def _of_scale(

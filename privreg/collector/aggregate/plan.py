@@ -88,6 +88,11 @@ class Rules(NamedTuple):
         return self.scoring.bend / (self.ratio if self.scoring.density else 1.0)
 
     @property
+    def follows(self) -> bool:
+        """True if the threshold c follows the residual scale, and not a parameter of counts."""
+        return self.scaled and not self.scoring.counts
+
+    @property
     def cornered(self) -> bool:
         """True if the score has a threshold, beyond which it is constant."""
         return self.shares[3] > 0.0
@@ -390,7 +395,11 @@ class State(NamedTuple):
 
     def threshold(self, rules: Rules) -> float:
         """The score's threshold c."""
-        return rules.ratio * self.scale if rules.scaled else rules.fixed
+        return rules.ratio * self.scale if rules.follows else rules.fixed
+
+    def at(self, rules: Rules) -> float:
+        """Number that the score is computed at: the threshold, or the extra parameter."""
+        return self.scale if rules.scoring.extra else self.threshold(rules)
 
 
 class Known(NamedTuple):
@@ -513,11 +522,15 @@ def rules_of(
     c of an earlier fit, internal units: then it doesn't follow the residual scale.
     """
     known = score_rules(family, 1, math.inf, low=low, high=high, label=True, plain=plain)
-    scoring, scaled = known.scoring, known.track and family.scoring.residual and c is None
+    scoring = known.scoring
+    scaled = known.track and (bool(scoring.extra) or (scoring.residual and c is None))
     kind = "plain" if family.scoring.residual and not scaled else scoring.shares
     kind += ", again" * (again and scaled)
     shares = sums.SHARES[kind.replace(", again", "") + ", persons" if several else kind]
     shape = known.shape if noisy else scoring.noiseless(known.shape)
+    if not noisy:
+        known = scoring_of(shape.family).rules(family, shape, 1, math.inf, low, high)
+        scoring = known.scoring
     made = scoring.sums(family, shape, known, low, high)
     fixed = made.fixed or c or 1.0
     if family.scoring.cornered and not known.track:

@@ -250,7 +250,7 @@ def _scores(plan: Plan, state: State, y: Array, x: Array, shift: Array, of: Arra
 
     Of people by the parts `of` their rows, with one weight a person: Equations (26) and (28).
     """
-    rules, c, reach = plan.rules, state.threshold(plan.rules), state.reach(plan)
+    rules, c, reach = plan.rules, state.at(plan.rules), state.reach(plan)
     z = x @ state.rows.T
     length = np.einsum("ij,ij->i", z, z)
     if of is not None:  # a weight of each row would bias slopes within people where errors are skewed
@@ -261,7 +261,7 @@ def _scores(plan: Plan, state: State, y: Array, x: Array, shift: Array, of: Arra
     eta = z @ state.theta + shift
     if of is not None and rules.scoring.stacked and rules.shape.a:
         return _of_cuts(plan, state, y, z, eta, weight, of)
-    beyond = np.abs(y - eta) > c if rules.cornered else np.zeros(len(y), dtype=np.bool_)
+    beyond = np.abs(y - eta) > c if rules.cornered and not rules.scoring.extra else np.zeros(len(y), dtype=np.bool_)
     # of numbers within these ends reports are as far from each other as `protocol.sums` says
     score = np.clip(unit(rules.shape, c, eta, y, rules.function), -1.0, 1.0) * weight / reach
     slope = np.where(beyond, 0.0, np.clip(slopes(rules, c, eta, y), 0.0, rules.top)) * weight
@@ -271,15 +271,21 @@ def _scores(plan: Plan, state: State, y: Array, x: Array, shift: Array, of: Arra
     scores = z * score[:, None]
     if not rules.scaled:
         return [*out, Factor(averaged(scores, of), m * people, True)]
-    far = np.log(np.maximum(np.abs(y - eta), 1e-300) / (MEDIAN * state.scale)) / state.window
-    number = np.clip(far, -1.0, 1.0)
+    if rules.scoring.extra:  # the slope of its number, from −1 to 1, in place of a share: Equation (59)
+        number, rise = (np.clip(v, -1.0, 1.0) for v in rules.scoring.number(rules.shape, state.scale, eta, y))
+        inside: Any = 0.5 + 0.5 * rise
+    else:
+        far = np.log(np.maximum(np.abs(y - eta), 1e-300) / (MEDIAN * state.scale)) / state.window
+        number, inside = np.clip(far, -1.0, 1.0), np.abs(far) < 1.0
     out.append(Factor(averaged(np.column_stack([scores, number]), of), 0.5 * m * people, True))
-    inside = np.abs(far) < 1.0
-    if rules.cornered:  # no residual is beyond the threshold and in the middle
+    if rules.cornered and rules.scoring.extra:  # both together are 1 at most: Equations (62) and (63)
+        for one in rules.scoring.beside(rules.shape, state.scale, eta, y):
+            out.append(Factor(z, np.clip(one, -1.0, 1.0) * weight * (o / (ROOT2 * reach)), parts=of))
+    elif rules.cornered:  # no residual is beyond the threshold and in the middle
         out.append(Factor(z, np.where(beyond, score * o, 0.0), parts=of))
         out.append(Factor(z, np.sign(y - eta) * (inside & ~beyond) * weight * (o / reach), parts=of))
-    one = [number, inside - 0.5] if of is None else [number, 0.5 * inside, 0.5 * ~inside]
-    return [*out, Factor(np.column_stack(one), np.full(len(y), t), parts=of)]
+    numbers: list[Any] = [number, inside - 0.5] if of is None else [number, 0.5 * inside, 0.5 * (1.0 - inside)]
+    return [*out, Factor(np.column_stack(numbers), np.full(len(y), t), parts=of)]
 
 
 def _measures(plan: Plan, state: State, y: Array, x: Array, shift: Array, people: int) -> Array:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from privreg.base.arrays import Array
+    from privreg.families.scores import Scoring
 
 WINDOWS: Final = (math.log(2.0), math.log(1.5), math.log(1.3))
 """Factor within which the scale number follows the scale: in approach, after a short step, and in the main round."""
@@ -32,6 +33,10 @@ WINDOWS: Final = (math.log(2.0), math.log(1.5), math.log(1.3))
 VARYING: Final = 0.5
 """Sd of an interval's events about those of a constant hazard, relative to them: with 1 noise sent starts far off, and
 16% of the fits of 10,000 people with two collectors were marked; with this 7%."""
+
+LEAP: Final = math.log(4.0)  # Of the logarithm of an extra parameter in one step
+
+STARTS: Final = (0.05, 5.0)  # Of an extra parameter
 
 FILLED: Final = 1e-3  # Part of a report that people are taken to fill at least
 
@@ -243,10 +248,12 @@ def _linked(plan: Plan, state: State, known: Known) -> tuple[State, tuple[float,
     slopes = slopes * min(1.0, 2.5 / max(far, 1e-12))
     if plan.rules.link == "log":  # the mean of e^η is that of e^(mean η + var η/2) where η is normal
         link -= 0.5 * min(far, 2.5) ** 2
-    state = state._replace(theta=slopes + (link - float(one @ known.mean @ slopes)) * one, scale=1.0)
+    scoring, scale = plan.rules.scoring, 1.0
+    if scoring.extra:
+        scale = float(np.clip(scoring.start(at, state.scale), *STARTS))
+    state = state._replace(theta=slopes + (link - float(one @ known.mean @ slopes)) * one, scale=scale)
     if plan.rules.link == "log":
-        most = plan.rules.shape.a
-        return state, (at / most, at / most**2)
+        return state, scoring.weighed(plan.rules.shape, at, scale)
     most = plan.rules.shape.a or 1.0
     return state, None if plan.rules.link == "margin" else (by / most, at * (1.0 - at) / most**2)
 
@@ -284,12 +291,21 @@ def read(plan: Plan, state: State, total: Array, count: int, by_silo: Array | No
         means = np.hstack([by_silo[:, :d] * units[0], numbers_of]) * times[:, None]
         products = np.einsum("s,si,sj->ij", part, means, means)
         products_noise = float(part @ times**2) * noise[0] ** 2 / plan.noise.adders
-    moved, steep = _scale(state, number / filled, inside / filled) if rules.scaled else (0.0, 0.0)
+    moved, steep = 0.0, 0.0
+    if rules.scoring.extra:
+        high, aside = rules.scoring.steps()
+        rising = high * (2.0 * inside / filled - 1.0)
+        moved, steep = _extra(rules.scoring, state, number / filled, rising, high * float(noise[4]) / filled)
+        units[3], noise[3] = math.sqrt(2.0) * units[3], math.sqrt(2.0) * noise[3]
+    elif rules.scaled:
+        moved, steep = _scale(state, number / filled, inside / filled)
     steep *= filled
     lean, lean_sd = np.zeros(d), 0.0
     if rules.cornered and state.role == "main":
         lean_sd = float(noise[3]) / (MEDIAN * state.scale * steep * state.window)
-        lean = middle * units[3] / noise[3] * -lean_sd
+        if rules.scoring.extra:
+            lean_sd = -float(noise[3]) * aside / (state.scale * steep)
+        lean, lean_sd = middle * units[3] / noise[3] * -lean_sd, abs(lean_sd)
         lean *= max(0.0, 1.0 - d * lean_sd**2 / max(float(lean @ lean), 1e-300))
     return Summed(
         state=state,
@@ -335,6 +351,13 @@ def _scale(state: State, mean: float, inside: float) -> tuple[float, float]:
     return float(np.clip(mean / steep, -most, most)), steep
 
 
+def _extra(scoring: Scoring, state: State, mean: float, slope: float, noise: float) -> tuple[float, float]:
+    """Logarithm of the extra parameter over the state's by a step, and the slope, as large as its noise: (60)."""
+    steep = max(slope, 4.0 * noise)
+    low, high = (math.log(v / state.scale) for v in scoring.limits)
+    return float(np.clip(np.clip(mean / steep, -LEAP, LEAP), low, high)), steep
+
+
 def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_silo: Array) -> Progress:
     """A cautious Newton step, a scale, and once the step is short better coordinates: Equations (9) to (11)."""
     state, known, rules, d = progress.state, progress.known, plan.rules, plan.size
@@ -361,7 +384,7 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_sil
         lines = np.concatenate([lines, lengths.skewed(plan, moments, state.rows, state.reach(plan))])
     reach = np.array([float(np.linalg.norm(step)), *np.abs(lines @ step)])
     most = (
-        FAR * rules.bend if rules.scaled else 2.0 * FAR
+        FAR * rules.bend if rules.follows else 2.0 * FAR
     )  # a start by least squares is farther off where the link isn't linear
     theta = state.theta + c * step * min(1.0, most / max(float(np.linalg.norm(step)), 1e-12))
     theta = _parted(plan, state, theta)
@@ -370,7 +393,10 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_sil
     wide = np.array([math.sqrt(d), *np.linalg.norm(lines, axis=1)])
     # a step by the slope of a curved score leaves less than its noise: Equation (38)
     near = bool((0.5 * reach**2 < rules.bend * error * wide).all()) if curved else bool(reach.max() < 1.0)
-    scaled = abs(moved) < WINDOWS[1 if plan.noise.again else 2]
+    sure = WINDOWS[1 if plan.noise.again else 2]
+    if rules.scoring.extra:  # a step that noise explains gets no shorter
+        sure = max(sure, NOISY * math.sqrt(1.0 / count + here.sds[4] ** 2) / here.steep)
+    scaled = abs(moved) < sure
     short = scaled and (near if state.role == "approach" else bool(reach.max() < 1.0))
     held = len(seen)
     late = not plan.noise.again and progress.over + count + plan.sizes["approach"] > 0.55 * plan.rows
@@ -406,7 +432,7 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_sil
         asked = progress._replace(state=state, held=(*progress.held, count))
         last = people(plan, asked)
         state = state._replace(longest=lengths.borne(plan, asked, moments, plan.rows, last))
-    near = near and scaled and not plan.noise.again
+    near = near and (scaled or not rules.follows) and not plan.noise.again
     return progress._replace(state=state, known=known, seen=seen, near=near)
 
 

@@ -40,12 +40,15 @@ FAMILIES: Final = {
     "smoothed_hinge": codes.SMOOTHED_HINGE,
     "cloglog": codes.CLOGLOG,
     "ordered": codes.ORDERED,
+    "negative_binomial": codes.NEGATIVE_BINOMIAL,
+    "tobit": codes.TOBIT,
 }
 """Scores that a device knows; one's own is refused. "balanced" is the logistic score over its larger side."""
 
 MEASURES: Final = {
     "huber": 3, "squared": 3, "logistic": 3, "balanced": 3, "poisson": 3, "robust_poisson": 3,
     "expectile": 1, "quantile": 1, "hinge": 2, "smoothed_hinge": 2, "cloglog": 3, "ordered": 0,
+    "negative_binomial": 3, "tobit": 0,
 }  # fmt: skip
 """Numbers that tell how well a fit predicts; of a multinomial response its classes and one."""
 
@@ -388,8 +391,8 @@ def _check_score(family: str, a: float, b: float, blocks: int) -> None:
     fine = {
         "expectile": 0.0 < a < 1.0 and b == max(a, 1.0 - a),
         "quantile": 0.0 < a < 1.0 and b == max(a, 1.0 - a),
-        "squared": a < b,
-        **dict.fromkeys(("poisson", "robust_poisson", "smoothed_hinge"), a > 0.0),
+        **dict.fromkeys(("squared", "tobit"), a < b),
+        **dict.fromkeys(("poisson", "robust_poisson", "negative_binomial", "smoothed_hinge"), a > 0.0),
     }.get(family, True)
     if not fine or (blocks > 1) != (family == "multinomial"):
         raise MessageError("'score' of the plan has numbers that its family doesn't go with.")
@@ -406,6 +409,7 @@ def _check_reports(plan: PublicPlan) -> None:
     odd = odd or (plan.family == "ordered") != (of is not None and bool(of.cuts))
     odd = odd or (of is not None and bool(of.cuts) and (of.scaled or of.cornered))
     odd = odd or (plan.family == "poisson" and plan.b != float(of is not None))  # of sums the likelihood's score
+    odd = odd or (of is None and FAMILIES.get(plan.family) in codes.EXTRA)  # its parameter is learned of sums
     if odd or (of is not None and (plan.family not in sums.FAMILIES or plan.is_wide or plan.unscaled)):
         raise MessageError("the plan asks for reports that two collectors don't add up.")
     beside = plan.part.name or plan.missing == "refuse" or plan.unscaled or plan.is_wide or "measures" in plan.roles

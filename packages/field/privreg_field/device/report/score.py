@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from privreg.protocol import codes, counts
 
 CAP: Final = 5.0  # Losses by which fit is measured are clipped to it
+CLIPPED: Final = 0.7101645482690486  # Mean of min(u², 1.345²), u a standard normal
 NEAR_ONE: Final = 2.0**-30  # Tolerance of Σ u² = 1 of a direction; see `lattice.SLACK`
 
 Floats = Sequence[float]
@@ -102,6 +103,11 @@ def unit(family: int, a: float, b: float, c: float, eta: float, y: float) -> flo
         return divide(mean - y, a - mean)
     if family == codes.ROBUST_POISSON:
         return counts.unit(c, eta, y)
+    if family == codes.NEGATIVE_BINOMIAL:
+        mean = a if eta > log(a) else exp(eta)
+        return (mean - y) * divide(1.0 + c * b, (1.0 + c * max(mean, b)) * a)
+    if family == codes.TOBIT:
+        return tobit(a, b, c, eta, y)[0]
     if family == codes.CLOGLOG:
         share, rest = -math.expm1(-exp(eta)), exp(-exp(eta))
         return ((1.0 - y) * share - y * rest) / (max(share, rest) if b else 1.0)
@@ -114,6 +120,52 @@ def unit(family: int, a: float, b: float, c: float, eta: float, y: float) -> flo
     if family == codes.SQUARED:
         return divide(clipped(eta, a, b) - clipped(y, a, b), b - a)
     return math.nan
+
+
+def extra(a: float, at: float, eta: float, y: float) -> tuple[float, float]:
+    """Number whose mean is 0 if the dispersion of counts up to `a` is `at`, and its slope: Equation (59) of sums."""
+    mean = exp(clipped(eta, -700.0, log(a)))
+    near = mean / (3.0 + mean)
+    steps, x = (math.log1p(-1.0 / (3.0 + mean)), log(near)), (at * near, 3.0 * at * near)
+    sizes = [exp((1.0 / at + 1.0) * math.log1p(v)) for v in x]
+
+    def apart(count: float) -> float:
+        return sizes[1] * exp(count * steps[1]) / 3.0 - sizes[0] * exp(count * steps[0]) + 2.0 / 3.0
+
+    rise = near * (divide((1.0 + x[1]) * math.log1p(x[1]), x[1]) - divide((1.0 + x[0]) * math.log1p(x[0]), x[0]))
+    peak = divide(log(divide(steps[1] * sizes[1], 3.0 * steps[0] * sizes[0])), steps[0] - steps[1])
+    most = max(abs(apart(0.0)), abs(apart(max(peak, 0.0))), 2.0 / 3.0)
+    return divide(apart(y), most), divide(rise, most)
+
+
+def tobit(low: float, high: float, s: float, eta: float, y: float) -> tuple[float, ...]:
+    """Score, slope, number of log σ, its slope, and slopes of both by log σ and η: Equation (62) of sums."""
+    k, least, u = 1.345, CLIPPED, divide(y - eta, s)
+    if low < y < high:
+        inside = 1.0 if abs(u) < k else 0.0
+        far = 0.0 if inside else math.copysign(1.0, -u)
+        number = (min(u * u, k * k) - least) / (k * k - least)
+        return -clipped(u / k, -1.0, 1.0), inside, number, inside * u * u / (k * k), far, -u * inside / k
+    side, cut = (1.0, divide(low - eta, s)) if y <= low else (-1.0, divide(eta - high, s))
+    inner, tail = clipped(cut, -k, k), normal(-k)
+    below = normal(max(cut, -k))
+    more = max(below - normal(inner), 0.0)
+    mean = (k * (more - tail) + density(k) - density(inner)) / below
+    square = (k * k * (more + tail) + normal(inner) - inner * density(inner) - tail - k * density(k)) / below
+    hazard = density(cut) / below if cut > -k else 0.0
+    steep, rise = hazard * (inner - mean), hazard * (inner * inner - square)
+    own = -side * mean / k, steep, (square - least) / (k * k - least)
+    return *own, 0.5 * cut * rise / (k * k), side * (cut * steep - mean) / k, -0.5 * side * rise / k
+
+
+def normal(v: float) -> float:
+    """Probability that a standard normal is below v."""
+    return 0.5 * math.erfc(-v / math.sqrt(2.0)) if math.isfinite(v) else math.nan
+
+
+def density(v: float) -> float:
+    """Density of a standard normal."""
+    return exp(-0.5 * v * v) / math.sqrt(2.0 * math.pi)
 
 
 def number(family: int, a: float, b: float, c: float, eta: float, y: float) -> float:

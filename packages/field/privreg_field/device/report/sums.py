@@ -47,7 +47,7 @@ def of_person(plan: PublicPlan, ask: SumAsk, rows: Sequence[Row]) -> list[float]
     for row in rows:
         x = [score.clipped(v, *ends) for v, *ends in zip(row.x, sums.lows, sums.highs, strict=True)]
         y = score.clipped(row.y, sums.y_low, sums.y_high)
-        if ask.role in FIRST and FAMILIES[plan.family] == codes.POISSON:  # a rate
+        if ask.role in FIRST and FAMILIES[plan.family] in codes.COUNTS:  # a rate
             y = score.clipped(y * score.exp(sums.rate - row.offset), sums.y_low, sums.y_high)
         held.append((x, y, row.offset))
     if ask.role == "clamping":  # in which part of the person's rows, whatever they weigh
@@ -94,20 +94,31 @@ def _scores(
     """
     family, reach = FAMILIES[plan.family], ask.reach
     c = sums.ratio * ask.scale if sums.scaled else sums.fixed
+    at = ask.scale if family in codes.EXTRA else c
     square = score.summed([[score.dot(z, z)] for z, _, _ in rows], parts)[0]
     weight = min(1.0, score.divide(reach * reach, max(square, LEAST)))
     a, b, m, o, t = map(math.sqrt, sums.shares)
     made: dict[str, list[list[float]]] = {name: [] for name in ("score", "slope", "number", "far", "near", "scale")}
     for z, eta, y in rows:
         r = y - eta
-        beyond = sums.cornered and abs(r) > c
+        beyond = sums.cornered and family not in codes.EXTRA and abs(r) > c
         # within these ends reports are as far from each other as `protocol.sums` says
-        psi = score.clipped(score.unit(family, plan.a, plan.b, c, eta, y), -1.0, 1.0) * weight
-        rise = score.clipped(slope(family, plan.a, plan.b, c, eta, y, sums.top), 0.0, sums.top) * weight * (not beyond)
+        psi = score.clipped(score.unit(family, plan.a, plan.b, at, eta, y), -1.0, 1.0) * weight
+        rise = score.clipped(slope(family, plan.a, plan.b, at, eta, y, sums.top), 0.0, sums.top) * weight * (not beyond)
         scores = [v * (psi / reach) for v in z]
         made["score"].append(scores)
         made["slope"].append(products(z, rise * (b / (sums.top * (reach * reach)))))
         if not sums.scaled:
+            continue
+        if family in codes.EXTRA:
+            told = score.tobit(plan.a, plan.b, at, eta, y)[2:] if family == codes.TOBIT else ()
+            told = told or score.extra(plan.a, ask.scale, eta, y)
+            number, rise, *beside = (score.clipped(v, -1.0, 1.0) for v in told)
+            made["number"].append([number])
+            for name, v in zip(("far", "near"), beside, strict=False):
+                made[name].append([u * (v * weight * (o / (ROOT2 * reach))) for u in z])
+            halves = [0.5 * rise] if plan.diary is None else [0.25 * (1.0 + rise), 0.25 * (1.0 - rise)]
+            made["scale"].append([t * number, *(t * v for v in halves)])
             continue
         far = score.divide(score.log(score.divide(max(abs(r), LEAST), MEDIAN * ask.scale)), ask.window)
         number, inside = score.clipped(far, -1.0, 1.0), abs(far) < 1.0
@@ -144,6 +155,12 @@ def slope(family: int, a: float, b: float, c: float, eta: float, y: float, top: 
     if family == codes.POISSON:
         mean = score.exp(min(eta, 700.0))
         return mean / a if mean < a else 0.0
+    if family == codes.NEGATIVE_BINOMIAL:
+        mean = score.exp(min(eta, 700.0))
+        steep = score.divide((1.0 + c * y) * (1.0 + c * b), (1.0 + c * mean) * (1.0 + c * mean)) if mean >= b else 1.0
+        return mean * steep / a if mean < a else 0.0
+    if family == codes.TOBIT:
+        return score.tobit(a, b, c, eta, y)[1]
     return top if a <= eta <= b else 0.0
 
 

@@ -69,6 +69,7 @@ import { MessageError, Record, VERSION, hashOf, isSeen, keyId, loads, need } fro
 const MEASURES = new Map([
   ["huber", 3], ["expectile", 1], ["quantile", 1], ["squared", 3], ["logistic", 3], ["balanced", 3], ["multinomial", 0],
   ["poisson", 3], ["robust_poisson", 3], ["hinge", 2], ["smoothed_hinge", 2], ["cloglog", 3], ["ordered", 0],
+  ["negative_binomial", 3], ["tobit", 0],
 ]);
 /** @type {readonly RoleName[]} */
 export const ROLES = ["location", "moments", "pilot", "clamping", "main", "measures"];
@@ -305,8 +306,8 @@ function clampingOf(record, roles, columns) {
 function checkScore({ family, a, b, blocks }) {
   let fine = true;
   if (family === "expectile" || family === "quantile") fine = a > 0 && a < 1 && b === Math.max(a, 1 - a);
-  if (family === "squared") fine = a < b;
-  if (["poisson", "robust_poisson", "smoothed_hinge"].includes(family)) fine = a > 0;
+  if (family === "squared" || family === "tobit") fine = a < b;
+  if (["poisson", "robust_poisson", "negative_binomial", "smoothed_hinge"].includes(family)) fine = a > 0;
   right(fine && blocks > 1 === (family === "multinomial"), "score");
 }
 
@@ -344,6 +345,7 @@ function checkReports(plan) {
   right(size <= MOST, "design");
   const { summing } = plan;
   right(plan.family !== "poisson" || plan.b === Number(Boolean(summing)), "sums"); // of sums the likelihood's score
+  right(!["negative_binomial", "tobit"].includes(plan.family) || Boolean(summing), "sums"); // of learned parameters
   right(plan.roles.has("table") === plan.table.length > 0 && (!plan.table.length || plan.roles.size === 1), "table");
   if (summing && !plan.table.length) {
     const { top, yLow, yHigh, cuts, scaled, shares } = /** @type {import("./sums.js").Sums} */ (plan.sums); // slopes of logits are ¼ at most

@@ -95,6 +95,52 @@ function oddsOfHazard(eta) {
 }
 
 /**
+ * Number whose mean is 0 if the dispersion of counts up to `a` is `at`, and its slope: Equation (59) of docs/sums.md.
+ * @param {number} a @param {number} at @param {number} eta @param {number} y
+ */
+export function extra(a, at, eta, y) {
+  const mean = Math.exp(clipped(eta, -700, Math.log(a))), near = mean / (3 + mean);
+  const [one, two] = [Math.log1p(-1 / (3 + mean)), Math.log(near)], [u, v] = [at * near, 3 * at * near];
+  const [first, second] = [u, v].map((x) => Math.exp((1 / at + 1) * Math.log1p(x)));
+  const apart = (/** @type {number} */ count) => (second * Math.exp(count * two)) / 3 - first * Math.exp(count * one) + 2 / 3;
+  const rise = near * (((1 + v) * Math.log1p(v)) / v - ((1 + u) * Math.log1p(u)) / u);
+  const peak = Math.log((two * second) / (3 * one * first)) / (one - two);
+  const most = Math.max(Math.abs(apart(0)), Math.abs(apart(Math.max(peak, 0))), 2 / 3);
+  return [apart(y) / most, rise / most];
+}
+
+/** Density of a standard normal. @param {number} v */
+const density = (v) => Math.exp(-0.5 * v * v) / Math.sqrt(2 * Math.PI);
+
+/** Probability that a standard normal is below v, of −2 at least: φ(v) (v + v³/3 + v⁵/15 + …) beyond a half. @param {number} v */
+function normal(v) {
+  let term = v, sum = v;
+  for (let k = 3; v < 8 && Math.abs(term) > 1e-17 * Math.abs(sum); k += 2) sum += term *= (v * v) / k;
+  return v < 8 ? 0.5 + density(v) * sum : v >= 8 ? 1 : NaN;
+}
+
+/**
+ * Score, slope, number of log σ, its slope, and slopes of both by log σ and η: Equation (62) of docs/sums.md.
+ * @param {number} low @param {number} high @param {number} s @param {number} eta @param {number} y
+ */
+export function tobit(low, high, s, eta, y) {
+  const k = 1.345, least = 0.7101645482690486, u = (y - eta) / s, apart = k * k - least;
+  if (low < y && y < high) {
+    const inside = Math.abs(u) < k ? 1 : 0;
+    const far = inside ? 0 : Math.sign(-u), number = (Math.min(u * u, k * k) - least) / apart;
+    return [-clipped(u / k, -1, 1), inside, number, (inside * u * u) / (k * k), far, (-u * inside) / k];
+  }
+  const side = y <= low ? 1 : -1, cut = (side > 0 ? low - eta : eta - high) / s;
+  const inner = clipped(cut, -k, k), tail = normal(-k), below = normal(Math.max(cut, -k));
+  const more = Math.max(below - normal(inner), 0);
+  const mean = (k * (more - tail) + density(k) - density(inner)) / below;
+  const square = (k * k * (more + tail) + normal(inner) - inner * density(inner) - tail - k * density(k)) / below;
+  const hazard = cut > -k ? density(cut) / below : 0, steep = hazard * (inner - mean), rise = hazard * (inner * inner - square);
+  const own = [(-side * mean) / k, steep, (square - least) / apart];
+  return [...own, (0.5 * cut * rise) / (k * k), (side * (cut * steep - mean)) / k, (-0.5 * side * rise) / k];
+}
+
+/**
  * Scalar score over its bound, in [−1, 1], or no number.
  * @param {string} family @param {number} a @param {number} b @param {number} c threshold
  * @param {number} eta @param {number} y
@@ -129,6 +175,12 @@ export function unit(family, a, b, c, eta, y) {
       const mean = Math.exp(eta);
       return (mean - y) / (a - mean);
     }
+    case "negative_binomial": {
+      const mean = eta > Math.log(a) ? a : Math.exp(eta);
+      return (mean - y) * ((1 + c * b) / ((1 + c * Math.max(mean, b)) * a));
+    }
+    case "tobit":
+      return tobit(a, b, c, eta, y)[0];
     case "robust_poisson":
       return ofCount(c, eta, y);
     case "hinge": {
@@ -249,7 +301,8 @@ function measures(gauge, etas, y) {
     case "quantile":
       return [Number.isNaN(y - eta) ? NaN : y < eta ? 1 : 0];
     case "poisson":
-    case "robust_poisson": {
+    case "robust_poisson":
+    case "negative_binomial": {
       const mean = Math.exp(eta < 700 || Number.isNaN(eta) ? eta : 700);
       const own = y > 0 ? y * Math.log(y > 1e-300 ? y : 1e-300) : 0;
       const deviance = 2 * (own - y * eta - (y - mean));

@@ -10,7 +10,7 @@ import { inside, rowOf, shortened, tableOf } from "./answer.js";
 import * as lattice from "./lattice.js";
 import { bodyOf } from "./messages.js";
 import { secret } from "./noise.js";
-import { clipped, dot, overRows, unit } from "./score.js";
+import { clipped, dot, extra, overRows, tobit, unit } from "./score.js";
 import { seal } from "./seal.js";
 import { LETTERS, SQUARED } from "./sums.js";
 import { round } from "./trees.js";
@@ -59,7 +59,7 @@ export function shares(a, source = secret) {
 
 const LEAST = 1e-300;
 const MEDIAN = 0.6744897501960817;
-const LINEAR = ["huber", "expectile", "quantile", "squared"];
+const LINEAR = ["huber", "expectile", "quantile", "squared", "tobit"];
 
 /** Entries of by · z zᵀ on and above the diagonal, √2 times those off it. @param {number[]} z @param {number} by */
 const products = (z, by) => z.flatMap((u, j) => z.slice(j).map((v, k) => u * v * (k ? Math.SQRT2 : 1) * by));
@@ -76,7 +76,7 @@ export function beforeShares(plan, ask, row) {
   let y = clipped(row.y, sums.yLow, sums.yHigh);
   const x = row.x.map((v, j) => clipped(v, sums.lows[j], sums.highs[j]));
   if (role === "clamping") return [1, ...row.clamped];
-  if (plan.family === "poisson" && (role === "location" || role === "moments")) { // a rate
+  if (["poisson", "negative_binomial"].includes(plan.family) && (role === "location" || role === "moments")) { // a rate
     y = clipped(y * Math.exp(sums.rate - row.offset), sums.yLow, sums.yHigh);
   }
   if (role === "location") {
@@ -129,15 +129,22 @@ function atCuts(plan, sums, ask, row) {
 /** Score, slope and squared score with bounded weights, the score beyond c, and the scale: Equation (3).
  * @param {Plan} plan @param {Sums} sums @param {SumAsk} ask @param {number[]} z @param {number} eta @param {number} y */
 function scores({ family, a, b }, sums, ask, z, eta, y) {
-  const { reach } = ask, { top } = sums, c = sums.scaled ? sums.ratio * ask.scale : sums.fixed;
+  const { reach } = ask, { top } = sums, learned = ["negative_binomial", "tobit"].includes(family);
+  const c = learned ? ask.scale : sums.scaled ? sums.ratio * ask.scale : sums.fixed;
   const weight = Math.min(1, (reach * reach) / Math.max(dot(z, z), LEAST));
-  const r = y - eta, beyond = sums.shares[3] > 0 && Math.abs(r) > c;
+  const r = y - eta, beyond = sums.shares[3] > 0 && !learned && Math.abs(r) > c;
   // within these ends reports are as far from each other as `distance2` says
   const psi = clipped(unit(family, a, b, c, eta, y), -1, 1) * weight;
   const rise = clipped(slope(family, a, b, c, eta, y, top), 0, top) * weight * Number(!beyond);
   const [p, q, m, o, t] = sums.shares.map(Math.sqrt), own = z.map((v) => v * (psi / reach));
   const out = [...own.map((v) => v * p), ...products(z, rise * (q / (top * (reach * reach))))];
   if (!sums.scaled) return [...out, ...products(own, m)];
+  if (learned) { // its slope, from −1 to 1, in place of a share
+    const told = family === "tobit" ? tobit(a, b, ask.scale, eta, y).slice(2) : extra(a, ask.scale, eta, y);
+    const [number, rise, ...beside] = told.map((v) => clipped(v, -1, 1));
+    const by = beside.flatMap((v) => z.map((u) => u * (v * weight * (o / (Math.SQRT2 * reach)))));
+    return [...out, ...products([...own, number], 0.5 * m), ...by, t * number, t * 0.5 * rise];
+  }
   const far = Math.log(Math.max(Math.abs(r), LEAST) / (MEDIAN * ask.scale)) / ask.window;
   const number = clipped(far, -1, 1), inside = Math.abs(far) < 1;
   out.push(...products([...own, number], 0.5 * m));
@@ -160,8 +167,10 @@ function slope(family, a, b, c, eta, y, top) {
     return e / ((1 + e) * (1 + e));
   }
   if (family === "squared") return a <= eta && eta <= b ? top : 0;
+  if (family === "tobit") return tobit(a, b, c, eta, y)[1];
   const mean = Math.exp(Math.min(eta, 700));
-  return mean < a ? mean / a : 0;
+  const steep = family === "negative_binomial" && mean >= b ? ((1 + c * y) * (1 + c * b)) / ((1 + c * mean) * (1 + c * mean)) : 1;
+  return mean < a ? (mean * steep) / a : 0;
 }
 
 /** A report in whole numbers, in the set of its role's form. @param {Role} role @param {number[]} report anything @returns {number[]} */

@@ -64,7 +64,7 @@ const ODDS = [
   [144, 29795], [256, 30924], [400, 31559], [900, 32324], [Infinity, 33266],
 ];
 export const MOST_NUMBERS = 5900;
-export const FAMILIES = ["huber", "expectile", "quantile", "squared", "logistic", "ordered", "poisson"];
+export const FAMILIES = ["huber", "expectile", "quantile", "squared", "logistic", "ordered", "poisson", "negative_binomial", "tobit"];
 const WRONG = "what the plan says of its two collectors can't be right.";
 
 /** The two collectors of a plan. @param {Record} record @param {Uint8Array[]} keys @returns {Collector[]} */
@@ -124,7 +124,9 @@ export function distance2({ sums, family, offset }, role, ask) {
   const longest2 = ask && offset === null ? ask.theta.reduce((n, v) => n + v * v, 0) * (ask.reach * ask.reach) : Infinity;
   const is = (/** @type {number[]} */ own) => own.every((v, i) => v === shares[i]);
   if (cuts.length > 1) return [4n, 1n];
-  let most = APART.find(([of, own]) => family !== "logistic" && of === scaled && is(own))?.[2] ?? 40000;
+  // of Tobit as of scores without a part beyond the threshold: (63)
+  let most = family === "tobit" && scaled && is(APART[0][1]) ? APART[2][2] : family === "tobit" && scaled && is(APART[1][1]) ? APART[3][2]
+    : APART.find(([of, own]) => family !== "logistic" && of === scaled && is(own))?.[2] ?? 40000;
   if (family === "logistic" && !scaled && is(LOGISTIC)) most = /** @type {number[]} */ (ODDS.find(([k]) => longest2 <= k))[1];
   return [BigInt(most), 10000n];
 }

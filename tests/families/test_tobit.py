@@ -1,0 +1,209 @@
+"""Tobit: the likelihood's fit without noise, its bounded scores, and distances of reports."""
+
+import math
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.integrate import quad
+from scipy.stats import norm
+
+import privreg as pr
+from privreg.collector.aggregate import report
+from privreg.collector.aggregate.plan import Plan, State, rules_of
+from privreg.errors import OptionError, PrivregError, SchemaError
+from privreg.families import scores
+from privreg.families.tobit import truncated
+from privreg.protocol import codes
+from privreg.protocol.plans import Shape
+from privreg.protocol.sums import APART, SHARES
+from tests.reference import tobit
+
+TRUTH, SIGMA = np.array([0.4, 0.9, -0.6]), 0.8
+BOUNDS = {"x": (-1, 1), "z": (-2, 2)}
+SHAPE = Shape(codes.TOBIT, -0.5, 0.7, 0)
+LIKELIHOOD = SHAPE._replace(family=codes.TOBIT_LIKELIHOOD)
+SCORE = scores.scoring_of(codes.TOBIT)
+K = SCORE.most
+
+
+@cache
+def people(n: int, seed: int = 1) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    x, z = rng.uniform(-1, 1, n), rng.normal(0, 0.6, n).clip(-2, 2)
+    y = TRUTH @ np.array([np.ones(n), x, z]) + SIGMA * rng.standard_normal(n)
+    return pd.DataFrame({"x": x, "z": z, "y": y})
+
+
+def fitted(data, trust: str, mu: float | None, family=None, ends=(0.0, 8.0), **more):
+    options = {k: more.pop(k) for k in ("silos",) if k in more}
+    model = pr.PrivateOnlineRegression.from_formula(
+        "y ~ x + z", data, family=family or pr.Tobit(0), mu=mu, bounds={**BOUNDS, "y": ends}, trust=trust, **options
+    )
+    return model.fit(progress=False, **more)
+
+
+# --- scores --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("k", [K, 32.0])
+@pytest.mark.parametrize("cut", [-4.0, -1.345, -1.2, 0.0, 0.7, 1.5, 6.0])
+def test_means_of_truncated_normals_are_integrals(k, cut):
+    def mean(of):
+        return quad(lambda u: of(u) * norm.pdf(u), -40.0, cut, points=sorted({-k, k, -3.0, 0.0}), limit=200)[0]
+
+    found = truncated(k, np.array([cut]))
+    first, second = (mean(of) / norm.cdf(cut) for of in (lambda u: np.clip(u, -k, k), lambda u: min(u * u, k * k)))
+    assert found[0][0] == pytest.approx(first, abs=1e-7)
+    assert found[2][0] == pytest.approx(second, abs=1e-6)
+    h = 1e-5
+    if abs(cut + k) > h:
+        up, down = (truncated(k, np.array([cut + s])) for s in (h, -h))
+        assert found[1][0] == pytest.approx((up[0][0] - down[0][0]) / (2 * h), abs=1e-6)
+        assert found[3][0] == pytest.approx((up[2][0] - down[2][0]) / (2 * h), abs=1e-6)
+
+
+@pytest.mark.parametrize("y", [-0.5, -0.2, 0.3, 0.7])
+def test_without_noise_scores_are_slopes_of_the_likelihood(y):
+    ys, x, h = np.array([y]), np.ones((1, 1)), 1e-5
+    for eta in (-0.9, -0.4, 0.2, 1.1):
+        for s in (0.3, 0.8):
+
+            def loss(e, log):
+                return tobit.losses([e, log], x, ys, -0.5, 0.7)[0]
+
+            at, score = np.array([eta]), scores.scoring_of(codes.TOBIT_LIKELIHOOD)
+            found = 32.0 / s * scores.unit(LIKELIHOOD, s, at, ys)[0]
+            assert found == pytest.approx((loss(eta + h, math.log(s)) - loss(eta - h, math.log(s))) / (2 * h), abs=1e-6)
+            number = (32.0**2 - 1.0) * score.number(LIKELIHOOD, s, at, ys)[0][0]
+            by = (loss(eta, math.log(s) + h) - loss(eta, math.log(s) - h)) / (2 * h)
+            assert -number == pytest.approx(by, abs=1e-5)
+
+
+@pytest.mark.parametrize("shape", [SHAPE, LIKELIHOOD], ids=["bounded", "likelihood"])
+def test_slopes_are_those_of_scores_and_numbers(shape):
+    score, h = scores.scoring_of(shape.family), 1e-5
+    k, (steep, aside) = score.most, scores.scoring_of(shape.family).steps()
+    etas = np.linspace(-2.0, 2.0, 81) + 0.00123
+    for y in (-0.5, -0.2, 0.31, 0.7):
+        for s in (0.2, 0.7):
+            ys = np.full(len(etas), y)
+            smooth = np.abs(np.abs((np.where(y in (-0.5, 0.7), y, ys) - etas) / s) - k) > 1e-3
+
+            def of(name, e, log, ys=ys):
+                unit = scores.unit(shape, math.exp(log), e, ys)
+                return {
+                    "unit": unit,
+                    "whole": math.exp(log) * unit,
+                    "number": score.number(shape, math.exp(log), e, ys)[0],
+                }[name]
+
+            def by(name, e=0.0, log=0.0, s=s, smooth=smooth, of=of):
+                up, down = (of(name, etas + t * e, math.log(s) + t * log) for t in (h, -h))
+                return ((up - down) / (2 * h))[smooth]
+
+            far, near = score.beside(shape, s, etas, ys)
+            rise = score.number(shape, s, etas, ys)[1]
+            np.testing.assert_allclose(
+                score.slope(shape, s, etas, ys, 1.0)[smooth], k * s * by("unit", e=1.0), atol=1e-6
+            )
+            np.testing.assert_allclose(far[smooth], by("whole", log=1.0) / s, atol=1e-6)
+            np.testing.assert_allclose(steep * rise[smooth], -by("number", log=1.0), atol=1e-6)
+            np.testing.assert_allclose(aside * near[smooth], s * by("number", e=1.0), atol=1e-6)
+            for one in (far, near, rise, score.slope(shape, s, etas, ys, 1.0), score.number(shape, s, etas, ys)[0]):
+                assert np.abs(one).max() <= 1.0 + 1e-12
+
+
+@pytest.mark.parametrize("eta", [-1.5, -0.3, 0.1, 0.9])
+@pytest.mark.parametrize("s", [0.2, 1.0])
+def test_scores_and_numbers_have_mean_zero_at_the_normal_model(eta, s):
+    def values(y):
+        at, ys = np.full(len(y), eta), np.asarray(y)
+        return np.array([scores.unit(SHAPE, s, at, ys), SCORE.number(SHAPE, s, at, ys)[0]])
+
+    grid = np.linspace(-0.5, 0.7, 400_001)
+    middle = 0.5 * (grid[1:] + grid[:-1])
+
+    def mean(there, truth):
+        ends = values([-0.5, 0.7]) @ [norm.cdf((-0.5 - there) / truth), norm.sf((0.7 - there) / truth)]
+        return ends + values(middle) @ norm.pdf((middle - there) / truth) / truth * (grid[1] - grid[0])
+
+    np.testing.assert_allclose(mean(eta, s), 0.0, atol=1e-9)
+    for there, truth in ((eta, s), (eta + 0.3, 0.6 * s), (eta - 0.7, 1.5 * s)):  # and elsewhere as the reference has it
+        found = SCORE.reference(SHAPE, s, np.array([eta]), np.array([there]), truth)[0]
+        assert found[0] == pytest.approx(mean(there, truth)[1], abs=1e-8)
+
+
+# --- distances -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_reports_of_adversarial_rows_are_no_farther_apart_than_the_noise_is_for(again):
+    """Rows as far out as they can be, censored or not, at predictors where scores and numbers are largest."""
+    d, kind = 3, ", again" if again else ""
+    rules = rules_of(pr.Tobit(0), -1.0, 1.0, again=again)
+    assert rules.shares == SHARES[f"cornered{kind}"]
+    plan = Plan(d, 5_000, 1.0, rules, -1.0, 1.0, np.zeros(d, dtype=bool), np.full(d, -1e4), np.full(d, 1e4))
+    assert plan.apart == APART[f"window{kind}"] / 10_000
+    rng = np.random.default_rng(2)
+    ends = np.concatenate([np.eye(d), rng.normal(size=(8, d))])
+    ends *= plan.reach / np.linalg.norm(ends, axis=1, keepdims=True)  # where a row's weight begins to fall
+    x = np.concatenate([ends, -ends, 40.0 * ends, 1e-6 * ends])
+    most = 0.0
+    for s in (0.05, 0.4, 3.0):
+        for theta in (np.zeros(d), np.array([0.4, 0.0, 0.0]), rng.normal(size=d)):
+            state = State(9, "main", np.eye(d), theta, 0.0, s, 1.0, 1.0)
+            given = [(y, offset) for y in (-1.0, -0.99, 0.0, 0.3, 1.0) for offset in (-2.0, -0.9, 0.0, 0.5)]
+            one = np.ones(len(x))
+            made = np.concatenate([report.vectors(plan, state, y * one, x, offset * one) for y, offset in given])
+            assert (np.linalg.norm(made, axis=1) <= 1.0 + 1e-12).all()
+            products = made @ made.T
+            most = max(most, float((np.diag(products)[:, None] + np.diag(products) - 2.0 * products).max()))
+    assert 1.9 < most <= plan.apart
+
+
+# --- fits ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("family", "ends"), [(pr.Tobit(0), (0.0, 8.0)), (pr.Tobit(high=0.9), (-5.0, 0.9)), (pr.Tobit(0, 1), (0.0, 1.0))]
+)
+def test_without_noise_it_is_the_likelihoods_fit(family, ends):
+    data = people(3_000)
+    res = fitted(data, "central", None, family, ends)
+    x = np.column_stack([np.ones(len(data)), data.x, data.z])
+    params, errors = tobit.fitted(x, data.y.clip(*ends).to_numpy(), *ends)
+    found = res.fit_measures.iloc[0]
+    assert found["measure"] == "sigma"
+    np.testing.assert_allclose([*res.params, found["estimate"]], params, atol=1e-5)
+    np.testing.assert_allclose([*res.bse, found["std_error"]], errors, rtol=0.03)
+    assert not res.privacy.doubts
+    at = data.head(20)
+    np.testing.assert_allclose(res.predict(at), x[:20] @ params[:-1], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("trust", "mu", "more"), [("two_collectors", 1.0, {}), ("central", 0.5, {}), ("silos", 1.0, {"silos": 3})]
+)
+def test_trust_models_of_sums_are_near_the_truth_in_standard_errors(trust, mu, more):
+    data = people(20_000)
+    data = {f"s{k}": part for k, (_, part) in enumerate(data.groupby(np.arange(len(data)) % 3))} if more else data
+    res = fitted(data, trust, mu, seed=4)
+    assert np.abs((res.params - TRUTH) / res.bse).max() < 4.0
+    assert (np.asarray(res.bse) < 0.1).all()
+    sigma = res.fit_measures.iloc[0]
+    assert abs(sigma["estimate"] - SIGMA) < 4.0 * sigma["std_error"] < 0.2
+    text = res.summary(details=True).as_text()
+    assert "uncensored response" in text
+    assert "sigma 0." in text
+
+
+def test_limits_are_bounds_of_the_response_and_local_noise_is_refused():
+    with pytest.raises(SchemaError, match=r"bounds=\{'y': \(0, 8\)\}"):
+        fitted(people(400), "central", 1.0, ends=(-1.0, 8.0))
+    with pytest.raises(PrivregError, match="sigma is not learned"):
+        fitted(people(400), "local", 1.0)
+    for wrong in ({}, {"low": 1, "high": 1}, {"low": "a"}, {"high": math.inf}):
+        with pytest.raises(OptionError, match="give a limit"):
+            pr.Tobit(**wrong)
