@@ -112,10 +112,10 @@ def split(rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.nd
     return event.astype(float), x, np.log(np.where(here, at_risk, 1.0)), here
 
 
-def poisson(rows: pd.DataFrame, most: float = np.inf) -> tuple[np.ndarray, np.ndarray]:
+def poisson(rows: pd.DataFrame, most: float = np.inf, start: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Root of the mean score of people who are followed until a cumulative hazard, and its sandwich's errors."""
     y, x, offset, here = split(rows)
-    theta = np.array([np.log(y.sum() / np.exp(offset)[here].sum()), 0.0, 0.0, 0.0, 0.0])
+    theta = np.array([np.log(y.sum() / np.exp(offset)[here].sum()), 0.0, 0.0, 0.0, 0.0]) if start is None else start
     for _ in range(100):
         score, slope = followed(x @ theta + offset, y, here, most)
         each = np.einsum("nj,njp->np", score, x)
@@ -130,7 +130,9 @@ def poisson(rows: pd.DataFrame, most: float = np.inf) -> tuple[np.ndarray, np.nd
 @cache
 def known(design: str, most: float) -> np.ndarray:
     """Estimand at one of the numbers between which those of others are."""
-    return poisson(people(design, MANY, np.random.default_rng([7, len(design)])), most)[0]
+    longer = [one for one in (*UNTIL, np.inf) if one > most]
+    start = known(design, longer[0]) if longer else None
+    return poisson(people(design, MANY, np.random.default_rng([7, len(design)])), most, start)[0]
 
 
 @cache
