@@ -107,7 +107,7 @@ class Sums(NamedTuple):
     numbers: tuple[int, ...]  # Columns that aren't indicators
     binary: bool  # True if the response is 0 or 1
     rate: float = 0.0  # Offset at which second moments have counts, of a log link: the middle of its public limits
-    cuts: tuple[tuple[float, ...], ...] = ()  # What a row has at each cut point of levels in order beyond the first
+    cuts: tuple[tuple[float, ...], ...] = ()  # Rows at cut points of levels in order, less that at the first
 
     @property
     def cornered(self) -> bool:

@@ -480,7 +480,7 @@ def _plan_object(plans: Sequence[PublicPlan]) -> dict[str, Any]:
 
 
 def _sums_object(of: Sums) -> dict[str, Any]:
-    """What reports to two collectors are made of, as JSON has it: cut points only where there are some."""
+    """Members of reports to two collectors as JSON has them: cut points only where there are some."""
     out: dict[str, Any] = plain(of)
     return out if of.cuts else {name: member for name, member in out.items() if name != "cuts"}
 
