@@ -122,7 +122,7 @@ def poisson(rows: pd.DataFrame, most: float = np.inf, start: np.ndarray | None =
         bread = np.linalg.inv(np.einsum("nj,njp,njq->pq", slope, x, x, optimize=True))
         step = bread @ each.sum(axis=0)
         theta = theta - step
-        if np.abs(step).max() < 1e-9:
+        if np.abs(step).max() < 1e-4:
             break
     return theta, np.sqrt(np.diag(bread @ (each.T @ each) @ bread))
 
