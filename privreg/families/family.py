@@ -122,8 +122,8 @@ def check_ratios(family: Family, response: str) -> None:
         return
     what = "those of a separating hyperplane" if family.link == "margin" else "differences of the response itself"
     raise OptionError(
-        "exponentiate=True is for odds ratios of Logistic() and Multinomial(), rate ratios of Poisson(), and ratios of "
-        f"a response written np.log(y); this is {family!r}, whose coefficients are {what}. Leave it out."
+        "exponentiate=True is for odds ratios of Logistic(), Multinomial() and Ordered(), rate ratios of Poisson(), "
+        f"and ratios of a response written np.log(y); this is {family!r}, whose coefficients are {what}. Leave it out."
     )
 
 
