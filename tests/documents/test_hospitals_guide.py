@@ -77,7 +77,7 @@ class Role:
         listed = subprocess.run(["ps", "-eo", "pid=,args="], capture_output=True, text=True, check=True).stdout
         for line in listed.splitlines():  # a SuperLink that `flwr run` leaves behind
             if f"{self.folder}/.flwr/local-superlink" in line:
-                os.kill(int(line.split()[0]), signal.SIGTERM)
+                os.kill(int(line.split()[0]), signal.SIGKILL)
 
 
 @pytest.fixture
