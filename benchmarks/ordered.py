@@ -32,7 +32,7 @@ import pandas as pd
 from scipy.stats import binom
 
 import privreg as pr
-from benchmarks.store import Runs, read_table, save_table
+from benchmarks.store import Runs, commit, read_table, save_table
 from privreg.errors import PrivregError
 
 RESULTS = Path(__file__).parent / "results" / "ordered.csv"
@@ -129,14 +129,14 @@ def main() -> None:
     parser.add_argument("--reps", type=int, default=200)
     parser.add_argument("--cells", nargs="*", default=["*"])
     parser.add_argument("--keep", type=Path)
-    asked = parser.parse_args()
+    asked, made_by = parser.parse_args(), commit()  # before the table is written, which git would see
     for name in [n for n in CELLS if any(fnmatch(n, pattern) for pattern in asked.cells)]:
         made = pd.DataFrame([row(name, asked.reps, Runs(asked.keep))])
         old = read_table(RESULTS) if RESULTS.exists() else made.iloc[:0]
         table = pd.concat([old[old["cell"] != name], made])
         order = {cell: k for k, cell in enumerate(CELLS)}
         table = table.sort_values("cell", key=lambda s: s.map(order))
-        save_table(table, RESULTS, f"python -m benchmarks.ordered --reps {asked.reps}")
+        save_table(table, RESULTS, f"python -m benchmarks.ordered --reps {asked.reps}", (made_by,))
         print(made.to_string(index=False), flush=True)
 
 

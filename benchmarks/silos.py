@@ -83,7 +83,7 @@ def shares(kind: str, place: float, first: bool) -> tuple[float, float, float, f
 
 def eta(kind: str, place: float, x: np.ndarray, z: np.ndarray, g: np.ndarray) -> np.ndarray:
     """Linear predictor, without its constant, of levels 0, 1 and 2 of g."""
-    return 0.5 * x - 0.3 * z + 0.4 * (g == 1) + 0.6 * (g == 2) + 0.3 * place * (kind == "means")
+    return np.asarray(0.5 * x - 0.3 * z + 0.4 * (g == 1) + 0.6 * (g == 2) + 0.3 * place * (kind == "means"))
 
 
 def people(kind: str, family: str, sizes: Sequence[int], rng: np.random.Generator) -> dict[str, pd.DataFrame]:
@@ -119,7 +119,7 @@ def pooled(rows: pd.DataFrame, family: str) -> tuple[np.ndarray, np.ndarray]:
     return found.params.to_numpy(), found.bse.to_numpy()
 
 
-def truth(kind: str, family: str, sizes: Sequence[float]) -> np.ndarray:
+def truth(kind: str, family: str, sizes: Sequence[float] | np.ndarray) -> np.ndarray:
     """Coefficients of a population of silos of these sizes, by Newton's method on integrals over normal covariates.
 
     Numbers beyond four standard deviations, which bounds clamp, are 6 in 100,000 and left out of account. Huber's scale
@@ -241,7 +241,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
                     made = partial(cell, kind, family, sizes, mu, range(runs))
                     numbers = kept.get(f"{name.replace(', ', '-')}-{family}-{kind}-{mu:g}-{runs}", made)
                     names, noise = noise_of(kind, family, sizes, mu)
-                    line = {"silos": len(sizes), "n": sum(sizes), "least": min(sizes), "largest": max(sizes)}
+                    line: dict[str, object] = {
+                        "silos": len(sizes),
+                        "n": sum(sizes),
+                        "least": min(sizes),
+                        "largest": max(sizes),
+                    }
                     line |= {"family": family, "people": kind, "mu": mu, "adders": noise.adders}
                     targets = truth(kind, family, sizes), truth(kind, family, noise.weights * sizes)
                     table += lines(names, numbers, line, *targets)

@@ -108,7 +108,18 @@ R CMD build "$root/packages/privreg-r"; R CMD check --no-manual privreg_*.tar.gz
 """
 PARTS = (
     Part("types of the JavaScript", ((*TSC.split(), "--lib", "es2022,dom,dom.iterable", *SCRIPTS),), programs=("npx",)),
-    elsewhere("Flower", ("-e", ".[test,flower]"), ("-m", "", "tests/federated/test_flower.py")),
+    elsewhere(
+        "Flower",
+        ("-e", ".[test,flower]", "-e", "./packages/field[test,flower]", "flwr[simulation]"),
+        (
+            "-m",
+            "",
+            *(
+                f"tests/{at}.py"
+                for at in ("federated/test_flower", "field/test_flower", "documents/test_hospitals_guide")
+            ),
+        ),
+    ),
     elsewhere("tables of other libraries", ("-e", ".[test,adapters]"), ("-m", "", "tests/results/test_adapters.py")),
     Part(
         "R CMD check",

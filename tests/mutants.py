@@ -232,6 +232,13 @@ MUTANTS = (
         ("tests/field/test_silos.py::test_a_query_whose_rows_change_has_other_noise_also_from_a_file_that_comes_back",),
     ),
     Mutant(
+        "a round of silos without a budget of its own",
+        "privreg/protocol/lattice.py",
+        "return all(each) and sum(",
+        "return sum(",
+        ("tests/field/test_silos.py::test_a_round_without_a_budget_of_its_own_is_refused",),
+    ),
+    Mutant(
         "a silo answers another state of a round",
         "packages/field/privreg_field/silos/rounds.py",
         "history.state(k) != state for",

@@ -145,9 +145,13 @@ SCORES = {
     "smoothed_hinge": ("binary", 0.5, 0.0),
     "cloglog": ("binary", 0.0, 1.0),
 }
-"""Response and numbers of every family that devices know."""
+"""Response and numbers of every family that devices know, but those of sums alone."""
 
-SUMMED = {"negative_binomial": ("count", 20.0, 2.0), "tobit": ("number", -1.0, 1.0)}
+SUMMED = {
+    "ordered": ("levels", 0.0, 0.0),
+    "negative_binomial": ("count", 20.0, 2.0),
+    "tobit": ("number", -1.0, 1.0),
+}
 """The same of families that two collectors alone fit."""
 
 TRACKED = ("huber", "expectile", "quantile", "hinge", "smoothed_hinge")
@@ -157,7 +161,7 @@ def study_plan(family="huber", mu=ONE, design=DESIGN, **more):
     """A plan with roles of all kinds; the radii are the largest that keep the budget."""
     response, a, b = (SCORES | SUMMED)[family]
     blocks = 2 if family == "multinomial" else 1
-    if family == "multinomial":
+    if family in {"multinomial", "ordered"}:
         design = tuple(c for c in design if "shift" not in c.name)
     own = response == "number"
     given = {
@@ -272,6 +276,7 @@ SUMS = {
     "quantile": (sums.SHARES["window"], 1.0, True, 0.625),
     "squared": (sums.SHARES["plain"], 1.0, False, 0.5),
     "logistic": (sums.SHARES["logistic"], 1.0, False, 0.25),
+    "ordered": (sums.SHARES["logistic, persons"], 1.0, False, 0.25),
     "poisson": (sums.SHARES["plain"], 1.0, False, 1.0),
     "negative_binomial": (sums.SHARES["window"], 1.0, True, 1.0),
     "tobit": (sums.SHARES["cornered"], 1.345, True, 1.0),
@@ -282,13 +287,16 @@ SUMS = {
 def sum_plan(family="huber", mu=ONE, collectors=COLLECTORS, **more):
     """A plan with two collectors and roles of all kinds; the radii are the largest that keep the budget."""
     shares, ratio, scaled, top = SUMS[family]
-    low, high = {"binary": (0.0, 1.0), "count": (0.0, 20.0)}.get(
-        (response := (SCORES | SUMMED)[family][0]), (-1.0, 1.0)
-    )
+    kind = (SCORES | SUMMED)[family][0] if family != "ordered" else "binary"
+    low, high = {"binary": (0.0, 1.0), "count": (0.0, 20.0)}.get(kind, (-1.0, 1.0))
     of = Sums(
         shares, ratio, scaled, top, 1.0, (1.0, 0.0, 0.0, -1.0, -1.0), (1.0,) * 5, low, high, (3, 4),
-        response == "binary", 0.25,
+        kind == "binary", 0.25,
     )  # fmt: skip
+    if family == "ordered":  # of three columns
+        d = len([c for c in DESIGN if "shift" not in c.name])
+        cuts = tuple(tuple(float(k == 1 and j == d - 1) for j in range(d)) for k in range(2))
+        of = of._replace(lows=(1.0, *[-1.0] * (d - 1)), highs=(1.0,) * d, numbers=tuple(range(1, d)), cuts=cuts)
     given = {
         "keys": tuple(c.key for c in collectors), "bits": lattice.bits_of_sums(mu), "unscaled": (),
         "clamping": CLAMPING,

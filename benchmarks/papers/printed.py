@@ -370,14 +370,16 @@ def _dette_graw() -> list[dict[str, str]]:
     ):
         assert table is not None
         assert held is not None
-        mine = held[held["setting"] == "stated"].groupby("n")["replications"].max()
+        mine = (
+            held[held["setting"] == "stated"].groupby([held["cell"].str.split("-").str[0], "n"])["replications"].max()
+        )
         for which, part in (("n = 10⁶, 10⁷", table["n"] <= 10**7), ("n = 10⁸", table["n"] > 10**7)):
             own = table[(table["method"] == method) & part & table["coverage"].notna()]
             what = f"DG, Table 1, {which}, {method.replace('_', ' ')}"
             if not len(own):
                 out.append(_row(what, "coverage and length", NOT_STORED, "", "dg-table1", runs=NOT_STORED))
                 continue
-            runs = own["n"].map(mine).to_numpy()
+            runs = mine.reindex(pd.MultiIndex.from_frame(own[["design", "n"]])).to_numpy()
             both = agree(own["published_coverage"], own["coverage"], 500, runs)
             default = own["efficient_coverage"].dropna()
             default = default if of_present("dg-table1-compared") else default[:0]
@@ -386,7 +388,8 @@ def _dette_graw() -> list[dict[str, str]]:
                     what, f"coverage {_span(own['published_coverage'], 1)}%", f"{_span(own['coverage'], 1)}%",
                     f"{both}; {near(own['published_length'], own['length'])}", "dg-table1",
                     f"{_span(default, 1)}%" if len(default) else "",
-                    _few(runs) + ("; default 100 at 10⁷" if which != "n = 10⁸" else ""),
+                    _few(runs) + ("; default 100 at 10⁷" if which != "n = 10⁸" else "")
+                    + (f", {own['design'].iloc[0]} alone" if own["design"].nunique() == 1 else ""),
                 )
             )  # fmt: skip
     table, held = stored("dg-table2-compared"), stored("dg-table2")

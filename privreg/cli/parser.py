@@ -6,6 +6,7 @@ Needs the standard library only.
 from __future__ import annotations
 
 import argparse
+import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -31,7 +32,9 @@ class _Parser(argparse.ArgumentParser):
             words = message.partition(": ")[2].split()
             meant = as_meant("--bounds", words[:3])
             hint = f"; write {meant}, without blanks" if meant else "; a formula with blanks goes in quotes"
-            if not meant and words[0][:1].isdigit():
+            if all(re.search(r"\w\.[a-z]+$", word) for word in words):
+                hint = "; DATA is one file or folder, of silos north=north.csv,south=south.csv"
+            elif not meant and words[0][:1].isdigit():
                 hint = "; declarations have no blanks, as in --bounds age=18:65 day=2020-01-01:2020-12-31"
         raise OptionError(f"{message}{hint} (see '{self.prog} --help').")
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from numbers import Complex, Number, Real
 from typing import Any, Final
 from uuid import UUID
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from privreg.data.cells import LARGEST, Flags, Floats, as_series, read_numbers
 from privreg.data.columns import column_of, level_codes, numbers
+from privreg.data.followed import Followed
 from privreg.errors import BudgetError, DataError, OptionError, SchemaError, quietly, real, shown
 from privreg.options.table import check
 from privreg.privacy.conversions import gdp_mu, gdp_mus
@@ -52,6 +53,7 @@ class Participants:
     cluster: str | None = None  # column of public clusters of people, who may be alike; None if people are independent
     spent: str = "mu"  # or "epsilon": what the column of budgets holds
     delta: float = 0.0  # of budgets that are (ε, δ), the same for all
+    followed: Followed | None = None  # their time at risk, whose intervals are the rows of a report
 
     @classmethod
     def declare(
@@ -123,11 +125,16 @@ class Participants:
     @property
     def gathered(self) -> bool:
         """True if a report is made of all rows of a person, or of a row and its weight."""
-        return self.k_max is not None or self.weight is not None
+        return self.k_max is not None or self.weight is not None or self.followed is not None
 
     @property
     def rows(self) -> int:
         """Rows of a person at most of which one report is made."""
+        return len(self.followed.cuts) if self.followed is not None else self.given
+
+    @property
+    def given(self) -> int:
+        """Rows of a person in the data, at most."""
         return self.k_max or 1
 
     @property
@@ -225,7 +232,10 @@ class Participants:
         given = doc["mu"], doc["mu_max"], doc["id"], doc["max_per_id"], doc["missing"]
         effect = None if doc.get("effect") is None else (str(doc["effect"]), str(doc["id"]))
         more = effect, doc.get("cluster"), str(doc.get("spent", "mu")), doc.get("delta", 0.0)
-        return cls.declare(*given, doc.get("k_max"), doc.get("per_person", "sum"), doc.get("weight"), *more)
+        out = cls.declare(*given, doc.get("k_max"), doc.get("per_person", "sum"), doc.get("weight"), *more)
+        if doc.get("followed") is None:
+            return out
+        return replace(out, followed=Followed.from_json(doc["followed"]))
 
 
 def _gathered(

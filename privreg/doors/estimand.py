@@ -59,6 +59,8 @@ class _Rows(NamedTuple):
 @one_thread()
 def estimand(fit: ResultData, rows: Any) -> Array:
     """Coefficients, user's units, shape (p,), that solve the fit's equation there; see `PrivateResults.estimand`."""
+    if fit.cuts:
+        fit.refuse_levels("estimand()")
     equation = fit.equation
     if equation is None and fit.statement.trust == "curator":
         raise InferenceError(

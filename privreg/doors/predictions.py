@@ -13,13 +13,12 @@ import pandas as pd
 
 from privreg.data.sources.open import public_batches
 from privreg.errors import OptionError, whole
+from privreg.families.logistic import class_shares
 from privreg.results.plots import style
-from privreg.results.postestimation.prediction import probabilities
+from privreg.results.plots.style import Axes
 from privreg.tables import shorten
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from privreg.base.arrays import Array
     from privreg.results.data import ResultData
     from privreg.results.estimates import EstimatedResults
@@ -100,7 +99,7 @@ def calibration(self: EstimatedResults, public_test: Any, groups: int = 10) -> p
         raise OptionError(f"{fit.family.name} predicts margins, which nothing observed can be compared with.")
     y, eta = _encoded(fit, public_test)
     if fit.classes:
-        share = probabilities(fit.family.scoring.log_odds(eta))
+        share = class_shares(fit.family.scoring.log_odds(eta))
         parts = [(str(v), share[:, k], (y == k).astype(np.float64)) for k, v in enumerate(fit.classes)]
     else:
         parts = [("", fit.family.inverse_link(eta[:, 0]), y)]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
+from scipy.special import softmax
 
 from privreg.base.arrays import Array
 from privreg.families.declared import Declared
@@ -61,9 +62,7 @@ class ClassMeasures(Scoring):
         ]
 
     def compared(self, family: Declared, y: Array, eta: Array) -> dict[str, float]:
-        full = np.column_stack([np.zeros(len(y)), self.log_odds(eta)])
-        share, k = np.exp(full - full.max(axis=1, keepdims=True)), y.astype(np.intp)
-        share /= share.sum(axis=1, keepdims=True)
+        share, k = class_shares(self.log_odds(eta)), y.astype(np.intp)
         null = np.bincount(k, minlength=share.shape[1]) / len(y)
         entropy = -float(np.sum(null[null > 0] * np.log(null[null > 0])))
         loss = float(np.mean(-np.log(np.maximum(share[np.arange(len(y)), k], RARE))))
@@ -164,12 +163,19 @@ def multinomial(theta: Array, z: Array, y: Array) -> Array:
     depends on covariates only. For two classes it is the balanced logistic score. `theta` has the shape (K − 1, d), `z`
     (n, d), and `y`, of classes 0 … K − 1, (n,).
     """
-    eta = np.column_stack([np.zeros(len(z)), z @ theta.T])
-    share = np.exp(eta - eta.max(axis=1, keepdims=True))
-    share /= share.sum(axis=1, keepdims=True)
-    ends = np.eye(eta.shape[1])[:, 1:]
-    largest = np.linalg.norm(share[:, None, 1:] - ends[None], axis=2).max(axis=1)
-    return np.asarray((share[:, 1:] - ends[y.astype(np.intp)]) / largest[:, None])
+    share = class_shares(z @ theta.T)
+    return np.asarray((share - np.eye(share.shape[1])[y.astype(np.intp)])[:, 1:] / farthest(share)[:, None])
+
+
+def class_shares(eta: Array) -> Array:
+    """Probabilities of all K classes, shape (n, K), from the log-odds of all but the first, shape (n, K − 1)."""
+    return np.asarray(softmax(np.column_stack([np.zeros(len(eta)), eta]), axis=1))
+
+
+def farthest(share: Array) -> Array:
+    """Largest distance max_k ‖π − e_k‖ of probabilities from a class, first ones left out; shape (n,)."""
+    ends = np.eye(share.shape[1])[:, 1:]
+    return np.asarray(np.linalg.norm(share[:, None, 1:] - ends[None], axis=2).max(axis=1))
 
 
 @known_arguments

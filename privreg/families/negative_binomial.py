@@ -52,7 +52,7 @@ class NegativeBinomialScore(PoissonScore):
         return np.where(mean < shape.a, mean * steep / shape.a, 0.0)
 
     def number(self, shape: Shape, at: float, eta: Array, y: Array) -> tuple[Array, Array]:
-        """Difference of E z^y at two points z from what it is at α, orthogonal to the mean; docs/sums.md (54).
+        """Difference of E z^y at two points z from what it is at α, orthogonal to the mean; docs/sums.md (59).
 
         Without noise the likelihood's score of log α, and the slope that was observed.
         """
@@ -84,7 +84,7 @@ class NegativeBinomialScore(PoissonScore):
 
 
 def _bounded(at: float, mean: Array, power: Callable[[Array], Array]) -> tuple[Array, Array]:
-    """Number of docs/sums.md (54), and its slope; `power` is z^y, or its mean, by log z."""
+    """Number of docs/sums.md (59), and its slope; `power` is z^y, or its mean, by log z."""
     near = mean / (FARTHER + mean)
     steps = np.log1p(-1.0 / (FARTHER + mean)), np.log(near)
     x = at * near, FARTHER * at * near

@@ -139,6 +139,7 @@ class Scoring:
     pearson: ClassVar[bool] = False  # c clips Pearson residuals of counts
     gentle: ClassVar[bool] = False  # Groups' offsets are short, see `collector.spacing.GENTLE`
     margin: ClassVar[float] = 0.0  # Their length, where it is one of a margin
+    followed: ClassVar[bool] = False  # Rows are intervals of a person's time at risk
     measured: ClassVar[int] = 0  # Numbers that each person reports on the fit; 0 without measures
     shares: ClassVar[str] = "plain"  # Split of a report's squared norm in fits by sums, see `protocol.sums`
     bound: ClassVar[float] = 1.0  # sup abs ψ

@@ -70,7 +70,7 @@ class TobitScore(Scoring):
         return 2.0 * self.most**2 / apart, 2.0 * self.most / apart
 
     def _parts(self, shape: Shape, s: Any, eta: Array, y: Array) -> tuple[Array, ...]:
-        """Score, slope, squared residual, its slope, and slopes by log σ and η: docs/sums.md (57)."""
+        """Score, slope, squared residual, its slope, and slopes by log σ and η: docs/sums.md (62)."""
         k, u = self.most, np.asarray((y - eta) / s)
         inside, sides = (
             (np.abs(u) < k).astype(np.float64),

@@ -25,6 +25,7 @@ from privreg.collector.inference.methods import Estimate
 from privreg.collector.inference.pivots import Normal
 from privreg.errors import InferenceError
 from privreg.families.family import Family
+from privreg.families.hazards import INTERVAL
 from privreg.families.measures import Measure
 from privreg.families.scores import Gauge
 from privreg.fits.notes import Findings, clamping_words, filled_note, notes
@@ -104,7 +105,7 @@ def plan_of(
         mu=math.floor(mu * 1e6) / 1e6 if spec.noise.again else mu,  # a sum of fractions, with six decimals
         rules=rules_of(
             *(spec.scored, low, float(spec.cut_points) if spec.cuts is not None else high, units.y_scale),
-            several=people.rows * spec.cut_points > 1,
+            several=(people.k_max or 1) * spec.cut_points > 1,
             plain=spec.unbalanced,
             again=spec.noise.again,
             c=like.c if like else None,
@@ -128,8 +129,17 @@ def plan_of(
         shifted=design.offset is not None or design.exposure is not None,
         cuts=np.zeros((0, 0)) if spec.cuts is None else spec.cuts[:, order],
         noise=spec.noise._replace(silos=silos or spec.shared(rows)),
+        levels=_intervals(spec, order),
     )
     return narrowed(crowded(plan)), order
+
+
+def _intervals(spec: ModelSpec, order: NDArray[np.intp]) -> tuple[int, ...]:
+    """Places, in the order inside, of the columns of all intervals but the first; none where rows are records."""
+    if spec.people.followed is None:
+        return ()
+    of = next((term.columns for term in spec.design.terms if term.reads == (INTERVAL,)), ())
+    return tuple(np.argsort(order)[list(of)].tolist())
 
 
 def lines_of_sums(spec: ModelSpec, rows: int, measures: float, like: Target | None) -> list[tuple[Any, ...]]:
@@ -216,7 +226,8 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.nan_to_num(params / np.sqrt(np.diag(cov)))
     findings = _findings(held, spec, found, order, ratios)
-    note = filled_note(spec.people.k_max, progress.filled, progress.filled_sd) if spec.people.gathered else ()
+    filling = spec.people.gathered and not plan.followed
+    note = filled_note(spec.people.k_max, progress.filled, progress.filled_sd) if filling else ()
     said = doubts(plan, progress, found, carry @ found.back)
     said += _crossed(params, len(plan.cuts))
     of = held.clustered.tolist() if plan.clusters and held.clustered is not None else []
@@ -235,7 +246,7 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
         trail_params=np.array([outside(one) for _, one in points]),
         trail_variances=np.array([np.diag(covariance(one)) + (np.nan if plan.clusters else 0.0) for _, one in points]),
         family=_family(plan, settings, found, units),
-        target=_target(plan, spec.family),
+        target=_target(plan, spec.family, progress.state),
         tuning=_tuning(held),
         spending=_spending(held),
         weighing=(weighing := _weighing(plan, found, settings, progress.lost)),
@@ -263,9 +274,10 @@ def _estimates(plan: Plan, found: Estimated, cov: Array, carry: Array) -> tuple[
     return tuple(of_clusters(found.each @ linear.T, found.parts, linear @ found.unknown @ linear.T))
 
 
-def _target(plan: Plan, family: Family) -> str:
+def _target(plan: Plan, family: Family, state: State) -> str:
     """Target of the coefficients, in words; it hardly depends on the scale that was found."""
     words = family.target(plan.rules.ratio, learned=False)
+    words = words.replace("a public number", f"{state.most:.3g}") if plan.followed else words
     return words if plan.like is None else f"{words}; the target is fixed, that of the fit in like="
 
 
@@ -474,7 +486,13 @@ def _far_rows(plan: Plan, state: State) -> dict[str, list[int]]:
     names = [f"{words}, {which}" for words in corners for which in limits]
     x, y = np.repeat(list(corners.values()), len(limits), axis=0), np.tile(list(limits.values()), len(corners))
     k = plan.persons.cuts if plan.persons else 1  # the same row at each cut point
-    given = (y, x) if plan.persons is None else (y[:, None].repeat(k, 1), x[:, None].repeat(k, 1))
-    made = report.vectors(plan, state, *given, None, np.ones((len(y), plan.bounded), dtype=np.bool_))
+    given: tuple[Any, ...] = (y, x, None)
+    if plan.persons is not None:
+        given = y[:, None].repeat(k, 1), x[:, None].repeat(k, 1), None
+    if plan.followed and plan.persons is not None:  # whole intervals, of which the last ends with an event or not
+        times = np.tile(np.log(plan.persons.widths), (len(y), 1))
+        last = np.arange(times.shape[1]) == times.shape[1] - 1
+        given = np.where(last, y[:, None], 0.0), np.repeat(x[:, None], times.shape[1], axis=1), times
+    made = report.vectors(plan, state, *given, np.ones((len(y), plan.bounded), dtype=np.bool_))
     whole = steps(plan, state).whole(made).tolist()
     return {"unusable": [0] * plan.width(state.role), **dict(zip(names, whole, strict=True))}

@@ -187,6 +187,7 @@ def results(
         ResultData(
             design=spec.design,
             within=spec.people.effect is not None,
+            cuts=() if spec.people.followed is None else spec.people.followed.cuts,
             family=spec.family,
             title=(*_title(outcome, spec, settings), *added),
             names=spec.coefficients,

@@ -22,6 +22,7 @@ import pandas as pd
 
 from privreg.base.arrays import Array
 from privreg.data.columns import complete_rows, learn_levels, learn_moments, prepare
+from privreg.data.followed import Followed
 from privreg.data.participants import Participants
 from privreg.data.sources.open import (
     SILO,
@@ -50,6 +51,7 @@ from privreg.errors import (
 )
 from privreg.families import resolve_family
 from privreg.families.family import Family, with_counts
+from privreg.families.hazards import AT_RISK, Hazards
 from privreg.formula.arrays import array_design, check_array_levels
 from privreg.formula.batches import read_arrays
 from privreg.formula.design import Design, formula_design
@@ -58,6 +60,7 @@ from privreg.formula.language.rowwise import Rowwise
 from privreg.formula.language.spelling import as_labelled, label_of, refuse_arrays, schema_labelled
 from privreg.formula.persons import without_effect
 from privreg.formula.spec import ModelSpec
+from privreg.formula.survival import refuse_beside, without_survival
 from privreg.options.table import check, find
 from privreg.options.unknown import NO_COLUMN
 from privreg.privacy.accounts import Accounts, accounts_of
@@ -134,6 +137,7 @@ def read_design(
     *,
     table: Any = None,
     reports: bool = False,
+    followed: Followed | None = None,
 ) -> Design:
     """The public design of a formula, from what was declared and what the data carry.
 
@@ -155,6 +159,7 @@ def read_design(
         functions = collect_rowwise(formula, scopes)
         parsed = read_formula(formula, functions)
         columns = tuple(dict.fromkeys([*parsed.columns, *(name for name in places.values() if name is not None)]))
+        columns = columns if followed is None else followed.read(columns)
         labels = check_columns(table, (*columns, *who))
         if isinstance(table, Silos) and SILO in {*columns, *who}:
             schema = _with_silos(schema, table)
@@ -164,6 +169,10 @@ def read_design(
     # an option that says where scales or levels come from goes before what the data carry
     elsewhere = {"numbers": not learn and "scale" not in leaks, "factors": "levels" not in leaks}
     declared, schema = schema, completed(schema, data, columns, **elsewhere)
+    if followed is not None:
+        refuse_texts(schema, data, followed.event)
+        schema = followed.declared(with_truth_values(schema, data, columns))
+        return formula_design(formula, schema, functions=functions, exposure=AT_RISK, kind="binary")
     left = formula.partition("~")[0].strip()
     needed = columns if family.kind != "binary" else [c for c in columns if c != left]
     schema = schema if learn or leaks else with_truth_values(schema, data, needed)
@@ -189,6 +198,7 @@ def formula_spec(
             raise UnsupportedArgumentError(
                 "allow_leak= takes levels or scales off rows, which silos keep; declare them."
             )
+    formula, followed = without_survival(formula)
     named = check_columns(data, ())
     asked = replace(asked, **{option: label_of(getattr(asked, option), named) for option in _COLUMNS})
     budgets = {"mu": (asked.mu, asked.mu_max), "epsilon": (asked.epsilon, asked.epsilon_max)}
@@ -204,9 +214,13 @@ def formula_spec(
     people = Participants.declare(column, most, *who, effect, asked.cluster, spent, asked.delta)
     largest = {spent: people.mu_max} if column else {}
     budget = Budget.declare(**{"mu": asked.mu, "epsilon": asked.epsilon, **largest}, delta=asked.delta, rho=asked.rho)
-    family = resolve_family(asked.family, curator=asked.trust == "central")
+    family = resolve_family(asked.family, curator=asked.trust == "central") if followed is None else Hazards()
     local = asked.trust == "local"
-    design = read_design(formula, data, scopes, family, replace(asked, id=people.id), table=data, reports=local)
+    how = {"table": data, "reports": local, "followed": followed}
+    design = read_design(formula, data, scopes, family, replace(asked, id=people.id), **how)
+    if followed is not None:
+        refuse_beside(followed, people, asked, design, named)
+        people = replace(people, followed=followed)
     people.check_columns(design.columns)
     spec = _spec(design, family, budget, asked, people, tuple(data.parts) if isinstance(data, Silos) else ())
     if data is None or spec.silos:

@@ -11,6 +11,7 @@ from privreg.data.participants import DIFFERENCES, WITHIN, Participants
 from privreg.errors import FormulaError, OptionError, SchemaError, UnsupportedArgumentError
 from privreg.families.family import Family
 from privreg.formula.design import Design
+from privreg.formula.survival import with_survival
 from privreg.formula.units import Units
 
 _COLUMN: Final = r"""(?:Q\(\s*(?P<q>['"])(?P<quoted>.+?)(?P=q)\s*\)|(?P<name>[^\W\d]\w*))"""
@@ -47,6 +48,8 @@ def without_effect(formula: str) -> tuple[str, tuple[str, str] | None]:
 
 def with_effect(formula: str, people: Participants) -> str:
     """A formula with the part that `without_effect` took from it."""
+    if people.followed is not None:
+        return with_survival(formula, people.followed)
     if people.effect is None:
         return formula
     name = str(people.id)
@@ -78,7 +81,7 @@ def refuse_of_persons(
     """
     if people.cluster is not None:
         _refuse_clusters(people, design, private)
-    if not people.gathered:
+    if not people.gathered or (people.followed is not None and people.weight is None):
         return
     option = "weights=" if people.k_max is None else f"k_max={people.k_max}"
     if private == "response":

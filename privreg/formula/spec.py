@@ -19,8 +19,10 @@ from privreg.data.sources.source import by_person
 from privreg.errors import BudgetError, OptionError, SchemaError, UnsupportedArgumentError
 from privreg.families import Logistic
 from privreg.families.family import Family
+from privreg.families.hazards import AT_RISK
 from privreg.formula.design import Design
 from privreg.formula.persons import refuse_of_persons, with_effect
+from privreg.formula.survival import refuse_hazards
 from privreg.formula.units import Units, public_units
 from privreg.options.table import check
 from privreg.options.unknown import not_fitted
@@ -118,6 +120,8 @@ class ModelSpec:
                 f"two coefficients would be named {twice!r}, from levels and terms that read alike; rename a level."
             )
         scalar = spec.scalar
+        if people.followed is not None:
+            refuse_hazards(people.followed, names, budget.mu, trust, private)
         if not spec.summed:
             unheard = family.scoring.unlocal(len(names), budget.mu, spec.classes)
             _refuse({f"with trust='local' {unheard}": bool(unheard)})
@@ -159,6 +163,7 @@ class ModelSpec:
     def columns(self) -> tuple[str, ...]:
         """Columns that are read: the design's, then those about people."""
         read = (*self.design.columns, *self.people.columns)
+        read = read if self.people.followed is None else self.people.followed.read(read)
         return (*(c for c in read if c != SILO), SILO) if self.silos else read
 
     @property
@@ -170,7 +175,7 @@ class ModelSpec:
         if not self.scalar:
             covariates = dict.fromkeys((n for made_of in design.sources for n in made_of), "covariate")
             parts = dict.fromkeys(design.columns, "offset") | covariates | response
-        left = {*schema.levels, *(response if self.family.scoring.censored else ())}
+        left = {*schema.levels, *(response if self.family.scoring.censored else ()), AT_RISK}
         numbers = [n for n in parts if n not in left and schema.limits(n)[0] < schema.limits(n)[1]]
         made = {n: tuple(j for j, made_of in enumerate(design.sources) if n in made_of) for n in numbers}
         return tuple(Bounded(n, parts[n], made[n]) for n in numbers if np.isfinite(schema.limits(n)).any())
@@ -231,6 +236,8 @@ class ModelSpec:
             return None
         # a weight that follows other rows' covariates needs errors that don't: true within a person, not of levels
         one = self.summed or people.effect is not None
+        if people.followed is not None:
+            return Persons(people.rows, True, False, 1, people.followed.widths)
         return Persons(people.reports * self.cut_points, people.per_person == "mean", one, self.cut_points)
 
     @property
@@ -317,8 +324,8 @@ class ModelSpec:
         if isinstance(data, Silos):
             return data.open(self.open)
         columns = tuple(c for c in self.columns if c != SILO) if self.silos else self.columns
-        source = open_table(data, columns, self.design.schema, text=self.people.text)
         people = self.people
+        source = open_table(data, columns, self.design.schema, text=people.text)
         return source if people.k_max is None else by_person(source, str(people.id), gaps=people.missing != "raise")
 
     @property
@@ -346,7 +353,17 @@ class ModelSpec:
         schema, out = self.design.schema, []
         if self.summed:
             instead = "count for nothing" + ", and neither collector sees which" * (not self.noise.again)
+        followed = self.people.followed
+        if followed is not None:
+            late = "" if followed.start is None else f", from {followed.start} on"
+            out.append(
+                (followed.time, f"time at risk{late}, up to {followed.cuts[-1]:g}; constant hazards in intervals")
+            )
+            if followed.event in schema.levels:
+                out.append((followed.event, "levels " + ", ".join(str(v) for v in schema.levels[followed.event])))
         for name in self.design.columns:
+            if followed is not None and name == AT_RISK:
+                continue
             if name in schema.levels:
                 taken = " TAKEN FROM THE DATA (see the notes)" if name in schema.leaked_columns else ""
                 out.append((name, "levels " + ", ".join(str(v) for v in schema.levels[name]) + taken))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -12,11 +12,8 @@ from privreg.base.arrays import Array
 from privreg.errors import InferenceError, OptionError
 from privreg.planning.plan import Planned
 from privreg.planning.search import power_of
-from privreg.results.plots.style import COLUMN, DASHES, SMALL, drawing, inks_for, literal
+from privreg.results.plots.style import COLUMN, DASHES, SMALL, Axes, drawing, inks_for, literal
 from privreg.tables import shorten
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 POINTS: Final = (41, 41)
 AROUND: Final = (0.1, 10.0)  # Reach of the axes about the plan's own numbers

@@ -20,17 +20,19 @@ from privreg.data.participants import Participants
 from privreg.data.sources.open import SILO
 from privreg.errors import BudgetError, OptionError, UnsupportedArgumentError, level, real, shown, whole
 from privreg.families import resolve_family
+from privreg.families.hazards import Hazards
 from privreg.fits.fit_plan import FitPlan
 from privreg.formula.describe import ModelOptions, callers_scopes, check_covariates, read_design
 from privreg.formula.persons import without_effect
 from privreg.formula.spec import ModelSpec
+from privreg.formula.survival import refuse_beside, without_survival
 from privreg.options.running import one_thread
 from privreg.options.table import check, documented, find
 from privreg.options.unknown import refuse_unknown
 from privreg.planning.plan import Goal, read_people
 from privreg.planning.plan import find as find_coef
 from privreg.planning.precision import SEED, plain_model, precision_of
-from privreg.planning.scenario import USUAL_SCALE, Assumed, listed, read_scale, read_shares, response_of
+from privreg.planning.scenario import MADE, USUAL_SCALE, Assumed, listed, read_scale, read_shares, response_of
 from privreg.planning.study_plan import StudyPlan
 from privreg.privacy.ledger import UNSET, Budget
 from privreg.schema import files
@@ -125,7 +127,8 @@ def plan(
     level(alpha)
     given = mu is not UNSET or epsilon is not None or delta is not None or rho is not None
     budget = Budget.declare(mu, epsilon, delta, rho) if given else Budget.declare(1.0)
-    fam = resolve_family(family)
+    formula, followed = without_survival(formula)
+    fam = resolve_family(family) if followed is None else Hazards()
     who, each_has = Participants.declare(), check("plan.formula", "k_max", k_max)
     if each_has is not None and isinstance(formula, str):
         formula, within = without_effect(formula)
@@ -135,8 +138,11 @@ def plan(
         n = sum(sizes) if sizes else n
         levels = {SILO: names_of, **(levels or {})} if len(names_of) > 1 else levels
     declared = ModelOptions(bounds=bounds, levels=levels, moments=moments, schema=schema)
-    design = read_design(formula, covariates, callers_scopes(), fam, declared)
+    design = read_design(formula, covariates, callers_scopes(), fam, declared, followed=followed)
     who.check_columns(design.columns)
+    if followed is not None:
+        refuse_beside(followed, who, ModelOptions(family=family, k_max=k_max), design, None)
+        who = replace(who, followed=followed)
     spec = ModelSpec.declare(design, fam, budget, score_weights, mechanism, private, who, trust, names_of, sizes)
     names = spec.coefficients
     people = None if n is None else read_people(n)
@@ -189,7 +195,7 @@ def plan_of_fit(fit: FitPlan, n: int, pilot: Any = None) -> StudyPlan:
 def _assumed(spec: ModelSpec, scale: Any, params: Any, shares: Any, covariates: Any, pilot: Any = None) -> Assumed:
     design, family = spec.design, spec.family
     usual = False
-    own = [c for c in design.columns if c not in design.endog_sources]
+    own = [c for c in design.columns if c not in {*design.endog_sources, *MADE}]
     if pilot is not None and covariates is not None:
         raise OptionError("pilot= and covariates= both say how covariates are spread; give one of them.")
     facts = {} if pilot is None else _pilot(pilot, spec)
@@ -221,6 +227,10 @@ def _assumed(spec: ModelSpec, scale: Any, params: Any, shares: Any, covariates: 
     spread = facts.get("dispersion", 1.0)
     out = Assumed(shared, sd, theta, rows, usual, moments=moments, answered=answered, dispersion=spread)
     given = params is not None and (not isinstance(params, Mapping) or "Intercept" in params)
+    if spec.people.followed is not None and not given:  # half of usual people have an event until the last cut point
+        _, x, _ = out.exog(spec, 4096, np.random.Generator(np.random.PCG64(SEED)))
+        usual_hazard = math.log(math.log(2.0) / spec.people.followed.cuts[-1]) - float((x @ theta).mean())
+        return replace(out, params=theta + usual_hazard * spec.units.constant)
     if not family.scaled or not spec.units.constant.any() or given:
         return out
     # the intercept that nobody gave puts responses into the middle of their range
@@ -232,7 +242,7 @@ def _assumed(spec: ModelSpec, scale: Any, params: Any, shares: Any, covariates: 
 def _pilot(given: Any, spec: ModelSpec) -> dict[str, Any]:
     """Covariates, scale and params that a pilot has, and the moments of numbers; see :func:`plan`."""
     design, family, schema = spec.design, spec.family, spec.design.schema
-    own = [c for c in design.columns if c not in design.endog_sources]
+    own = [c for c in design.columns if c not in {*design.endog_sources, *MADE}]
     if isinstance(given, Mapping):
         free = {c: schema.limits(c) for c in own if c not in schema.levels and c not in schema.moments}
         sds, means, pairs = (given.get(k) or {} for k in ("sd", "mean", "correlations"))

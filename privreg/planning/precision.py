@@ -225,14 +225,16 @@ def fit_of(spec: ModelSpec, assumed: Assumed, n: int, rng: np.random.Generator, 
     name = response_of(spec)
 
     def people(m: int, first: int = 0) -> dict[str, Any]:
-        rows, x, scale = assumed.exog(spec, m * spec.people.rows, rng)
+        rows, x, scale = assumed.exog(spec, m * spec.people.given, rng)
+        if spec.people.followed is not None:
+            return assumed.followed(spec, rows, rng)
         out = {**rows, name: assumed.responses(spec, x, scale, rng, rows)}
-        who = np.repeat(first + np.arange(m), spec.people.rows)
+        who = np.repeat(first + np.arange(m), spec.people.given)
         return out if spec.people.id is None else {**out, spec.people.id: who}
 
     stream = begin(spec, FitOptions(), None, seed, n)
     if spec.silos:
-        whole, place = people(n), assumed.silo_of(spec, n * spec.people.rows)
+        whole, place = people(n), assumed.silo_of(spec, n * spec.people.given)
         for k in range(len(spec.silos)):
             stream.update(OfSilo({c: v[place == k] for c, v in whole.items()}, k, spec.silos))
         return stream._so_far(), stream._settings
@@ -343,7 +345,7 @@ class PlainPrecision:
 
 def plain_precision(spec: ModelSpec, assumed: Assumed, seed: int) -> PlainPrecision | None:
     """Precision without privacy; None of a family that statsmodels hasn't, and of several rows of a person."""
-    if spec.people.k_max is not None:
+    if spec.people.k_max is not None or spec.people.followed is not None:
         return None
     rows, x, scale = assumed.exog(spec, PLAIN, rng := np.random.Generator(np.random.PCG64(seed)))
     fitted = plain_model(spec, np.asarray(assumed.responses(spec, x, scale, rng, rows)), x)

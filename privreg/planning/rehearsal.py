@@ -17,6 +17,7 @@ from privreg.collector import rounds as collector
 from privreg.collector.estimation import coordinates, reference
 from privreg.collector.estimation.estimate import estimate
 from privreg.collector.plan import Plan, Progress
+from privreg.families.logistic import class_shares, farthest
 from privreg.protocol.rounds import Reports, State
 from privreg.protocol.schedule import ENDLESS
 from privreg.simulation import devices
@@ -112,8 +113,7 @@ def bread(plan: Plan, people: People) -> Array:
     if plan.blocks == 1 and plan.rules.scoring.predicted:
         kappa = plan.rules.scoring.moments(plan.rules, here, here, 1.0, people.scale, brief=True)[1]
     elif plan.blocks > 1:
-        share = np.exp(people.eta - np.maximum(people.eta.max(axis=1, keepdims=True), 0.0))
-        share = share / (np.exp(-np.maximum(people.eta.max(axis=1), 0.0)) + share.sum(axis=1))[:, None]
+        share = class_shares(people.eta)[:, 1:]
         kappa = (share * (1.0 - share)).min(axis=1)
     weight = np.abs(kappa) / np.linalg.norm(z, axis=1)
     return np.asarray((z * weight[:, None]).T @ z / len(z))
@@ -240,11 +240,8 @@ def _scalar(plan: Plan, state: State, here: Array, people: People) -> tuple[Arra
 
 def _levels(plan: Plan, z: Array, theta: Array, eta: Array) -> Array:
     """Mean scores of several predictors, shape (m, b)."""
-    here = reference._softmax(theta, z, plan.blocks)
-    full = np.column_stack([np.zeros(len(z)), eta])
-    there = np.exp(full - full.max(axis=1, keepdims=True))
-    there /= there.sum(axis=1, keepdims=True)
-    return np.asarray((here - there)[:, 1:] / reference._farthest(here, plan.blocks)[:, None])
+    here, there = reference._softmax(theta, z, plan.blocks), class_shares(eta)
+    return np.asarray((here - there)[:, 1:] / farthest(here)[:, None])
 
 
 def _variance(plan: Plan, state: State, own: reference.Reference, people: People) -> Array:

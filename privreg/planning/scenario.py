@@ -15,6 +15,7 @@ from scipy.special import betaincinv, log_ndtr, ndtr, ndtri
 from privreg.base.arrays import Array
 from privreg.data.sources.open import SILO
 from privreg.errors import OptionError, SchemaError, real, shown
+from privreg.families.hazards import AT_RISK, ENDED, INTERVAL
 from privreg.formula.spec import ModelSpec
 from privreg.schema.declarations import Schema
 
@@ -78,6 +79,9 @@ def listed(names: Any) -> str:
     return ", ".join(map(repr, names)) or "none"
 
 
+MADE: Final = (INTERVAL, AT_RISK)  # Columns of rows of intervals, which nobody's data have
+
+
 @dataclass(frozen=True)
 class Assumed:
     """Assumptions on the people to come."""
@@ -105,8 +109,9 @@ class Assumed:
         if self.covariates is not None:
             at = rng.integers(0, len(self.covariates), n)
             scale = scale if np.ndim(self.scale) == 0 else np.asarray(self.scale)[at]
-            out = {c: self.covariates[c].to_numpy()[at] for c in names}
-        else:
+            out = {c: self.covariates[c].to_numpy()[at] for c in names if c not in MADE}
+            names = [c for c in names if c not in out]
+        if names:
             drawn = [c for c in names if c not in schema.levels or c in self.moments.moments]
             latent = self._latent(drawn, schema, n, rng)
             for c in names:
@@ -135,7 +140,7 @@ class Assumed:
     @staticmethod
     def silo_of(spec: ModelSpec, n: int) -> NDArray[np.intp]:
         """Places of the silos that hold `n` rows of people, in order; shape (n,)."""
-        ends = np.cumsum(spec.shared(n // spec.people.rows)) * spec.people.rows
+        ends = np.cumsum(spec.shared(n // spec.people.given)) * spec.people.given
         return np.minimum(np.searchsorted(ends, np.arange(n), side="right"), len(ends) - 1)
 
     def _latent(self, names: Sequence[str], schema: Schema, n: int, rng: np.random.Generator) -> dict[str, Array]:
@@ -177,7 +182,7 @@ class Assumed:
 
     def unknown(self, spec: ModelSpec) -> Assumed | None:
         """Assumptions with numbers skewed and related wherever nothing is known of them; None if all is known."""
-        schema, own = spec.design.schema, [c for c in spec.design.columns if c not in spec.design.endog_sources]
+        schema, own = spec.design.schema, [c for c in spec.design.covariates if c not in MADE]
         skewed = frozenset(c for c in own if c not in schema.levels and c not in schema.moments)
         known = schema.correlations or self.moments.correlations
         if self.covariates is not None or not skewed:
@@ -222,6 +227,31 @@ class Assumed:
             return eta[:, 0] + scale * own
         levels = _levels(design.schema.levels.get(name, (0, 1)))
         return family.scoring.draw(family, eta, levels, rng, self.dispersion)
+
+    def followed(self, spec: ModelSpec, rows: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
+        """Raw `rows` with times until an event, of people who are followed until the last cut point, and events."""
+        followed, schema = spec.people.followed, spec.design.schema
+        assert followed is not None
+        n, j = len(rows[ENDED]), len(followed.cuts)
+        levels = _levels(schema.levels.get(followed.event, (0, 1)))
+        out = {c: v for c, v in rows.items() if c not in {*MADE, ENDED}}
+        out |= dict.fromkeys([c for c in (followed.start,) if c is not None], np.zeros(n))
+        out |= {followed.time: np.full(n, followed.cuts[-1]), followed.event: np.repeat(levels[:1], n)}
+        x = spec.design.encode(followed.rows(out, schema, out), "noise").exog
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            upto = np.cumsum(np.exp(x @ self.params).reshape(n, j) * followed.widths, axis=1)
+            left = rng.exponential(size=n)
+            at = [np.interp(v, [0.0, *h], followed.edges) for v, h in zip(left, upto, strict=True)]
+        happened = levels[1] if followed.cause is None else followed.cause
+        event = np.where(left < upto[:, -1], happened, levels[0])
+        return {**out, followed.time: np.array(at), followed.event: event}
+
+    def events(self, spec: ModelSpec) -> float:
+        """Share of people with an event until the last cut point."""
+        rng = np.random.Generator(np.random.PCG64(OUTSIDE))
+        followed, held = spec.people.followed, self.followed(spec, self.exog(spec, OUTSIDE, rng)[0], rng)
+        assert followed is not None
+        return float((held[followed.time] < followed.cuts[-1]).mean())
 
     def outside(self, spec: ModelSpec) -> float:
         """Share of responses that lie outside their declared range, and would be clamped."""
@@ -269,7 +299,10 @@ class Assumed:
             rows = f"{spec.people.rows:,} rows each, covariates drawn anew for each row"
             alike = f", residuals correlated by {self.icc:g}" if self.icc else ", residuals independent"
             out.append(("people", rows + alike * (spec.family.response == "number")))
-        own = [c for c in spec.design.columns if c not in spec.design.endog_sources]
+        own = [c for c in spec.design.columns if c not in {*spec.design.endog_sources, *MADE}]
+        if spec.people.followed is not None:
+            time, until = spec.people.followed.time, spec.people.followed.cuts[-1]
+            out.append((time, f"everybody followed until {until:g}, {100.0 * self.events(spec):.3g}% with an event"))
         if self.covariates is not None:
             own = []
             out.append(("covariates", f"drawn from {len(self.covariates):,} public rows"))

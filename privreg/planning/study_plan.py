@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 import numpy as np
 import pandas as pd
@@ -23,11 +23,9 @@ from privreg.options.table import check
 from privreg.planning.plan import TRUST, Planned, find
 from privreg.planning.precision import MOST, SEED, fit_of, plain_precision, precision_of
 from privreg.planning.search import CLOSE, MOST_PEOPLE, least
+from privreg.results.plots.style import Axes
 from privreg.tables import Lines, Notes, Paragraph, Part, Table, View, in_one_format
 from privreg.tables.diagnostics import Diagnostic
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 SEES: Final = {
     "local": "nobody",
@@ -84,6 +82,8 @@ class StudyPlan(Planned):
             heads, columns = [*heads, "if skewed"], [*columns, in_one_format(self.skewed._table()["width"], 3)]
         shown = Table([str(i) for i in table.index], heads, list(zip(*columns, strict=True)))
         model = "Assumed: " + "; ".join(f"{a} {b}" for a, b in self.assumed.words(self.spec))
+        if self.spec.people.followed is not None:
+            model += f"; {self.n * self.assumed.events(self.spec):,.0f} events"
         head, space = Paragraph(f"Plan: {self.spec.formula}"), Lines(("",))
         return [head, space, Paragraph(answer(self)), shown, space, Paragraph(model), Notes(self.notes)]
 

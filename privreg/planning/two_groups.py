@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import numpy as np
 import pandas as pd
@@ -21,10 +21,8 @@ from privreg.planning.search import enough, people_for, power_of, shift_for
 from privreg.planning.study_plan import SEES
 from privreg.privacy.ledger import UNSET, Budget
 from privreg.results.plots import style
+from privreg.results.plots.style import Axes
 from privreg.tables import Paragraph, Part, Table, View
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 POINTS: Final = 101
 

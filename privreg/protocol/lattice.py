@@ -117,8 +117,12 @@ def radius(form: str, numbers: int, mu: Mu, bits: int = BITS, square: Fraction =
 
 
 def composed(parts: Iterable[Mu], mu: Mu) -> bool:
-    """True if rounds of these budgets, all of the same rows, keep the budget μ together: Σ μ_k² ≤ μ², in fractions."""
-    return sum(Fraction(*one) ** 2 for one in parts) <= Fraction(*mu) ** 2
+    """True if rounds of these budgets, all of the same rows, keep the budget μ together: Σ μ_k² ≤ μ², in fractions.
+
+    No round is without a budget of its own, as its noise would be that of the whole one.
+    """
+    each = [Fraction(*one) for one in parts]
+    return all(each) and sum(one**2 for one in each) <= Fraction(*mu) ** 2
 
 
 def bits_of_sums(mu: Mu) -> int:

@@ -14,6 +14,7 @@ class Persons(NamedTuple):
     mean: bool = False  # True if people count alike, by the mean over the rows that they have, or rows do
     one: bool = True  # True if all rows of a person have one bounded weight, or each its own
     cuts: int = 1  # Rows that follow each other and are one record, at each cut point of its levels in order
+    widths: tuple[float, ...] = ()  # Lengths of the intervals that rows are, in order; none where rows are records
 
 
 class Shape(NamedTuple):

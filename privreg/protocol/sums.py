@@ -25,7 +25,9 @@ FORMAT: Final = 3
 """Format of plans and states with sums. In 1 all rounds had the length of the plan; in 2 any two reports of scores were
 as far from each other as the ball is wide."""
 
-FAMILIES: Final = ("huber", "expectile", "quantile", "squared", "logistic", "poisson", "negative_binomial", "tobit")
+FAMILIES: Final = tuple(
+    ["huber", "expectile", "quantile", "squared", "logistic", "ordered", "poisson", "negative_binomial", "tobit"]
+)
 """Scores with a slope that a report holds."""
 
 
@@ -41,7 +43,7 @@ SHARES: Final[dict[str, Shares]] = {
     "cornered": (0.455, 0.455, 0.046, 0.015, 0.0232), "cornered, again": (0.54, 0.275, 0.1, 0.02, 0.052),
     "window": (0.47, 0.455, 0.046, 0.0, 0.0232), "window, again": (0.56, 0.275, 0.1, 0.0, 0.052),
     "plain": (0.48, 0.32, 0.2, 0.0, 0.0), "logistic": (0.83, 0.5, 0.17, 0.0, 0.0),
-    "classes": (0.94, 0.26, 0.06, 0.0, 0.0),
+    "classes": (0.94, 0.26, 0.06, 0.0, 0.0), "followed": (0.48, 0.32, 0.2, 0.0, 0.0),
     "cornered, persons": (0.5225, 0.247, 0.152, 0.0285, 0.04), "window, persons": (0.551, 0.247, 0.152, 0.0, 0.04),
     "plain, persons": (0.58, 0.26, 0.16, 0.0, 0.0), "logistic, persons": (0.84, 0.6, 0.16, 0.0, 0.0),
 }  # fmt: skip
@@ -74,7 +76,12 @@ def distance2(
     *,
     scaled: bool,  # True if scores have a residual scale
 ) -> Fraction:
-    """Largest squared distance of two reports whose norms are 1 at most: Equations (45) to (47) of docs/sums.md."""
+    """Largest squared distance of reports whose norms are 1 at most: (45) to (47), (56) and (57) of docs/sums.md."""
+    p1, p2, p3 = (Fraction(str(p)) for p in shares[:3])
+    if family == codes.HAZARDS and role == "location":
+        return Fraction(4 * located + 3) / (located * (Fraction(str(SQUARED)) ** 2 + 1) + 2)
+    if family == codes.HAZARDS and role in {"approach", "closing", "main"}:
+        return 4 * p1 + 2 * p2 if 2 * p3 <= p1 else Fraction(4)
     if role == "location":
         whole = located * (Fraction(str(SQUARED)) ** 2 + 1) + int(rows > 0)
         return max(Fraction(4 * located), whole * (rows > 0)) / whole
@@ -86,7 +93,7 @@ def distance2(
     kinds = [k for k in APART if scaled == (k != "plain") and family != codes.LOGISTIC]
     kinds += ["logistic"] * (family == codes.LOGISTIC and not scaled)  # (47) has no scale number
     kind = next((k for k in kinds if SHARES[k] == shares and rows < 2 and family != codes.MULTINOMIAL), "")
-    kind = kind.replace("cornered", "window") if family == codes.TOBIT else kind  # (58)
+    kind = kind.replace("cornered", "window") if family == codes.TOBIT else kind  # (63)
     return Fraction({**APART, "logistic": odds}.get(kind, 40_000), 10_000)
 
 
@@ -108,6 +115,7 @@ class Sums(NamedTuple):
     numbers: tuple[int, ...]  # Columns that aren't indicators
     binary: bool  # True if the response is 0 or 1
     rate: float = 0.0  # Offset at which second moments have counts, of a log link: the middle of its public limits
+    cuts: tuple[tuple[float, ...], ...] = ()  # Rows at each cut point of levels in order, less the first
 
     @property
     def cornered(self) -> bool:

@@ -12,8 +12,8 @@ from privreg.base.optional import need
 from privreg.collector.inference.methods import METHODS
 from privreg.collector.inference.pivots import Normal
 from privreg.errors import InferenceError, OptionError
+from privreg.families.logistic import class_shares
 from privreg.results.data import Frame, ModelNames
-from privreg.results.postestimation.prediction import probabilities
 
 
 class Stacked:
@@ -97,7 +97,7 @@ def marginaleffects_model(results: Any, rows: Any) -> Any:
             n, parts = len(x), {"estimate": fit.family.inverse_link(x @ params)} if not levels else {}
             if levels:
                 eta = fit.family.scoring.log_odds(fit.predictors(x, params=params))
-                parts = {"group": np.repeat([str(v) for v in levels], n), "estimate": probabilities(eta).T.ravel()}
+                parts = {"group": np.repeat([str(v) for v in levels], n), "estimate": class_shares(eta).T.ravel()}
             ids = polars.Series(np.tile(np.arange(n), max(len(levels), 1)), dtype=polars.Int32)
             return polars.DataFrame({"rowid": ids, **parts})
 

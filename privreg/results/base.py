@@ -15,6 +15,7 @@ from privreg.errors import InferenceError, NotPrivateError, choose, flag, interv
 from privreg.options.unknown import MEASURES, unavailable
 from privreg.privacy.ledger import refuse_fitted
 from privreg.results.data import Frame
+from privreg.results.postestimation.hazards import of_intervals
 from privreg.results.postestimation.known import Known
 from privreg.results.postestimation.prediction import note_outside
 from privreg.results.statement import PrivacyStatement
@@ -141,9 +142,10 @@ class Results(ABC):
     def _exog(self, exog: Any, where: str) -> tuple[Array, Array, pd.Index]:
         if exog is None:
             raise NotPrivateError("predict() without new rows would need the raw data; give public covariate values.")
-        self._fit.refuse_levels("a prediction")
+        self._fit.refuse_levels("a prediction", hazards=False)
         for part in exog if isinstance(exog, tuple) else (exog,):
             refuse_fitted(part, "predictions for them", simulated=self.privacy.seeded)
+        exog = of_intervals(self._fit, exog) if self._fit.cuts else exog
         rows, labels = self._fit.design.read_new(exog)
         x, offset = self._fit.design.encode_new(rows, gaps=True)
         note_outside(self._fit, rows, x, where, stacklevel=4)  # of whoever called the method, through its wrapper

@@ -291,11 +291,17 @@ class ResultData(Labelled):
     steps: Later[Steps | None] = NO_STEPS  # Estimates along the stream, of which windows are made
     equation: Equation | None = None  # That the estimates solve
     within: bool = False  # True if levels of persons were taken out, so that rows have changes, no predictions
+    cuts: tuple[float, ...] = ()  # Public ends of intervals, of a fit of hazards; none of others
     # the reports that these results are made of, in this process: two results with the same origin are one release
     origin: object = field(default_factory=object, repr=False, compare=False)
 
-    def refuse_levels(self, what: str) -> None:
-        """Refuse what needs the levels of persons that were taken out."""
+    def refuse_levels(self, what: str, *, hazards: bool = True) -> None:
+        """Refuse what needs the levels of persons that were taken out, or one response a record, not `hazards`."""
+        if self.cuts and hazards:
+            raise InferenceError(
+                f"{what} is of one response a record, and this fit has hazards: res.predict(new) has survival curves, "
+                "res.hazards(new) their limits, res.tidy(exponentiate=True) hazard ratios."
+            )
         if self.within:
             raise InferenceError(
                 f"{what} would need a person's level, which was taken out on the device and never learned; changes "

@@ -17,6 +17,7 @@ from privreg.families.family import Family, check_ratios
 from privreg.privacy.ledger import REPORTED_DELTA, refuse_fitted
 from privreg.results import adapters
 from privreg.results.data import Frame, ModelNames, ResultData
+from privreg.results.postestimation.hazards import HazardPrediction, baseline
 from privreg.results.postestimation.prediction import ClassPrediction, Prediction, check_which, predicted, with_errors
 from privreg.results.postestimation.testing import TestedResults
 
@@ -101,7 +102,8 @@ class EstimatedResults(TestedResults):
     def model(self) -> ModelNames:
         """Public names: endog_names, exog_names (of all coefficients) and formula, as other libraries look for them."""
         fit = self._fit
-        return ModelNames(str(fit.design.endog_name), list(fit.names), fit.design.formula)
+        formula = dict(fit.title)["Formula"] if fit.cuts else fit.design.formula
+        return ModelNames(str(fit.design.endog_name), list(fit.names), formula)
 
     def cov_params(self, method: str | None = None) -> pd.DataFrame:
         """Covariance of the estimates on the scale of :attr:`bse`, DataFrame of shape (p, p).
@@ -262,7 +264,8 @@ class EstimatedResults(TestedResults):
         Returns
         -------
         Series, shape (n,)
-            For Multinomial a DataFrame: rows by levels, with "linear" without the baseline, whose predictor is 0.
+            For Multinomial a DataFrame: rows by levels, with "linear" without the baseline, whose predictor is 0. For
+            ``Surv()`` one, rows by cut points: survival, or with "linear" log hazards until then.
 
         Notes
         -----
@@ -361,7 +364,9 @@ class EstimatedResults(TestedResults):
         x, _, index = self._exog(exog, "design_matrix")
         return pd.DataFrame(x, index=index, columns=list(self._fit.design.names))
 
-    def get_prediction(self, exog: Any = None, *, method: str | None = None) -> Prediction | ClassPrediction:
+    def get_prediction(
+        self, exog: Any = None, *, method: str | None = None
+    ) -> Prediction | ClassPrediction | HazardPrediction:
         """Predictions with standard errors and confidence intervals of the mean.
 
         Parameters
@@ -378,6 +383,8 @@ class EstimatedResults(TestedResults):
         ClassPrediction
             The same of a multinomial fit: probabilities, rows by levels; the frame is long, one line for each row and
             level. Limits are those of the logit of each probability, so that they stay in (0, 1).
+        HazardPrediction
+            Of a fit of ``Surv()``, see :meth:`hazards`.
 
         Notes
         -----
@@ -397,8 +404,40 @@ class EstimatedResults(TestedResults):
         NotPrivateError, DataError, SchemaError
             As for :meth:`predict`.
         """
+        if self._fit.cuts:
+            return self.hazards(exog, method=method)
         x, offset, index = self._exog(exog, "get_prediction")
         return with_errors(self._known(method, "get_prediction"), x, offset, index)
+
+    def hazards(self, new: Any = None, *, method: str | None = None) -> HazardPrediction:
+        """Hazards by interval, and survival curves, of a fit of ``Surv(time, event, [cuts])``.
+
+        Parameters
+        ----------
+        new : DataFrame or mapping of str to array, optional
+            *Public* values of covariates, as in :meth:`predict`; without it the baseline hazards, of people whose
+            numbers are 0 and whose factors have their first level.
+        method : str, optional
+
+        Returns
+        -------
+        HazardPrediction
+            frame(alpha), plot(), notes (which take limits back).
+
+        Raises
+        ------
+        InferenceError
+            If the fit is of another family, or the method was not asked for.
+        NotPrivateError, DataError, SchemaError
+            As for :meth:`predict`.
+        """
+        fit, j = self._fit, len(self._fit.cuts)
+        if not j:
+            raise InferenceError("this fit has no hazards; fit 'Surv(time, event, [6, 12, 24]) ~ …'.")
+        if new is None:
+            return HazardPrediction(self._known(method, "hazards"), baseline(fit)[None], pd.Index(["baseline"]))
+        x, _, index = self._exog(new, "hazards")
+        return HazardPrediction(self._known(method, "hazards"), x.reshape(-1, j, x.shape[1]), index[::j])
 
     def trajectory(self, alpha: float = 0.05, *, method: str | None = None) -> pd.DataFrame:
         """Estimates along the stream, at people counts that grow geometrically.

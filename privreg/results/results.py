@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import pandas as pd
+from numpy.typing import NDArray
 
 from privreg.base import archive
 from privreg.doors import predictions
@@ -17,12 +18,10 @@ from privreg.results import saving
 from privreg.results.data import Frame, ResultData
 from privreg.results.estimates import EstimatedResults
 from privreg.results.plots import trajectory
+from privreg.results.plots.style import Axes
 from privreg.results.summary import summary as one_screen
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from numpy.typing import NDArray
-
     from privreg.results.windows import Windows
 
 

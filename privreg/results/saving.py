@@ -48,6 +48,7 @@ def parts(fit: ResultData) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         "measures": [[m.name, m.meaning] for m in fit.measures],
         "rounds": [r.role for r in fit.rounds],
         "within": fit.within,
+        "cuts": list(fit.cuts),
         "equation": None if fit.equation is None else fit.equation.to_json(),
     }
     return document, arrays
@@ -101,6 +102,7 @@ def restored(document: Mapping[str, Any], arrays: Mapping[str, Any], design: Any
         equation=equation,
         steps=Later(lambda: steps),
         within=document.get("within") is True,
+        cuts=tuple(float(v) for v in document.get("cuts", ())),
         **{name: arrays[name] for name in wanted},
     )
 

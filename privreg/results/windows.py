@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from privreg.base.arrays import Array
 from privreg.collector.inference import windows
+from privreg.collector.inference.windows import Windowed
 from privreg.errors import InferenceError, OptionError, ReliabilityWarning, number
 from privreg.results.data import Frame, ResultData
 from privreg.results.plots import style
+from privreg.results.plots.style import Axes
 from privreg.tables import MARK, Paragraph, Part, Table, View, cells, diagnostics, marked
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from matplotlib.axes import Axes
-    from numpy.typing import NDArray
-
-    from privreg.base.arrays import Array
-    from privreg.collector.inference.windows import Windowed
 
 ALONE: Final = "Each interval holds by itself; reports are those of the fit: no further budget"
 

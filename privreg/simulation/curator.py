@@ -210,16 +210,33 @@ class CuratorRun(AggregateRun):
         self.plan = self.planned(tuple(self.sizes.tolist()))
         refuse_few(self.people, self.plan.size, self.plan.mu, len(self.sizes))
 
-    def asked(self, clusters: Ints) -> Ints:
-        """People by holder of each sum that is asked now, shape (holders, groups), of people by holder and cluster.
+    def take_rounds(self, people: Ints, rounds: Iterable[Sequence[Ints]]) -> tuple[Ints, list[lattice.Mu]]:
+        """Begin the rounds of silos, and take in sums by silo, by group of clusters in the last round.
 
-        There are several groups, of clusters, in the last round alone.
+        The sum of a silo that has dropped out is empty. `people`, shape (silos, k), are those of each cluster, where
+        there are clusters. Returns people of each sum that is asked next, shape (silos, groups), and mu of all rounds
+        with it; raises as `take_in`.
         """
-        many = self.plan.clusters
-        if not (many and self.progress.last and self.progress.state.role == "main"):
-            return self.sizes[:, None]
-        of = dealt(many, summed_groups(many))
-        return np.array([np.bincount(of, one) for one in clusters]).astype(np.int64)
+        spent, self.clustered, many = list[lattice.Mu](), people.sum(axis=0), self.plan.clusters
+
+        def asked() -> Ints:
+            spent.append(lattice.fraction_of(self.progress.state.mu))
+            if not (many and self.progress.last and self.progress.state.role == "main"):
+                return np.asarray(people.sum(axis=1, keepdims=True))
+            of = dealt(many, summed_groups(many))
+            return np.array([np.bincount(of, one) for one in people]).astype(np.int64)
+
+        def sums() -> Iterator[tuple[Ints, Ints, bool]]:
+            for each in rounds:
+                counts = asked() * np.array([[bool(len(one))] for one in each])
+                totals = np.zeros((*counts.shape, self.plan.width(self.progress.state.role)), dtype=np.int64)
+                for s in (s for s, one in enumerate(each) if len(one)):
+                    totals[s] = each[s].reshape(totals[s].shape)
+                some = np.flatnonzero(counts.sum(axis=0))
+                yield from ((totals[:, g], counts[:, g], bool(g != some[-1])) for g in some)
+
+        self.take_in(people.sum(axis=1), sums())
+        return asked(), spent
 
     def close(self) -> None:
         """Play all rounds, once. Each sum has its noise before anything is made of it; then rows are dropped."""
@@ -231,8 +248,7 @@ class CuratorRun(AggregateRun):
         budgets = [lattice.fraction_of(p.state.mu) for p in self.history[:-1]]
         while self.progress.state.role != "over":
             budgets.append(lattice.fraction_of(self.progress.state.mu))
-            paid = self.progress.state.mu > 0.0  # a round without a budget of its own would have the plan's
-            if not paid or not lattice.composed(budgets, lattice.fraction_of(self.plan.mu)):
+            if not lattice.composed(budgets, lattice.fraction_of(self.plan.mu)):
                 raise AssertionError("rounds would cost more than the budget")
             self._answered(self.rows if self.bytes <= self.most or self.reread is None else self.reread())
             self.kept()

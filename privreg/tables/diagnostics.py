@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import tomllib
 import warnings
+from collections.abc import Iterable, Sequence
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privreg.errors import ReliabilityWarning
 from privreg.tables import plain, shorten
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from numpy.typing import NDArray
-
-    Severity = Literal["info", "caution", "doubt"]
+Severity = Literal["info", "caution", "doubt"]
 
 
 class Code(NamedTuple):

@@ -331,3 +331,37 @@ def test_answers_vary_where_the_law_s_mean_lies_outside_the_range_of_scores():
     public = {"bounds": {"w": (1, 2), "y": (-1, 1)}, "epsilon": 1.0, "private": "response", "offset": "w"}
     model = pr.PrivateOnlineRegression.from_formula("y ~ 1", rows, **public)
     assert (model.fit(seed=74, progress=False).bse > 0).all()  # whose location is learned to be the least of the range
+
+
+def strongly(kind: str, seed: int, n: int = 100_000) -> pd.DataFrame:
+    """Eight columns whose linear predictor has an sd of some 10, a quarter of that for counts."""
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-1.0, 1.0, (n, 8))
+    eta = x @ np.array([12.0, -12.0, 9.0, -9.0, 6.0, 6.0, -6.0, 3.0])
+    out = pd.DataFrame(x, columns=list("abcdefgh"))
+    if kind == "multinomial":
+        both = np.column_stack([np.zeros(n), eta, 2.0 * eta - 4.0])
+        return out.assign(y=np.array(["u", "v", "w"])[(both + rng.gumbel(size=both.shape)).argmax(axis=1)])
+    if kind == "poisson":
+        return out.assign(y=np.minimum(rng.poisson(np.exp(np.minimum(0.25 * eta, 3.0))), 20.0))
+    chance = 1.0 / (1.0 + np.exp(-eta)) if kind == "logistic" else -np.expm1(-np.exp(np.minimum(eta, 5.0)))
+    return out.assign(y=(rng.uniform(size=n) < chance).astype(float))
+
+
+@pytest.mark.parametrize("kind", ["multinomial", "logistic", "cloglog", "poisson"])
+def test_a_larger_budget_does_not_send_strong_effects_far_off(kind: str) -> None:
+    family = {"multinomial": pr.Multinomial(), "logistic": pr.Logistic(), "cloglog": pr.Cloglog()}
+    how = {"bounds": dict.fromkeys("abcdefgh", (-1, 1)), "family": family.get(kind, pr.Poisson(20))}
+    how |= {"levels": {"y": ["u", "v", "w"]}} if kind == "multinomial" else {}
+    public, explained = strongly(kind, 99, 20_000), []
+    for mu in (0.5, 3.0):
+        model = pr.PrivateOnlineRegression.from_formula(
+            "y ~ a + b + c + d + e + f + g + h", strongly(kind, 1), mu=mu, **how
+        )
+        res = model.fit(seed=1, progress=False)
+        explained.append(res.evaluate(public.copy()).set_index("measure")["value"]["deviance explained"])
+        held = any(note.code == "moving" for note in res.privacy.notes)
+        assert not (held and res.tidy()["reliable"].any())
+        assert held or kind in {"poisson", "cloglog"}
+    assert 0.2 < explained[0] < explained[1]
+    assert explained[1] > 0.5

@@ -24,7 +24,7 @@ PLACES = (
     *sorted((KIT / "privreg_field" / "collector").rglob("*.py")),
     *(
         ROOT / f"privreg/families/{name}.py"
-        for name in ("cloglog", "hinge", "negative_binomial", "ordered", "tobit", "users")
+        for name in ("cloglog", "hazards", "hinge", "negative_binomial", "ordered", "tobit", "users")
     ),
     *sorted((ROOT / "privreg/fits").glob("*.py")),  # but for the published algorithm's
     *(

@@ -406,7 +406,7 @@ def shares():
             (ask,) = messages.read_state(state, plan, wire.hash_of(payload)).asks
             for k, row in enumerate(ROWS):
                 words = hashlib.shake_256(f"{family} {role} {k}".encode()).digest(8 * form.numbers)
-                a = sums.whole(plan.role_of(ask), sums.of_person(plan, ask, [row_of(plan, row)]))
+                a = sums.whole(plan.role_of(ask), sums.of_person(plan, ask, answer.rows_of(plan, [row])))
                 first, _ = sums.shares(a, lambda n, words=words: words[:n])
                 infos = [peers.share_info(letter, wire.hash_of(state), token(k)) for letter in LETTERS]
                 held["cases"].append(

@@ -80,7 +80,7 @@ def test_rows_give_shares_by_messages_alone():
         payload = wire.unbase(found["plans"][case["plan"]], "plan")
         plan, plan_hash = study.read_plan(payload), wire.hash_of(payload)
         (ask,) = messages.read_state(wire.unbase(found["states"][case["state"]], "state"), plan, plan_hash).asks
-        a = sums.whole(plan.role_of(ask), sums.of_person(plan, ask, [row_of(plan, case["row"])]))
+        a = sums.whole(plan.role_of(ask), sums.of_person(plan, ask, answer.rows_of(plan, [case["row"]])))
         assert a == case["whole"]
         words, token = wire.unbase(case["words"], "words"), messages.read_token(case["token"])
         bound = wire.hash_of(wire.unbase(found["states"][case["state"]], "state"))

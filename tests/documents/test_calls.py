@@ -64,6 +64,7 @@ def test_calls_of_the_cheat_sheet_run(tmp_path, monkeypatch):
         "chunk": drawn(4_000), "new": public, "public_rows": public, "public_test": public,
         "path": tmp_path / "stream.privreg",
         "formula": "y ~ age", "data": data.assign(age=data["x"]), "family": "huber", "scale": 10.0, "mu": 4,
+        "trust": "two_collectors",
         "bounds": {"age": (-1, 1), "y": (0, 1)}, "levels": {},
     }  # fmt: skip
     assert calls.run("cheat_sheet.md", names) > 40

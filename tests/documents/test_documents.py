@@ -18,10 +18,21 @@ PAGES = cells.pages()
 GUIDES = [path for path in PAGES if path.parent.name == "extending"]
 
 
-def test_the_readmes_code_runs_in_order():
+README = cells.blocks(ROOT / "README.md")
+
+
+@pytest.mark.parametrize("case", range(len(README)))
+def test_each_block_of_the_readme_runs_by_itself(case, capsys):
     """That of the other pages is run by ``python -m docs``."""
-    _, printed = cells.run(ROOT / "README.md")
-    assert re.search(r"Private (Online|Federated) Regression Results", printed)
+    exec(compile(README[case], "README.md", "exec"), {})
+    assert "Private Online Regression Results" in capsys.readouterr().out
+
+
+def test_the_readme_is_short():
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert len(README) == 4  # a case each
+    assert text.count("\n") <= 120
+    assert len(text.encode()) < 12_000
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda p: p.name)
@@ -83,7 +94,7 @@ def _figures_are_closed_and_settings_restored():
 def test_every_plotting_method_has_a_picture():
     """The page of plots is where the reference takes its pictures from."""
     shown = {tag for tag in re.findall(r":tags: \[picture, ([\w.]+)\]", (ROOT / "docs" / "plots.md").read_text())}
-    others = "MetaAnalysis Shrunken Selection Smooth Histogram SurvivalCurves TwoGroups"
+    others = "MetaAnalysis Shrunken Selection Smooth Histogram SurvivalCurves HazardPrediction TwoGroups"
     found = {"privacy_curve", *(f"{name}.plot" for name in others.split())}
     for kind in (PrivateResults, Comparison, StudyPlan, MeansResults, FederatedResults):
         found |= {f"{kind.__name__}.{name}" for name in dir(kind) if name.startswith("plot")}

@@ -7,12 +7,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
+from scipy.optimize import brentq
 
 import privreg as pr
 from privreg.collector.aggregate import report
 from privreg.collector.aggregate.plan import Plan, State, rules_of
 from privreg.families import scores
-from privreg.families.cloglog import LARGEST
+from privreg.families.cloglog import BEND, LARGEST
 from privreg.protocol import codes
 from privreg.protocol.plans import Shape
 from privreg.protocol.sums import APART, SHARES
@@ -132,3 +133,24 @@ def test_exponentials_are_hazard_ratios_and_measures_are_those_of_probabilities(
     y = public.y.to_numpy()
     assert told["log-loss"] == pytest.approx(-np.mean(np.where(y == 1, np.log(share), np.log1p(-share))), rel=1e-9)
     assert math.isclose(told["Brier score"], float(np.mean((y - share) ** 2)), rel_tol=1e-9)
+
+
+def bend_of(response: float, sd: float) -> float:
+    """1/max_u |E [(1 − m)(u'z)³]|, mean by m e^−m, of normal rows whose predictors have this sd and mean response."""
+    w = np.linspace(-6.0, 6.0, 1_201)
+    density = np.exp(-0.5 * w**2) / np.exp(-0.5 * w**2).sum()
+    at = brentq(lambda eta: float(density @ -np.expm1(-np.exp(eta + sd * w))) - response, -8.0, 6.0)
+    m = np.exp(at + sd * w)
+    weight = m * np.exp(-m) * density
+    weight = weight / weight.sum()
+    along = (w - weight @ w) / np.sqrt(weight @ w**2 - (weight @ w) ** 2)
+    alpha, beta = np.meshgrid(np.linspace(0.0, np.pi, 181), np.linspace(0.0, np.pi / 2.0, 91))
+    x = np.cos(alpha)[..., None] + np.sin(alpha)[..., None] * along
+    cube = x**3 * np.cos(beta)[..., None] ** 3 + 3.0 * x * (np.cos(beta) * np.sin(beta) ** 2)[..., None]
+    return float(1.0 / np.abs(cube @ (weight * (1.0 - m))).max())
+
+
+def test_slopes_change_by_as_much_as_they_are_over_the_distance_that_is_taken():
+    least = min(bend_of(response, sd) for response in (0.08, 0.5, 0.8, 0.9) for sd in (0.3, 0.8, 1.2))
+    assert 0.9 * least < BEND <= least
+    assert bend_of(0.08, 0.8) == pytest.approx(0.71, abs=0.02)

@@ -12,13 +12,23 @@ from statsmodels.miscmodels.ordinal_model import OrderedModel
 
 import privreg as pr
 from privreg.collector.aggregate import classes, report
-from privreg.collector.aggregate.plan import Plan, State, rules_of
+from privreg.collector.aggregate.chain import Batch
+from privreg.collector.aggregate.lattice import noised, steps
+from privreg.collector.aggregate.plan import Plan, Rules, State, rules_of
 from privreg.errors import FormulaError, InferenceError, OptionError, PrivregError, UnsupportedArgumentError
 from privreg.families import scores
+from privreg.families.logistic import class_shares
 from privreg.families.ordered import NEAREST, OrderedScore
+from privreg.fits.outcome import Senders
 from privreg.protocol import codes
 from privreg.protocol.plans import Persons
-from privreg.results.postestimation.prediction import probabilities
+from privreg_field.collector import batches as chain
+from privreg_field.device.report import answer, design, sums
+from privreg_field.study.reading import shared
+from privreg_field.wire import study
+from privreg_field.wire.wire import MessageError
+from tests.field.test_two_collectors import plan_of
+from tests.studies import sum_ask, sum_plan
 
 SLOPES = {"g[T.yes]": 0.5, "x": 1.2, "z": -0.8}
 BOUNDS = {"x": (-1, 1), "z": (-2, 2)}
@@ -99,13 +109,13 @@ def test_scores_without_noise_are_the_slopes_of_the_likelihood_and_bend_as_it_do
 @pytest.mark.parametrize("levels", [2, 3, 5])
 def test_log_odds_are_those_of_the_probabilities(levels):
     eta = np.sort(np.random.default_rng(3).normal(size=(50, levels - 1)) * 3.0, axis=1)[:, ::-1]
-    share = probabilities(SCORE.log_odds(eta))
+    share = class_shares(SCORE.log_odds(eta))
     for row, found in zip(eta, share, strict=True):
         np.testing.assert_allclose(found, np.exp([-likelihood(row, k) for k in range(levels)]), rtol=1e-9)
 
 
 def test_a_level_between_cut_points_out_of_order_has_no_probability():
-    share = probabilities(SCORE.log_odds(np.array([[1.0, 1.5, -1.0]])))
+    share = class_shares(SCORE.log_odds(np.array([[1.0, 1.5, -1.0]])))
     assert share[0, 1] == 0.0
     assert math.isclose(share.sum(), 1.0)
 
@@ -362,3 +372,67 @@ def test_statsmodels_twin_is_in_natural_cut_points():
     x = np.column_stack([data.g == "yes", data.x, data.z, np.tile([-1.0, 0.0, 0.0], (5_000, 1))]).astype(float)
     twin = OrderedScore().twin(None, pr.Ordered(), y, x)
     np.testing.assert_allclose(twin.params, plain(data, 4)[0], atol=1e-3)
+
+
+# --- devices -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("role", ["clamping", "location", "moments", "approach", "main"])
+def test_a_device_reports_a_record_as_the_engine_does(role):
+    plan = sum_plan("ordered")
+    ask, of, count = sum_ask(plan, role), plan.sums, 60
+    form, k, d = plan.roles[role]._replace(radius=ask.radius), len(of.cuts), plan.d
+    shape, link = pr.Ordered().shape(), "logit"
+    rules = Rules(shape, of.ratio, of.scaled, of.top, 1.0, 1.0, of.shares, of.fixed, link=link)
+    dummies, ends = np.array([j not in of.numbers for j in range(d)]), (np.array(of.lows), np.array(of.highs))
+    engine = Plan(
+        d, 5_000, 1.0, rules, 0.0, 1.0, dummies, *ends, len(plan.clamping), persons=Persons(k, False, True, k)
+    )
+    state = State(0, role, np.array(ask.rows), np.array(ask.theta), *ask[4:-2], longest=ask.reach)
+    assert engine.distance2(role, state) == plan.distance2(role, ask)
+    rng = np.random.default_rng(6)
+    rows = [
+        {"age": rng.uniform(0, 110), "bmi": rng.uniform(10, 60), "shift": rng.choice(["day", "night", "both"])}
+        for _ in range(count)
+    ]
+    rows[3] = {"age": 40}
+    whole = np.array([sums.whole(form, sums.of_person(plan, ask, answer.rows_of(plan, [row]))) for row in rows])
+    held = [design.row_of(plan, row) for row in rows]
+    x = np.array([r.x for r in held])[:, None] + np.array(of.cuts)
+    y = np.array([r.y for r in held])[:, None]
+    y = np.where(np.isfinite(y), y > np.arange(k), np.nan)
+    flags = np.array([r.clamped for r in held])
+    theirs = steps(engine, state).whole(report.vectors(engine, state, y, x, None, flags))
+    assert np.abs(theirs - whole).max() <= 1
+    assert (theirs != whole).mean() < 1e-2
+    assert whole.any(axis=1).sum() > 0.8 * count
+
+
+def test_plans_of_cut_points_that_no_report_is_made_of_are_refused():
+    plan = sum_plan("ordered")
+    assert study.read_plan(study.plan_payload(plan)) == plan
+    for wrong in (plan._replace(sums=plan.sums._replace(cuts=())), sum_plan("logistic")._replace(family="ordered")):
+        with pytest.raises(MessageError):
+            study.read_plan(study.plan_payload(wrong))
+
+
+def test_a_study_of_devices_and_two_collectors_gives_cut_points():
+    plan = plan_of("ordered", rows=1_500, mu=10)
+    engine, rng = shared.engine_of(plan), np.random.default_rng(7)
+    held, closed, ends = chain.begin(engine), [], 0
+    while ends is not None:
+        state, ends = held.progress.state, chain.ends(engine, held)
+        ask, n = chain.present_ask(engine, held.progress), 700 if ends is None else ends
+        age = rng.uniform(18, 90, n)
+        level = ((1.2 * (age - 54) / 36 + rng.logistic(size=n))[:, None] > [-1.0, 1.0]).sum(axis=1)
+        rows = [{"age": a, "shift": ("day", "night", "both")[k]} for a, k in zip(age.tolist(), level, strict=True)]
+        role = plan.role_of(ask)
+        exact = np.array([sums.whole(role, sums.of_person(plan, ask, answer.rows_of(plan, [r]))) for r in rows]).sum(0)
+        noise = tuple(rng.standard_normal((2, len(exact))))
+        closed.append(Batch(n, noised(engine, state, exact, noise)))
+        held = chain.closed(engine, held, closed[-1])
+    res = shared.results(plan, shared.follow(engine, closed), Senders())
+    assert list(res.params.index) == ["age", "day|night", "night|both"]
+    truth = np.array([1.2 / 36, 1.2 * 54 / 36 - 1.0, 1.2 * 54 / 36 + 1.0])
+    assert np.abs((res.params - truth) / res.bse).max() < 4.0
+    assert res.bse["age"] < 0.006

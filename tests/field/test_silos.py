@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import sqlite3
 import subprocess
@@ -20,13 +21,15 @@ import statsmodels.formula.api as smf
 import yaml
 
 import privreg as pr
+from privreg.collector.aggregate.lattice import steps
 from privreg.errors import BudgetError, DataError, OptionError, PrivregError, StudyError
 from privreg.privacy.noise import seeded_key
-from privreg.simulation.curator import keys_of, of_all
+from privreg.simulation.curator import by_group, keys_of, of_all
+from privreg.simulation.devices import Block
 from privreg_field.silos import command, memory, plan, rounds
 from privreg_field.silos.memory import Accepted, Memory
 from privreg_field.silos.plan import Entry, SiloPlan, sign, verified
-from privreg_field.silos.rounds import History, answer, counted, play
+from privreg_field.silos.rounds import Fit, History, answer, play
 from privreg_field.study import keys
 from privreg_field.study.declaring.declared import family_of
 from privreg_field.wire.wire import MessageError, base, dumps, loads, unbase
@@ -75,8 +78,8 @@ class Field:
 
     def accept(self, name: str, place: Sequence[str] = ()) -> None:
         data = json.dumps(place or [str(self.folder / f"{name}.csv")])
-        entry, stamp = counted(self.plan, name, data)
-        self.memories[name].accept(self.envelope, self.root, entry, data, stamp)
+        fit = Fit(self.plan, (), name, data)
+        self.memories[name].accept(self.envelope, self.root, fit.entry, data, fit.stamp)
         with self.memories[name].written() as db:  # for a comparison: keys that follow from a seed
             key = keys_of(seeded_key(SEED), (name,))
             db.execute("UPDATE plan SET key = ? WHERE hash = ?", (key, self.plan.digest))
@@ -94,7 +97,7 @@ class Field:
         for one in self.memories.values():
             with one.written() as db:
                 out.append((db.execute("SELECT plan, round, state, total FROM sum").fetchall(),
-                            db.execute("SELECT hash, entry, p, q, key FROM plan").fetchall()))  # fmt: skip
+                            db.execute("SELECT hash, silo, rows, p, q, key FROM plan").fetchall()))  # fmt: skip
         return tuple(out)
 
 
@@ -107,7 +110,7 @@ def held(field: Field, silo: str = "north") -> Accepted:
 
 def taken(plan: SiloPlan, history: History, held: Accepted | None = None) -> tuple:
     """The state that is asked, its numbers, budgets, and the exact sum of a silo."""
-    fit = rounds.Fit(plan, history.entries, *(() if held is None else (held.entry.silo, held.data)))
+    fit = Fit(plan, history.entries, *(() if held is None else (held.entry.silo, held.data)))
     people, budgets = fit.take_in(history)
     state = fit.run.progress.state
     size = people.shape[1] * fit.run.plan.width(state.role)
@@ -168,6 +171,16 @@ def test_silos_may_be_clusters_of_which_each_is_in_one_sum_of_the_last_round(
     last = History.from_bytes((tmp_path / "kept.json").read_bytes()).closed[-1]
     for k in range(16):
         assert sum(np.frombuffer(last[k], "<i8").reshape(8, -1).any(axis=1)) == 1
+
+
+def test_fits_of_silos_alone_are_pooled_by_a_meta_analysis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fits, sizes = {}, dict(SIZES)
+    for name, n in sizes.items():
+        monkeypatch.setattr("tests.field.test_silos.SIZES", {name: 2 * n})
+        (tmp_path / name).mkdir()
+        fits[name] = Field(tmp_path / name, silos=[name]).play()
+    table = pr.meta_analysis(fits, terms="x").frame()
+    assert abs(float(table["estimate"].iloc[-1]) - 1.0) < 4.5 * float(table["std_error"].iloc[-1])
 
 
 def test_a_query_is_read_as_a_file_is(over: tuple[Field, pr.PrivateResults], tmp_path: Path) -> None:
@@ -273,6 +286,8 @@ def test_a_silo_that_drops_out_is_left_out_and_may_come_back(more: dict[str, obj
     rounds_over = len(History.from_bytes((tmp_path / "kept.json").read_bytes()).closed)
     assert answered == [n for n in range(rounds_over) if n not in {2, 5, 6}]
     assert "round 2, moments: 2 of 3 silos" in field.log
+    text = " ".join(str(res.summary(details=True)).split())
+    assert f"3 silos: {rounds_over} rounds" in text
     assert (res.params != in_one_process(**more).params).any()
 
 
@@ -491,6 +506,70 @@ def test_rounds_that_would_cost_more_than_the_plan_are_refused(field: Field, mon
     refused(field, whole[-1], "cost more than the plan's budget")
 
 
+def test_a_round_without_a_budget_of_its_own_is_refused(tmp_path: Path) -> None:
+    """Its noise would be that of the whole budget, which nobody has counted: a server that makes up others' rows."""
+    field = Field(tmp_path, measures=1e-13, mu=0.5)
+
+    def lying(body: bytes, silos: Sequence[str]) -> list[bytes]:
+        out = field.ask(body, silos)
+        if History.from_bytes(body).entries:
+            return out[:1]
+        each = [loads(one, "it", 1 << 26) for one in out[1:]]
+        return [out[0], *(dumps({**said, "entry": {**said["entry"], "rows": 2**40}}) for said in each)]
+
+    with pytest.raises(StudyError, match="no silo answers"):
+        field.play(lying)
+    asked = History.from_bytes((tmp_path / "kept.json").read_bytes())
+    assert taken(field.plan, asked)[0].role == "measures"
+    assert taken(field.plan, asked)[2][-1] == (0, 1)
+    refused(field, asked, "cost more than the plan's budget")
+
+
+def forged(rng: np.random.Generator, width: int) -> bytes:
+    """A made-up sum, of numbers up to 2^62."""
+    scale, spread = 2.0 ** rng.choice([0, 10, 20, 25, 30, 40, 62]), rng.normal(0, 1, width)
+    made = [spread, np.abs(spread), np.full(width, rng.choice([-1.0, 1.0]))][rng.choice(3)]
+    return np.clip(made * scale, -(2.0**62), 2.0**62).astype("<i8").tobytes()
+
+
+@pytest.mark.some(2)
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "more", [{}, {"formula": "b ~ x + g", "family": "logistic"}, MORE["quantile"], MORE["measures"]], ids=str
+)
+def test_whatever_sums_a_server_makes_up_neighbours_stay_within_the_budget(
+    seed: int, more: dict[str, object], tmp_path: Path
+) -> None:
+    """In fractions: squared distances of reports of far rows over variances of noise add up to mu² at most."""
+    plan = verified(*signed(tmp_path, **more))
+    rng, entries = np.random.default_rng(seed), tuple(Entry(name, n) for name, n in SIZES.items())
+    history, apart = History(plan.digest, entries), dict[tuple[int, int], Fraction]()
+    rows = itertools.product((-1.0, 1.0, np.nan), (-5.0, 0.3, 1e300), ("a", "b"), (0, 1))
+    far = pd.DataFrame(rows, columns=["x", "y", "g", "b"])
+    for _ in range(30):
+        fit = Fit(plan, entries)
+        try:
+            fit.take_in(history)
+        except MessageError:  # sums that leave no state; a silo refuses them
+            break
+        state, one = fit.run.progress.state, fit.stream._encoder.encode(
+            {**far, "silo": pd.Categorical(["north"] * len(far), list(SIZES))}, clamped=True
+        )  # fmt: skip
+        if state.role == "over":
+            break
+        blocks = (Block(one.endog[i : i + 1], one.exog[i : i + 1], None, None, None, one.clamped[i : i + 1])
+                  for i in range(len(far)))  # fmt: skip
+        sums = [by_group(fit.run.plan, state, block, None)[0][0].astype(object) for block in blocks]
+        noise = 4 ** steps(fit.run.plan, state).bits
+        for a, b in itertools.combinations(range(len(far)), 2):
+            distance = Fraction(sum(int(v) ** 2 for v in sums[a] - sums[b]), noise)
+            apart[a, b] = apart.get((a, b), Fraction(0)) + distance
+        made = tuple(forged(rng, fit.run.plan.width(state.role)) for _ in entries)
+        history = history._replace(closed=(*history.closed, made))
+    assert len(history.closed) > 2
+    assert 0 < max(apart.values()) <= Fraction(*plan.mu) ** 2
+
+
 def test_processes_that_share_a_file_answer_once(field: Field) -> None:
     """Two node processes, two histories of one round: one is answered, the other refused, whoever comes first."""
     begin = first(field)
@@ -661,10 +740,10 @@ def test_a_plan_of_another_key_or_changed_is_refused(field: Field) -> None:
 
 def test_few_rows_and_silos_that_have_no_part_are_refused(field: Field) -> None:
     with pytest.raises(StudyError, match="'east' has no part"):
-        counted(field.plan, "east", json.dumps([str(field.folder / "north.csv")]))
+        Fit(field.plan, (), "east", json.dumps([str(field.folder / "north.csv")]))
     people()["north"][:50].to_csv(field.folder / "few.csv", index=False)
     with pytest.raises(DataError, match="100 rows or more"):
-        counted(field.plan, "north", json.dumps([str(field.folder / "few.csv")]))
+        Fit(field.plan, (), "north", json.dumps([str(field.folder / "few.csv")]))
 
 
 def test_the_command_signs_accepts_and_logs(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:

@@ -44,6 +44,7 @@ FAMILIES = {
     "expectile": "hours ~ age",
     "quantile": "hours ~ age",
     "logistic": "ill ~ age + C(shift)",
+    "ordered": "shift ~ age",
     "poisson": "visits ~ age",
 }
 COLLECTORS = tuple(
@@ -208,7 +209,7 @@ def test_a_study_names_two_collectors_or_none():
 
 
 def test_what_only_a_simulation_can_do_is_refused_by_name():
-    with pytest.raises(OptionError, match=r"huber, .* poisson, and not yet SmoothedHinge"):
+    with pytest.raises(OptionError, match=r"huber, .* poisson, .*and not yet SmoothedHinge"):
         plan_of("smoothed_hinge")
     with pytest.raises(OptionError, match="leave measures= out"):
         plan_of(measures=0.1)

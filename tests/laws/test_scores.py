@@ -328,7 +328,7 @@ def test_a_wrong_reach_shortens_multinomial_reports_and_keeps_their_direction():
 
 
 def test_every_family_of_the_kernel_is_here():
-    summed = codes.EXTRA | {codes.ORDERED}  # of sums alone, which no compiled loop fits
+    summed = codes.EXTRA | {codes.ORDERED, codes.HAZARDS}  # of sums alone, which no compiled loop fits
     assert {k.shape.family for k in KINDS.values()} | {codes.MULTINOMIAL} == set(SCORINGS) - summed
     assert isinstance(KINDS["custom"], Kind)
 

@@ -29,7 +29,8 @@ def model(formula="y ~ x", n=30, **more):
         ("y ~ Intercept", "'y ~ 1' has that alone"),
         ("y ~ x + Intercept", 'A column that is called so is Q("Intercept")'),
         ("cbind(a, b) ~ x", "fit each response by itself"),
-        ("Surv(time, event) ~ x", "survival times are not supported yet"),
+        ("Surv(time, event) ~ x", "write Surv(time, event, [6, 12, 24]) ~ age"),
+        ("y ~ Surv(time, event)", "it stands left of the tilde, with public cut points"),
         ("y ~ x + strata(g)", "strata are not supported yet; write C(g)"),
         ("y ~ x + cluster(g)", "by id='g'"),
         ("y ~ x + i(g)", "write C(g), with levels={'g': [...]}"),
@@ -86,7 +87,7 @@ MEANT = {
     "ggpredict": "res.get_prediction(new)",
     "median": "family=pr.Quantile(0.5)",
     "survfit": "privreg.survival(data, 'Surv(time, event, [30, 60]) ~ C(g)', ...)",
-    "coxph": "there are no hazard ratios",
+    "coxph": "privreg.PrivateOnlineRegression.from_formula('Surv(time, event, [30, 60]) ~ x', ...)",
 }
 
 

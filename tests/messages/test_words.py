@@ -311,6 +311,7 @@ SLIPS = {
     "swapped means": (("means", "people.csv", "age ~ 1", *ALL), "the formula comes first and the data second"),
     "file in a plan": (("plan", "people.csv", "--mu", 1, "--n", 1000), "is no formula"),
     "no quotes": (("fit", "y", "~", "age", "people.csv", *ALL), "a formula with blanks goes in quotes"),
+    "files": (("fit", "y ~ age", "a.csv", "b.csv", *ALL), "DATA is one file or folder, of silos north=north.csv,"),
     "an equation": (("fit", "y = age", "people.csv", *ALL), "write 'y ~ age'"),
     "blanks": ((*FIT, "--mu", 1, "--bounds", "age", 18, 90), "write --bounds age=18:90, without blanks"),
     "blanks, colon": ((*FIT, "--mu", 1, "--bounds", "age", "18:90"), "write --bounds age=18:90, without blanks"),

@@ -8,6 +8,7 @@ import pickle
 import warnings
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -524,6 +525,19 @@ def test_measures_are_those_of_the_last_records_and_have_their_standard_errors(f
     assert planned["records"].sum() - planned.loc[planned["optional"], "records"].sum() == N
     for trial in trials(noisy.privacy.mechanics, Budget.declare(1.0)):
         assert trial.distance <= 1.0 + 1e-9
+
+
+@pytest.mark.parametrize("trust", ["two_collectors", "central", "local"])
+@pytest.mark.parametrize("family", ["squared", "huber", "fixed"])
+def test_shares_of_variance_are_those_of_public_records_without_noise(family: str, trust: str) -> None:
+    people = chosen(16, 20_000)
+    given: dict[str, Any] = {**CHOICE, "family": pr.Huber(1.345, scale=1.0) if family == "fixed" else family}
+    res = model(people, "y ~ x + z", **given, **{"mu": None, "trust": trust}).fit(measures=0.3, seed=1)
+    right = res.evaluate(people.copy()).set_index("measure")["value"]
+    table = res.fit_measures.set_index("measure")
+    for name, public in (("R²", right["R²"]), ("residual sd", math.sqrt(right["mean squared error"]))):
+        assert table["estimate"][name] == pytest.approx(public, abs=0.005 + 4.0 * table["std_error"][name])
+        assert table["std_error"][name] < 0.01
 
 
 def test_who_measures_a_fit_sends_no_score_and_who_has_nothing_to_tell_changes_no_measure() -> None:

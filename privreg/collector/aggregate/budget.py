@@ -53,14 +53,19 @@ def share(plan: Plan, progress: Progress) -> float:
             asked = CHECKED**2 * (plan.bounded + 1.0) * adders / (2.0 * n**2)
         case "location":
             asked = 4.0 * (plan.located + 0.5 * bool(plan.persons)) * adders / (0.25 * SHARP * n) ** 2
+            if plan.followed:
+                asked = max(asked, (4.0 * plan.located + 3.0) * adders * (plan.apiece / n) ** 2)
         case "moments":
             asked = 4.0 * size**3 * adders / (SHARP * n) ** 2
         case "directions" | "lengths":
             asked = 4.0 * max(plan.d, 4.0 * SURE**2) * plan.rows * adders / (SHIFT * n) ** 2
         case "approach":
-            moved = (plan.apart * adders) ** 2 * rules.top**2 * progress.state.reach(plan) ** 6 * plan.size * plan.rows
+            top, reach2 = progress.state.top(rules), (progress.state.span * progress.state.reach(plan)) ** 2
+            moved = (
+                (plan.apart * adders) ** 2 * top**2 * reach2 * progress.state.reach(plan) ** 4 * plan.size * plan.rows
+            )
             moved /= 2.0 * WASTED * rules.shares[0] * rules.shares[1] * slope**2 * square * n**4
-            near = plan.apart * adders * progress.state.reach(plan) ** 2 * plan.size
+            near = plan.apart * adders * reach2 * plan.size
             near /= NEAR**2 * rules.shares[0] * slope**2 * n**2
             asked, role = max(moved, near), "several"
         case "measures":
@@ -74,12 +79,12 @@ def share(plan: Plan, progress: Progress) -> float:
 def slope_edge(plan: Plan, progress: Progress, square: float) -> float:
     """Edge of the noise's eigenvalues, relative to the mean slope, if rows of squared length `square` count whole."""
     rules, slope = plan.rules, expected(plan, progress)[0]
-    noise = math.sqrt(plan.apart * plan.noise.adders / rules.shares[1]) * rules.top * square
+    noise = math.sqrt(plan.apart * plan.noise.adders / rules.shares[1]) * progress.state.top(rules) * square
     return math.sqrt(2.0 * plan.size) * noise / (slope * plan.mu * plan.rows)
 
 
 def bearable(plan: Plan, progress: Progress) -> float:
     """Largest L² at which scores' noise is a quarter of their sampling, and that of slopes a fifth: Equation (36)."""
-    noise = plan.apart * plan.noise.adders / plan.rules.shares[0]
+    noise = plan.apart * plan.noise.adders * progress.state.span**2 / plan.rules.shares[0]
     score = 0.25 * expected(plan, progress)[1] * plan.mu**2 * plan.rows / noise
     return min(score, SHARP / slope_edge(plan, progress, 1.0))

@@ -219,7 +219,9 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
             if again
             else (height * unlike) ** 2 * distance / d
         )
-        off = unsure(theta) if rules.scoring.curved and not again else off
+        if rules.scoring.curved and not again:
+            # where people are followed ends at another time at other states: as much as an unknown bend may leave
+            off = unsure(theta) + plan.followed * (0.5 * height / (common * rules.bend) * distance) ** 2 / d
         weights = _weights(alone + off, places - theta, float(spread.mean()), lacking)
     whole = again and not main.any()  # all rows in each round: they are sampled once
     sampling = squares * (
@@ -481,7 +483,7 @@ def _scale(plan: Plan, rounds: tuple[Summed, ...], rows: Array, theta: Array) ->
 def _learned(
     plan: Plan, progress: Progress, best: Sequence[Summed], last: State, theta: Array
 ) -> tuple[float, float, float, Array]:
-    """Extra parameter at an estimate, slopes that were reported over that there, and slope by theta: Equation (56).
+    """Extra parameter at an estimate, slopes that were reported over that there, and slope by theta: Equation (61).
 
     The third is the variance of its logarithm as slopes are uncertain, the last, shape (d,), that logarithm's slope.
     Where no parameter within a step's length gives the mean number a step is taken.
@@ -517,7 +519,7 @@ def _learned(
 def _extra_variance(
     best: Sequence[Summed], turned: list[_Turned], alike: Sequence[Summed], weights: Array, c: float, *, again: bool
 ) -> tuple[float, Array]:
-    """Variance of the logarithm of an extra parameter by its number, and covariance with the score: Equation (55)."""
+    """Variance of the logarithm of an extra parameter by its number, and covariance with the score: Equation (60)."""
     d, out, both = len(turned[-1].theta), 0.0, np.zeros(len(turned[-1].theta))
     for own, s in zip(_crowd(best, again=again), best, strict=True):
         weight, t = next((w, t) for w, t, one in zip(weights, turned, alike, strict=True) if one is s)

@@ -12,6 +12,7 @@ from privreg.collector.aggregate.budget import SURE, bearable, expected, slope_e
 from privreg.collector.aggregate.lattice import sd
 from privreg.collector.aggregate.plan import WIDER, turned
 from privreg.collector.aggregate.report import unstacked
+from privreg.collector.covariates.whitening import SHARP
 
 if TYPE_CHECKING:
     from privreg.base.arrays import Array, Flags
@@ -72,7 +73,9 @@ def borne(plan: Plan, progress: Progress, second: Array, people: int, last: int)
     from moving an estimate by its standard error, if columns are as their `second` moments and bounds tell, see
     `missed`. Numbers for which no L is enough don't count.
     """
-    most = max(min(4.0 * bearable(plan, progress), _box(plan, progress.state.rows)), plan.reach**2)
+    edge = slope_edge(plan._replace(rows=last), progress, 1.0)
+    most = min(4.0 * bearable(plan, progress), SHARP / edge, _box(plan, progress.state.rows))
+    most = max(most, plan.reach**2)
     tried = np.geomspace(max(min(bearable(plan, progress) / 2.0, most), plan.reach**2), most, 40)
     noise = plan.apart * plan.noise.adders * tried / (plan.rules.shares[0] * plan.mu**2 * expected(plan, progress)[1])
     enough = last * missed(plan, second, progress.state.rows, tried) ** 2 <= 1.0 + noise[:, None] / last

@@ -52,8 +52,14 @@ def _widths(plan: Plan, progress: Progress, found: Estimated) -> Gauge:
     assert plan.gauge is not None
     if not plan.rules.linear:
         return plan.gauge
-    one, second = np.linalg.inv(found.rows)[0], progress.known.mean
-    scale = found.scale if plan.rules.scaled else progress.state.scale
+    one, second, scale = np.linalg.inv(found.rows)[0], progress.known.mean, found.scale
+    if not plan.rules.scaled:  # second moments of rows that were shortened say too little: squared scores say more
+        parts, jitter = rounds.pooling(
+            [s.sds[2] for s in found.rounds], [s.people for s in found.rounds], plan.square**2
+        )
+        squares = sum(w * s.square for w, s in zip(parts, found.rounds, strict=True))
+        mean = math.sqrt(rounds.level(squares, jitter, plan.square, plan.unsure))
+        scale = max(progress.state.scale, mean * progress.seen[-1].state.threshold(plan.rules) / plan.rules.top)
     centre = float(one @ second @ found.theta)
     spread = math.sqrt(max(float(found.theta @ second @ found.theta) - centre**2, 0.0) + scale**2)
     return plan.gauge._replace(residual=REACH * scale, spread=REACH * spread, centre=centre)

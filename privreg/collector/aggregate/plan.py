@@ -13,6 +13,8 @@ from privreg.collector.clamping import LARGE, SMALL
 from privreg.collector.covariates.points import FARTHEST, longest
 from privreg.collector.covariates.whitening import SHARP
 from privreg.families.family import score_rules
+from privreg.families.hazards import BEYOND, USUAL
+from privreg.families.hazards import longest as followed_until
 from privreg.families.scores import Scoring, scoring_of
 from privreg.protocol import sums
 from privreg.protocol.schedule import PILOTS
@@ -164,6 +166,31 @@ class Plan(NamedTuple):
     rate: float = 0.0  # Offset at which second moments have counts: the middle of its public limits
     shifted: bool = False  # True if predictors have an offset
     cuts: Array = np.zeros((0, 0))  # Rows at cut points less that at the first, shape (K − 1, d): Equation (51)
+    levels: tuple[int, ...] = ()  # Columns that are 1 in each interval but the first, where rows are intervals
+
+    @property
+    def followed(self) -> bool:
+        """True if rows are intervals of a person's time at risk, of which each ends with an event or none."""
+        return self.rules.scoring.followed
+
+    @property
+    def alone(self) -> int:
+        """Independent rows of a person of which a report is made, at most: intervals are parts of one."""
+        return self.persons.rows if self.persons and not self.followed else 1
+
+    @property
+    def most(self) -> float:
+        """Cumulative hazard up to which people are followed, before any is seen; 0 of other scores: Equation (55)."""
+        if not self.followed:
+            return 0.0
+        return self.until(USUAL, self.normal)
+
+    def until(self, share: float, square: float) -> float:
+        """Cumulative hazard A for a share of people with an event and rows of squared length `square`: (55)."""
+        if self.mu >= MOST_MU:
+            return math.log(max(self.rows, 1)) + BEYOND
+        adders = self.noise.alone * max(len(self.noise.silos), 1)
+        return followed_until(share, self.apart * adders * square / (self.rules.shares[0] * self.mu**2 * self.rows))
 
     @property
     def first(self) -> str:
@@ -183,7 +210,7 @@ class Plan(NamedTuple):
     @property
     def binary(self) -> bool:
         """True if the response is a class, 0 or 1 say."""
-        return self.rules.scoring.classed
+        return self.rules.scoring.classed or self.followed
 
     @property
     def size(self) -> int:
@@ -208,12 +235,12 @@ class Plan(NamedTuple):
     @property
     def several(self) -> bool:
         """True if a report may be of several rows of a person."""
-        return self.persons is not None and self.persons.rows > 1
+        return self.alone > 1
 
     @property
     def square(self) -> float:
         """Mean squared score of a person under the reference model, whose K records are independent: Equation (29)."""
-        return self.rules.square / (self.persons.rows // self.persons.cuts if self.persons else 1)
+        return self.rules.square / (self.alone // self.persons.cuts if self.persons else 1)
 
     @property
     def unsure(self) -> float:
@@ -223,7 +250,7 @@ class Plan(NamedTuple):
     @property
     def alike(self) -> float:
         """Largest relative difference of the squared score along one direction from the mean of all: Equation (30)."""
-        k = self.persons.rows if self.persons else 1
+        k = self.alone
         return (k - 1.0) * (self.d - 1.0) / (k + self.d - 1.0)
 
     @property
@@ -241,13 +268,14 @@ class Plan(NamedTuple):
             return longest(self.extremes, rows)
         adders = self.noise.alone * max(len(self.noise.silos), 1)
         noise = self.apart * adders / (self.mu**2 * self.rules.shares[0] * self.square * self.rows)
+        noise *= 1.0 + self.most**2
         return _reach(self.d, noise)
 
     @property
     def sizes(self) -> dict[str, int]:
         """Records of a round of each role but the last, which has the rest: Equation (4)."""
         size, rules = self.d + self.rules.blocks, self.rules
-        noise = 4.0 * self.apart * self.reach**2 / (self.mu**2 * rules.shares[0] * self.square)
+        noise = 4.0 * self.apart * self.reach**2 * (1.0 + self.most**2) / (self.mu**2 * rules.shares[0] * self.square)
         noise = max(noise, 20.0 * self.size)
         closing = math.sqrt(self.rows * noise)
         means = self.located + 0.5 * bool(self.persons)
@@ -262,8 +290,22 @@ class Plan(NamedTuple):
             "approach": noise,
             "closing": closing if closing < LARGEST["closing"] * self.rows or self.cuts.size else 0.0,
         }
-        most = LARGEST | ({"approach": LARGEST["several"]} if self.several else {})
+        if self.followed:  # events of an interval are a tenth of all if that many are in each, and a fifth of those
+            asked["location"] = math.sqrt(2.0 * (4.0 * means + 3.0)) * self.apiece / self.mu
+        most = LARGEST | ({"approach": LARGEST["several"]} if self.several or self.followed else {})
         return {role: int(min(n, most[role] * self.rows)) for role, n in asked.items()}
+
+    @property
+    def longest2(self) -> float:
+        """Squared length of a report on location, before it is divided by it."""
+        own = sums.longest2(self.located, self.persons is not None)
+        return own + 1.0 if self.followed else own
+
+    @property
+    def apiece(self) -> float:
+        """One over the noise of an interval's share of events: a fifth of it, if half have one, J intervals alike."""
+        assert self.persons is not None
+        return 2.0 * self.persons.rows / SHARP
 
     @property
     def measures(self) -> Array:
@@ -281,7 +323,10 @@ class Plan(NamedTuple):
         return sum(max(n, 1) * times.get(role, 1) for role, n in self.sizes.items())
 
     def distance2(self, role: str, state: State | None = None) -> Fraction:
-        """Largest squared distance of two reports of norm 1 at most: to a state, or to any. Equations (45) to (47)."""
+        """Largest squared distance of two reports of norm 1 at most: to a state, or to any.
+
+        Equations (45) to (47), of hazards Equation (56).
+        """
         rules, rows = self.rules, self.persons.rows if self.persons else 0
         at = None if state is None or self.shifted else (state.theta.tolist(), state.reach(self))
         return sums.distance2(role, rules.shares, rules.shape.family, rows, self.located, at, scaled=rules.scaled)
@@ -304,6 +349,8 @@ class Plan(NamedTuple):
         if role in {"directions", "lengths"}:
             return BINS + (self.d * (self.d + 1) // 2 if role == "directions" else 0)
         rules = self.rules
+        if self.followed and role in {"location", "moments"}:  # events and times at risk by interval; no response
+            return 2 * (self.located + len(self.levels) + 1) if role == "location" else pairs(self.d)
         return sums.width(
             role,
             d=self.d,
@@ -331,10 +378,20 @@ class State(NamedTuple):
     gauge: Gauge | None = None  # Of a round on measures of fit
     longest: float = 0.0  # Length L, if not the plan's: the largest that declarations allow, or what noised lengths say
     mu: float = 0.0  # Budget of the round, where rounds share one; 0: the plan's
+    most: float = 0.0  # Cumulative hazard A up to which people are followed; 0 of other scores
 
     def reach(self, plan: Plan) -> float:
         """Length L of z beyond which a record's weight falls."""
         return self.longest or plan.reach
+
+    @property
+    def span(self) -> float:
+        """Largest score of a record of length 1: of one who is followed until A, (A² + 1)^½, see Equation (54)."""
+        return math.sqrt(1.0 + self.most**2)
+
+    def top(self, rules: Rules) -> float:
+        """Largest slope of the unit score, per unit of c."""
+        return self.most or rules.top
 
     def threshold(self, rules: Rules) -> float:
         """The score's threshold c."""
@@ -487,7 +544,7 @@ def crowded(plan: Plan) -> Plan:
     rules = plan.rules
     if not plan.noise.silos or plan.mu >= MOST_MU:
         return plan
-    crowd = plan.reach**2 * plan.apart / (rules.shares[0] * plan.mu**2 * plan.square)
+    crowd = plan.reach**2 * (1.0 + plan.most**2) * plan.apart / (rules.shares[0] * plan.mu**2 * plan.square)
     return plan._replace(noise=plan.noise._replace(crowd=crowd))
 
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from privreg.collector.aggregate import classes
 from privreg.families import measures
+from privreg.families.hazards import followed
 from privreg.families.scores import unit
-from privreg.protocol import sums
 from privreg.protocol.sums import MEDIAN, SQUARED
 
 if TYPE_CHECKING:
@@ -99,19 +99,21 @@ def factors(
     plan.bounded), says whether bounds clamp them, by column, of people in which part of their rows; it is needed where
     the state asks for it. `weight`, shape (m,), is people's, in [0, 1].
     """
-    people, parts = len(y), None
+    people, parts, usable = len(y), None, np.ones((0, 0), dtype=np.bool_)
     if plan.persons is not None:
         usable = np.isfinite(y) & np.isfinite(x).all(axis=2)
         parts = parts_of(plan.persons, usable, weight)
         y, x = y.reshape(-1), x.reshape(-1, plan.d)
         offset = None if offset is None else offset.reshape(-1)
+    whole = np.zeros(0) if parts is None else parts.sum(axis=1)
     finite = np.isfinite(x)
     silent = ~(np.isfinite(y) & (finite.all() or finite.all(axis=1)))
     if silent.any():
         y, x = np.where(silent, 0.0, y), np.where(silent[:, None], 0.0, x)
     y, x = np.clip(y, plan.y_low, plan.y_high), np.clip(x, plan.lows, plan.highs)
     shift = np.zeros(len(y)) if offset is None else np.where(np.isfinite(offset), offset, 0.0)
-    if plan.rules.link == "log" and offset is not None and state.role in {"location", "moments"}:  # rates
+    if plan.rules.link == "log" and offset is not None and state.role in {"location", "moments"} and not plan.followed:
+        # rates
         y = np.clip(y * np.exp(plan.rate - shift), plan.y_low, plan.y_high)
     one = np.ones(people)
     match state.role:
@@ -120,12 +122,18 @@ def factors(
             out = [Factor(np.column_stack([one, flags]), one / math.sqrt(plan.bounded + 1.0))]
         case "location":
             out = [Factor(_places(plan, y, x), np.ones(len(y)), parts=parts)]
+            if plan.followed:
+                out.append(_counts(plan, y, shift, usable, whole))
+        case "moments" if plan.followed:
+            out = [_at_risk(state, x, shift, usable, whole)]
         case "moments":
             out = [_moments(plan, state, y - (shift if plan.rules.linear else 0.0), x, parts)]
         case "measures":
             out = [Factor(_measures(plan, state, y, x, shift, people), one)]
         case "directions" | "lengths":
             out = _lengths(plan, state, x, parts)
+        case _ if plan.followed:
+            out = _hazards(plan, state, y, x, shift, usable, whole)
         case _:
             out = _scores(plan, state, y, x, shift, parts)
     if parts is not None:
@@ -174,8 +182,8 @@ def _places(plan: Plan, y: Array, x: Array) -> Array:
     if not plan.binary:
         out = np.column_stack([out, (y - 0.5 * (plan.y_low + plan.y_high)) / (0.5 * (plan.y_high - plan.y_low))])
     out = np.clip(out, -1.0, 1.0)
-    one = np.ones((len(y), int(plan.persons is not None)))
-    unit = math.sqrt(sums.longest2(plan.located, plan.persons is not None))
+    one = np.ones((len(y), int(plan.persons is not None and not plan.followed)))
+    unit = math.sqrt(plan.longest2)
     return np.asarray(np.column_stack([out, SQUARED * out**2, one]) / unit)
 
 
@@ -187,6 +195,42 @@ def _moments(plan: Plan, state: State, y: Array, x: Array, parts: Array | None) 
     rows = np.column_stack([z, (answered - lines) / state.scale])
     square = np.einsum("ij,ij->i", rows, rows)
     return Factor(rows, np.minimum(1.0, state.ball / np.maximum(square, 1e-300)) / state.ball, True, parts)
+
+
+def _counts(plan: Plan, y: Array, shift: Array, usable: Flags, whole: Array) -> Factor:
+    """Event, and part of the time at risk over √J, of each interval: Equation (57)."""
+    assert plan.persons is not None
+    widths = np.array(plan.persons.widths)
+    events = np.where(usable, y.reshape(usable.shape), 0.0)
+    times = np.where(usable, np.clip(np.exp(shift).reshape(usable.shape) / widths, 0.0, 1.0), 0.0)
+    events = np.where(np.cumsum(events, axis=1) <= 1.0, events, 0.0)  # a person has one
+    return Factor(np.hstack([events, times / math.sqrt(len(widths))]), whole / math.sqrt(plan.longest2))
+
+
+def _at_risk(state: State, x: Array, shift: Array, usable: Flags, whole: Array) -> Factor:
+    """Second moments of z over a person's intervals, by their hazards: Equation (58), shortened as (2)."""
+    z = x @ state.rows.T
+    eta = np.where(usable, (z @ state.theta + shift).reshape(usable.shape), -np.inf)
+    share = np.nan_to_num(np.exp(eta - eta.max(axis=1, keepdims=True)))
+    share /= np.maximum(share.sum(axis=1, keepdims=True), 1.0)
+    square = np.einsum("ij,ij->i", z, z)
+    by = np.minimum(1.0, state.ball / np.maximum(square, 1e-300)) / state.ball
+    return Factor(z, by, True, share * whole[:, None])
+
+
+def _hazards(plan: Plan, state: State, y: Array, x: Array, shift: Array, usable: Flags, whole: Array) -> list[Factor]:
+    """Score, slope and squared score of people over their intervals: Equation (54). Weights are those of intervals."""
+    reach, shape = state.reach(plan), usable.shape
+    z = x @ state.rows.T
+    weight = np.minimum(1.0, reach**2 / np.maximum(np.einsum("ij,ij->i", z, z), 1e-300))
+    score, slope = followed((z @ state.theta + shift).reshape(shape), y.reshape(shape), usable, state.most)
+    a, b, m, _, _ = np.sqrt(plan.rules.shares)
+    by = (score * whole[:, None]).reshape(-1) * weight / (reach * state.span)
+    total = np.nan_to_num((z * by[:, None]).reshape(*shape, -1).sum(axis=1))
+    total /= np.maximum(np.sqrt(np.einsum("ij,ij->i", total, total)), 1.0)[:, None]
+    steep = (slope * whole[:, None]).reshape(-1) * weight * (b / (state.most * reach**2))
+    one = np.ones(len(whole))
+    return [Factor(total, a * one), Factor(z, steep, True, np.ones(shape)), Factor(total, m * one, True)]
 
 
 def _lengths(plan: Plan, state: State, x: Array, parts: Array | None) -> list[Factor]:
@@ -227,14 +271,14 @@ def _scores(plan: Plan, state: State, y: Array, x: Array, shift: Array, of: Arra
     scores = z * score[:, None]
     if not rules.scaled:
         return [*out, Factor(averaged(scores, of), m * people, True)]
-    if rules.scoring.extra:  # the slope of its number, from −1 to 1, in place of a share: Equation (54)
+    if rules.scoring.extra:  # the slope of its number, from −1 to 1, in place of a share: Equation (59)
         number, rise = (np.clip(v, -1.0, 1.0) for v in rules.scoring.number(rules.shape, state.scale, eta, y))
         inside: Any = 0.5 + 0.5 * rise
     else:
         far = np.log(np.maximum(np.abs(y - eta), 1e-300) / (MEDIAN * state.scale)) / state.window
         number, inside = np.clip(far, -1.0, 1.0), np.abs(far) < 1.0
     out.append(Factor(averaged(np.column_stack([scores, number]), of), 0.5 * m * people, True))
-    if rules.cornered and rules.scoring.extra:  # both together are 1 at most: Equations (57) and (58)
+    if rules.cornered and rules.scoring.extra:  # both together are 1 at most: Equations (62) and (63)
         for one in rules.scoring.beside(rules.shape, state.scale, eta, y):
             out.append(Factor(z, np.clip(one, -1.0, 1.0) * weight * (o / (ROOT2 * reach)), parts=of))
     elif rules.cornered:  # no residual is beyond the threshold and in the middle
@@ -267,6 +311,8 @@ def heights(plan: Plan, state: State) -> tuple[float, float]:
     count half and more, and squares of the parts of a report sum to 1.6.
     """
     scoring: Any = plan.rules.scoring
+    if plan.followed:
+        return state.span, state.most
     if not (scoring.stacked and plan.rules.shape.a):
         return 1.0, plan.rules.top
     score, slope = scoring.gaps(plan.cuts @ state.rows.T @ state.theta)

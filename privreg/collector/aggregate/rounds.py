@@ -16,7 +16,6 @@ from privreg.collector.aggregate.report import heights, unstacked
 from privreg.collector.covariates.points import longest
 from privreg.collector.estimation.curvature import SPREAD
 from privreg.collector.spacing import FAR
-from privreg.protocol import sums
 from privreg.protocol.schedule import PILOTS
 from privreg.protocol.sums import MEDIAN, SQUARED
 
@@ -30,6 +29,10 @@ if TYPE_CHECKING:
 
 WINDOWS: Final = (math.log(2.0), math.log(1.5), math.log(1.3))
 """Factor within which the scale number follows the scale: in approach, after a short step, and in the main round."""
+
+VARYING: Final = 0.5
+"""Sd of an interval's events about those of a constant hazard, relative to them: with 1 noise sent starts far off, and
+16% of the fits of 10,000 people with two collectors were marked; with this 7%."""
 
 LEAP: Final = math.log(4.0)  # Of the logarithm of an extra parameter in one step
 
@@ -55,6 +58,7 @@ def begin(plan: Plan) -> Progress:
         window=WINDOWS[0],
         ball=2.0 + float((~plan.dummies[1:]).sum()) + 0.8 * float(plan.dummies.sum()),
         classes=classes.contrasts(np.full(size, 1.0 / size))[0] if several else np.zeros((0, 0)),
+        most=plan.most,
     )
     nothing = Known(np.eye(plan.d), np.full((plan.d, plan.d), np.inf), np.zeros((0, plan.d)))
     return paid(plan, Progress(state, nothing, (), ()))
@@ -106,9 +110,11 @@ def advance(plan: Plan, progress: Progress, total: Array, count: int) -> Progres
 def _located(plan: Plan, progress: Progress, mean: Array, count: int) -> Progress:
     """Centre numbers at their noised mean, relative to the filled part of reports: Equation (27)."""
     state, columns, k = progress.state, plan.numbers, plan.located
-    unit, filled, noise = math.sqrt(sums.longest2(k, plan.persons is not None)), 1.0, 0.0
-    mean = mean * unit
-    if plan.persons is not None:
+    unit, filled, noise = math.sqrt(plan.longest2), 1.0, 0.0
+    mean, counts = mean[: 2 * k + int(plan.persons is not None)] * unit, mean[2 * k :] * unit
+    if plan.followed:
+        mean = mean[: 2 * k]
+    elif plan.persons is not None:
         noise = sd(plan, state) * unit / count
         filled = min(max(float(mean[-1]), 2.0 * noise, FILLED), 1.0)
         mean = mean[:-1] / filled
@@ -124,7 +130,29 @@ def _located(plan: Plan, progress: Progress, mean: Array, count: int) -> Progres
         scale *= plan.stretch * float(wide[-1])
     rows = _centred(np.diag(rows), at)
     state = state._replace(role="moments", rows=rows, y_centre=centre, scale=scale)
+    if plan.followed:
+        return _begun(plan, progress._replace(state=state), counts, sd(plan, progress.state) * unit / count, count)
     return progress._replace(state=state, filled=filled, filled_sd=noise)
+
+
+def _begun(plan: Plan, progress: Progress, counts: Array, noise: float, people: int) -> Progress:
+    """Start at hazards by interval, of all people alike, and follow them until A: Equations (55) and (57).
+
+    `counts` are the shares of people with an event in each interval and at risk in it, over √J, with `noise` in each.
+    """
+    assert plan.persons is not None
+    widths, j = np.array(plan.persons.widths), len(plan.persons.widths)
+    times = widths * np.clip(math.sqrt(j) * counts[j:], 2.0 * math.sqrt(j) * noise, 1.0)
+    whole = min(max(float(counts[:j].sum()), 2.0 * math.sqrt(j) * noise, 0.5 / people), 1.0)
+    usual = whole * times / times.sum()  # events of an interval if hazards are alike in all
+    unsure = noise**2 + usual / people
+    wide = (VARYING * usual) ** 2
+    events = usual + wide / (wide + unsure) * (counts[:j] - usual)
+    logs = np.log(np.maximum(events, 0.1 * usual) / times)
+    inside = np.zeros(plan.d)
+    inside[0], inside[list(plan.levels)] = logs[0], logs[1:] - logs[0]
+    state = progress.state._replace(theta=turned(progress.state.rows, inside), most=plan.until(whole, plan.normal))
+    return progress._replace(state=state, expected=(whole, whole))
 
 
 def _whitened(plan: Plan, progress: Progress, mean: Array, count: int) -> Progress:
@@ -145,12 +173,14 @@ def _whitened(plan: Plan, progress: Progress, mean: Array, count: int) -> Progre
         second = known.mean + share * (matrix[:d, :d] - known.mean)
         second, points = floored(second, max(0.1, 0.3 * math.sqrt(2.0 * d * float(spread.mean())))), known.points
     unknown, each = np.zeros((d, d)) if first else spread, range(d, len(matrix))
+    by, root = _whitening(second, points, plan.reach) if first or plan.like is None else _to(plan.like[0], state.rows)
+    if plan.followed:
+        return _met(plan, progress, second, spread, points, by, root)
     steps = [cautious(second, unknown, matrix[:d, j]) for j in each]
     left = np.mean([matrix[j, j] - 2.0 * s @ matrix[:d, j] + s @ second @ s for j, s in zip(each, steps, strict=True)])
     theta = state.theta + state.scale * np.concatenate(steps)
     left = max(float(left), 0.5 * edge) if first else float(np.clip(left, max(0.3 * edge, 0.05), 2.0))
     scale = state.scale * math.sqrt(left)
-    by, root = _whitening(second, points, plan.reach) if first or plan.like is None else _to(plan.like[0], state.rows)
     known = Known(by @ second @ by.T, _spread(spread, root), points @ by.T)
     state = state._replace(rows=by @ state.rows, theta=turned(by, theta), scale=scale)
     if first:  # the response's centre goes into the coefficients of the constant
@@ -170,6 +200,17 @@ def _whitened(plan: Plan, progress: Progress, mean: Array, count: int) -> Progre
         return progress._replace(state=state, known=known, expected=found)
     state, means = _linked(plan, state._replace(role=role), known)
     return progress._replace(state=state, known=known, expected=means)
+
+
+def _met(
+    plan: Plan, progress: Progress, second: Array, spread: Array, points: Array, by: Array, root: Array
+) -> Progress:
+    """Whiten covariates of people at risk; coefficients stay as they are, of hazards that are alike."""
+    first = not np.isfinite(progress.known.variances).all()
+    known = Known(by @ second @ by.T, _spread(spread, root) + (0.0 if first else SPREAD**2), points @ by.T)
+    state = progress.state._replace(rows=by @ progress.state.rows, theta=turned(by, progress.state.theta), scale=1.0)
+    state = state._replace(ball=float(plan.d)) if first else state._replace(role="approach")
+    return progress._replace(state=state, known=known)
 
 
 def _points(plan: Plan, rows: Array, mean: Array) -> Array:
@@ -311,7 +352,7 @@ def _scale(state: State, mean: float, inside: float) -> tuple[float, float]:
 
 
 def _extra(scoring: Scoring, state: State, mean: float, slope: float, noise: float) -> tuple[float, float]:
-    """Logarithm of the extra parameter over the state's by a step, and the slope, as large as its noise: (55)."""
+    """Logarithm of the extra parameter over the state's by a step, and the slope, as large as its noise: (60)."""
     steep = max(slope, 4.0 * noise)
     low, high = (math.log(v / state.scale) for v in scoring.limits)
     return float(np.clip(np.clip(mean / steep, -LEAP, LEAP), low, high)), steep
@@ -396,12 +437,16 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_sil
 
 
 def _varying(plan: Plan, progress: Progress, seen: tuple[Summed, ...]) -> tuple[float, float]:
-    """Mean slope and squared score of a record; counts may vary more than their mean says."""
+    """Mean slope and squared score of a record, where its unit is the response's range as reports say.
+
+    Counts vary as their mean says, or more.
+    """
     slope, square = expected(plan, progress)
-    if plan.rules.scoring.counts and not plan.rules.scoring.pearson:
+    if plan.rules.scoring.unsure > 1.0:
         parts, jitter = pooling([s.sds[2] for s in seen], sampled(plan, seen), square**2)
         squares = sum(w * s.square[: plan.size, : plan.size] for w, s in zip(parts, seen, strict=True))
-        square = max(square, level(squares, jitter, square, plan.unsure))
+        found = level(squares, jitter, square, plan.unsure)
+        square = max(square, found) if plan.rules.scoring.counts else found
     return slope, square
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from privreg.base.arrays import Array
 from privreg.families import scores
+from privreg.families.logistic import class_shares, farthest
 from privreg.families.scores import ScoreRules
 from privreg.protocol import codes
 
@@ -219,8 +220,8 @@ def offset_bias(model: Reference, theta: Array, square: Array, c: float, s: floa
         for sign in (0.5, -0.5):
             moved = eta.copy()
             moved[:, k] += 2.0 * sign * distance
-            here = _shares(moved)
-            out += ((here - there)[:, 1:] * (0.5 * w / _farthest(here, model.blocks))[:, None]).T @ z
+            here = class_shares(moved)
+            out += ((here - there)[:, 1:] * (0.5 * w / farthest(here))[:, None]).T @ z
     return out.reshape(-1)
 
 
@@ -304,19 +305,7 @@ def directions(model: Reference) -> Array:
 
 
 def _softmax(theta: Array, z: Array, blocks: int) -> Array:
-    return _shares(z @ theta.reshape(blocks, -1).T)
-
-
-def _shares(predictors: Array) -> Array:
-    """Probabilities of all classes, shape (m, b + 1), from the predictors of all but the first."""
-    eta = np.column_stack([np.zeros(len(predictors)), predictors])
-    share = np.exp(eta - eta.max(axis=1, keepdims=True))
-    return np.asarray(share / share.sum(axis=1, keepdims=True))
-
-
-def _farthest(share: Array, blocks: int) -> Array:
-    ends = np.eye(blocks + 1)[:, 1:]
-    return np.asarray(np.linalg.norm(share[:, None, 1:] - ends[None], axis=2).max(axis=1))
+    return class_shares(z @ theta.reshape(blocks, -1).T)
 
 
 def _curve(model: Reference, share: Array, distance: Array, sign: float) -> Array:
@@ -332,7 +321,7 @@ def _curve(model: Reference, share: Array, distance: Array, sign: float) -> Arra
 
 def _blocks(model: Reference, state: Array, theta: Array) -> Expected:
     here, there = _softmax(state, model.points, model.blocks), _softmax(theta, model.points, model.blocks)
-    distance = _farthest(here, model.blocks)
+    distance = farthest(here)
     w = model.weight * model.answering / (distance * len(model.points))
     score = ((here - there)[:, 1:] * w[:, None]).T @ model.points
     n = len(theta)
@@ -343,7 +332,7 @@ def _blocks(model: Reference, state: Array, theta: Array) -> Expected:
 
 def _blocks_secant(model: Reference, state: Array, theta: Array) -> Array:
     """∫ of the curvature along the way from θ to the state, by Simpson's rule; the divisor is the state's."""
-    distance = _farthest(_softmax(state, model.points, model.blocks), model.blocks)
+    distance = farthest(_softmax(state, model.points, model.blocks))
     out = np.zeros((len(theta), len(theta)))
     for t, weight in ((0.0, 1.0), (0.5, 4.0), (1.0, 1.0)):
         out += (

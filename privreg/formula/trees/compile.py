@@ -96,7 +96,7 @@ def compile_trees(design: Any) -> Trees:
     if design.formula is None:
         exog = tuple(tree for part in design.encoder.parts for tree in part.trees)
         return Trees(_response(design, ["col", design.endog_name], bare=True), exog, offset)
-    made: list[Tree] = [[]] * len(design.names)
+    made: list[Tree] = [[]] * len(design.info.column_names)
     for term in compile_terms(design.info, design.parsed, schema):
         if term.trees is None:
             raise FormulaError(
@@ -105,6 +105,9 @@ def compile_trees(design: Any) -> Trees:
                 "C(), bs() or cr()."
             )
         made[term.place] = term.trees
+    if design.cuts is not None:  # whose columns come last, and take the place of the constant
+        kept = [tree for name, tree in zip(design.info.column_names, made, strict=True) if name in design.names]
+        made = [*kept, *design.encoder.parts[-1].trees]
     parsed = design.parsed
     try:
         (left,) = read_factor(parsed.response, parsed, schema, closed=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, cast
+from typing import Final, Literal, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
@@ -16,11 +16,9 @@ from privreg.means.results.fit import limits
 from privreg.options.unknown import all_known_arguments
 from privreg.results.data import Frame
 from privreg.results.plots import style
+from privreg.results.plots.style import Axes
 from privreg.tables import MARK, Paragraph, Part, Table, View, cells, noted, plain
 from privreg.tables.diagnostics import Diagnostic
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 class Crossed(NamedTuple):

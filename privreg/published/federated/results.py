@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import numpy as np
 import pandas as pd
@@ -21,17 +21,13 @@ from privreg.published.federated.verification import trials
 from privreg.results.base import Results
 from privreg.results.data import ResultData
 from privreg.results.plots.coefficients import about_steps, steps_of, unit_of
-from privreg.results.plots.style import COLUMN, CONSTANTS, DASHES, drawing, inks_for, literal, pyplot
+from privreg.results.plots.style import COLUMN, CONSTANTS, DASHES, Axes, drawing, inks_for, literal, pyplot
 from privreg.results.postestimation.prediction import check_which, predicted
 from privreg.results.statement import PrivacyStatement
 from privreg.results.summary import Summary, caution, declared_columns, level_table
 from privreg.results.wording import Unusable
 from privreg.tables import plain, shorten
 from privreg.tables.diagnostics import Diagnostic, note
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 
 STILL_MOVING: Final = note("moving.silos")
 ENOUGH: Final = 0.1  # Share of the model's length by which it may move in the second half of the rounds

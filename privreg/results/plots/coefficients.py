@@ -10,19 +10,17 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from privreg.base.arrays import Array
 from privreg.errors import InferenceError, OptionError, flag
 from privreg.families.family import check_ratios
 from privreg.results.plots.dots import Drawn, Row, Unit, among, figure
-from privreg.results.plots.style import CONSTANTS, baselines, guarantee, in_all, literal, pyplot
+from privreg.results.plots.style import CONSTANTS, Axes, baselines, guarantee, in_all, literal, pyplot
 from privreg.results.postestimation.terms import coefficients_of
 from privreg.tables import shorten
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from numpy.typing import NDArray
-
     from privreg.results.data import ResultData
     from privreg.results.estimates import EstimatedResults
 

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from privreg.errors import OptionError
 from privreg.results.plots import style
+from privreg.results.plots.style import Axes
 from privreg.tables import shorten
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from numpy.typing import NDArray
 
 _TICK: Final = 0.65  # Inches that a label of six digits and a sign takes beside the next one
 _HOLLOW: Final = "don't rely on hollow dots: see the notes of the summary"

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,11 @@ from privreg.privacy.ledger import compose, within
 from privreg.results.data import ResultData
 from privreg.results.statement import PrivacyStatement
 from privreg.tables import plain, shorten
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes as Axes
+else:
+    Axes = Any  # of matplotlib, an extra, which is imported on use
 
 COLUMN: Final = 3.5  # Width in inches of one column of a journal; two of them are as wide as a figure gets
 # Different in lightness in grey and by hue for colour-blind readers; markers differ as well.

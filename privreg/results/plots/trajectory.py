@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from privreg.collector.inference.methods import METHODS
 from privreg.errors import OptionError
 from privreg.results.estimates import band
 from privreg.results.plots import style
+from privreg.results.plots.style import Axes
 from privreg.results.postestimation.terms import coefficients_of
 from privreg.tables import MARK, marked, plain
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from numpy.typing import NDArray
-
     from privreg.results.data import ResultData
     from privreg.results.estimates import EstimatedResults
 

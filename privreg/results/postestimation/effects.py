@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from privreg.base.arrays import Array
 from privreg.collector.inference.resampling import Bootstrap
 from privreg.errors import DataError, NotPrivateError, OptionError
+from privreg.families.logistic import class_shares
 from privreg.options.unknown import all_known_arguments
 from privreg.results.data import ResultData
 from privreg.results.postestimation.known import Known, Tested
-from privreg.results.postestimation.prediction import estimand_words, in_order, probabilities
+from privreg.results.postestimation.prediction import estimand_words, in_order
 from privreg.tables.diagnostics import along
 
 _STEP: Final = 6e-6  # About the third root of the rounding unit: best for central differences
@@ -133,7 +134,7 @@ def means_at(fit: ResultData, rows: Rows) -> list[Effect]:
     if not fit.levels:
         eta = rows.x @ fit.params + rows.offset
         return [Effect(fit.family.inverse_link(eta), fit.family.inverse_link_derivative(eta)[:, None] * rows.x)]
-    shares = probabilities(rows.x @ fit.params.reshape(len(fit.levels) - 1, -1).T)
+    shares = class_shares(rows.x @ fit.params.reshape(len(fit.levels) - 1, -1).T)
     same = np.eye(len(fit.levels))
     tilts = [share[:, None] * (same[k] - shares)[:, 1:] for k, share in enumerate(shares.T)]  # by the predictors
     return [

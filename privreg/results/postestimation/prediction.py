@@ -16,8 +16,10 @@ from privreg.collector.inference.pivots import Pivot
 from privreg.collector.inference.resampling import Bootstrap
 from privreg.errors import OptionError, PrivregWarning, choose, interval_level
 from privreg.families.family import Family
+from privreg.families.logistic import class_shares
 from privreg.options.unknown import all_known_arguments
 from privreg.results.data import ResultData
+from privreg.results.postestimation.hazards import survival
 from privreg.results.postestimation.known import Estimated, Known, means_frame
 from privreg.tables import Part, estimates_table, noted
 from privreg.tables.diagnostics import Diagnostic, along
@@ -39,6 +41,10 @@ def check_which(which: str, family: Family) -> str:
 
 def predicted(fit: ResultData, x: Array, offset: Array, index: pd.Index, which: str) -> pd.Series | pd.DataFrame:
     """Predictions at rows `x`, shape (n, p); see `PrivateResults.predict`."""
+    if fit.cuts:
+        eta = (x @ fit.params + offset).reshape(-1, len(fit.cuts))
+        shown = eta if which == "linear" else survival(fit, eta)
+        return pd.DataFrame(shown, index=index[:: len(fit.cuts)], columns=pd.Index(fit.cuts, name="time"))
     if which == "linear" and not fit.levels:
         return pd.Series(fit.slopes(x) @ fit.params + offset, index=index)
     eta = fit.predictors(x, offset)
@@ -50,7 +56,7 @@ def predicted(fit: ResultData, x: Array, offset: Array, index: pd.Index, which: 
         likeliest = pd.Series(values.take(etas.argmax(axis=1)), index=index)  # the first class wins a tie
         return likeliest.mask(np.asarray(np.isnan(etas).any(axis=1)))
     if fit.classes:
-        shown, levels = (eta, fit.levels[1:]) if which == "linear" else (probabilities(eta), fit.classes)
+        shown, levels = (eta, fit.levels[1:]) if which == "linear" else (class_shares(eta), fit.classes)
         return pd.DataFrame(shown, index=index, columns=pd.Index(levels, name=fit.design.endog_name))
     return pd.Series(fit.family.inverse_link(x @ fit.params + offset), index=index)
 
@@ -84,13 +90,6 @@ def in_order(fit: ResultData, x: Any, offset: Any) -> tuple[Any, Any]:
 def _with_baseline(linear: Array) -> Array:
     """Linear predictors of all classes, shape (n, k + 1): the first class's is 0."""
     return np.column_stack([np.zeros(len(linear)), linear])
-
-
-def probabilities(linear: Array) -> Array:
-    """Probabilities of all classes, shape (n, k + 1), at linear predictors of all but the first, shape (n, k)."""
-    etas = _with_baseline(linear)
-    shares = np.exp(etas - etas.max(axis=1, keepdims=True))
-    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
 
 def estimand_words(fit: ResultData) -> str:
@@ -212,7 +211,7 @@ class ClassPrediction(_Predicted):
     @property
     def predicted_mean(self) -> Array:
         """Probabilities, shape (n, k + 1)."""
-        return probabilities(self.linear)
+        return class_shares(self.linear)
 
     @property
     def se_mean(self) -> Array:

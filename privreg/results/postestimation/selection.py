@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
@@ -14,12 +14,10 @@ from privreg.base.arrays import Array
 from privreg.errors import InferenceError, interval_level
 from privreg.results.data import Frame
 from privreg.results.plots import style
+from privreg.results.plots.style import Axes
 from privreg.results.postestimation.hypothesis import factors_of
 from privreg.results.postestimation.known import Known
 from privreg.tables import Paragraph, Part, Table, View, cells, noted, shorten
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _STEPS: Final = 100  # Penalties of the path
 _SWEEPS: Final = 200

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import numpy as np
 import pandas as pd
@@ -13,11 +13,9 @@ from privreg.base.arrays import Array
 from privreg.errors import OptionError, choose, interval_level
 from privreg.results.data import Frame, ResultData
 from privreg.results.plots import style
+from privreg.results.plots.style import Axes
 from privreg.results.postestimation.known import Known
 from privreg.tables import Paragraph, Part, Table, View, cells, diagnostics, noted, plain
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _GRID: Final = 101  # Points of a curve, over the declared bounds
 _SHOWN: Final = 10  # Lines of the table are this many points from each other

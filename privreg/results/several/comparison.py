@@ -6,10 +6,11 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from privreg.collector.inference.methods import METHODS
 from privreg.errors import OptionError, interval_level
@@ -18,15 +19,11 @@ from privreg.options.unknown import all_known_arguments, known_arguments
 from privreg.privacy.ledger import compose, within
 from privreg.results.base import Results
 from privreg.results.data import Frame, ResultData, of_results
+from privreg.results.plots.style import Axes
 from privreg.results.postestimation.hypothesis import WaldTest, wald_test
 from privreg.results.results import PrivateResults
 from privreg.tables import MARK, Paragraph, Part, Table, View, plain
 from privreg.tables.words import in_one_unit
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from numpy.typing import NDArray
-
 
 _TITLE = "Private Online Regressions Compared"
 

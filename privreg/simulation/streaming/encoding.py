@@ -70,6 +70,8 @@ class Gatherer:
     @np.errstate(all="ignore")  # a warning would tell of one value
     def made(self, rows: Rows) -> Rows:
         """People of rows that are all there: arrays have an axis of rows after the first, NaN where one has fewer."""
+        if self._people.followed is not None:
+            return _intervals(rows, self._people.rows)
         if self._people.k_max is None:
             return self._stacked(_padded(rows, np.arange(len(rows.endog)), 1))
         begin = np.flatnonzero(np.r_[True, rows.hashes[1:] != rows.hashes[:-1]])[: len(rows.hashes)]
@@ -154,6 +156,15 @@ def _padded(rows: Rows, begin: Any, most: int) -> Rows:
     )
 
 
+def _intervals(rows: Rows, each: int) -> Rows:
+    """People of rows of `each` interval, all in place; those in which they are not at risk have no response."""
+    y, m = rows.endog, len(rows.endog) // each
+    offset = None if rows.offset is None else rows.offset.reshape(m, each)
+    x = np.ascontiguousarray(rows.exog).reshape(m, each, -1)
+    first = _some(rows, slice(None, None, each))
+    return first._replace(endog=y.reshape(m, each), exog=x, offset=offset)
+
+
 def _within(y: Array, x: Array) -> tuple[Array, Array]:
     """Rows less their person's means, but for the constant; a single row is unusable."""
     have = np.isfinite(y)
@@ -219,7 +230,9 @@ class Encoder:
 
     def encode(self, batch: Any, *, clamped: bool = False) -> Rows:
         """Rows of a batch; with `clamped`, also flags of clamped values."""
-        spec, units = self._spec, self._spec.units
+        spec, units, whole = self._spec, self._spec.units, batch
+        if spec.people.followed is not None:
+            batch = spec.people.followed.rows(batch, spec.design.schema, spec.columns)
         rows = self._design.encode(batch, spec.people.missing)
         x = rows.exog
         units.rows_mixed(x)
@@ -244,4 +257,4 @@ class Encoder:
         silo = None if not spec.silos else np.array(column_of(batch, SILO).codes, dtype=np.int64)
         if silo is not None and hashes is not None:  # an id is a person's in one silo alone
             hashes = np.where(hashes == NOBODY, NOBODY, hashes + (silo.astype(np.uint64) << np.uint64(44)))
-        return Rows(y, x, offset, weight, hashes, flags, cluster, silo, rows_of(batch))
+        return Rows(y, x, offset, weight, hashes, flags, cluster, silo, rows_of(whole))

@@ -72,6 +72,7 @@ def sums_of(plan: Plan) -> Sums:
         numbers=tuple(plan.numbers.tolist()),
         binary=plan.binary,
         rate=float(plan.rate),
+        cuts=tuple(tuple(map(float, row)) for row in plan.cuts),
     )
 
 

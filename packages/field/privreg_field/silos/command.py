@@ -14,7 +14,7 @@ from privreg.privacy.ledger import Budget
 from privreg.protocol.lattice import fraction_of
 from privreg_field.silos.memory import USUAL, Memory
 from privreg_field.silos.plan import sign, verified
-from privreg_field.silos.rounds import answer, counted
+from privreg_field.silos.rounds import Fit, answer
 from privreg_field.study import keys
 from privreg_field.study.running import done, parser_of
 from privreg_field.wire.wire import base
@@ -43,12 +43,10 @@ def run(a: argparse.Namespace) -> str:
         raise OptionError(f"there is no plan {a.file!r} that can be read.") from None
     root = keys.given(a.key, "--key")
     plan, data = verified(envelope, root), json.dumps([a.data, a.query] if a.query else [str(Path(a.data).resolve())])
-    entry, stamp = counted(plan, a.silo, data)
-    text = f"{plan.words}\nSilo:      {a.silo}, with {entry.rows:,} rows, whose number becomes public"
-    if not a.yes:
-        print(text)
-        if input("Accept this plan, once and for all its rounds? Write yes: ").strip() != "yes":
-            raise StudyError("not accepted; nothing was entered.")
+    fit = Fit(plan, (), a.silo, data)
+    print(f"{plan.words}\nSilo:      {a.silo}, with {fit.entry.rows:,} rows, whose number becomes public\n")
+    if not a.yes and input("Accept this plan, once and for all its rounds? Write yes: ").strip() != "yes":
+        raise StudyError("not accepted; nothing was entered.")
     most = USUAL if a.most is None else fraction_of(Budget.declare(a.most).mu)
-    Memory(a.ledger).accept(envelope, root, entry, data, stamp, most)
-    return f"{text}\n\n{a.ledger}: accepted" if a.yes else f"{a.ledger}: accepted"
+    Memory(a.ledger).accept(envelope, root, fit.entry, data, fit.stamp, most)
+    return f"{a.ledger}: accepted"

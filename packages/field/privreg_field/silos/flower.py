@@ -2,8 +2,7 @@
 
 A SuperNode's ``--node-config 'ledger="/data/north.sqlite"'`` names the silo's file; ``command=`` in its place a command
 such as `privreg silo answer` as another user, so that the app, whose code comes from the server, needs no right to the
-rows. Nodes of a simulation, which are numbered, have ``silo 1.sqlite``, … in the folder ``ledgers`` of the run's
-configuration.
+rows. Nodes of a simulation have ``silo 1.sqlite``, … in the folder ``ledgers`` of the run's configuration.
 """
 
 from __future__ import annotations
@@ -28,7 +27,6 @@ from privreg_field.silos.rounds import History, answer, name_of, play
 from privreg_field.study import keys
 
 AGAIN: Final = 60.0  # Seconds after which a node that doesn't answer is asked again; it sends what it wrote
-PAUSE: Final = 0.5  # Seconds between looks for answers
 
 client_app = ClientApp()
 server_app = ServerApp()
@@ -42,8 +40,8 @@ def silo(message: Message, context: Context) -> Message:
         words = shlex.split(str(config["command"]))
         body = subprocess.run(words, input=ask, stdout=subprocess.PIPE, check=False).stdout.strip()
     else:
-        name = f"silo {int(config.get('partition-id', 0)) + 1}.sqlite"
-        body = answer(str(config.get("ledger", Path(str(context.run_config["ledgers"])) / name)), ask)
+        own = config.get("ledger") or f"{context.run_config['ledgers']}/silo {int(config['partition-id']) + 1}.sqlite"
+        body = answer(str(own), ask)
     return Message(content=RecordDict({"answer": ConfigRecord({"body": body})}), reply_to=message)
 
 
@@ -76,5 +74,5 @@ def asked(grid: Grid, body: bytes, silos: Sequence[str], seconds: float) -> list
             out += [body for body in said.values() if isinstance(body, bytes)]
             if any(map(name_of, out[-1:])):  # others are asked again: a plan may yet be accepted, a node come back
                 heard[reply.metadata.src_node_id] = math.inf
-        time.sleep(PAUSE)
+        time.sleep(0.5)
     return out

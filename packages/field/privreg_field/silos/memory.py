@@ -6,26 +6,26 @@ very bytes. So noise is drawn once for each round, and a round is answered in on
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import time
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from privreg.errors import BudgetError, OptionError
 from privreg.privacy.noise import fresh_key
 from privreg.protocol.lattice import Mu
 from privreg_field.device.memory import File
 from privreg_field.silos.plan import Entry, SiloPlan, verified
-from privreg_field.wire.wire import Record, base, dumps, loads, plain
+from privreg_field.wire.wire import base
 
 USUAL: Final = Mu(2, 1)  # Budget of all plans together, at most, if the owner says nothing else
-WAIT: Final = 600.0  # Seconds for which a process waits while another answers
-
 _TABLES: Final = """
 CREATE TABLE IF NOT EXISTS plan (
-    hash BLOB PRIMARY KEY, envelope BLOB NOT NULL, root BLOB NOT NULL, entry BLOB NOT NULL, data TEXT NOT NULL,
-    stamp TEXT NOT NULL, p INTEGER NOT NULL, q INTEGER NOT NULL, key BLOB NOT NULL, time INTEGER NOT NULL);
+    hash BLOB PRIMARY KEY, envelope BLOB NOT NULL, root BLOB NOT NULL, silo TEXT NOT NULL, rows INTEGER NOT NULL,
+    clusters TEXT NOT NULL, data TEXT NOT NULL, stamp TEXT NOT NULL, p INTEGER NOT NULL, q INTEGER NOT NULL,
+    key BLOB NOT NULL, time INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS sum (
     plan BLOB NOT NULL REFERENCES plan (hash), round INTEGER NOT NULL, state BLOB NOT NULL, total BLOB NOT NULL,
     time INTEGER NOT NULL, PRIMARY KEY (plan, round));
@@ -48,9 +48,9 @@ class Memory(File):
     """The file of a silo; it is made if it isn't there, for its owner alone."""
 
     def __init__(self, path: str | Path) -> None:
-        super().__init__(Path(path), _TABLES, WAIT)
+        super().__init__(Path(path), _TABLES, wait=600.0)
 
-    def accept(self, envelope: bytes, root: bytes, entry: Entry, data: str, stamp: str, most: Mu = USUAL) -> SiloPlan:
+    def accept(self, envelope: bytes, root: bytes, entry: Entry, data: str, stamp: str, most: Mu = USUAL) -> None:
         """Enter a plan and its whole budget, before anything is released; `most` is of all plans together.
 
         Raises BudgetError if they would cost more, OptionError if the plan was accepted already.
@@ -66,21 +66,22 @@ class Memory(File):
                     f"this plan would cost mu = {float(mu):g}, all plans of this silo together may cost "
                     f"{float(Fraction(*most)):g}, and {float(spent) ** 0.5:.3g} is spent; nothing was accepted."
                 )
-            row: tuple[Any, ...] = (plan.digest, envelope, root, dumps(plain(entry)), data, stamp, *plan.mu)
-            db.execute("INSERT INTO plan VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (*row, fresh_key(), int(time.time())))
-        return plan
+            row = (plan.digest, envelope, root, entry.silo, entry.rows, json.dumps(entry.clusters), data, stamp)
+            more = (*plan.mu, fresh_key(), int(time.time()))
+            db.execute("INSERT INTO plan VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (*row, *more))
 
     @staticmethod
     def accepted(db: sqlite3.Connection, digest: bytes) -> Accepted | None:
         """The accepted plan of this name, whose signature is verified anew."""
-        asked = "SELECT envelope, root, entry, data, stamp, key FROM plan WHERE hash = ?"
+        asked = "SELECT envelope, root, silo, rows, clusters, data, stamp, key FROM plan WHERE hash = ?"
         found = db.execute(asked, (digest,)).fetchone()
         if found is None:
             return None
+        envelope, root, silo, rows, clusters, data, stamp, key = found
         sums = db.execute("SELECT round, state, total FROM sum WHERE plan = ? ORDER BY round", (digest,))
-        envelope, root, entry, data, stamp, key = found
         sent = {number: (state, total) for number, state, total in sums}
-        return Accepted(verified(envelope, root), _entry(entry), data, stamp, key, sent)
+        entry = Entry(silo, rows, tuple(json.loads(clusters)))
+        return Accepted(verified(envelope, root), entry, data, stamp, key, sent)
 
     @staticmethod
     def store(db: sqlite3.Connection, digest: bytes, number: int, state: bytes, total: bytes, following: bytes) -> None:
@@ -92,15 +93,9 @@ class Memory(File):
         """Plans and what was sent of each, in words."""
         out = []
         with self.written() as db:
-            for digest, entry, p, q, day in db.execute(f"SELECT hash, entry, p, q, {_DAY} FROM plan").fetchall():
-                silo, rows, _ = _entry(entry)
-                out.append(f"{base(digest)}: accepted {day} for silo {silo!r}, {rows:,} rows, mu = {p / q:g}")
-                sums = db.execute(
-                    f"SELECT round, length(total) / 8, {_DAY} FROM sum WHERE plan = ? ORDER BY round", (digest,)
-                )
+            for digest, silo, rows, mu, day in db.execute(f"SELECT hash, silo, rows, 1.0 * p / q, {_DAY} FROM plan"):
+                out.append(f"{base(digest)}: accepted {day} for silo {silo!r}, {rows:,} rows, mu = {mu:g}")
+                asked = f"SELECT round, length(total) / 8, {_DAY} FROM sum WHERE plan = ? ORDER BY round"
+                sums = db.execute(asked, (digest,))
                 out += [f"  round {number}: {many} noised numbers, {sent}" for number, many, sent in sums]
         return out
-
-
-def _entry(said: bytes) -> Entry:
-    return Entry.read(Record(loads(said, "an entry", 1 << 26), "an entry"))

@@ -106,8 +106,7 @@ def sign(path: str | Path, key: Ed25519PrivateKey) -> bytes:
 def verified(envelope: bytes, root: bytes) -> SiloPlan:
     """Read a plan that the public key `root` has signed; raises `MessageError` if it is none."""
     found = wire.open_envelope(envelope, KIND)
-    message = wire.signed_bytes(KIND, found.payload)
-    if not any(ed25519.verify(root, message, sig) for _, sig in found.signatures):
+    if not any(ed25519.verify(root, wire.signed_bytes(KIND, found.payload), sig) for _, sig in found.signatures):
         raise MessageError("the plan is not signed by this key.")
     try:
         return _read(found.payload)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -30,7 +30,6 @@ from privreg_field.silos.plan import Entry, SiloPlan, source
 from privreg_field.wire.wire import MessageError, Record, base, dumps, hash_of, loads, plain, unbase
 
 LONGEST: Final = 64 << 20  # Bytes of a message, at most
-UNUSABLE: Final = "its rows can't be used now."  # To others, for whatever reason
 
 Ask = Callable[[bytes, Sequence[str]], Iterable[bytes]]
 """Answers of nodes to a message, from silos of these names; those that come too late are left out."""
@@ -62,9 +61,14 @@ class History(NamedTuple):
 
 
 class Fit:
-    """A fit of silos that take part, all by default, with the rows of one of them, encoded, or of none."""
+    """A fit of silos that take part, all by default, with the rows of one of them, encoded, or of none.
+
+    `entry` and `stamp` are of these rows. Raises StudyError if the plan hasn't that silo, DataError if it has too few.
+    """
 
     def __init__(self, plan: SiloPlan, entries: Sequence[Entry] = (), silo: str = "", data: str = "") -> None:
+        if silo and silo not in plan.silos:
+            raise StudyError(f"silo {silo!r} has no part in this plan; its silos are {', '.join(plan.silos)}.")
         model = plan.model([one.silo for one in entries], silo, data)
         options = FitOptions(measures=plan.said.get("measures")) if entries else FitOptions()
         self.stream = begin(model._spec, options, None, None, sum(one.rows for one in entries) or None)
@@ -74,48 +78,24 @@ class Fit:
             pass
         self.run, self.stamp = self.stream._run, json.dumps(model._spec.open(source(data)).stamp())
         self.entry = Entry(silo, self.run.people, tuple(self.run.clustered.tolist()) if plan.clusters else ())
+        if silo and self.entry.rows < plan.least:
+            raise DataError(f"the plan is of silos with {plan.least:,} rows or more, and this one has fewer.")
 
     def take_in(self, history: History) -> tuple[Ints, list[lattice.Mu]]:
         """People by silo of each sum that is asked after it, shape (silos, groups), and budgets of all rounds with it.
 
         Raises `MessageError` if the history is none of the plan's.
         """
-        run, rows, budgets = self.run, [one.rows for one in history.entries], list[lattice.Mu]()
-        given = [one.clusters for one in history.entries] if self.entry.clusters else np.diag(rows)
-
-        def asked() -> Ints:
-            budgets.append(lattice.fraction_of(run.progress.state.mu))
-            return run.asked(clusters)
-
-        def sums() -> Iterator[tuple[Ints, Ints, bool]]:
-            for one in history.closed:
-                counts = asked() * np.array([[bool(total)] for total in one])
-                totals = np.zeros((*counts.shape, run.plan.width(run.progress.state.role)), dtype=np.int64)
-                for s in (s for s, total in enumerate(one) if total):
-                    totals[s] = np.frombuffer(one[s], dtype="<i8").reshape(totals[s].shape)
-                some = np.flatnonzero(counts.sum(axis=0))
-                yield from ((totals[:, g], counts[:, g], bool(g != some[-1])) for g in some)
-
+        entries = history.entries
+        people = [one.clusters for one in entries] if self.entry.clusters else np.diag([one.rows for one in entries])
+        sums = ([np.frombuffer(total, dtype="<i8").astype(np.int64) for total in one] for one in history.closed)
         try:
-            clusters = np.array(given, dtype=np.int64)
-            run.clustered = clusters.sum(axis=0)
-            run.take_in(rows, sums())
-            return asked(), budgets
+            return self.run.take_rounds(np.array(people, dtype=np.int64), sums)
         except (ValueError, IndexError):
             raise MessageError("the history is none of this plan's.") from None
 
 
 # --- the silo's side ---------------------------------------------------------------------------------------------
-
-
-def counted(plan: SiloPlan, silo: str, data: str) -> tuple[Entry, str]:
-    """A silo's entry, as the plan takes its rows, and their stamp. Raises DataError if they are too few."""
-    if silo not in plan.silos:
-        raise StudyError(f"silo {silo!r} has no part in this plan; its silos are {', '.join(plan.silos)}.")
-    found = Fit(plan, (), silo, data)
-    if found.entry.rows < plan.least:
-        raise DataError(f"the plan is of silos with {plan.least:,} rows or more, and this one has fewer.")
-    return found.entry, found.stamp
 
 
 def answer(path: str | Path, ask: bytes) -> bytes:
@@ -132,7 +112,7 @@ def answer(path: str | Path, ask: bytes) -> bytes:
                 raise MessageError("its owner has accepted no such plan.")
             silo, number = held.entry.silo, len(history.closed)
             if not history.entries:
-                return dumps({"silo": silo, "entry": plain(held.entry)})
+                return dumps({"silo": silo, "round": number, "entry": plain(held.entry)})
             total = _known(history, held)
             if total is None:
                 total, following = _fresh(history, held)
@@ -141,9 +121,9 @@ def answer(path: str | Path, ask: bytes) -> bytes:
     except MessageError as e:
         return dumps({"silo": silo, "refused": str(e)})
     except Exception as e:
-        words = str(e) if isinstance(e, PrivregError) else ""
-        logging.getLogger(__name__).warning("silo %r: %s: %s", silo, type(e).__name__, words)
-        return dumps({"silo": silo, "refused": UNUSABLE})
+        said = silo, type(e).__name__, e if isinstance(e, PrivregError) else ""
+        logging.getLogger(__name__).warning("silo %r: %s: %s", *said)
+        return dumps({"silo": silo, "refused": "its rows can't be used now."})
 
 
 def _known(history: History, held: Accepted) -> bytes | None:
@@ -212,10 +192,10 @@ def play(plan: SiloPlan, ask: Ask, kept: Path, after: Callable[[str], None] = la
         history = history._replace(closed=(*history.closed, tuple(sums.get(name, b"") for name in names)))
         after(f"round {number}, {role}: {len(sums)} of {len(names)} silos")
     stream, out = fit.stream, ", ".join(s for s in plan.silos if s not in names)
-    outcome = stream._way.outcome(fit.run, stream._spec, stream._settings, stream._encoder.order)
-    added, senders = [("Left out", f"{out}, of the plan's silos")] * bool(out), Senders(trust="silos")
-    release = Release(0, stream.total_mu)
-    return results(outcome, stream._spec, stream._settings, release, senders=senders, added=added)
+    spec, settings, release = stream._spec, stream._settings, Release(0, stream.total_mu)
+    outcome = stream._way.outcome(fit.run, spec, settings, stream._encoder.order)
+    added = [("Left out", f"{out}, of the plan's silos")] * bool(out)
+    return results(outcome, spec, settings, release, senders=Senders(trust="silos"), added=added)
 
 
 def name_of(said: bytes) -> str:
@@ -241,8 +221,7 @@ def _answers(
             record = Record(loads(said, "an answer", LONGEST), "an answer")
             if record.has("refused"):
                 raise MessageError(f"it refuses: {record.text('refused')}")
-            if history.entries:
-                record.fixed("round", len(history.closed))
+            record.fixed("round", len(history.closed))
             out[silo] = read(record)
         except MessageError as e:
             after(f"silo {silo!r} is left out of round {len(history.closed)}: {e}")

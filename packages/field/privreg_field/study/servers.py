@@ -105,6 +105,6 @@ def _why(status: int, base: str) -> str:
     if status == 425:
         return (
             f"the study isn't open yet at {base}: it opens on a later day, or its other collector has not signed "
-            "the first state; are both running?"
+            "the first round; are both running?"
         )
     return f"the study's server at {base} has nothing to give: {meaning(status)}."

@@ -10,6 +10,8 @@ from privreg.protocol.sums import FORMAT, LEAST, LETTERS, ROLES, SHARES, Shares,
 
 from .wire import KEY, MessageError, Record
 
+MOST_CUTS: Final = 49  # Cut points of levels in order
+
 MECHANISM: Final = "sums"
 EARLIER: Final = "the {} is of two collectors of an earlier version of privreg, with which its study has to end."
 
@@ -62,6 +64,7 @@ def read_sums(record: Record, d: int) -> Sums:
     sums = record.object("sums")
     if not sums.has("format") or sums.integer("format", 1, FORMAT) != FORMAT:
         raise MessageError(EARLIER.format("plan"))
+    cuts = sums.items("cuts", most=MOST_CUTS) if sums.has("cuts") else []
     out = Sums(
         shares=cast(Shares, sums.reals("shares", len(SHARES["plain"]))),
         ratio=sums.real("ratio"),
@@ -75,6 +78,7 @@ def read_sums(record: Record, d: int) -> Sums:
         numbers=sums.integers("numbers", 0, d - 1),
         binary=sums.flag("binary"),
         rate=sums.real("rate"),
+        cuts=tuple(Record({"row": row}, "'cuts' of 'sums'").reals("row", d) for row in cuts),
     )
     sums.done()
     positive = (out.ratio, out.fixed)

@@ -39,6 +39,7 @@ FAMILIES: Final = {
     "hinge": codes.HINGE,
     "smoothed_hinge": codes.SMOOTHED_HINGE,
     "cloglog": codes.CLOGLOG,
+    "ordered": codes.ORDERED,
     "negative_binomial": codes.NEGATIVE_BINOMIAL,
     "tobit": codes.TOBIT,
 }
@@ -46,7 +47,8 @@ FAMILIES: Final = {
 
 MEASURES: Final = {
     "huber": 3, "squared": 3, "logistic": 3, "balanced": 3, "poisson": 3, "robust_poisson": 3,
-    "expectile": 1, "quantile": 1, "hinge": 2, "smoothed_hinge": 2, "cloglog": 3, "negative_binomial": 3, "tobit": 0,
+    "expectile": 1, "quantile": 1, "hinge": 2, "smoothed_hinge": 2, "cloglog": 3, "ordered": 0,
+    "negative_binomial": 3, "tobit": 0,
 }  # fmt: skip
 """Numbers that tell how well a fit predicts; of a multinomial response its classes and one."""
 
@@ -159,6 +161,7 @@ class PublicPlan(NamedTuple):
             return lattice.FARTHEST
         at = None if ask is None or self.offset is not None else (ask.theta, ask.reach)
         of, family, rows = self.sums, FAMILIES[self.family], self.diary.rows if self.diary else 0
+        rows = max(rows, 1) * len(of.cuts) or rows
         return distance2(role, of.shares, family, rows, of.located, at, scaled=of.scaled)
 
     def numbers(self, role: str, form: str) -> int:
@@ -169,7 +172,7 @@ class PublicPlan(NamedTuple):
             of, bounded = self.sums, len(self.clamping)
             return sums.width(
                 role, d=self.d, bounded=bounded, located=of.located, cornered=of.cornered, scaled=of.scaled,
-                persons=self.diary is not None,
+                persons=self.diary is not None or bool(of.cuts),
             )  # fmt: skip
         if role == "location":
             return len(self.unscaled)
@@ -401,7 +404,10 @@ def _check_reports(plan: PublicPlan) -> None:
     if sum(trees.check(c.tree, columns, "the design") for c in plan.design) > trees.MOST:
         raise MessageError("the design is too large.")
     of = plan.sums  # slopes of logits are ¼ at most
-    odd = of is not None and plan.family == "logistic" and not (of.top >= 0.25 and of.y_low >= 0.0 and of.y_high <= 1.0)
+    logits = of is not None and plan.family in {"logistic", "ordered"}
+    odd = logits and of is not None and not (of.top >= 0.25 and of.y_low >= 0.0 and of.y_high <= 1.0)
+    odd = odd or (plan.family == "ordered") != (of is not None and bool(of.cuts))
+    odd = odd or (of is not None and bool(of.cuts) and (of.scaled or of.cornered))
     odd = odd or (plan.family == "poisson" and plan.b != float(of is not None))  # of sums the likelihood's score
     odd = odd or (of is None and FAMILIES.get(plan.family) in codes.EXTRA)  # its parameter is learned of sums
     if odd or (of is not None and (plan.family not in sums.FAMILIES or plan.is_wide or plan.unscaled)):
@@ -477,6 +483,12 @@ def _plan_object(plans: Sequence[PublicPlan]) -> dict[str, Any]:
     return {name: out[name] for name in _ORDER if name in out}
 
 
+def _sums_object(of: Sums) -> dict[str, Any]:
+    """Constants of reports to two collectors as JSON has them: cut points only where there are some."""
+    out: dict[str, Any] = plain(of)
+    return out if of.cuts else {name: member for name, member in out.items() if name != "cuts"}
+
+
 def _analysis_object(plan: PublicPlan) -> dict[str, Any]:
     """Members of one analysis as JSON has them."""
     shared = bool(plan.collectors)
@@ -493,7 +505,7 @@ def _analysis_object(plan: PublicPlan) -> dict[str, Any]:
         "moments": {"constant": plan.constant, "response": plan.moment_response, "wide": wide},
         "unscaled": list(plan.unscaled),
         "measures": {"y_max": text_of(plan.y_max), "silent": plan.silent},
-        **({} if plan.sums is None else {"sums": {"format": FORMAT, **plain(plan.sums)}}),
+        **({} if plan.sums is None else {"sums": {"format": FORMAT, **_sums_object(plan.sums)}}),
         **({} if plan.diary is None else {"diary": plain(plan.diary)}),
     }
     return {

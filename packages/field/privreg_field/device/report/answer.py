@@ -149,6 +149,22 @@ Rows = Sequence[Answers]  # A person's; one of a study without a diary
 
 
 def rows_of(plan: PublicPlan, rows: Rows) -> list[Row]:
+    """Rows of a person that a report is made of; of levels in order each is one at every cut point.
+
+    At cut point k the response is whether the level is above it: Equation (51) of docs/sums.md.
+    """
+    held, cuts = _records_of(plan, rows), () if plan.sums is None else plan.sums.cuts
+    if not cuts:
+        return held
+    return [
+        row._replace(x=[u + v for u, v in zip(row.x, cut, strict=True)], y=above, part=row.part / len(cuts))
+        for row in held
+        for k, cut in enumerate(cuts)
+        for above in [float(row.y > k) if math.isfinite(row.y) else math.nan]
+    ]
+
+
+def _records_of(plan: PublicPlan, rows: Rows) -> list[Row]:
     """Rows of the design that a report is made of, of answers by column, with their parts, which sum to 1 at most.
 
     Of a plan without a diary that is the first row, whatever it holds; of another at most K, those that can be used.

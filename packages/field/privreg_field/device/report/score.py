@@ -88,7 +88,7 @@ def unit(family: int, a: float, b: float, c: float, eta: float, y: float) -> flo
     if family == codes.QUANTILE:
         r = y - eta
         return -a / b if r >= 0.0 else (1.0 - a) / b if r < 0.0 else math.nan
-    if family == codes.LOGISTIC:
+    if family in {codes.LOGISTIC, codes.ORDERED}:
         e = exp(-abs(eta))
         return (1.0 / (1.0 + e) if eta >= 0.0 else e / (1.0 + e)) - y
     if family == codes.BALANCED:
@@ -123,7 +123,7 @@ def unit(family: int, a: float, b: float, c: float, eta: float, y: float) -> flo
 
 
 def extra(a: float, at: float, eta: float, y: float) -> tuple[float, float]:
-    """Number whose mean is 0 if the dispersion of counts up to `a` is `at`, and its slope: Equation (54) of sums."""
+    """Number whose mean is 0 if the dispersion of counts up to `a` is `at`, and its slope: Equation (59) of sums."""
     mean = exp(clipped(eta, -700.0, log(a)))
     near = mean / (3.0 + mean)
     steps, x = (math.log1p(-1.0 / (3.0 + mean)), log(near)), (at * near, 3.0 * at * near)
@@ -139,7 +139,7 @@ def extra(a: float, at: float, eta: float, y: float) -> tuple[float, float]:
 
 
 def tobit(low: float, high: float, s: float, eta: float, y: float) -> tuple[float, ...]:
-    """Score, slope, number of log σ, its slope, and slopes of both by log σ and η: Equation (57) of sums."""
+    """Score, slope, number of log σ, its slope, and slopes of both by log σ and η: Equation (62) of sums."""
     k, least, u = 1.345, CLIPPED, divide(y - eta, s)
     if low < y < high:
         inside = 1.0 if abs(u) < k else 0.0

@@ -36,8 +36,9 @@ def of_person(plan: PublicPlan, ask: SumAsk, rows: Sequence[Row]) -> list[float]
 
     Of moments, vectors u one after the other, reported as the sum of u u'. Of a plan without a diary there is one row.
     """
-    sums, persons = plan.sums, plan.diary is not None
+    sums = plan.sums
     assert sums is not None  # of every plan with collectors
+    persons = plan.diary is not None or bool(sums.cuts)
     rows = [row for row in rows if all(map(math.isfinite, (*row.x, row.y, row.offset)))]
     if not rows:
         return []
@@ -148,7 +149,7 @@ def slope(family: int, a: float, b: float, c: float, eta: float, y: float, top: 
         return (a if r >= 0.0 else 1.0 - a) / b if abs(r) <= c else 0.0
     if family == codes.QUANTILE:
         return top if abs(r) <= c else 0.0
-    if family == codes.LOGISTIC:
+    if family in {codes.LOGISTIC, codes.ORDERED}:
         e = score.exp(-abs(eta))
         return e / ((1.0 + e) * (1.0 + e))
     if family == codes.POISSON:

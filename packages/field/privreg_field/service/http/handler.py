@@ -296,7 +296,7 @@ class Handler:
         if not public:
             self.allow(request, access.RESULTS)
         if not self.scheduler.states:
-            raise Problem(425, "The other collector has not signed the first state yet.", 10)
+            raise Problem(425, "The other collector has not signed the first round yet.", 10)
 
     async def results(self, request: Request) -> Response:
         """Coefficients with their precision, and what is promised."""

@@ -153,6 +153,11 @@ def _of_fit(fit: FitPlan, design: DesignTrees, about: About, keys: Sequence[byte
     if spec.unweighted:
         raise OptionError("devices in the field give scores weights; leave score_weights= out.")
     people = spec.people
+    if people.followed is not None:
+        raise OptionError(
+            f"{people.followed.written} is for a curator, for silos, and for two collectors that are played in one "
+            "process: devices in the field don't report times until an event yet; leave Surv() out."
+        )
     if people.mu is not None or people.cluster is not None or (people.id is not None and people.k_max is None):
         raise OptionError(
             "devices in the field know neither personal budgets, clusters, nor several reports of a person; k_max= "
@@ -205,7 +210,7 @@ def _of_fit(fit: FitPlan, design: DesignTrees, about: About, keys: Sequence[byte
 def _diary(spec: ModelSpec, about: About) -> Diary | None:
     """Rules for a report of several rows, or of one that has a weight."""
     people, made = spec.people, spec.persons
-    if made is None:
+    if made is None or not people.gathered:
         return None
     effect = people.effect or "none"
     return Diary(people.rows, made.mean, made.one, effect, people.weight or "", about.opens + about.diary)

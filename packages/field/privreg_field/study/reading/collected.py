@@ -194,5 +194,5 @@ def _senders(plan: PublicPlan) -> Senders:
     )
     sd = 2.0**plan.bits / next(plan.roles[r] for r in ("main", TABLE) if r in plan.roles).radius
     of = "a main report's bound" if "main" in plan.roles else "how far two reports may be from each other"
-    noise = f"noise sd {sd:.4g} of {of}, on a lattice, by an exact sampler"
+    noise = f"noise sd {sd:.4g} of {of}, in whole steps, by an exact sampler"
     return Senders("devices", "rounded Gaussian", noise, (Diagnostic("memory", text),))

@@ -120,7 +120,7 @@ def senders_of(plan: PublicPlan, chain: Chain, unvouched: Mapping[int, str] = Ma
     unit = main.radius if plan.table else unit_of_sums(main.form, main.numbers, main.radius)
     of = "how far two reports may be from each other" if plan.table else "a main report's bound"
     noise = (
-        f"each collector adds noise to its sum once, of sd {2.0**plan.bits / unit:.4g} of {of}, on a lattice, by an "
+        f"each collector adds noise to its sum once, of sd {2.0**plan.bits / unit:.4g} of {of}, in whole steps, by an "
         "exact sampler; that it did can't be seen"
     )
     at = " and ".join(f"{plain(one.name)} at {one.url}" for one in plan.collectors)

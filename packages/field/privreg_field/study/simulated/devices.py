@@ -55,6 +55,8 @@ class Crowd:
 
     def __init__(self, plan: PublicPlan, plan_hash: bytes, rows: Any) -> None:
         self.plan, self._hash = plan, plan_hash
+        # whether a report is made row by row of a person, as in a device
+        self._several = plan.diary is not None or bool(plan.sums and plan.sums.cuts)
         self._rng = np.random.Generator(np.random.PCG64(secrets.randbits(128)))
         if plan.table:
             self._begin(None)
@@ -62,7 +64,7 @@ class Crowd:
             return
         spec = fit_plan_of(plan).spec
         order = self._begin(spec)
-        if plan.diary is not None:
+        if self._several:
             self._gather(rows, spec)
             return
         encoder = Encoder(spec, order, None, by_column=True)
@@ -121,7 +123,7 @@ class Crowd:
                 raise OptionError(f"devices would not send what the rows hold: {'; '.join(wrong)}; correct the rows.")
 
     def __len__(self) -> int:
-        if self.plan.diary is not None:
+        if self._several:
             return len(self._diaries)
         return len(self._answers if self.plan.table else self._y)
 
@@ -131,7 +133,7 @@ class Crowd:
         if self.plan.table:
             return ask.role, [answer.whole(self.plan, self._answers[i]) for i in who]
         role = self.plan.role_of(ask)
-        held = [answer.rows_of(self.plan, self._diaries[i]) for i in who] if self.plan.diary is not None else []
+        held = [answer.rows_of(self.plan, self._diaries[i]) for i in who] if self._several else []
         if isinstance(ask, SumAsk):
             return ask.role, [sums.whole(role, sums.of_person(self.plan, ask, rows)) for rows in held]
         inside, gauge = state_of(self.engine, ask)
@@ -192,7 +194,7 @@ class SharedCrowd(Crowd):
         assert isinstance(ask, SumAsk)
         inside = State(state.number, ask.role, np.array(ask.rows), np.array(ask.theta), *ask[4:-2], longest=ask.reach)
         at, named = np.asarray(who, dtype=np.int64), wire.hash_of(messages.state_payload(state))
-        if self.plan.table or self.plan.diary is not None:
+        if self.plan.table or self._several:
             whole = np.array(self.bare(state, who, tokens)[1], dtype=np.int64).view(np.uint64)
         else:
             offset, clamped = (None if v is None else v[at] for v in (self._offset, self._clamped))

@@ -95,7 +95,7 @@ function oddsOfHazard(eta) {
 }
 
 /**
- * Number whose mean is 0 if the dispersion of counts up to `a` is `at`, and its slope: Equation (54) of docs/sums.md.
+ * Number whose mean is 0 if the dispersion of counts up to `a` is `at`, and its slope: Equation (59) of docs/sums.md.
  * @param {number} a @param {number} at @param {number} eta @param {number} y
  */
 export function extra(a, at, eta, y) {
@@ -120,7 +120,7 @@ function normal(v) {
 }
 
 /**
- * Score, slope, number of log σ, its slope, and slopes of both by log σ and η: Equation (57) of docs/sums.md.
+ * Score, slope, number of log σ, its slope, and slopes of both by log σ and η: Equation (62) of docs/sums.md.
  * @param {number} low @param {number} high @param {number} s @param {number} eta @param {number} y
  */
 export function tobit(low, high, s, eta, y) {
@@ -158,6 +158,7 @@ export function unit(family, a, b, c, eta, y) {
       const r = y - eta;
       return r >= 0 ? -a / b : r < 0 ? (1 - a) / b : NaN;
     }
+    case "ordered":
     case "logistic": {
       const e = Math.exp(-Math.abs(eta));
       return (eta >= 0 ? 1 / (1 + e) : e / (1 + e)) - y;

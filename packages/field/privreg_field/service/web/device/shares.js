@@ -72,6 +72,7 @@ const products = (z, by) => z.flatMap((u, j) => z.slice(j).map((v, k) => u * v *
 export function beforeShares(plan, ask, row) {
   const sums = /** @type {Sums} */ (plan.sums), { role, rows, theta, yCentre, scale, ball } = ask;
   if (![...row.x, row.y, row.offset].every(Number.isFinite)) return [];
+  if (sums.cuts.length && role !== "clamping") return atCuts(plan, sums, ask, row);
   let y = clipped(row.y, sums.yLow, sums.yHigh);
   const x = row.x.map((v, j) => clipped(v, sums.lows[j], sums.highs[j]));
   if (role === "clamping") return [1, ...row.clamped];
@@ -90,6 +91,39 @@ export function beforeShares(plan, ask, row) {
   const u = [...z, (less - yCentre - dot(z, theta)) / scale];
   const factor = Math.min(1, ball / Math.max(dot(u, u), LEAST)) / ball;
   return u.map((v) => v * Math.sqrt(factor));
+}
+
+/**
+ * The same of levels in order: of rows at each cut point, with the response whether the level is above it, that have one
+ * weight: Equations (26) and (51).
+ * @param {Plan} plan @param {Sums} sums @param {SumAsk} ask @param {import("./answer.js").Row} row
+ */
+function atCuts(plan, sums, ask, row) {
+  const part = 1 / sums.cuts.length, { reach } = ask, { top, shares: parts } = sums;
+  /** @param {number[][]} each */
+  const mean = (each) => each.reduce((/** @type {number[]} */ sum, v) => v.map((u, j) => (sum[j] ?? 0) + part * u), []);
+  const held = sums.cuts.map((cut, k) => {
+    const x = row.x.map((v, j) => clipped(v + cut[j], sums.lows[j], sums.highs[j]));
+    const z = ask.rows.map((line) => dot(line, x));
+    return { x, z, eta: dot(z, ask.theta) + row.offset, y: clipped(Number(row.y > k), sums.yLow, sums.yHigh) };
+  });
+  if (ask.role === "location") {
+    const t = held.map(({ x }) => sums.numbers.map((j) => clipped((x[j] - 0.5 * (sums.lows[j] + sums.highs[j])) / (0.5 * (sums.highs[j] - sums.lows[j])), -1, 1)));
+    const root = Math.sqrt(sums.numbers.length * (1 + SQUARED * SQUARED) + 1);
+    return mean(t.map((own) => [...own, ...own.map((v) => SQUARED * v * v), 1].map((v) => v / root)));
+  }
+  if (ask.role === "moments") {
+    return held.flatMap(({ z, y }) => {
+      const u = [...z, (y - ask.yCentre - dot(z, ask.theta)) / ask.scale];
+      const factor = Math.min(1, ask.ball / Math.max(dot(u, u), LEAST)) / ask.ball;
+      return u.map((v) => v * Math.sqrt(factor) * Math.sqrt(part));
+    });
+  }
+  const weight = Math.min(1, (reach * reach) / Math.max(mean(held.map(({ z }) => [dot(z, z)]))[0], LEAST));
+  const [p, q, m] = parts.map(Math.sqrt);
+  const score = mean(held.map(({ z, eta, y }) => z.map((v) => v * ((clipped(unit("ordered", 0, 0, 1, eta, y), -1, 1) * weight) / reach))));
+  const slopes = held.map(({ z, eta, y }) => products(z, clipped(slope("ordered", 0, 0, 1, eta, y, top), 0, top) * weight * (q / (top * (reach * reach)))));
+  return [...score.map((v) => v * p), ...mean(slopes), ...products(score, m)];
 }
 
 /** Score, slope and squared score with bounded weights, the score beyond c, and the scale: Equation (3).
@@ -128,7 +162,7 @@ function slope(family, a, b, c, eta, y, top) {
   if (family === "huber") return Number(near);
   if (family === "expectile") return near ? (r >= 0 ? a : 1 - a) / b : 0;
   if (family === "quantile") return near ? top : 0;
-  if (family === "logistic") {
+  if (family === "logistic" || family === "ordered") {
     const e = Math.exp(-Math.abs(eta));
     return e / ((1 + e) * (1 + e));
   }

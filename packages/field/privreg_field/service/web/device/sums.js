@@ -24,6 +24,7 @@ import { Record, need, same } from "./wire.js";
  * @property {number[]} numbers
  * @property {boolean} binary
  * @property {number} rate of a log link the offset at which second moments have counts
+ * @property {number[][]} cuts what a row has at each cut point of levels in order beyond the first
  */
 /**
  * @typedef {object} SumAsk
@@ -63,7 +64,7 @@ const ODDS = [
   [144, 29795], [256, 30924], [400, 31559], [900, 32324], [Infinity, 33266],
 ];
 export const MOST_NUMBERS = 5900;
-export const FAMILIES = ["huber", "expectile", "quantile", "squared", "logistic", "poisson", "negative_binomial", "tobit"];
+export const FAMILIES = ["huber", "expectile", "quantile", "squared", "logistic", "ordered", "poisson", "negative_binomial", "tobit"];
 const WRONG = "what the plan says of its two collectors can't be right.";
 
 /** The two collectors of a plan. @param {Record} record @param {Uint8Array[]} keys @returns {Collector[]} */
@@ -91,6 +92,7 @@ export function readSums(record, d) {
     fixed: of.real("fixed"), lows: of.reals("lows", d), highs: of.reals("highs", d),
     yLow: of.real("y_low"), yHigh: of.real("y_high"), numbers: of.integers("numbers", 0, d - 1), binary: of.flag("binary"),
     rate: of.real("rate"),
+    cuts: of.left.has("cuts") ? of.items("cuts", undefined, 49).map((row) => new Record(new Map([["row", row]]), "'cuts' of 'sums'").reals("row", d)) : [],
   };
   of.done();
   need(Math.min(...out.shares) >= 0 && Math.min(out.ratio, out.fixed) > 0 && out.top >= LEAST && out.yLow < out.yHigh, WRONG);
@@ -100,9 +102,9 @@ export function readSums(record, d) {
 
 /** Numbers in a report of a role, and its form. @param {Plan} plan @param {string} role @returns {[number, import("./lattice.js").Form]} */
 export function shape(plan, role) {
-  const d = plan.design.length, { shares, scaled, numbers, binary } = /** @type {Sums} */ (plan.sums);
+  const d = plan.design.length, { shares, scaled, numbers, binary, cuts } = /** @type {Sums} */ (plan.sums);
   if (role === "clamping") return [plan.clamping.length + 1, "switches"];
-  if (role === "location") return [2 * (numbers.length + Number(!binary)), "unit"];
+  if (role === "location") return [2 * (numbers.length + Number(!binary)) + Number(cuts.length > 0), "unit"];
   if (role === "moments") return [((d + 1) * (d + 2)) / 2, "psd"];
   return [d * (1 + 2 * Number(shares[3] > 0)) + d * (d + 1) + Number(scaled) * (d + 3), "unit"];
 }
@@ -112,12 +114,17 @@ export function shape(plan, role) {
  * @param {Plan} plan @param {string} role @param {{theta: number[], reach: number}} [ask]
  */
 export function distance2({ sums, family, offset }, role, ask) {
-  const { shares, scaled, numbers, binary } = /** @type {Sums} */ (sums), each = 3772225n;
-  if (role === "location") return [4000000n, each].map((v) => v * BigInt(numbers.length + Number(!binary)));
+  const { shares, scaled, numbers, binary, cuts } = /** @type {Sums} */ (sums), each = 3772225n;
+  if (role === "location") {
+    const [far, whole] = [4000000n, each].map((v) => v * BigInt(numbers.length + Number(!binary)));
+    const one = cuts.length ? 1000000n : 0n;
+    return [one && far < whole + one ? whole + one : far, whole + one];
+  }
   if (!["approach", "closing", "main"].includes(role)) return [2n, 1n];
   const longest2 = ask && offset === null ? ask.theta.reduce((n, v) => n + v * v, 0) * (ask.reach * ask.reach) : Infinity;
   const is = (/** @type {number[]} */ own) => own.every((v, i) => v === shares[i]);
-  // of Tobit as of scores without a part beyond the threshold: (58)
+  if (cuts.length > 1) return [4n, 1n];
+  // of Tobit as of scores without a part beyond the threshold: (63)
   let most = family === "tobit" && scaled && is(APART[0][1]) ? APART[2][2] : family === "tobit" && scaled && is(APART[1][1]) ? APART[3][2]
     : APART.find(([of, own]) => family !== "logistic" && of === scaled && is(own))?.[2] ?? 40000;
   if (family === "logistic" && !scaled && is(LOGISTIC)) most = /** @type {number[]} */ (ODDS.find(([k]) => longest2 <= k))[1];

@@ -1,0 +1,114 @@
+"""People followed until an event or censoring, as rows of public intervals. Device side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from privreg.base.arrays import Array
+from privreg.data.columns import column_of, level_codes, numbers, zero_one
+from privreg.errors import SchemaError
+from privreg.families.hazards import AT_RISK, ENDED, INTERVAL
+from privreg.schema.declarations import Schema
+
+SHORTEST: Final = 1e-12  # Time at risk over the last cut point, at least
+
+
+@dataclass(frozen=True)
+class Followed:
+    """Declaration of times until an event: a formula's ``Surv(time, event, [cuts])``."""
+
+    time: str  # Column of the time of the event, or of censoring
+    event: str  # Column of 0 and 1, or of declared levels, the first of which is censoring
+    cuts: tuple[float, ...]  # Public ends of the intervals, rising; nobody is followed beyond the last one
+    start: str | None = None  # Column of the time of entry; 0 for all if None
+    cause: Any = None  # Level of the event that counts, others being censored; None: all but the first
+
+    @classmethod
+    def from_json(cls, doc: Mapping[str, Any]) -> Followed:
+        """Rebuild it from its fields as JSON."""
+        return cls(**{**doc, "cuts": tuple(map(float, doc["cuts"]))})
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns that it reads."""
+        return tuple(c for c in (self.start, self.time, self.event) if c is not None)
+
+    @property
+    def edges(self) -> Array:
+        """Ends of all intervals from 0 on, shape (J + 1,)."""
+        return np.array([0.0, *self.cuts])
+
+    @property
+    def widths(self) -> tuple[float, ...]:
+        """Lengths of the intervals."""
+        return tuple(np.diff(self.edges).tolist())
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the intervals, which hold their end and not their beginning."""
+        return tuple(f"({a:.6g}, {b:.6g}]" for a, b in pairwise(self.edges))
+
+    @property
+    def written(self) -> str:
+        """It in a formula."""
+        cause = "" if self.cause is None else f", cause={self.cause!r}"
+        return f"Surv({', '.join(self.columns)}, [{', '.join(f'{c:.12g}' for c in self.cuts)}]{cause})"
+
+    def read(self, columns: Iterable[str]) -> tuple[str, ...]:
+        """Raw columns of data in place of those of rows of intervals."""
+        return tuple(dict.fromkeys([*self.columns, *(c for c in columns if c not in {INTERVAL, AT_RISK, ENDED})]))
+
+    def declared(self, schema: Schema) -> Schema:
+        """Declarations with those of rows of intervals.
+        Raises SchemaError if the event's levels are none of an event, or `cause` is none of them.
+        """
+        events = schema.levels.get(self.event, ())
+        if self.event in schema.levels and (len(events) < 2 or not (self.cause is None or self.cause in events[1:])):
+            raise SchemaError(
+                f"{self.written}: the first level of {self.event!r} is censoring, and the others are events, of which "
+                "cause= may be one."
+            )
+        if not events and self.cause is not None:
+            raise SchemaError(f"cause={self.cause!r} needs levels={{{self.event!r}: ['censored', …]}} with all causes.")
+        least = SHORTEST * self.cuts[-1]
+        return replace(
+            schema,
+            bounds={**schema.bounds, AT_RISK: (least, max(self.widths))},
+            levels={**schema.levels, INTERVAL: self.labels},
+        )
+
+    @np.errstate(all="ignore")  # a warning would tell of one value
+    def rows(self, batch: Any, schema: Schema, columns: Iterable[str]) -> dict[str, Any]:
+        """Columns of a batch for each person and interval, in order, without a response where they are not at risk."""
+        time = numbers(column_of(batch, self.time), self.time, gaps=True)
+        start = np.zeros(len(time))
+        if self.start is not None:
+            start = numbers(column_of(batch, self.start), self.start, gaps=True)
+        raw = column_of(batch, self.event)
+        if self.event in schema.levels:
+            levels = schema.levels[self.event]
+            place = level_codes(raw, self.event, levels, gaps=True)
+            known, counts = place >= 0, place > 0 if self.cause is None else place == levels.index(self.cause)
+        else:
+            code = zero_one(numbers(raw, self.event, gaps=True), self.event, gaps=True)
+            known, counts = np.isfinite(code), code == 1.0
+        known = known & (start >= 0.0) & (start < time)  # not of NaN
+        begin, end = self.edges[:-1], self.edges[1:]
+        last, first = time[:, None], start[:, None]
+        at_risk = np.minimum(last, end) - np.maximum(first, begin)
+        here = known[:, None] & (at_risk > 0.0)
+        event = np.where(here, counts[:, None] & (last > begin) & (last <= end), np.nan)
+        made: dict[str, Any] = {ENDED: event.ravel(), AT_RISK: np.where(here, at_risk, 1.0).ravel()}
+        places = np.tile(np.arange(len(end)), len(time))
+        made[INTERVAL] = pd.Categorical.from_codes(places, pd.Index(self.labels))
+        index = np.repeat(np.arange(len(time)), len(end))
+        for name in (name for name in columns if name not in self.columns):
+            column = pd.Series(column_of(batch, name)).iloc[index]
+            made[name] = column.to_numpy() if isinstance(column.dtype, np.dtype) else column.array
+        return made

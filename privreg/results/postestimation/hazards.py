@@ -1,0 +1,150 @@
+"""Hazards and survival curves of covariates, of a fit of ``Surv()``: predictions with their uncertainty."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import numpy as np
+import pandas as pd
+
+from privreg.base.arrays import Array
+from privreg.collector.inference.simultaneous import joint_critical
+from privreg.errors import DataError, OptionError, interval_level
+from privreg.families.hazards import AT_RISK, INTERVAL
+from privreg.results.data import Frame, ResultData
+from privreg.results.plots import style
+from privreg.results.postestimation.known import Known
+from privreg.tables import Part, Table, View, noted
+from privreg.tables.diagnostics import along
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MOST_LINES: Final = 8  # Curves of one figure
+
+
+def of_intervals(fit: ResultData, new: Any) -> pd.DataFrame:
+    """New rows with one for each interval, of which nobody's time at risk is read."""
+    new = new.to_pandas() if hasattr(new, "to_pandas") else new
+    if not isinstance(new, pd.DataFrame | Mapping):
+        raise DataError(f"new rows come as a DataFrame or a mapping of arrays, got {type(new).__name__}.")
+    frame, labels = pd.DataFrame(new), np.array(fit.design.schema.levels[INTERVAL], dtype=object)
+    out = frame.iloc[np.repeat(np.arange(len(frame)), len(labels))]
+    made: dict[str, Any] = {INTERVAL: np.tile(labels, len(frame)), AT_RISK: 1.0}
+    return out.assign(**made)
+
+
+def baseline(fit: ResultData) -> Array:
+    """Rows of the design, one an interval, of people whose other columns are 0; shape (J, p)."""
+    out = np.zeros((len(fit.cuts), len(fit.design.names)))
+    out[:, fit.design.names.index("Intercept")] = 1.0
+    of = next((term.columns for term in fit.design.terms if term.reads == (INTERVAL,)), ())
+    out[np.arange(1, len(out)), list(of)] = 1.0
+    return out
+
+
+def survival(fit: ResultData, eta: Array) -> Array:
+    """Survival until the end of each interval, of log hazards of shape (n, J)."""
+    with np.errstate(over="ignore"):
+        return np.asarray(np.exp(-np.cumsum(np.exp(eta) * np.diff(fit.cuts, prepend=0.0), axis=1)))
+
+
+@dataclass(frozen=True, repr=False)
+class HazardPrediction(View):
+    """Hazards by interval and survival curves at values of covariates. Made by ``res.hazards(new)``.
+
+    Notes
+    -----
+    Limits of hazards are those of their logarithms, and of survival those of the logarithm of the cumulative hazard
+    H = Σ w_j λ_j, whose gradient is Σ w_j λ_j x_j/H (delta method); bands hold for whole curves.
+    """
+
+    known: Known
+    exog: Array  # Rows of the design, shape (n, J, p)
+    index: pd.Index  # Names of the n rows
+
+    def _logs(self) -> tuple[Array, Array, Array]:
+        """Log hazards and logs of cumulative hazards, each of shape (n, J), and gradients of these, (n, J, p)."""
+        eta = self.exog @ self.known.fit.params
+        each = np.exp(eta) * np.diff(self.known.fit.cuts, prepend=0.0)
+        upto = np.cumsum(each, axis=1)
+        return eta, np.log(upto), np.cumsum(each[:, :, None] * self.exog, axis=1) / upto[:, :, None]
+
+    def frame(self, *, alpha: float = 0.05) -> pd.DataFrame:
+        """Hazards and survival, one interval of one row of covariates a line.
+
+        row (if there are several), start, stop, hazard, std_error, conf_low, conf_high, survival (until `stop`),
+        survival_low, survival_high (each by itself), band_low, band_high (of the whole curve together), reliable.
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the level of intervals and bands.
+        """
+        level, fit, pivot = interval_level(alpha), self.known.fit, self.known.pivot
+        n, j, p = self.exog.shape
+        eta, logs, gradient = self._logs()
+        se = self.known.errors(self.exog.reshape(-1, p)).reshape(n, j)
+        half, wide = pivot.critical(level) * se, self.known.errors(gradient.reshape(-1, p)).reshape(n, j)
+        covs = np.einsum("njp,pq,nkq->njk", gradient, self.known.cov, gradient)
+        joint = np.array([joint_critical(pivot, cov, level) for cov in covs])[:, None] * wide
+        out: dict[str, Any] = {} if n == 1 else {"row": self.index.repeat(j)}
+        out |= {"start": np.tile([0.0, *fit.cuts[:-1]], n), "stop": np.tile(fit.cuts, n)}
+        hazard = {"hazard": np.exp(eta), "std_error": np.exp(eta) * se}
+        hazard |= {"conf_low": np.exp(eta - half), "conf_high": np.exp(eta + half)}
+        curve = {"survival": np.exp(-np.exp(logs))}
+        for name, by in (("survival", pivot.critical(level) * wide), ("band", joint)):
+            curve |= {f"{name}_low": np.exp(-np.exp(logs + by)), f"{name}_high": np.exp(-np.exp(logs - by))}
+        fine = along(self.known.notes, self.exog.reshape(-1, p)).reshape(n, j)
+        flat = {k: v.ravel() for k, v in (hazard | curve).items()}
+        return Frame(out | flat | {"reliable": np.logical_and.accumulate(fine, axis=1).ravel()})
+
+    def plot(self, *, alpha: float = 0.05, title: str | None = None, ax: Axes | None = None) -> Axes:
+        """Draw survival curves with their bands; within intervals hazards are constant.
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the level of the bands.
+        title : str, optional
+        ax : Axes, optional
+            Where to draw; without it a figure is made.
+
+        Raises
+        ------
+        OptionError
+            If there are more than eight rows.
+        """
+        if len(self.exog) > MOST_LINES:
+            raise OptionError(f"a figure has up to {MOST_LINES} curves; give fewer rows.")
+        cuts, table = self.known.fit.cuts, self.frame(alpha=alpha)
+        footer = f"{100 * (1 - alpha):.6g}% bands of whole curves; {style.guarantee([self.known.fit.statement])}"
+        footer += f"\n{self.known.notes[0]}" if self.known.notes else ""
+        with style.drawing(ax, (1.2 * style.COLUMN, 0.8 * style.COLUMN), footer, title) as on:
+            inks, times = style.inks_for(on), np.linspace(0.0, cuts[-1], 201)
+            for g, name in enumerate(self.index):
+                some = table.iloc[g * len(cuts) : (g + 1) * len(cuts)]
+                lines = [  # between cut points cumulative hazards, and so logarithms of the curves, are straight
+                    np.exp(np.interp(times, [0.0, *cuts], np.log(np.maximum([1.0, *some[c]], 1e-300))))
+                    for c in ("survival", "band_low", "band_high")
+                ]
+                label = style.literal(str(name))
+                on.plot(times, lines[0], color=inks[g], linestyle=style.DASHES[g % 4], label=label)
+                on.fill_between(times, lines[1], lines[2], color=inks[g], alpha=0.15, linewidth=0)
+            on.set(xlim=(0.0, cuts[-1]), ylim=(0.0, 1.05), xlabel="time", ylabel="survival")
+            if len(self.index) > 1:
+                on.legend(title="row")
+        return cast("Axes", on)
+
+    def _layout(self) -> list[Part]:
+        table = self.frame()
+        shown = ["hazard", "conf_low", "conf_high", "survival", "survival_low", "survival_high"]
+        rows = [[f"{v:.4g}" for v in line] for line in table[shown].to_numpy()]
+        ends = zip(table["start"], table["stop"], table["reliable"], strict=True)
+        names = [f"{a:g} to {b:g}" + " †" * (not ok) for a, b, ok in ends]
+        j = len(self.known.fit.cuts)
+        blocks = {k * j: f"row {name}" for k, name in enumerate(self.index)} if len(self.index) > 1 else {}
+        head = ("hazard", "2.5%", "97.5%", "survival", "2.5%", "97.5%")
+        return [Table(names, head, rows, "Hazards, and survival until their end", blocks), *noted(self.known.notes)]

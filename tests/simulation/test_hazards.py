@@ -1,0 +1,322 @@
+"""Hazards at the front door: piecewise exponential fits, their curves, records that can't be used, refusals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.api as sm
+from scipy.stats import norm
+
+import privreg as pr
+from privreg.collector.aggregate import report
+from privreg.errors import FormulaError, InferenceError, OptionError, SchemaError, UnsupportedArgumentError
+from privreg.families.hazards import LEAST, followed, longest
+from privreg.fits.settings import FitOptions
+from privreg.protocol import codes
+from privreg.protocol.sums import SHARES, distance2
+from privreg.simulation.streaming.stream import begin
+
+FIT = pr.PrivateOnlineRegression.from_formula
+CUTS = [6, 12, 24]
+FORMULA = "Surv(months, end, [6, 12, 24]) ~ age + C(arm)"
+BASE = np.log([0.03, 0.05, 0.02])
+SLOPES = np.array([0.5, 0.6])  # of (age - 60)/20 and arm b
+HOW = {
+    "bounds": {"age": (40, 80)},
+    "levels": {"arm": ["a", "b"], "end": ["censored", "died"]},
+    "trust": "central",
+    "mu": None,
+}
+
+
+def people(seed: int, n: int = 2_000, causes: tuple[str, ...] = ("died",), late: bool = False) -> pd.DataFrame:
+    """Times at piecewise constant hazards, proportional by age and arm, censored at exponential times."""
+    rng = np.random.default_rng(seed)
+    out = pd.DataFrame({"age": rng.uniform(40, 80, n), "arm": rng.choice(["a", "b"], n, p=[0.6, 0.4])})
+    risk = np.exp(SLOPES[0] * (out["age"] - 60) / 20 + SLOPES[1] * (out["arm"] == "b")).to_numpy()
+    left, time = rng.exponential(size=n) / risk, np.full(n, 30.0)
+    for a, b, hazard in zip([0, 6, 12], CUTS, np.exp(BASE), strict=True):
+        here = (left >= 0) & (left < hazard * (b - a))
+        time[here] = a + left[here] / hazard
+        left = np.where(here, -1.0, left - hazard * (b - a))
+    censored = rng.exponential(25, n)
+    out["months"] = np.minimum(time, censored)
+    out["end"] = np.where(time <= censored, rng.choice(causes, n), "censored")
+    out["start"] = rng.uniform(0, 8, n) if late else 0.0
+    return out
+
+
+def split(data: pd.DataFrame, cause: str | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Responses, covariates, log exposures and person of rows of intervals, with a constant first."""
+    y, x, offset, who = [], [], [], []
+    for j, (a, b) in enumerate(zip([0, 6, 12], CUTS, strict=True)):
+        at_risk = np.minimum(data["months"], b) - np.maximum(data["start"], a)
+        here = data[at_risk > 0]
+        event = (here["end"] != "censored") if cause is None else here["end"] == cause
+        y.append(event & (here["months"] > a) & (here["months"] <= b))
+        dummies = np.tile([float(j == 1), float(j == 2)], (len(here), 1))
+        x.append(np.column_stack([np.ones(len(here)), dummies, here["arm"] == "b", here["age"]]).astype(float))
+        offset.append(np.log(at_risk[at_risk > 0]))
+        who.append(here.index.to_numpy())
+    return np.concatenate(y).astype(float), np.vstack(x), np.concatenate(offset), np.concatenate(who)
+
+
+def poisson(data: pd.DataFrame, cause: str | None = None) -> object:
+    """statsmodels' Poisson fit of split rows, with the sandwich by person."""
+    y, x, offset, who = split(data, cause)
+    by = {"groups": who, "use_correction": False}
+    model = sm.GLM(y, x, family=sm.families.Poisson(), offset=offset)
+    return model.fit(tol=1e-13, cov_type="cluster", cov_kwds=by)
+
+
+@pytest.fixture(scope="module")
+def exact() -> pr.results.results.PrivateResults:
+    return FIT(FORMULA, people(1), **HOW).fit(progress=False)
+
+
+def assert_same(res: object, twin: object) -> None:
+    assert np.abs(res.params.to_numpy() - twin.params).max() < 1e-5
+    off = res.cov_params().to_numpy() - np.asarray(twin.cov_params())
+    assert np.abs(off).max() < 1e-5
+    assert np.abs(off / np.outer(twin.bse, twin.bse)).max() < 1e-4
+
+
+def test_without_noise_it_is_the_poisson_fit_of_split_rows_with_the_sandwich_by_person(exact) -> None:
+    twin = poisson(people(1))
+    assert exact.params.index.tolist()[:3] == ["Intercept", "C(interval)[T.(6, 12]]", "C(interval)[T.(12, 24]]"]
+    assert_same(exact, twin)
+    ratios = exact.tidy(exponentiate=True)["estimate"].to_numpy()
+    assert np.abs(ratios - np.exp(twin.params)).max() < 1e-5
+
+
+def test_people_who_enter_late_and_competing_causes_are_at_risk_as_long_as_they_are_seen() -> None:
+    data = people(2, causes=("died", "moved"), late=True)
+    levels = {"levels": {**HOW["levels"], "end": ["censored", "died", "moved"]}}
+    for cause in (None, "died", "moved"):
+        by = "" if cause is None else f", cause='{cause}'"
+        formula = f"Surv(start, months, end, [6, 12, 24]{by}) ~ age + C(arm)"
+        res = FIT(formula, data, **{**HOW, **levels}).fit(progress=False)
+        assert_same(res, poisson(data[data["months"] > data["start"]], cause))
+        assert res.model.formula == FIT(formula, **{**HOW, **levels}).formula == formula
+
+
+def test_effects_may_change_between_intervals_and_one_interval_is_a_constant_hazard() -> None:
+    data = people(3)
+    y, x, offset, _ = split(data)
+    more = np.column_stack([x, x[:, 3] * x[:, 1], x[:, 3] * x[:, 2]])
+    twin = sm.GLM(y, more, family=sm.families.Poisson(), offset=offset).fit(tol=1e-13)
+    res = FIT("Surv(months, end, [6, 12, 24]) ~ age + C(arm) * C(interval)", data, **HOW).fit(progress=False)
+    order = ["Intercept", *res.params.index[1:3], "C(arm)[T.b]", "age", *[n for n in res.params.index if ":" in n]]
+    assert np.abs(res.params[order].to_numpy() - twin.params).max() < 1e-5
+    alone = FIT("Surv(months, end, [24]) ~ 1", data, **HOW).fit(progress=False)
+    time, died = np.minimum(data["months"], 24), (data["end"] == "died") & (data["months"] <= 24)
+    assert alone.params.to_numpy() == pytest.approx([np.log(died.sum() / time.sum())], abs=1e-6)
+
+
+def test_survival_curves_and_their_limits_follow_from_hazards(exact, tmp_path: Path) -> None:
+    new = pd.DataFrame({"age": [50, 70], "arm": ["a", "b"]}, index=["young", "old"])
+    b, cov = exact.params.to_numpy(), exact.cov_params().to_numpy()
+    x = np.array([[1, 0, 0, 1, 70], [1, 1, 0, 1, 70], [1, 0, 1, 1, 70]], dtype=float)
+    each = np.exp(x @ b) * [6, 6, 12]
+    upto = np.cumsum(each)
+    assert exact.predict(new).columns.tolist() == CUTS
+    assert exact.predict(new).loc["old"].to_numpy() == pytest.approx(np.exp(-upto), rel=1e-9)
+    assert exact.predict(new, which="linear").loc["old"].to_numpy() == pytest.approx(x @ b, rel=1e-9)
+    table = exact.get_prediction(new).frame().iloc[3:]
+    step = 1e-6 * np.eye(5)
+    slopes = [(np.log(np.cumsum(np.exp(x @ (b + s)) * [6, 6, 12])) - np.log(upto)) / 1e-6 for s in step]
+    se = np.sqrt(np.diag(np.array(slopes).T @ cov @ slopes))
+    assert table["survival_low"].to_numpy() == pytest.approx(np.exp(-upto * np.exp(norm.ppf(0.975) * se)), rel=1e-4)
+    assert (table["band_low"] < table["survival_low"]).all()
+    assert (table["band_high"] > table["survival_high"]).all()
+    assert table["conf_low"].to_numpy() == pytest.approx(
+        np.exp(x @ b - norm.ppf(0.975) * np.sqrt(np.diag(x @ cov @ x.T))), rel=1e-9
+    )
+    baseline = exact.hazards().frame()
+    assert baseline["hazard"].to_numpy() == pytest.approx(np.exp(b[0] + np.array([0.0, b[1], b[2]])))
+    assert "row old" in str(exact.hazards(new))
+    exact.save(tmp_path / "fit.privreg")
+    pd.testing.assert_frame_equal(pr.load(tmp_path / "fit.privreg").predict(new), exact.predict(new))
+    ax = exact.hazards(new).plot()
+    assert [line.get_label() for line in ax.lines] == ["young", "old"]
+    assert ax.lines[0].get_ydata()[-1] == pytest.approx(exact.predict(new).loc["young", 24])
+
+
+def test_what_is_of_one_response_a_record_is_refused(exact) -> None:
+    new = pd.DataFrame({"age": [50], "arm": ["a"]})
+    calls = exact.marginal_effects, exact.evaluate, exact.estimand
+    for call in (*(lambda c=c: c(new) for c in calls), lambda: exact.marginal_means("arm")):
+        with pytest.raises(InferenceError, match="this fit has hazards"):
+            call()
+    with pytest.raises(InferenceError, match="has no hazards"):
+        FIT("age ~ 1", people(4), bounds={"age": (40, 80)}, mu=None, trust="central").fit(progress=False).hazards()
+
+
+def test_records_that_cannot_be_used_count_for_nothing_and_make_nothing_fail() -> None:
+    data = people(5, 1_200)
+    broken = data.astype({"end": object}).copy()
+    bad = {"months": [np.nan, -1.0, 0.0, np.inf, 3.0], "end": ["died", "died", "died", "died", "lost"]}
+    for column, values in bad.items():
+        broken.loc[broken.index[:5], column] = values
+    a, b = (FIT(FORMULA, d, **HOW).fit(progress=False).params for d in (broken, data.iloc[5:]))
+    assert np.abs(a - b).max() < 1e-6
+    late = data.assign(start=np.where(np.arange(len(data)) < 5, data["months"] + 1.0, 0.0))
+    formula = FORMULA.replace("Surv(", "Surv(start, ")
+    assert np.abs(FIT(formula, late, **HOW).fit(progress=False).params - b).max() < 1e-6
+
+
+@pytest.mark.parametrize("trust", ["central", "two_collectors", "silos"])
+def test_noised_fits_are_near_the_truth_and_say_what_they_estimate(trust: str) -> None:
+    data = people(6, 12_000)
+    given = {"a": data[:5_000], "b": data[5_000:]} if trust == "silos" else data
+    res = FIT(FORMULA, given, **{**HOW, "trust": trust, "mu": 2}).fit(progress=False, seed=1)
+    truth = np.array([BASE[0] - 3 * SLOPES[0], *(BASE[1:] - BASE[0]), SLOPES[1], SLOPES[0] / 20])
+    assert np.abs((res.params.to_numpy() - truth) / res.bse.to_numpy()).max() < 4.0
+    assert (res.bse.to_numpy() < 2.0 * poisson(data).bse).all()
+    said = " ".join(str(res.summary(details=True)).split())
+    assert "log hazard ratios of people followed until their cumulative hazard reaches" in said
+    assert res.privacy.total_mu == 2.0
+
+
+def test_files_and_streams_give_the_bits_of_rows_in_memory(tmp_path: Path) -> None:
+    data = people(7, 1_500)
+    data.to_csv(tmp_path / "people.csv", index=False)
+    data.to_parquet(tmp_path / "people.parquet")
+    how = {**HOW, "mu": 1, "trust": "two_collectors"}
+    usual = FIT(FORMULA, data, **how).fit(seed=1, order="position", progress=False).params
+    for source in (tmp_path / "people.csv", {c: data[c].to_numpy() for c in data}):
+        fit = FIT(FORMULA, source, rows=len(data), **how).fit(seed=1, order="position", progress=False)
+        pd.testing.assert_series_equal(fit.params, usual)
+    stream = FIT(FORMULA, rows=len(data), **how).start(seed=1)
+    for part in np.array_split(np.arange(len(data)), 3):
+        stream.update(data.iloc[part])
+    pd.testing.assert_series_equal(stream.results().params, usual)
+    central = [FIT(FORMULA, d, **{**HOW, "mu": 1}).fit(seed=1, progress=False).params for d in (data, data.copy())]
+    pd.testing.assert_series_equal(*central)
+
+
+@pytest.mark.parametrize(
+    ("formula", "more", "error", "words"),
+    [
+        (FORMULA, {"trust": "local", "mu": 1}, UnsupportedArgumentError, "not for trust='local': at mu = 1 .* people"),
+        (FORMULA + " - 1", {}, FormulaError, "needs an intercept"),
+        (FORMULA + " + months", {"bounds": {"age": (40, 80), "months": (0, 30)}}, FormulaError, "both sides"),
+        ("Surv(months, end) ~ age", {}, FormulaError, r"write Surv\(time, event"),
+        ("Surv(months, end, [6, 2]) ~ age", {}, FormulaError, "rising positive"),
+        ("Surv(months, end, []) ~ age", {}, FormulaError, "rising positive"),
+        ("Surv(end, end, [6]) ~ age", {}, FormulaError, "a column for each"),
+        ("Surv(months, end, [6], cause='lost') ~ age", {}, SchemaError, "cause= may be one"),
+        ("Surv(months, end, [6], cause='x') ~ age", {"levels": {"arm": ["a", "b"]}}, SchemaError, "with all causes"),
+        (FORMULA, {"family": "logistic"}, UnsupportedArgumentError, "family= doesn't go with Surv"),
+        (FORMULA, {"id": "arm", "k_max": 2}, UnsupportedArgumentError, "id= doesn't go with Surv"),
+        (FORMULA, {"exposure": "months"}, UnsupportedArgumentError, "exposure= doesn't go with Surv"),
+        (FORMULA, {"missing": "raise"}, OptionError, "missing='raise' doesn't go"),
+    ],
+)
+def test_what_does_not_go_with_times_is_refused_on_public_grounds(formula, more, error, words) -> None:
+    for data in (people(8, 200), None):
+        with pytest.raises(error, match=words):
+            FIT(formula, data, **{**HOW, **more})
+
+
+def test_measures_and_a_column_called_interval_are_refused() -> None:
+    with pytest.raises(OptionError, match="measures="):
+        FIT(FORMULA, people(9), **HOW).fit(measures=0.1, progress=False)
+    data = people(9, 200).assign(interval=1.0)
+    with pytest.raises(FormulaError, match="have a column 'interval'"):
+        FIT(FORMULA + " + age:C(interval)", data, **HOW)
+    FIT(FORMULA, data, **HOW)
+    assert FIT(FORMULA.replace("[6, 12, 24]", "c(6, 12, 24)"), **HOW).formula == FORMULA  # as R writes it
+
+
+def test_people_followed_until_a_public_cumulative_hazard_have_a_mean_score_of_0_at_the_truth() -> None:
+    """Equation (54): a stopping time known from covariates and the public state."""
+    rng, n, most = np.random.default_rng(10), 200_000, 0.8
+    risk, width = rng.lognormal(0.0, 0.7, n), np.array([1.0, 0.5, 2.0])
+    hazard = risk[:, None] * np.array([0.3, 0.9, 0.4]) * width
+    upto = np.cumsum(hazard, axis=1)
+    left = rng.exponential(size=n)
+    event = (left[:, None] <= upto) & (left[:, None] > upto - hazard)
+    part = np.clip((left[:, None] - (upto - hazard)) / hazard, 0.0, 1.0)
+    usable = part > 0.0
+    eta = np.log(np.where(usable, hazard * part, 1.0))
+    score, slope = followed(eta, event.astype(float), usable, most)
+    total = score.sum(axis=1)
+    assert total.min() >= -1.0
+    assert total.max() <= most + 1e-12
+    assert slope.sum(axis=1).max() <= most + 1e-12
+    for by in (np.ones(n), risk, event.shape[1] * (risk > 1.0)):
+        mean = total * by
+        assert abs(mean.mean()) < 4.0 * mean.std() / np.sqrt(n)
+    whole, _ = followed(eta, event.astype(float), usable, np.inf)
+    assert whole == pytest.approx(np.where(usable, np.exp(eta), 0.0) - event)
+
+
+def states(n: int = 1_500) -> list[tuple[object, object]]:
+    """Plan and state of each round of a curator's fit."""
+    stream = begin(FIT(FORMULA, **{**HOW, "mu": 1})._spec, FitOptions(), None, 1, n)
+    stream.update(people(11, n))
+    stream._so_far()
+    return [(stream._run.plan, p.state) for p in stream._run.history if p.state.role != "over"]
+
+
+def test_no_two_reports_are_farther_from_each_other_than_is_proved_and_some_nearly_are() -> None:
+    """Equations (56) and (57), on rows as far out as they can be, and farther."""
+    rng, m, seen = np.random.default_rng(12), 4_000, {}
+    for plan, state in states():
+        if state.role not in {"location", "moments", "approach", "main"}:
+            continue
+        x = rng.choice([0.0, 1.0], (m, 1, plan.d)) * plan.highs + rng.choice([0.0, 1.0], (m, 1, plan.d)) * plan.lows
+        x = np.repeat(np.clip(x, plan.lows, plan.highs), 3, axis=1)
+        x[:, :, 0], x[:, :, list(plan.levels)] = 1.0, np.eye(3)[:, 1:]
+        offset = rng.choice([-20.0, -3.0, 0.0, 1.0, 3.0, 8.0], (m, 3)) + np.log(plan.persons.widths)
+        last = rng.integers(0, 3, m)
+        y = np.where(np.arange(3) < last[:, None], 0.0, np.nan)
+        y[np.arange(m), last] = rng.choice([0.0, 1.0], m)
+        y[:40] = np.nan  # nobody who can be used
+        weight = rng.choice([0.0, 0.5, 1.0], m, p=[0.1, 0.1, 0.8])
+        made = report.vectors(plan, state, y, x, offset, None, weight)
+        wild = report.vectors(plan, state, 1e3 * y, 1e6 * x, offset + 400.0, None, 2.0 * weight)
+        made = np.vstack([made, wild])
+        assert np.square(made).sum(axis=1).max() <= 1.0 + 1e-12
+        square = np.square(made).sum(axis=1)
+        apart = float((square[:, None] + square - 2.0 * made @ made.T).max())
+        most = float(plan.distance2(state.role, state))
+        assert apart <= most + 1e-9
+        seen[state.role] = max(seen.get(state.role, 0.0), apart / most)
+    assert seen["location"] > 0.7
+    assert seen["main"] > 0.4
+
+
+def test_the_bound_of_two_scores_and_slopes_is_the_largest_of_its_parts() -> None:
+    p1, p2, p3, *_ = SHARES["followed"]
+    most = float(distance2("main", SHARES["followed"], codes.HAZARDS, 3, 1, None, scaled=False))
+    x, other, u = np.meshgrid(np.linspace(0, 1, 101), np.linspace(0, 1, 101), np.linspace(-1, 1, 101))
+    scores = p1 * (x**2 + other**2 + 2 * x * other * u) + p3 * (x**4 + other**4 - 2 * x**2 * other**2 * u**2)
+    assert scores.max() + 2 * p2 == pytest.approx(most)
+    assert p1 + p2 + p3 <= 1.0
+    assert distance2("main", (0.3, 0.3, 0.4, 0.0, 0.0), codes.HAZARDS, 3, 1, None, scaled=False) == 4
+
+
+def test_people_are_followed_longer_the_less_noise_there_is() -> None:
+    found = [longest(0.5, noise) for noise in (1.0, 0.1, 0.01, 1e-4)]
+    assert LEAST <= found[0] < found[1] < found[2] < found[3]
+    assert longest(0.05, 0.01) < longest(0.5, 0.01)
+
+
+def test_plans_are_for_hazard_ratios_and_say_how_many_events_there_are() -> None:
+    how = {**HOW, "mu": 1}
+    found = pr.plan(FORMULA, effect={"C(arm)[T.b]": np.log(1.5)}, **how)
+    assert found.table().loc["C(arm)[T.b]", "power"] == pytest.approx(0.8, abs=0.03)
+    said = " ".join(str(found).split())
+    events = int(said.partition(" events")[0].rpartition(" ")[2].replace(",", ""))
+    assert events == pytest.approx(0.5 * found.n, rel=0.1)
+    schoenfeld = 4.0 * (norm.ppf(0.975) + norm.ppf(0.8)) ** 2 / np.log(1.5) ** 2  # events without noise
+    assert schoenfeld < events < 4.0 * schoenfeld
+    rare = pr.plan(FORMULA, n=found.n, params={"Intercept": -6.0}, **how)
+    assert rare.table().loc["C(arm)[T.b]", "std_error"] > found.table().loc["C(arm)[T.b]", "std_error"]
+    with pytest.raises(UnsupportedArgumentError, match="family= doesn't go with"):
+        pr.plan(FORMULA, n=1_000, family="poisson", **how)
