@@ -35,6 +35,7 @@ CASES = {
     "family": LOGISTIC,
     "covariates": "--covariates {at}/census.csv", "tau": "--family quantile --tau 0.4", "c": "--c 1.3",
     "y_max": "--family poisson --y-max 9; n ~ x", "width": "--family smoothed-hinge --width 0.7; sick ~ x",
+    "low": "--family tobit --low 15", "high": "--family tobit --high 30",
     "scale": "--scale 3", "offset": "--offset t", "score_weights": "--score-weights unit", "weights": "--weights w",
     "exposure": "--exposure t --family poisson --y-max 9; n ~ x", "mechanism": "--mechanism gaussian", "id": "--id who",
     "private": "--private response", "max_per_id": "--id who --max-per-id 2", "k_max": BY_PERSON,
