@@ -391,4 +391,5 @@ def test_a_plan_with_a_pilots_numbers_is_near_fits_of_its_data(trust: str) -> No
     seen = np.array(planning.cell(trust, name, n, 4)).reshape(4, 2, -1)
     ratio = np.median(seen[:, 0], axis=0) / plan.table()["std_error"].to_numpy()
     assert ((ratio > 0.75) & (ratio < 1.33)).all()
-    assert (plan.n >= plan.reliable) == (seen[:, 1].mean() < 0.5)
+    marked = seen[:, 1].mean(axis=0)  # a row that most fits mark is marked in one of four at least, in 15 of 16 cases
+    assert (marked < 1.0).all() if plan.n >= plan.reliable else (marked > 0.0).any()
