@@ -122,7 +122,8 @@ def check_ratios(family: Family, response: str) -> None:
         return
     what = "those of a separating hyperplane" if family.link == "margin" else "differences of the response itself"
     raise OptionError(
-        "exponentiate=True is for odds ratios of Logistic(), Multinomial() and Ordered(), rate ratios of Poisson(), "
+        "exponentiate=True is for odds ratios of Logistic(), Multinomial() and Ordered(), rate ratios of Poisson() and "
+        "NegativeBinomial(), hazard ratios of Cloglog() and Surv(), "
         f"and ratios of a response written np.log(y); this is {family!r}, whose coefficients are {what}. Leave it out."
     )
 

@@ -334,7 +334,7 @@ def test_logistic_accepts_numbers_booleans_and_two_level_factors(tuning):
 def test_only_logs_are_exponentiated(family):
     res = array_model(2000, binary=family.binary, family=family).fit(progress=False)
     with pytest.raises(
-        OptionError, match=r"odds ratios of Logistic\(\) and Multinomial\(\), rate ratios of Poisson"
+        OptionError, match=r"odds ratios of Logistic\(\), Multinomial\(\) and Ordered\(\), rate ratios of Poisson"
     ) as told:
         res.tidy(exponentiate=True)
     assert f"this is {family!r}" in str(told.value)
