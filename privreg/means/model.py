@@ -244,8 +244,10 @@ def _public(data: Any, columns: Sequence[Column], schema: Any, bounds: Any, leve
         last = real(one.cuts[-1] if one.cuts else None)
         if last is not None and last > 0.0 and one.time not in full.levels:
             full = replace(full, bounds={one.time: (0.0, 2.0 * last), **full.bounds})
-        if one.event not in full.bounds:
-            full = replace(full, levels={one.event: EVENTS, **full.levels})
+        bounds = dict(full.bounds)
+        if bounds.get(one.event, EVENTS) == EVENTS:  # such bounds say no more than that it is 0 or 1
+            bounds.pop(one.event, None)
+            full = replace(full, levels={one.event: EVENTS, **full.levels}, bounds=bounds)
     return full
 
 

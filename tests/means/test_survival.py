@@ -189,6 +189,14 @@ def test_points_of_few_events_or_few_at_risk_are_marked():
     assert curves(people(), mu=1, seed=2).frame()["reliable"].all()
 
 
+def test_an_event_that_is_0_or_1_may_be_declared_by_bounds():
+    data, formula = people(600), "Surv(time, event, [2, 5, 10]) ~ 1"
+    given = {"mu": None, "trust": "central", "bounds": {"time": (0, 40)}}
+    plain = pr.survival(data, formula, **given, levels={"event": [0, 1]}).frame()
+    bounded = pr.survival(data, formula, **given | {"bounds": {"time": (0, 40), "event": (0, 1)}}).frame()
+    pd.testing.assert_frame_equal(plain, bounded)
+
+
 def test_unusable_rows_are_left_out_and_counted():
     data = people(8000)
     data.loc[::4, "time"] = np.nan
@@ -217,7 +225,7 @@ REFUSED = {
     "a covariate of a mean": ("time ~ C(arm)", {"bounds": {"time": (0, 60)}}, FormulaError, "no covariates"),
     "two times": (f"Surv(time, event, {CUTS}) + Surv(t2, event, {CUTS}) ~ 1", {}, FormulaError, "more than one Surv"),
     "group without levels": (FORMULA, {"levels": {}}, SchemaError, "levels"),
-    "event with bounds": (FORMULA, {"bounds": {"event": (0, 1)}}, SchemaError, "levels"),
+    "event with bounds": (FORMULA, {"bounds": {"event": (0, 2)}}, SchemaError, "levels"),
     "one column for two": (f"Surv(time, time, {CUTS}) ~ C(arm)", {}, SchemaError, "different columns"),
 }
 
