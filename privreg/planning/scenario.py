@@ -302,7 +302,8 @@ class Assumed:
         own = [c for c in spec.design.columns if c not in {*spec.design.endog_sources, *MADE}]
         if spec.people.followed is not None:
             time, until = spec.people.followed.time, spec.people.followed.cuts[-1]
-            out.append((time, f"everybody followed until {until:g}, {100.0 * self.events(spec):.3g}% with an event"))
+            happen = f"{100.0 * self.events(spec):.3g}% with an event"
+            out.append((time, f"everybody followed until {until:g}, {happen}; who is censored before has fewer"))
         if self.covariates is not None:
             own = []
             out.append(("covariates", f"drawn from {len(self.covariates):,} public rows"))

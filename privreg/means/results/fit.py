@@ -25,6 +25,11 @@ from privreg.tables import Paragraph, Part, Table, View, cells, marked, noted
 from privreg.tables.diagnostics import Diagnostic
 
 
+def p_words(p: float) -> str:
+    """A p-value in three decimals."""
+    return f"{p:.3f}" if p >= 0.0005 else "< 0.001"
+
+
 def limits(estimate: Any, error: Any, alpha: float) -> dict[str, Any]:
     """Normal confidence limits, by the columns of tables that hold them."""
     half = Normal().critical(interval_level(alpha)) * error

@@ -12,7 +12,7 @@ import pandas as pd
 
 from privreg.base.arrays import Array
 from privreg.errors import OptionError, choose, real, shown
-from privreg.means.results.fit import limits
+from privreg.means.results.fit import limits, p_words
 from privreg.options.unknown import all_known_arguments
 from privreg.results.data import Frame
 from privreg.results.plots import style
@@ -65,7 +65,7 @@ class IndependenceTest(View):
     @property
     def words(self) -> str:
         """The test in one line."""
-        return f"chi-square {self.statistic:.4g} with {self.df} degrees of freedom, p-value {self.pvalue:.3f}"
+        return f"chi-square {self.statistic:.4g} with {self.df} degrees of freedom, p-value {p_words(self.pvalue)}"
 
     def _layout(self) -> list[Part]:
         return [Paragraph(f"Independence of {self.of}, noise accounted for: {self.words}"), *noted(self.notes)]

@@ -17,7 +17,7 @@ from privreg.collector.inference.simultaneous import joint_critical
 from privreg.collector.levels import SURE
 from privreg.errors import OptionError, choose, interval_level, real, shown
 from privreg.means.collector import FEW
-from privreg.means.results.fit import Curves, limits
+from privreg.means.results.fit import Curves, limits, p_words
 from privreg.options.unknown import all_known_arguments
 from privreg.results.data import Frame
 from privreg.results.plots import style
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 _POINTS, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 NODES: Final = 0.5 * (_POINTS + 1.0), 0.5 * _WEIGHTS  # Gauss and Legendre's points in (0, 1), and weights
 
+ROUNDED: Final = (
+    "Times count as rounded up to the next cut point. Where they are between cut points curves are too high; a life "
+    "table is not."
+)
 STEP: Final = 1e-200  # Imaginary part of a share by which a derivative is taken: too small to round anything
 
 
@@ -76,7 +80,9 @@ class LogRankTest(View):
     def words(self) -> str:
         """The test in one line."""
         name = {"logrank": "log-rank", "wilcoxon": "Wilcoxon (Gehan)"}[self.weights]
-        return f"{name} chi-square {self.statistic:.4g} with {self.df} degrees of freedom, p-value {self.pvalue:.3f}"
+        return (
+            f"{name} chi-square {self.statistic:.4g} with {self.df} degrees of freedom, p-value {p_words(self.pvalue)}"
+        )
 
     def _layout(self) -> list[Part]:
         rows = [[f"{o:.1f}", f"{e:.1f}"] for o, e in self.frame.to_numpy()]
@@ -454,6 +460,7 @@ class SurvivalCurves(View):
         how = "Life table" if self.life else "Kaplan-Meier estimates"
         shown = Table(names, ("at risk", "events", *head), rows, f"{how} of {plain(self.of.time)}", blocks)
         said = [self.test().words] if g > 1 else []
+        said += [] if self.life else [ROUNDED]
         said.append(f"{self.nobs:,} records; {self.guarantee}.")
         return [shown, Paragraph("\n".join(said)), *noted(self.notes)]
 
