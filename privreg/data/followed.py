@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from privreg.base.arrays import Array
+from privreg.data.cells import as_series
 from privreg.data.columns import column_of, level_codes, numbers, zero_one
 from privreg.errors import SchemaError
 from privreg.families.hazards import AT_RISK, ENDED, INTERVAL
@@ -109,6 +110,6 @@ class Followed:
         made[INTERVAL] = pd.Categorical.from_codes(places, pd.Index(self.labels))
         index = np.repeat(np.arange(len(time)), len(end))
         for name in (name for name in columns if name not in self.columns):
-            column = pd.Series(column_of(batch, name)).iloc[index]
+            column = as_series(column_of(batch, name)).iloc[index]
             made[name] = column.to_numpy() if isinstance(column.dtype, np.dtype) else column.array
         return made

@@ -320,3 +320,18 @@ def test_plans_are_for_hazard_ratios_and_say_how_many_events_there_are() -> None
     assert rare.table().loc["C(arm)[T.b]", "std_error"] > found.table().loc["C(arm)[T.b]", "std_error"]
     with pytest.raises(UnsupportedArgumentError, match="family= doesn't go with"):
         pr.plan(FORMULA, n=1_000, family="poisson", **how)
+
+
+@pytest.mark.parametrize("column", ["age", "arm", "months", "end", "start"])
+@pytest.mark.parametrize(
+    "cell", ["\ud800", "SECRET", b"\xff", [1], {}, 1j, pd.NaT, 10**400, np.inf], ids=lambda cell: type(cell).__name__
+)
+def test_no_cell_of_one_person_makes_a_fit_fail(column, cell):
+    data = people(3, 600).astype(object)
+    formula, given = FORMULA.replace("months", "start, months"), {**HOW, "mu": 1.0}
+    made = []
+    for value in (None, cell):
+        rows = data.copy()
+        rows[column] = pd.Series([*data[column][:7], value, *data[column][8:]], dtype=object)
+        made.append(FIT(formula, rows, **given).fit(seed=1, progress=False).params)
+    pd.testing.assert_series_equal(*made)
