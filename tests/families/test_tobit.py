@@ -207,3 +207,16 @@ def test_limits_are_bounds_of_the_response_and_local_noise_is_refused():
     for wrong in ({}, {"low": 1, "high": 1}, {"low": "a"}, {"high": math.inf}):
         with pytest.raises(OptionError, match="give a limit"):
             pr.Tobit(**wrong)
+
+
+@pytest.mark.parametrize("trust", ["central", "two_collectors"])
+def test_all_is_marked_where_noise_hides_the_parameter(trust):
+    """Nine of ten responses are censored: the sd that is learned is then far off."""
+    rng = np.random.default_rng(1)
+    x = rng.uniform(-2, 2, 3_000)
+    rows = pd.DataFrame({"x": x, "y": np.clip(-1.5 + 0.5 * x + rng.normal(size=x.size), 0, 8)})
+    given = {"family": pr.Tobit(low=0, high=8), "bounds": {"x": (-2, 2)}, "mu": 1, "trust": trust}
+    res = pr.PrivateOnlineRegression.from_formula("y ~ x", rows, **given).fit(seed=1, progress=False)
+    assert not res.tidy()["reliable"].any()
+    assert np.isnan(res.fit_measures["std_error"].iloc[0])
+    assert "hardly seen beside the noise" in " ".join(str(res.summary()).split())

@@ -497,7 +497,7 @@ def _learned(
         at, found, ratio = s.state.scale, s.scale, 1.0
         here = z @ np.linalg.solve((last.rows @ np.linalg.inv(s.state.rows)).T, s.state.theta) + plan.rate
 
-        steep = max(float(weight @ scoring.reference(shape, at, here, here, at)[1]), 1e-300)
+        steep = max(float(weight @ scoring.reference(shape, at, here, here, at)[1]), 1e-100)  # squares stay finite
         noise = (2.0 * scoring.steps()[0] * s.sds[4] / (progress.filled * steep)) ** 2
         seen = (noise + s.steep / (progress.filled * steep) * SPREAD**2) / (noise + SPREAD**2)
 
