@@ -189,5 +189,6 @@ class Settings:
         if not isinstance(self.how, Summing):
             return words
         if not self.how.again:
-            return f"each collector adds it once to each sum: {words}"
-        return f"added once to the sum of each round, whose budgets mu_k have sum(mu_k²) <= mu²; of all mu: {words}"
+            return f"each collector adds it once to each sum: at most {words}"
+        budgets = "whose budgets mu_k have sum(mu_k²) <= mu²"
+        return f"added once to the sum of each round, {budgets}; of all mu: at most {words}"
