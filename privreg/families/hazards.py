@@ -84,8 +84,8 @@ def longest(share: float, noise: float) -> float:
     ends = np.geomspace(1e-4, LARGEST, 200)  # of the follow-up, as hazards of the usual person
     end = float(np.interp(share, -np.expm1(-np.outer(ends, at)) @ weight, ends))
     tried = np.geomspace(LEAST, LARGEST, 100)
-    told = -np.expm1(-np.minimum(tried[:, None], end * at)) @ weight
-    return float(tried[np.argmin(1.0 / told + noise * (1.0 + tried**2) / told**2)])
+    events = -np.expm1(-np.minimum(tried[:, None], end * at)) @ weight
+    return float(tried[np.argmin(1.0 / events + noise * (1.0 + tried**2) / events**2)])
 
 
 def Hazards() -> Family:

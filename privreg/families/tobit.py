@@ -138,7 +138,7 @@ def Tobit(low: float | None = None, high: float | None = None) -> Family:
     low, high : float, optional
         Limits, one at least: responses at `low` or below count as censored there, at `high` or above as censored there.
         They are bounds of the response, too; where one is left out, ``bounds=`` has the other end, beyond which
-        responses count as censored, too, as they can't be told apart.
+        responses count as censored, too, as no difference can be seen.
 
     Raises
     ------

@@ -221,10 +221,16 @@ def _with_budgets(equation: Equation | None, spec: ModelSpec, settings: Settings
     return replace(equation, budgets=(people.mu, people.mu_max))
 
 
+def _response(spec: ModelSpec) -> str:
+    """Name of the response, of times until an event those of their columns."""
+    followed = spec.people.followed
+    return spec.design.endog_name if followed is None else f"Surv({', '.join(followed.columns)})"
+
+
 def _title(outcome: FitOutcome, spec: ModelSpec, settings: Settings) -> tuple[tuple[str, str], ...]:
     """Entries of the header, in order."""
     return (
-        ("Dep. Variable", spec.design.endog_name),
+        ("Dep. Variable", _response(spec)),
         ("Family", outcome.family),
         ("Formula", spec.formula),
         *spec.added,

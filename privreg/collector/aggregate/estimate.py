@@ -262,8 +262,8 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     moves = np.abs(lines @ move) / rules.bend
     if rules.scoring.curved and not again:  # twice what such a step leaves, in standard errors
         wide = np.maximum(np.linalg.norm(lines, axis=1), 1.0) * math.sqrt(float(np.trace(root @ root.T)))
-        told = (np.arange(len(lines)) > len(known.points)) | (not progress.near)  # main rounds tell of skewed rows
-        moves = np.maximum(moves, told * moves**2 * c * rules.bend / wide)
+        judged = (np.arange(len(lines)) > len(known.points)) | (not progress.near)  # skewed rows by main rounds
+        moves = np.maximum(moves, judged * moves**2 * c * rules.bend / wide)
     more = bent(theta)[0]
     each = [bread @ (curvature @ t.theta - t.score - m) for t, m in zip(turned, more, strict=True)]
     own = np.array(each)[main], weights[main], bread @ unknown @ bread.T

@@ -111,9 +111,9 @@ def _scores(
         if not sums.scaled:
             continue
         if family in codes.EXTRA:
-            told = score.tobit(plan.a, plan.b, at, eta, y)[2:] if family == codes.TOBIT else ()
-            told = told or score.extra(plan.a, ask.scale, eta, y)
-            number, rise, *beside = (score.clipped(v, -1.0, 1.0) for v in told)
+            learned = score.tobit(plan.a, plan.b, at, eta, y)[2:] if family == codes.TOBIT else ()
+            learned = learned or score.extra(plan.a, ask.scale, eta, y)
+            number, rise, *beside = (score.clipped(v, -1.0, 1.0) for v in learned)
             made["number"].append([number])
             for name, v in zip(("far", "near"), beside, strict=False):
                 made[name].append([u * (v * weight * (o / (ROOT2 * reach))) for u in z])

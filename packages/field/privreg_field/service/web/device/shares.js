@@ -140,8 +140,8 @@ function scores({ family, a, b }, sums, ask, z, eta, y) {
   const out = [...own.map((v) => v * p), ...products(z, rise * (q / (top * (reach * reach))))];
   if (!sums.scaled) return [...out, ...products(own, m)];
   if (learned) { // its slope, from −1 to 1, in place of a share
-    const told = family === "tobit" ? tobit(a, b, ask.scale, eta, y).slice(2) : extra(a, ask.scale, eta, y);
-    const [number, rise, ...beside] = told.map((v) => clipped(v, -1, 1));
+    const learned = family === "tobit" ? tobit(a, b, ask.scale, eta, y).slice(2) : extra(a, ask.scale, eta, y);
+    const [number, rise, ...beside] = learned.map((v) => clipped(v, -1, 1));
     const by = beside.flatMap((v) => z.map((u) => u * (v * weight * (o / (Math.SQRT2 * reach)))));
     return [...out, ...products([...own, number], 0.5 * m), ...by, t * number, t * 0.5 * rise];
   }
