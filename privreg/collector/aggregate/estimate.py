@@ -3,39 +3,34 @@
 from __future__ import annotations
 
 import math
-from functools import cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import ndtri
 
-from privreg.collector.aggregate.classes import against_first, expected, points
-from privreg.collector.aggregate.lengths import along, missed, skewed
-from privreg.collector.aggregate.plan import MOST_MU
-from privreg.collector.aggregate.rounds import (
-    LEAP,
-    WINDOWS,
+from privreg.collector.aggregate import bends
+from privreg.collector.aggregate.classes import against_first, points
+from privreg.collector.aggregate.common import Rounds, Turned, differing, similar
+from privreg.collector.aggregate.curvature import (
+    Curvature,
+    curvature,
     floored,
-    grouped,
     level,
-    pooling,
+    pooled,
     posterior,
     sampled,
-    unequal,
 )
+from privreg.collector.aggregate.lengths import along, missed, skewed
+from privreg.collector.aggregate.plan import MOST_MU
+from privreg.collector.aggregate.rounds import LEAP, WINDOWS
 from privreg.collector.estimation.curvature import SPREAD
-from privreg.families.scores import scoring_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from privreg.base.arrays import Array
-    from privreg.collector.aggregate.plan import Known, Plan, Progress, Rules, State, Summed
-    from privreg.protocol.plans import Shape
+    from privreg.collector.aggregate.plan import Plan, Progress, State, Summed
 
-NORMAL: Final = 2_000  # Normal errors, at even quantiles, of which steps are off
-FARTHEST: Final = 2.0  # Thresholds up to which steps are known; further ones are marked
 STUDENT: Final = 1.21  # (z² + 1)/4 at 95%, of the expansion of Student's t by one over its degrees of freedom
 
 UNEVEN: Final = 0.5  # Sd of squared scores' shape about that of slopes, relative to their mean, of a curator's sums
@@ -128,161 +123,242 @@ class Estimated(NamedTuple):
         return np.asarray(np.sqrt(len(pull) * squares))
 
 
-class _Turned(NamedTuple):
-    """A round in the last one's coordinates."""
+class _Root(NamedTuple):
+    """Root of the weighted mean score."""
 
     theta: Array
-    score: Array  # Times the threshold
-    slope: Array
-    square: Array
-    noise: Array  # Covariance of the score
-    beyond: Array
-    steep: float
-    lean: Array
-    lean_sd: float
-    people: float  # That sampling varies by
-    wider: float  # Mean square by which noise grew in turning
-    sds: tuple[float, float, float, float, float]
+    weights: Array
+    rounds: Rounds  # At the estimate's threshold
+    scale: float
+    bent: Array  # Variances of scores because they bend, shape (rounds,)
 
 
 def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     """Combine all rounds of scores, of the same rows by Equation (32); None before there is one."""
     if not progress.seen:
         return None
-    last = progress.state if progress.state.gauge is None else progress.seen[-1].state  # the estimate's, measured
-    c = progress.seen[-1].state.threshold(plan.rules)
-    most = WINDOWS[1]  # rounds whose thresholds differ by more estimate something else
-    alike = tuple(s for s in progress.seen if abs(math.log(s.state.threshold(plan.rules) / c)) < most)
-    rules, d = plan.rules, plan.size
-    least = min(s.state.window for s in alike)
-    best = tuple(s for s in alike if s.state.window == least)  # of the scale
-    scale, common = _scale(plan, best, last.rows, last.theta) if rules.scaled else 1.0, c
-    turned = [_turn(plan, s, last.rows, common) for s in alike]
-    known = progress.known.whole
-
-    places, again = np.array([t.theta for t in turned]), plan.noise.again
-    people, reference = sampled(plan, alike), progress.filled * rules.slope
-    unlike = unequal(plan, alike)
-    far = np.linalg.norm(places - last.theta, axis=1) / (common * rules.bend) if again else unlike
-    rough = np.array([t.sds[1] * t.wider for t in turned])
-    shares, noise = pooling(rough.tolist(), people, reference**2, far)
-    pooled = sum(w * t.slope for w, t in zip(shares, turned, strict=True))
-    height = level(pooled, noise, reference, rules.unsure)
-    curvature, spread = posterior(pooled, noise, known, height)
-    curvature = floored(curvature, LOST * math.sqrt(float(spread.mean())))
-
-    parts, jitter = pooling([t.sds[2] * t.wider for t in turned], people, plan.square**2, far)
-    square = sum(w * t.square for w, t in zip(parts, turned, strict=True))
-    middle = level(square[:d, :d], jitter, plan.square, plan.unsure)
-    prior = np.full((plan.d, plan.d), (UNEVEN if again else SPREAD) ** 2 + plan.alike**2)
-    about = progress.known.mean if again else np.eye(plan.d)
-    close = progress.known._replace(mean=about, variances=prior)
-    squares, loose = posterior(square[:d, :d], jitter, close.whole, middle)
-    if again:  # variances that are uncertain make t heavier in its tails: Equation (37)
-        squares = squares + STUDENT * float(loose.mean()) / middle * np.eye(d)
-    squares = squares * common**2
-
-    sampling = middle * common**2 / np.array(people)
-    alone = sampling + [float(np.trace(t.noise)) / d for t in turned]
-    main = np.array([grouped(plan, s) if again else s.state.role == "main" for s in alike])
-    if plan.clusters and main.any():  # rounds before hold people of all clusters: they give the start, and the slope
-        alone = np.where(main, alone, np.inf)
-    x = np.linalg.inv(last.rows)
-    second = x @ curvature[: plan.d, : plan.d] @ x.T
-    lacking, left = np.zeros(len(alike)), np.zeros((0, d))
-    if not (again or plan.like is not None or plan.extremes):  # rounds where other rows count whole, other targets
-        unit = common * math.sqrt(middle)
-        by = [missed(plan, second, s.state.rows, np.array([s.state.reach(plan) ** 2]))[0] for s in alike]
-        lacking = unit * (np.array(by) - by[-1]).max(axis=1)
-        early = missed(plan, x @ progress.known.mean @ x.T, last.rows, np.array([last.reach(plan) ** 2]))[0]
-        left = along(plan, second, last.rows) * unit * np.maximum(by[-1], early)[:-1, None]
-    weights = 1.0 / alone / (1.0 / alone).sum()
-    theta, bent = last.theta, _bend(plan, progress.known, last, curvature, places, shares)
-    if rules.scoring.curved and not again:
-        loose = rough**2 + 2.0 * height**2 / np.array(people)
-        same = np.array([[float(np.array_equal(a.state.rows, b.state.rows)) for b in alike] for a in alike])
-        slopes = np.array([t.slope for t in turned])
-        bent, unsure = _secants(slopes, loose, places, same, weights, last, c * rules.bend, curvature, pooled)
-    for _ in range(PASSES):
-        if rules.cornered:  # scores at a common threshold, that of the estimate
-            scale = _scale(plan, best, last.rows, theta)
-            if rules.scoring.extra and plan.mu < MOST_MU:
-                scale = _learned(plan, progress, best, last, theta)[0]
-            common = rules.ratio * scale
-            turned = [_turn(plan, s, last.rows, common) for s in alike]
-        steps = sum(w * (curvature @ t.theta - t.score) for w, t in zip(weights, turned, strict=True))
-        more, slope = bent(theta)
-        theta = np.linalg.solve(slope, steps - weights @ more)
-        distance = np.square(places - theta).sum(axis=1)
-        off = (
-            (0.5 * height / (common * rules.bend) * distance) ** 2 / d
-            if again
-            else (height * unlike) ** 2 * distance / d
-        )
-        if rules.scoring.curved and not again:
-            # where people are followed ends at another time at other states: as much as an unknown bend may leave
-            off = unsure(theta) + plan.followed * (0.5 * height / (common * rules.bend) * distance) ** 2 / d
-        weights = _weights(alone + off, places - theta, float(spread.mean()), lacking)
-    whole = again and not main.any()  # all rows in each round: they are sampled once
-    sampling = squares * (
-        _once(plan, alike, weights) if whole else sum(w**2 / t.people for w, t in zip(weights, turned, strict=True))
+    rounds = similar(plan, progress)  # (12)
+    curved = _curvature(rounds)  # (9)
+    squares, height = _squares(rounds)  # (30), (37)
+    x = np.linalg.inv(rounds.last.rows)
+    second = x @ curved.mean[: plan.d, : plan.d] @ x.T  # of columns, weighted by curvature
+    variances = _variances(rounds, height)
+    lacking, left = _lacking(rounds, second, rounds.c * math.sqrt(height))  # (48)
+    bend = bends.bend(rounds, curved, variances)  # (13), (22) or (39)
+    root = _solve(rounds, curved, bend, variances, lacking)  # (13), (14)
+    more, slope = bend.added(root.theta)
+    sampling, unknown = squares * _sampled(root), _unknown(root, curved, lacking)  # (15), (17), (31)
+    by_scale = _by_scale(root) if plan.rules.cornered else None  # (16)
+    if by_scale is not None:
+        sampling = sampling + by_scale.meat
+        slope = curved.mean + np.outer(by_scale.score, by_scale.log)
+    bread = np.asarray(np.linalg.inv(slope))
+    covariance = _covariance(root, curved, bread, sampling, unknown)  # (15)
+    scale, scale_sd = _extra(root, bread, covariance, by_scale)  # (60), (61)
+    lines, moves = _moves(root, second, covariance)  # (38), (43)
+    at, main = root.rounds.turned, rounds.main
+    each = np.array([bread @ (curved.mean @ t.theta - t.score - m) for t, m in zip(at, more, strict=True)])
+    asked = [t for t, s in zip(at, rounds.summed, strict=True) if s.state.role == "main"]
+    asked = [t for t in asked if (t.theta == at[-1].theta).all()]
+    finite, ends = _finite(plan, rounds.last, asked, curved.mean, squares)  # (41)
+    return Estimated(
+        rows=rounds.last.rows,
+        theta=root.theta,
+        root=covariance,
+        curvature=curved.mean,
+        weights=root.weights,
+        rounds=rounds.summed,
+        wider=_wider(root),
+        lines=lines,
+        moves=moves,
+        threshold=rounds.c * plan.rules.bend,
+        bread=bread,
+        spread=curved.variances,
+        scale=scale,
+        scale_sd=scale_sd,
+        classes=rounds.last.classes,
+        each=each[main],
+        parts=root.weights[main],
+        unknown=bread @ unknown @ bread.T,
+        finite=finite,
+        ends=ends,
+        left=left,
     )
-    noised = sum(w**2 * t.noise for w, t in zip(weights, turned, strict=True))
-    far = sum(w * (t.theta - theta) for w, t in zip(weights, turned, strict=True))
-    half = 0.5 * spread
-    unknown = floored(half * np.outer(far, far) + np.diag(half @ far**2), 0.0)
-    if not again:
-        unknown = unknown + (float(weights**2 @ off) + float(weights @ lacking) ** 2) * np.eye(d)
-    if rules.scoring.cornered:
-        moves, one = np.array([(theta - t.theta) / common for t in turned]), np.linalg.inv(last.rows)[0]
-        off = common * curvature @ _off(rules, moves, weights, curvature, known.points, one)
-        unknown = unknown + off @ off.T
-    if rules.cornered:
-        by_scale = common * sum(w * t.beyond for w, t in zip(weights, turned, strict=True))
-        narrow = [(w, t) for w, t, s in zip(weights, turned, alike, strict=True) if any(s is one for one in best)]
-        shares = _crowd(best, again=again)
-        sampling = sampling + _of_scale(by_scale, theta, narrow, shares, common, again=whole)
-        by_theta = np.asarray(sum(w * t.lean for w, (_, t) in zip(shares, narrow, strict=True)))
-        slope = curvature + np.outer(by_scale, by_theta)
-    else:
-        slope = bent(theta)[1]
-    bread = np.linalg.inv(slope)
-    meat = floored(sampling, 0.0) + noised  # estimated entries may leave no covariance; the noise's is known
-    if again:  # as slopes are uncertain, so are variances: Equation (37)
-        cov = bread @ (meat + unknown) @ bread.T
-        meat = meat + 2.0 * STUDENT * float(spread.mean()) * (cov + float(np.trace(cov)) * np.eye(d))
-    values, vectors = np.linalg.eigh(meat + unknown)
-    root = bread @ (vectors * np.sqrt(np.maximum(values, 0.0)))
-    move = (theta - (turned[-1].theta if again else last.theta)) / c
-    asked = progress.seen[-1].state
-    wider = abs(math.log(scale / asked.scale)) / (0.5 * asked.window if again else most) if rules.follows else 0.0
-    lines = np.vstack([move / max(float(np.linalg.norm(move)), 1e-300), known.points])
-    if rules.scoring.curved and not again:
-        lines = np.vstack([lines, np.kron(np.eye(rules.blocks), skewed(plan, second, last.rows, last.reach(plan)))])
-    moves = np.abs(lines @ move) / rules.bend
-    if rules.scoring.curved and not again:  # twice what such a step leaves, in standard errors
-        wide = np.maximum(np.linalg.norm(lines, axis=1), 1.0) * math.sqrt(float(np.trace(root @ root.T)))
-        judged = (np.arange(len(lines)) > len(known.points)) | (not progress.near)  # skewed rows by main rounds
-        moves = np.maximum(moves, judged * moves**2 * c * rules.bend / wide)
-    more = bent(theta)[0]
-    each = [bread @ (curvature @ t.theta - t.score - m) for t, m in zip(turned, more, strict=True)]
-    own = np.array(each)[main], weights[main], bread @ unknown @ bread.T
-    late = [
-        t for t, s in zip(turned, alike, strict=True) if s.state.role == "main" and (t.theta == turned[-1].theta).all()
-    ]
-    finite = _finite(plan, last, late, curvature, squares)
-    sd = math.nan
-    if rules.scoring.extra:
-        own_variance, both = _extra_variance(best, turned, alike, weights, common, again=whole)
-        wide, vague, leaning = 1.0, 0.0, np.zeros(d)
+
+
+def _curvature(rounds: Rounds) -> Curvature:
+    """Curvature A, between pooled slopes and second moments of covariates, floored: Equation (9).
+
+    Slopes are pooled by precision, 1/(σ² + 2a²/m) of an entry.
+    """
+    slopes, noises = [t.slope for t in rounds.turned], [t.sds[1] * t.wider for t in rounds.turned]
+    people = sampled(rounds.plan, rounds.summed)
+    found = curvature(rounds.plan, rounds.progress, slopes, noises, people, differing(rounds))
+    return found._replace(mean=floored(found.mean, LOST * math.sqrt(float(found.variances.mean()))))
+
+
+def _squares(rounds: Rounds) -> tuple[Array, float]:
+    """Squared scores V of a record at the common threshold, shape (b d, b d), and their level v over its square.
+
+    Their shape is drawn to that of slopes, (30), of the same rows with variances' own error added: Equation (37).
+    """
+    plan, again, d = rounds.plan, rounds.again, rounds.plan.size
+    noises, people = [t.sds[2] * t.wider for t in rounds.turned], sampled(plan, rounds.summed)
+    square, noise, _ = pooled([t.square for t in rounds.turned], noises, people, plan.square**2, differing(rounds))
+    height = level(square[:d, :d], noise, plan.square, plan.unsure)
+    prior = np.full((plan.d, plan.d), (UNEVEN if again else SPREAD) ** 2 + plan.alike**2)
+    about = rounds.progress.known.mean if again else np.eye(plan.d)
+    known = rounds.progress.known._replace(mean=about, variances=prior)
+    squares, variances = posterior(square[:d, :d], noise, known.whole, height)
+    if again:  # variances that are uncertain make t heavier in its tails
+        squares = squares + STUDENT * float(variances.mean()) / height * np.eye(d)
+    return squares * rounds.c**2, height
+
+
+def _variances(rounds: Rounds, height: float) -> Array:
+    """Variance v/m_k + σ_k² of a number of each round's score, shape (rounds,): the diagonal of Equation (14).
+
+    Of clusters rounds before the main one hold people of all of them: they give the start and the slope alone.
+    """
+    sampling = height * rounds.c**2 / np.array(sampled(rounds.plan, rounds.summed))
+    variances = sampling + [float(np.trace(t.noise)) / rounds.plan.size for t in rounds.turned]
+    return np.where(rounds.main, variances, np.inf) if rounds.plan.clusters and rounds.main.any() else variances
+
+
+def _lacking(rounds: Rounds, second: Array, sd: float) -> tuple[Array, Array]:
+    """Scores that rounds lack beside the last one as other rows count whole in them, b_k of (14); shape (rounds,).
+
+    And what any score may lack if scores of long rows are one `sd`, along each number, shape (k, d): Equation (48).
+    There is none where lengths were looked at, or no row is long.
+    """
+    plan, last = rounds.plan, rounds.last
+    if rounds.again or plan.like is not None or plan.extremes:
+        return np.zeros(len(rounds.summed)), np.zeros((0, plan.size))
+    by = [missed(plan, second, s.state.rows, np.array([s.state.reach(plan) ** 2]))[0] for s in rounds.summed]
+    lacking = sd * (np.array(by) - by[-1]).max(axis=1)
+    x = np.linalg.inv(last.rows)
+    early = missed(plan, x @ rounds.progress.known.mean @ x.T, last.rows, np.array([last.reach(plan) ** 2]))[0]
+    return lacking, along(plan, second, last.rows) * sd * np.maximum(by[-1], early)[:-1, None]
+
+
+def _solve(rounds: Rounds, curved: Curvature, bend: bends.Bend, variances: Array, lacking: Array) -> _Root:
+    """Root of Σ w_k {g_k + A(θ − θ_k) + r_k(θ)}, Equations (13), (22) and (39), with weights w of (14).
+
+    Scores with a threshold are at that of the estimate's scale, (12), so that both follow from each other.
+    """
+    plan, rules, places, theta = rounds.plan, rounds.plan.rules, rounds.places, rounds.last.theta
+    scale = _scale(plan, rounds.narrow, rounds.last.rows, theta) if rules.scaled else 1.0
+    weights = 1.0 / variances / (1.0 / variances).sum()
+    for _ in range(PASSES):
         if rules.cornered:
-            leaning, both = by_theta, both + own_variance * by_scale
-        if plan.mu < MOST_MU:
-            scale, wide, vague, leaning = _learned(plan, progress, best, last, theta)
-        joint = float(np.square(root.T @ leaning).sum()) - 2.0 * wide * float(leaning @ bread @ both)
-        sd = math.nan if plan.clusters else math.sqrt(max(vague + wide**2 * own_variance + joint, 0.0))
-    how = wider, lines, moves, c * rules.bend, bread, spread, scale, sd, last.classes
-    return Estimated(last.rows, theta, root, curvature, weights, alike, *how, *own, *finite, left)
+            scale = _scale_at(rounds, theta)
+            rounds = rounds.at(rules.ratio * scale)
+        by_slope = [curved.mean @ t.theta - t.score for t in rounds.turned]
+        more, slope = bend.added(theta)
+        steps = sum(w * one for w, one in zip(weights, by_slope, strict=True))
+        theta = np.linalg.solve(slope, steps - weights @ more)
+        bent = bend.variances(theta, rounds.c)
+        weights = _weights(variances + bent, places - theta, float(curved.variances.mean()), lacking)
+    return _Root(theta, weights, rounds, scale, bent)
+
+
+def _sampled(root: _Root) -> float:
+    """Sampling variance of the weighted mean score over that of one record: Σ w_k²/m_k of Equation (15)."""
+    rounds, weights = root.rounds, root.weights
+    if rounds.once:
+        return _once(rounds.plan, rounds.summed, weights)
+    return float(sum(w**2 / t.people for w, t in zip(weights, rounds.turned, strict=True)))
+
+
+def _unknown(root: _Root, curved: Curvature, lacking: Array) -> Array:
+    """Part U of the meat that comes of what isn't known: of the curvature (17), of bends, and of clipped steps (31)."""
+    rounds, rules, theta, weights = root.rounds, root.rounds.plan.rules, root.theta, root.weights
+    far = sum(w * (t.theta - theta) for w, t in zip(weights, rounds.turned, strict=True))
+    half = 0.5 * curved.variances
+    unknown = floored(half * np.outer(far, far) + np.diag(half @ far**2), 0.0)
+    if not rounds.again:
+        unknown = unknown + (float(weights**2 @ root.bent) + float(weights @ lacking) ** 2) * np.eye(len(theta))
+    if rules.scoring.cornered:
+        moves = np.array([(theta - t.theta) / rounds.c for t in rounds.turned])
+        points, one = rounds.progress.known.whole.points, np.linalg.inv(rounds.last.rows)[0]
+        off = rounds.c * curved.mean @ bends.clipped(rules, moves, weights, curved.mean, points, one)
+        unknown = unknown + off @ off.T
+    return unknown
+
+
+class _ByScale(NamedTuple):
+    """How the estimated scale enters an estimate: Equations (15) and (16)."""
+
+    score: Array  # Slope e of the weighted score by the scale's logarithm
+    log: Array  # Slope λ of that logarithm by the coefficients
+    meat: Array  # Part C of the meat
+
+
+def _by_scale(root: _Root) -> _ByScale:
+    """Slopes e = c Σ w_k b_k and λ, and the part C of the meat that the scale has: Equation (16)."""
+    rounds, narrow = root.rounds, root.rounds.narrow
+    score = rounds.c * sum(w * t.beyond for w, t in zip(root.weights, rounds.turned, strict=True))
+    pairs = zip(root.weights, rounds.turned, rounds.summed, strict=True)
+    of_scale = [(w, t) for w, t, s in pairs if any(s is one for one in narrow)]
+    shares = _crowd(narrow, again=rounds.again)
+    meat = _of_scale(score, root.theta, of_scale, shares, rounds.c, again=rounds.once)
+    log = np.asarray(sum(w * t.lean for w, (_, t) in zip(shares, of_scale, strict=True)))
+    return _ByScale(score, log, meat)
+
+
+def _covariance(root: _Root, curved: Curvature, bread: Array, sampling: Array, unknown: Array) -> Array:
+    """Root of the sandwich J⁻¹ (V Σ w²/m + Σ w² σ² + C + U) J⁻ᵀ, Equation (15); of the same rows (32) and (37)."""
+    noised = sum(w**2 * t.noise for w, t in zip(root.weights, root.rounds.turned, strict=True))
+    meat = floored(sampling, 0.0) + noised  # estimated entries may leave no covariance; the noise's is known
+    if root.rounds.again:  # as slopes are uncertain, so are variances
+        cov = bread @ (meat + unknown) @ bread.T
+        wider = cov + float(np.trace(cov)) * np.eye(len(cov))
+        meat = meat + 2.0 * STUDENT * float(curved.variances.mean()) * wider
+    values, vectors = np.linalg.eigh(meat + unknown)
+    return np.asarray(bread @ (vectors * np.sqrt(np.maximum(values, 0.0))))
+
+
+def _wider(root: _Root) -> float:
+    """Move of the threshold since the last round asked, over the largest at which rounds are combined."""
+    rounds, asked = root.rounds, root.rounds.summed[-1].state
+    if not rounds.plan.rules.follows:
+        return 0.0
+    return abs(math.log(root.scale / asked.scale)) / (0.5 * asked.window if rounds.again else WINDOWS[1])
+
+
+def _moves(root: _Root, second: Array, covariance: Array) -> tuple[Array, Array]:
+    """Lines of the step from the last round's state, its own, levels' rows and skewed numbers; and its size along them.
+
+    In thresholds, or, of scores that bend, twice what such a step leaves in standard errors, if that is more: (38).
+    """
+    rounds, plan, rules = root.rounds, root.rounds.plan, root.rounds.plan.rules
+    c, last, points = rounds.summed[-1].state.threshold(rules), rounds.last, rounds.progress.known.whole.points
+    move = (root.theta - (rounds.turned[-1].theta if rounds.again else last.theta)) / c
+    lines = np.vstack([move / max(float(np.linalg.norm(move)), 1e-300), points])
+    if not rules.scoring.curved or rounds.again:
+        return lines, np.abs(lines @ move) / rules.bend
+    lines = np.vstack([lines, np.kron(np.eye(rules.blocks), skewed(plan, second, last.rows, last.reach(plan)))])
+    moves = np.abs(lines @ move) / rules.bend
+    wide = np.maximum(np.linalg.norm(lines, axis=1), 1.0) * math.sqrt(float(np.trace(covariance @ covariance.T)))
+    judged = (np.arange(len(lines)) > len(points)) | (not rounds.progress.near)  # skewed rows by main rounds
+    return lines, np.maximum(moves, judged * moves**2 * c * rules.bend / wide)
+
+
+def _extra(root: _Root, bread: Array, covariance: Array, by_scale: _ByScale | None) -> tuple[float, float]:
+    """Scale or extra parameter at the estimate, and the sd of its logarithm: Equations (60) and (61); or NaN."""
+    rounds, plan = root.rounds, root.rounds.plan
+    if not plan.rules.scoring.extra:
+        return root.scale, math.nan
+    variance, both = _extra_variance(
+        rounds.narrow, rounds.turned, rounds.summed, root.weights, rounds.c, again=rounds.once
+    )
+    scale, wide, vague, leaning = root.scale, 1.0, 0.0, np.zeros(len(root.theta))
+    if by_scale is not None:
+        leaning, both = by_scale.log, both + variance * by_scale.score
+    if plan.mu < MOST_MU:
+        scale, wide, vague, leaning = _learned(plan, rounds.progress, rounds.narrow, rounds.last, root.theta)
+    joint = float(np.square(covariance.T @ leaning).sum()) - 2.0 * wide * float(leaning @ bread @ both)
+    return scale, math.nan if plan.clusters else math.sqrt(max(vague + wide**2 * variance + joint, 0.0))
 
 
 def _once(plan: Plan, rounds: Sequence[Summed], weights: Array) -> float:
@@ -299,80 +375,7 @@ def _once(plan: Plan, rounds: Sequence[Summed], weights: Array) -> float:
     return float(np.square(parts) @ plan.noise.silos)
 
 
-def _bend(
-    plan: Plan, known: Known, last: State, curvature: Array, places: Array, shares: Array
-) -> Callable[[Array], Any]:
-    """Difference of scores at an estimate from those on the pooled slope, and their slope: Equation (22).
-
-    Within one threshold of the last state: farther off it is unreliable. Half the pooled slope is kept.
-    """
-    if plan.rules.blocks == 1:
-        return lambda theta: (np.zeros((len(places), len(theta))), curvature)
-    root = np.linalg.cholesky(curvature)
-    z, weight = points(known.mean, np.linalg.inv(last.rows)[0], plan.reach)
-    there = [expected(last.classes, place, z, weight) for place in places]
-    steep = sum(w * slope for w, (_, slope) in zip(shares, there, strict=True))
-
-    def bent(theta: Array) -> tuple[Array, Array]:
-        move = theta - last.theta
-        near = last.theta + move / max(1.0, float(np.linalg.norm(move)))
-        score, slope = expected(last.classes, near, z, weight)
-        back = np.linalg.solve(root, np.linalg.solve(root, slope - steep).T)
-        more = root @ floored(back, -0.5) @ root.T
-        return score - np.array([one for one, _ in there]) - (near - places) @ steep - more @ theta, curvature + more
-
-    return bent
-
-
-def _secants(
-    slopes: Array,
-    noise: Array,
-    places: Array,
-    alike: Array,
-    parts: Array,
-    last: State,
-    c: float,
-    curvature: Array,
-    pooled: Array,
-) -> tuple[Callable[[Array], Any], Callable[[Array], Array]]:
-    """Scores of rounds on secants to an estimate, and the slope there: Equation (39); and variances of these scores.
-
-    `slopes`, shape (rounds, d, d), have entries of variances `noise`, shape (rounds,), about a line in the coefficients
-    that rounds share, but for a constant of rounds whose records weigh alike: `alike`, shape (rounds, rounds). The
-    slope is the mean of rounds' by `parts`.
-    """
-    (rounds, d), square = places.shape, (float(np.trace(curvature)) / len(curvature)) ** 2
-    steep, constant = 2.0 * square / (d + 1.0), SPREAD**2 * square
-    x, ones = (places - last.theta) / c, np.ones((rounds, 1))  # in thresholds
-    system = np.block([[steep * x @ x.T + constant * alike + np.diag(noise), ones], [ones.T, np.zeros((1, 1))]])
-    root, least = np.linalg.cholesky(curvature), 1.0 / float((1.0 / noise).sum())
-
-    def along(theta: Array) -> tuple[Array, Array]:
-        """Weights of slopes at the middle of each secant, then at its end, within a threshold; and variances there."""
-        move = (theta - last.theta) / c
-        near = move / max(1.0, float(np.linalg.norm(move)))
-        at = np.vstack([0.5 * (x + near), np.tile(near, (rounds, 1))])
-        given = np.vstack([steep * x @ at.T + constant * np.tile(alike, 2), np.ones((1, 2 * rounds))])
-        found = np.linalg.solve(system, given)
-        return found[:-1].T, steep * np.square(at).sum(axis=1) + constant - (found * given).sum(axis=0)
-
-    def bent(theta: Array) -> tuple[Array, Array]:
-        weights, _ = along(theta)
-        changes = np.einsum("tk,kij->tij", weights, slopes) - pooled
-        changes = np.vstack([changes[:rounds], np.einsum("k,kij->ij", parts, changes[rounds:])[None]])
-        back = [np.linalg.solve(root, np.linalg.solve(root, one).T) for one in changes]
-        changes = np.array([root @ floored(one, -0.5) @ root.T for one in back])  # half of the slope is kept
-        return np.einsum("kij,kj->ki", changes[:-1], theta - places) - changes[-1] @ theta, curvature + changes[-1]
-
-    def unsure(theta: Array) -> Array:
-        _, variances = along(theta)
-        far = np.square(theta - places).sum(axis=1)
-        return np.asarray(0.5 * (1.0 + 1.0 / d) * np.maximum(variances[:rounds] - least, 0.0) * far)
-
-    return bent, unsure
-
-
-def _finite(plan: Plan, last: State, rounds: list[_Turned], curvature: Array, squares: Array) -> tuple[Array, Array]:
+def _finite(plan: Plan, last: State, rounds: list[Turned], curvature: Array, squares: Array) -> tuple[Array, Array]:
     """Sds by which scores show that no records, by distance from a bound, are predicted perfectly; and these forms.
 
     Of records that all answered 1, at a state that predicts 1 with probability π, the mean score π − y is -1/π times
@@ -402,52 +405,6 @@ def _finite(plan: Plan, last: State, rounds: list[_Turned], curvature: Array, sq
     return left.min(axis=0), ends
 
 
-def _off(rules: Rules, moves: Array, weights: Array, curvature: Array, points: Array, one: Array) -> Array:
-    """Error of steps because scores are clipped, in thresholds, shape (d, 2 + points): Equation (31).
-
-    `moves`, shape (rounds, d), are those from rounds' states to the estimate, in thresholds; `one`, shape (d,), moves
-    all rows by 1.
-    """
-    shifts, alone, normal = _steps(rules.shape, rules.ratio)
-    length = np.linalg.norm(moves, axis=1)
-    far = (weights * (length - np.interp(length, normal, shifts[-len(normal) :])) / np.maximum(length, 1e-300)) @ moves
-    # rows that move up and down alike: 0 but for expectiles, whose score bends at 0
-    both = -0.5 * (np.interp(length, alone, shifts) + np.interp(-length, alone, shifts))
-    out = [far, one * float(weights @ both)]
-    for p in points:
-        along, by = moves @ p, np.linalg.solve(curvature, p)
-        out.append(by / (p @ by) * float(weights @ (along - np.interp(along, alone, shifts))))
-    return np.array(out).T
-
-
-@cache
-def _steps(shape: Shape, ratio: float) -> tuple[Array, Array, Array]:
-    """Moves from a state to the root in thresholds, and the steps that score and slope give, for normal errors.
-
-    Steps of rows that all move by the same, of either sign, and of normal rows along one direction, from 0 on.
-    """
-    scoring = scoring_of(shape.family)
-    above, below = (1.0, 1.0) if scoring.symmetric else scoring.sides(shape)
-    r = ndtri((np.arange(NORMAL) + 0.5) / NORMAL) / ratio
-    r = r - brentq(lambda at: float((np.where(r > at, above, below) * np.clip(r - at, -1.0, 1.0)).sum()), r[0], r[-1])
-    shifts = np.linspace(-FARTHEST, FARTHEST, 241)
-    rows = np.linspace(-4.0, 4.0, 161)
-    fine = np.linspace(-4.0 * FARTHEST, 4.0 * FARTHEST, 1601)
-    errors = r + fine[:, None]
-    slope = (np.where(errors > 0.0, above, below) * (np.abs(errors) <= 1.0)).mean(axis=1)
-    score = np.concatenate([[0.0], np.cumsum(0.5 * (slope[1:] + slope[:-1]) * np.diff(fine))])
-    score -= score[len(fine) // 2]
-    density = np.exp(-0.5 * rows**2)
-    at = shifts[:, None] * rows
-    normal = (density * rows * np.interp(at, fine, score)).sum(axis=1)
-    normal /= (density * rows**2 * np.interp(at, fine, slope)).sum(axis=1)
-    # of one error at least: where none is within the threshold no step is known
-    alone = np.interp(shifts, fine, score) / np.maximum(np.interp(shifts, fine, slope), 1.0 / NORMAL)
-    half = len(shifts) // 2
-    alone = np.concatenate([np.minimum.accumulate(alone[half::-1])[:0:-1], np.maximum.accumulate(alone[half:])])
-    return shifts, alone, np.maximum.accumulate(normal[half:])
-
-
 def _weights(alone: Array, far: Array, unsure: float, lacking: Array) -> Array:
     """Weights of rounds, of least variance: of each one's score, and of the curvature that all share: Equation (14).
 
@@ -469,6 +426,14 @@ def _crowd(rounds: Sequence[Summed], *, again: bool) -> Array:
     noise = np.array([s.sds[4] / s.steep for s in rounds])
     size = 1.0 / (noise**2 + (0.5 * moved) ** 2) if again else np.array([float(s.people) for s in rounds])
     return np.asarray(size / size.sum())
+
+
+def _scale_at(rounds: Rounds, theta: Array) -> float:
+    """Residual scale or extra parameter at an estimate: Equation (11), or (61) where noise hides it."""
+    plan = rounds.plan
+    if plan.rules.scoring.extra and plan.mu < MOST_MU:
+        return _learned(plan, rounds.progress, rounds.narrow, rounds.last, theta)[0]
+    return _scale(plan, rounds.narrow, rounds.last.rows, theta)
 
 
 def _scale(plan: Plan, rounds: tuple[Summed, ...], rows: Array, theta: Array) -> float:
@@ -518,7 +483,7 @@ def _learned(
 
 
 def _extra_variance(
-    best: Sequence[Summed], turned: list[_Turned], alike: Sequence[Summed], weights: Array, c: float, *, again: bool
+    best: Sequence[Summed], turned: list[Turned], alike: Sequence[Summed], weights: Array, c: float, *, again: bool
 ) -> tuple[float, Array]:
     """Variance of the logarithm of an extra parameter by its number, and covariance with the score: Equation (60)."""
     d, out, both = len(turned[-1].theta), 0.0, np.zeros(len(turned[-1].theta))
@@ -532,7 +497,7 @@ def _extra_variance(
 
 
 def _of_scale(
-    by_scale: Array, theta: Array, rounds: list[tuple[float, _Turned]], shares: Array, c: float, *, again: bool
+    by_scale: Array, theta: Array, rounds: list[tuple[float, Turned]], shares: Array, c: float, *, again: bool
 ) -> Array:
     """Part of the meat due to the estimated scale, its covariance with the score included: Equation (16)."""
     d = len(by_scale)
@@ -547,27 +512,3 @@ def _of_scale(
         both = np.outer(by_scale, with_score)
         out += alone * np.outer(by_scale, by_scale) + both + both.T
     return out
-
-
-def _turn(plan: Plan, s: Summed, rows: Array, common: float) -> _Turned:
-    """A round's sums in other coordinates, scores at the common threshold, squares about their mean: Equation (12)."""
-    by, c = rows @ np.linalg.inv(s.state.rows), s.state.threshold(plan.rules)
-    by, d = np.kron(np.eye(len(s.score) // len(by)), by), len(s.score)
-    square = s.square - s.products
-    square[:d, :d] += s.products_noise * np.eye(d)
-    wide = np.eye(len(square))
-    wide[:d, :d] = by
-    return _Turned(
-        theta=np.asarray(np.linalg.solve(by.T, s.state.theta), dtype=np.float64),
-        score=by @ (c * s.score + (common - c) * s.beyond),
-        slope=by @ s.slope @ by.T,
-        square=wide @ square @ wide.T,
-        noise=((c * s.sds[0]) ** 2 + ((common - c) * s.sds[3] if common != c else 0.0) ** 2) * by @ by.T,
-        beyond=by @ s.beyond,
-        steep=s.steep,
-        lean=by @ s.lean,
-        lean_sd=s.lean_sd,
-        people=plan.noise._replace(came=s.counts).precise if s.counts else s.people,
-        wider=float((by**2).sum()) / len(by),
-        sds=s.sds,
-    )

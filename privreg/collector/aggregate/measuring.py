@@ -9,6 +9,7 @@ import numpy as np
 from privreg.base.arrays import Array
 from privreg.collector.aggregate import rounds
 from privreg.collector.aggregate.budget import paid
+from privreg.collector.aggregate.curvature import floored, level, pooled
 from privreg.collector.aggregate.estimate import Estimated, estimate
 from privreg.collector.aggregate.lattice import sd
 from privreg.collector.aggregate.plan import Plan, Progress
@@ -54,11 +55,9 @@ def _widths(plan: Plan, progress: Progress, found: Estimated) -> Gauge:
         return plan.gauge
     one, second, scale = np.linalg.inv(found.rows)[0], progress.known.mean, found.scale
     if not plan.rules.scaled:  # second moments of rows that were shortened say too little: squared scores say more
-        parts, jitter = rounds.pooling(
-            [s.sds[2] for s in found.rounds], [s.people for s in found.rounds], plan.square**2
-        )
-        squares = sum(w * s.square for w, s in zip(parts, found.rounds, strict=True))
-        mean = math.sqrt(rounds.level(squares, jitter, plan.square, plan.unsure))
+        matrices, noises, people = zip(*((s.square, s.sds[2], s.people) for s in found.rounds), strict=True)
+        squares, noise, _ = pooled(matrices, noises, people, plan.square**2)
+        mean = math.sqrt(level(squares, noise, plan.square, plan.unsure))
         scale = max(progress.state.scale, mean * progress.seen[-1].state.threshold(plan.rules) / plan.rules.top)
     centre = float(one @ second @ found.theta)
     spread = math.sqrt(max(float(found.theta @ second @ found.theta) - centre**2, 0.0) + scale**2)
@@ -79,5 +78,5 @@ def measured(plan: Plan, progress: Progress, unit: float) -> tuple[Measure, ...]
     second[-1, :m] = second[:m, -1] = mean[:m]  # beside the number that is 1 of who has something to tell
     i, j = np.triu_indices(m)
     second[i, j] = second[j, i] = total[len(mean) :]
-    cov = rounds.floored(second - np.outer(mean, mean), 0.0) / people + np.diag(noise[: len(mean)] ** 2)
+    cov = floored(second - np.outer(mean, mean), 0.0) / people + np.diag(noise[: len(mean)] ** 2)
     return summarise(gauge, mean, cov, unit)

@@ -10,6 +10,7 @@ from scipy.special import ndtr, ndtri
 
 from privreg.collector.aggregate import classes, lengths
 from privreg.collector.aggregate.budget import AGAIN, EXACT, LEFT, STEPS, expected, paid
+from privreg.collector.aggregate.curvature import cautious, curvature, floored, level, pooled, sampled, unequal
 from privreg.collector.aggregate.lattice import sd
 from privreg.collector.aggregate.plan import MOST_MU, Checked, Known, Plan, Progress, State, Summed, pairs, turned
 from privreg.collector.aggregate.report import heights, unstacked
@@ -22,8 +23,6 @@ from privreg.protocol.sums import MEDIAN, SQUARED
 NARROWEST: Final = 0.05  # Logarithm of the factor within which the scale number follows, at least
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from privreg.base.arrays import Array
     from privreg.families.scores import Scoring
 
@@ -366,18 +365,15 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_sil
     if state.role == "main":
         group = plan.clusters > 0 and progress.last and count < plan.rows
         return progress._replace(seen=(*progress.seen, here._replace(group=group)))
-    reference = progress.filled * rules.slope
     far = 0.0 if plan.noise.again else unequal(plan, seen)
-    shares, noise = pooling([s.sds[1] for s in seen], sampled(plan, seen), reference**2, far)
-    pooled = sum(w * s.slope for w, s in zip(shares, seen, strict=True))
-    height = level(pooled, noise, reference, rules.unsure)
-    curvature, spread = posterior(pooled, noise, known.whole, height)
+    found = curvature(plan, progress, [s.slope for s in seen], [s.sds[1] for s in seen], sampled(plan, seen), far)
+    spread, height = found.variances, found.level
     noisy = plan.square / sampled(plan, seen)[-1] + here.sds[0] ** 2
     gain = max(float(here.score @ here.score) - d * noisy, 0.3 * noisy)
-    step = -cautious(curvature, spread, here.score) * gain / (gain + d * noisy)
+    step = -cautious(found.mean, spread, here.score) * gain / (gain + d * noisy)
     c = state.threshold(rules)
     curved = rules.scoring.curved and not plan.noise.again
-    second, unsure = _of_covariates(curvature / height, known.classes), _of_covariates(spread, known.classes**2)
+    second, unsure = _of_covariates(found.mean / height, known.classes), _of_covariates(spread, known.classes**2)
     x, lines = np.linalg.inv(state.rows), known.whole.points
     moments = x @ second @ x.T
     if curved:
@@ -419,7 +415,7 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_sil
         by, root = _whitening(second, known.points, plan.reach, edge)
     else:
         by, root = _to(plan.like[0], state.rows)
-    noisy = (noise / height) ** 2 * float((1.0 / known.classes**2).mean()) / rules.blocks
+    noisy = (found.noise / height) ** 2 * float((1.0 / known.classes**2).mean()) / rules.blocks
     variances = np.full(second.shape, SPREAD**2) + _spread(np.full(second.shape, noisy), root)
     known = known._replace(mean=by @ second @ by.T, variances=variances, points=known.points @ by.T)
     window = WINDOWS[2]
@@ -443,9 +439,9 @@ def _varying(plan: Plan, progress: Progress, seen: tuple[Summed, ...]) -> tuple[
     """
     slope, square = expected(plan, progress)
     if plan.rules.scoring.unsure > 1.0:
-        parts, jitter = pooling([s.sds[2] for s in seen], sampled(plan, seen), square**2)
-        squares = sum(w * s.square[: plan.size, : plan.size] for w, s in zip(parts, seen, strict=True))
-        found = level(squares, jitter, square, plan.unsure)
+        matrices = [s.square[: plan.size, : plan.size] for s in seen]
+        squares, noise, _ = pooled(matrices, [s.sds[2] for s in seen], sampled(plan, seen), square**2)
+        found = level(squares, noise, square, plan.unsure)
         square = max(square, found) if plan.rules.scoring.counts else found
     return slope, square
 
@@ -491,78 +487,11 @@ def _parted(plan: Plan, state: State, theta: Array) -> Array:
     return np.asarray(state.theta + (theta - state.theta) * min(1.0, 2.0 / 3.0 / max(shrunk, 1e-12)))
 
 
-def grouped(plan: Plan, one: Summed) -> bool:
-    """True if a sum is one of a group of clusters, of other rows than those of the other groups."""
-    return plan.clusters > 0 and one.state.role == "main" and (not plan.noise.again or one.group)
-
-
-def sampled(plan: Plan, rounds: Sequence[Summed]) -> list[float]:
-    """Records by whose sampling rounds differ: none, ∞, where all rows answer in each of them."""
-    return [math.inf if plan.noise.again and not grouped(plan, s) else float(s.people) for s in rounds]
-
-
-def unequal(plan: Plan, rounds: Sequence[Summed]) -> Array:
-    """Share by which slopes of rounds may differ from those of the last one, as other rows count whole in them."""
-    reaches = np.array([s.state.reach(plan) for s in rounds])
-    return np.asarray(1.0 - np.minimum(reaches / reaches[-1], reaches[-1] / reaches) ** 2)
-
-
-def pooling(noises: list[float], people: list[float], square: float, far: Array | float = 0.0) -> tuple[Array, float]:
-    """Shares by which rounds' matrices are pooled, and the sd of an entry then: of noise and of sampling.
-
-    `square` is the mean square of what multiplies z z', or at least the square of its mean. For normal z an entry off
-    the diagonal, which counts √2 times, has this mean square, one on it up to thrice: about twice. `far` is how many
-    thresholds rounds' states are from the estimate, by which share slopes may differ.
-    """
-    own = np.square(noises) + 2.0 * square / np.array(people)
-    precision = 1.0 / (own + square * np.square(far))
-    shares = precision / precision.sum()
-    return np.asarray(shares), math.sqrt(float(shares**2 @ own))
-
-
 def _of_covariates(matrix: Array, each: Array) -> Array:
     """Mean of the blocks of all predictors, each relative to its curvature: of covariates alone, shape (d, d)."""
     b = len(each)
     cube = matrix.reshape(b, len(matrix) // b, b, -1)
     return np.asarray(sum(cube[k, :, k] / each[k] for k in range(b)) / b)
-
-
-def level(pooled: Array, noise: float, reference: float, unsure: float) -> float:
-    """Level of a matrix, the mean of its diagonal, between what was reported and the reference model's.
-
-    At least as large as its noise.
-    """
-    d = len(pooled)
-    by, prior = noise**2 / d, (unsure * reference) ** 2
-    seen = float(np.trace(pooled)) / d
-    return max((reference * by + seen * prior) / (by + prior), math.sqrt(by))
-
-
-def posterior(pooled: Array, noise: float, known: Known, height: float) -> tuple[Array, Array]:
-    """Curvature, entry by entry, between what was reported and the second moments of covariates: Equation (9).
-
-    Its variances have the shape (d, d), too; √2 times an entry off the diagonal has this one.
-    """
-    b = len(known.classes)
-    twice = np.kron(1.0 - np.eye(b), 1.0 - np.eye(len(pooled) // b))  # entries that a report holds at four places
-    by = (noise / height) ** 2 * (1.0 - 0.5 * twice)
-    share = known.variances / (known.variances + by)
-    found = known.mean + share * (pooled / height - known.mean)
-    root = np.linalg.cholesky(known.mean)  # of what is known before a direction has a tenth at least
-    back = np.linalg.solve(root, np.linalg.solve(root, found).T)
-    return height * (root @ floored(back, 0.1) @ root.T), share * by * height**2
-
-
-def cautious(curvature: Array, spread: Array, score: Array) -> Array:
-    """The step x of least mean squared error of C x − score if C is known up to variances `spread`: Equation (10)."""
-    unsure = 0.5 * (spread.sum(axis=1) + np.diag(spread))
-    return np.asarray(np.linalg.solve(curvature @ curvature + np.diag(unsure), curvature @ score))
-
-
-def floored(matrix: Array, least: float) -> Array:
-    """A symmetric matrix whose eigenvalues are `least` or more."""
-    values, vectors = np.linalg.eigh(matrix)
-    return np.asarray((vectors * np.maximum(values, least)) @ vectors.T)
 
 
 def _whitening(second: Array, points: Array, reach: float, edge: float = 0.0) -> tuple[Array, Array]:
