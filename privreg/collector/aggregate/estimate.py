@@ -287,7 +287,7 @@ def _unknown(root: _Root, curved: Curvature, lacking: Array) -> Array:
 
 
 class _ByScale(NamedTuple):
-    """How the estimated scale enters an estimate: Equations (15) and (16)."""
+    """Slopes by which the estimated scale enters an estimate: Equations (15) and (16)."""
 
     score: Array  # Slope e of the weighted score by the scale's logarithm
     log: Array  # Slope λ of that logarithm by the coefficients
