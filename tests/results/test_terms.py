@@ -21,7 +21,7 @@ from privreg.families import FAMILIES
 from privreg.results.postestimation.levels import ADJUSTMENTS
 from privreg.tables.diagnostics import doubt
 from tests.helpers import array_model
-from tests.results.test_effects import BOUNDS, covariance, made
+from tests.results.made import BOUNDS, covariance, made
 
 RIGHT = "x + C(g) + s + x:s"
 

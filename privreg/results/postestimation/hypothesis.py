@@ -10,13 +10,15 @@ from typing import Any, Final
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from privreg.base.arrays import Array
 from privreg.collector.inference.pivots import Normal, Pivot, StudentT
-from privreg.errors import FormulaError, InferenceError, OptionError, nearest, shown
+from privreg.collector.inference.simultaneous import joint_critical
+from privreg.errors import FormulaError, InferenceError, OptionError, flag, interval_level, nearest, shown
 from privreg.options.unknown import all_known_arguments
-from privreg.results.data import ResultData
-from privreg.results.postestimation.known import Known, Tested
+from privreg.results.data import Frame, ResultData
+from privreg.results.postestimation.known import Estimated, Known
 from privreg.tables import MARK, Paragraph, Part, View, noted
 from privreg.tables.diagnostics import Diagnostic, along, doubts
 
@@ -24,10 +26,61 @@ TITLE: Final = "Tests of linear combinations"
 
 
 @all_known_arguments
-class ContrastTest(Tested):
+@dataclass(frozen=True, repr=False)
+class ContrastTest(Estimated):
     """Linear combinations tested one by one; `effect` holds the combinations, `value` what they are tested against."""
 
-    _called = "coef"
+    effect: Array  # Numbers, shape (q,)
+    se: Array  # Their standard errors, shape (q,)
+    pivot: Pivot  # Law of their t-ratios
+    index: pd.Index  # Their names
+    title: str
+    notes: tuple[Diagnostic, ...]  # Whatever takes them back; shown with them
+    reliable: NDArray[np.bool_]  # Which of them no note takes back, shape (q,)
+    value: Array | float = 0.0  # Hypothesised values
+    cov: Array | None = None  # Covariance of the numbers, shape (q, q), if it is known
+
+    @property
+    def tvalue(self) -> Array:
+        """(effect − value) over its standard error, shape (q,); NaN for what is 0 whatever the coefficients."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray((self.effect - self.value) / self.se)
+
+    @property
+    def pvalue(self) -> Array:
+        """Two-sided p-values, shape (q,)."""
+        return self.pivot.two_sided(self.tvalue)
+
+    def conf_int(self, alpha: float = 0.05, *, simultaneous: bool = False) -> Array:
+        """Confidence limits, shape (q, 2).
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the level, in (0, 1).
+        simultaneous : bool
+            Whether all q intervals are to hold together at that level, see `privreg.collector.inference.simultaneous`;
+            by Bonferroni's inequality where no covariance is known.
+
+        Raises
+        ------
+        OptionError
+            If `alpha` is not in (0, 1).
+        """
+        joint, level = flag("simultaneous", simultaneous), interval_level(alpha)
+        cov = self.se**2 if self.cov is None else self.cov
+        half = (joint_critical(self.pivot, cov, level) if joint else self.pivot.critical(level)) * self.se
+        return np.column_stack([self.effect - half, self.effect + half])
+
+    def summary_frame(self, alpha: float = 0.05, *, simultaneous: bool = False) -> pd.DataFrame:
+        """Columns coef, std err, t, P>|t| (of each alone), Conf. Int. Low, Conf. Int. Upp., reliable.
+
+        The last says whether no note takes a line back. The limits are those of :meth:`conf_int`.
+        """
+        limits = self.conf_int(alpha, simultaneous=simultaneous)
+        columns = {"coef": self.effect, "std err": self.se, "t": self.tvalue, "P>|t|": self.pvalue}
+        columns |= {"Conf. Int. Low": limits[:, 0], "Conf. Int. Upp.": limits[:, 1]}
+        return Frame(columns | {"reliable": self.reliable}, index=self.index)
 
     @property
     def sd(self) -> Array:
