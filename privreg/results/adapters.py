@@ -70,6 +70,7 @@ def marginaleffects_model(results: Any, rows: Any) -> Any:
             f"marginaleffects takes t-ratios for normal or Student's, and those of {results.methods[0]!r} are neither; "
             "take res.using('sandwich')."
         )
+    degrees = float(getattr(known.pivot, "df", math.inf))
     public = results.reference_grid() if rows is None else pd.DataFrame(rows)
     columns = list(dict.fromkeys(c for term in design.terms for c in term.reads))
     columns += [c for c in (design.offset, design.exposure) if c is not None and c not in columns]
@@ -87,6 +88,8 @@ def marginaleffects_model(results: Any, rows: Any) -> Any:
     class Model(base.ModelAbstract):  # type: ignore[misc, name-defined]
         """Results of privreg, on public rows."""
 
+        df_resid = degrees  # by which it takes Student's t
+
         def get_vcov(self, vcov: Any = True) -> Any:
             if not isinstance(vcov, bool):
                 raise OptionError("private results have one covariance by method; choose it by res.using(method).")
@@ -103,7 +106,7 @@ def marginaleffects_model(results: Any, rows: Any) -> Any:
             return polars.DataFrame({"rowid": ids, **parts})
 
         def get_df(self) -> float:
-            return float(getattr(known.pivot, "df", math.inf))
+            return degrees
 
     vault = base.ModelVault(
         coef=np.array(fit.params),
