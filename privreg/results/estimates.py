@@ -321,9 +321,9 @@ class EstimatedResults(TestedResults):
         MissingExtraError
             If marginaleffects is not installed: ``pip install ".[adapters]"``.
         OptionError
-            If the model has an offset, or no formula.
+            If the model has no formula.
         InferenceError
-            If there is no covariance, or t-ratios are not normal.
+            If there is no covariance, or t-ratios are neither normal nor Student's.
         NotPrivateError
             If the rows were fitted privately in this process.
         """

@@ -194,9 +194,6 @@ def test_new_rows_may_repeat_a_value_and_be_of_arrow(name):
     np.testing.assert_array_equal(res.predict(ROWS[name]), res.predict(plain))
     one, two = (res.get_prediction(rows).summary_frame() for rows in (ROWS[name], plain))
     np.testing.assert_array_equal(one, two)
-    np.testing.assert_array_equal(
-        res.marginal_effects(ROWS[name]).summary_frame(), res.marginal_effects(plain).summary_frame()
-    )
 
 
 @pytest.mark.parametrize("kind", [list, tuple, iter])

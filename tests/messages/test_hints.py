@@ -12,7 +12,7 @@ from privreg.errors import FormulaError, OptionError, PrivregWarning, SchemaErro
 from privreg.means.results.results import MeansResults
 from privreg.published.descent.results import CentralResults
 from privreg.published.federated.results import FederatedResults
-from privreg.results.postestimation import effects, hypothesis, prediction
+from privreg.results.postestimation import hypothesis, prediction
 from privreg.results.results import PrivateResults
 from privreg.results.several.comparison import Comparison
 from privreg.schema.declarations import Schema
@@ -107,7 +107,6 @@ def test_what_statsmodels_calls_otherwise_names_no_other_models_columns(rides):
         ("plot_coef", "intercpt", ["did you mean 'intercept'"]),
         ("plot_trajectory", "term", ["did you mean 'terms'"]),
         ("trajectory", "level", ["give alpha="]),
-        ("marginal_effects", "dummy", ["at=", "average="]),
         ("predict", "newdata", ["exog="]),
         ("conf_int", "cov_type", ["inference=", "cols="]),
         ("conf_int", "exponentiate", ["np.exp(res.conf_int())", "tidy(exponentiate=true)"]),
@@ -131,7 +130,7 @@ def test_unknown_keywords_are_told_the_choices(rides, method, keyword, pieces):
 
 CLASSES = (
     *(PrivateResults, CentralResults, FederatedResults, MeansResults, Comparison),
-    *(hypothesis.ContrastTest, prediction.Prediction, prediction.ClassPrediction, effects.MarginalEffects),
+    *(hypothesis.ContrastTest, prediction.Prediction, prediction.ClassPrediction),
 )
 METHODS = [
     (cls, name)
@@ -193,7 +192,7 @@ def test_a_level_given_as_alpha_is_told(rides, show):
         getattr(rides, show)(alpha=0.9)
     assert {w.filename for w in caught} == {__file__}
     new = pd.DataFrame({"distance": [3.0], "driver_rating": [4.5]})
-    for found in (rides.get_prediction(new), rides.t_test("distance = 0"), rides.marginal_effects(new)):
+    for found in (rides.get_prediction(new), rides.t_test("distance = 0")):
         with pytest.warns(PrivregWarning, match="alpha=0\\.9 gives"):
             found.conf_int(0.9)
 
@@ -251,7 +250,7 @@ def test_levels_that_are_no_sequence_are_refused(wrong):
         ("glht", "t_test("),
         ("TukeyHSD", "t_test_pairwise("),
         ("emmeans", "marginal_means("),
-        ("avg_slopes", "marginal_effects(at)"),
+        ("avg_slopes", "for_marginaleffects(rows)"),
         ("xtable", "summary().as_latex()"),
         ("modelsummary", "privreg.compare("),
         ("stepAIC", "anova()"),

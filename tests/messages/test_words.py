@@ -497,7 +497,6 @@ def _shown():
         "wald test": res.wald_test("age = 0, g[T.yes] = 0"),
         "predictions": res.get_prediction(new),
         "classes": multinomial.get_prediction(new),
-        "effects": res.marginal_effects(new),
         "results": res,
         "summary": res.summary(),
         "statement": res.privacy,

@@ -15,7 +15,6 @@ FRAMES = {
     "wald_test_terms": lambda res: res.wald_test_terms().table,
     "their headings": lambda res: res.wald_test_terms().summary_frame(),
     "t_test": lambda res: res.t_test("a = b, c").summary_frame(),
-    "marginal_effects": lambda res: res.marginal_effects(pd.DataFrame(ROWS)).summary_frame(),
     "get_prediction": lambda res: res.get_prediction(pd.DataFrame(ROWS)).summary_frame(),
     "trajectory": lambda res: res.trajectory(),
     "rounds": lambda res: res.rounds,

@@ -14,7 +14,7 @@ from privreg.results.results import PrivateResults
 from privreg.results.several.comparison import Comparison
 from privreg.tables.diagnostics import doubt
 from tests.helpers import array_model
-from tests.results.test_effects import made
+from tests.results.made import made
 
 RIGHT = "x + z + x:z + g"
 FITS = {
@@ -48,8 +48,6 @@ VIEWS = {
     "tidy": lambda res: res.tidy(),
     "t_test": contrasts,
     "t_test_pairwise": lambda res: res.t_test_pairwise("g"),
-    "marginal_effects": lambda res: res.marginal_effects(ROWS),
-    "marginal_effects of rows": lambda res: res.marginal_effects(ROWS, average=False),
     "marginal_means": lambda res: res.marginal_means("g"),
     "marginal_means, linear": lambda res: res.marginal_means("g", which="linear"),
     "their differences": lambda res: res.marginal_means("g").pairwise(),
@@ -101,7 +99,7 @@ def test_lines_are_marked_if_and_only_if_they_change_with_the_coefficient(base, 
             assert text.count("†") >= lines
             assert ("†" in text) == (lines > 0)
             assert "this one" in text.replace("\n", " ") or not lines
-    assert seen == {True, False} or name in {"marginal_effects of rows", "get_prediction"}
+    assert seen == {True, False} or name == "get_prediction"
 
 
 @pytest.mark.parametrize("asked", ["x", "x, g", "x = z"])

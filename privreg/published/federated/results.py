@@ -35,7 +35,7 @@ MOST: Final = 12  # Curves drawn unless terms are named: more look alike
 FAR: Final = 2.0  # Root mean squares of noise by which it may move
 _NO_ERRORS: Final = frozenset(
     (
-        *("bse", "tvalues", "pvalues", "conf_int", "cov_params", "get_prediction", "marginal_effects"),
+        *("bse", "tvalues", "pvalues", "conf_int", "cov_params", "get_prediction", "for_marginaleffects"),
         *("t_test", "t_test_pairwise", "wald_test", "wald_test_terms", "f_test", "anova", "marginal_means"),
     )
 )

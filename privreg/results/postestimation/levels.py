@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 from privreg.base.arrays import Array
 from privreg.collector.inference.pivots import Pivot
 from privreg.errors import DataError, OptionError, choose, interval_level, quietly, shown
+from privreg.families.logistic import class_shares
 from privreg.options.unknown import all_known_arguments
 from privreg.results.data import Frame, ResultData
-from privreg.results.postestimation.effects import Effect, Rows, means_at, stacked
 from privreg.results.postestimation.hypothesis import TITLE, ContrastTest, contrast_test
 from privreg.results.postestimation.known import Estimated, Known, means_frame
-from privreg.results.postestimation.prediction import estimand_words, note_outside
+from privreg.results.postestimation.prediction import estimand_words, in_order, note_outside
 from privreg.schema.declarations import iso
 from privreg.tables import Part, Table, cells, estimates_table, marked, noted
 from privreg.tables.diagnostics import Diagnostic, along, note
@@ -294,23 +294,44 @@ def marginal_means(known: Known, factor: Any, at: Any, which: str) -> MarginalMe
     if at is not None:
         note_outside(fit, held, design.encode_new(held)[0], "marginal_means", stacklevel=4)
 
-    def at_levels() -> Iterator[tuple[Any, list[Effect]]]:
-        for each in itertools.product(*(design.schema.levels[c] for c in columns)):
-            here = {c: np.full(len(held), level, object) for c, level in zip(columns, each, strict=True)}
-            rows, v = Rows(*design.encode_new(held.assign(**here))), ":".join(map(str, each)) if each[1:] else each[0]
-            yield v, means_at(fit, rows) if which == "mean" else _linear(fit, rows)
-
-    found = stacked(known, at_levels(), True, keep=True)
-    index = pd.Index(found.names, name=column)
+    names, made = list[Any](), list[list[Means]]()
+    for each in itertools.product(*(design.schema.levels[c] for c in columns)):
+        here = {c: np.full(len(held), level, object) for c, level in zip(columns, each, strict=True)}
+        names.append(":".join(map(str, each)) if each[1:] else each[0])
+        made.append((_means if which == "mean" else _linear)(fit, *design.encode_new(held.assign(**here))))
+    by_response = [one for same in zip(*made, strict=True) for one in same]  # levels of a response
+    value, gradient = (np.array([part.mean(axis=0) for part in parts]) for parts in zip(*by_response, strict=True))
+    index = pd.Index(names, name=column)
     responses = list(fit.classes if which == "mean" else fit.levels[1:])
     if responses:
-        index = pd.MultiIndex.from_product([responses, found.names], names=[design.endog_name, column])
+        index = pd.MultiIndex.from_product([responses, names], names=[design.endog_name, column])
     what = estimand_words(fit) if which == "mean" else "the linear predictor"
     title = f"Marginal means of {what.removeprefix('the mean of ')} by {column}, {'; '.join(over)}"
     scale = "identity" if which != "mean" else "logit" if fit.classes else fit.family.link
-    assert found.gradient is not None
-    pivot, ok = known.pivot.along(found.gradient), found.reliable
-    return MarginalMeans(found.value, found.se, found.gradient, known, pivot, index, title, known.notes, ok, scale)
+    pivot, ok = known.pivot.along(gradient), along(known.notes, gradient)
+    return MarginalMeans(value, known.errors(gradient), gradient, known, pivot, index, title, known.notes, ok, scale)
+
+
+class Means(NamedTuple):
+    """One mean at each row: of the response, of one class's probability, or a linear predictor."""
+
+    value: Array  # Shape (n,)
+    gradient: Array  # Derivatives by the coefficients, shape (n, p)
+
+
+def _means(fit: ResultData, x: Array, offset: Array) -> list[Means]:
+    """Means at encoded rows: of the response, or of each class's probability."""
+    if fit.design.cuts is not None:
+        share, by = in_order(fit, x, offset)
+        return [Means(share[:, k], by[:, k]) for k in range(share.shape[1])]
+    if not fit.levels:
+        eta = x @ fit.params + offset
+        return [Means(fit.family.inverse_link(eta), fit.family.inverse_link_derivative(eta)[:, None] * x)]
+    shares = class_shares(x @ fit.params.reshape(len(fit.levels) - 1, -1).T)
+    same = np.eye(len(fit.levels))
+    tilts = [share[:, None] * (same[k] - shares)[:, 1:] for k, share in enumerate(shares.T)]  # by the predictors
+    each = zip(shares.T, tilts, strict=True)
+    return [Means(share, (tilt[:, :, None] * x[:, None, :]).reshape(len(share), -1)) for share, tilt in each]
 
 
 def _public_rows(at: Any, factors: Sequence[str], design: Any) -> pd.DataFrame:
@@ -347,12 +368,11 @@ def _public_rows(at: Any, factors: Sequence[str], design: Any) -> pd.DataFrame:
     return quietly(lambda: pd.DataFrame(dict(at), index=[0] if single else None), unlike)
 
 
-def _linear(fit: ResultData, rows: Rows) -> list[Effect]:
+def _linear(fit: ResultData, x: Array, offset: Array) -> list[Means]:
     """Linear predictors; of a multinomial fit those of all levels but the baseline."""
-    k = max(len(fit.levels) - 1, 1)
-    x = fit.slopes(rows.x)
-    etas = x @ fit.params.reshape(k, -1).T + rows.offset[:, None]
-    return [Effect(etas[:, i], np.kron(np.eye(k)[i], x)) for i in range(k)]
+    k, x = max(len(fit.levels) - 1, 1), fit.slopes(x)
+    etas = x @ fit.params.reshape(k, -1).T + offset[:, None]
+    return [Means(etas[:, i], np.kron(np.eye(k)[i], x)) for i in range(k)]
 
 
 def reference_grid(design: Any) -> pd.DataFrame:

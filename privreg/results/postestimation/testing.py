@@ -10,7 +10,6 @@ from privreg.errors import flag
 from privreg.privacy.ledger import refuse_fitted
 from privreg.results.base import Results
 from privreg.results.data import ResultData
-from privreg.results.postestimation.effects import MarginalEffects, marginal_effects
 from privreg.results.postestimation.hypothesis import ContrastTest, WaldTest, contrast_test, wald_test
 from privreg.results.postestimation.levels import MarginalMeans, PairwiseTests, marginal_means, pairwise, reference_grid
 from privreg.results.postestimation.selection import Selection, select
@@ -144,38 +143,6 @@ class TestedResults(Results):
             If it is no factor with a term of its own, or there is no such adjustment.
         """
         return pairwise(self._known(inference, "t_test_pairwise"), term_name, method, alpha)
-
-    def marginal_effects(self, at: Any = None, *, average: bool = True, method: str | None = None) -> MarginalEffects:
-        """Effects of the covariates on the mean, at public covariate values, with standard errors (delta method).
-
-        Parameters
-        ----------
-        at : DataFrame, mapping of str to array, or array of shape (n, p) for array models
-            Public rows, as in :meth:`predict`; nothing is clamped.
-        average : bool
-            Average over the rows; otherwise one effect for each of them.
-        method : str, optional
-
-        Returns
-        -------
-        MarginalEffects
-            effect, se, tvalue, pvalue, conf_int(alpha), summary_frame(alpha). Of a formula model one effect for each
-            raw number (a derivative, through all terms that hold it) and for each level of a factor but its reference
-            (a difference); of an array model one for each column but the constant. Of a multinomial fit the effects on
-            the probability of each level, which sum to 0. The mean is what :meth:`predict` gives.
-
-        Raises
-        ------
-        NotPrivateError
-            Without `at`, or with rows that were fitted privately in this process.
-        OptionError
-            For a classifier whose margin has no mean, or a model without covariates.
-        DataError, SchemaError
-            If the rows can't be encoded, or a term jumps at one of them.
-        """
-        flag("average", average)
-        refuse_fitted(at, "effects at them")
-        return marginal_effects(self._known(method, "marginal_effects"), at, average)
 
     def marginal_means(
         self, factor: str | None = None, at: Any = None, *, which: str = "mean", method: str | None = None
