@@ -23,7 +23,7 @@ from privreg.tables.words import MARK, WIDTH, cells, fold, in_one_format, limits
 __all__ = [
     "MARK", "WIDTH", "Header", "Lines", "Notes", "Pairs", "Paragraph", "Part", "Table", "View", "as_html", "as_latex",
     "as_markdown", "as_page", "as_text", "cells", "estimates_table", "fold", "in_one_format", "limits_header", "marked",
-    "no_such_part", "noted", "plain", "rendered", "respelt", "shorten", "span", "tex",
+    "no_such_part", "noted", "plain", "rendered", "respelt", "shorten", "span", "tex", "write",
 ]  # fmt: skip
 
 
@@ -64,6 +64,13 @@ def rendered(
         )
     made = forms[choose("the ending of the file", ending, forms)]()
     return made if isinstance(made, bytes) else made.encode()
+
+
+def write(path: str | Path, parts: Sequence[Part], more: Mapping[str, Callable[[], str]]) -> None:
+    """Write parts to a file, atomically, in the form that its ending says; see :func:`rendered`."""
+    if not isinstance(path, str | Path) or not str(path):
+        raise OptionError('save() takes the name of a file, such as save("table.docx").')
+    archive.write_bytes(path, rendered(parts, Path(path).suffix.lower(), more=more))
 
 
 class View:
@@ -137,9 +144,7 @@ class View:
         SavedFileError
             If the file can't be written.
         """
-        if not isinstance(path, str | Path) or not str(path):
-            raise OptionError('save() takes the name of a file, such as save("table.docx").')
-        archive.write_bytes(path, rendered(self._exported(), Path(path).suffix.lower(), more=self._forms()))
+        write(path, self._exported(), self._forms())
 
     if not TYPE_CHECKING:  # type checkers would take every name for one that is there
 
