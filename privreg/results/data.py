@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from html import escape
 from itertools import takewhile
 from pathlib import Path
@@ -134,8 +134,9 @@ class Frame(pd.DataFrame, metaclass=_AnyFrame):
         Raises OptionError if the ending of `path` is another; MissingExtraError if it is .docx, and python-docx is not
         installed; SavedFileError if the file can't be written.
         """
-        numbers = partial(self.to_csv, index=not isinstance(self.index, pd.RangeIndex))
-        write(path, self._parts(math.inf, math.inf) or [Paragraph(repr(self))], {".csv": numbers})
+        index = not isinstance(self.index, pd.RangeIndex)
+        parts = self._parts(math.inf, math.inf) or [Paragraph(repr(self))]
+        write(path, parts, {".csv": lambda: str(self.to_csv(index=index))})
 
     def _parts(self, most: float = _MOST, room: float = WIDTH) -> list[Part]:
         """Cells in the formats of a summary, and the note; none where they are too many for a screen."""
