@@ -30,9 +30,8 @@ __all__ = [
 def no_such_part(view: object, name: str) -> AttributeError:
     """Error for an attribute that what a reader is shown doesn't have: what it is called, or all there are."""
     there = [n for n in dir(view) if n[0] != "_"]
-    meant = (ours for ours, names in WORDS["views"].items() if name in names.split() and ours.split("(")[0] in there)
-    right = next(meant, None)
-    hint = f"it has {', '.join(there)}" if right is None else f"it is called {right}"
+    meant = (one["hint"] for one in WORDS["views"] if name in one["names"].split() and one["has"] in there)
+    hint = next(meant, f"it has {', '.join(there)}")
     return AttributeError(f"{type(view).__name__} has no {name!r}; {hint}.")
 
 
