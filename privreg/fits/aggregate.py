@@ -15,6 +15,8 @@ from privreg.collector.aggregate.budget import AGAIN, share
 from privreg.collector.aggregate.classes import against_first
 from privreg.collector.aggregate.estimate import Estimated, estimate
 from privreg.collector.aggregate.lattice import sd, steps
+from privreg.collector.aggregate.lengths import far as far_columns
+from privreg.collector.aggregate.lengths import means
 from privreg.collector.aggregate.plan import MOST_MU, Noise, Plan, Progress, State, Summed, crowded, narrowed, rules_of
 from privreg.collector.aggregate.rounds import begin
 from privreg.collector.clamping import Shares, harmed
@@ -28,7 +30,7 @@ from privreg.families.family import Family
 from privreg.families.hazards import INTERVAL
 from privreg.families.measures import Measure
 from privreg.families.scores import Gauge
-from privreg.fits.notes import Findings, clamping_words, filled_note, notes
+from privreg.fits.notes import Findings, clamping_words, filled_note, listed, notes
 from privreg.fits.outcome import FitOutcome, of_clusters, outside_of, refuse_overflow
 from privreg.fits.plan import extremes_of, limits_of_offset, order_of, to_user
 from privreg.fits.settings import Settings
@@ -232,7 +234,7 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
     findings = _findings(held, spec, found, order, ratios)
     filling = spec.people.gathered and not plan.followed
     note = filled_note(spec.people.k_max, progress.filled, progress.filled_sd) if filling else ()
-    said = doubts(plan, progress, found, carry @ found.back)
+    said = doubts(plan, progress, found, carry @ found.back, spec, order)
     said += _crossed(params, len(plan.cuts))
     of = held.clustered.tolist() if plan.clusters and held.clustered is not None else []
     groups = methods.summed_groups(plan.clusters)
@@ -412,30 +414,55 @@ def _findings(held: HeldSums, spec: ModelSpec, found: Estimated, order: NDArray[
     return out._replace(clamped=shares, harmed=harmed(shares, slopes, together[np.ix_(place, place)]))
 
 
-def doubts(plan: Plan, progress: Progress, found: Estimated, loads: Array) -> tuple[Diagnostic, ...]:
-    """Notes that mark coefficients as unreliable, those of `loads` @ theta."""
-    out = []
+def doubts(
+    plan: Plan, progress: Progress, found: Estimated, loads: Array, spec: ModelSpec, order: NDArray[np.intp]
+) -> tuple[Diagnostic, ...]:
+    """Notes that mark coefficients as unreliable, those of `loads` @ theta; `order` is that of columns inside."""
+    out, names = [], [spec.design.names[k] for k in order]
 
     def those(marked: Flags) -> list[int] | None:
         """Places of the coefficients, None of all."""
         return None if marked.all() else np.flatnonzero(marked).tolist()
 
     if (blurred := ~(found.blurred(loads) <= BLURRED)).any():
-        out.append(note("curvature.sums", those(blurred), records=plan.rows, mu=plan.mu, d=plan.d))
+        seen = found.blurred(found.back).reshape(-1, plan.d).max(axis=0)[1:]  # of columns inside, by the same slopes
+        least = (
+            f", least of all along {_seldom(plan, progress, spec, order, 1 + int(seen.argmax()))}" if len(seen) else ""
+        )
+        out.append(note("curvature.sums", those(blurred), least=least, records=plan.rows, mu=plan.mu, d=plan.d))
     again, far = plan.noise.again, found.moves
     left = 0.5 * far**2 * (progress.last and not progress.near) if again else np.where(far > 1.0, far, 0.0)
     if (left.any() or not again) and (moved := found.displaced(loads, left) > BIAS).any():
         out.append(note("moving.again", those(moved), rounds=AGAIN) if again else note("moving.far", those(moved)))
     by = np.abs(loads @ np.kron(np.ones((1, plan.rules.blocks)), found.ends[found.finite < FINITE]).T)
     if (entered := (by > ROUNDED * np.abs(loads).max(axis=1, keepdims=True)).any(axis=1)).any():
-        out.append(note("perfect", those(entered)))
-    if (lacking := found.lacking(loads) > MISSED).any():
-        out.append(note("weights.few", those(lacking)))
+        short = np.flatnonzero(found.finite < FINITE)  # the whole, then either end of each column but the constant
+        at = {names[1 + (k - 1) % (plan.d - 1)]: None for k in short.tolist() if k}
+        which = ["all records"] * (not short[0]) + [f"those at an end or level of {listed(at)}"] * bool(at)
+        out.append(note("perfect", those(entered), which=" or ".join(which)))
+    lacking: Flags = found.lacking(loads) > MISSED
+    if lacking.any():
+        columns = listed(names[j] for j in plan.numbers[lacking.any(axis=0)])
+        out.append(note("weights.few", those(np.asarray(lacking.any(axis=1))), columns=columns))
     if progress.lost is not None and (shifted := progress.lost[1] * found.pulled(loads, progress.pull) > 1.0).any():
-        out.append(note("weights.seen", those(shifted), percent=100.0 * progress.lost[0]))
+        most = "" if progress.pull is None else f", most of all along {names[1 + int(far_columns(progress).argmax())]},"
+        out.append(note("weights.seen", those(shifted), percent=100.0 * progress.lost[0], most=most))
     if _hidden(plan, progress) and not plan.rules.scoring.counts:  # whose mean depends on it
         out.append(note("hidden", extra=plan.rules.scoring.extra))
     return tuple(out)
+
+
+def _seldom(plan: Plan, progress: Progress, spec: ModelSpec, order: NDArray[np.intp], j: int) -> str:
+    """Name of column `j` inside, or of its factor with the level that has the smallest share by the noised sums."""
+    term = next(t for t in spec.design.terms if order[j] in t.columns)
+    at = np.argsort(order)[list(term.columns)]
+    if term.coding is None or spec.people.effect is not None:  # whose means within people are 0
+        return str(spec.design.names[order[j]])
+    low = term.coding.min(axis=0)
+    part = (means(progress)[at] - plan.lows[at]) / (plan.highs - plan.lows)[at]
+    sums = np.vstack([np.ones(len(term.levels)), term.coding.T])
+    share = np.linalg.lstsq(sums, np.array([1.0, *(low + part * np.ptp(term.coding, axis=0))]))[0]
+    return f"{term.name}, of which {term.levels[int(share.argmin())]!r} seems the rarest level"
 
 
 def _crossed(params: Array, cuts: int) -> tuple[Diagnostic, ...]:

@@ -15,7 +15,7 @@ from scipy.stats import binom
 
 from privreg.errors import BudgetError, InferenceError, OptionError, SchemaError, UnsupportedArgumentError, flag, whole
 from privreg.families import Expectile, Family, Huber, Poisson, Squared
-from privreg.fits.notes import unweighted
+from privreg.fits.notes import listed, unweighted
 from privreg.fits.outcome import of_many_rows
 from privreg.formula.spec import ModelSpec
 from privreg.options.running import progress_bar
@@ -390,6 +390,13 @@ def notes(plan: Planned) -> tuple[Diagnostic, ...]:
             "related ones need more records: widths are then near the last column. What matters most of all that is "
             f"assumed is {most}{how}: some intervals would be {times:.1f} times as wide. Give pilot=, rows like theirs "
             "or their sds"
+        )
+    flags = [c for c in spec.design.covariates if spec.design.schema.bounds.get(c) == (0.0, 1.0)]
+    if flags and assumed.covariates is None:
+        out["share_assumed"] = (
+            f"{listed(flags)} may be anything between 0 and 1 here: of a column that is 0 or 1 declare "
+            f"levels={{{flags[0]!r}: [0, 1]}}, which needs fewer records if one of them is rare, and give how frequent "
+            f"they are, as by shares={{{flags[0]!r}: [0.9, 0.1]}}"
         )
     if guessed:  # from the range itself
         (low, high), name = spec.design.endog_limits, spec.design.endog_name

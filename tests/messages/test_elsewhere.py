@@ -3,9 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
+import statsmodels.api as sm
 
 import privreg as pr
 from privreg.errors import FormulaError, OptionError, PrivacyLeakError, ReliabilityWarning, SchemaError
+from privreg.options.unknown import unavailable
+from privreg.results.results import PrivateResults
 
 BOUNDS = {"y": (-5, 5), "x": (0, 1), "time": (0, 2), "event": (0, 1), "a": (0, 1), "b": (0, 1)}
 
@@ -86,6 +89,13 @@ MEANT = {
     "glance": "res.glance()",
     "ggpredict": "res.get_prediction(new)",
     "median": "family=pr.Quantile(0.5)",
+    "feols": "family=pr.Huber()",
+    "fepois": "family=pr.Poisson(y_max=20)",
+    "fit": "privreg.PrivateOnlineRegression.from_formula(formula, data, ...)",
+    "esttab": "privreg.compare([res1, res2])",
+    "read_csv": "a file's name is given as the data",
+    "add_constant": "a formula has an intercept unless it says 0",
+    "power_analysis": "privreg.plan(formula, effect={'x': 0.1}, power=0.8, ...)",
     "survfit": "privreg.survival(data, 'Surv(time, event, [30, 60]) ~ C(g)', ...)",
     "coxph": "privreg.PrivateOnlineRegression.from_formula('Surv(time, event, [30, 60]) ~ x', ...)",
 }
@@ -96,6 +106,72 @@ def test_functions_of_others_are_answered_by_ours(name):
     with pytest.raises(AttributeError) as got:
         getattr(pr, name)
     assert MEANT[name] in str(got.value)
+
+
+RESULTS = {
+    "to_csv": "tidy().to_csv(path)",
+    "to_excel": "tidy().to_excel(path)",
+    "to_docx": "summary().save('table.docx')",
+    "params_table": "tidy()",
+    "coeftable": "tidy()",
+    "tstat": "tvalues",
+    "HC1_se": "fit(inference=...)",
+    "_r2": "fit(measures=0.05)",
+    "fixef": "of C(g) in the formula",
+    "hypotheses": "t_test('x1 = x2')",
+    "iplot": "plot_coef()",
+    "etable": "privreg.compare([res1, res2])",
+    "compare_f_test": "privreg.anova(small, large)",
+    "compare_lr_test": "privreg.anova(small, large)",
+    "wildboottest": "rows can't be drawn again",
+    "print": "summary()",
+    "N": "nobs",
+    "notes": "privacy.notes",
+    "feature_names_in_": "model.exog_names",
+    "qqplot": "residuals are raw data",
+    "loglik": "the likelihood needs every record",
+}  # of R, pyfixest, pandas, scikit-learn
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_names_of_results_elsewhere_are_answered_by_ours(name):
+    assert RESULTS[name] in str(unavailable(name, dir(PrivateResults)))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        sm.OLS, sm.RLM, sm.QuantReg, sm.Logit, sm.Poisson,
+        lambda y, x: sm.GLM(y, x, family=sm.families.Binomial()),
+    ],
+)  # fmt: skip
+def test_every_name_of_statsmodels_results_is_there_or_is_explained(model):
+    y, x = np.tile([0.0, 1.0, 0.0], 20), np.column_stack([np.ones(60), np.linspace(0, 1, 60)])
+    have, fit = dir(PrivateResults), model(y, x).fit()
+    for name in (n for n in dir(fit) if n[0] != "_" and n not in have):
+        said = str(unavailable(name, have))
+        assert "see dir" not in said, name
+        assert "did you mean" not in said, name
+
+
+VIEWS = {
+    "as_csv": "summary.tables[1].as_csv()",
+    "to_csv": "res.tidy().to_csv(path)",
+    "to_frame": "res.tidy()",
+    "to_string": "as_text()",
+    "to_word": "save('table.docx')",
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_names_of_views_elsewhere_are_answered_by_ours(name):
+    res = model(n=3_000).fit(seed=1, progress=False)
+    with pytest.raises(AttributeError) as got:
+        getattr(res.summary(), name)
+    assert VIEWS[name] in str(got.value)
+    assert "x" in res.summary().tables[1].as_csv()
+    with pytest.raises(AttributeError, match="it is called total_mu"):
+        res.privacy.mu  # noqa: B018
 
 
 def test_a_plan_without_a_formula_or_a_goal_says_what_is_lacking():

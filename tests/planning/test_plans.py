@@ -806,3 +806,16 @@ def test_what_matters_most_is_said():
         pilot={"sd": {"x0": 2.8, "x1": 2.8}, "residual_sd": 1}  # 1/√(1 − 0.5²)
     )
     assert "covariates_assumed" not in {n.code for n in pr.plan("y ~ x0 + x1", pilot=piloted(), **PILOTED).notes}
+
+
+@pytest.mark.parametrize("trust", ["local", "two_collectors", "central"])
+def test_a_column_between_0_and_1_is_suggested_as_levels(trust) -> None:
+    given = {"mu": 1, "n": 5_000, "trust": trust, "bounds": {"y": (0, 10), "x": (0, 1), "z": (0, 2)}}
+    (said,) = (n for n in pr.plan("y ~ x + z", **given).notes if n.code == "share_assumed")
+    assert said.startswith("x may be anything between 0 and 1 here")
+    assert "levels={'x': [0, 1]}" in said
+    assert "shares={'x': [0.9, 0.1]}" in said
+    declared = given | {"bounds": {"y": (0, 10), "z": (0, 2)}, "levels": {"x": [0, 1]}}
+    assert "share_assumed" not in {n.code for n in pr.plan("y ~ x + z", **declared).notes}
+    known = given | {"pilot": pd.DataFrame({"x": [0.0, 1.0] * 40, "z": np.linspace(0, 2, 80)})}
+    assert "share_assumed" not in {n.code for n in pr.plan("y ~ x + z", **known).notes}

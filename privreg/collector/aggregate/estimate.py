@@ -110,9 +110,13 @@ class Estimated(NamedTuple):
         return np.asarray(self.threshold * along.max(axis=1, initial=0.0) / np.sqrt(np.einsum("qk,qk->q", cov, loads)))
 
     def lacking(self, loads: Array) -> Array:
-        """Bias of `loads` @ theta, in standard errors, if long rows' scores are one sd: Equation (48); shape (q,)."""
-        by = np.abs(loads @ self.bread @ np.kron(np.eye(len(self.theta) // self.left.shape[1]), self.left.T))
-        return np.asarray(by.max(axis=1, initial=0.0) / np.sqrt(np.einsum("qk,kl,ql->q", loads, self.cov, loads)))
+        """Bias of `loads` @ theta, in standard errors, if long rows' scores of a number are one sd: Equation (48).
+
+        Its shape is (q, numbers).
+        """
+        by = (loads @ self.bread).reshape(len(loads), -1, self.left.shape[1]) @ self.left.T
+        most = np.abs(by).max(axis=1, initial=0.0)
+        return np.asarray(most / np.sqrt(np.einsum("qk,kl,ql->q", loads, self.cov, loads))[:, None])
 
     def pulled(self, loads: Array, pull: Array | None) -> Array:
         """Score of long rows that moves `loads` @ theta, over that where they point everywhere alike: Equation (44)."""

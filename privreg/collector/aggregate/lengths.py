@@ -119,6 +119,24 @@ def along(plan: Plan, second: Array, rows: Array) -> Array:
     return np.asarray(by / np.linalg.norm(by, axis=1, keepdims=True))
 
 
+def far(progress: Progress) -> Array:
+    """Part of long rows' squared lengths along each column but the constant, with what goes with it; shape (d - 1,)."""
+    assert progress.pull is not None
+    by = _columns(_second(progress), progress.state.rows)[2][:, 1:]
+    return np.asarray(np.einsum("kj,kl,lj->j", by, progress.pull, by) / np.square(by).sum(axis=0))
+
+
+def means(progress: Progress) -> Array:
+    """Estimated means of columns, shape (d,)."""
+    second = _second(progress)
+    return np.asarray(second[0] / second[0, 0])
+
+
+def _second(progress: Progress) -> Array:
+    back = np.linalg.inv(progress.state.rows)
+    return np.asarray(back @ progress.known.mean @ back.T)
+
+
 def skewed(plan: Plan, second: Array, rows: Array, reach: float) -> Array:
     """Rows that bend a score as a level's row does: of numbers, as long as their third moment says; shape (k, d).
 
