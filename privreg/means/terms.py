@@ -48,20 +48,23 @@ class Surv(str):
     event: str
     cuts: tuple[Any, ...]  # Times at which curves are estimated, rising
     group: str | None  # Factor whose levels have a curve each
+    start: str | None  # Time of entry; 0 for all if None
 
-    def __new__(cls, time: str, event: str, cuts: tuple[Any, ...], group: str | None = None) -> Surv:
+    def __new__(
+        cls, time: str, event: str, cuts: tuple[Any, ...], group: str | None = None, start: str | None = None
+    ) -> Surv:
         """Name the columns, the cut points, and the factor."""
-        made = super().__new__(cls, f"Surv({time}, {event})")
-        made.time, made.event, made.cuts, made.group = time, event, cuts, group
+        made = super().__new__(cls, f"Surv({'' if start is None else f'{start}, '}{time}, {event})")
+        made.time, made.event, made.cuts, made.group, made.start = time, event, cuts, group, start
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Surv, (self.time, self.event, self.cuts, self.group)
+        return Surv, (self.time, self.event, self.cuts, self.group, self.start)
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Columns that it needs."""
-        return (*([self.group] if self.group is not None else []), self.time, self.event)
+        return tuple(c for c in (self.group, self.start, self.time, self.event) if c is not None)
 
 
 EVENTS: Final = (0, 1)  # Levels of an event that has none declared: censored, and happened
@@ -107,6 +110,11 @@ class Term:
         return self.parts[-2] if len(self.parts) > 1 and self.parts[-2].edges else None
 
     @property
+    def entry(self) -> Term | None:
+        """Classes of the time of entry of a ``Surv()``; None of other terms, and where everybody enters at time 0."""
+        return self.parts[-3] if len(self.parts) > 2 and self.parts[-3].edges else None
+
+    @property
     def middle(self) -> float:
         """Middle of its range."""
         return 0.5 * (self.low + self.high)
@@ -121,7 +129,8 @@ class Term:
         """It in a formula."""
         if self.times is not None:
             cuts = ", ".join(f"{c:g}" for c in self.times.edges[1:-1])
-            return f"Surv({self.parts[-2].columns[0]}, {self.parts[-1].column}, [{cuts}])"
+            columns = ", ".join(part.columns[0] for part in self.parts if part.edges)
+            return f"Surv({columns}, {self.parts[-1].column}, [{cuts}])"
         if self.edges:
             return f"cut({self.columns[0]}, [{', '.join(f'{e:g}' for e in self.edges)}])"
         if len(self.parts) == 2 and not self.is_factor:
@@ -137,7 +146,7 @@ class Term:
     @property
     def right(self) -> str:
         """Right of the tilde of its formula."""
-        return f"C({self.parts[0].column})" if self.times is not None and len(self.parts) > 2 else "1"
+        return f"C({self.parts[0].column})" if self.times is not None and not self.parts[0].edges else "1"
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -230,7 +239,7 @@ def _grouped(columns: list[Column], factors: list[str], right: str) -> tuple[lis
             "of combined levels, made beforehand row by row, serves for two factors."
         )
     name, _ = _column(tree)
-    return [Surv(one.time, one.event, one.cuts, name)], [*factors, name]
+    return [Surv(one.time, one.event, one.cuts, name, one.start)], [*factors, name]
 
 
 def _summand(node: ast.expr) -> tuple[Column, Sequence[str]]:
@@ -251,18 +260,17 @@ def _summand(node: ast.expr) -> tuple[Column, Sequence[str]]:
             except ValueError:
                 raise _refused(node) from None
             return Cut(_column(number)[0], tuple(breaks) if isinstance(breaks, list) else breaks), ()
-        case ast.Call(ast.Name("Surv"), [time, event, cuts], []):
+        case ast.Call(ast.Name("Surv"), [*times, event, ast.List() | ast.Tuple() as points], []) if 0 < len(times) < 3:
             try:
-                given = ast.literal_eval(cuts)
+                cuts = tuple(ast.literal_eval(points))
             except ValueError:
                 raise _refused(node) from None
-            happened = _column(event)[0]
-            cut_points = tuple(given) if isinstance(given, list | tuple) else (given,)
-            return Surv(_column(time)[0], happened, cut_points), [happened]
+            (*start, time), happened = [_column(t)[0] for t in times], _column(event)[0]
+            return Surv(time, happened, cuts, None, *start), [happened]
         case ast.Call(ast.Name("Surv")):
             raise FormulaError(
-                "Surv() takes a time, an event, and the public times at which curves are estimated: "
-                "Surv(time, event, [30, 60, 90]). Times at which people enter late are not supported here."
+                "Surv() takes a time, an event, and in a list the public times at which curves are estimated: "
+                "Surv(time, event, [30, 60, 90]), or, with late entry, Surv(start, stop, event, [30, 60, 90])."
             )
     name, factor = _column(node)
     return name, [name] * factor
@@ -383,10 +391,10 @@ def _followed(surv: Surv, schema: Schema) -> Term:
     """
     cuts = [real(c) for c in surv.cuts]
     if len(set(surv.columns)) < len(surv.columns):
-        raise SchemaError(f"{surv} needs different columns for time, event and groups.")
-    whole = _declared(surv.time, (), schema)
-    if whole.is_factor:
-        raise SchemaError(f"{surv} needs a time that is a number, and {surv.time!r} has levels.")
+        raise SchemaError(f"{surv} needs different columns for times, event and groups.")
+    (*start, whole) = (_declared(c, (), schema) for c in (surv.start, surv.time) if c is not None)
+    if any(one.is_factor for one in (*start, whole)):
+        raise SchemaError(f"{surv} needs times that are numbers, and levels are declared of one.")
     rising = [c for c in cuts if c is not None and whole.low < c < whole.high]
     if len(rising) < len(cuts) or not 1 <= len(cuts) <= MOST_CLASSES or not (np.diff(rising) > 0.0).all():
         raise SchemaError(
@@ -399,5 +407,9 @@ def _followed(surv: Surv, schema: Schema) -> Term:
     edges = (whole.low, *np.nextafter(rising, np.inf).tolist(), whole.high)  # of classes that hold their upper end
     parts = [Term(f"cut({surv.time})", levels=labels, parts=(whole,), edges=edges)]
     parts += [_declared(surv.event, (surv.event,), schema)]
+    for one in start:  # time 0, the classes of time, and beyond
+        labels = ("0", *(f"{a:.6g} to {b:.6g}" for a, b in pairwise([0.0, *ends[1:]])))
+        edges = (0.0, *np.nextafter([0.0, *rising], np.inf).tolist(), whole.high)
+        parts = [Term(f"cut({surv.start})", levels=labels, parts=(one,), edges=edges), *parts]
     parts = [*([] if surv.group is None else [_declared(surv.group, (surv.group,), schema)]), *parts]
     return Term(str(surv), levels=tuple(product(*(part.levels for part in parts))), parts=tuple(parts))

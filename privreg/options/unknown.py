@@ -49,6 +49,9 @@ OPTIONS: Final = tuple(
 )
 """In the order in which they are tried."""
 
+TIMES: Final = next(o for o in OPTIONS if "coxph" in o.names)
+"""Names of models of times until an event, and of their columns: ``Surv()`` in the formula."""
+
 MODELS: Final = by_name(WORDS["package"]["models"])
 """The family that stands for a model or family of statsmodels, R or scikit-learn."""
 

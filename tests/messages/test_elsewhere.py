@@ -6,7 +6,14 @@ import pytest
 import statsmodels.api as sm
 
 import privreg as pr
-from privreg.errors import FormulaError, OptionError, PrivacyLeakError, ReliabilityWarning, SchemaError
+from privreg.errors import (
+    FormulaError,
+    OptionError,
+    PrivacyLeakError,
+    ReliabilityWarning,
+    SchemaError,
+    UnsupportedArgumentError,
+)
 from privreg.options.unknown import unavailable
 from privreg.results.results import PrivateResults
 
@@ -45,6 +52,52 @@ def test_formulas_of_others_are_answered_by_what_to_write(formula, words):
     assert words in str(got.value)
     assert "leak" not in str(got.value)
     assert not isinstance(got.value, PrivacyLeakError)
+
+
+SURV = "Surv(time, event, [6, 12, 24]) ~ x"
+
+
+@pytest.mark.parametrize("name", ["cox", "coxph", "CoxPHFitter", "survival", "weibull"])
+def test_families_of_times_are_answered_by_the_formula(name):
+    data, given = pd.DataFrame({"x": [0.0], "y": [0.0]}), {"mu": 1, "bounds": {"x": (0, 1), "y": (0, 1)}}
+    for call in (
+        lambda family: model(family=family),
+        lambda family: pr.PrivateOnlineRegression(np.zeros(9), np.zeros((9, 1)), family=family, mu=1),
+        lambda family: pr.plan("y ~ x", family=family, **given),
+        lambda family: pr.central.Regression.from_formula("y ~ x", data, family=family, **given),
+        lambda family: pr.federated.FederatedRegression.from_formula("y ~ x", [data], family=family, **given),
+    ):
+        for family in (name, type(name, (), {}), type(name, (), {})()):
+            with pytest.raises(UnsupportedArgumentError) as got:
+                call(family)
+            assert SURV in str(got.value)
+
+
+@pytest.mark.parametrize("name", ["status", "event", "time", "duration_col", "event_col", "entry", "cause"])
+def test_columns_of_times_are_answered_by_the_formula(name):
+    data, given = pd.DataFrame({"x": [0.0], "y": [0.0]}), {"mu": 1, "bounds": {"x": (0, 1), "y": (0, 1)}, name: "y"}
+    for call in (
+        lambda: model(**{name: "event"}),
+        lambda: model().fit(**{name: "event"}),
+        lambda: pr.PrivateOnlineRegression(np.zeros(9), np.zeros((9, 1)), mu=1, **{name: np.zeros(9)}),
+        lambda: pr.plan("y ~ x", **given),
+        lambda: pr.central.Regression.from_formula("y ~ x", data, **given),
+        lambda: pr.federated.FederatedRegression.from_formula("y ~ x", [data], **given),
+        lambda: pr.means.estimate(data, "y ~ 1", **given),
+        lambda: pr.means.PrivateMeans(["y"], data, **given),
+        lambda: pr.survival(data, "Surv(x, y, [1, 2]) ~ 1", **given),
+        lambda: pr.survival(data, **given),
+    ):
+        with pytest.raises(UnsupportedArgumentError) as got:
+            call()
+        assert SURV in str(got.value)
+
+
+def test_columns_of_times_that_are_given_in_order_are_refused_in_words():
+    with pytest.raises(
+        UnsupportedArgumentError, match=r"survival\(data, 'Surv\(time, event, \[30, 60, 90\]\) ~ C\(arm\)'"
+    ):
+        pr.survival(pd.DataFrame({"x": [0.0]}), "time", "event", mu=1)
 
 
 def test_conditions_that_are_joined_by_or_are_no_fixed_effects():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -16,11 +16,13 @@ from privreg.collector.inference.pivots import Normal
 from privreg.collector.inference.simultaneous import joint_critical
 from privreg.collector.levels import SURE
 from privreg.errors import OptionError, choose, interval_level, real, shown
+from privreg.fits.aggregate import BIAS
 from privreg.means.collector import FEW
 from privreg.means.results.fit import Curves, limits, p_words
 from privreg.options.unknown import all_known_arguments
 from privreg.results.data import Frame
 from privreg.results.plots import style
+from privreg.results.statement import PrivacyStatement
 from privreg.tables import Paragraph, Part, Table, View, cells, marked, noted, plain
 from privreg.tables.diagnostics import Diagnostic, note, reliable
 
@@ -54,7 +56,11 @@ class Moved:
     @property
     def errors(self) -> Array:
         """Standard errors, of the shape of the values."""
-        return np.sqrt(np.maximum(np.diag(self.cov), 0.0)).reshape(self.values.shape)
+        return self.deviations(self.cov)
+
+    def deviations(self, cov: Array) -> Array:
+        """Standard deviations by a covariance of the numbers, of the shape of the values."""
+        return np.sqrt(np.maximum(np.diag(cov), 0.0)).reshape(self.values.shape)
 
 
 @dataclass(frozen=True, repr=False)
@@ -98,33 +104,31 @@ class SurvivalCurves(View):
     Notes
     -----
     With n_j the share at risk at cut point j and d_j that of events since the last one, S_j = Π (1 − d_i/n_i) over i up
-    to j; of a life table n_j is less by half of those who are censored in between. Variances are by the delta method
-    from the covariance of the shares: of sampling, for which they are Greenwood's, and of noise. Shares are unbiased
-    and noise may make one negative, so that a curve may rise a little, or be above 1.
+    to j; of a life table n_j is less by half of those who are censored in between, and more by half of those who enter.
+    Variances are by the delta method from the covariance of the shares: of sampling, for which they are Greenwood's,
+    and of noise. Shares are unbiased and noise may make one negative, so that a curve may rise a little, or be above 1.
     """
 
     of: Curves
     life: bool  # True of a life table
-    shares: Array  # Shares by group, class of time and event, the first of whom are censored; shape (g, J + 1, 1 + k)
+    shares: Array  # Shares by group, class of entry, class of time, event, censoring first; shape (g, e, J + 1, 1 + k)
     cov: Array  # Covariance of sampling and noise, shape (cells, cells)
     people: float  # Records with usable values, noised
     nobs: int  # Records, whose number is public
-    guarantee: str
+    privacy: PrivacyStatement  # Of the release that the shares are of
     notes: tuple[Diagnostic, ...] = ()
 
     @classmethod
     def made(
-        cls, of: Curves, life: bool, shares: Array, cov: Array, people: float, nobs: int, guarantee: str,
+        cls, of: Curves, life: bool, shares: Array, cov: Array, people: float, nobs: int, privacy: PrivacyStatement,
         notes: tuple[Diagnostic, ...],
     ) -> SurvivalCurves:  # fmt: skip
         """Make curves of shares, with their marks in place of those of single cells."""
-        whole = [n for n in notes if n.code != "answers"]
-        blank = cls(of, life, shares.reshape(of.shape), cov, people, nobs, guarantee, ())
-        few, unsure = blank._few(), blank._unsure()
-        whole += [note("answers.events", np.flatnonzero(few))] if few.any() else []
-        whole += [note("answers.risk", np.flatnonzero(unsure))] if unsure.any() else []
-        every = [Diagnostic(n.code, n, None if n.code != "answers" else n.rows) for n in whole]
-        return cls(of, life, blank.shares, cov, people, nobs, guarantee, tuple(every))
+        every = [Diagnostic(n.code, n) for n in notes if n.code != "answers"]
+        blank = cls(of, life, shares.reshape(of.shape), cov, people, nobs, privacy)
+        marks = {"answers.events": blank._few(), "answers.risk": blank._unsure(), "between": blank._wide()}
+        every += [note(code, np.flatnonzero(points)) for code, points in marks.items() if points.any()]
+        return replace(blank, notes=tuple(every))
 
     # --- numbers of shares -------------------------------------------------------------------------------
 
@@ -138,13 +142,23 @@ class SurvivalCurves(View):
         """Levels of the event but that of censoring; several are competing causes."""
         return self.of.events[1:]
 
+    def _parts(self, p: Any) -> tuple[Any, Any, Any]:
+        """At risk when a class begins, who enter in it, both (…, g, J), and who leave in it by event, (…, g, J, 1 + k).
+
+        Without a life table whoever enters in a class is at risk from the next one on.
+        """
+        entry, at = np.arange(p.shape[-3])[:, None], np.arange(1, p.shape[-2])
+        before, within = np.float64(entry < at), np.float64((entry == at) & self.life)
+        ahead = np.flip(np.cumsum(np.flip(p.sum(axis=-1), axis=-1), axis=-1), axis=-1)[..., :-1]
+        left = np.einsum("...ajk,aj->...jk", p[..., :-1, :], before + within)
+        return (ahead * before).sum(axis=-2), (ahead * within).sum(axis=-2), left
+
     def _counted(self, p: Any) -> tuple[Any, Any]:
         """At risk, shape (…, g, J), and events by cause, (…, g, J, k), of shares p."""
-        inside, every = p[..., :-1, :], p.sum(axis=-1)
-        at_risk = np.flip(np.cumsum(np.flip(every, axis=-1), axis=-1), axis=-1)[..., :-1]
+        at_risk, enter, left = self._parts(p)
         if self.life:
-            at_risk = at_risk - 0.5 * inside[..., 0]
-        return np.where(at_risk.real > 0.0, at_risk, np.nan), inside[..., 1:]
+            at_risk = at_risk + 0.5 * (enter - left[..., 0])
+        return np.where(at_risk.real > 0.0, at_risk, np.nan), left[..., 1:]
 
     def _survival(self, p: Any) -> Any:
         """Survival at each cut point, shape (…, g, J)."""
@@ -196,7 +210,7 @@ class SurvivalCurves(View):
 
     def _few(self) -> Flags:
         """Points up to which events are so few that their noised number is as skew as one of `FEW`; shape (g J,)."""
-        found = Moved(lambda p: np.cumsum(self._counted(p)[1].sum(axis=-1), axis=-1), self.shares, self._noise)
+        found = Moved(lambda p: np.cumsum(self._parts(p)[2][..., 1:].sum(axis=-1), axis=-1), self.shares, self._noise)
         noise = self.people**2 * found.errors**2
         count = np.maximum(self.people * found.values, np.sqrt(noise))
         return np.asarray(~(count <= FEW**-0.5 * (count + noise) ** 1.5)).ravel()
@@ -206,6 +220,33 @@ class SurvivalCurves(View):
         found = Moved(lambda p: self._counted(p)[0], self.shares, self._noise)
         here = ~(found.values > SURE * found.errors)
         return np.asarray(np.logical_or.accumulate(here, axis=-1)).ravel()
+
+    def _wide(self) -> Flags:
+        """Points that a life table's rounding moves by more than `BIAS` standard errors; shape (g J,).
+
+        In a class of length h let L and G be cumulative hazards of events and of censoring, which change by the shares
+        α and β from its beginning to its end. A life table's L is off by L G (β − α − 2 L − G)/12, and more by terms of
+        fourth order: by c h L G, where c is alike in neighbouring classes. Two that are taken for one are off by more,
+        which tells c. Of a single class α = 0 and β = −2, censoring that falls to nothing, are taken.
+        """
+        if not self.life:
+            return np.zeros(len(self.names), dtype=np.bool_)
+        at_risk, enter, left = self._parts(self.shares)
+
+        def hazards(start: Array, come: Array, gone: Array, events: Array, h: Array) -> tuple[Array, Array, Array]:
+            n = start + 0.5 * (come - gone)
+            out, censored = np.maximum(events / n, 0.0), np.maximum((come + gone) / n, 0.0)
+            return -np.log1p(-events / n), h * out * censored, out * censored * (2.0 + 2.0 * out + censored) / 12.0
+
+        parts = enter, left[..., 0], left[..., 1:].sum(axis=-1), np.diff(self.of.cuts, prepend=0.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            hazard, size, off = hazards(at_risk, *parts)
+            if size.shape[-1] > 1:
+                both, sizes, _ = hazards(at_risk[..., :-1], *(x[..., :-1] + x[..., 1:] for x in parts))
+                off = (both - hazard[..., :-1] - hazard[..., 1:]) / (sizes - size[..., :-1] - size[..., 1:])
+                off = size * np.concatenate([off[..., :1], off], axis=-1)
+            moved = np.abs(np.cumsum(np.nan_to_num(off), axis=-1)) * self._curves.values
+        return np.asarray(moved > BIAS * self._curves.errors).ravel()
 
     # --- tables ------------------------------------------------------------------------------------------
 
@@ -252,9 +293,9 @@ class SurvivalCurves(View):
         return 0 if cause is None else self.causes.index(choose("cause", str(cause), self.causes))
 
     def _framed(self, alpha: float, found: Moved, counts: dict[str, Array], name: str) -> pd.DataFrame:
-        g, j, _ = self.of.shape
-        out: dict[str, Any] = {} if not self.of.group else {self.of.group: np.repeat(self.of.groups, j - 1)}
-        out["time"] = np.tile(self.of.cuts, g)
+        groups, cuts = self.of.groups, self.of.cuts
+        out: dict[str, Any] = {} if not self.of.group else {self.of.group: np.repeat(groups, len(cuts))}
+        out["time"] = np.tile(cuts, len(groups))
         out |= {k: self.people * v.ravel() for k, v in counts.items()}
         out |= {name: found.values.ravel(), "std_error": found.errors.ravel()}
         low, high = self._limits(found, interval_level(alpha), together=False)
@@ -267,9 +308,10 @@ class SurvivalCurves(View):
     def _limits(self, found: Moved, alpha: float, *, together: bool) -> tuple[Array, Array]:
         """Limits of shares between 0 and 1, shape (g, J), by their log-log; of curves together if asked.
 
-        A share that noise has made 0 or less, or 1 or more, has normal limits.
+        A share that noise has made 0 or less, or 1 or more, has normal limits, and one that noise alone may hold off 0
+        or 1 a limit there.
         """
-        at, error = found.values, found.errors
+        at, error, noise = found.values, found.errors, found.slopes @ self._noise @ found.slopes.T
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             slope = 1.0 / (at * np.log(at))  # of log(−log s)
             bent = (at > 0.0) & (at < 1.0)
@@ -284,6 +326,8 @@ class SurvivalCurves(View):
             half = critical[:, None] * error  # a power that is too large is 0 or 1
             ends = [at ** np.exp(sign * half * np.abs(slope)) for sign in (1.0, -1.0)]
         low, high = (np.where(bent, end, at + s * half) for end, s in zip(ends, (-1.0, 1.0), strict=True))
+        alone = critical[:, None] * found.deviations(noise)
+        low, high = np.where(at <= alone, 0.0, low), np.where(1.0 - at <= alone, 1.0, high)
         return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
 
     # --- comparisons -------------------------------------------------------------------------------------
@@ -367,7 +411,8 @@ class SurvivalCurves(View):
         names = [g or "all" for g in groups] + [f"{g} - {groups[0]}" for g in groups[1:]]
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(np.arange(len(names)) < len(groups), np.nan, found.values / found.errors)
-        fine = ~self._unsure().reshape(len(groups), -1)[:, upto - 1]
+        doubted = np.reshape(self._unsure() | self._wide(), (len(groups), -1))
+        fine: Flags = np.array([not some[:upto].any() for some in doubted])
         fine = np.concatenate([fine, fine[1:] & fine[0]]) & ~np.isnan(found.values)
         out = {"rmst": found.values, "std_error": found.errors, **limits(found.values, found.errors, alpha)}
         out |= {"statistic": ratio, "p_value": Normal().two_sided(ratio)}
@@ -429,7 +474,7 @@ class SurvivalCurves(View):
         """
         low, high = self._limits(self._curves, interval_level(alpha), together=True)
         times = np.array([0.0, *self.of.cuts])
-        footer = f"{100 * (1 - alpha):.6g}% bands of whole curves; {self.guarantee}"
+        footer = f"{100 * (1 - alpha):.6g}% bands of whole curves; {self.privacy.short}"
         footer += f"\n{self.notes[0]}" if self.notes else ""
         with style.drawing(ax, (1.2 * style.COLUMN, 0.8 * style.COLUMN), footer, title) as on:
             inks, one = style.inks_for(on), np.ones(1)
@@ -461,7 +506,7 @@ class SurvivalCurves(View):
         shown = Table(names, ("at risk", "events", *head), rows, f"{how} of {plain(self.of.time)}", blocks)
         said = [self.test().words] if g > 1 else []
         said += [] if self.life else [ROUNDED]
-        said.append(f"{self.nobs:,} records; {self.guarantee}.")
+        said.append(f"{self.nobs:,} records; {self.privacy.short}.")
         return [shown, Paragraph("\n".join(said)), *noted(self.notes)]
 
 
