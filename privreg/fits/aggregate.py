@@ -20,6 +20,7 @@ from privreg.collector.aggregate.lengths import means
 from privreg.collector.aggregate.plan import MOST_MU, Noise, Plan, Progress, State, Summed, crowded, narrowed, rules_of
 from privreg.collector.aggregate.rounds import begin
 from privreg.collector.clamping import Shares, harmed
+from privreg.collector.covariates import factors
 from privreg.collector.covariates.moments import ANSWERING
 from privreg.collector.covariates.whitening import correlation
 from privreg.collector.inference import methods
@@ -136,6 +137,7 @@ def plan_of(
         cuts=np.zeros((0, 0)) if spec.cuts is None else spec.cuts[:, order],
         noise=spec.noise._replace(silos=silos or spec.shared(rows)),
         levels=_intervals(spec, order),
+        cells=_cells(spec, order),
     )
     return narrowed(crowded(plan)), order
 
@@ -146,6 +148,19 @@ def _intervals(spec: ModelSpec, order: NDArray[np.intp]) -> tuple[int, ...]:
         return ()
     of = next((term.columns for term in spec.design.terms if term.reads == (INTERVAL,)), ())
     return tuple(np.argsort(order)[list(of)].tolist())
+
+
+def _cells(spec: ModelSpec, order: NDArray[np.intp]) -> Array:
+    """Indicators of all combinations of levels, the first ones too, as linear forms of columns in the order inside."""
+    place, found = np.argsort(order), [np.zeros((0, len(order)))]
+    if spec.people.effect is None and spec.units.constant_column(spec.design.probe) is not None:
+        inside = spec.units.probe_inside(spec.design.probe)
+        for one in factors.groups(spec.design.sources, spec.design.schema.levels, inside):
+            forms = np.zeros((len(one.values), len(order)))
+            rows = np.column_stack([np.ones(len(one.values)), one.values])
+            forms[:, [0, *place[one.columns]]] = np.linalg.inv(rows).T
+            found.append(forms)
+    return np.concatenate(found)
 
 
 def lines_of_sums(spec: ModelSpec, rows: int, measures: float, like: Target | None) -> list[tuple[Any, ...]]:

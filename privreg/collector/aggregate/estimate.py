@@ -69,7 +69,7 @@ class Estimated(NamedTuple):
     parts: Array  # Their weights; shape (k,)
     unknown: Array  # Covariance of theta that comes of what isn't known of the curvature
     finite: Array  # Sds by which it shows that none beyond `ends` are predicted perfectly; ∞ where none can be
-    ends: Array  # Distances of columns from their bounds as linear forms; shape (len(finite), d)
+    ends: Array  # Distances of columns from bounds, and levels' indicators, as linear forms; shape (len(finite), d)
     left: Array  # Scores that long rows may lack, of each number; shape (k, d)
 
     @property
@@ -380,7 +380,9 @@ def _once(plan: Plan, rounds: Sequence[Summed], weights: Array) -> float:
 
 
 def _finite(plan: Plan, last: State, rounds: list[Turned], curvature: Array, squares: Array) -> tuple[Array, Array]:
-    """Sds by which scores show that no records, by distance from a bound, are predicted perfectly; and these forms.
+    """Sds by which scores show that no records, by distance from a bound or by level, are predicted perfectly.
+
+    And these forms, of the distances of columns from their bounds and of combinations of levels, the first of each too.
 
     Of records that all answered 1, at a state that predicts 1 with probability π, the mean score π − y is -1/π times
     the slope π(1 - π), and of those that all answered 0 the slope over 1 − π; of counts that are all 0 it is the slope:
@@ -391,6 +393,7 @@ def _finite(plan: Plan, last: State, rounds: list[Turned], curvature: Array, squ
     if plan.rules.linear or likelihood or not (plan.rules.scoring.curved and rounds):
         return np.empty(0), np.empty((0, len(x)))
     ends = np.concatenate([x[:1], x[1:] - np.outer(plan.lows[1:], x[0]), np.outer(plan.highs[1:], x[0]) - x[1:]])
+    ends = np.concatenate([ends, plan.cells.reshape(-1, len(x)) @ x])
     people = np.array([float(t.people) for t in rounds])
     part = people / people.sum()
     score = ends @ sum(p * t.score for p, t in zip(part, rounds, strict=True))

@@ -156,8 +156,9 @@ def _begun(plan: Plan, progress: Progress, counts: Array, noise: float, people: 
     wide = (VARYING * usual) ** 2
     events = usual + wide / (wide + unsure) * (counts[:j] - usual)
     logs = np.log(np.maximum(events, 0.1 * usual) / times)
-    inside = np.zeros(plan.d)
-    inside[0], inside[list(plan.levels)] = logs[0], logs[1:] - logs[0]
+    inside, own = np.zeros(plan.d), list(plan.levels)
+    inside[own] = (logs[1:] - logs[0]) / (plan.highs - plan.lows)[own]
+    inside[0] = logs[0] - float(inside @ plan.lows)
     state = progress.state._replace(theta=turned(progress.state.rows, inside), most=plan.until(whole, plan.normal))
     return progress._replace(state=state, expected=(whole, whole))
 
