@@ -330,27 +330,24 @@ def _rehearsed_once() -> Callable[[Any, int], Any]:
 
 
 @cache
-def _fitted_once() -> Callable[[Any, int], Any]:
+def _fitted_once() -> Callable[[Any, int, int], Any]:
     from privreg.planning import precision
 
-    fit, known = precision.FittedPrecision._node, {}
+    fits, known = precision.FittedPrecision._fits, {}
 
-    def node(self: Any, k: int) -> Any:
-        if k not in self._known:
-            asked = _question(self.spec, self.assumed, self.seed, precision.FITS, k)
-            if asked not in known:
-                known[asked] = fit(self, k)
-            self._known[k] = known[asked]
-        return self._known[k]
+    def fitted(self: Any, k: int, runs: int) -> Any:
+        if k not in self._tried:
+            self._tried[k] = known.setdefault(_question(self.spec, self.assumed, self.seed, self.base, k), [])
+        return fits(self, k, runs)
 
-    return node
+    return fitted
 
 
 @pytest.fixture
 def shared_rehearsals(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plans of the same people, budget and number share their rehearsal, which is seeded, with those of other tests."""
+    """Plans of the same people, budget and number share rehearsals and fits, which are seeded, with those of other tests."""
     monkeypatch.setattr("privreg.planning.precision.Precision._node", _rehearsed_once())
-    monkeypatch.setattr("privreg.planning.precision.FittedPrecision._node", _fitted_once())
+    monkeypatch.setattr("privreg.planning.precision.FittedPrecision._fits", _fitted_once())
 
 
 @pytest.fixture
