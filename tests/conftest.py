@@ -345,7 +345,7 @@ def _fitted_once() -> Callable[[Any, int, int], Any]:
 
 @pytest.fixture
 def shared_rehearsals(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plans of the same people, budget and number share rehearsals and fits, which are seeded, with those of other tests."""
+    """Share rehearsals and fits, which are seeded, of plans of the same people, budget and number between tests."""
     monkeypatch.setattr("privreg.planning.precision.Precision._node", _rehearsed_once())
     monkeypatch.setattr("privreg.planning.precision.FittedPrecision._fits", _fitted_once())
 
