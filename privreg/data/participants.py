@@ -57,10 +57,20 @@ class Participants:
 
     @classmethod
     def declare(
-        cls, mu_column: Any = None, mu_max: Any = None, id: Any = None, max_per_id: Any = 1, missing: Any = "noise",
-        k_max: Any = None, per_person: Any = "sum", weights: Any = None, effect: tuple[str, str] | None = None,
-        cluster: Any = None, spent: str = "mu", delta: Any = None,
-    ) -> Participants:  # fmt: skip
+        cls,
+        mu_column: Any = None,
+        mu_max: Any = None,
+        id: Any = None,
+        max_per_id: Any = 1,
+        missing: Any = "noise",
+        k_max: Any = None,
+        per_person: Any = "sum",
+        weights: Any = None,
+        effect: tuple[str, str] | None = None,
+        cluster: Any = None,
+        spent: str = "mu",
+        delta: Any = None,
+    ) -> Participants:
         """Check the user's options and freeze them; `effect` is what a formula has after ``|``: a kind and a column.
 
         `mu_column` and `mu_max` are the column of personal budgets, in units of `spent`, and their ceiling.

@@ -80,12 +80,33 @@ class PrivateOnlineRegression(Described):
     _results = PrivateResults
 
     def __init__(
-        self, endog: Any, exog: Any, *, family: Any = "huber", mu: Any = UNSET, epsilon: Any = None, delta: Any = None,
-        rho: Any = None, bounds: Any = None, levels: Any = None, moments: Any = None, scaling: str = "public",
-        mechanism: Any = "auto", private: Any = "record", score_weights: Any = None, offset: Any = None,
-        exposure: Any = None, missing: str = "noise", rows: Any = None, dataset: Any = None, allow_leak: Any = (),
-        exog_names: Sequence[str] | None = None, endog_name: str | None = None, trust: str = "local", **unknown: Never,
-    ) -> None:  # fmt: skip
+        self,
+        endog: Any,
+        exog: Any,
+        *,
+        family: Any = "huber",
+        mu: Any = UNSET,
+        epsilon: Any = None,
+        delta: Any = None,
+        rho: Any = None,
+        bounds: Any = None,
+        levels: Any = None,
+        moments: Any = None,
+        scaling: str = "public",
+        mechanism: Any = "auto",
+        private: Any = "record",
+        score_weights: Any = None,
+        offset: Any = None,
+        exposure: Any = None,
+        missing: str = "noise",
+        rows: Any = None,
+        dataset: Any = None,
+        allow_leak: Any = (),
+        exog_names: Sequence[str] | None = None,
+        endog_name: str | None = None,
+        trust: str = "local",
+        **unknown: Never,
+    ) -> None:
         asked = ModelOptions(
             family=family, mu=mu, epsilon=epsilon, delta=delta, rho=rho, bounds=bounds, levels=levels, moments=moments,
             scaling=scaling, mechanism=mechanism, private=private, score_weights=score_weights, offset=offset,
@@ -99,14 +120,40 @@ class PrivateOnlineRegression(Described):
     @classmethod
     @documented("local.formula")
     def from_formula(
-        cls, formula: str, data: Any = None, *more: Never, family: Any = "huber", mu: Any = UNSET, epsilon: Any = None,
-        delta: Any = None, rho: Any = None, bounds: Any = None, levels: Any = None, moments: Any = None,
-        schema: Any = None, scaling: str = "public", mechanism: Any = "auto", private: Any = "record",
-        score_weights: Any = None, offset: str | None = None, exposure: str | None = None, mu_max: Any = None,
-        epsilon_max: Any = None, id: str | None = None, max_per_id: int = 1, k_max: int | None = None,
-        per_person: str = "sum", weights: str | None = None, cluster: str | None = None, missing: str = "noise",
-        rows: Any = None, dataset: Any = None, allow_leak: Any = (), trust: str = "local", **unknown: Never,
-    ) -> PrivateOnlineRegression:  # fmt: skip
+        cls,
+        formula: str,
+        data: Any = None,
+        *more: Never,
+        family: Any = "huber",
+        mu: Any = UNSET,
+        epsilon: Any = None,
+        delta: Any = None,
+        rho: Any = None,
+        bounds: Any = None,
+        levels: Any = None,
+        moments: Any = None,
+        schema: Any = None,
+        scaling: str = "public",
+        mechanism: Any = "auto",
+        private: Any = "record",
+        score_weights: Any = None,
+        offset: str | None = None,
+        exposure: str | None = None,
+        mu_max: Any = None,
+        epsilon_max: Any = None,
+        id: str | None = None,
+        max_per_id: int = 1,
+        k_max: int | None = None,
+        per_person: str = "sum",
+        weights: str | None = None,
+        cluster: str | None = None,
+        missing: str = "noise",
+        rows: Any = None,
+        dataset: Any = None,
+        allow_leak: Any = (),
+        trust: str = "local",
+        **unknown: Never,
+    ) -> PrivateOnlineRegression:
         """Describe a model by a formula.
 
         Parameters
@@ -179,11 +226,23 @@ class PrivateOnlineRegression(Described):
 
     @documented("local.fit")
     def plan(
-        self, rows: int | None = None, *, tuning: str = "efficient", inference: Any = "auto", lanes: int | None = None,
-        threads: int | None = None, batch_size: int | None = None, alpha: float | None = None,
-        step: float | None = None, start_params: Any = None, measures: float | None = None, rounds: int = 20,
-        covariates: Any = None, like: Any = None, **unknown: Never,
-    ) -> FitPlan:  # fmt: skip
+        self,
+        rows: int | None = None,
+        *,
+        tuning: str = "efficient",
+        inference: Any = "auto",
+        lanes: int | None = None,
+        threads: int | None = None,
+        batch_size: int | None = None,
+        alpha: float | None = None,
+        step: float | None = None,
+        start_params: Any = None,
+        measures: float | None = None,
+        rounds: int = 20,
+        covariates: Any = None,
+        like: Any = None,
+        **unknown: Never,
+    ) -> FitPlan:
         """Lay a fit's public plan open before anybody reports: declarations, guarantee, mechanism, rounds.
 
         Parameters
@@ -227,11 +286,23 @@ class PrivateOnlineRegression(Described):
         return self._rows if self._rows is not None or self._source is None else self._source.expected()
 
     def start(
-        self, *, tuning: str = "efficient", inference: Any = "auto", lanes: int | None = None,
-        threads: int | None = None, batch_size: int | None = None, alpha: float | None = None,
-        step: float | None = None, start_params: Any = None, measures: float | None = None, rounds: int = 20,
-        covariates: Any = None, like: Any = None, seed: int | None = None, **unknown: Never,
-    ) -> Stream:  # fmt: skip
+        self,
+        *,
+        tuning: str = "efficient",
+        inference: Any = "auto",
+        lanes: int | None = None,
+        threads: int | None = None,
+        batch_size: int | None = None,
+        alpha: float | None = None,
+        step: float | None = None,
+        start_params: Any = None,
+        measures: float | None = None,
+        rounds: int = 20,
+        covariates: Any = None,
+        like: Any = None,
+        seed: int | None = None,
+        **unknown: Never,
+    ) -> Stream:
         """Begin a fit that is fed batch by batch; see `fit` for the options.
 
         The plan follows `rows`, if it was given to the model, not the data the model may hold.
@@ -275,15 +346,35 @@ class PrivateOnlineRegression(Described):
 
     @documented("local.fit")
     def fit(
-        self, *, tuning: str = "efficient", inference: Any = "auto", lanes: int | None = None,
-        threads: int | None = None, batch_size: int | None = None, alpha: float | None = None,
-        step: float | None = None, start_params: Any = None, measures: float | None = None, rounds: int = 20,
-        covariates: Any = None, like: Any = None, order: str | None = None, perturbation: str = "gradient",
-        epochs: int | None = None, radius: Any = "auto", average: float = 0.5, seed: int | None = None,
-        progress: bool | None = None, checkpoint: Any = None, checkpoint_rows: int | None = None,
-        checkpoint_seconds: float | None = None, mended: bool = False, checkpoint_trust: Any = None, client: Any = None,
+        self,
+        *,
+        tuning: str = "efficient",
+        inference: Any = "auto",
+        lanes: int | None = None,
+        threads: int | None = None,
+        batch_size: int | None = None,
+        alpha: float | None = None,
+        step: float | None = None,
+        start_params: Any = None,
+        measures: float | None = None,
+        rounds: int = 20,
+        covariates: Any = None,
+        like: Any = None,
+        order: str | None = None,
+        perturbation: str = "gradient",
+        epochs: int | None = None,
+        radius: Any = "auto",
+        average: float = 0.5,
+        seed: int | None = None,
+        progress: bool | None = None,
+        checkpoint: Any = None,
+        checkpoint_rows: int | None = None,
+        checkpoint_seconds: float | None = None,
+        mended: bool = False,
+        checkpoint_trust: Any = None,
+        client: Any = None,
         **unknown: Never,
-    ) -> PrivateResults:  # fmt: skip
+    ) -> PrivateResults:
         """Let every person's device send one randomised report, in one pass, and return the results.
 
         With ``trust="central"`` there are no devices: rows are read once and held, up to 4 GiB of them, encoded; those

@@ -102,10 +102,20 @@ def _made(name: str, budget: Budget, asked: int, bounds: Any) -> NumberMechanism
 
 
 def benchmark(
-    values: ArrayLike, *, n: Any, bounds: Any, mechanisms: Sequence[str] | None = None, mu: Any = UNSET,
-    epsilon: Any = None, delta: Any = None, rho: Any = None, d: Any = 1, m: Any = None, tolerance: float | None = None,
+    values: ArrayLike,
+    *,
+    n: Any,
+    bounds: Any,
+    mechanisms: Sequence[str] | None = None,
+    mu: Any = UNSET,
+    epsilon: Any = None,
+    delta: Any = None,
+    rho: Any = None,
+    d: Any = 1,
+    m: Any = None,
+    tolerance: float | None = None,
     weights: ArrayLike | None = None,
-) -> pd.DataFrame:  # fmt: skip
+) -> pd.DataFrame:
     """Compare mechanisms for the mean of a column of n people without an experiment.
 
     Parameters
@@ -187,10 +197,20 @@ def benchmark(
 
 
 def break_even(
-    first: str, second: str, values: ArrayLike, *, bounds: Any, second_bounds: Any = None, mu: Any = UNSET,
-    epsilon: Any = None, delta: Any = None, rho: Any = None, d: Any = 1, m: Any = None,
+    first: str,
+    second: str,
+    values: ArrayLike,
+    *,
+    bounds: Any,
+    second_bounds: Any = None,
+    mu: Any = UNSET,
+    epsilon: Any = None,
+    delta: Any = None,
+    rho: Any = None,
+    d: Any = 1,
+    m: Any = None,
     weights: ArrayLike | None = None,
-) -> float:  # fmt: skip
+) -> float:
     """Number of people at which two mechanisms, names of `privreg.privacy.scalar`, have the same mean squared error.
 
     n' = [V₂ − V₁]/(δ₁² − δ₂²) · d/m, with V the variance of a report, sampling of columns included. Below it the one

@@ -73,11 +73,29 @@ class PrivateMeans:
     _source: Source | None
 
     def __init__(
-        self, columns: Sequence[Column], data: Any = None, *, mu: Any = UNSET, epsilon: Any = None, delta: Any = None,
-        rho: Any = None, bounds: Any = None, levels: Any = None, schema: Any = None, mechanism: Any = "auto",
-        frequencies: Any = "auto", m: Any = None, trust: str = "local", by: str | None = None, by_budget: Any = None,
-        id: str | None = None, max_per_id: int = 1, missing: str = "noise", dataset: Any = None, **unknown: Never,
-    ) -> None:  # fmt: skip
+        self,
+        columns: Sequence[Column],
+        data: Any = None,
+        *,
+        mu: Any = UNSET,
+        epsilon: Any = None,
+        delta: Any = None,
+        rho: Any = None,
+        bounds: Any = None,
+        levels: Any = None,
+        schema: Any = None,
+        mechanism: Any = "auto",
+        frequencies: Any = "auto",
+        m: Any = None,
+        trust: str = "local",
+        by: str | None = None,
+        by_budget: Any = None,
+        id: str | None = None,
+        max_per_id: int = 1,
+        missing: str = "noise",
+        dataset: Any = None,
+        **unknown: Never,
+    ) -> None:
         refuse_unknown("means.arrays", unknown)
         labels = check_columns(data, ())
         id, by = label_of(id, labels), label_of(by, labels)

@@ -46,13 +46,37 @@ PERSON: Final = "person (made up)"  # Column of ids, where the formula names non
 @documented("plan.formula")
 @one_thread()
 def plan(
-    formula: str | None = None, *rows: Never, n: Any = None, width: Any = None, effect: Any = None, power: Any = None,
-    mu: Any = UNSET, epsilon: Any = None, delta: Any = None, rho: Any = None, bounds: Any = None, levels: Any = None,
-    moments: Any = None, schema: Any = None, family: Any = "huber", scale: Any = None, params: Any = None,
-    shares: Any = None, covariates: Any = None, pilot: Any = None, coef: Any = None, alpha: float = 0.05,
-    mechanism: Any = "auto", private: Any = "record", score_weights: Any = None, trust: str = "local",
-    silos: Any = None, k_max: Any = None, icc: float = 0.0, **unknown: Never,
-) -> StudyPlan:  # fmt: skip
+    formula: str | None = None,
+    *rows: Never,
+    n: Any = None,
+    width: Any = None,
+    effect: Any = None,
+    power: Any = None,
+    mu: Any = UNSET,
+    epsilon: Any = None,
+    delta: Any = None,
+    rho: Any = None,
+    bounds: Any = None,
+    levels: Any = None,
+    moments: Any = None,
+    schema: Any = None,
+    family: Any = "huber",
+    scale: Any = None,
+    params: Any = None,
+    shares: Any = None,
+    covariates: Any = None,
+    pilot: Any = None,
+    coef: Any = None,
+    alpha: float = 0.05,
+    mechanism: Any = "auto",
+    private: Any = "record",
+    score_weights: Any = None,
+    trust: str = "local",
+    silos: Any = None,
+    k_max: Any = None,
+    icc: float = 0.0,
+    **unknown: Never,
+) -> StudyPlan:
     """Plan a regression before any data: people for a budget, precision for both, or the budget for a precision.
 
     Parameters

@@ -29,11 +29,23 @@ POINTS: Final = 101
 
 @known_arguments
 def plan_two_groups(
-    *, share: float | None = None, mean: float | None = None, sd: float | None = None,
-    bounds: tuple[float, float] | None = None, difference: float | None = None, power: float | None = None,
-    n: int | None = None, mu: Any = UNSET, epsilon: Any = None, delta: Any = None, rho: Any = None, alpha: float = 0.05,
-    ratio: float = 1.0, trust: str = "local", missing: str = "noise",
-) -> TwoGroups:  # fmt: skip
+    *,
+    share: float | None = None,
+    mean: float | None = None,
+    sd: float | None = None,
+    bounds: tuple[float, float] | None = None,
+    difference: float | None = None,
+    power: float | None = None,
+    n: int | None = None,
+    mu: Any = UNSET,
+    epsilon: Any = None,
+    delta: Any = None,
+    rho: Any = None,
+    alpha: float = 0.05,
+    ratio: float = 1.0,
+    trust: str = "local",
+    missing: str = "noise",
+) -> TwoGroups:
     """Plan the comparison of two public groups' shares or means by :func:`privreg.means.estimate`.
 
     Parameters

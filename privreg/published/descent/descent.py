@@ -59,10 +59,20 @@ def loss_of(spec: ModelSpec) -> Loss:
 
 @documented("curator.fit")
 def fit(
-    spec: ModelSpec, source: Source | None, *, perturbation: str = "gradient", order: str | None = None,
-    epochs: int | None = None, step: float | None = None, radius: Any = "auto", lanes: int | None = None,
-    average: float = 0.5, batch_size: int | None = None, seed: int | None = None, progress: bool | None = None,
-) -> CentralResults:  # fmt: skip
+    spec: ModelSpec,
+    source: Source | None,
+    *,
+    perturbation: str = "gradient",
+    order: str | None = None,
+    epochs: int | None = None,
+    step: float | None = None,
+    radius: Any = "auto",
+    lanes: int | None = None,
+    average: float = 0.5,
+    batch_size: int | None = None,
+    seed: int | None = None,
+    progress: bool | None = None,
+) -> CentralResults:
     """Descend over all rows of `source` and release the noisy average of the iterates.
 
     Parameters

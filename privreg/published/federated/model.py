@@ -78,13 +78,34 @@ class FederatedRegression(Described):
     _results = FederatedResults
 
     def __init__(
-        self, endogs: Any, exogs: Any, *, family: Any = "logistic", mu: Any = UNSET, epsilon: Any = None,
-        delta: Any = None, rho: Any = None, bounds: Any = None, levels: Any = None, moments: Any = None,
-        rounds: Any = 20, local_steps: Any = 5, step: Any = "auto", clip: Any = "auto", batch_size: Any = None,
-        weights: Any = None, mechanism: Any = "auto", beta: Any = 1.0, magnitude_share: Any = 0.1, debias: Any = True,
-        missing: str = "noise", dataset: Any = None, exog_names: Sequence[str] | None = None,
-        endog_name: str | None = None, **unknown: Never,
-    ) -> None:  # fmt: skip
+        self,
+        endogs: Any,
+        exogs: Any,
+        *,
+        family: Any = "logistic",
+        mu: Any = UNSET,
+        epsilon: Any = None,
+        delta: Any = None,
+        rho: Any = None,
+        bounds: Any = None,
+        levels: Any = None,
+        moments: Any = None,
+        rounds: Any = 20,
+        local_steps: Any = 5,
+        step: Any = "auto",
+        clip: Any = "auto",
+        batch_size: Any = None,
+        weights: Any = None,
+        mechanism: Any = "auto",
+        beta: Any = 1.0,
+        magnitude_share: Any = 0.1,
+        debias: Any = True,
+        missing: str = "noise",
+        dataset: Any = None,
+        exog_names: Sequence[str] | None = None,
+        endog_name: str | None = None,
+        **unknown: Never,
+    ) -> None:
         asked = SiloOptions(
             family=family, mu=mu, epsilon=epsilon, delta=delta, rho=rho, bounds=bounds, levels=levels, moments=moments,
             rounds=rounds, local_steps=local_steps, step=step, clip=clip, batch_size=batch_size, weights=weights,
@@ -111,12 +132,33 @@ class FederatedRegression(Described):
     @classmethod
     @documented("silos.formula")
     def from_formula(
-        cls, formula: str, silos: Any, *, family: Any = "logistic", mu: Any = UNSET, epsilon: Any = None,
-        delta: Any = None, rho: Any = None, bounds: Any = None, levels: Any = None, moments: Any = None,
-        schema: Any = None, rounds: Any = 20, local_steps: Any = 5, step: Any = "auto", clip: Any = "auto",
-        batch_size: Any = None, weights: Any = None, mechanism: Any = "auto", beta: Any = 1.0,
-        magnitude_share: Any = 0.1, debias: Any = True, missing: str = "noise", dataset: Any = None, **unknown: Never,
-    ) -> FederatedRegression:  # fmt: skip
+        cls,
+        formula: str,
+        silos: Any,
+        *,
+        family: Any = "logistic",
+        mu: Any = UNSET,
+        epsilon: Any = None,
+        delta: Any = None,
+        rho: Any = None,
+        bounds: Any = None,
+        levels: Any = None,
+        moments: Any = None,
+        schema: Any = None,
+        rounds: Any = 20,
+        local_steps: Any = 5,
+        step: Any = "auto",
+        clip: Any = "auto",
+        batch_size: Any = None,
+        weights: Any = None,
+        mechanism: Any = "auto",
+        beta: Any = 1.0,
+        magnitude_share: Any = 0.1,
+        debias: Any = True,
+        missing: str = "noise",
+        dataset: Any = None,
+        **unknown: Never,
+    ) -> FederatedRegression:
         """Describe a federated model by a formula.
 
         Parameters
