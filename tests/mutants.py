@@ -495,14 +495,14 @@ MUTANTS = (
     ),
     Mutant(
         "rounds whose records weigh otherwise have one slope",
-        "privreg/collector/aggregate/bends.py",
+        "privreg/collector/aggregate/common.py",
         "steep * x @ x.T + constant * alike + np.diag(noise)",
         "steep * x @ x.T + constant + np.diag(noise)",
         (f"{CURVED}::test_rounds_whose_records_weigh_otherwise_keep_their_slopes",),
     ),
     Mutant(
         "a step along the slope at its end",
-        "privreg/collector/aggregate/bends.py",
+        "privreg/collector/aggregate/common.py",
         "at = np.vstack([0.5 * (x + near), ",
         "at = np.vstack([x, ",
         (f"{CURVED}::test_secants_of_a_quadratic_score_are_exact",),

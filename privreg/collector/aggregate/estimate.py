@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
 
-from privreg.collector.aggregate import bends
+from privreg.base.arrays import Array
+from privreg.collector.aggregate import common
 from privreg.collector.aggregate.classes import against_first, points
 from privreg.collector.aggregate.common import Rounds, Turned, differing, similar
 from privreg.collector.aggregate.curvature import (
@@ -21,15 +23,9 @@ from privreg.collector.aggregate.curvature import (
     sampled,
 )
 from privreg.collector.aggregate.lengths import along, missed, skewed
-from privreg.collector.aggregate.plan import MOST_MU
+from privreg.collector.aggregate.plan import MOST_MU, Plan, Progress, State, Summed
 from privreg.collector.aggregate.rounds import LEAP, WINDOWS
 from privreg.collector.estimation.curvature import SPREAD
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from privreg.base.arrays import Array
-    from privreg.collector.aggregate.plan import Plan, Progress, State, Summed
 
 STUDENT: Final = 1.21  # (z² + 1)/4 at 95%, of the expansion of Student's t by one over its degrees of freedom
 
@@ -144,7 +140,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     second = x @ curved.mean[: plan.d, : plan.d] @ x.T  # of columns, weighted by curvature
     variances = _variances(rounds, height)
     lacking, left = _lacking(rounds, second, rounds.c * math.sqrt(height))  # (48)
-    bend = bends.bend(rounds, curved, variances)  # (13), (22) or (39)
+    bend = common.bend(rounds, curved, variances)  # (13), (22) or (39)
     root = _solve(rounds, curved, bend, variances, lacking)  # (13), (14)
     more, slope = bend.added(root.theta)
     sampling, unknown = squares * _sampled(root), _unknown(root, curved, lacking)  # (15), (17), (31)
@@ -241,7 +237,7 @@ def _lacking(rounds: Rounds, second: Array, sd: float) -> tuple[Array, Array]:
     return lacking, along(plan, second, last.rows) * sd * np.maximum(by[-1], early)[:-1, None]
 
 
-def _solve(rounds: Rounds, curved: Curvature, bend: bends.Bend, variances: Array, lacking: Array) -> _Root:
+def _solve(rounds: Rounds, curved: Curvature, bend: common.Bend, variances: Array, lacking: Array) -> _Root:
     """Root of Σ w_k {g_k + A(θ − θ_k) + r_k(θ)}, Equations (13), (22) and (39), with weights w of (14).
 
     Scores with a threshold are at that of the estimate's scale, (12), so that both follow from each other.
@@ -281,7 +277,7 @@ def _unknown(root: _Root, curved: Curvature, lacking: Array) -> Array:
     if rules.scoring.cornered:
         moves = np.array([(theta - t.theta) / rounds.c for t in rounds.turned])
         points, one = rounds.progress.known.whole.points, np.linalg.inv(rounds.last.rows)[0]
-        off = rounds.c * curved.mean @ bends.clipped(rules, moves, weights, curved.mean, points, one)
+        off = rounds.c * curved.mean @ common.clipped(rules, moves, weights, curved.mean, points, one)
         unknown = unknown + off @ off.T
     return unknown
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from privreg.base.arrays import Array
 from privreg.collector.aggregate import classes, lengths
-from privreg.collector.aggregate.budget import AGAIN, EXACT, LEFT, STEPS, expected, paid
 from privreg.collector.aggregate.curvature import (
     Curvature,
     cautious,
@@ -21,6 +21,7 @@ from privreg.collector.aggregate.curvature import (
     unequal,
 )
 from privreg.collector.aggregate.lattice import sd
+from privreg.collector.aggregate.lengths import AGAIN, EXACT, LEFT, STEPS, expected, paid
 from privreg.collector.aggregate.plan import MOST_MU, Checked, Known, Plan, Progress, State, Summed, pairs, turned
 from privreg.collector.aggregate.report import heights, unstacked
 from privreg.collector.covariates.points import longest
@@ -31,8 +32,6 @@ from privreg.protocol.sums import MEDIAN, SQUARED
 
 NARROWEST: Final = 0.05  # Logarithm of the factor within which the scale number follows, at least
 
-if TYPE_CHECKING:
-    from privreg.base.arrays import Array
 
 WINDOWS: Final = (math.log(2.0), math.log(1.5), math.log(1.3))
 """Factor within which the scale number follows the scale: in approach, after a short step, and in the main round."""
