@@ -1218,9 +1218,9 @@ MUTANTS = (
     Mutant(
         "a group by what a record holds",
         ENGINE,
-        "some = cut(rows, i, end)",
-        "at = np.argsort(rows.y[i:end])\n"
-        "            some = Block._make(None if c is None else c[i:end][at] for c in rows)",
+        "some = cut(rows, a, b)\n            # not all",
+        "at = np.argsort(rows.y[a:b])\n"
+        "            some = Block._make(None if c is None else c[a:b][at] for c in rows)\n            # not all",
         (f"{ROUNDS}::test_chunks_change_no_bit",),
     ),
     Mutant(
@@ -1254,8 +1254,8 @@ MUTANTS = (
     Mutant(
         "a part with a block too many",
         ENGINE,
-        "edge = min(edge, self.length * (self.part + 1))",
-        "edge = min(edge, self.length * (self.part + 1) + 1)",
+        "edge = min(edge, self.length * (part + 1))",
+        "edge = min(edge, self.length * (part + 1) + 1)",
         (f"{ROUNDS}::test_parts_are_runs_of_equal_length",),
     ),
     Mutant(
