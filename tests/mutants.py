@@ -1274,7 +1274,7 @@ MUTANTS = (
     ),
     Mutant(
         "a span begins a row late",
-        "privreg/simulation/workers/tasks.py",
+        "privreg/simulation/workers/blocks.py",
         "first=span.first + took,",
         "first=span.first + took + 1,",
         (f"{BLOCKS}::test_every_row_is_played_once_in_an_order_that_the_key_chooses",),
