@@ -211,7 +211,7 @@ def fit_blocks(
 ) -> Stream:
     """Fit all blocks of some files; a stream that has had everybody.
 
-    `start` is the user's first guess, `seed` for simulation only, `each` how functions are called, see `tasks.Each`.
+    `start` is the user's first guess, `seed` for simulation only, `each` how functions are called, see `Each`.
     The release is entered before the first report for `whose` the ledger knows.
     Raises OptionError, InferenceError if an option or a method can't be used.
     """

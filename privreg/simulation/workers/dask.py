@@ -76,7 +76,7 @@ def _local(distributed: Any) -> Any:
 
 
 def spread(client: Any, done: Callable[[int], None]) -> Each:
-    """Call functions on the workers of a client, see `tasks.Each`.
+    """Call functions on the workers of a client, see `Each`.
 
     `done` is called with the number of people of a task, when it ends.
     """
