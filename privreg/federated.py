@@ -17,6 +17,7 @@ Examples
 
 from __future__ import annotations
 
+from privreg.audit.federated import verify_mechanism
 from privreg.audit.verification import Verification as Verdict
 from privreg.options.unknown import public_names
 from privreg.published.federated import flower
@@ -24,7 +25,6 @@ from privreg.published.federated.model import FederatedRegression
 from privreg.published.federated.reports import UPDATE_MECHANISMS, UpdateMechanism, update_mechanism
 from privreg.published.federated.results import FederatedResults
 from privreg.published.federated.theory import AngleBox, from_angles, to_angles
-from privreg.published.federated.verification import verify_mechanism
 from privreg.results.statement import PrivacyStatement as ClientStatement
 
 __all__ = [

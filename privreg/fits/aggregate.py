@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 
 from privreg.audit import reports
 from privreg.base.arrays import Array, Flags, Ints
-from privreg.collector.aggregate import measuring, report
-from privreg.collector.aggregate.budget import AGAIN, share
+from privreg.collector.aggregate import chain, report
 from privreg.collector.aggregate.classes import against_first
 from privreg.collector.aggregate.estimate import Estimated, estimate
 from privreg.collector.aggregate.lattice import sd, steps
+from privreg.collector.aggregate.lengths import AGAIN, means, share
 from privreg.collector.aggregate.lengths import far as far_columns
-from privreg.collector.aggregate.lengths import means
 from privreg.collector.aggregate.plan import MOST_MU, Noise, Plan, Progress, State, Summed, crowded, narrowed, rules_of
 from privreg.collector.aggregate.rounds import begin
 from privreg.collector.clamping import Shares, harmed
@@ -281,7 +280,7 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
         rounds=_rounds(held, dict(trail), outside, np.sqrt(np.diag(cov))),
         equation=_equation(plan, found, order, spec),
         extra=_extra(plan, progress, found, units.y_scale),
-        measures=measuring.measured(plan, progress, units.y_scale),
+        measures=chain.measured(plan, progress, units.y_scale),
         measured=sum(count for _, count, _ in progress.gauged),
         cost=f"for {plan.measured / plan.rows:.3g} of mu²" if again else "instead of a score",
     )

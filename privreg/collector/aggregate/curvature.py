@@ -6,15 +6,13 @@ Equations (6) and (9). Squared scores are pooled alike.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from privreg.base.arrays import Array
-    from privreg.collector.aggregate.plan import Known, Plan, Progress, Summed
+from privreg.base.arrays import Array
+from privreg.collector.aggregate.plan import Known, Plan, Progress, Summed
 
 
 class Curvature(NamedTuple):

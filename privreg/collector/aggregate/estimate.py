@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
 
-from privreg.collector.aggregate import bends
+from privreg.base.arrays import Array
+from privreg.collector.aggregate import common
 from privreg.collector.aggregate.classes import against_first, points
 from privreg.collector.aggregate.common import Rounds, Turned, differing, similar
 from privreg.collector.aggregate.curvature import (
@@ -21,15 +23,9 @@ from privreg.collector.aggregate.curvature import (
     sampled,
 )
 from privreg.collector.aggregate.lengths import along, missed, skewed
-from privreg.collector.aggregate.plan import MOST_MU
+from privreg.collector.aggregate.plan import MOST_MU, Plan, Progress, State, Summed
 from privreg.collector.aggregate.rounds import LEAP, WINDOWS
 from privreg.collector.estimation.curvature import SPREAD
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from privreg.base.arrays import Array
-    from privreg.collector.aggregate.plan import Plan, Progress, State, Summed
 
 STUDENT: Final = 1.21  # (z² + 1)/4 at 95%, of the expansion of Student's t by one over its degrees of freedom
 
@@ -148,18 +144,17 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     second = x @ curved.mean[: plan.d, : plan.d] @ x.T  # of columns, weighted by curvature
     variances = _variances(rounds, height)
     lacking, left = _lacking(rounds, second, rounds.c * math.sqrt(height))  # (48)
-    bend = bends.bend(rounds, curved, variances)  # (13), (22) or (39)
+    bend = common.bend(rounds, curved, variances)  # (13), (22) or (39)
     root = _solve(rounds, curved, bend, variances, lacking)  # (13), (14)
     more, slope = bend.added(root.theta)
-    sampling, unknown = squares * _sampled(root), _unknown(root, curved, lacking)  # (15), (17), (31)
+    unknown = _unknown(root, curved, lacking)  # (17), (31)
     by_scale = _by_scale(root) if plan.rules.cornered else None  # (16)
     if by_scale is not None:
-        sampling = sampling + by_scale.meat
         slope = curved.mean + np.outer(by_scale.score, by_scale.log)
     bread = np.asarray(np.linalg.inv(slope))
-    covariance = _covariance(root, curved, bread, sampling, unknown)  # (15)
+    covariance = _covariance(root, curved, bread, squares, by_scale, unknown)  # (15)
     scale, scale_sd = _extra(root, bread, covariance, by_scale)  # (60), (61)
-    lines, moves = _moves(root, second, covariance)  # (38), (43)
+    lines, moves, wider = _moves(root, second, covariance)  # (38), (43)
     at, main = root.rounds.turned, rounds.main
     each = np.array([bread @ (curved.mean @ t.theta - t.score - m) for t, m in zip(at, more, strict=True)])
     asked = [t for t, s in zip(at, rounds.summed, strict=True) if s.state.role == "main"]
@@ -172,7 +167,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         curvature=curved.mean,
         weights=root.weights,
         rounds=rounds.summed,
-        wider=_wider(root),
+        wider=wider,
         lines=lines,
         moves=moves,
         threshold=rounds.c * plan.rules.bend,
@@ -245,7 +240,7 @@ def _lacking(rounds: Rounds, second: Array, sd: float) -> tuple[Array, Array]:
     return lacking, along(plan, second, last.rows) * sd * np.maximum(by[-1], early)[:-1, None]
 
 
-def _solve(rounds: Rounds, curved: Curvature, bend: bends.Bend, variances: Array, lacking: Array) -> _Root:
+def _solve(rounds: Rounds, curved: Curvature, bend: common.Bend, variances: Array, lacking: Array) -> _Root:
     """Root of Σ w_k {g_k + A(θ − θ_k) + r_k(θ)}, Equations (13), (22) and (39), with weights w of (14).
 
     Scores with a threshold are at that of the estimate's scale, (12), so that both follow from each other.
@@ -255,7 +250,10 @@ def _solve(rounds: Rounds, curved: Curvature, bend: bends.Bend, variances: Array
     weights = 1.0 / variances / (1.0 / variances).sum()
     for _ in range(PASSES):
         if rules.cornered:
-            scale = _scale_at(rounds, theta)
+            if rules.scoring.extra and plan.mu < MOST_MU:  # noise hides it: (61)
+                scale = _learned(plan, rounds.progress, rounds.narrow, rounds.last, theta)[0]
+            else:
+                scale = _scale(plan, rounds.narrow, rounds.last.rows, theta)
             rounds = rounds.at(rules.ratio * scale)
         by_slope = [curved.mean @ t.theta - t.score for t in rounds.turned]
         more, slope = bend.added(theta)
@@ -264,14 +262,6 @@ def _solve(rounds: Rounds, curved: Curvature, bend: bends.Bend, variances: Array
         bent = bend.variances(theta, rounds.c)
         weights = _weights(variances + bent, places - theta, float(curved.variances.mean()), lacking)
     return _Root(theta, weights, rounds, scale, bent)
-
-
-def _sampled(root: _Root) -> float:
-    """Sampling variance of the weighted mean score over that of one record: Σ w_k²/m_k of Equation (15)."""
-    rounds, weights = root.rounds, root.weights
-    if rounds.once:
-        return _once(rounds.plan, rounds.summed, weights)
-    return float(sum(w**2 / t.people for w, t in zip(weights, rounds.turned, strict=True)))
 
 
 def _unknown(root: _Root, curved: Curvature, lacking: Array) -> Array:
@@ -285,7 +275,7 @@ def _unknown(root: _Root, curved: Curvature, lacking: Array) -> Array:
     if rules.scoring.cornered:
         moves = np.array([(theta - t.theta) / rounds.c for t in rounds.turned])
         points, one = rounds.progress.known.whole.points, np.linalg.inv(rounds.last.rows)[0]
-        off = rounds.c * curved.mean @ bends.clipped(rules, moves, weights, curved.mean, points, one)
+        off = rounds.c * curved.mean @ common.clipped(rules, moves, weights, curved.mean, points, one)
         unknown = unknown + off @ off.T
     return unknown
 
@@ -310,11 +300,20 @@ def _by_scale(root: _Root) -> _ByScale:
     return _ByScale(score, log, meat)
 
 
-def _covariance(root: _Root, curved: Curvature, bread: Array, sampling: Array, unknown: Array) -> Array:
+def _covariance(
+    root: _Root, curved: Curvature, bread: Array, squares: Array, by_scale: _ByScale | None, unknown: Array
+) -> Array:
     """Root of the sandwich J⁻¹ (V Σ w²/m + Σ w² σ² + C + U) J⁻ᵀ, Equation (15); of the same rows (32) and (37)."""
-    noised = sum(w**2 * t.noise for w, t in zip(root.weights, root.rounds.turned, strict=True))
+    rounds, weights = root.rounds, root.weights
+    if rounds.once:
+        sampling = squares * _once(rounds.plan, rounds.summed, weights)
+    else:
+        sampling = squares * sum(w**2 / t.people for w, t in zip(weights, rounds.turned, strict=True))
+    if by_scale is not None:
+        sampling = sampling + by_scale.meat
+    noised = sum(w**2 * t.noise for w, t in zip(weights, rounds.turned, strict=True))
     meat = floored(sampling, 0.0) + noised  # estimated entries may leave no covariance; the noise's is known
-    if root.rounds.again:  # as slopes are uncertain, so are variances
+    if rounds.again:  # as slopes are uncertain, so are variances
         cov = bread @ (meat + unknown) @ bread.T
         wider = cov + float(np.trace(cov)) * np.eye(len(cov))
         meat = meat + 2.0 * STUDENT * float(curved.variances.mean()) * wider
@@ -322,30 +321,25 @@ def _covariance(root: _Root, curved: Curvature, bread: Array, sampling: Array, u
     return np.asarray(bread @ (vectors * np.sqrt(np.maximum(values, 0.0))))
 
 
-def _wider(root: _Root) -> float:
-    """Move of the threshold since the last round asked, over the largest at which rounds are combined."""
-    rounds, asked = root.rounds, root.rounds.summed[-1].state
-    if not rounds.plan.rules.follows:
-        return 0.0
-    return abs(math.log(root.scale / asked.scale)) / (0.5 * asked.window if rounds.again else WINDOWS[1])
+def _moves(root: _Root, second: Array, covariance: Array) -> tuple[Array, Array, float]:
+    """Lines of the step from the last round's state, its own, levels' rows and skewed numbers; its size along them.
 
-
-def _moves(root: _Root, second: Array, covariance: Array) -> tuple[Array, Array]:
-    """Lines of the step from the last round's state, its own, levels' rows and skewed numbers; and its size along them.
-
-    In thresholds, or, of scores that bend, twice what such a step leaves in standard errors, if that is more: (38).
+    In thresholds, or, of scores that bend, twice what such a step leaves in standard errors, if that is more: (38). And
+    the move of the threshold, over the largest at which rounds are combined.
     """
-    rounds, plan, rules = root.rounds, root.rounds.plan, root.rounds.plan.rules
-    c, last, points = rounds.summed[-1].state.threshold(rules), rounds.last, rounds.progress.known.whole.points
+    rounds, plan, rules, asked = root.rounds, root.rounds.plan, root.rounds.plan.rules, root.rounds.summed[-1].state
+    c, last, points = asked.threshold(rules), rounds.last, rounds.progress.known.whole.points
+    most = 0.5 * asked.window if rounds.again else WINDOWS[1]
+    wider = abs(math.log(root.scale / asked.scale)) / most if rules.follows else 0.0
     move = (root.theta - (rounds.turned[-1].theta if rounds.again else last.theta)) / c
     lines = np.vstack([move / max(float(np.linalg.norm(move)), 1e-300), points])
     if not rules.scoring.curved or rounds.again:
-        return lines, np.abs(lines @ move) / rules.bend
+        return lines, np.abs(lines @ move) / rules.bend, wider
     lines = np.vstack([lines, np.kron(np.eye(rules.blocks), skewed(plan, second, last.rows, last.reach(plan)))])
     moves = np.abs(lines @ move) / rules.bend
     wide = np.maximum(np.linalg.norm(lines, axis=1), 1.0) * math.sqrt(float(np.trace(covariance @ covariance.T)))
     judged = (np.arange(len(lines)) > len(points)) | (not rounds.progress.near)  # skewed rows by main rounds
-    return lines, np.maximum(moves, judged * moves**2 * c * rules.bend / wide)
+    return lines, np.maximum(moves, judged * moves**2 * c * rules.bend / wide), wider
 
 
 def _extra(root: _Root, bread: Array, covariance: Array, by_scale: _ByScale | None) -> tuple[float, float]:
@@ -433,14 +427,6 @@ def _crowd(rounds: Sequence[Summed], *, again: bool) -> Array:
     noise = np.array([s.sds[4] / s.steep for s in rounds])
     size = 1.0 / (noise**2 + (0.5 * moved) ** 2) if again else np.array([float(s.people) for s in rounds])
     return np.asarray(size / size.sum())
-
-
-def _scale_at(rounds: Rounds, theta: Array) -> float:
-    """Residual scale or extra parameter at an estimate: Equation (11), or (61) where noise hides it."""
-    plan = rounds.plan
-    if plan.rules.scoring.extra and plan.mu < MOST_MU:
-        return _learned(plan, rounds.progress, rounds.narrow, rounds.last, theta)[0]
-    return _scale(plan, rounds.narrow, rounds.last.rows, theta)
 
 
 def _scale(plan: Plan, rounds: tuple[Summed, ...], rows: Array, theta: Array) -> float:

@@ -3,36 +3,30 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from fractions import Fraction
 from functools import cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import gammaincinv
 
+from privreg.base.arrays import Array, Flags
 from privreg.collector.clamping import LARGE, SMALL
-from privreg.collector.covariates.points import FARTHEST, longest
+from privreg.collector.covariates.points import FARTHEST, Extreme, longest
 from privreg.collector.covariates.whitening import SHARP
-from privreg.families.family import score_rules
+from privreg.families.family import Family, score_rules
 from privreg.families.hazards import BEYOND, USUAL
 from privreg.families.hazards import longest as followed_until
-from privreg.families.scores import Scoring, scoring_of
+from privreg.families.scores import Gauge, Scoring, scoring_of
 from privreg.protocol import sums
+from privreg.protocol.plans import Persons, Shape
 from privreg.protocol.schedule import PILOTS
 
 EVIDENT: Final = 2.5  # Standard errors by which a clamped share must stand out
 PRODUCTS: Final = 0.25  # Part of a report on measures of fit that products take
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from fractions import Fraction
-
-    from numpy.typing import NDArray
-
-    from privreg.base.arrays import Array, Flags
-    from privreg.collector.covariates.points import Extreme
-    from privreg.families.family import Family
-    from privreg.families.scores import Gauge
-    from privreg.protocol.plans import Persons, Shape
 
 LARGEST: Final = {
     "clamping": 0.025, "location": 0.04, "moments": 0.12, "approach": 0.2, "several": 0.1, "closing": 0.25,

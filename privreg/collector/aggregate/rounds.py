@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from privreg.base.arrays import Array
 from privreg.collector.aggregate import classes, lengths
-from privreg.collector.aggregate.budget import AGAIN, EXACT, LEFT, STEPS, expected, paid
 from privreg.collector.aggregate.curvature import (
     Curvature,
     cautious,
@@ -21,6 +21,7 @@ from privreg.collector.aggregate.curvature import (
     unequal,
 )
 from privreg.collector.aggregate.lattice import sd
+from privreg.collector.aggregate.lengths import AGAIN, EXACT, LEFT, STEPS, expected, paid
 from privreg.collector.aggregate.plan import MOST_MU, Checked, Known, Plan, Progress, State, Summed, pairs, turned
 from privreg.collector.aggregate.report import heights, unstacked
 from privreg.collector.covariates.points import longest
@@ -31,8 +32,6 @@ from privreg.protocol.sums import MEDIAN, SQUARED
 
 NARROWEST: Final = 0.05  # Logarithm of the factor within which the scale number follows, at least
 
-if TYPE_CHECKING:
-    from privreg.base.arrays import Array
 
 WINDOWS: Final = (math.log(2.0), math.log(1.5), math.log(1.3))
 """Factor within which the scale number follows the scale: in approach, after a short step, and in the main round."""
@@ -275,7 +274,12 @@ def read(plan: Plan, state: State, total: Array, count: int, by_silo: Array | No
     `by_silo` are the sums of silos, of which `total` is made.
     """
     d, rules, reach = plan.size, plan.rules, state.reach(plan)
-    units = _units(plan, state, count)
+    more, (high, steepest) = (
+        1.0 + int(rules.scaled),
+        heights(plan, state),
+    )  # squares of the score and a number within ±1
+    units = np.array([high * reach, steepest * reach**2, high**2 * more, reach, 1.0])
+    units /= np.sqrt(np.maximum(rules.shares, 1e-300)) * count
     blocks, one = rules.blocks, pairs(rules.blocks) * pairs(plan.d)
     ends = np.cumsum([d, one, one + (d + 1) * int(rules.scaled), *2 * [d * int(rules.cornered)]])
     score, slope, square, beyond, middle, numbers = np.split(total, ends)
@@ -316,14 +320,6 @@ def read(plan: Plan, state: State, total: Array, count: int, by_silo: Array | No
         products_noise=products_noise,
         counts=plan.noise.came,
     )
-
-
-def _units(plan: Plan, state: State, count: int) -> Array:
-    """Means of scores, slopes, squares, a part of scores, and numbers, for which reports sum to 1; shape (5,)."""
-    rules, reach, (high, steepest) = plan.rules, state.reach(plan), heights(plan, state)
-    more = 1.0 + int(rules.scaled)  # squares of two numbers within ±1, the score and the scale number
-    units = np.array([high * reach, steepest * reach**2, high**2 * more, reach, 1.0])
-    return np.asarray(units / (np.sqrt(np.maximum(rules.shares, 1e-300)) * count))
 
 
 def _within_silos(plan: Plan, means: Array, squares: Array, noise: Array, count: int) -> tuple[Array, Array, float]:
@@ -402,7 +398,10 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_sil
     most = FAR * rules.bend if rules.follows else 2.0 * FAR
     theta = state.theta + state.threshold(rules) * step * min(1.0, most / max(float(np.linalg.norm(step)), 1e-12))
     moved = here.scale - math.log(state.scale)
-    near, scaled = _near(plan, progress, here, found, lines, reach), abs(moved) < _sure(plan, here, count)
+    sure = WINDOWS[1 if again else 2]
+    if rules.scoring.extra:  # a step that noise explains gets no shorter
+        sure = max(sure, NOISY * math.sqrt(1.0 / count + here.sds[4] ** 2) / here.steep)
+    near, scaled = _near(plan, progress, here, found, lines, reach), abs(moved) < sure
     short = scaled and (near if state.role == "approach" else bool(reach.max() < 1.0))
     late = not again and progress.over + count + plan.sizes["approach"] > 0.55 * plan.rows
     more = not again and short and state.role == "approach" and plan.sizes["closing"] > plan.sizes["approach"]
@@ -438,14 +437,6 @@ def _near(plan: Plan, progress: Progress, here: Summed, found: Curvature, lines:
     error = math.sqrt(expected(plan, progress)[1] / people + here.sds[0] ** 2) / found.level
     wide = np.array([math.sqrt(plan.size), *np.linalg.norm(lines, axis=1)])
     return bool((0.5 * reach**2 < plan.rules.bend * error * wide).all())
-
-
-def _sure(plan: Plan, here: Summed, count: int) -> float:
-    """Move of the scale's logarithm that is short; a step that noise explains gets no shorter."""
-    sure = WINDOWS[1 if plan.noise.again else 2]
-    if not plan.rules.scoring.extra:
-        return sure
-    return max(sure, NOISY * math.sqrt(1.0 / count + here.sds[4] ** 2) / here.steep)
 
 
 def _of_length(plan: Plan, progress: Progress, moments: Array, count: int) -> Progress:

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import privreg as pr
-from privreg.collector.aggregate.bends import secants
+from privreg.collector.aggregate.common import secants
 from privreg.collector.aggregate.estimate import estimate
 from privreg.collector.aggregate.plan import State
 from privreg.fits.plan import to_user

@@ -9,7 +9,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 import privreg as pr
-from privreg.collector.aggregate.bends import _steps, clipped
+from privreg.collector.aggregate.common import _steps, clipped
 from privreg.collector.aggregate.plan import rules_of
 from tests.collector.aggregate.test_aggregate import plan_for
 
