@@ -767,7 +767,7 @@ def test_documents_say_what_predictions_and_rows_are():
 
 def test_no_document_prints_a_wide_frame():
     root = Path(pr.__file__).parents[1]
-    wide = {"check", "fit_measures", "inference_table", "summary_frame", "frame"}
+    wide = {"check", "fit_measures", "summary_frame", "frame"}
     for path in [root / "README.md", *root.glob("docs/**/*.md"), *root.glob("vignettes/*.md")]:
         for line in path.read_text("utf-8").splitlines():
             if not line.strip().startswith("print("):

@@ -11,7 +11,6 @@ FRAMES = {
     "tidy": lambda res: res.tidy(),
     "anova": lambda res: res.anova(),
     "glance": lambda res: res.glance(),
-    "inference_table": lambda res: res.inference_table(),
     "wald_test_terms": lambda res: res.wald_test_terms().table,
     "their headings": lambda res: res.wald_test_terms().summary_frame(),
     "t_test": lambda res: res.t_test("a = b, c").summary_frame(),
