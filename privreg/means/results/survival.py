@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pandas as pd
@@ -238,32 +238,18 @@ class SurvivalCurves(View):
     # --- tables ------------------------------------------------------------------------------------------
 
     def frame(self, *, alpha: float = 0.05) -> pd.DataFrame:
-        """Curves, one point a row.
+        """Curves, one point a row. `alpha` is one minus the level of intervals and bands.
 
         group (if there are any), time, at_risk and events (numbers of people, noised), survival, std_error, conf_low,
         conf_high (each by itself), band_low, band_high (of the whole curve together), reliable.
-
-        Parameters
-        ----------
-        alpha : float
-            One minus the level of the intervals and of the bands.
         """
         return self._framed(alpha, self._curves, slice(None), "survival")
 
     def cumulative_incidence(self, cause: Any = None, *, alpha: float = 0.05) -> pd.DataFrame:
         """Share that has had an event of a cause by each cut point, others competing: Aalen and Johansen's estimate.
 
-        Parameters
-        ----------
-        cause : optional
-            A level of the event; the first after that of censoring by default.
-        alpha : float
-            One minus the level of the intervals and of the bands.
-
-        Returns
-        -------
-        DataFrame
-            As :meth:`frame`, with ``incidence``.
+        `cause` is a level of the event, the first after that of censoring by default. As :meth:`frame`, with
+        ``incidence``.
 
         Raises
         ------
@@ -317,14 +303,12 @@ class SurvivalCurves(View):
     # --- comparisons -------------------------------------------------------------------------------------
 
     def test(self, weights: str = "logrank", *, cause: Any = None) -> LogRankTest:
-        """Test that all groups have the same curve.
+        """Test that all groups have the same curve, or of a `cause`, a level of the event, the same hazards.
 
         Parameters
         ----------
         weights : {"logrank", "wilcoxon"}
             Differences count alike at all cut points, or, as Gehan's, by the number at risk, which is more at first.
-        cause : optional
-            A level of the event, of whose hazards the test then is; all events by default.
 
         Raises
         ------
@@ -365,18 +349,9 @@ class SurvivalCurves(View):
     def rmst(self, time: float | None = None, *, alpha: float = 0.05) -> pd.DataFrame:
         """Restricted mean survival time: the mean time until an event, or until `time` if that is earlier.
 
-        Parameters
-        ----------
-        time : float, optional
-            A cut point; the last one by default.
-        alpha : float
-            One minus the level of the normal intervals.
-
-        Returns
-        -------
-        DataFrame
-            By group: rmst, std_error, conf_low, conf_high, reliable; and below, of each group but the first, its
-            difference to the first, with statistic and p_value.
+        `time` is a cut point, the last one by default, and `alpha` one minus the level of normal intervals. By group:
+        rmst, std_error, conf_low, conf_high, reliable; and below, of each group but the first, its difference to the
+        first, with statistic and p_value.
 
         Raises
         ------
@@ -401,18 +376,8 @@ class SurvivalCurves(View):
     def quantile(self, q: float = 0.5, *, alpha: float = 0.05) -> pd.DataFrame:
         """Times by which a share `q` has had the event, the median by default; by group.
 
-        Parameters
-        ----------
-        q : float
-            In (0, 1).
-        alpha : float
-            One minus the level of the intervals.
-
-        Returns
-        -------
-        DataFrame
-            estimate, conf_low, conf_high: the first cut points at which the curve, and its limits, are at most 1 − q;
-            of a life table where straight lines between them are. NaN where that is never.
+        estimate, conf_low, conf_high (`alpha` is one minus their level): the first cut points at which the curve, and
+        its limits, are at most 1 − q; of a life table where straight lines between them are. NaN where that is never.
 
         Raises
         ------
@@ -438,33 +403,14 @@ class SurvivalCurves(View):
     # --- views -------------------------------------------------------------------------------------------
 
     def plot(self, *, alpha: float = 0.05, title: str | None = None, ax: Axes | None = None) -> Axes:
-        """Draw the curves with their simultaneous bands.
-
-        Parameters
-        ----------
-        alpha : float
-            One minus the level of the bands.
-        title : str, optional
-        ax : Axes, optional
-            Where to draw; without it a figure is made.
-        """
-        low, high = self._limits(self._curves, interval_level(alpha), together=True)
-        times = np.array([0.0, *self.of.cuts])
-        footer = f"{100 * (1 - alpha):.6g}% bands of whole curves; {self.privacy.short}"
-        footer += f"\n{self.notes[0]}" if self.notes else ""
-        with style.drawing(ax, (1.2 * style.COLUMN, 0.8 * style.COLUMN), footer, title) as on:
-            inks, one = style.inks_for(on), np.ones(1)
-            for g, name in enumerate(self.of.groups):
-                line, lower, upper = (np.concatenate([one, c[g]]) for c in (self._curves.values, low, high))
-                how = {"color": inks[g], "drawstyle": "default" if self.life else "steps-post"}
-                on.plot(times, line, linestyle=style.DASHES[g % 4], label=style.literal(plain(name)), **how)
-                step = None if self.life else "post"
-                on.fill_between(times, lower, upper, step=step, color=inks[g], alpha=0.15, linewidth=0)
-            on.set(xlim=(0.0, times[-1]), ylim=(0.0, 1.05), ylabel="survival")
-            on.set_xlabel(style.literal(plain(self.of.time)))
-            if len(self.of.groups) > 1:
-                on.legend(title=style.literal(plain(self.of.group)))
-        return cast("Axes", on)
+        """Draw the curves with their simultaneous bands, of level 1 − `alpha`, on `ax` or a figure of their own."""
+        bands = self._limits(self._curves, interval_level(alpha), together=True)
+        lines = np.stack(
+            [np.pad(c, ((0, 0), (1, 0)), constant_values=1.0) for c in (self._curves.values, *bands)], axis=1
+        )
+        names, labels = list(map(plain, self.of.groups)), (plain(self.of.time), plain(self.of.group))
+        said, times = (1.0 - alpha, self.privacy.short, self.notes), np.array([0.0, *self.of.cuts])
+        return style.curves(times, names, lines, said, labels, title, ax, steps=not self.life)
 
     def _layout(self) -> list[Part]:
         table, g = self.frame(), self.of.shape[0]
