@@ -277,6 +277,8 @@ def test_life_tables_are_marked_where_classes_are_so_wide_that_they_are_off(cuts
         assert off[-1] == pytest.approx(0.0357, abs=0.002)  # 0.20 in place of 0.165
         assert {n.code for n in made.notes} == {"between"}
         assert not made.rmst()["reliable"].iloc[0]
+        assert made.quantile(0.2)["reliable"].iloc[0]
+        assert not made.quantile(0.75)["reliable"].iloc[0]
         assert made.rmst(6)["reliable"].iloc[0]
     if len(cuts) == 36:
         assert made.frame()["reliable"].all()

@@ -235,6 +235,11 @@ class SurvivalCurves(View):
             moved = np.abs(np.cumsum(np.nan_to_num(off), axis=-1)) * self._curves.values
         return np.asarray(moved > BIAS * self._curves.errors).ravel()
 
+    def _fine(self, until: Array) -> Flags:
+        """True for groups with enough people at risk, and classes narrow enough, until a time of each; shape (g,)."""
+        doubted = np.reshape(self._unsure() | self._wide(), (len(until), -1))
+        return np.asarray(~(doubted & (np.array(self.of.cuts) <= until[:, None])).any(axis=1))
+
     # --- tables ------------------------------------------------------------------------------------------
 
     def frame(self, *, alpha: float = 0.05) -> pd.DataFrame:
@@ -366,8 +371,7 @@ class SurvivalCurves(View):
         names = [g or "all" for g in groups] + [f"{g} - {groups[0]}" for g in groups[1:]]
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(np.arange(len(names)) < len(groups), np.nan, found.values / found.errors)
-        doubted = np.reshape(self._unsure() | self._wide(), (len(groups), -1))
-        fine: Flags = np.array([not some[:upto].any() for some in doubted])
+        fine = self._fine(np.full(len(groups), self.of.cuts[upto - 1]))
         fine = np.concatenate([fine, fine[1:] & fine[0]]) & ~np.isnan(found.values)
         out = {"rmst": found.values, "std_error": found.errors, **limits(found.values, found.errors, alpha)}
         out |= {"statistic": ratio, "p_value": Normal().two_sided(ratio)}
@@ -378,6 +382,7 @@ class SurvivalCurves(View):
 
         estimate, conf_low, conf_high (`alpha` is one minus their level): the first cut points at which the curve, and
         its limits, are at most 1 − q; of a life table where straight lines between them are. NaN where that is never.
+        reliable: no doubt about the number at risk, or a life table's rounding, until conf_high.
 
         Raises
         ------
@@ -389,8 +394,11 @@ class SurvivalCurves(View):
             raise OptionError(f"q={shown(q)} must be a number in (0, 1), such as 0.5.")
         low, high = self._limits(self._curves, interval_level(alpha), together=False)
         curves = {"estimate": self._curves.values, "conf_low": low, "conf_high": high}
-        found = {name: [self._reached(line, 1.0 - share) for line in some] for name, some in curves.items()}
-        return Frame(found, index=pd.Index([g or "all" for g in self.of.groups], name=self.of.group or None))
+        found = {name: np.array([self._reached(line, 1.0 - share) for line in c]) for name, c in curves.items()}
+        fine = self._fine(np.nan_to_num(found["conf_high"], nan=math.inf))
+        return Frame(
+            found | {"reliable": fine}, index=pd.Index([g or "all" for g in self.of.groups], name=self.of.group or None)
+        )
 
     def _reached(self, curve: Array, level: float) -> float:
         """First time at which a curve is at most `level`."""

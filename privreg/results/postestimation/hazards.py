@@ -77,11 +77,7 @@ class HazardPrediction(View):
 
         row (if there are several), start, stop, hazard, std_error, conf_low, conf_high, survival (until `stop`),
         survival_low, survival_high (each by itself), band_low, band_high (of the whole curve together), reliable.
-
-        Parameters
-        ----------
-        alpha : float
-            One minus the level of intervals and bands.
+        `alpha` is one minus the level of intervals and bands.
         """
         level, fit, pivot = interval_level(alpha), self.known.fit, self.known.pivot
         n, j, p = self.exog.shape
@@ -102,15 +98,7 @@ class HazardPrediction(View):
         return Frame(out | flat | {"reliable": np.logical_and.accumulate(fine, axis=1).ravel()})
 
     def plot(self, *, alpha: float = 0.05, title: str | None = None, ax: Axes | None = None) -> Axes:
-        """Draw survival curves with their bands; within intervals hazards are constant.
-
-        Parameters
-        ----------
-        alpha : float
-            One minus the level of the bands.
-        title : str, optional
-        ax : Axes, optional
-            Where to draw; without it a figure is made.
+        """Draw survival curves with their bands, of level 1 − `alpha`, on `ax` or a figure of their own.
 
         Raises
         ------
