@@ -1,6 +1,6 @@
 """Survival curves by group: how often intervals and bands hold the true curves, and the log-rank test rejects.
 
-``python -m benchmarks.survival [--runs R] [--cells NAME …] [--keep FOLDER]``
+``python -m benchmarks.survival [--wide] [--runs R] [--cells NAME …] [--keep FOLDER]``
 
 Two groups of people whose hazards are those of a Weibull distribution, or of others ("mixture": three in ten have a
 mean of a tenth of the others'; "lognormal"), with censoring that doesn't depend on them. Of the second group all times
@@ -23,8 +23,8 @@ marked
 held
     95% intervals of the points that are marked because cut points are far from each other; limits take each for one.
 
-`every` cells have only each second or fourth cut point; in `late` ones people are seen from a time on, if they have had
-no event before.
+With ``--wide`` cells have only each second or fourth cut point (`every`), or people are seen from a time on, if they
+have had no event before (`late`); `results/survival_wide.csv`.
 """
 
 from __future__ import annotations
@@ -84,6 +84,8 @@ CELLS: Final = [
     Cell("two_collectors", 1_000, 0.5, 2.0, life=True),
     Cell("two_collectors", 1_000, 1.0, effect=0.3),
     Cell("local", 20_000, 2.0, life=True),
+]
+WIDE: Final = [
     *(Cell("central", n, 1.0, s, life=True, every=k) for k in (2, 4) for n in (1_000, 20_000) for s in (0.6, 1.0, 2.0)),
     *(Cell("central", n, 1.0, life=life, late=True) for n in (1_000, 20_000) for life in (False, True)),
     Cell("two_collectors", 5_000, 1.0, late=True),
@@ -187,13 +189,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--runs", type=int, default=400)
     parser.add_argument("--cells", nargs="*", help="names of cells, all by default")
     parser.add_argument("--keep", type=Path, help="folder of runs, from which a study goes on")
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--wide", action="store_true", help="few cut points, and late entry")
+    parser.add_argument("--out", type=Path)
     a = parser.parse_args(arguments)
     kept, lines = Runs(a.keep), []
-    for cell in itertools.filterfalse(lambda c: a.cells and c.name not in a.cells, CELLS):
+    out = a.out or (RESULTS.with_stem("survival_wide") if a.wide else RESULTS)
+    for cell in itertools.filterfalse(lambda c: a.cells and c.name not in a.cells, WIDE if a.wide else CELLS):
         lines.append(line(cell, a.runs, kept))
         print(lines[-1], flush=True)
-        save_table(pd.DataFrame(lines), a.out, f"python -m benchmarks.survival --runs {a.runs}")
+        save_table(pd.DataFrame(lines), out, f"python -m benchmarks.survival {'--wide ' * a.wide}--runs {a.runs}")
 
 
 if __name__ == "__main__":

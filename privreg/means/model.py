@@ -242,13 +242,14 @@ def _public(data: Any, columns: Sequence[Column], schema: Any, bounds: Any, leve
         check_declared({"bounds": bounds, "levels": levels}, [*wanted, *labels])
     for one in (one for one in columns if isinstance(one, Surv)):
         last = real(one.cuts[-1] if one.cuts else None)
-        if last is not None and last > 0.0 and one.time not in full.levels:
-            entry = {} if one.start is None else {one.start: (-2.0 * last, 2.0 * last)}  # below 0 it is unusable
-            full = replace(full, bounds={one.time: (0.0, 2.0 * last), **entry, **full.bounds})
+        *start, time, event = one.of
+        if last is not None and last > 0.0 and time not in full.levels:
+            entry = dict.fromkeys(start, (-2.0 * last, 2.0 * last))  # below 0 it is unusable
+            full = replace(full, bounds={time: (0.0, 2.0 * last), **entry, **full.bounds})
         bounds = dict(full.bounds)
-        if bounds.get(one.event, EVENTS) == EVENTS:  # such bounds say no more than that it is 0 or 1
-            bounds.pop(one.event, None)
-            full = replace(full, levels={one.event: EVENTS, **full.levels}, bounds=bounds)
+        if bounds.get(event, EVENTS) == EVENTS:  # such bounds say no more than that it is 0 or 1
+            bounds.pop(event, None)
+            full = replace(full, levels={event: EVENTS, **full.levels}, bounds=bounds)
     return full
 
 

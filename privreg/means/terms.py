@@ -44,27 +44,23 @@ class Cut(str):
 class Surv(str):
     """Times until an event or censoring, at public cut points; as text it is unlike the columns."""
 
-    time: str
-    event: str
+    of: tuple[str, ...]  # Time of entry, if people enter late, time and event
     cuts: tuple[Any, ...]  # Times at which curves are estimated, rising
-    group: str | None  # Factor whose levels have a curve each
-    start: str | None  # Time of entry; 0 for all if None
+    group: tuple[str, ...]  # Factor whose levels have a curve each, if there is one
 
-    def __new__(
-        cls, time: str, event: str, cuts: tuple[Any, ...], group: str | None = None, start: str | None = None
-    ) -> Surv:
+    def __new__(cls, of: tuple[str, ...], cuts: tuple[Any, ...], group: tuple[str, ...] = ()) -> Surv:
         """Name the columns, the cut points, and the factor."""
-        made = super().__new__(cls, f"Surv({'' if start is None else f'{start}, '}{time}, {event})")
-        made.time, made.event, made.cuts, made.group, made.start = time, event, cuts, group, start
+        made = super().__new__(cls, f"Surv({', '.join(of)})")
+        made.of, made.cuts, made.group = of, cuts, group
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Surv, (self.time, self.event, self.cuts, self.group, self.start)
+        return Surv, (self.of, self.cuts, self.group)
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Columns that it needs."""
-        return tuple(c for c in (self.group, self.start, self.time, self.event) if c is not None)
+        return (*self.group, *self.of)
 
 
 EVENTS: Final = (0, 1)  # Levels of an event that has none declared: censored, and happened
@@ -239,7 +235,7 @@ def _grouped(columns: list[Column], factors: list[str], right: str) -> tuple[lis
             "of combined levels, made beforehand row by row, serves for two factors."
         )
     name, _ = _column(tree)
-    return [Surv(one.time, one.event, one.cuts, name, one.start)], [*factors, name]
+    return [Surv(one.of, one.cuts, (name,))], [*factors, name]
 
 
 def _summand(node: ast.expr) -> tuple[Column, Sequence[str]]:
@@ -260,13 +256,14 @@ def _summand(node: ast.expr) -> tuple[Column, Sequence[str]]:
             except ValueError:
                 raise _refused(node) from None
             return Cut(_column(number)[0], tuple(breaks) if isinstance(breaks, list) else breaks), ()
-        case ast.Call(ast.Name("Surv"), [*times, event, ast.List() | ast.Tuple() as points], []) if 0 < len(times) < 3:
+        case ast.Call(ast.Name("Surv"), [*of, ast.List() | ast.Tuple() | ast.Constant() as cuts], []) if (
+            1 < len(of) < 4
+        ):
             try:
-                cuts = tuple(ast.literal_eval(points))
+                surv = Surv(tuple(_column(c)[0] for c in of), tuple(np.ravel(ast.literal_eval(cuts)).tolist()))
             except ValueError:
                 raise _refused(node) from None
-            (*start, time), happened = [_column(t)[0] for t in times], _column(event)[0]
-            return Surv(time, happened, cuts, None, *start), [happened]
+            return surv, surv.of[-1:]
         case ast.Call(ast.Name("Surv")):
             raise FormulaError(
                 "Surv() takes a time, an event, and in a list the public times at which curves are estimated: "
@@ -392,24 +389,24 @@ def _followed(surv: Surv, schema: Schema) -> Term:
     cuts = [real(c) for c in surv.cuts]
     if len(set(surv.columns)) < len(surv.columns):
         raise SchemaError(f"{surv} needs different columns for times, event and groups.")
-    (*start, whole) = (_declared(c, (), schema) for c in (surv.start, surv.time) if c is not None)
-    if any(one.is_factor for one in (*start, whole)):
+    *start, whole = (_declared(c, (), schema) for c in surv.of[:-1])
+    if whole.is_factor or any(one.is_factor for one in start):
         raise SchemaError(f"{surv} needs times that are numbers, and levels are declared of one.")
     rising = [c for c in cuts if c is not None and whole.low < c < whole.high]
     if len(rising) < len(cuts) or not 1 <= len(cuts) <= MOST_CLASSES or not (np.diff(rising) > 0.0).all():
         raise SchemaError(
             f"{surv} needs rising cut points, {MOST_CLASSES} at most, above the lower and below the upper bound of "
-            f"{surv.time!r}, {whole.low:g} and {whole.high:g}: whoever is followed beyond the last one must be known "
-            "to be."
+            f"{whole.column!r}, {whole.low:g} and {whole.high:g}: whoever is followed beyond the last one must be "
+            "known to be."
         )
     ends = [whole.low, *rising, whole.high]
     labels = tuple(f"{a:.6g} to {b:.6g}" for a, b in pairwise(ends))
     edges = (whole.low, *np.nextafter(rising, np.inf).tolist(), whole.high)  # of classes that hold their upper end
-    parts = [Term(f"cut({surv.time})", levels=labels, parts=(whole,), edges=edges)]
-    parts += [_declared(surv.event, (surv.event,), schema)]
+    parts = [Term(f"cut({whole.column})", levels=labels, parts=(whole,), edges=edges)]
+    parts += [_declared(surv.of[-1], surv.of[-1:], schema)]
     for one in start:  # time 0, the classes of time, and beyond
         labels = ("0", *(f"{a:.6g} to {b:.6g}" for a, b in pairwise([0.0, *ends[1:]])))
         edges = (0.0, *np.nextafter([0.0, *rising], np.inf).tolist(), whole.high)
-        parts = [Term(f"cut({surv.start})", levels=labels, parts=(one,), edges=edges), *parts]
-    parts = [*([] if surv.group is None else [_declared(surv.group, (surv.group,), schema)]), *parts]
+        parts = [Term(f"cut({one.column})", levels=labels, parts=(one,), edges=edges), *parts]
+    parts = [*(_declared(c, surv.group, schema) for c in surv.group), *parts]
     return Term(str(surv), levels=tuple(product(*(part.levels for part in parts))), parts=tuple(parts))

@@ -37,9 +37,7 @@ def limits(estimate: Any, error: Any, alpha: float) -> dict[str, Any]:
 
 
 class Curves(NamedTuple):
-    """Shares that survival curves are made of: where they are among the estimates, and names; by group, entry, time,
-    event.
-    """
+    """Shares that survival curves are made of, by group, entry, time and event: where the first is, and names."""
 
     first: int
     time: str

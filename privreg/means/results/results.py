@@ -191,7 +191,8 @@ class MeansResults(Results):
         life = choose("method", method, ("life_table", "kaplan_meier")) == "life_table"
         lost = dict(zip(dict(f.variables), f.missing[0, :, 0], strict=True))[one.name]
         people, said = f.nobs * (1.0 - float(np.nan_to_num(lost))), (f.statement, f.doubts(one.here))
-        return SurvivalCurves.made(one, life, f.params[one.here], f.cov[one.here, one.here], people, f.nobs, *said)
+        shares, cov = f.params[one.here].reshape(one.shape), f.cov[one.here, one.here]
+        return SurvivalCurves(one, life, shares, cov, people, f.nobs, *said)
 
     def sd(self, *, alpha: float = 0.05) -> pd.DataFrame:
         """Standard deviations of numbers: estimate, std_error, conf_low, conf_high, reliable, by column.
