@@ -355,10 +355,10 @@ def _secants(
     def known(moves: Array) -> Array:
         """Known changes of the slope by `moves`, shape (k, d), in thresholds; shape (k, d, d)."""
         by = np.einsum("i,kj->kij", mean, moves @ about)
-        return c * ((moves @ mean)[:, None, None] * curvature + by + by.transpose(0, 2, 1))
+        return np.asarray(c * ((moves @ mean)[:, None, None] * curvature + by + by.transpose(0, 2, 1)))
 
     def along(theta: Array) -> tuple[Array, Array, Array]:
-        """Weights of slopes at the middle of each secant, then at its end, within a threshold; variances, and places."""
+        """Weights of slopes at the middle of each secant, then at its end, within a threshold; variances; places."""
         move = (theta - last.theta) / c
         near = move / max(1.0, float(np.linalg.norm(move)))
         at = np.vstack([0.5 * (x + near), np.tile(near, (rounds, 1))])
