@@ -31,8 +31,17 @@ from privreg.options.table import check, documented, find
 from privreg.options.unknown import refuse_unknown
 from privreg.planning.plan import Goal, read_people
 from privreg.planning.plan import find as find_coef
-from privreg.planning.precision import SEED, plain_model, precision_of
-from privreg.planning.scenario import MADE, USUAL_SCALE, Assumed, listed, read_scale, read_shares, response_of
+from privreg.planning.precision import SEED, plain_hazards, plain_model, precision_of
+from privreg.planning.scenario import (
+    MADE,
+    USUAL_SCALE,
+    Assumed,
+    censoring,
+    listed,
+    read_scale,
+    read_shares,
+    response_of,
+)
 from privreg.planning.study_plan import StudyPlan
 from privreg.privacy.ledger import UNSET, Budget
 from privreg.schema import files
@@ -40,6 +49,7 @@ from privreg.schema.declarations import Schema
 
 PLANNED: Final = "a plan that draws people from them"
 POWER: Final = 0.8
+HALF: Final = 0.5  # Share of people with an event, where nobody says how many have one
 PERSON: Final = "person (made up)"  # Column of ids, where the formula names none
 
 
@@ -227,10 +237,11 @@ def _assumed(spec: ModelSpec, scale: Any, params: Any, shares: Any, covariates: 
     spread = facts.get("dispersion", 1.0)
     out = Assumed(shared, sd, theta, rows, usual, moments=moments, answered=answered, dispersion=spread)
     given = params is not None and (not isinstance(params, Mapping) or "Intercept" in params)
-    if spec.people.followed is not None and not given:  # half of usual people have an event until the last cut point
-        _, x, _ = out.exog(spec, 4096, np.random.Generator(np.random.PCG64(SEED)))
-        usual_hazard = math.log(math.log(2.0) / spec.people.followed.cuts[-1]) - float((x @ theta).mean())
-        return replace(out, params=theta + usual_hazard * spec.units.constant)
+    if spec.people.followed is not None:
+        out, share = replace(out, censored=facts.get("censored", 0.0)), facts.get("events")
+        if given or answered:
+            return out if share is None else out.with_events(spec, share, censor=True)
+        return out.with_events(spec, HALF if share is None else share, censor=False)
     if not family.scaled or not spec.units.constant.any() or given:
         return out
     # the intercept that nobody gave puts responses into the middle of their range
@@ -247,7 +258,10 @@ def _pilot(given: Any, spec: ModelSpec) -> dict[str, Any]:
         free = {c: schema.limits(c) for c in own if c not in schema.levels and c not in schema.moments}
         sds, means, pairs = (given.get(k) or {} for k in ("sd", "mean", "correlations"))
         known = isinstance(sds, Mapping) and isinstance(means, Mapping) and set(means) <= set(sds) <= set(free)
-        if not known or set(given) - {"sd", "mean", "correlations", "residual_sd", "dispersion"}:
+        events = real(given.get("events", HALF))
+        if "events" in given and (spec.people.followed is None or events is None or not 0.0 < events < 1.0):
+            raise OptionError("pilot= has events, which is of Surv(): the share of people with an event, in (0, 1).")
+        if not known or set(given) - {"sd", "mean", "correlations", "residual_sd", "dispersion", "events"}:
             said = "{'sd': {'x1': 12}, 'mean': {'x1': 40}, 'correlations': {('x1', 'x2'): 0.1}, 'residual_sd': 3, "
             raise OptionError(
                 f"pilot= of numbers is {said}'dispersion': 1.5}}, with sds of numbers that have bounds, and means only "
@@ -263,8 +277,16 @@ def _pilot(given: Any, spec: ModelSpec) -> dict[str, Any]:
         spread = real(given.get("dispersion", 1.0))
         if spread is None or not 0.0 < spread < math.inf or ("dispersion" in given and not family.scoring.counts):
             raise OptionError("pilot= has dispersion, which is of counts: a positive number, variance over mean.")
-        return {"moments": moments, "scale": given.get("residual_sd"), "dispersion": spread}
+        held = {"events": events} if "events" in given else {}
+        return {"moments": moments, "scale": given.get("residual_sd"), "dispersion": spread, **held}
     rows = check_covariates(given, own, PLANNED, "pilot")
+    if spec.people.followed is not None and all(c in given for c in spec.people.followed.columns):
+        fitted, given = (
+            plain_hazards(spec, given),
+            check_covariates(given, [*own, *spec.people.followed.columns], PLANNED),
+        )
+        censored = censoring(spec.people.followed, given, schema)
+        return {"covariates": given, "params": np.asarray(fitted.params), "answered": True, "censored": censored}
     if any(c not in given for c in design.endog_sources) or spec.people.effect is not None:
         return {"covariates": rows}
     y, x, *_ = design.encode(given)
