@@ -223,7 +223,7 @@ closely, relatively. Those of two collectors' fits vary by some 15% at 2,000 peo
 
 
 MARKED: Final = 20, 2, 8_000
-"""Of so many fits of hazards fewer than so many may be marked, with up to so many people; with more none of the first.
+"""Fits of hazards, how many of them may be marked less one, and people beyond whom none may.
 With one in five marked one plan in 14 takes intervals for reliable, and with one in fifty one in 17 doesn't."""
 
 

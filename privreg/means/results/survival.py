@@ -111,15 +111,16 @@ class SurvivalCurves(View):
     cov: Array  # Covariance of sampling and noise, shape (cells, cells)
     people: float  # Records with usable values, noised
     nobs: int  # Records, whose number is public
-    privacy: PrivacyStatement  # Of the release that the shares are of
+    privacy: PrivacyStatement  # The release of the shares
     doubts: tuple[Diagnostic, ...] = ()  # Whatever takes back some share
 
     @cached_property
     def notes(self) -> tuple[Diagnostic, ...]:
         """Whatever takes back some point, in place of notes on single cells."""
-        marks = {"answers.events": self._few(), "answers.risk": self._unsure(), "between": self._wide()}
-        marked = (note(code, np.flatnonzero(points)) for code, points in marks.items() if points.any())
-        return (*(Diagnostic(n.code, n) for n in self.doubts if n.code != "answers"), *marked)
+        few, unsure, wide = (np.flatnonzero(points) for points in (self._few(), self._unsure(), self._wide()))
+        marks = [note("answers.events", few)] * bool(few.size) + [note("answers.risk", unsure)] * bool(unsure.size)
+        marks += [note("between", wide)] * bool(wide.size)
+        return (*(Diagnostic(n.code, n) for n in self.doubts if n.code != "answers"), *marks)
 
     # --- numbers of shares -------------------------------------------------------------------------------
 

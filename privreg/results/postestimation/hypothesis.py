@@ -213,6 +213,9 @@ def _unreadable(fit: ResultData, given: str | list[str], reason: str) -> Formula
         near = turned or nearest(word, [n for n in (*names, *terms) if ":" in n or ":" not in word])
         why = f"{shown(word)} is no coefficient{' and no term' if terms else ''}"
         fix = fix if near is None else f"did you mean {near!r}?"
+    if odd := next((n for n in names if n[:1] in "(),=+-*/"), None):  # signs of patsy's grammar
+        why = f"no string can hold a name such as {odd!r}"
+        fix = f"give a NumPy array of shape (q, {len(names)})."
     got = f"in a list of {len(given)}" if isinstance(given, list) else shown(given)
     return FormulaError(
         f"the restriction {got} can't be read: {why}; {fix} Coefficients of this fit are {', '.join(names)}."
