@@ -22,7 +22,6 @@ from privreg.collector.estimation.coordinates import placed, reference_model
 from privreg.collector.estimation.curvature import Curvature, RoundMeans
 from privreg.collector.estimation.estimate import estimate
 from privreg.collector.estimation.reference import Reference
-from privreg.collector.pilot import Fitted
 from privreg.collector.plan import Carried, Plan, Progress, ScoreRound
 from privreg.collector.spacing import ENOUGH, offsets, stretched
 from privreg.families.scores import REACH
