@@ -75,10 +75,10 @@ def share(plan: Plan, progress: Progress) -> float:
         case "approach":
             top, reach2 = progress.state.top(rules), (progress.state.span * progress.state.reach(plan)) ** 2
             moved = (
-                (plan.apart * adders) ** 2 * top**2 * reach2 * progress.state.reach(plan) ** 4 * plan.size * plan.rows
+                (plan.delta2 * adders) ** 2 * top**2 * reach2 * progress.state.reach(plan) ** 4 * plan.size * plan.rows
             )
             moved /= 2.0 * WASTED * rules.shares[0] * rules.shares[1] * slope**2 * square * n**4
-            near = plan.apart * adders * reach2 * plan.size
+            near = plan.delta2 * adders * reach2 * plan.size
             near /= NEAR**2 * rules.shares[0] * slope**2 * n**2
             asked, role = max(moved, near), "several"
         case "measures":
@@ -92,13 +92,13 @@ def share(plan: Plan, progress: Progress) -> float:
 def slope_edge(plan: Plan, progress: Progress, square: float) -> float:
     """Edge of the noise's eigenvalues, relative to the mean slope, if rows of squared length `square` count whole."""
     rules, slope = plan.rules, expected(plan, progress)[0]
-    noise = math.sqrt(plan.apart * plan.noise.adders / rules.shares[1]) * progress.state.top(rules) * square
+    noise = math.sqrt(plan.delta2 * plan.noise.adders / rules.shares[1]) * progress.state.top(rules) * square
     return math.sqrt(2.0 * plan.size) * noise / (slope * plan.mu * plan.rows)
 
 
 def bearable(plan: Plan, progress: Progress) -> float:
     """Largest L² at which scores' noise is a quarter of their sampling, and that of slopes a fifth: Equation (36)."""
-    noise = plan.apart * plan.noise.adders * progress.state.span**2 / plan.rules.shares[0]
+    noise = plan.delta2 * plan.noise.adders * progress.state.span**2 / plan.rules.shares[0]
     score = 0.25 * expected(plan, progress)[1] * plan.mu**2 * plan.rows / noise
     return min(score, SHARP / slope_edge(plan, progress, 1.0))
 
@@ -151,7 +151,7 @@ def borne(plan: Plan, progress: Progress, second: Array, people: int, last: int)
     most = min(4.0 * bearable(plan, progress), SHARP / edge, _box(plan, progress.state.rows))
     most = max(most, plan.reach**2)
     tried = np.geomspace(max(min(bearable(plan, progress) / 2.0, most), plan.reach**2), most, 40)
-    noise = plan.apart * plan.noise.adders * tried / (plan.rules.shares[0] * plan.mu**2 * expected(plan, progress)[1])
+    noise = plan.delta2 * plan.noise.adders * tried / (plan.rules.shares[0] * plan.mu**2 * expected(plan, progress)[1])
     enough = last * missed(plan, second, progress.state.rows, tried) ** 2 <= 1.0 + noise[:, None] / last
     square = float(tried[(enough | ~enough[-1]).all(axis=1).argmax()])
     return math.sqrt(max(min(square, 4.0 * bearable(plan._replace(rows=people), progress)), plan.reach**2))
