@@ -271,7 +271,7 @@ _PAIRS: Final = (
     "It compares two fits, or tests the terms of one; of several, test each with the next: privreg.anova(m1, m2), "
     "privreg.anova(m2, m3)"
 )
-_LIMITS: Final = ("t_test", "marginal_means", "get_prediction")  # Methods whose views have limits
+_LIMITS: Final = ("t_test", "get_prediction")  # Methods whose views have limits
 
 
 def _refuse(where: str, name: str, known: Sequence[str]) -> UnsupportedArgumentError:

@@ -316,6 +316,11 @@ class EstimatedResults(TestedResults):
         marginaleffects.classes.ModelAbstract
             As in ``marginaleffects.avg_comparisons(res.for_marginaleffects(rows))``.
 
+        Warns
+        -----
+        ReliabilityWarning
+            If a coefficient can't be relied on: the library's tables have no marks.
+
         Raises
         ------
         MissingExtraError

@@ -112,7 +112,7 @@ def test_what_statsmodels_calls_otherwise_names_no_other_models_columns(rides):
         ("conf_int", "exponentiate", ["np.exp(res.conf_int())", "tidy(exponentiate=true)"]),
         ("t_test", "exponentiate", ["np.exp(test.conf_int())"]),
         ("t_test", "alpha", ["t_test(...).conf_int(alpha=0.1)"]),
-        ("marginal_means", "level", ["marginal_means(...).conf_int(alpha=0.1)"]),
+        ("get_prediction", "level", ["get_prediction(...).conf_int(alpha=0.1)"]),
         ("tidy", "conf_int", ["conf_low and conf_high", "alpha="]),
         ("plot_coef", "path", ["axes.figure.savefig(path)"]),
         ("plot_trajectory", "save", ["axes[0].figure.savefig(path)"]),
@@ -249,7 +249,7 @@ def test_levels_that_are_no_sequence_are_refused(wrong):
         ("linearHypothesis", "wald_test("),
         ("glht", "t_test("),
         ("TukeyHSD", "t_test_pairwise("),
-        ("emmeans", "marginal_means("),
+        ("emmeans", "for_marginaleffects(rows)"),
         ("avg_slopes", "for_marginaleffects(rows)"),
         ("xtable", "summary().as_latex()"),
         ("modelsummary", "privreg.compare("),
@@ -311,13 +311,6 @@ def test_a_model_tells_what_its_results_have(name, said):
     with pytest.raises(AttributeError) as caught:
         getattr(model, name)
     assert said in str(caught.value)
-
-
-def test_views_tell_other_libraries_names(charges):
-    means = charges.marginal_means("region")
-    for name in ("pairs", "contrast"):
-        with pytest.raises(AttributeError, match=r"it is called pairwise\(\)"):
-            getattr(means, name)
 
 
 def test_results_may_be_compared_by_name(rides):

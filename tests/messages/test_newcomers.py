@@ -160,5 +160,5 @@ def test_the_rows_of_the_model_are_private(res):
 
 def test_a_number_has_no_levels(res):
     assert "'age' is a number and has no levels; t_test('age') tests its slope" in told(
-        lambda: res.marginal_means("age")
+        lambda: res.t_test_pairwise("age")
     )

@@ -14,6 +14,7 @@ import privreg as pr
 from privreg.collector.inference.methods import Estimate
 from privreg.collector.inference.pivots import Normal, RandomScaling, StudentT
 from privreg.errors import InferenceError, MissingExtraError, NotPrivateError, OptionError
+from privreg.tables.diagnostics import doubt
 from tests.families.test_multinomial import model as multinomial_model
 from tests.families.test_multinomial import people as voters
 from tests.helpers import array_model
@@ -123,6 +124,15 @@ def test_marginaleffects_averages_over_levels_of_a_response() -> None:
     expected = res.predict(rows).mean()
     got = dict(zip(found["group"].to_list(), found["estimate"].to_list(), strict=True))
     assert got == pytest.approx({str(k): v for k, v in expected.items()})
+
+
+def test_marginaleffects_is_given_doubts_by_a_warning(both) -> None:
+    library("marginaleffects")
+    res = both[0]
+    doubted = dataclasses.replace(res.privacy, notes=(doubt("rare", "this one", [1]),))
+    with pytest.warns(pr.errors.ReliabilityWarning, match="don't rely on what depends on") as caught:
+        type(res)(dataclasses.replace(res._fit, statement=doubted)).for_marginaleffects()
+    assert [w.filename for w in caught] == [__file__]
 
 
 def test_what_marginaleffects_can_not_have_is_refused(both) -> None:

@@ -1,13 +1,12 @@
-"""Tests and means of models with interactions: names in another order, what tests of main effects mean, wrong `at`."""
+"""Tests of models with interactions: names in another order, what tests of main effects mean."""
 
 import re
-import warnings
 
 import pandas as pd
 import pytest
 
 import privreg as pr
-from privreg.errors import FormulaError, OptionError, PrivregWarning
+from privreg.errors import FormulaError
 
 
 @pytest.fixture(scope="module")
@@ -64,32 +63,3 @@ def test_other_models_have_none():
     res = model.fit(seed=1, progress=False)
     assert "Note" not in repr(res.anova())
     assert " too:" not in str(res.wald_test_terms())
-
-
-# --- where marginal means are wanted -------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("at", "said"),
-    [
-        ("mean", "means of the records are private"),
-        ([40], "got <list>"),
-        (5, "got 5"),
-        ("region", "marginal_means\\('smoker:region'\\)"),
-        ({"smoker": "yes"}, "has 'smoker' itself"),
-    ],
-)
-def test_an_at_that_is_none_is_refused(res, at, said):
-    with pytest.raises(OptionError, match=said):
-        res.marginal_means("smoker", at)
-
-
-def test_values_beyond_the_bounds_warn_as_predictions_do(res):
-    with pytest.warns(PrivregWarning, match=r"marginal_means\(\): .*bounds of age \(18 to 65\)") as caught:
-        res.marginal_means("smoker", {"age": 200})
-    assert [w.filename for w in caught] == [__file__]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        res.marginal_means("smoker", {"age": 40})
-        res.marginal_means("smoker", pd.DataFrame({"age": [40, 50]}))
-        res.marginal_means("smoker")

@@ -208,9 +208,9 @@ def test_survival_curves_and_their_limits_follow_from_hazards(exact, tmp_path: P
 def test_what_is_of_one_response_a_record_is_refused(exact) -> None:
     new = pd.DataFrame({"age": [50], "arm": ["a"]})
     calls = exact.evaluate, exact.estimand
-    for call in (*(lambda c=c: c(new) for c in calls), lambda: exact.marginal_means("arm")):
+    for call in calls:
         with pytest.raises(InferenceError, match="this fit has hazards"):
-            call()
+            call(new)
     with pytest.raises(InferenceError, match="has no hazards"):
         FIT("age ~ 1", people(4), bounds={"age": (40, 80)}, mu=None, trust="central").fit(progress=False).hazards()
 

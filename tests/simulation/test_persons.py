@@ -85,7 +85,6 @@ def test_results_say_people_rows_and_what_is_protected(fitted, tmp_path: Path) -
         for call in (
             lambda res=res: res.predict(new),
             lambda res=res: res.get_prediction(new),
-            lambda res=res: res.marginal_means("year"),
         ):
             with pytest.raises(InferenceError, match="would need a person's level"):
                 call()

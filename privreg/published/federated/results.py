@@ -36,7 +36,7 @@ FAR: Final = 2.0  # Root mean squares of noise by which it may move
 _NO_ERRORS: Final = frozenset(
     (
         *("bse", "tvalues", "pvalues", "conf_int", "cov_params", "get_prediction", "for_marginaleffects"),
-        *("t_test", "t_test_pairwise", "wald_test", "wald_test_terms", "f_test", "anova", "marginal_means"),
+        *("t_test", "t_test_pairwise", "wald_test", "wald_test_terms", "f_test", "anova"),
     )
 )
 
