@@ -1,9 +1,13 @@
 """What new users run into: each message names what to write, in the words of the place where it is read."""
 
 import ast
+import io
 import pickle
 import re
 import sqlite3
+import threading
+import time
+from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
 
@@ -28,7 +32,7 @@ from privreg.errors import (
     SchemaError,
     UnsupportedArgumentError,
 )
-from privreg.options.running import COMPILING, progress_bar
+from privreg.options.running import COMPILING, progress_bar, waiting
 from privreg.options.spelling import in_shell, in_study
 from privreg.options.table import DOORS, accepted, of_verb
 from privreg.options.unknown import OPTIONS
@@ -662,6 +666,38 @@ def test_compiling_is_silent_in_scripts(progress, capsys):
     with progress_bar(10, progress):
         _compile()
     assert capsys.readouterr().err == ""
+
+
+class Terminal(io.StringIO):
+    """A screen that a person looks at."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(0.0, False), (1.3, True)])
+def test_what_takes_more_than_a_second_is_seen_at_a_terminal(seconds, said, monkeypatch, capsys):
+    monkeypatch.setattr("sys.stderr", screen := Terminal())
+    with pytest.raises(KeyError), waiting("planning"):
+        time.sleep(seconds)
+        raise KeyError
+    assert ("privreg: planning, 00:0" in screen.getvalue()) is said
+    assert "waits" not in {t.name for t in threading.enumerate()}
+    monkeypatch.undo()
+    with waiting("planning"):
+        time.sleep(seconds)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("ask", ["plan", "print", "compare_trust"])
+def test_slow_plans_are_seen(ask, monkeypatch):
+    seen = []
+    found = plan()
+    for module in ("power", "study_plan"):
+        monkeypatch.setattr(f"privreg.planning.{module}.waiting", lambda what: seen.append(what) or nullcontext())
+    {"plan": plan, "print": lambda: str(found), "compare_trust": found.compare_trust}[ask]()
+    assert seen
+    assert set(seen) == {"rehearsing fits of made-up people"}
 
 
 # --- queries and files ------------------------------------------------------------------------------------
