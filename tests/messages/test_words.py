@@ -7,6 +7,7 @@ import re
 import sqlite3
 import threading
 import time
+import tomllib
 from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
@@ -888,6 +889,17 @@ def test_readers_of_other_methods_meet_none_either(trust):
     methods = {"inference": ["random_scaling", "between_lanes"]} if trust == "local" else {"tuning": "published"}
     res = regression(mu=1, trust=trust).fit(seed=1, progress=False, **methods)
     assert JARGON.findall(f"{res.summary(details=True)}{res.privacy}") == []
+
+
+@pytest.mark.parametrize("file", ["tables/notes.toml", "results/settings.toml", "cli/help.toml"])
+def test_no_text_that_readers_may_meet_has_one(file):
+    def texts(held):
+        inside = held.values() if isinstance(held, dict) else held if isinstance(held, list) else ()
+        return [held] if isinstance(held, str) else [text for one in inside for text in texts(one)]
+
+    found = texts(tomllib.loads((Path(pr.__file__).parent / file).read_text("utf-8")))
+    assert len(found) > 20
+    assert [text for text in found if JARGON.search(re.sub(r"{.*?}", "", text))] == []
 
 
 def test_the_words_would_be_found():
