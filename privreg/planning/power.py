@@ -26,7 +26,7 @@ from privreg.formula.describe import ModelOptions, callers_scopes, check_covaria
 from privreg.formula.persons import without_effect
 from privreg.formula.spec import ModelSpec
 from privreg.formula.survival import refuse_beside, without_survival
-from privreg.options.running import one_thread
+from privreg.options.running import one_thread, waiting
 from privreg.options.table import check, documented, find
 from privreg.options.unknown import refuse_unknown
 from privreg.planning.plan import Goal, read_people
@@ -42,7 +42,7 @@ from privreg.planning.scenario import (
     read_shares,
     response_of,
 )
-from privreg.planning.study_plan import StudyPlan
+from privreg.planning.study_plan import REHEARSED, StudyPlan
 from privreg.privacy.ledger import UNSET, Budget
 from privreg.schema import files
 from privreg.schema.declarations import Schema
@@ -168,9 +168,10 @@ def plan(
             f"icc={alike:g} is of residuals of one person's rows: it goes with k_max= and a number's family."
         )
     assumed = replace(_assumed(spec, scale, params, shares, covariates, pilot), icc=alike)
-    each = precision_of(spec, assumed, n=people)
-    out = StudyPlan(spec, people or 0, "precision", goal, assumed, alpha, 0, people or 0, each)
-    return (out if given else out._with_least_budget())._answered()
+    with waiting(REHEARSED):
+        each = precision_of(spec, assumed, n=people)
+        out = StudyPlan(spec, people or 0, "precision", goal, assumed, alpha, 0, people or 0, each)
+        return (out if given else out._with_least_budget())._answered()
 
 
 def _silos(given: Any, trust: str, n: Any) -> tuple[tuple[str, ...], tuple[int, ...]]:
@@ -198,8 +199,9 @@ def plan_of_fit(fit: FitPlan, n: int, pilot: Any = None) -> StudyPlan:
     determine the coefficients.
     """
     assumed = _assumed(fit.spec, None, None, None, None, pilot)
-    each = precision_of(fit.spec, assumed, fit.asked, n)
-    return StudyPlan(fit.spec, n, "precision", Goal({}, {}, POWER), assumed, 0.05, 0, n, each)._answered()
+    with waiting(REHEARSED):
+        each = precision_of(fit.spec, assumed, fit.asked, n)
+        return StudyPlan(fit.spec, n, "precision", Goal({}, {}, POWER), assumed, 0.05, 0, n, each)._answered()
 
 
 def _assumed(spec: ModelSpec, scale: Any, params: Any, shares: Any, covariates: Any, pilot: Any = None) -> Assumed:
