@@ -9,7 +9,9 @@ from scipy.stats import binom
 from statsmodels.duration.survfunc import CumIncidenceRight, SurvfuncRight, survdiff
 
 import privreg as pr
+from privreg.data.columns import prepare
 from privreg.errors import FormulaError, InferenceError, OptionError, SchemaError
+from privreg.means import device
 from privreg.means.results.survival import SurvivalCurves
 from privreg.privacy.ledger import LEDGER
 
@@ -148,6 +150,26 @@ def test_a_person_moves_one_cell_however_many_cut_points_there_are(trust, cuts):
     assert item.size == 2 * (len(cuts) + 1) * 2 + 1  # cells, and one of those who have no value
     assert plan.sums.scales.tolist() == [scale] * item.size
     assert plan.sums.sd >= np.sqrt(2.0) * np.rint(scale) / 1.0
+
+
+def test_any_row_of_someone_who_enters_late_is_in_one_cell():
+    """Whatever it holds; and noise of a cell is that of one histogram."""
+    times = [np.nan, -np.inf, -1.0, 0.0, 6.0, np.nextafter(6.0, 7.0), 36.0, 36.5, 1e308, np.inf]
+    rows = pd.MultiIndex.from_product([times, times, [0, 1, 2, np.nan], ["old", "new", None]])
+    data = rows.to_frame(index=False, name=["start", "time", "event", "arm"])
+    formula = f"Surv(start, time, event, {CUTS}) ~ C(arm)"
+    model = pr.means.PrivateMeans.from_formula(formula, data, mu=1, trust="central", levels=LEVELS)
+    (plan,), spec = model.plans, model._spec
+    (item,) = plan.items
+    assert item.size == 2 * (len(CUTS) + 2) * (len(CUTS) + 1) * 2 + 1
+    assert plan.sums.sd >= np.sqrt(2.0) * np.rint(plan.sums.scales[0])
+    raw = prepare(data, spec.columns, spec.schema, frozenset(spec.columns), gaps=True)
+    (cell,) = device.inside(spec.terms, raw, None)
+    assert cell.shape == (len(data),)
+    assert set(cell) <= set(range(item.size))
+    sound = data["arm"].notna() & data["event"].isin([0, 1]) & (data["start"] >= 0) & (data["start"] < data["time"])
+    assert (cell[~sound] == item.size - 1).all()
+    assert (cell[sound & (data["time"] < 72.0)] < item.size - 1).all()
 
 
 @pytest.mark.parametrize("trust", TRUSTS)
