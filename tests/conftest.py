@@ -282,7 +282,7 @@ def the_same_rounds(coarse_search: None) -> Iterator[None]:
 
 @pytest.fixture(scope="module", autouse=True)
 def few_rounds() -> Iterator[None]:
-    """Fits hold 10 rounds, the fewest that fit(rounds=) takes, and plans rehearse one pair.
+    """Fits hold 10 rounds, the fewest that fit(rounds=) takes, and plans rehearse one pair, or try two fits.
 
     What a test says holds whatever their number: fits are quick. A test of the usual number asks for `usual_rounds`; a
     module of such tests, or whose fits run in other processes too, has a `few_rounds` of its own that does nothing.
@@ -295,7 +295,22 @@ def few_rounds() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as m:
         m.setattr("privreg.fits.plan.schedule", fewer)
         m.setattr("privreg.planning.precision.PAIRS", 1)
+        m.setattr("privreg.planning.precision.FITS", min(2, _usual_fits()))
         yield
+
+
+@cache
+def _usual_fits() -> int:
+    """How many fits plans try at least for users: asked for first where nobody has changed it."""
+    from privreg.planning import precision
+
+    return precision.FITS
+
+
+@pytest.fixture
+def usual_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many fits tried by plans as users get, for one test among others with few."""
+    monkeypatch.setattr("privreg.planning.precision.FITS", _usual_fits())
 
 
 @pytest.fixture
