@@ -129,9 +129,16 @@ def callers_scopes() -> list[Mapping[str, Any]]:
 
 
 def read_design(
-    formula: str, data: Any, scopes: Sequence[Mapping[str, Any]], family: Family, asked: ModelOptions, *,
-    table: Any = None, reports: bool = False, followed: Followed | None = None,
-) -> Design:  # fmt: skip
+    formula: str,
+    data: Any,
+    scopes: Sequence[Mapping[str, Any]],
+    family: Family,
+    asked: ModelOptions,
+    *,
+    table: Any = None,
+    reports: bool = False,
+    followed: Followed | None = None,
+) -> Design:
     """The public design of a formula, from what was declared and what the data carry.
 
     `table` are data whose columns must be those of the model, as far as their names are known unread; None not to

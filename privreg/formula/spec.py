@@ -72,9 +72,18 @@ class ModelSpec:
 
     @classmethod
     def declare(
-        cls, design: Design, family: Family, budget: Budget, score_weights: Any, mechanism: Any, private: Any,
-        people: Participants, trust: str = "local", silos: tuple[str, ...] = (), sizes: tuple[int, ...] = (),
-    ) -> ModelSpec:  # fmt: skip
+        cls,
+        design: Design,
+        family: Family,
+        budget: Budget,
+        score_weights: Any,
+        mechanism: Any,
+        private: Any,
+        people: Participants,
+        trust: str = "local",
+        silos: tuple[str, ...] = (),
+        sizes: tuple[int, ...] = (),
+    ) -> ModelSpec:
         """Check the options and choose units.
         Raises OptionError if an option is not among its choices, or does not go with another; SchemaError if the
         response has no public scale, or not the limits its family needs.

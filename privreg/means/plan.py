@@ -174,9 +174,16 @@ def _noise(items: Sequence[Item], asked: int) -> float:
 
 
 def make_plan(
-    terms: Sequence[Term], budget: Budget, *, mechanism: Any = "auto", frequencies: Any = "auto", m: Any = None,
-    nonresponse: bool = False, pure: bool | None = None, trust: str = "local",
-) -> Plan:  # fmt: skip
+    terms: Sequence[Term],
+    budget: Budget,
+    *,
+    mechanism: Any = "auto",
+    frequencies: Any = "auto",
+    m: Any = None,
+    nonresponse: bool = False,
+    pure: bool | None = None,
+    trust: str = "local",
+) -> Plan:
     """Choose mechanisms and how many items a person is asked, by options of `PrivateMeans`; `budget` is per person.
 
     By default `m` is the number with the least noise by the exact worst variances. `nonresponse` says whether values

@@ -177,9 +177,17 @@ class PrivateResults(EstimatedResults):
     # --- views -----------------------------------------------------------------------------------------
 
     def plot_coef(
-        self, terms: Any = None, *, alpha: float = 0.05, intercept: bool = False, scaled: bool = False,
-        exponentiate: bool = False, simultaneous: bool = False, title: str | None = None, ax: Any = None,
-    ) -> Axes:  # fmt: skip
+        self,
+        terms: Any = None,
+        *,
+        alpha: float = 0.05,
+        intercept: bool = False,
+        scaled: bool = False,
+        exponentiate: bool = False,
+        simultaneous: bool = False,
+        title: str | None = None,
+        ax: Any = None,
+    ) -> Axes:
         """Draw coefficients as dots with their intervals as whiskers; hollow dots should not be relied on.
 
         Parameters

@@ -153,9 +153,16 @@ RATIOS: Final = "exp(coef) is exp(estimate), with the limits exponentiated too; 
 
 
 def summary(
-    self: EstimatedResults, alpha: float = 0.05, *, details: bool = False, slim: bool | None = None,
-    exponentiate: bool = False, title: str | None = None, method: str | None = None, simultaneous: bool = False,
-) -> Summary:  # fmt: skip
+    self: EstimatedResults,
+    alpha: float = 0.05,
+    *,
+    details: bool = False,
+    slim: bool | None = None,
+    exponentiate: bool = False,
+    title: str | None = None,
+    method: str | None = None,
+    simultaneous: bool = False,
+) -> Summary:
     """Coefficients, method and guarantee, as text, HTML or LaTeX; :attr:`privacy` has the whole statement.
 
     Rows that should not be relied on are marked, and a line below the table names the notes that say why.

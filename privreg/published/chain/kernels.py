@@ -243,9 +243,18 @@ def flush_block(path: Array, sums: Array, mode: int, reports: Array, outer: Arra
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def fused(
-    x: Array, y: Array, offset: Array, steps: Array, noise: Array, curvature_noise: Array, plan: Plan, state: State,
-    raw_curvature: Array, raw_outer: Array, ratios: Array,
-) -> tuple[int, int, int]:  # fmt: skip
+    x: Array,
+    y: Array,
+    offset: Array,
+    steps: Array,
+    noise: Array,
+    curvature_noise: Array,
+    plan: Plan,
+    state: State,
+    raw_curvature: Array,
+    raw_outer: Array,
+    ratios: Array,
+) -> tuple[int, int, int]:
     """Play devices and collector for consecutive people until rows, steps or noise are used up.
 
     `x`, `y`, `offset`, shapes (n, p), (n,) and (n,) or (0,), are in internal units, `steps`, shape (m,), the γ of the
@@ -376,9 +385,17 @@ def _iterate(theta: Array, origin: Array, reports: Array, slot: int) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _curvature_report(
-    x: Array, i: int, y: float, offset: float, norm2: float, noise: Array, ratio: float, plan: Plan, state: State,
+    x: Array,
+    i: int,
+    y: float,
+    offset: float,
+    norm2: float,
+    noise: Array,
+    ratio: float,
+    plan: Plan,
+    state: State,
     updates: int,
-) -> None:  # fmt: skip
+) -> None:
     """One person's curvature ω ∂ψ x xᵀ at the running average, as its noisy upper triangle."""
     p = x.shape[1]
     done = max(updates, 1)

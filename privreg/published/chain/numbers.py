@@ -106,9 +106,16 @@ def turns(share: float) -> int:
 
 
 def make_plan(
-    device: Device, p: int, blocks: int = 1, *, batch: int, scaling_mode: int, outer: int, curvature_share: float,
+    device: Device,
+    p: int,
+    blocks: int = 1,
+    *,
+    batch: int,
+    scaling_mode: int,
+    outer: int,
+    curvature_share: float,
     central: bool,
-) -> Plan:  # fmt: skip
+) -> Plan:
     """Calibrate every number the kernel needs from the device's description, for `p` covariates."""
     bound = device.curvature_bound
     return Plan(

@@ -51,9 +51,17 @@ class AveragedSGD:
     label: Final = False
 
     def __init__(
-        self, plan: Plan, steps: Steps, state: State, to_user: Array, key: bytes | None,
-        cut: blocks.Layout | None = None, *, anytime: bool = False, mechanism: Mechanism | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        plan: Plan,
+        steps: Steps,
+        state: State,
+        to_user: Array,
+        key: bytes | None,
+        cut: blocks.Layout | None = None,
+        *,
+        anytime: bool = False,
+        mechanism: Mechanism | None = None,
+    ) -> None:
         p, d = len(state.theta), len(state.theta) // plan.blocks
         self.width, self.curvature_width = width(plan.channel, p), width(plan.curvature_channel, d * (d + 1) // 2)
         self.plan, self.steps, self.state, self.to_user = plan, steps, state, to_user

@@ -117,10 +117,19 @@ def about_steps(steps: Iterable[Step]) -> list[str]:
 
 
 def coefficients(
-    results: Sequence[EstimatedResults], terms: Any = None, *, labels: Sequence[str] | None = None, alpha: float = 0.05,
-    intercept: bool = False, scaled: bool = False, exponentiate: bool = False, simultaneous: bool = False,
-    title: str | None = None, ax: Any = None, public: Sequence[pd.DataFrame] = (),
-) -> Axes | NDArray[Any]:  # fmt: skip
+    results: Sequence[EstimatedResults],
+    terms: Any = None,
+    *,
+    labels: Sequence[str] | None = None,
+    alpha: float = 0.05,
+    intercept: bool = False,
+    scaled: bool = False,
+    exponentiate: bool = False,
+    simultaneous: bool = False,
+    title: str | None = None,
+    ax: Any = None,
+    public: Sequence[pd.DataFrame] = (),
+) -> Axes | NDArray[Any]:
     """Draw coefficients of results side by side, each with its name in `labels`; see `PrivateResults.plot_coef`.
 
     A coefficient that a result lacks is left out there; the step of a covariate is that of the first result that knows

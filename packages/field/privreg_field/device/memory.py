@@ -178,9 +178,17 @@ class Memory(File):
             return _budgets(db, _YEAR, clock - YEAR)
 
     def store(
-        self, reports: Mapping[str, Stored], *, root: bytes, release: str, mu: Mu, time: int, clock: int, cap: Fraction,
+        self,
+        reports: Mapping[str, Stored],
+        *,
+        root: bytes,
+        release: str,
+        mu: Mu,
+        time: int,
+        clock: int,
+        cap: Fraction,
         total: Fraction,
-    ) -> bool:  # fmt: skip
+    ) -> bool:
         """Write the reports to all of a study's analyses ahead of sending them, with what they spend: all, or none.
 
         Reports are by the analysis's name among all, `PublicPlan.slug`; `root` is the study's key, `release` its

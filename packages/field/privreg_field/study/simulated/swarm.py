@@ -81,10 +81,18 @@ class _Poster:
 
 
 def swarm(
-    url: str, rows: Any, links: Sequence[str], *, devices: int | None = None, duplicates: float = 0.0, late: int = 0,
-    dropout: float = 0.0, anywhere: bool = False, progress: bool | None = None,
+    url: str,
+    rows: Any,
+    links: Sequence[str],
+    *,
+    devices: int | None = None,
+    duplicates: float = 0.0,
+    late: int = 0,
+    dropout: float = 0.0,
+    anywhere: bool = False,
+    progress: bool | None = None,
     seen: Callable[[FieldState], None] | None = None,
-) -> Answers:  # fmt: skip
+) -> Answers:
     """Let simulated devices answer the study at `url`: of this machine, unless `anywhere`.
 
     There is a row for each device, of a diary all rows of a `person`, and one invitation of `links`; there are as many
