@@ -1,4 +1,4 @@
-"""Public names of the package with their homes, for type checkers and the package, which imports them when asked."""
+"""Public names of the package with their homes, for type checkers and for the package, which imports them lazily."""
 
 from typing import Any
 
