@@ -17,14 +17,14 @@ Examples
 
 from __future__ import annotations
 
+import os
 import re
-from pathlib import Path
 from typing import Any
 
 from privreg.base.version import __version__ as __version__
 
-_STUB = Path(__file__).with_suffix(".pyi").read_text("utf-8")
-_HOMES = {name: home for home, name in re.findall(r"^from (\S+) import (\w+) as \2$", _STUB, re.M)}
+with open(f"{os.path.splitext(__file__)[0]}.pyi", encoding="utf-8") as _stub:  # a device does without pathlib
+    _HOMES = {name: home for home, name in re.findall(r"^from (\S+) import (\w+) as \2$", _stub.read(), re.M)}
 """Homes of public names, as type checkers read them."""
 __all__ = sorted(_HOMES)
 
