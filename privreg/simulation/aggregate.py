@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from privreg.base.archive import like
-from privreg.base.arrays import Array, Flags, Ints
+from privreg.base.arrays import Ints
 from privreg.collector.aggregate import chain, report
 from privreg.collector.aggregate.chain import Batch, Chain
 from privreg.collector.aggregate.lattice import noised, steps
@@ -34,27 +34,19 @@ LATE: Final = frozenset({"main", "measures"})  # Roles of rounds whose batches e
 
 
 @np.errstate(all="ignore")  # a warning would tell of one record
-def total(
-    plan: Plan,
-    state: State,
-    y: Array,
-    x: Array,
-    offset: Array | None = None,
-    clamped: Array | Flags | None = None,
-    weight: Array | None = None,
-    group: Ints | None = None,
-) -> Ints:
+def total(plan: Plan, state: State, rows: Block, group: Ints | None = None) -> Ints:
     """Sum of the devices' reports in whole numbers, modulo 2⁶⁴; shape (plan.width(state.role),).
 
     With a `group` of each, shape (m,), sums by group, shape (groups up to the last, plan.width(state.role)).
     """
-    made, scale = report.factors(plan, state, y, x, offset, clamped, weight)
-    made = [one if one.parts is None else report.Factor(one.each(), np.ones(len(y))) for one in made]
+    made, scale = report.factors(plan, state, *rows.reported)
+    ones = np.ones(len(rows.y))
+    made = [one if one.parts is None else report.Factor(one.each(), ones) for one in made]
     columns = {id(one.rows): one.rows for one in made}  # Blocks share rows
-    columns = {name: np.ascontiguousarray(rows.T) for name, rows in columns.items()}
+    columns = {name: np.ascontiguousarray(each.T) for name, each in columns.items()}
     from privreg.simulation.summing import add  # it loads a compiler
 
-    groups = np.zeros(len(y), dtype=np.int64) if group is None else group
+    groups = np.zeros(len(rows.y), dtype=np.int64) if group is None else group
     sums, at = np.zeros((int(groups.max(initial=0)) + 1, plan.width(state.role)), dtype=np.int64), 0
     unit = steps(plan, state).unit
     for one in made:
@@ -163,13 +155,7 @@ class AggregateRun(Run):
     def _play(self, rows: Block) -> None:
         here = [cut(rows, a, a + self.block) for a in range(0, len(rows.y), self.block)]
         groups = [self._group(b) for b in here]
-        given = (self.plan, self.state)
-        found = self._each(
-            [
-                partial(total, *given, b.y, b.x, b.offset, b.clamped, b.weight, g)
-                for b, g in zip(here, groups, strict=True)
-            ]
-        )
+        found = self._each([partial(total, self.plan, self.state, *one) for one in zip(here, groups, strict=True)])
         for one, group, b in zip(found, groups, here, strict=True):
             sums, people = (one[None], [len(b.y)]) if group is None else (one, np.bincount(group))
             self.raw.sum[: len(sums)] += sums

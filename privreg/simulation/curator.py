@@ -47,10 +47,10 @@ def total(plan: Plan, state: State, rows: Block) -> Ints:
     Sums that differ in one record are as far from each other as two reports, and half a lattice step more in each
     number, twice. Balls and matrices leave room for that; switches don't, and are rounded report by report.
     """
-    given, one = (rows.y, rows.x, rows.offset, rows.clamped, rows.weight), steps(plan, state)
+    one = steps(plan, state)
     if one.form == lattice.SWITCHES:
-        return np.asarray(one.whole(report.vectors(plan, state, *given)).sum(axis=0))
-    made, scale = report.factors(plan, state, *given)
+        return np.asarray(one.whole(report.vectors(plan, state, *rows.reported)).sum(axis=0))
+    made, scale = report.factors(plan, state, *rows.reported)
     unit = one.unit
     return np.asarray(np.rint(np.concatenate([one.total(scale) for one in made]) * unit), dtype=np.int64)
 

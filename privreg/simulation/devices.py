@@ -278,6 +278,11 @@ class Block(NamedTuple):
     cluster: Ints | None = None  # Place of its cluster among those declared; shape (n,)
     silo: Ints | None = None  # Place of the silo that holds the record, all of a block in one; shape (n,)
 
+    @property
+    def reported(self) -> tuple[Array, Array, Array | None, Array | Flags | None, Array | None]:
+        """Parts that reports of noised sums are made of: arguments of `report.factors`."""
+        return self.y, self.x, self.offset, self.clamped, self.weight
+
 
 def cut(rows: Block, a: int, b: int) -> Block:
     """Rows a to b of a block."""

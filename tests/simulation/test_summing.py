@@ -30,7 +30,7 @@ def hostile(plan: Plan, rng: np.random.Generator) -> Block:
 
 def written(plan: Plan, state: State, rows: Block) -> np.ndarray:
     """Reports in whole numbers, one a row."""
-    made = report.vectors(plan, state, rows.y, rows.x, rows.offset, rows.clamped, rows.weight)
+    made = report.vectors(plan, state, *rows.reported)
     return lattice.steps(plan, state).whole(made)
 
 
@@ -45,9 +45,8 @@ def test_sums_are_those_of_reports_one_by_one(name: str, role: str, persons: boo
     for _ in range(3):
         state, rows, group = state_for(plan, role, rng), hostile(plan, rng), rng.integers(0, 4, N)
         each = written(plan, state, rows)
-        given = rows.y, rows.x, rows.offset, rows.clamped, rows.weight
         with np.errstate(all="raise"):  # a warning would tell of one record
-            alone, by_group = aggregate.total(plan, state, *given), aggregate.total(plan, state, *given, group)
+            alone, by_group = aggregate.total(plan, state, rows), aggregate.total(plan, state, rows, group)
             near = curator.total(plan, state, rows)
         np.testing.assert_array_equal(alone, each.sum(axis=0))
         np.testing.assert_array_equal(by_group, [each[group == g].sum(axis=0) for g in range(4)])

@@ -22,6 +22,7 @@ from privreg.privacy.mechanisms import psd_sensitivity
 from privreg.privacy.noise import normals
 from privreg.protocol.sums import longest2
 from privreg.simulation import aggregate
+from privreg.simulation.devices import Block, cut
 from privreg.simulation.streaming.encoding import Encoder
 from tests.reference import two_collectors as reference
 
@@ -180,9 +181,10 @@ def test_sums_are_modulo_two_to_the_64_and_shares_add_up() -> None:
     plan, rng = plan_for("huber"), np.random.default_rng(2)
     state = state_for(plan, "main", rng)
     x, y = rng.standard_normal((50, plan.d)), rng.uniform(-3, 4, 50)
-    exact = aggregate.total(plan, state, y, x)
+    rows = Block(y, x, None, None)
+    exact = aggregate.total(plan, state, rows)
     size = plan.width("main")
-    each = np.array([aggregate.total(plan, state, y[k : k + 1], x[k : k + 1]) for k in range(50)])
+    each = np.array([aggregate.total(plan, state, cut(rows, k, k + 1)) for k in range(50)])
     share = rng.integers(0, 2**64, (50, size), dtype=np.uint64)
     with np.errstate(over="ignore"):
         both = (each.astype(np.uint64) - share).sum(axis=0) + share.sum(axis=0)
