@@ -58,9 +58,8 @@ from privreg.formula.design import Design, formula_design
 from privreg.formula.language.parse import ParsedFormula, collect_rowwise, private_columns, read_formula, refuse_other
 from privreg.formula.language.rowwise import Rowwise
 from privreg.formula.language.spelling import as_labelled, label_of, refuse_arrays, schema_labelled
-from privreg.formula.persons import without_effect
+from privreg.formula.persons import refuse_beside, without_effect, without_survival
 from privreg.formula.spec import ModelSpec
-from privreg.formula.survival import refuse_beside, without_survival
 from privreg.options.table import check, find
 from privreg.options.unknown import NO_COLUMN
 from privreg.privacy.accounts import Accounts, accounts_of

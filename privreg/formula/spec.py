@@ -21,8 +21,7 @@ from privreg.families import Logistic
 from privreg.families.family import Family
 from privreg.families.hazards import AT_RISK
 from privreg.formula.design import Design
-from privreg.formula.persons import refuse_of_persons, with_effect
-from privreg.formula.survival import refuse_hazards
+from privreg.formula.persons import refuse_hazards, refuse_of_persons, with_effect
 from privreg.formula.units import Units, public_units
 from privreg.options.table import check
 from privreg.options.unknown import not_fitted

@@ -23,9 +23,8 @@ from privreg.families import resolve_family
 from privreg.families.hazards import Hazards
 from privreg.fits.fit_plan import FitPlan
 from privreg.formula.describe import ModelOptions, callers_scopes, check_covariates, read_design
-from privreg.formula.persons import without_effect
+from privreg.formula.persons import refuse_beside, without_effect, without_survival
 from privreg.formula.spec import ModelSpec
-from privreg.formula.survival import refuse_beside, without_survival
 from privreg.options.running import one_thread, waiting
 from privreg.options.table import check, documented, find
 from privreg.options.unknown import refuse_unknown
