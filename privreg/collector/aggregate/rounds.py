@@ -194,8 +194,12 @@ def _whitened(plan: Plan, progress: Progress, mean: Array, count: int) -> Progre
         if not plan.binary or plan.rules.blocks == 1:
             state = state._replace(theta=state.theta + state.y_centre * _constant(state.rows), y_centre=0.0)
         return progress._replace(state=state._replace(ball=float(d + plan.rules.blocks)), known=known)
-    role = "approach"
     known = known._replace(variances=known.variances + SPREAD**2)
+    return _started(plan, progress, state._replace(role="approach"), known)
+
+
+def _started(plan: Plan, progress: Progress, state: State, known: Known) -> Progress:
+    """Progress with the start that least squares gives: of classes (20), of levels in order (53), by a link (8)."""
     if plan.rules.blocks > 1:
         lines, one = state.theta.reshape(plan.rules.blocks, -1), _constant(state.rows)
         basis, bent, theta = classes.start(state.classes, lines, known.mean, one)
@@ -203,9 +207,8 @@ def _whitened(plan: Plan, progress: Progress, mean: Array, count: int) -> Progre
     if plan.cuts.size:
         theta, second, found = classes.start_in_order(state.theta, known.mean, plan.cuts, state.rows)
         known = known._replace(mean=floored(second, classes.LEAST_CLASS))  # noise may leave no variance within cuts
-        state = state._replace(theta=theta, scale=1.0, role=role)
-        return progress._replace(state=state, known=known, expected=found)
-    state, means = _linked(plan, state._replace(role=role), known)
+        return progress._replace(state=state._replace(theta=theta, scale=1.0), known=known, expected=found)
+    state, means = _linked(plan, state, known)
     return progress._replace(state=state, known=known, expected=means)
 
 
