@@ -48,7 +48,6 @@ from benchmarks import federated_schemes as schemes
 from benchmarks.papers.duan import case_study
 from benchmarks.store import read_table, save_table
 from privreg import Budget
-from privreg.audit.federated import transcripts
 from privreg.audit.neighbours import audit
 from privreg.errors import OptionError, shown
 from privreg.federated import FederatedRegression, UpdateMechanism, update_mechanism
@@ -58,6 +57,7 @@ from privreg.privacy.scalar import share
 from privreg.published.federated import plan as plans
 from privreg.published.federated.client import Client, read_silo
 from privreg.published.federated.results import make_results, make_statement
+from privreg.published.federated.verification import transcripts
 
 PRIVATE = {
     "gaussian": {"mechanism": "gaussian"},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -106,8 +106,8 @@ def _cell(value: str | float) -> str:
     return f"{value:.3f}" if value == 0.0 or value >= 0.001 else f"{value:.1e}"
 
 
-def verify(trials: Iterable[Trial], *, claim: str, n: int, alpha: float, option: str = "n") -> Verification:
-    """Try all trials with `n` reports of each neighbour; `claim` is in words.
+def verify(trials: Iterable[tuple[Any, ...]], *, claim: str, n: int, alpha: float, option: str = "n") -> Verification:
+    """Try all trials, or tuples of their fields, with `n` reports of each neighbour; `claim` is in words.
 
     `alpha` is the probability that any limit exceeds its true value, `option` what the user calls `n`.
     Raises OptionError if `n` or `alpha` is out of range.
@@ -116,7 +116,7 @@ def verify(trials: Iterable[Trial], *, claim: str, n: int, alpha: float, option:
         raise OptionError(f"{option}={shown(n)} must be a whole number of reports, {LEAST:,} to {MOST:,}.")
     if not isinstance(alpha, float) or not 0.0 < alpha < 1.0:
         raise OptionError(f"alpha={shown(alpha)} must be a number in (0, 1); 1e-6 is usual.")
-    tried = list(trials)
+    tried = [Trial(*one) for one in trials]
     columns = ["report", "neighbours", "distance", "measure", "claimed"]
     lines = [{name: getattr(t, name) for name in columns} | {"lower": _lower(t, n, alpha / len(tried))} for t in tried]
     return Verification(pd.DataFrame(lines), claim, alpha, n)

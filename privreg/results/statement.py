@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
-from privreg.audit.verification import Trial, Verification
+from privreg.audit.verification import Verification
 from privreg.base import archive
 from privreg.errors import BudgetError
 from privreg.privacy.ledger import REPORTED_DELTA, Budget, Release, at_least, within
@@ -66,8 +66,8 @@ class PrivacyStatement(View):
     # on the samples being secret it is larger than they suggest; but it composes with other releases
     certain_mu: float | None = None
     per_round: str = ""  # Loss of a silo in one round
-    # Makes the trials of `verify` from the mechanics and the budget; by default those of a regression
-    neighbours: Callable[[Sequence[Mapping[str, Any]], Budget], Iterable[Trial]] | None = field(
+    # Makes the trials of `verify`, or tuples of their fields, from the mechanics and the budget; else a regression's
+    neighbours: Callable[[Sequence[Mapping[str, Any]], Budget], Iterable[tuple[Any, ...]]] | None = field(
         default=None, compare=False
     )
 
