@@ -28,9 +28,7 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         hint = ""
         if message.startswith("unrecognized arguments: "):
-            hint = (
-                "; a formula with blanks goes in quotes, and declarations have none: --bounds age=18:65 --levels g=a,b"
-            )
+            hint = "; a formula with blanks goes in quotes; declarations have none: --bounds age=18:65 --levels g=a,b"
             if all(re.search(r"\w\.[a-z]+$", word) for word in message.partition(": ")[2].split()):
                 hint = "; DATA is one file or folder, of silos north=north.csv,south=south.csv"
         raise OptionError(f"{message}{hint} (see '{self.prog} --help').")
