@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from privreg.base.version import __version__
-from privreg.cli.values import as_meant, check_spaces
 from privreg.errors import OptionError, nearest
 from privreg.options.table import BUDGET, TABLE, Option, of_verb
 from privreg.options.unknown import OPTIONS, TIMES
@@ -29,13 +28,9 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         hint = ""
         if message.startswith("unrecognized arguments: "):
-            words = message.partition(": ")[2].split()
-            meant = as_meant("--bounds", words[:3])
-            hint = f"; write {meant}, without blanks" if meant else "; a formula with blanks goes in quotes"
-            if all(re.search(r"\w\.[a-z]+$", word) for word in words):
+            hint = "; a formula with blanks goes in quotes; declarations have none: --bounds age=18:65 --levels g=a,b"
+            if all(re.search(r"\w\.[a-z]+$", word) for word in message.partition(": ")[2].split()):
                 hint = "; DATA is one file or folder, of silos north=north.csv,south=south.csv"
-            elif not meant and words[0][:1].isdigit():
-                hint = "; declarations have no blanks, as in --bounds age=18:65 day=2020-01-01:2020-12-31"
         raise OptionError(f"{message}{hint} (see '{self.prog} --help').")
 
     def check_options(self, arguments: Iterable[str]) -> None:
@@ -100,7 +95,7 @@ def spread(arguments: Sequence[str]) -> list[str]:
     """
     out: list[str] = []
     option, first = "", False
-    for at, word in enumerate(arguments):
+    for word in arguments:
         if option and not word.startswith("--") and (first or ("=" in word and "~" not in word)):
             out.append(f"{option}={word}")
             first = False
@@ -108,8 +103,6 @@ def spread(arguments: Sequence[str]) -> list[str]:
         if first:
             out.append(option)  # without a value: argparse refuses it
         option, first = (word, True) if word in _DECLARATIONS else ("", False)
-        if first and arguments[at + 1 : at + 2] and not arguments[at + 1].startswith("--"):
-            check_spaces(word, arguments[at + 1 : at + 4])
         if not option:
             out.append(word)
     return [*out, option] if first else out

@@ -51,42 +51,10 @@ def csv_of(a: argparse.Namespace, path: str | None = None) -> Csv | None:
     return csv(path or a.path, **given) if given else None
 
 
-_ONE: Final = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
-_TWO: Final = re.compile(rf"[\[(]?\s*({_ONE})\s*(?:[:,;/]|-|\.\.|\s)\s*({_ONE})\s*[\])]?")
-_BLANK: Final = re.compile(rf"([^:=\s]+):({_ONE}):({_ONE})")
 _TIME: Final = r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d)?)?"
 _TWO_TIMES: Final = re.compile(rf"({_TIME}):({_TIME})")
-_MEANT_TIMES: Final = re.compile(rf"[\[(]?\s*({_TIME})\s*(?:[:,;/]|\.\.|\s)\s*({_TIME})\s*[\])]?")
 _DATED: Final = re.compile(r"\d+[-./]\d+[-./]\d+")
 _SOME_DATES: Final = "2020-01-01:2020-12-31"
-
-
-def as_meant(option: str, words: Sequence[str]) -> str | None:
-    """A declaration of two numbers or dates that was written with blanks or other marks, as it should read."""
-    name, _, rest = " ".join(words).replace("=", " ", 1).partition(" ")
-    found = _TWO.fullmatch(rest.strip()) or (_MEANT_TIMES.fullmatch(rest.strip()) if option == "--bounds" else None)
-    return f"{option} {name}={found[1]}:{found[2]}" if found and name else None
-
-
-def check_spaces(option: str, words: Sequence[str]) -> None:
-    """Refuse a declaration with blanks in it, by the words after its option."""
-    pair, first = option in {"--bounds", "--moments"}, words[0]
-    if not pair and option != "--levels":
-        return
-    if "=" not in first:
-        example = "age=18:65" if pair else "smoker=no,yes"
-        blank = _BLANK.fullmatch(first) if pair else None
-        if blank is not None:
-            example = f"{blank[1]}={blank[2]}:{blank[3]}"
-        form = f"{first}={'LOW:HIGH' if pair else 'A,B'}" if re.fullmatch(r"[\w.-]+", first) else example
-        found = [as_meant(option, words[:k]) for k in (3, 2)] if pair and blank is None else []
-        meant = next((m for m in found if m is not None), f"{option} {form}")
-        shape = "NAME=LOW:HIGH" if pair else "NAME=A,B"
-        raise SchemaError(f"{option} {first} has no '=': it must read {shape}; write {meant}, without blanks.")
-    if pair and ":" not in first:
-        again = as_meant(option, words[:1]) or as_meant(option, words[:2])
-        if again is not None:
-            raise SchemaError(f"{option} {first} must read NAME=LOW:HIGH; write {again}, without blanks.")
 
 
 def floats(text: str, mark: str) -> list[float] | None:
@@ -127,8 +95,7 @@ def pairs(option: str, given: Sequence[str], form: str) -> dict[str, tuple[Any, 
         if not name or two is None or len(two) != 2:
             dates = option == "--bounds" and _DATED.search(value)
             example = f"{option} {name or 'day'}={_SOME_DATES}" if dates else f"{option} age=18:65"
-            meant = (name and as_meant(option, [item])) or example
-            raise SchemaError(f"{option}: {item!r} must read {form}, such as {meant}.")
+            raise SchemaError(f"{option}: {item!r} must read {form}, without blanks, such as {example}.")
         _once(option, name, out)
         out[name] = (two[0], two[1])
     return out

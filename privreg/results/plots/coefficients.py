@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import cycle
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -15,15 +15,12 @@ from numpy.typing import NDArray
 from privreg.base.arrays import Array
 from privreg.errors import InferenceError, OptionError, flag
 from privreg.families.family import check_ratios
+from privreg.results.data import ResultData
+from privreg.results.estimates import EstimatedResults
 from privreg.results.plots.dots import Drawn, Row, Unit, among, figure
 from privreg.results.plots.style import CONSTANTS, Axes, baselines, guarantee, in_all, literal, pyplot
 from privreg.results.postestimation.terms import coefficients_of
 from privreg.tables import shorten
-
-if TYPE_CHECKING:
-    from privreg.results.data import ResultData
-    from privreg.results.estimates import EstimatedResults
-
 
 PRODUCT: Final = "their product for an interaction"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import numpy as np
 import pandas as pd
@@ -12,15 +12,12 @@ from numpy.typing import NDArray
 
 from privreg.collector.inference.methods import METHODS
 from privreg.errors import OptionError
-from privreg.results.estimates import band
+from privreg.results.data import ResultData
+from privreg.results.estimates import EstimatedResults, band
 from privreg.results.plots import style
 from privreg.results.plots.style import Axes
 from privreg.results.postestimation.terms import coefficients_of
 from privreg.tables import MARK, marked, plain
-
-if TYPE_CHECKING:
-    from privreg.results.data import ResultData
-    from privreg.results.estimates import EstimatedResults
 
 
 def plot_trajectory(
