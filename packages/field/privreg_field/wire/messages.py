@@ -206,6 +206,9 @@ def _by_group(record: Record, name: str, groups: int, size: int) -> tuple[tuple[
 def state_payload(state: FieldState) -> bytes:
     """Write the payload of a state."""
     asks = [{**wire.plain(ask), "rows": [wire.text_of(v) for row in ask.rows for v in row]} for ask in state.asks]
+    for said, ask in zip(asks, state.asks, strict=True):
+        if isinstance(ask, SumAsk) and not ask.most:
+            del said["most"]  # of hazards alone
     payload = wire.dumps(
         {
             "v": wire.VERSION,

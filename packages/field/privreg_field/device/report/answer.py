@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Final
 
 from privreg.protocol import codes, lattice
+from privreg.protocol.sums import Sums
 from privreg_field.wire.messages import Ask
 from privreg_field.wire.roles import Diary, Role
 from privreg_field.wire.study import FAMILIES, PublicPlan
@@ -19,6 +22,8 @@ from . import design, score
 from .design import Row, read
 from .noise import Words, rounded_normal
 from .score import clipped
+
+SHORTEST: Final = 1e-12  # Time at risk over the last cut point, at least
 
 # --- numbers -------------------------------------------------------------------------------------------------
 
@@ -156,12 +161,32 @@ def rows_of(plan: PublicPlan, rows: Rows) -> list[Row]:
     held, cuts = _records_of(plan, rows), () if plan.sums is None else plan.sums.cuts
     if not cuts:
         return held
+    if plan.sums is not None and plan.sums.edges:
+        return _intervals(plan.sums, held[0])
     return [
         row._replace(x=[u + v for u, v in zip(row.x, cut, strict=True)], y=above, part=row.part / len(cuts))
         for row in held
         for k, cut in enumerate(cuts)
         for above in [float(row.y > k) if math.isfinite(row.y) else math.nan]
     ]
+
+
+def _intervals(sums: Sums, row: Row) -> list[Row]:
+    """Rows of a person's intervals, of one whose response is the time, negative without an event, and offset the start.
+
+    Response is whether the interval ends with an event, offset the logarithm of the time at risk; where they are not at
+    risk neither is a number: Equation (54) of docs/sums.md.
+    """
+    time, start, out = abs(row.y), row.offset, list[Row]()
+    for cut, (begin, end) in zip(sums.cuts, pairwise(sums.edges), strict=True):
+        at_risk = min(time, end) - max(start, begin)
+        if not (0.0 <= start < time and at_risk > 0.0):
+            out.append(row._replace(y=math.nan, offset=math.nan))
+            continue
+        x = [u + v for u, v in zip(row.x, cut, strict=True)]
+        event = float(row.y > 0.0 and begin < time <= end)
+        out.append(row._replace(x=x, y=event, offset=score.log(max(at_risk, SHORTEST * sums.edges[-1]))))
+    return out
 
 
 def _records_of(plan: PublicPlan, rows: Rows) -> list[Row]:
