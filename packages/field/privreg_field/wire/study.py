@@ -409,8 +409,8 @@ def _check_reports(plan: PublicPlan) -> None:
     of = plan.sums  # slopes of logits are ¼ at most
     logits = of is not None and plan.family in {"logistic", "ordered"}
     odd = logits and of is not None and not (of.top >= 0.25 and of.y_low >= 0.0 and of.y_high <= 1.0)
-    odd = odd or (plan.family in {"ordered", "hazards"}) != (of is not None and bool(of.cuts))
-    odd = odd or (plan.family == "hazards") != (of is not None and bool(of.edges))
+    cuts, edges = (False, False) if of is None else (bool(of.cuts), bool(of.edges))
+    odd = odd or (plan.family in {"ordered", "hazards"}, plan.family == "hazards") != (cuts, edges)
     odd = odd or (of is not None and bool(of.cuts) and (of.scaled or of.cornered))
     odd = odd or (plan.family == "poisson" and plan.b != float(of is not None))  # of sums the likelihood's score
     odd = odd or (of is None and FAMILIES.get(plan.family) in codes.EXTRA)  # its parameter is learned of sums

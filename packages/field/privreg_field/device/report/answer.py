@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Final
 
 from privreg.protocol import codes, lattice
 from privreg.protocol.sums import Sums
@@ -22,8 +21,6 @@ from . import design, score
 from .design import Row, read
 from .noise import Words, rounded_normal
 from .score import clipped
-
-SHORTEST: Final = 1e-12  # Time at risk over the last cut point, at least
 
 # --- numbers -------------------------------------------------------------------------------------------------
 
@@ -174,18 +171,15 @@ def rows_of(plan: PublicPlan, rows: Rows) -> list[Row]:
 def _intervals(sums: Sums, row: Row) -> list[Row]:
     """Rows of a person's intervals, of one whose response is the time, negative without an event, and offset the start.
 
-    Response is whether the interval ends with an event, offset the logarithm of the time at risk; where they are not at
-    risk neither is a number: Equation (54) of docs/sums.md.
+    Their response is the event, their offset the logarithm of the time at risk, 1e-12 of the last cut point at least;
+    neither is a number where the person isn't at risk: Equation (54) of docs/sums.md.
     """
     time, start, out = abs(row.y), row.offset, list[Row]()
     for cut, (begin, end) in zip(sums.cuts, pairwise(sums.edges), strict=True):
-        at_risk = min(time, end) - max(start, begin)
-        if not (0.0 <= start < time and at_risk > 0.0):
-            out.append(row._replace(y=math.nan, offset=math.nan))
-            continue
-        x = [u + v for u, v in zip(row.x, cut, strict=True)]
-        event = float(row.y > 0.0 and begin < time <= end)
-        out.append(row._replace(x=x, y=event, offset=score.log(max(at_risk, SHORTEST * sums.edges[-1]))))
+        at_risk = min(time, end) - max(start, begin) if 0.0 <= start < time else -math.inf
+        x, event = [u + v for u, v in zip(row.x, cut, strict=True)], float(row.y > 0.0 and begin < time <= end)
+        shift = score.log(max(at_risk, 1e-12 * sums.edges[-1])) if at_risk > 0.0 else math.nan
+        out.append(row._replace(x=x, y=event, offset=shift))
     return out
 
 

@@ -70,43 +70,36 @@ def of_person(plan: PublicPlan, ask: SumAsk, rows: Sequence[Row]) -> list[float]
 def _followed(sums: Sums, ask: SumAsk, rows: Sequence[Row]) -> list[float]:
     """Report of a person's intervals, those without a response being ones when they are not at risk: (54) to (58)."""
     here = [j for j, row in enumerate(rows) if all(map(math.isfinite, (*row.x, row.y, row.offset)))]
-    if not here:
-        return []
-    if ask.role == "clamping":
-        return [1.0, *rows[0].clamped]
+    if not here or ask.role == "clamping":
+        return [1.0, *rows[0].clamped] if here else []
     xs = [[score.clipped(v, *ends) for v, *ends in zip(rows[j].x, sums.lows, sums.highs, strict=True)] for j in here]
     if ask.role == "location":
-        root = math.sqrt(longest2(sums.located, True) + 1.0)
-        parts = [1.0 / len(here)] * len(here)
-        told = score.summed([_places(sums, x, 0.0, persons=False) for x in xs], parts)
-        told = [v * (math.sqrt(longest2(sums.located, False)) / root) for v in told]
+        root, short = math.sqrt(longest2(sums.located, True) + 1.0), math.sqrt(longest2(sums.located, False))
+        told = score.summed([_places(sums, x, 0.0, persons=False) for x in xs], [1.0 / len(here)] * len(here))
         events, times = [0.0] * len(rows), [0.0] * len(rows)
         for j in here:
-            width = sums.edges[j + 1] - sums.edges[j]
-            events[j], times[j] = rows[j].y, score.clipped(score.exp(rows[j].offset) / width, 0.0, 1.0)
-        return [*told, *(v / root for v in events), *(v / (root * math.sqrt(len(rows))) for v in times)]
+            part = score.exp(rows[j].offset) / (sums.edges[j + 1] - sums.edges[j])
+            events[j], times[j] = rows[j].y, score.clipped(part, 0.0, 1.0) / math.sqrt(len(rows))
+        return [v / root for v in (*(v * short for v in told), *events, *times)]
     zs = [[score.dot(line, x) for line in ask.rows] for x in xs]
     etas = [score.dot(z, ask.theta) + rows[j].offset for z, j in zip(zs, here, strict=True)]
-    squares = [max(score.dot(z, z), LEAST) for z in zs]
+    squares, out, before, one = [max(score.dot(z, z), LEAST) for z in zs], list[list[float]](), 0.0, [1.0] * len(here)
     if ask.role == "moments":
         shares = [score.exp(eta - max(etas)) for eta in etas]
-        whole, out = max(score.dot(shares, [1.0] * len(shares)), 1.0), list[float]()
         for z, share, square in zip(zs, shares, squares, strict=True):
-            by = score.divide(min(1.0, score.divide(ask.ball, square)), ask.ball) * (share / whole)
-            out += [v * math.sqrt(by) for v in z]
-        return out
+            by = score.divide(min(1.0, score.divide(ask.ball, square)), ask.ball)
+            out.append([v * math.sqrt(by * (share / max(score.dot(shares, one), 1.0))) for v in z])
+        return [v for u in out for v in u]
     a, b, m = map(math.sqrt, sums.shares[:3])
-    reach, most, before = ask.reach, ask.most, 0.0
-    total, rise = [0.0] * len(ask.theta), [0.0] * (len(ask.theta) * (len(ask.theta) + 1) // 2)
     for z, eta, square, j in zip(zs, etas, squares, here, strict=True):
-        hazard, weight = score.exp(eta), min(1.0, score.divide(reach * reach, square))
-        steep = score.clipped(most - before, 0.0, hazard)
-        before += hazard
-        by = (steep - (rows[j].y if before <= most else 0.0)) * weight / (reach * math.sqrt(1.0 + most * most))
-        total = [u + v * by for u, v in zip(total, z, strict=True)]
-        rise = [u + v for u, v in zip(rise, products(z, steep * weight * (b / (most * (reach * reach)))), strict=True)]
-    norm = max(math.sqrt(score.dot(total, total)), 1.0)
-    total = [v / norm for v in total]
+        hazard, weight = score.exp(eta), min(1.0, score.divide(ask.reach * ask.reach, square))
+        steep, before = score.clipped(ask.most - before, 0.0, hazard), before + hazard
+        by = (steep - (rows[j].y if before <= ask.most else 0.0)) * weight
+        rise = products(z, steep * weight * (b / (ask.most * (ask.reach * ask.reach))))
+        out.append([*(v * (by / (ask.reach * math.sqrt(1.0 + ask.most * ask.most))) for v in z), *rise])
+    whole = score.summed(out, one)
+    total, rise = whole[: len(ask.theta)], whole[len(ask.theta) :]
+    total = [v / max(math.sqrt(score.dot(total, total)), 1.0) for v in total]
     return [*(v * a for v in total), *rise, *products(total, m)]
 
 

@@ -213,24 +213,19 @@ def _followed(of: Followed, schema: Schema) -> tuple[Cell, Any, Schema]:
     last = 2.0 * of.cuts[-1]
     usual = {of.time: (0.0, last), **({} if of.start is None else {of.start: (-last, last)})}
     full = replace(schema, bounds={**usual, **schema.bounds}, levels={of.event: (0, 1), **schema.levels})
-    levels = full.levels[of.event]
-    happened = ["level", of.event, levels[0] if of.cause is None else of.cause]
-    happened = ["not", happened] if of.cause is None else happened
-    time = ["col", of.time]
-    signed = ["where", happened, time, ["mul", ["const", (-1.0).hex()], time]]
-    return Cell(ENDED, signed, 0.0, 1.0), None if of.start is None else ["col", of.start], full
+    one, time = ["level", of.event, full.levels[of.event][0] if of.cause is None else of.cause], ["col", of.time]
+    ends = (time, ["mul", ["const", (-1.0).hex()], time])[:: -1 if of.cause is None else 1]
+    return Cell(ENDED, ["where", one, *ends], 0.0, 1.0), None if of.start is None else ["col", of.start], full
 
 
 def _first(tree: Any, of: Followed) -> Any:
     """A column's tree in the first interval, where indicators of the others are 0: devices add these themselves."""
-    if INTERVAL not in trees.names(tree):
-        return tree
-    if tree[:2] == ["level", INTERVAL]:
-        return ["const", (0.0).hex()]
-    raise OptionError(
-        f"devices in the field know hazards that are proportional: leave products with C(interval) out of "
-        f"{of.written} ~ …, or use a curator or silos."
-    )
+    if INTERVAL in trees.names(tree) and tree[:2] != ["level", INTERVAL]:
+        raise OptionError(
+            f"devices in the field know hazards that are proportional: leave products with C(interval) out of "
+            f"{of.written} ~ …, or use a curator or silos."
+        )
+    return ["const", (0.0).hex()] if INTERVAL in trees.names(tree) else tree
 
 
 def _diary(spec: ModelSpec, about: About) -> Diary | None:

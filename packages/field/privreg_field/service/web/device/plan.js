@@ -350,8 +350,7 @@ function checkReports(plan) {
   if (summing && !plan.table.length) {
     const { top, yLow, yHigh, cuts, edges, scaled, shares } = /** @type {import("./sums.js").Sums} */ (plan.sums); // slopes of logits are ¼ at most
     right(!["logistic", "ordered"].includes(plan.family) || (top >= 0.25 && yLow >= 0 && yHigh <= 1), "sums");
-    const timed = plan.family === "hazards";
-    right((timed || plan.family === "ordered") === cuts.length > 0 && timed === edges.length > 0 && !(cuts.length && (scaled || shares[3] > 0)), "sums");
+    right(["hazards", "ordered"].includes(plan.family) === cuts.length > 0 && (plan.family === "hazards") === edges.length > 0 && !(cuts.length && (scaled || shares[3] > 0)), "sums");
     right(summing.FAMILIES.includes(plan.family) && !plan.isWide && !plan.unscaled.length, "sums");
   }
   for (const [name, { form, numbers, radius, groups }] of plan.roles) {

@@ -94,6 +94,9 @@ export function beforeShares(plan, ask, row) {
   return u.map((v) => v * Math.sqrt(factor));
 }
 
+/** Numbers within ±1. @param {Sums} sums @param {number[]} x */
+const placed = ({ lows, highs, numbers }, x) => numbers.map((j) => clipped((x[j] - 0.5 * (lows[j] + highs[j])) / (0.5 * (highs[j] - lows[j])), -1, 1));
+
 /**
  * The same of levels in order: of rows at each cut point, with the response whether the level is above it, that have one
  * weight: Equations (26) and (51).
@@ -109,7 +112,7 @@ function atCuts(plan, sums, ask, row) {
     return { x, z, eta: dot(z, ask.theta) + row.offset, y: clipped(Number(row.y > k), sums.yLow, sums.yHigh) };
   });
   if (ask.role === "location") {
-    const t = held.map(({ x }) => sums.numbers.map((j) => clipped((x[j] - 0.5 * (sums.lows[j] + sums.highs[j])) / (0.5 * (sums.highs[j] - sums.lows[j])), -1, 1)));
+    const t = held.map(({ x }) => placed(sums, x));
     const root = Math.sqrt(sums.numbers.length * (1 + SQUARED * SQUARED) + 1);
     return mean(t.map((own) => [...own, ...own.map((v) => SQUARED * v * v), 1].map((v) => v / root)));
   }
@@ -127,13 +130,10 @@ function atCuts(plan, sums, ask, row) {
   return [...score.map((v) => v * p), ...mean(slopes), ...products(score, m)];
 }
 
-/**
- * The same of a person's intervals of time at risk: Equations (54), (57) and (58). The response is the time, negative
- * without an event, and the offset that of entry.
- * @param {Sums} sums @param {SumAsk} ask @param {import("./answer.js").Row} row
- */
-function followed({ cuts, edges, lows, highs, numbers, shares: parts }, { role, rows, theta, ball, reach, most }, row) {
-  const time = Math.abs(row.y), start = row.offset, count = cuts.length, squared = numbers.length * (1 + SQUARED * SQUARED);
+/** The same of a person's intervals of time at risk: (54), (57) and (58). The response is the time, negative without an event, the offset that of entry.
+ * @param {Sums} sums @param {SumAsk} ask @param {import("./answer.js").Row} row */
+function followed(sums, { role, rows, theta, ball, reach, most }, row) {
+  const { cuts, edges, lows, highs, numbers } = sums, time = Math.abs(row.y), start = row.offset, count = cuts.length, squared = numbers.length * (1 + SQUARED * SQUARED);
   const here = cuts.flatMap((cut, k) => {
     const end = edges[k + 1], risk = Math.min(time, end) - Math.max(start, edges[k]);
     if (!(start >= 0 && start < time && risk > 0)) return [];
@@ -141,21 +141,19 @@ function followed({ cuts, edges, lows, highs, numbers, shares: parts }, { role, 
     const shift = Math.log(Math.max(risk, 1e-12 * edges[count])), long = Math.max(dot(z, z), LEAST);
     return [{ k, x, z, long, shift, eta: dot(z, theta) + shift, y: Number(row.y > 0 && edges[k] < time && time <= end) }];
   });
-  if (!here.length) return [];
-  if (role === "clamping") return [1, ...row.clamped];
+  if (!here.length || role === "clamping") return here.length ? [1, ...row.clamped] : [];
   if (role === "location") {
     const root = Math.sqrt(squared + 2), events = new Array(count).fill(0), times = new Array(count).fill(0);
-    const t = here.map(({ x }) => numbers.map((j) => clipped((x[j] - 0.5 * (lows[j] + highs[j])) / (0.5 * (highs[j] - lows[j])), -1, 1)));
+    const t = here.map(({ x }) => placed(sums, x));
     const mean = (/** @type {(v: number) => number} */ of) => numbers.map((_, j) => t.reduce((sum, own) => sum + of(own[j]) / t.length, 0));
     for (const { k, y, shift } of here) [events[k], times[k]] = [y, clipped(Math.exp(shift) / (edges[k + 1] - edges[k]), 0, 1) / Math.sqrt(count)];
     return [...mean((v) => v), ...mean((v) => SQUARED * v * v), ...events, ...times].map((v) => v / root);
   }
   if (role === "moments") {
-    const top = Math.max(...here.map(({ eta }) => eta)), each = here.map(({ eta }) => Math.exp(eta - top));
-    const whole = Math.max(each.reduce((a, b) => a + b, 0), 1);
+    const top = Math.max(...here.map(({ eta }) => eta)), each = here.map(({ eta }) => Math.exp(eta - top)), whole = Math.max(dot(each, each.map(() => 1)), 1);
     return here.flatMap(({ z, long }, k) => z.map((v) => v * Math.sqrt((Math.min(1, ball / long) / ball) * (each[k] / whole))));
   }
-  const [p, q, m] = parts.map(Math.sqrt), span = reach * Math.sqrt(1 + most * most);
+  const [p, q, m] = sums.shares.map(Math.sqrt), span = reach * Math.sqrt(1 + most * most);
   let before = 0, total = theta.map(() => 0), rise = products(total, 0);
   for (const { z, long, eta, y } of here) {
     const hazard = Math.exp(eta), weight = Math.min(1, (reach * reach) / long), steep = clipped(most - before, 0, hazard);
@@ -165,8 +163,7 @@ function followed({ cuts, edges, lows, highs, numbers, shares: parts }, { role, 
     products(z, steep * weight * (q / (most * (reach * reach)))).forEach((v, j) => { rise[j] += v; });
   }
   const norm = Math.max(Math.sqrt(dot(total, total)), 1);
-  total = total.map((v) => v / norm);
-  return [...total.map((v) => v * p), ...rise, ...products(total, m)];
+  return [...total.map((v) => (v / norm) * p), ...rise, ...products(total.map((v) => v / norm), m)];
 }
 
 /** Score, slope and squared score with bounded weights, the score beyond c, and the scale: Equation (3).

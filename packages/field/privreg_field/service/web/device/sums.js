@@ -94,12 +94,11 @@ export function readSums(record, d) {
     fixed: of.real("fixed"), lows: of.reals("lows", d), highs: of.reals("highs", d),
     yLow: of.real("y_low"), yHigh: of.real("y_high"), numbers: of.integers("numbers", 0, d - 1), binary: of.flag("binary"),
     rate: of.real("rate"),
-    edges: /** @type {number[]} */ ([]),
+    edges: of.left.has("edges") ? of.reals("edges") : [],
     cuts: of.left.has("cuts") ? of.items("cuts", undefined, 49).map((row) => new Record(new Map([["row", row]]), "'cuts' of 'sums'").reals("row", d)) : [],
   };
-  if (of.left.has("edges")) out.edges = of.reals("edges", out.cuts.length + 1);
   of.done();
-  need(!out.edges.length || (out.edges.length > 1 && out.edges.every((v, k) => (k ? v > out.edges[k - 1] : v === 0))), WRONG);
+  need(!out.edges.length || (out.edges.length === out.cuts.length + 1 && out.edges.every((v, k) => (k ? v > out.edges[k - 1] : v === 0))), WRONG);
   need(Math.min(...out.shares) >= 0 && Math.min(out.ratio, out.fixed) > 0 && out.top >= LEAST && out.yLow < out.yHigh, WRONG);
   need(out.lows.every((v, j) => v <= out.highs[j]) && new Set(out.numbers).size === out.numbers.length, WRONG);
   return out;
@@ -121,13 +120,10 @@ export function shape(plan, role) {
  * @param {Plan} plan @param {string} role @param {{theta: number[], reach: number}} [ask]
  */
 export function distance2({ sums, family, offset }, role, ask) {
-  const { shares, scaled, numbers, binary, cuts } = /** @type {Sums} */ (sums), each = 3772225n;
-  if (family === "hazards" && role === "location") {
-    const n = BigInt(numbers.length + Number(!binary));
-    return [(4n * n + 3n) * 1000000n, n * each + 2000000n];
-  }
+  const { shares, scaled, numbers, binary, cuts } = /** @type {Sums} */ (sums), each = 3772225n, n = BigInt(numbers.length + Number(!binary));
+  if (family === "hazards" && role === "location") return [(4n * n + 3n) * 1000000n, n * each + 2000000n];
   if (role === "location") {
-    const [far, whole] = [4000000n, each].map((v) => v * BigInt(numbers.length + Number(!binary)));
+    const [far, whole] = [4000000n, each].map((v) => v * n);
     const one = cuts.length ? 1000000n : 0n;
     return [one && far < whole + one ? whole + one : far, whole + one];
   }
