@@ -131,6 +131,13 @@ RESPONSES = {
     ),
 }
 
+RESPONSES["time"] = Cell(
+    "hours",
+    ["where", ["not", ["level", "ill", False]], ["col", "hours"], ["mul", const(-1), ["col", "hours"]]],
+    0.0,
+    1.0,
+)
+
 SCORES = {
     "huber": ("number", 0.0, 0.0),
     "expectile": ("number", 0.3, 0.7),
@@ -151,6 +158,7 @@ SUMMED = {
     "ordered": ("levels", 0.0, 0.0),
     "negative_binomial": ("count", 20.0, 2.0),
     "tobit": ("number", -1.0, 1.0),
+    "hazards": ("time", 0.0, 0.0),
 }
 """The same of families that two collectors alone fit."""
 
@@ -161,7 +169,7 @@ def study_plan(family="huber", mu=ONE, design=DESIGN, **more):
     """A plan with roles of all kinds; the radii are the largest that keep the budget."""
     response, a, b = (SCORES | SUMMED)[family]
     blocks = 2 if family == "multinomial" else 1
-    if family in {"multinomial", "ordered"}:
+    if family in {"multinomial", "ordered", "hazards"}:
         design = tuple(c for c in design if "shift" not in c.name)
     own = response == "number"
     given = {
@@ -280,6 +288,7 @@ SUMS = {
     "poisson": (sums.SHARES["plain"], 1.0, False, 1.0),
     "negative_binomial": (sums.SHARES["window"], 1.0, True, 1.0),
     "tobit": (sums.SHARES["cornered"], 1.345, True, 1.0),
+    "hazards": (sums.SHARES["followed"], 1.0, False, 1.0),
 }
 """Shares, threshold in scales, whether there is a scale, and the steepest slope, of what two collectors fit."""
 
@@ -287,15 +296,18 @@ SUMS = {
 def sum_plan(family="huber", mu=ONE, collectors=COLLECTORS, **more):
     """A plan with two collectors and roles of all kinds; the radii are the largest that keep the budget."""
     shares, ratio, scaled, top = SUMS[family]
-    kind = (SCORES | SUMMED)[family][0] if family != "ordered" else "binary"
+    kind = (SCORES | SUMMED)[family][0] if family not in {"ordered", "hazards"} else "binary"
     low, high = {"binary": (0.0, 1.0), "count": (0.0, 20.0)}.get(kind, (-1.0, 1.0))
     of = Sums(
         shares, ratio, scaled, top, 1.0, (1.0, 0.0, 0.0, -1.0, -1.0), (1.0,) * 5, low, high, (3, 4),
         kind == "binary", 0.25,
     )  # fmt: skip
-    if family == "ordered":  # of three columns
+    if family in {"ordered", "hazards"}:  # of three columns
         d = len([c for c in DESIGN if "shift" not in c.name])
         cuts = tuple(tuple(float(k == 1 and j == d - 1) for j in range(d)) for k in range(2))
+        if family == "hazards":  # from the time of entry on
+            cuts, of = (*cuts, (0.0,) * (d - 1) + (-0.5,)), of._replace(edges=(0.0, 2.0, 6.0, 24.0))
+            more = {"offset": ["div", ["col", "visits"], const(4)], **more}
         of = of._replace(lows=(1.0, *[-1.0] * (d - 1)), highs=(1.0,) * d, numbers=tuple(range(1, d)), cuts=cuts)
     given = {
         "keys": tuple(c.key for c in collectors), "bits": lattice.bits_of_sums(mu), "unscaled": (),
@@ -323,6 +335,7 @@ def sum_ask(plan, role, rng=None, **more):
     given = {
         "role": role, "below": WORDS, "rows": rows, "theta": tuple(rng.randint(-32, 32) / 64.0 for _ in range(d)),
         "y_centre": 0.125, "scale": 0.75, "window": 0.5, "ball": 4.0, "reach": 2.5, "radius": 1,
+        "most": 0.75 * bool(plan.sums.edges),
     }  # fmt: skip
     made = SumAsk(**{**given, **more})
     return made if "radius" in more else made._replace(radius=radius_of(plan, made))

@@ -25,9 +25,10 @@ FORMAT: Final = 3
 """Format of plans and states with sums. In 1 all rounds had the length of the plan; in 2 any two reports of scores were
 as far from each other as the ball is wide."""
 
-FAMILIES: Final = tuple(
-    ["huber", "expectile", "quantile", "squared", "logistic", "ordered", "poisson", "negative_binomial", "tobit"]
-)
+FAMILIES: Final = (
+    "huber", "expectile", "quantile", "squared", "logistic", "ordered", "poisson", "negative_binomial", "tobit",
+    "hazards",
+)  # fmt: skip
 """Scores with a slope that a report holds."""
 
 
@@ -115,7 +116,8 @@ class Sums(NamedTuple):
     numbers: tuple[int, ...]  # Columns that aren't indicators
     binary: bool  # True if the response is 0 or 1
     rate: float = 0.0  # Offset at which second moments have counts, of a log link: the middle of its public limits
-    cuts: tuple[tuple[float, ...], ...] = ()  # Rows at each cut point of levels in order, less the first
+    cuts: tuple[tuple[float, ...], ...] = ()  # Rows at each cut point of levels, or interval of time, less the first
+    edges: tuple[float, ...] = ()  # Ends of these intervals, from 0 on; none of levels
 
     @property
     def cornered(self) -> bool:
@@ -141,6 +143,7 @@ class SumAsk(NamedTuple):
     ball: float
     reach: float  # Length of covariates beyond which a record's weight falls
     radius: int  # Whole number for a report's norm of 1: as large as the distance of two reports allows
+    most: float = 0.0  # Cumulative hazard up to which people are followed; 0 of other scores
 
 
 def width(

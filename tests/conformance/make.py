@@ -397,7 +397,7 @@ def shares():
     """Rows and states of two collectors, the whole numbers that they make, and shares of them by given words."""
     held = {"plans": {}, "states": {}, "cases": []}
     for family in SUMS:
-        plan = sum_plan(family, offset=["sub", ["col", "visits"], const(3)] if family == "poisson" else None)
+        plan = sum_plan(family, **({"offset": ["sub", ["col", "visits"], const(3)]} if family == "poisson" else {}))
         payload = study.plan_payload(plan)
         held["plans"][family] = wire.base(payload)
         for role, form in plan.roles.items():

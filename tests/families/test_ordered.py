@@ -384,7 +384,7 @@ def test_a_device_reports_a_record_as_the_engine_does(role):
     engine = Plan(
         d, 5_000, 1.0, rules, 0.0, 1.0, dummies, *ends, len(plan.clamping), persons=Persons(k, False, True, k)
     )
-    state = State(0, role, np.array(ask.rows), np.array(ask.theta), *ask[4:-2], longest=ask.reach)
+    state = State(0, role, np.array(ask.rows), np.array(ask.theta), *ask[4:8], longest=ask.reach)
     assert engine.distance2(role, state) == plan.distance2(role, ask)
     rng = np.random.default_rng(6)
     rows = [

@@ -205,6 +205,7 @@ def test_json_does_as_well(tmp_path):
         ("  hours: How long did you sleep?", "  hours: 7", "questions must be texts"),
         ("  age: [18, 90]", "  age: [90, 18]", "empty"),
         ("family: {huber: {c: 1.2}}", "family: gauss", "choose one of"),
+        ("family: {huber: {c: 1.2}}", "family: cox", r"Surv\(time, event, \[6, 12, 24\]\) ~ x"),
         ("family: {huber: {c: 1.2}}", "family: {huber: 2}", "a name with options"),
         ("family: {huber: {c: 1.2}}", "family: {huber: {tau: 0.5}}", "'huber' has no option 'tau'; it has c"),
         ("formula: hours ~ C(shift) + age + age:bmi", "formula: hours ~ C(shift", "formula|parenthes|read"),

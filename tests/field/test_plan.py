@@ -189,13 +189,6 @@ def test_fits_that_devices_cannot_play_are_refused(given, more, match):
         made(fit)
 
 
-def test_times_until_an_event_are_not_of_devices_yet():
-    given = {"trust": "two_collectors", "mu": 1, "bounds": {"age": (0, 99)}}
-    fit = pr.PrivateOnlineRegression.from_formula("Surv(months, died, [6, 12]) ~ age", **given).plan(rows=N)
-    with pytest.raises(OptionError, match="devices in the field don't report times"):
-        made(fit)
-
-
 def test_a_column_without_a_question_is_refused():
     about = About("sleep", "Sleep", "Why", "me", NOON, NOON + 1, questions={"hours": "?"})
     with pytest.raises(SchemaError, match="'shift' has no question"):

@@ -5,6 +5,7 @@ import math
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
@@ -12,12 +13,16 @@ from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 
 from privreg.collector.aggregate import lattice, report
 from privreg.collector.aggregate.chain import Batch
+from privreg.collector.aggregate.plan import State
 from privreg.errors import OptionError, StudyError
 from privreg.fits.outcome import Senders
 from privreg.protocol import lattice as radii
 from privreg.protocol.lattice import Mu
-from privreg.protocol.sums import LETTERS
+from privreg.protocol.sums import LETTERS, SumAsk
+from privreg.simulation.streaming.encoding import Encoder
 from privreg_field.collector import batches as chain
+from privreg_field.device.report import answer, score
+from privreg_field.device.report import sums as device
 from privreg_field.study.declaring import declared
 from privreg_field.study.declaring.plan import study_plan
 from privreg_field.study.reading import shared
@@ -36,7 +41,7 @@ DECLARED = {
 }
 SCHEMA = {
     "bounds": {"age": [18, 90], "hours": [0, 24], "ill": [0, 1], "visits": [0, 20]},
-    "levels": {"shift": ["day", "night", "both"]},
+    "levels": {"shift": ["day", "night", "both"], "ended": ["seen", "ill", "left"]},
 }
 FAMILIES = {
     "huber": "hours ~ age + C(shift)",
@@ -46,7 +51,9 @@ FAMILIES = {
     "logistic": "ill ~ age + C(shift)",
     "ordered": "shift ~ age",
     "poisson": "visits ~ age",
+    "hazards": "Surv(start, years, died, [2, 5, 10]) ~ age + C(shift)",
 }
+QUESTIONS = ("age", "hours", "shift", "ill", "visits", "years", "died", "start", "ended")
 COLLECTORS = tuple(
     Collector(f"Office {who}", f"https://{who}.example.org", f"{who}@example.org", public(key_of(k)), bytes([k]) * 32)
     for k, who in ((11, "a"), (12, "b"))
@@ -64,12 +71,14 @@ def plan_of(family="huber", collectors=COLLECTORS, **more):
         "family": options.get(family, family),
         **more,
     }
+    if family == "hazards":  # which the formula says
+        del asked["family"]
     if family == "expectile":
         asked["family"] = {"expectile": {"tau": 0.3}}
     text = json.dumps({"schema": Schema.from_document(SCHEMA).to_json(), "asked": asked})
     about = declared.About(
         study="sleep", title="Sleep", purpose="Sleep and work.", contact="s@example.org", opens=NOON,
-        closes=NOON + 10**6, questions={n: f"{n}?" for n in ("age", "hours", "shift", "ill", "visits")},
+        closes=NOON + 10**6, questions={n: f"{n}?" for n in QUESTIONS},
         model={"declared": text}, collectors=collectors,
     )  # fmt: skip
     fit = declared.fit_of(text)
@@ -90,6 +99,48 @@ def test_a_plan_is_read_as_it_was_written_and_makes_the_same_rounds(family):
         assert square == engine.distance2(name)
         assert radii.is_private(role.form, role.numbers, role.radius, plan.mu, plan.bits, square)
         assert not radii.is_private(role.form, role.numbers, role.radius + 1, plan.mu, plan.bits, square)
+
+
+FORMULAS = ("Surv(start, years, died, [2, 5, 10]) ~ age + C(shift)", "Surv(years, ended, [3, 6], cause='ill') ~ age")
+
+
+@pytest.mark.parametrize("formula", [*FORMULAS, "Surv(years, died, [4]) ~ C(shift)"])
+def test_devices_report_times_until_an_event_as_a_simulation_does(formula):
+    """Answers of any kind, in every role, at states drawn at random."""
+    plan, rng, n = plan_of("hazards", formula=formula), np.random.default_rng(5), 400
+    fit, engine, order = shared._begun(plan)
+    people = pd.DataFrame(
+        {"age": rng.uniform(10, 99, n), "years": rng.uniform(-1, 14, n), "died": rng.integers(0, 2, n)}
+    )
+    people["start"] = np.where(rng.random(n) < 0.5, 0.0, rng.uniform(-0.5, 6, n))
+    people["shift"] = rng.choice(["day", "night", "both", "none"], n, p=[0.4, 0.3, 0.25, 0.05])
+    people["ended"] = rng.choice(["seen", "ill", "left"], n)
+    people.loc[:30, "years"], people.loc[20:60, "start"] = rng.choice([2.0, 3.0, 5.0, 6.0, 10.0], 31), 2.0
+    for column in ("age", "years", "died", "start"):
+        people.loc[rng.choice(n, 9), column] = np.nan
+    j = len(plan.sums.cuts)
+    rows = Encoder(fit.spec, order, None, by_column=False).encode(people)
+    y, offset, x = rows.endog.reshape(n, j), rows.offset.reshape(n, j), rows.exog.reshape(n, j, -1)
+    d, events = plan.d, 0.0
+    for role, most in [("location", 1.0), ("moments", 1.0), ("approach", 0.3), ("main", 1.0), ("main", 40.0)]:
+        z, theta = np.eye(d) + 0.3 * rng.standard_normal((d, d)), rng.standard_normal(d) - np.eye(d)[0]
+        state = State(1, role, z, theta, 0.0, 1.0, 1.0, 3.0, longest=1.5, most=most)
+        wanted = report.vectors(engine, state, y, x, offset)
+        given = SumAsk(role, 2**32, tuple(map(tuple, z)), tuple(theta), 0.0, 1.0, 1.0, 3.0, 1.5, 10**5, most)
+        events += np.abs(wanted).sum()
+        for row, one in zip(people.to_dict("records"), wanted, strict=True):
+            made = device.of_person(
+                plan, given, answer.rows_of(plan, [{k: None if v != v else v for k, v in row.items()}])
+            )
+            if role == "moments":
+                made = score.over_rows(made, len(one), lambda u: device.products(u, 1.0))
+            np.testing.assert_allclose(made or np.zeros(len(one)), one, atol=1e-12)
+    assert events > n
+
+
+def test_hazards_that_are_not_proportional_are_refused_in_the_field():
+    with pytest.raises(OptionError, match="proportional"):
+        plan_of("hazards", formula="Surv(years, died, [2, 5]) ~ age * C(interval)")
 
 
 @pytest.mark.parametrize("mu", [Mu(1, 1), Mu(1, 2), Mu(7, 3), Mu(1, 1000), Mu(10, 1)])

@@ -222,7 +222,7 @@ def test_scores_that_are_no_scores_are_clipped(monkeypatch, beyond):
     ask, engine = sum_ask(plan, "main", rows=ROWS, theta=(0.0,) * 5, scale=0.5), engine_of(plan)
     row = Row([1.0, 0.0, 1.0, 0.3, -0.5], 0.9 if beyond else 0.5, 0.0)
     assert (row.y > engine.rules.ratio * ask.scale) == beyond
-    state = State(0, "main", np.eye(5), np.zeros(5), *ask[4:-2], longest=ask.reach)
+    state = State(0, "main", np.eye(5), np.zeros(5), *ask[4:8], longest=ask.reach)
     monkeypatch.setattr(device.score, "unit", lambda *_: -7.0)
     monkeypatch.setattr(device, "slope", lambda *_: 9.0)
     monkeypatch.setattr(report, "unit", lambda *_: np.array([-7.0]))

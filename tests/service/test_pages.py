@@ -178,11 +178,11 @@ def test_the_package_has_the_projects_licence_and_version():
 
 
 def test_the_device_stays_small():
-    """Its code, compressed, as it is written, without comments: 27.8 KB, and 5.6 KB more with two collectors.
+    """Its code, compressed, as it is written, without comments: 27.8 KB, and 6.6 KB more with two collectors.
 
     A bundler (esbuild --minify) would make 17.0 KB of 22.
     """
-    for lazy, most in ((False, 27_900), (True, 33_500)):
+    for lazy, most in ((False, 27_900), (True, 34_500)):
         code = ""
         for name in sorted(modules("device/index.js", lazy=lazy)):
             bare = re.sub(r"/\*\*.*?\*/", "", (WEB / name).read_text(), flags=re.DOTALL)

@@ -213,9 +213,9 @@ class SurvivalCurves(View):
         """Points that a life table's rounding moves by more than `BIAS` standard errors; shape (g J,).
 
         In a class of length h let L and G be cumulative hazards of events and of censoring, which change by the shares
-        α and β from its beginning to its end. A life table's L is off by L G (β − α − 2 L − G)/12, and more by terms of
-        fourth order: by c h L G, where c is alike in neighbouring classes. Two that are taken for one are off by more,
-        which tells c. Of a single class α = 0 and β = −2, censoring that falls to nothing, are taken.
+        α and β from its beginning to its end. A life table's L is off by −L G (2 L + G)/12, by L G (β − α)/12, and by
+        terms of fourth order. The second part is c h L G with c alike in neighbouring classes, and two of them that are
+        taken for one are off by more, which tells c. Of a single class β − α = 2 is taken.
         """
         if not self.life:
             return np.zeros(len(self.names), dtype=np.bool_)
@@ -224,16 +224,18 @@ class SurvivalCurves(View):
         def hazards(start: Array, come: Array, gone: Array, events: Array, h: Array) -> tuple[Array, Array, Array]:
             n = start + 0.5 * (come - gone)
             out, censored = np.maximum(events / n, 0.0), np.maximum((come + gone) / n, 0.0)
-            return -np.log1p(-events / n), h * out * censored, out * censored * (2.0 + 2.0 * out + censored) / 12.0
+            known = out * censored * (2.0 * out + censored) / 12.0
+            return -np.log1p(-events / n) + known, h * out * censored, known
 
         within += [events.sum(axis=-1), np.diff(self.of.cuts, prepend=0.0)]
         with np.errstate(divide="ignore", invalid="ignore"):
-            hazard, size, off = hazards(start, *within)
+            hazard, size, known = hazards(start, *within)
+            off = size / within[-1] / 6.0
             if size.shape[-1] > 1:
                 both, sizes, _ = hazards(start[..., :-1], *(x[..., :-1] + x[..., 1:] for x in within))
                 off = (both - hazard[..., :-1] - hazard[..., 1:]) / (sizes - size[..., :-1] - size[..., 1:])
                 off = size * np.concatenate([off[..., :1], off], axis=-1)
-            moved = np.abs(np.cumsum(np.nan_to_num(off), axis=-1)) * self._curves.values
+            moved = sum(np.abs(np.cumsum(np.nan_to_num(part), axis=-1)) for part in (known, off)) * self._curves.values
         return np.asarray(moved > BIAS * self._curves.errors).ravel()
 
     def _fine(self, until: Array) -> Flags:

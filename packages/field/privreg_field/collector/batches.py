@@ -6,6 +6,8 @@ as `aggregate.chain.closed` does.
 
 from __future__ import annotations
 
+import numpy as np
+
 from privreg.collector.aggregate import chain as chains
 from privreg.collector.aggregate.chain import Batch, Chain
 from privreg.collector.aggregate.lattice import steps
@@ -58,7 +60,11 @@ def roles_of(plan: Plan) -> dict[str, Role]:
 
 def sums_of(plan: Plan) -> Sums:
     """Public constants of devices' reports."""
-    rules = plan.rules
+    rules, cuts, edges = plan.rules, plan.cuts, list[float]()
+    if plan.followed and plan.persons is not None:
+        edges = [float(f"{v:.15g}") for v in np.cumsum([0.0, *plan.persons.widths])]
+        cuts = np.zeros((len(plan.levels) + 1, plan.d))
+        cuts[np.arange(1, len(cuts)), list(plan.levels)] = (plan.highs - plan.lows)[list(plan.levels)]
     return Sums(
         shares=rules.shares,
         ratio=float(rules.ratio),
@@ -72,7 +78,8 @@ def sums_of(plan: Plan) -> Sums:
         numbers=tuple(plan.numbers.tolist()),
         binary=plan.binary,
         rate=float(plan.rate),
-        cuts=tuple(tuple(map(float, row)) for row in plan.cuts),
+        cuts=tuple(tuple(map(float, row)) for row in cuts),
+        edges=tuple(edges),
     )
 
 
@@ -90,4 +97,5 @@ def present_ask(plan: Plan | Tabled, progress: Progress) -> SumAsk:
         ball=float(state.ball),
         reach=1.0 if isinstance(plan, Tabled) else float(state.reach(plan)),
         radius=plan.form.radius if isinstance(plan, Tabled) else steps(plan, state).radius,
+        most=float(state.most),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, Final, NamedTuple, cast
 from urllib.parse import urlsplit
 
@@ -79,6 +80,7 @@ def read_sums(record: Record, d: int) -> Sums:
         binary=sums.flag("binary"),
         rate=sums.real("rate"),
         cuts=tuple(Record({"row": row}, "'cuts' of 'sums'").reals("row", d) for row in cuts),
+        edges=sums.reals("edges", len(cuts) + 1) if sums.has("edges") else (),
     )
     sums.done()
     positive = (out.ratio, out.fixed)
@@ -86,6 +88,8 @@ def read_sums(record: Record, d: int) -> Sums:
         raise MessageError("'sums' of the plan has numbers that no report is made of.")
     if any(a > b for a, b in zip(out.lows, out.highs, strict=True)) or len(set(out.numbers)) != len(out.numbers):
         raise MessageError("'sums' of the plan has limits or columns that no report is made of.")
+    if out.edges and (out.edges[0] != 0.0 or any(a >= b for a, b in pairwise(out.edges)) or not out.cuts):
+        raise MessageError("'edges' of the plan's 'sums' must rise from 0.")
     return out
 
 
@@ -108,10 +112,13 @@ def read_ask(record: Record, plan: Any, words: int) -> SumAsk:
         record.real("ball"),
         record.real("reach"),
         record.integer("radius", 1, lattice.LARGEST - 1),
+        record.real("most") if record.has("most") else 0.0,
     )
     record.done()
     if min(out.scale, out.window, out.ball) <= 0.0 or out.reach < LEAST:
         raise MessageError("scale, window, ball and reach of a state must be positive.")
+    if (out.most >= LEAST) != bool(plan.sums and plan.sums.edges):
+        raise MessageError("a state says up to which cumulative hazard people are followed, of hazards alone.")
     of, square = plan.roles[role], plan.distance2(role, out)
     if not lattice.is_private(of.form, of.numbers, out.radius, plan.mu, plan.bits, square):
         raise MessageError("the radius of the state breaks the budget: the noise would be too small.")

@@ -206,6 +206,7 @@ def _by_group(record: Record, name: str, groups: int, size: int) -> tuple[tuple[
 def state_payload(state: FieldState) -> bytes:
     """Write the payload of a state."""
     asks = [{**wire.plain(ask), "rows": [wire.text_of(v) for row in ask.rows for v in row]} for ask in state.asks]
+    asks = [{k: v for k, v in said.items() if k != "most" or v != wire.text_of(0.0)} for said in asks]  # of hazards
     payload = wire.dumps(
         {
             "v": wire.VERSION,

@@ -42,13 +42,14 @@ FAMILIES: Final = {
     "ordered": codes.ORDERED,
     "negative_binomial": codes.NEGATIVE_BINOMIAL,
     "tobit": codes.TOBIT,
+    "hazards": codes.HAZARDS,
 }
 """Scores that a device knows; one's own is refused. "balanced" is the logistic score over its larger side."""
 
 MEASURES: Final = {
     "huber": 3, "squared": 3, "logistic": 3, "balanced": 3, "poisson": 3, "robust_poisson": 3,
     "expectile": 1, "quantile": 1, "hinge": 2, "smoothed_hinge": 2, "cloglog": 3, "ordered": 0,
-    "negative_binomial": 3, "tobit": 0,
+    "negative_binomial": 3, "tobit": 0, "hazards": 0,
 }  # fmt: skip
 """Numbers that tell how well a fit predicts; of a multinomial response its classes and one."""
 
@@ -170,6 +171,8 @@ class PublicPlan(NamedTuple):
             return tables.width(self.table, {c.name: c for c in self.columns}, gaps=self.missing == "noise")
         if self.sums is not None:
             of, bounded = self.sums, len(self.clamping)
+            if of.edges and role in {"location", "moments"}:  # events and times at risk by interval; no response
+                return 2 * (of.located + len(of.cuts)) if role == "location" else self.d * (self.d + 1) // 2
             return sums.width(
                 role, d=self.d, bounded=bounded, located=of.located, cornered=of.cornered, scaled=of.scaled,
                 persons=self.diary is not None or bool(of.cuts),
@@ -406,7 +409,8 @@ def _check_reports(plan: PublicPlan) -> None:
     of = plan.sums  # slopes of logits are ¼ at most
     logits = of is not None and plan.family in {"logistic", "ordered"}
     odd = logits and of is not None and not (of.top >= 0.25 and of.y_low >= 0.0 and of.y_high <= 1.0)
-    odd = odd or (plan.family == "ordered") != (of is not None and bool(of.cuts))
+    cuts, edges = (False, False) if of is None else (bool(of.cuts), bool(of.edges))
+    odd = odd or (plan.family in {"ordered", "hazards"}, plan.family == "hazards") != (cuts, edges)
     odd = odd or (of is not None and bool(of.cuts) and (of.scaled or of.cornered))
     odd = odd or (plan.family == "poisson" and plan.b != float(of is not None))  # of sums the likelihood's score
     odd = odd or (of is None and FAMILIES.get(plan.family) in codes.EXTRA)  # its parameter is learned of sums
@@ -484,9 +488,9 @@ def _plan_object(plans: Sequence[PublicPlan]) -> dict[str, Any]:
 
 
 def _sums_object(of: Sums) -> dict[str, Any]:
-    """Constants of reports to two collectors as JSON has them: cut points only where there are some."""
+    """Constants of reports to two collectors as JSON has them: cut points and intervals only where there are some."""
     out: dict[str, Any] = plain(of)
-    return out if of.cuts else {name: member for name, member in out.items() if name != "cuts"}
+    return {name: member for name, member in out.items() if member or name not in {"cuts", "edges"}}
 
 
 def _analysis_object(plan: PublicPlan) -> dict[str, Any]:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from privreg.protocol import codes, lattice
+from privreg.protocol.sums import Sums
 from privreg_field.wire.messages import Ask
 from privreg_field.wire.roles import Diary, Role
 from privreg_field.wire.study import FAMILIES, PublicPlan
@@ -156,12 +158,29 @@ def rows_of(plan: PublicPlan, rows: Rows) -> list[Row]:
     held, cuts = _records_of(plan, rows), () if plan.sums is None else plan.sums.cuts
     if not cuts:
         return held
+    if plan.sums is not None and plan.sums.edges:
+        return _intervals(plan.sums, held[0])
     return [
         row._replace(x=[u + v for u, v in zip(row.x, cut, strict=True)], y=above, part=row.part / len(cuts))
         for row in held
         for k, cut in enumerate(cuts)
         for above in [float(row.y > k) if math.isfinite(row.y) else math.nan]
     ]
+
+
+def _intervals(sums: Sums, row: Row) -> list[Row]:
+    """Rows of a person's intervals, of one whose response is the time, negative without an event, and offset the start.
+
+    Their response is the event, their offset the logarithm of the time at risk, 1e-12 of the last cut point at least;
+    neither is a number where the person isn't at risk: Equation (54) of docs/sums.md.
+    """
+    time, start, out = abs(row.y), row.offset, list[Row]()
+    for cut, (begin, end) in zip(sums.cuts, pairwise(sums.edges), strict=True):
+        at_risk = min(time, end) - max(start, begin) if 0.0 <= start < time else -math.inf
+        x, event = [u + v for u, v in zip(row.x, cut, strict=True)], float(row.y > 0.0 and begin < time <= end)
+        shift = score.log(max(at_risk, 1e-12 * sums.edges[-1])) if at_risk > 0.0 else math.nan
+        out.append(row._replace(x=x, y=event, offset=shift))
+    return out
 
 
 def _records_of(plan: PublicPlan, rows: Rows) -> list[Row]:

@@ -38,6 +38,8 @@ def of_person(plan: PublicPlan, ask: SumAsk, rows: Sequence[Row]) -> list[float]
     """
     sums = plan.sums
     assert sums is not None  # of every plan with collectors
+    if sums.edges:
+        return _followed(sums, ask, rows)
     persons = plan.diary is not None or bool(sums.cuts)
     rows = [row for row in rows if all(map(math.isfinite, (*row.x, row.y, row.offset)))]
     if not rows:
@@ -63,6 +65,42 @@ def of_person(plan: PublicPlan, ask: SumAsk, rows: Sequence[Row]) -> list[float]
             out += [v * math.sqrt(part) for v in _direction(u, ask.ball)]
         return out
     return _scores(plan, sums, ask, [(z, score.dot(z, ask.theta) + offset, y) for z, y, offset in mapped], parts)
+
+
+def _followed(sums: Sums, ask: SumAsk, rows: Sequence[Row]) -> list[float]:
+    """Report of a person's intervals, those without a response being ones when they are not at risk: (54) to (58)."""
+    here = [j for j, row in enumerate(rows) if all(map(math.isfinite, (*row.x, row.y, row.offset)))]
+    if not here or ask.role == "clamping":
+        return [1.0, *rows[0].clamped] if here else []
+    xs = [[score.clipped(v, *ends) for v, *ends in zip(rows[j].x, sums.lows, sums.highs, strict=True)] for j in here]
+    if ask.role == "location":
+        root, short = math.sqrt(longest2(sums.located, True) + 1.0), math.sqrt(longest2(sums.located, False))
+        told = score.summed([_places(sums, x, 0.0, persons=False) for x in xs], [1.0 / len(here)] * len(here))
+        events, times = [0.0] * len(rows), [0.0] * len(rows)
+        for j in here:
+            part = score.exp(rows[j].offset) / (sums.edges[j + 1] - sums.edges[j])
+            events[j], times[j] = rows[j].y, score.clipped(part, 0.0, 1.0) / math.sqrt(len(rows))
+        return [v / root for v in (*(v * short for v in told), *events, *times)]
+    zs = [[score.dot(line, x) for line in ask.rows] for x in xs]
+    etas = [score.dot(z, ask.theta) + rows[j].offset for z, j in zip(zs, here, strict=True)]
+    squares, out, before, one = [max(score.dot(z, z), LEAST) for z in zs], list[list[float]](), 0.0, [1.0] * len(here)
+    if ask.role == "moments":
+        shares = [score.exp(eta - max(etas)) for eta in etas]
+        for z, share, square in zip(zs, shares, squares, strict=True):
+            by = score.divide(min(1.0, score.divide(ask.ball, square)), ask.ball)
+            out.append([v * math.sqrt(by * (share / max(score.dot(shares, one), 1.0))) for v in z])
+        return [v for u in out for v in u]
+    a, b, m = map(math.sqrt, sums.shares[:3])
+    for z, eta, square, j in zip(zs, etas, squares, here, strict=True):
+        hazard, weight = score.exp(eta), min(1.0, score.divide(ask.reach * ask.reach, square))
+        steep, before = score.clipped(ask.most - before, 0.0, hazard), before + hazard
+        by = (steep - (rows[j].y if before <= ask.most else 0.0)) * weight
+        rise = products(z, steep * weight * (b / (ask.most * (ask.reach * ask.reach))))
+        out.append([*(v * (by / (ask.reach * math.sqrt(1.0 + ask.most * ask.most))) for v in z), *rise])
+    whole = score.summed(out, one)
+    total, rise = whole[: len(ask.theta)], whole[len(ask.theta) :]
+    total = [v / max(math.sqrt(score.dot(total, total)), 1.0) for v in total]
+    return [*(v * a for v in total), *rise, *products(total, m)]
 
 
 def _places(sums: Sums, x: Floats, y: float, *, persons: bool) -> list[float]:

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from privreg.doors.loading import load_results
 from privreg.doors.regression import PrivateOnlineRegression
 from privreg.errors import OptionError, PrivregError, SchemaError, choose, meant, quietly, real, shown
-from privreg.families import FAMILIES
+from privreg.families import FAMILIES, resolve_family
 from privreg.fits.fit_plan import FitPlan
 from privreg.fits.target import target_of
 from privreg.formula.persons import without_effect
@@ -74,7 +74,7 @@ def family_of(given: Any) -> Any:
         ((name, options),) = given.items()
     if not isinstance(options, dict):
         raise OptionError("family of a study is a name, or a name with options, such as {quantile: {tau: 0.8}}.")
-    made = FAMILIES[choose("family", name, FAMILIES)]
+    made: Any = FAMILIES[name] if isinstance(name, str) and name in FAMILIES else resolve_family(name)
     known = list(inspect.signature(made).parameters)
     for option in options:
         if option not in known:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Never, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from privreg.data.followed import Followed
 from privreg.errors import OptionError, SchemaError, meant, shown
+from privreg.families.hazards import ENDED, INTERVAL
 from privreg.fits import aggregate
 from privreg.fits.fit_plan import FitPlan
 from privreg.fits.plan import plan_of
@@ -153,22 +155,18 @@ def _of_fit(fit: FitPlan, design: DesignTrees, about: About, keys: Sequence[byte
     if spec.unweighted:
         raise OptionError("devices in the field give scores weights; leave score_weights= out.")
     people = spec.people
-    if people.followed is not None:
-        raise OptionError(
-            f"{people.followed.written} is for a curator, for silos, and for two collectors that are played in one "
-            "process: devices in the field don't report times until an event yet; leave Surv() out."
-        )
+    gathered = people.gathered and people.followed is None  # whose intervals devices make
     if people.mu is not None or people.cluster is not None or (people.id is not None and people.k_max is None):
         raise OptionError(
             "devices in the field know neither personal budgets, clusters, nor several reports of a person; k_max= "
             "makes one report of several rows."
         )
-    if people.gathered and part.name:
+    if gathered and part.name:
         raise OptionError(
             "k_max: or weights: is of a study with one model, whose devices hold a person's rows; make it a study of "
             "its own, without analyses."
         )
-    if people.gathered and about.missing == "refuse":
+    if gathered and about.missing == "refuse":
         raise OptionError(
             "missing: refuse doesn't go with k_max: or weights:, as rows that lack an answer are left out."
         )
@@ -185,7 +183,10 @@ def _of_fit(fit: FitPlan, design: DesignTrees, about: About, keys: Sequence[byte
     if units.mix is not None:
         mix = tuple(tuple(float(units.mix[j, k]) for k in at) for j in at)
     response = Cell(spec.design.endog_name, design.endog, units.y_centre, units.y_scale)
-    offset = design.offset
+    offset, schema = design.offset, spec.design.schema
+    if people.followed is not None:
+        response, offset, schema = _followed(people.followed, schema)
+        cells = tuple(cell._replace(tree=_first(cell.tree, people.followed)) for cell in cells)
     if offset is not None and units.y_scale != 1.0:
         offset = ["div", offset, ["const", float(units.y_scale).hex()]]
     numbers = max(role.numbers for role in parts["roles"].values())
@@ -200,17 +201,37 @@ def _of_fit(fit: FitPlan, design: DesignTrees, about: About, keys: Sequence[byte
     return PublicPlan(
         **_common(about, keys, part),
         **{**NO_MODEL, **model, **parts},
-        columns=tuple(_column(name, spec.design.schema, about) for name in made_of),
+        columns=tuple(_column(name, schema, about) for name in made_of),
         mu=mu_of(spec.budget.mu),
         limit=_limit(about, numbers),
-        diary=_diary(spec, about),
+        diary=_diary(spec, about) if gathered else None,
     )
+
+
+def _followed(of: Followed, schema: Schema) -> tuple[Cell, Any, Schema]:
+    """Time as devices' response, negative without an event, that of entry as their offset, and all columns declared."""
+    last = 2.0 * of.cuts[-1]
+    usual = {of.time: (0.0, last), **({} if of.start is None else {of.start: (-last, last)})}
+    full = replace(schema, bounds={**usual, **schema.bounds}, levels={of.event: (0, 1), **schema.levels})
+    one, time = ["level", of.event, full.levels[of.event][0] if of.cause is None else of.cause], ["col", of.time]
+    ends = (time, ["mul", ["const", (-1.0).hex()], time])[:: -1 if of.cause is None else 1]
+    return Cell(ENDED, ["where", one, *ends], 0.0, 1.0), None if of.start is None else ["col", of.start], full
+
+
+def _first(tree: Any, of: Followed) -> Any:
+    """A column's tree in the first interval, where indicators of the others are 0: devices add these themselves."""
+    if INTERVAL in trees.names(tree) and tree[:2] != ["level", INTERVAL]:
+        raise OptionError(
+            f"devices in the field know hazards that are proportional: leave products with C(interval) out of "
+            f"{of.written} ~ …, or use a curator or silos."
+        )
+    return ["const", (0.0).hex()] if INTERVAL in trees.names(tree) else tree
 
 
 def _diary(spec: ModelSpec, about: About) -> Diary | None:
     """Rules for a report of several rows, or of one that has a weight."""
     people, made = spec.people, spec.persons
-    if made is None or not people.gathered:
+    if made is None:
         return None
     effect = people.effect or "none"
     return Diary(people.rows, made.mean, made.one, effect, people.weight or "", about.opens + about.diary)

@@ -192,7 +192,8 @@ class SharedCrowd(Crowd):
         self._charge.enter()
         (ask,) = state.asks
         assert isinstance(ask, SumAsk)
-        inside = State(state.number, ask.role, np.array(ask.rows), np.array(ask.theta), *ask[4:-2], longest=ask.reach)
+        held = np.array(ask.rows), np.array(ask.theta), *ask[4:8]
+        inside = State(state.number, ask.role, *held, longest=ask.reach, most=ask.most)
         at, named = np.asarray(who, dtype=np.int64), wire.hash_of(messages.state_payload(state))
         if self.plan.table or self._several:
             whole = np.array(self.bare(state, who, tokens)[1], dtype=np.int64).view(np.uint64)

@@ -69,7 +69,7 @@ import { MessageError, Record, VERSION, hashOf, isSeen, keyId, loads, need } fro
 const MEASURES = new Map([
   ["huber", 3], ["expectile", 1], ["quantile", 1], ["squared", 3], ["logistic", 3], ["balanced", 3], ["multinomial", 0],
   ["poisson", 3], ["robust_poisson", 3], ["hinge", 2], ["smoothed_hinge", 2], ["cloglog", 3], ["ordered", 0],
-  ["negative_binomial", 3], ["tobit", 0],
+  ["negative_binomial", 3], ["tobit", 0], ["hazards", 0],
 ]);
 /** @type {readonly RoleName[]} */
 export const ROLES = ["location", "moments", "pilot", "clamping", "main", "measures"];
@@ -348,9 +348,9 @@ function checkReports(plan) {
   right(!["negative_binomial", "tobit"].includes(plan.family) || Boolean(summing), "sums"); // of learned parameters
   right(plan.roles.has("table") === plan.table.length > 0 && (!plan.table.length || plan.roles.size === 1), "table");
   if (summing && !plan.table.length) {
-    const { top, yLow, yHigh, cuts, scaled, shares } = /** @type {import("./sums.js").Sums} */ (plan.sums); // slopes of logits are ¼ at most
+    const { top, yLow, yHigh, cuts, edges, scaled, shares } = /** @type {import("./sums.js").Sums} */ (plan.sums); // slopes of logits are ¼ at most
     right(!["logistic", "ordered"].includes(plan.family) || (top >= 0.25 && yLow >= 0 && yHigh <= 1), "sums");
-    right((plan.family === "ordered") === cuts.length > 0 && !(cuts.length && (scaled || shares[3] > 0)), "sums");
+    right(["hazards", "ordered"].includes(plan.family) === cuts.length > 0 && (plan.family === "hazards") === edges.length > 0 && !(cuts.length && (scaled || shares[3] > 0)), "sums");
     right(summing.FAMILIES.includes(plan.family) && !plan.isWide && !plan.unscaled.length, "sums");
   }
   for (const [name, { form, numbers, radius, groups }] of plan.roles) {

@@ -72,6 +72,7 @@ const products = (z, by) => z.flatMap((u, j) => z.slice(j).map((v, k) => u * v *
 export function beforeShares(plan, ask, row) {
   const sums = /** @type {Sums} */ (plan.sums), { role, rows, theta, yCentre, scale, ball } = ask;
   if (![...row.x, row.y, row.offset].every(Number.isFinite)) return [];
+  if (sums.edges.length) return followed(sums, ask, row);
   if (sums.cuts.length && role !== "clamping") return atCuts(plan, sums, ask, row);
   let y = clipped(row.y, sums.yLow, sums.yHigh);
   const x = row.x.map((v, j) => clipped(v, sums.lows[j], sums.highs[j]));
@@ -93,6 +94,9 @@ export function beforeShares(plan, ask, row) {
   return u.map((v) => v * Math.sqrt(factor));
 }
 
+/** Numbers within ±1. @param {Sums} sums @param {number[]} x */
+const placed = ({ lows, highs, numbers }, x) => numbers.map((j) => clipped((x[j] - 0.5 * (lows[j] + highs[j])) / (0.5 * (highs[j] - lows[j])), -1, 1));
+
 /**
  * The same of levels in order: of rows at each cut point, with the response whether the level is above it, that have one
  * weight: Equations (26) and (51).
@@ -108,7 +112,7 @@ function atCuts(plan, sums, ask, row) {
     return { x, z, eta: dot(z, ask.theta) + row.offset, y: clipped(Number(row.y > k), sums.yLow, sums.yHigh) };
   });
   if (ask.role === "location") {
-    const t = held.map(({ x }) => sums.numbers.map((j) => clipped((x[j] - 0.5 * (sums.lows[j] + sums.highs[j])) / (0.5 * (sums.highs[j] - sums.lows[j])), -1, 1)));
+    const t = held.map(({ x }) => placed(sums, x));
     const root = Math.sqrt(sums.numbers.length * (1 + SQUARED * SQUARED) + 1);
     return mean(t.map((own) => [...own, ...own.map((v) => SQUARED * v * v), 1].map((v) => v / root)));
   }
@@ -124,6 +128,42 @@ function atCuts(plan, sums, ask, row) {
   const score = mean(held.map(({ z, eta, y }) => z.map((v) => v * ((clipped(unit("ordered", 0, 0, 1, eta, y), -1, 1) * weight) / reach))));
   const slopes = held.map(({ z, eta, y }) => products(z, clipped(slope("ordered", 0, 0, 1, eta, y, top), 0, top) * weight * (q / (top * (reach * reach)))));
   return [...score.map((v) => v * p), ...mean(slopes), ...products(score, m)];
+}
+
+/** The same of a person's intervals of time at risk: (54), (57) and (58). The response is the time, negative without an event, the offset that of entry.
+ * @param {Sums} sums @param {SumAsk} ask @param {import("./answer.js").Row} row */
+function followed(sums, { role, rows, theta, ball, reach, most }, row) {
+  const { cuts, edges, lows, highs, numbers } = sums, time = Math.abs(row.y), start = row.offset, count = cuts.length, squared = numbers.length * (1 + SQUARED * SQUARED);
+  const here = cuts.flatMap((cut, k) => {
+    const end = edges[k + 1], risk = Math.min(time, end) - Math.max(start, edges[k]);
+    if (!(start >= 0 && start < time && risk > 0)) return [];
+    const x = row.x.map((v, j) => clipped(v + cut[j], lows[j], highs[j])), z = rows.map((line) => dot(line, x));
+    const shift = Math.log(Math.max(risk, 1e-12 * edges[count])), long = Math.max(dot(z, z), LEAST);
+    return [{ k, x, z, long, shift, eta: dot(z, theta) + shift, y: Number(row.y > 0 && edges[k] < time && time <= end) }];
+  });
+  if (!here.length || role === "clamping") return here.length ? [1, ...row.clamped] : [];
+  if (role === "location") {
+    const root = Math.sqrt(squared + 2), events = new Array(count).fill(0), times = new Array(count).fill(0);
+    const t = here.map(({ x }) => placed(sums, x));
+    const mean = (/** @type {(v: number) => number} */ of) => numbers.map((_, j) => t.reduce((sum, own) => sum + of(own[j]) / t.length, 0));
+    for (const { k, y, shift } of here) [events[k], times[k]] = [y, clipped(Math.exp(shift) / (edges[k + 1] - edges[k]), 0, 1) / Math.sqrt(count)];
+    return [...mean((v) => v), ...mean((v) => SQUARED * v * v), ...events, ...times].map((v) => v / root);
+  }
+  if (role === "moments") {
+    const top = Math.max(...here.map(({ eta }) => eta)), each = here.map(({ eta }) => Math.exp(eta - top)), whole = Math.max(dot(each, each.map(() => 1)), 1);
+    return here.flatMap(({ z, long }, k) => z.map((v) => v * Math.sqrt((Math.min(1, ball / long) / ball) * (each[k] / whole))));
+  }
+  const [p, q, m] = sums.shares.map(Math.sqrt), span = reach * Math.sqrt(1 + most * most);
+  let before = 0, total = theta.map(() => 0), rise = products(total, 0);
+  for (const { z, long, eta, y } of here) {
+    const hazard = Math.exp(eta), weight = Math.min(1, (reach * reach) / long), steep = clipped(most - before, 0, hazard);
+    before += hazard;
+    const by = ((steep - (before <= most ? y : 0)) * weight) / span;
+    total = total.map((u, j) => u + z[j] * by);
+    products(z, steep * weight * (q / (most * (reach * reach)))).forEach((v, j) => { rise[j] += v; });
+  }
+  const norm = Math.max(Math.sqrt(dot(total, total)), 1);
+  return [...total.map((v) => (v / norm) * p), ...rise, ...products(total.map((v) => v / norm), m)];
 }
 
 /** Score, slope and squared score with bounded weights, the score beyond c, and the scale: Equation (3).

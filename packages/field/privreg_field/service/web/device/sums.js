@@ -24,7 +24,8 @@ import { Record, need, same } from "./wire.js";
  * @property {number[]} numbers
  * @property {boolean} binary
  * @property {number} rate of a log link the offset at which second moments have counts
- * @property {number[][]} cuts what a row has at each cut point of levels in order beyond the first
+ * @property {number[][]} cuts what a row has at each cut point of levels in order, or in each interval, beyond the first
+ * @property {number[]} edges ends of these intervals of time, from 0 on
  */
 /**
  * @typedef {object} SumAsk
@@ -38,6 +39,7 @@ import { Record, need, same } from "./wire.js";
  * @property {number} ball
  * @property {number} reach length of covariates beyond which a record's weight falls
  * @property {number} radius what a report's norm of 1 is in whole numbers
+ * @property {number} most of hazards the cumulative one up to which people are followed
  */
 
 /** @type {readonly RoleName[]} */
@@ -64,7 +66,7 @@ const ODDS = [
   [144, 29795], [256, 30924], [400, 31559], [900, 32324], [Infinity, 33266],
 ];
 export const MOST_NUMBERS = 5900;
-export const FAMILIES = ["huber", "expectile", "quantile", "squared", "logistic", "ordered", "poisson", "negative_binomial", "tobit"];
+export const FAMILIES = ["huber", "expectile", "quantile", "squared", "logistic", "ordered", "poisson", "negative_binomial", "tobit", "hazards"];
 const WRONG = "what the plan says of its two collectors can't be right.";
 
 /** The two collectors of a plan. @param {Record} record @param {Uint8Array[]} keys @returns {Collector[]} */
@@ -92,9 +94,11 @@ export function readSums(record, d) {
     fixed: of.real("fixed"), lows: of.reals("lows", d), highs: of.reals("highs", d),
     yLow: of.real("y_low"), yHigh: of.real("y_high"), numbers: of.integers("numbers", 0, d - 1), binary: of.flag("binary"),
     rate: of.real("rate"),
+    edges: of.left.has("edges") ? of.reals("edges") : [],
     cuts: of.left.has("cuts") ? of.items("cuts", undefined, 49).map((row) => new Record(new Map([["row", row]]), "'cuts' of 'sums'").reals("row", d)) : [],
   };
   of.done();
+  need(!out.edges.length || (out.edges.length === out.cuts.length + 1 && out.edges.every((v, k) => (k ? v > out.edges[k - 1] : v === 0))), WRONG);
   need(Math.min(...out.shares) >= 0 && Math.min(out.ratio, out.fixed) > 0 && out.top >= LEAST && out.yLow < out.yHigh, WRONG);
   need(out.lows.every((v, j) => v <= out.highs[j]) && new Set(out.numbers).size === out.numbers.length, WRONG);
   return out;
@@ -102,8 +106,10 @@ export function readSums(record, d) {
 
 /** Numbers in a report of a role, and its form. @param {Plan} plan @param {string} role @returns {[number, import("./lattice.js").Form]} */
 export function shape(plan, role) {
-  const d = plan.design.length, { shares, scaled, numbers, binary, cuts } = /** @type {Sums} */ (plan.sums);
+  const d = plan.design.length, { shares, scaled, numbers, binary, cuts, edges } = /** @type {Sums} */ (plan.sums);
   if (role === "clamping") return [plan.clamping.length + 1, "switches"];
+  if (edges.length && role === "location") return [2 * (numbers.length + Number(!binary) + cuts.length), "unit"];
+  if (edges.length && role === "moments") return [(d * (d + 1)) / 2, "psd"];
   if (role === "location") return [2 * (numbers.length + Number(!binary)) + Number(cuts.length > 0), "unit"];
   if (role === "moments") return [((d + 1) * (d + 2)) / 2, "psd"];
   return [d * (1 + 2 * Number(shares[3] > 0)) + d * (d + 1) + Number(scaled) * (d + 3), "unit"];
@@ -114,16 +120,18 @@ export function shape(plan, role) {
  * @param {Plan} plan @param {string} role @param {{theta: number[], reach: number}} [ask]
  */
 export function distance2({ sums, family, offset }, role, ask) {
-  const { shares, scaled, numbers, binary, cuts } = /** @type {Sums} */ (sums), each = 3772225n;
+  const { shares, scaled, numbers, binary, cuts } = /** @type {Sums} */ (sums), each = 3772225n, n = BigInt(numbers.length + Number(!binary));
+  if (family === "hazards" && role === "location") return [(4n * n + 3n) * 1000000n, n * each + 2000000n];
   if (role === "location") {
-    const [far, whole] = [4000000n, each].map((v) => v * BigInt(numbers.length + Number(!binary)));
+    const [far, whole] = [4000000n, each].map((v) => v * n);
     const one = cuts.length ? 1000000n : 0n;
     return [one && far < whole + one ? whole + one : far, whole + one];
   }
   if (!["approach", "closing", "main"].includes(role)) return [2n, 1n];
   const longest2 = ask && offset === null ? ask.theta.reduce((n, v) => n + v * v, 0) * (ask.reach * ask.reach) : Infinity;
   const is = (/** @type {number[]} */ own) => own.every((v, i) => v === shares[i]);
-  if (cuts.length > 1) return [4n, 1n];
+  if (family === "hazards" && is(APART[4][1])) return [64n, 25n];
+  if (cuts.length > 1 || family === "hazards") return [4n, 1n];
   // of Tobit as of scores without a part beyond the threshold: (63)
   let most = family === "tobit" && scaled && is(APART[0][1]) ? APART[2][2] : family === "tobit" && scaled && is(APART[1][1]) ? APART[3][2]
     : APART.find(([of, own]) => family !== "logistic" && of === scaled && is(own))?.[2] ?? 40000;
@@ -140,10 +148,11 @@ export function readSumAsk(record, plan) {
     role, rows: Array.from({ length: d }, (_, j) => flat.slice(j * d, (j + 1) * d)), theta: record.reals("theta", d),
     below: record.integer("below", 2 ** 32, 2 ** 32), yCentre: record.real("y_centre"),
     scale: record.real("scale"), window: record.real("window"), ball: record.real("ball"), reach: record.real("reach"),
-    radius: record.integer("radius", 1, 2 ** 30 - 1),
+    radius: record.integer("radius", 1, 2 ** 30 - 1), most: record.left.has("most") ? record.real("most") : 0,
   };
   record.done();
   need(Math.min(out.scale, out.window, out.ball) > 0 && out.reach >= LEAST, "the state's numbers must be positive.");
+  need(out.most >= LEAST === Boolean(plan.sums?.edges.length), "the state's cumulative hazard is of hazards alone.");
   const { form, numbers } = /** @type {import("./plan.js").Role} */ (plan.roles.get(role));
   const square = role === "table" ? undefined : distance2(plan, role, out);
   need(lattice.isPrivate(form, numbers, out.radius, plan.mu, plan.bits, square), "the radius of the state doesn't keep the budget mu: the noise would be too small.");
