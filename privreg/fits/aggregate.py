@@ -312,7 +312,10 @@ def _hidden(plan: Plan, progress: Progress) -> bool:
 
 
 def _extra(plan: Plan, progress: Progress, found: Estimated, unit: float) -> tuple[Measure, ...]:
-    """The extra parameter; its standard error is NaN of clusters, and where noise hides it."""
+    """The extra parameter; its standard error is NaN of clusters, and where noise hides it. Of hazards, the events."""
+    if plan.followed and not plan.noise.silos:
+        share, sd = (plan.rows * v for v in progress.events)
+        return (Measure("events", share, sd, "people with an event until the last cut point, by the first round"),)
     if not (name := plan.rules.scoring.extra):
         return ()
     at = found.scale * (1.0 if plan.rules.scoring.counts else unit)
@@ -327,6 +330,8 @@ def _extra(plan: Plan, progress: Progress, found: Estimated, unit: float) -> tup
 
 def _family(plan: Plan, progress: Progress, settings: Settings, found: Estimated, units: Units) -> str:
     """The family with the residual scale that was found."""
+    if plan.followed and (extra := _extra(plan, progress, found, 1.0)):
+        return f"{settings.score_text}, {extra[0].estimate:,.0f} ± {extra[0].std_error:,.0f} events (learned)"
     if extra := _extra(plan, progress, found, units.y_scale):
         size = "" if math.isnan(extra[0].std_error) else f" ± {extra[0].std_error:.2g}"
         how = "learned" if size or plan.clusters else "learned, unreliable"

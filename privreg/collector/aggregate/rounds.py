@@ -159,7 +159,9 @@ def _begun(plan: Plan, progress: Progress, counts: Array, noise: float, people: 
     inside[own] = (logs[1:] - logs[0]) / (plan.highs - plan.lows)[own]
     inside[0] = logs[0] - float(inside @ plan.lows)
     state = progress.state._replace(theta=turned(progress.state.rows, inside), most=plan.until(whole, plan.normal))
-    return progress._replace(state=state, expected=(whole, whole))
+    sampling = 0.0 if plan.noise.again else whole * (1.0 - whole) * (1.0 / people - 1.0 / plan.rows)
+    events = whole, math.sqrt(j * noise**2 + sampling)
+    return progress._replace(state=state, expected=(whole, whole), events=events)
 
 
 def _whitened(plan: Plan, progress: Progress, mean: Array, count: int) -> Progress:
