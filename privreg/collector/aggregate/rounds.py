@@ -37,8 +37,8 @@ WINDOWS: Final = (math.log(2.0), math.log(1.5), math.log(1.3))
 """Factor within which the scale number follows the scale: in approach, after a short step, and in the main round."""
 
 VARYING: Final = 0.5
-"""Sd of an interval's events about those of a constant hazard, relative to them: with 1 noise sent starts far off, and
-16% of the fits of 10,000 people with two collectors were marked; with this 7%."""
+"""Sd of an interval's events about those of a constant hazard, relative to them. Of 30 fits of 3,000 people with two
+collectors none was marked with this, and 3% with 1; where hazards differ by a factor 7 57% and 60%."""
 
 LEAP: Final = math.log(4.0)  # Of the logarithm of an extra parameter in one step
 
