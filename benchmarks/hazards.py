@@ -211,10 +211,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=RESULTS)
     a = parser.parse_args(arguments)
     kept, lines = Runs(a.keep), []
+    command = f"python -m benchmarks.hazards --runs {a.runs}" + "".join(
+        [" --cells ", " ".join(a.cells)] if a.cells else []
+    )
     for cell in itertools.filterfalse(lambda c: a.cells and c.name not in a.cells, CELLS):
         lines.append(line(cell, a.runs, kept))
         print(lines[-1], flush=True)
-        save_table(pd.DataFrame(lines), a.out, f"python -m benchmarks.hazards --runs {a.runs}")
+        save_table(pd.DataFrame(lines), a.out, command)
 
 
 if __name__ == "__main__":

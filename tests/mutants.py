@@ -503,9 +503,33 @@ MUTANTS = (
     Mutant(
         "a step along the slope at its end",
         "privreg/collector/aggregate/common.py",
-        "at = np.vstack([0.5 * (x + near), ",
+        "at = np.vstack([0.5 * (x + near) if one is None else x, ",
         "at = np.vstack([x, ",
         (f"{CURVED}::test_secants_of_a_quadratic_score_are_exact",),
+    ),
+    Mutant(
+        "slopes of hazards that don't change between a state and its secant's end",
+        "privreg/collector/aggregate/common.py",
+        "changes[:rounds] += known(0.5 * (end - x), one)",
+        "changes[:rounds] += known(0.0 * (end - x), one)",
+        (f"{CURVED}::test_a_step_of_an_exponential_mean_leaves_no_square_of_it",),
+    ),
+    Mutant(
+        "hazards that start as if indicators were 0 and 1",
+        "privreg/collector/aggregate/rounds.py",
+        "(logs[1:] - logs[0]) / (plan.highs - plan.lows)[own]",
+        "logs[1:] - logs[0]",
+        ("tests/simulation/test_hazards.py::test_fits_start_at_each_interval_s_own_hazard",),
+    ),
+    Mutant(
+        "levels that come first left out of those that may be predicted perfectly",
+        "privreg/fits/aggregate.py",
+        "for one in factors.groups(spec.design.sources, spec.design.schema.levels, inside):",
+        "for one in ():",
+        (
+            "tests/simulation/test_hazards.py::"
+            "test_levels_that_come_first_and_cells_of_factors_are_among_what_may_be_predicted_perfectly",
+        ),
     ),
     Mutant(
         "a start of counts as if exposures were one",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any, Final, NamedTuple
 
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privreg.audit import reports
+from privreg.audit.reports import INSIDE
 from privreg.base.arrays import Array, Flags, Ints
 from privreg.collector.aggregate import chain, report
 from privreg.collector.aggregate.classes import against_first
@@ -310,7 +312,10 @@ def _hidden(plan: Plan, progress: Progress) -> bool:
 
 
 def _extra(plan: Plan, progress: Progress, found: Estimated, unit: float) -> tuple[Measure, ...]:
-    """The extra parameter; its standard error is NaN of clusters, and where noise hides it."""
+    """The extra parameter; its standard error is NaN of clusters, and where noise hides it. Of hazards, the events."""
+    if plan.followed and not plan.noise.silos:
+        share, sd = (plan.rows * v for v in progress.events)
+        return (Measure("events", share, sd, "people with an event until the last cut point, by the first round"),)
     if not (name := plan.rules.scoring.extra):
         return ()
     at = found.scale * (1.0 if plan.rules.scoring.counts else unit)
@@ -325,6 +330,8 @@ def _extra(plan: Plan, progress: Progress, found: Estimated, unit: float) -> tup
 
 def _family(plan: Plan, progress: Progress, settings: Settings, found: Estimated, units: Units) -> str:
     """The family with the residual scale that was found."""
+    if plan.followed and (extra := _extra(plan, progress, found, 1.0)):
+        return f"{settings.score_text}, {extra[0].estimate:,.0f} ± {extra[0].std_error:,.0f} events (learned)"
     if extra := _extra(plan, progress, found, units.y_scale):
         size = "" if math.isnan(extra[0].std_error) else f" ± {extra[0].std_error:.2g}"
         how = "learned" if size or plan.clusters else "learned, unreliable"
@@ -536,6 +543,8 @@ def _mechanics(held: HeldSums) -> tuple[dict[str, Any], ...]:
 
 def _far_rows(plan: Plan, state: State) -> dict[str, list[int]]:
     """Reports, in whole numbers, of made-up rows as far out as declarations allow, and of an unusable one."""
+    if plan.followed:
+        return _far_followed(plan, state)
     ends = [np.where(np.arange(plan.d) == j, plan.highs, plan.lows) for j in range(plan.d)]
     corners = {"lowest x": plan.lows, "highest x": plan.highs} | {f"x{j + 1} high": e for j, e in enumerate(ends) if j}
     limits = {"lowest y": plan.y_low, "highest y": plan.y_high}
@@ -545,10 +554,40 @@ def _far_rows(plan: Plan, state: State) -> dict[str, list[int]]:
     given: tuple[Any, ...] = (y, x, None)
     if plan.persons is not None:
         given = y[:, None].repeat(k, 1), x[:, None].repeat(k, 1), None
-    if plan.followed and plan.persons is not None:  # whole intervals, of which the last ends with an event or not
-        times = np.tile(np.log(plan.persons.widths), (len(y), 1))
-        last = np.arange(times.shape[1]) == times.shape[1] - 1
-        given = np.where(last, y[:, None], 0.0), np.repeat(x[:, None], times.shape[1], axis=1), times
     made = report.vectors(plan, state, *given, np.ones((len(y), plan.bounded), dtype=np.bool_))
     whole = steps(plan, state).whole(made).tolist()
     return {"unusable": [0] * plan.width(state.role), **dict(zip(names, whole, strict=True))}
+
+
+def _far_followed(plan: Plan, state: State) -> dict[str, list[int]]:
+    """Reports of the two made-up people who are farthest from each other, the one farthest from none, and of that.
+
+    They are at risk in whole intervals, or in two until a cumulative hazard of nearly 0 or A, however long that takes,
+    with covariates at their bounds, and have an event then or none: Equation (56).
+    """
+    assert plan.persons is not None
+    j, own, ones = len(plan.persons.widths), [0, *plan.levels], np.arange(plan.d)
+    corners = [plan.lows, plan.highs]
+    for k in (k for k in range(1, plan.d) if k not in own):
+        corners += [np.where(ones == k, plan.highs, plan.lows), np.where(ones == k, plan.lows, plan.highs)]
+    at = sorted({0, j // 2, max(j - 2, 0), j - 1})
+    y, x, times = list[Array](), list[Array](), list[Array]()
+    for corner, start in itertools.product(corners, at):
+        rows = np.tile(corner, (j, 1))
+        rows[:, plan.levels] = np.where(np.eye(j)[:, 1:] > 0.0, plan.highs[own[1:]], plan.lows[own[1:]])
+        hazard = (rows @ state.rows.T @ state.theta).clip(-700.0, 700.0)
+        for stop, event, part in itertools.product(at, (0.0, 1.0), (0.0, 0.5, 1.0, None)):
+            if stop >= start:  # whole intervals, or a part of A in the first one, and the rest in the last
+                inside, share = np.zeros(j), np.full(j, 1e-9)
+                inside[[start, stop] if part is not None else slice(start, stop + 1)] = 1.0
+                share[stop], share[start] = 1.0 - (part or 0.0), part or 1e-9
+                y.append(np.where(inside > 0.0, event * (np.arange(j) == stop), np.nan))
+                x.append(rows)
+                spent = np.log(np.maximum(share, 1e-9) * state.most * INSIDE) - hazard
+                times.append(np.log(plan.persons.widths) if part is None else spent)
+    made = report.vectors(plan, state, np.array(y), np.array(x), np.array(times), np.ones((len(y), plan.bounded)))
+    size = np.square(made).sum(axis=1)
+    one, other = divmod(int(np.argmax(size[:, None] + size - 2.0 * made @ made.T)), len(y))
+    found = {"one end": one, "other end": other, "longest": int(size.argmax())}
+    whole = steps(plan, state).whole(made[[*found.values()]]).tolist()
+    return {"unusable": [0] * plan.width(state.role), **dict(zip(found, whole, strict=True))}

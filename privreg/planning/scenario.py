@@ -280,8 +280,7 @@ class Assumed:
                 f"pilot= has events={share:g}, and with params= {most:.3g} have one if nobody is censored; give other "
                 "params=, or leave its Intercept out."
             )
-        ends = (-12.0, 6.0) if censor else (-40.0, 40.0)
-        return at(float(brentq(lambda log: at(log).events(spec) - share, *ends, xtol=1e-3)))
+        return at(float(brentq(lambda log: at(log).events(spec) - share, -40.0, 40.0, xtol=1e-3)))
 
     def outside(self, spec: ModelSpec) -> float:
         """Share of responses that lie outside their declared range, and would be clamped."""

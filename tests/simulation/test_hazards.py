@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from pathlib import Path
 
@@ -12,7 +13,9 @@ import statsmodels.api as sm
 from scipy.stats import norm
 
 import privreg as pr
+from privreg.audit import reports
 from privreg.collector.aggregate import report
+from privreg.collector.aggregate.lattice import steps
 from privreg.errors import (
     FormulaError,
     InferenceError,
@@ -22,9 +25,10 @@ from privreg.errors import (
     UnsupportedArgumentError,
 )
 from privreg.families.hazards import LEAST, followed, longest
-from privreg.fits.aggregate import plan_of
+from privreg.fits.aggregate import _far_followed, plan_of
 from privreg.fits.settings import FitOptions
 from privreg.planning.power import _assumed
+from privreg.privacy.budget import Budget
 from privreg.protocol import codes
 from privreg.protocol.sums import SHARES, distance2
 from privreg.simulation.streaming.stream import begin
@@ -239,6 +243,11 @@ def test_noised_fits_are_near_the_truth_and_say_what_they_estimate(trust: str) -
     said = " ".join(str(res.summary(details=True)).split())
     assert "log hazard ratios of people followed until their cumulative hazard reaches" in said
     assert res.privacy.total_mu == 2.0
+    if trust != "silos":  # whose records weigh by their sizes
+        events, sd = next((m.estimate, m.std_error) for m in res._fit.measures if m.name == "events")
+        assert abs(events - ((data["end"] == "died") & (data["months"] <= 24)).sum()) < 4.0 * sd
+        assert f"{events:,.0f} ± {sd:,.0f} events (learned)" in said
+        assert res.glance()["events"].item() == events
 
 
 def test_files_and_streams_give_the_bits_of_rows_in_memory(tmp_path: Path) -> None:
@@ -349,6 +358,26 @@ def test_no_two_reports_are_farther_from_each_other_than_is_proved_and_some_near
         seen[state.role] = max(seen.get(state.role, 0.0), apart / most)
     assert seen["location"] > 0.7
     assert seen["main"] > 0.4
+
+
+def test_audits_try_pairs_as_far_from_each_other_as_bounds_let_them_be() -> None:
+    """Equation (56): in other intervals, with opposite covariates, an event at A."""
+    for formula in (FORMULA, "Surv(months, end, [6, 12, 24]) ~ 1"):
+        stream = begin(FIT(formula, **{**HOW, "mu": 1, "trust": "two_collectors"})._spec, FitOptions(), None, 1, 3_000)
+        stream.update(people(11, 3_000))
+        trials = list(reports.trials(stream._so_far().privacy.mechanics, Budget.declare(1.0)))
+        farthest = {t.report: t.distance for t in reversed(trials)}
+        assert max(farthest.values()) <= 1.0 + 1e-9
+        assert min(farthest[f"sum, {role}"] for role in ("clamping", "location", "moments")) > 0.9
+    plan = stream._run.plan
+    state = next(p.state for p in stream._run.history if p.state.role == "main")
+    x = np.tile(np.append(1.0, np.zeros(plan.d - 1)), (3, 1))
+    x[:, list(plan.levels)] = np.where(np.eye(3)[:, 1:] > 0.0, plan.highs[1], plan.lows[1])
+    rows = math.sqrt(3.0) * np.linalg.inv(x).T  # intervals as far apart as they can be, each as long as L
+    state = state._replace(most=1.0, longest=math.sqrt(3.0), rows=rows, theta=np.zeros(plan.d))
+    ends, made = [np.array(v) for v in _far_followed(plan, state).values()], steps(plan, state)
+    far = max(float(np.linalg.norm(a - b)) for a in ends for b in ends) / (made.sd * plan.mu)
+    assert 0.95 < far <= 1.0
 
 
 def test_the_bound_of_two_scores_and_slopes_is_the_largest_of_its_parts() -> None:

@@ -156,7 +156,7 @@ def bend(rounds: Rounds, curved: Curvature, alone: Array) -> Bend:
         rows, slopes = [s.state.rows for s in rounds.summed], np.array([t.slope for t in rounds.turned])
         alike = np.array([[float(np.array_equal(a, b)) for b in rows] for a in rows])
         parts, c = 1.0 / alone / (1.0 / alone).sum(), rounds.c * plan.rules.bend
-        one = np.linalg.inv(rounds.last.rows)[0] if plan.followed else np.zeros(d)
+        one = np.linalg.inv(rounds.last.rows)[0] if plan.followed else None
         added, unsure = secants(slopes, noise, places, alike, parts, rounds.last, c, curved.mean, curved.pooled, one)
         # where people are followed ends at another time at other states: as much as an unknown bend may leave
         return Bend(added, lambda theta, c: unsure(theta) + plan.followed * squared(theta, c))
@@ -198,42 +198,43 @@ def secants(
     c: float,
     curvature: Array,
     pooled: Array,
-    one: Array,
+    one: Array | None = None,
 ) -> tuple[Callable[[Array], tuple[Array, Array]], Callable[[Array], Array]]:
     """Scores of rounds on secants to an estimate, and the slope there: Equation (39); and variances of these scores.
 
     `slopes`, shape (rounds, d, d), have entries of variances `noise`, shape (rounds,), about a line in the coefficients
     that rounds share, but for a constant of rounds whose records weigh alike: `alike`, shape (rounds, rounds). The
-    slope is the mean of rounds' by `parts`. `one`, shape (d,), moves all predictors of an exponential mean by 1, and is
-    0 of others: of such a slope's change all but third moments about the mean is known.
+    slope is the mean of rounds' by `parts`. `one`, shape (d,), moves all predictors of an exponential mean by 1; of its
+    slope's change all but third moments about the mean is known.
     """
     (rounds, d), square = places.shape, (float(np.trace(curvature)) / len(curvature)) ** 2
     steep, constant = 2.0 * square / (d + 1.0), SPREAD**2 * square
     x, ones = (places - last.theta) / c, np.ones((rounds, 1))  # in thresholds
     system = np.block([[steep * x @ x.T + constant * alike + np.diag(noise), ones], [ones.T, np.zeros((1, 1))]])
     root, least = np.linalg.cholesky(curvature), 1.0 / float((1.0 / noise).sum())
-    mean = curvature @ one / max(float(one @ curvature @ one), 1e-300)
-    about = curvature - np.outer(curvature @ one, mean)
 
-    def known(moves: Array) -> Array:
+    def known(moves: Array, one: Array) -> Array:
         """Known changes of the slope by `moves`, shape (k, d), in thresholds; shape (k, d, d)."""
-        by = np.einsum("i,kj->kij", mean, moves @ about)
+        mean = curvature @ one / float(one @ curvature @ one)
+        by = np.einsum("i,kj->kij", mean, moves @ (curvature - np.outer(curvature @ one, mean)))
         return np.asarray(c * ((moves @ mean)[:, None, None] * curvature + by + by.transpose(0, 2, 1)))
 
     def along(theta: Array) -> tuple[Array, Array, Array]:
-        """Weights of slopes at the middle of each secant, then at its end, within a threshold; variances; places."""
+        """Weights of slopes at the middle of each secant, or its beginning if its change is known, then at its end,
+        within a threshold; variances there; and that end.
+        """
         move = (theta - last.theta) / c
         near = move / max(1.0, float(np.linalg.norm(move)))
-        at = np.vstack([0.5 * (x + near), np.tile(near, (rounds, 1))])
+        at = np.vstack([0.5 * (x + near) if one is None else x, np.tile(near, (rounds, 1))])
         given = np.vstack([steep * x @ at.T + constant * np.tile(alike, 2), np.ones((1, 2 * rounds))])
         found = np.linalg.solve(system, given)
-        return found[:-1].T, steep * np.square(at).sum(axis=1) + constant - (found * given).sum(axis=0), at
+        return found[:-1].T, steep * np.square(at).sum(axis=1) + constant - (found * given).sum(axis=0), near
 
     def added(theta: Array) -> tuple[Array, Array]:
-        weights, _, at = along(theta)
+        weights, _, end = along(theta)
         changes = np.einsum("tk,kij->tij", weights, slopes) - pooled
-        if one.any():
-            changes = changes + known(at - weights @ x)
+        if one is not None:
+            changes[:rounds] += known(0.5 * (end - x), one)
         changes = np.vstack([changes[:rounds], np.einsum("k,kij->ij", parts, changes[rounds:])[None]])
         back = [np.linalg.solve(root, np.linalg.solve(root, one).T) for one in changes]
         changes = np.array([root @ floored(one, -0.5) @ root.T for one in back])  # half of the slope is kept

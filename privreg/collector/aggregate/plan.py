@@ -464,6 +464,7 @@ class Progress(NamedTuple):
     # Mean part of a report that a person's rows and weight fill, and the sd of its noise: Equation (27)
     filled: float = 1.0
     filled_sd: float = 0.0
+    events: tuple[float, float] = (0.0, 0.0)  # Share of people with an event, by the first round, and its sd
 
     @property
     def over(self) -> int:

@@ -37,8 +37,8 @@ WINDOWS: Final = (math.log(2.0), math.log(1.5), math.log(1.3))
 """Factor within which the scale number follows the scale: in approach, after a short step, and in the main round."""
 
 VARYING: Final = 0.5
-"""Sd of an interval's events about those of a constant hazard, relative to them: with 1 noise sent starts far off, and
-16% of the fits of 10,000 people with two collectors were marked; with this 7%."""
+"""Sd of an interval's events about those of a constant hazard, relative to them. Of 30 fits of 3,000 people with two
+collectors none was marked with this, and 3% with 1; where hazards differ by a factor 7 57% and 60%."""
 
 LEAP: Final = math.log(4.0)  # Of the logarithm of an extra parameter in one step
 
@@ -159,7 +159,9 @@ def _begun(plan: Plan, progress: Progress, counts: Array, noise: float, people: 
     inside[own] = (logs[1:] - logs[0]) / (plan.highs - plan.lows)[own]
     inside[0] = logs[0] - float(inside @ plan.lows)
     state = progress.state._replace(theta=turned(progress.state.rows, inside), most=plan.until(whole, plan.normal))
-    return progress._replace(state=state, expected=(whole, whole))
+    sampling = 0.0 if plan.noise.again else whole * (1.0 - whole) * (1.0 / people - 1.0 / plan.rows)
+    events = whole, math.sqrt(j * noise**2 + sampling)
+    return progress._replace(state=state, expected=(whole, whole), events=events)
 
 
 def _whitened(plan: Plan, progress: Progress, mean: Array, count: int) -> Progress:

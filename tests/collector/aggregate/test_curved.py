@@ -40,7 +40,7 @@ def test_secants_of_a_quadratic_score_are_exact() -> None:
     pooled = slopes.mean(axis=0)
     known, n = np.full(len(places), 1e-12), len(places)
     bent, unsure = secants(
-        slopes, known, places, np.ones((n, n)), np.full(n, 1.0 / n), state_of(d), 1.0, pooled, pooled, np.zeros(d)
+        slopes, known, places, np.ones((n, n)), np.full(n, 1.0 / n), state_of(d), 1.0, pooled, pooled
     )
     theta = rng.normal(0.0, 0.2, d)
     more, there = bent(theta)
@@ -51,13 +51,28 @@ def test_secants_of_a_quadratic_score_are_exact() -> None:
     assert unsure(theta).max() < 1e-10
 
 
+def test_a_step_of_an_exponential_mean_leaves_no_square_of_it() -> None:
+    """One round at 0, of rows without a third moment about their mean: D of Equation (39)."""
+    d, move = 3, np.random.default_rng(4).normal(size=3)
+    z = np.column_stack([np.ones(4), [0.8, 0.8, -0.4, -0.4], [0.4, -0.6, 0.4, -0.6]])
+    slope, one = z.T @ z / len(z), np.eye(d)[0]
+    known, alone = np.full(1, 1e-12), np.ones(1)
+    places = np.zeros((1, d))
+    bent, _ = secants(slope[None], known, places, alone[None], alone, state_of(d), 1.0, slope, slope, one)
+    off = []
+    for size in (0.02, 0.01):
+        theta = size * move
+        more, there = bent(theta)
+        found = slope @ theta + more[0] + (there - slope) @ theta
+        off.append(np.abs(found - z.T @ np.expm1(z @ theta) / len(z)).max())
+    assert off[1] < off[0] / 7.0  # of third order
+
+
 def test_one_round_alone_may_be_off_by_half_the_square_of_its_step() -> None:
     d, height = 4, 0.2
     slope = height * np.eye(d)
     one = np.ones(1)
-    bent, unsure = secants(
-        slope[None], 1e-4 * one, np.zeros((1, d)), one[None], one, state_of(d), 1.0, slope, slope, np.zeros(d)
-    )
+    bent, unsure = secants(slope[None], 1e-4 * one, np.zeros((1, d)), one[None], one, state_of(d), 1.0, slope, slope)
     for step in (0.1, 0.5):
         theta = np.eye(d)[0] * step
         assert unsure(theta)[0] == pytest.approx((0.5 * height * step**2) ** 2 / d)
@@ -69,7 +84,7 @@ def test_rounds_whose_records_weigh_otherwise_keep_their_slopes() -> None:
     slopes = 0.3 * np.eye(d) + np.array([0.03 * (m + m.T) for m in rng.normal(size=(2, d, d))])
     pooled = slopes.mean(axis=0)
     places, half = np.zeros((2, d)), np.full(2, 0.5)
-    bent, _ = secants(slopes, np.full(2, 1e-12), places, np.eye(2), half, state_of(d), 1.0, pooled, pooled, np.zeros(d))
+    bent, _ = secants(slopes, np.full(2, 1e-12), places, np.eye(2), half, state_of(d), 1.0, pooled, pooled)
     theta = 1e-6 * rng.normal(size=d)
     more, there = bent(theta)
     off = more + (there - pooled) @ theta
