@@ -7,6 +7,7 @@ passed on.
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import sys
@@ -15,6 +16,7 @@ from collections.abc import Callable, Iterable
 from decimal import Decimal
 from difflib import get_close_matches
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Final, TypeVar
 
 __all__ = [
@@ -96,25 +98,8 @@ class PrivacyLeakWarning(UserWarning):
 T = TypeVar("T")
 _LONGEST_QUOTE = 60
 
-_ELSEWHERE = {
-    **dict.fromkeys(("binomial", "bernoulli", "logit", "binary", "log_loss"), "logistic"),
-    **dict.fromkeys(("normal", "ols", "linear"), "gaussian or huber"),
-    **dict.fromkeys(
-        ("rlm", "robust", "huber_loss", "tukey", "bisquare", "biweight", "tukey_biweight", "hampel", "andrew_wave"),
-        "huber",
-    ),
-    **dict.fromkeys(("least_squares", "squared_error", "mse", "l2"), "squared"),
-    **dict.fromkeys(("median", "quantreg", "pinball", "lad", "l1"), "quantile"),
-    **dict.fromkeys(("mnlogit", "softmax", "categorical"), "multinomial"),
-    **dict.fromkeys(("count", "counts"), "poisson or negative_binomial"),
-    **dict.fromkeys(("svm", "svc", "linear_svc"), "hinge"),
-    **dict.fromkeys(("rr", "warner", "grr"), "randomized_response"),
-    **dict.fromkeys(("label", "labels", "label_dp"), "response"),
-    **dict.fromkeys(("response", "prob", "probs", "proba", "probability"), "mean"),
-    **dict.fromkeys(("link", "linpred"), "linear"),
-    **dict.fromkeys(("curator", "trusted", "trusted_curator"), "central"),
-    "none": "noise",
-}
+_TABLES = json.loads(Path(__file__).with_name("options").joinpath("elsewhere.json").read_text("utf-8"))
+_ELSEWHERE = {name: ours for ours, names in _TABLES["choices"].items() for name in names.split()}
 """Other libraries' names of a choice, or of several."""
 
 

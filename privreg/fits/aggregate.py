@@ -436,20 +436,23 @@ def _findings(held: HeldSums, spec: ModelSpec, found: Estimated, order: NDArray[
 
 
 def doubts(
-    plan: Plan, progress: Progress, found: Estimated, loads: Array, spec: ModelSpec, order: NDArray[np.intp]
+    plan: Plan, progress: Progress, found: Estimated, loads: Array, spec: ModelSpec | None = None, order: Any = ()
 ) -> tuple[Diagnostic, ...]:
-    """Notes that mark coefficients as unreliable, those of `loads` @ theta; `order` is that of columns inside."""
-    out, names = [], [spec.design.names[k] for k in order]
+    """Notes that mark coefficients as unreliable, those of `loads` @ theta.
+
+    Columns inside are called by their numbers, or as those of `spec` in this `order`.
+    """
+    out, names = [], [str(j) for j in range(plan.d)] if spec is None else [spec.design.names[k] for k in order]
 
     def those(marked: Flags) -> list[int] | None:
         """Places of the coefficients, None of all."""
         return None if marked.all() else np.flatnonzero(marked).tolist()
 
     if (blurred := ~(found.blurred(loads) <= BLURRED)).any():
-        seen = found.blurred(found.back).reshape(-1, plan.d).max(axis=0)[1:]  # of columns inside, by the same slopes
-        least = (
-            f", least of all along {_seldom(plan, progress, spec, order, 1 + int(seen.argmax()))}" if len(seen) else ""
-        )
+        least = ""
+        if plan.d > 1 and spec is not None:
+            seen = found.blurred(found.back).reshape(-1, plan.d).max(axis=0)[1:]  # of columns inside
+            least = f", least of all along {_seldom(plan, progress, spec, order, 1 + int(seen.argmax()))}"
         out.append(note("curvature.sums", those(blurred), least=least, records=plan.rows, mu=plan.mu, d=plan.d))
     again, far = plan.noise.again, found.moves
     left = 0.5 * far**2 * (progress.last and not progress.near) if again else np.where(far > 1.0, far, 0.0)

@@ -25,7 +25,7 @@ from privreg.planning.precision import MOST, SEED, fit_of, plain_precision, prec
 from privreg.planning.search import CLOSE, MOST_PEOPLE, least
 from privreg.results.plots.style import Axes
 from privreg.tables import Lines, Notes, Paragraph, Part, Table, View, in_one_format
-from privreg.tables.diagnostics import Diagnostic
+from privreg.tables.diagnostics import Diagnostic, note
 
 SEES: Final = {
     "local": "nobody",
@@ -278,13 +278,6 @@ class StudyTable(View):
 MOST_OUTSIDE: Final = 0.02  # Share of responses beyond their declared range from which on a plan warns
 NEVER: Final = f"ost fits of up to {MOST:,} made-up people, the most that were tried, mark some"
 
-_WIDTHS: Final = (
-    "usual lengths of {} intervals in fits of made-up people",
-    "mean lengths of {} intervals by the default method, of fits rehearsed on what the assumed records would report on "
-    "average; the rounds before the main ones are counted in",
-)
-"""Words on widths, by whether reports are local."""
-
 
 def answer(plan: Planned) -> str:
     """Question in a sentence or two."""
@@ -332,10 +325,7 @@ def _doubts(plan: Planned) -> dict[str, str]:
     few = each.rare(plan.n) - never
     if few:
         would = least(lambda n: each.rare(n).isdisjoint(few))
-        out["seldom"] = (
-            f"don't rely on the intervals of {_named(plan, few)} with so few records: too few have a level that they "
-            f"depend on; {would:,} records would do"
-        )
+        out["seldom"] = note("seldom", columns=_named(plan, few), would=would)
     if never:
         out["rare"] = (
             f"don't rely on the intervals of {_named(plan, never)}, with any number of records: a level that they "
@@ -356,57 +346,38 @@ def _missed(plan: Planned) -> str:
 def notes(plan: Planned) -> tuple[Diagnostic, ...]:
     """Notes on the answer."""
     spec, assumed, local = plan.spec, plan.assumed, plan.spec.trust == "local"
-    out = {"widths": f"widths are {_WIDTHS[local].format(f'{100.0 * (1.0 - plan.alpha):g}%')}"}
+    schema, design = spec.design.schema, spec.design
+    out = [note(f"widths.{'local' if local else 'sums'}", level=f"{100.0 * (1.0 - plan.alpha):g}%")]
     if plan.goal.effects:
-        out["power"] = f"power is that of the two-sided test of each coefficient at level {plan.alpha:g}"
+        out.append(note("power", alpha=plan.alpha))
     if plan.asked == "people" and plan.needed < plan.n:
-        out["raised"] = (
-            f"{plan.needed:,} records would do for that precision, but intervals can be relied on from "
-            f"{plan.reliable:,} on"
-        )
+        out.append(note("raised", needed=plan.needed, reliable=plan.reliable))
     if plan.asked == "precision" and (missed := _missed(plan)):
-        out["missed"] = f"so many records at this budget don't reach what was asked for: {missed}"
-    out |= _doubts(plan)
+        out.append(note("missed", missed=missed))
+    out += [Diagnostic(code, text) for code, text in _doubts(plan).items()]
     if spec.unweighted:
         usual = precision_of(replace(spec, score_weights=None), assumed)
         times = float(np.mean((plan._precision.std_errors(plan.n) / usual.std_errors(plan.n)) ** 2))
-        out["unweighted"] = str(unweighted(times))
+        out.append(unweighted(times))
     rows = spec.people.k_max
     if rows is not None:
         larger = f"{rows:,}/m" if spec.people.effect is None else f"{rows - 1:,}/(m - 1)"
-        out["rows_assumed"] = (
-            f"records are people here, with {rows:,} rows each. Where people have fewer, noise makes standard errors "
-            f"up to about {larger} times as large, with m the mean number of rows that count"
-        )
+        out.append(note("rows_assumed", count=rows, larger=larger))
     guessed, outside = spec.family.scaled and assumed.usual, assumed.outside(spec)
     if outside > MOST_OUTSIDE and not guessed:
-        out["clamped"] = (
-            f"some {100.0 * outside:.0f}% of the responses, as assumed, lie outside the declared range and would be "
-            "clamped: that moves estimates, so that fits mark them. Declare a wider range, or mend params="
-        )
+        out.append(note("clamped", percent=100.0 * outside))
     if (worst := assumed.unknown(spec)) is not None:
         name, times = worst.matters(spec)
         how = "correlations of 0.5" if name == "correlations" else f"a skewed {name}"
         most = "the residual sd, to which all widths are proportional, and then " if guessed else ""
         known = "of the sds that were given" if assumed.moments.moments else "even"
-        out["covariates_assumed"] = (
-            f"covariates are taken for independent and {known}, as no public rows of them were given. Skewed and "
-            "related ones need more records: widths are then near the last column. What matters most of all that is "
-            f"assumed is {most}{how}: some intervals would be {times:.1f} times as wide. Give pilot=, rows like theirs "
-            "or their sds"
-        )
-    flags = [c for c in spec.design.covariates if spec.design.schema.bounds.get(c) == (0.0, 1.0)]
+        out.append(note("covariates_assumed", known=known, most=f"{most}{how}", times=times))
+    flags = [c for c in design.covariates if schema.bounds.get(c) == (0.0, 1.0)]
     if flags and assumed.covariates is None:
-        out["share_assumed"] = (
-            f"{listed(flags)} may be anything between 0 and 1 here: of a column that is 0 or 1 declare "
-            f"levels={{{flags[0]!r}: [0, 1]}}, which needs fewer records if one of them is rare, and give how frequent "
-            f"they are, as by shares={{{flags[0]!r}: [0.9, 0.1]}}"
-        )
+        out.append(note("share_assumed", columns=listed(flags), first=flags[0]))
     if guessed:  # from the range itself
-        (low, high), name = spec.design.endog_limits, spec.design.endog_name
+        (low, high), name = design.endog_limits, design.endog_name
         whose = f"a quarter of the declared range of {name}, {low:,.10g} to {high:,.10g}"
         whose = whose if math.isfinite(high - low) else f"the declared sd of {name}"
-        out["scale_assumed"] = (
-            f"the residual sd was not given: {assumed.spread} is {whose}; widths go with it. Give scale= if it is known"
-        )
-    return tuple(Diagnostic(code, text) for code, text in out.items())
+        out.append(note("scale_assumed", spread=assumed.spread, whose=whose))
+    return tuple(out)

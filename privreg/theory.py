@@ -1,3 +1,0 @@
-"""A name that says where what it named has gone."""
-
-raise ImportError("rates and bounds of the published algorithm are in benchmarks.papers.bounds of a clone")
