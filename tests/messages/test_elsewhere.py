@@ -1,5 +1,7 @@
 """Words of other libraries, in formulas and at the top of the package: each is answered by the call that was meant."""
 
+import importlib
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -242,3 +244,13 @@ def test_a_handful_of_records_is_marked(n, tuning):
         res = model(n=n).fit(progress=False, seed=1, tuning=tuning)
     assert not res.tidy()["reliable"].any()
     assert "DON'T RELY ON THE" in res.summary().as_text()
+
+
+@pytest.mark.parametrize(
+    ("module", "place"), [("experiments", "benchmarks.papers NAME"), ("theory", "benchmarks.papers.bounds")]
+)
+def test_a_module_that_has_gone_says_where_to(module, place):
+    with pytest.raises(ImportError, match=place):
+        importlib.import_module(f"privreg.{module}")
+    with pytest.raises(AttributeError, match=place):
+        getattr(pr, module)
