@@ -25,7 +25,7 @@ from privreg.planning.precision import MOST, SEED, fit_of, plain_precision, prec
 from privreg.planning.search import CLOSE, MOST_PEOPLE, least
 from privreg.results.plots.style import Axes
 from privreg.tables import Lines, Notes, Paragraph, Part, Table, View, in_one_format
-from privreg.tables.diagnostics import Diagnostic, note
+from privreg.tables.diagnostics import Diagnostic, doubt, note
 
 SEES: Final = {
     "local": "nobody",
@@ -62,18 +62,16 @@ class StudyPlan(Planned):
         """Notes on silos: people who are in several of them, and how two collectors compare."""
         if not self.spec.silos:
             return ()
-        out = {"in_several": "a person with rows in q silos has sqrt(q) times the budget"}
+        out = [note("in_several")]
         with suppress(*REFUSED):
             other, name = self._under("two_collectors"), self.critical
             times = float((self._table()["width"] / other._table(self.n)["width"])[name])
+            more = "more" if (self.n > other.n if self.asked == "people" else times > 1.0) else "no more"
             if self.asked == "people":
-                words = f"two collectors would need {other.n:,} records, these silos {self.n:,}"
-                out["collectors"] = f"silos need {'more' if self.n > other.n else 'no more'} people: {words}"
+                out.append(note("collectors.people", more=more, other=other.n, n=self.n))
             elif math.isfinite(times):
-                words = f"the interval of {name} is {times:.2f} times as wide as theirs"
-                more = "more" if times > 1.0 else "no more"
-                out["collectors"] = f"silos need {more} people than two collectors do: {words}"
-        return tuple(Diagnostic(code, text) for code, text in out.items())
+                out.append(note("collectors.width", more=more, name=name, times=times))
+        return tuple(out)
 
     def _layout(self) -> list[Part]:
         table = self._table()
@@ -309,28 +307,29 @@ def _rows(plan: Planned) -> str:
     return of_many_rows(plan.spec) if plan.spec.trust == "local" else ""
 
 
-def _doubts(plan: Planned) -> dict[str, str]:
+def _doubts(plan: Planned) -> list[Diagnostic]:
     """Why a fit of so many people would say not to rely on intervals."""
-    out, each = dict[str, str](), plan._precision
+    out, each = list[Diagnostic](), plan._precision
     if rows := _rows(plan):
-        return {"rows": f"don't rely on intervals: {rows}"}
+        return [doubt("rows", rows, of="intervals")]
     enough = least(lambda n: each.reliable(n, ()))
     if plan.n < enough:
         width = len(plan.spec.design.names)
         bad = {j for j in range(width) if not each.reliable(plan.n, {j})}
         which = "intervals" if len(bad) == width else f"the intervals of {_named(plan, bad)}"
         more = f"with so few records: {enough:,} are needed for that"
-        out["unreliable"] = f"don't rely on {which} {more if enough <= MOST_PEOPLE else f'as m{NEVER}'}"
+        out.append(note("unreliable", which=which, why=more if enough <= MOST_PEOPLE else f"as m{NEVER}"))
     never = each.rare(MOST_PEOPLE)
     few = each.rare(plan.n) - never
     if few:
         would = least(lambda n: each.rare(n).isdisjoint(few))
-        out["seldom"] = note("seldom", columns=_named(plan, few), would=would)
+        out.append(note("seldom", columns=_named(plan, few), would=would))
     if never:
-        out["rare"] = (
+        text = (
             f"don't rely on the intervals of {_named(plan, never)}, with any number of records: a level that they "
             "depend on is too rare; merge levels, compare with a common one, or leave it out"
         )
+        out.append(Diagnostic("rare", text))
     return out
 
 
@@ -354,7 +353,7 @@ def notes(plan: Planned) -> tuple[Diagnostic, ...]:
         out.append(note("raised", needed=plan.needed, reliable=plan.reliable))
     if plan.asked == "precision" and (missed := _missed(plan)):
         out.append(note("missed", missed=missed))
-    out += [Diagnostic(code, text) for code, text in _doubts(plan).items()]
+    out += _doubts(plan)
     if spec.unweighted:
         usual = precision_of(replace(spec, score_weights=None), assumed)
         times = float(np.mean((plan._precision.std_errors(plan.n) / usual.std_errors(plan.n)) ** 2))
