@@ -38,8 +38,7 @@ unmarked rows is within a point of that with 3, and marks differ by less than tw
 LIKELY: Final = 2.0  # Sds by which a score must be short of that, for records not to be taken for such
 PERFECT: Final = 0.5  # Of the score that perfect prediction would have: one is nearer to it than to 0
 MOVED: Final = 0.4
-"""Sds that scores of rows that count less have along a number, in root mean square over 31 real data sets, beyond what
-Equation (48) says of these rows (`benchmarks.sums --shifts`)."""
+"""Part of (48) by which long rows move coefficients, root mean square over 31 data sets: `benchmarks.sums --shifts`."""
 
 STEP: Final = 1e-4  # Of slopes by differences
 
@@ -275,9 +274,8 @@ def _unknown(root: _Root, curved: Curvature, lacking: Array, left: Array) -> Arr
     far = sum(w * (t.theta - theta) for w, t in zip(weights, rounds.turned, strict=True))
     half = 0.5 * curved.variances
     unknown = floored(half * np.outer(far, far) + np.diag(half @ far**2), 0.0)
-    bent = 0.0 if rounds.again else float(weights**2 @ root.bent)
-    unknown = unknown + (bent + float(weights @ lacking) ** 2) * np.eye(len(theta))
-    unknown = unknown + MOVED**2 * np.kron(np.eye(rules.blocks), left.T @ left)
+    bent = float(weights @ lacking) ** 2 + (0.0 if rounds.again else float(weights**2 @ root.bent))
+    unknown = unknown + bent * np.eye(len(theta)) + MOVED**2 * np.kron(np.eye(rules.blocks), left.T @ left)
     if rules.scoring.cornered:
         moves = np.array([(theta - t.theta) / rounds.c for t in rounds.turned])
         points, one = rounds.progress.known.whole.points, np.linalg.inv(rounds.last.rows)[0]

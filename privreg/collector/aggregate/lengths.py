@@ -257,6 +257,5 @@ def _of_length(plan: Plan, progress: Progress, shares: Array, noise: float, leas
     while lost(square)[1] > 1.0 and square * WIDER < 4.0 * most:
         square *= WIDER
     state = progress.state._replace(role="main", longest=math.sqrt(square))
-    share, moved = lost(square)
-    may = moved * math.sqrt(plan.d / plan.rows) + SURE * noise * math.sqrt(bounds)  # of rows that are seen, or hidden
-    return progress._replace(state=state, lost=(share, moved, may))
+    hidden, (share, moved) = SURE * noise * math.sqrt(bounds), lost(square)
+    return progress._replace(state=state, lost=(share, moved, moved * math.sqrt(plan.d / plan.rows) + hidden))
