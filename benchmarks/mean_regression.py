@@ -44,6 +44,7 @@ from benchmarks.store import Runs, save_table
 from privreg.collector.aggregate.estimate import estimate
 from privreg.collector.aggregate.plan import Plan
 from privreg.fits.aggregate import doubts, plan_of
+from privreg.formula.spec import ModelSpec
 from privreg.simulation.aggregate import AggregateRun
 from privreg.simulation.curator import CuratorRun
 from privreg.simulation.streaming.encoding import Encoder
@@ -80,8 +81,8 @@ ROADS: dict[str, tuple[Any, str | None]] = {
 
 
 @cache
-def prepared(trust: str, name: str, n: int, road: str) -> tuple[Plan, Encoder]:
-    """A design's plan and encoder."""
+def prepared(trust: str, name: str, n: int, road: str) -> tuple[ModelSpec, Plan, Encoder]:
+    """A design's public side."""
     design, (family, weights) = KNOWN[name], ROADS[road]
     rows = pd.DataFrame(design.make(np.random.default_rng(0), 2_000))
     model: Any = pr.PrivateOnlineRegression.from_formula(
@@ -89,7 +90,7 @@ def prepared(trust: str, name: str, n: int, road: str) -> tuple[Plan, Encoder]:
         score_weights=weights,
     )  # fmt: skip
     plan, order = plan_of(model._spec, n)
-    return plan, Encoder(model._spec, order, None, by_column=True)
+    return model._spec, plan, Encoder(model._spec, order, None, by_column=True)
 
 
 @cache
@@ -98,7 +99,7 @@ def truth(name: str) -> tuple[np.ndarray, np.ndarray, float]:
     design: Any = KNOWN[name]
     made = name in DESIGNS or design is INCOMES
     rows = design.make(np.random.default_rng(1), MADE_ROWS) if made else population(*design.make.args)
-    encoded = prepared("central", name, 2_000, "squared")[1].encode(pd.DataFrame(rows))
+    encoded = prepared("central", name, 2_000, "squared")[2].encode(pd.DataFrame(rows))
     y, x = encoded.endog, encoded.exog
     theta = np.linalg.lstsq(x, y, rcond=None)[0]
     left, bread = y - x @ theta, np.linalg.inv(x.T @ x / len(y))
@@ -109,7 +110,7 @@ def truth(name: str) -> tuple[np.ndarray, np.ndarray, float]:
 
 def cell(trust: str, name: str, n: int, road: str, runs: range) -> list[float]:
     """Errors, standard errors and marks by coefficient, over least squares' standard errors, of runs in one list."""
-    plan, encoder = prepared(trust, name, n, road)
+    spec, plan, encoder = prepared(trust, name, n, road)
     theta, errors, _ = truth(name)
     alone, out = errors / np.sqrt(n), list[float]()
     for run in runs:
@@ -120,8 +121,8 @@ def cell(trust: str, name: str, n: int, road: str, runs: range) -> list[float]:
         played.close()
         found = estimate(played.plan, played.progress)
         assert found is not None
-        told = doubts(played.plan, played.progress, found, found.back, encoder._spec, encoder.order)
-        marked = ~reliable(told, plan.size)
+        said = doubts(played.plan, played.progress, found, found.back, spec, encoder.order)
+        marked = ~reliable(said, plan.size)
         ses = np.sqrt(np.diag(found.back @ found.cov @ found.back.T))
         out += [*((found.back @ found.theta - theta) / alone), *(ses / alone), *marked]
     return out

@@ -248,8 +248,8 @@ def by_curator(family: str, name: str, n: int, runs: range) -> list[float]:
         found = estimate(played.plan, played.progress)
         assert found is not None
         cov = found.back @ found.cov @ found.back.T
-        told = doubts(played.plan, played.progress, found, found.back, encoder._spec, encoder.order)
-        marked = ~reliable(told, plan.size)
+        said = doubts(played.plan, played.progress, found, found.back, encoder._spec, encoder.order)
+        marked = ~reliable(said, plan.size)
         out += [*(found.back @ found.theta), *np.sqrt(np.diag(cov)), *marked]
     return out
 

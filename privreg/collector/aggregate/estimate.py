@@ -37,6 +37,9 @@ unmarked rows is within a point of that with 3, and marks differ by less than tw
 
 LIKELY: Final = 2.0  # Sds by which a score must be short of that, for records not to be taken for such
 PERFECT: Final = 0.5  # Of the score that perfect prediction would have: one is nearer to it than to 0
+MOVED: Final = 0.4
+"""Part of (48) by which long rows move coefficients, root mean square over 31 data sets: `benchmarks.sums --shifts`."""
+
 STEP: Final = 1e-4  # Of slopes by differences
 
 PASSES: Final = 6
@@ -147,7 +150,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     bend = common.bend(rounds, curved, variances)  # (13), (22) or (39)
     root = _solve(rounds, curved, bend, variances, lacking)  # (13), (14)
     more, slope = bend.added(root.theta)
-    unknown = _unknown(root, curved, lacking)  # (17), (31)
+    unknown = _unknown(root, curved, lacking, left)  # (17), (31), (48)
     by_scale = _by_scale(root) if plan.rules.cornered else None  # (16)
     if by_scale is not None:
         slope = curved.mean + np.outer(by_scale.score, by_scale.log)
@@ -228,16 +231,17 @@ def _lacking(rounds: Rounds, second: Array, sd: float) -> tuple[Array, Array]:
     """Scores that rounds lack beside the last one as other rows count whole in them, b_k of (14); shape (rounds,).
 
     And what any score may lack if scores of long rows are one `sd`, along each number, shape (k, d): Equation (48).
-    There is none where lengths were looked at, or no row is long.
+    It is no more than lengths that were looked at leave, and there is none where no row is long.
     """
-    plan, last = rounds.plan, rounds.last
-    if rounds.again or plan.like is not None or plan.extremes:
-        return np.zeros(len(rounds.summed)), np.zeros((0, plan.size))
+    plan, last, seen = rounds.plan, rounds.last, rounds.progress.lost
+    if plan.like is not None or plan.extremes:
+        return np.zeros(len(rounds.summed)), np.zeros((0, plan.d))
     by = [missed(plan, second, s.state.rows, np.array([s.state.reach(plan) ** 2]))[0] for s in rounds.summed]
     lacking = sd * (np.array(by) - by[-1]).max(axis=1)
     x = np.linalg.inv(last.rows)
     early = missed(plan, x @ rounds.progress.known.mean @ x.T, last.rows, np.array([last.reach(plan) ** 2]))[0]
-    return lacking, along(plan, second, last.rows) * sd * np.maximum(by[-1], early)[:-1, None]
+    most = np.minimum(np.maximum(by[-1], early), seen[2] if seen else math.inf)
+    return lacking, along(plan, second, last.rows) * sd * most[:-1, None]
 
 
 def _solve(rounds: Rounds, curved: Curvature, bend: common.Bend, variances: Array, lacking: Array) -> _Root:
@@ -264,14 +268,14 @@ def _solve(rounds: Rounds, curved: Curvature, bend: common.Bend, variances: Arra
     return _Root(theta, weights, rounds, scale, bent)
 
 
-def _unknown(root: _Root, curved: Curvature, lacking: Array) -> Array:
-    """Part U of the meat that comes of what isn't known: of the curvature (17), of bends, and of clipped steps (31)."""
+def _unknown(root: _Root, curved: Curvature, lacking: Array, left: Array) -> Array:
+    """Part U of the meat that comes of what isn't known: curvature (17), bends, long rows (48), clipped steps (31)."""
     rounds, rules, theta, weights = root.rounds, root.rounds.plan.rules, root.theta, root.weights
     far = sum(w * (t.theta - theta) for w, t in zip(weights, rounds.turned, strict=True))
     half = 0.5 * curved.variances
     unknown = floored(half * np.outer(far, far) + np.diag(half @ far**2), 0.0)
-    if not rounds.again:
-        unknown = unknown + (float(weights**2 @ root.bent) + float(weights @ lacking) ** 2) * np.eye(len(theta))
+    bent = float(weights @ lacking) ** 2 + (0.0 if rounds.again else float(weights**2 @ root.bent))
+    unknown = unknown + bent * np.eye(len(theta)) + MOVED**2 * np.kron(np.eye(rules.blocks), left.T @ left)
     if rules.scoring.cornered:
         moves = np.array([(theta - t.theta) / rounds.c for t in rounds.turned])
         points, one = rounds.progress.known.whole.points, np.linalg.inv(rounds.last.rows)[0]

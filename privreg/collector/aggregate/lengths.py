@@ -6,6 +6,7 @@ import math
 from typing import Final
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.special import betaincinv, gammainccinv
 
 from privreg.base.arrays import Array, Flags
@@ -143,17 +144,18 @@ def _box(plan: Plan, rows: Array) -> float:
 def borne(plan: Plan, progress: Progress, second: Array, people: int, last: int) -> float:
     """Length L of a round of scores of so many people before which nobody looked at lengths: Equation (36).
 
-    Scores' noise in the main round, of `last` people, is an eighth of their sampling, or as much as keeps rows beyond L
-    from moving an estimate by its standard error, if columns are as their `second` moments and bounds tell, see
-    `missed`. Numbers for which no L is enough don't count.
+    Scores' noise in the main round, of `last` people, is an eighth of their sampling or more, so that it and what rows
+    beyond L may move an estimate are least, if columns are as their `second` moments and bounds tell, see `missed`.
+    Numbers for which no L keeps that below a standard error don't count.
     """
     edge = slope_edge(plan._replace(rows=last), progress, 1.0)
     most = min(4.0 * bearable(plan, progress), SHARP / edge, _box(plan, progress.state.rows))
     most = max(most, plan.reach**2)
     tried = np.geomspace(max(min(bearable(plan, progress) / 2.0, most), plan.reach**2), most, 40)
     noise = plan.delta2 * plan.noise.adders * tried / (plan.rules.shares[0] * plan.mu**2 * expected(plan, progress)[1])
-    enough = last * missed(plan, second, progress.state.rows, tried) ** 2 <= 1.0 + noise[:, None] / last
-    square = float(tried[(enough | ~enough[-1]).all(axis=1).argmax()])
+    bias = last * missed(plan, second, progress.state.rows, tried) ** 2
+    bias = np.where(bias[-1] <= 1.0 + noise[-1] / last, bias, 0.0).max(axis=1)
+    square = float(tried[(noise / last + bias).argmin()])
     return math.sqrt(max(min(square, 4.0 * bearable(plan._replace(rows=people), progress)), plan.reach**2))
 
 
@@ -173,10 +175,18 @@ def missed(plan: Plan, second: Array, rows: Array, squares: Array) -> Array:
         size = sizes[j] if j else whole / plan.d
         most = max(near * far - 1.0, 1e-3) / (near + far)  # beta variables are gamma where the farther bound is far off
         u = far - (near + far) * betaincinv(most * far, most * near, TAILS)
-        length = size * u[:, None] ** 2 + (whole - size) / max(plan.d - 1, 1) * others
-        weights = np.outer(part * np.abs(u), part)
-        out.append([float((weights * np.maximum(1.0 - q / length, 0.0)).sum()) for q in squares])
+        rest, kinds = (whole - size) / max(plan.d - 1, 1) * others, []
+        for one in (u, heavy(far)) if j and far > 2.0 else (u,):
+            length, weights = size * one[:, None] ** 2 + rest, np.outer(part * np.abs(one), part)
+            kinds.append([float((weights * np.maximum(1.0 - q / length, 0.0)).sum()) for q in squares])
+        out.append(np.max(kinds, axis=0))
     return np.array(out).T
+
+
+def heavy(far: float) -> Array:
+    """Distances, at `TAILS`, of a number whose distance is Cauchy's up to that of its farther bound, both in sds."""
+    scale = brentq(lambda b: b * (far / math.atan(far / b) - b) - 1.0, 1e-9, far)
+    return np.asarray(scale * np.tan((1.0 - TAILS) * math.atan(far / scale)))
 
 
 def _columns(second: Array, rows: Array) -> tuple[Array, Array, Array]:
@@ -247,4 +257,5 @@ def _of_length(plan: Plan, progress: Progress, shares: Array, noise: float, leas
     while lost(square)[1] > 1.0 and square * WIDER < 4.0 * most:
         square *= WIDER
     state = progress.state._replace(role="main", longest=math.sqrt(square))
-    return progress._replace(state=state, lost=lost(square))
+    hidden, (share, moved) = SURE * noise * math.sqrt(bounds), lost(square)
+    return progress._replace(state=state, lost=(share, moved, moved * math.sqrt(plan.d / plan.rows) + hidden))

@@ -455,8 +455,8 @@ class Progress(NamedTuple):
     near: bool = False  # Whether the last step was short; where rows answer again, so short that one more is enough
     last: bool = False  # Whether the present main round is the last one, where rows answer again
     expected: tuple[float, float] | None = None  # Mean slope and squared score, where the response's mean tells them
-    # Share of rows seen to be weighted down, and standard errors by which that may move estimates; no one looked: None
-    lost: tuple[float, float] | None = None
+    # Share of rows weighted down, standard errors by which that may move estimates, scores that lack; None: not seen
+    lost: tuple[float, float, float] | None = None
     pull: Array | None = None  # Where long rows point, mean zz'/‖z‖² of them, shape (d, d); None of no direction more
     spent: float = 0.0  # Share of μ² of the rounds so far, the present one too, where they share it
     checked: Checked | None = None

@@ -73,21 +73,31 @@ def summed(rows: np.ndarray, square: float) -> np.ndarray:
     return np.asarray((lost[:, None] * np.abs(u)).mean(axis=0))
 
 
-@pytest.mark.parametrize("shapes", [(2.0, 6.0), (0.2, 1.5), (40.0, 40.0)])
-def test_rows_made_up_by_moments_and_bounds_miss_what_beta_variables_do(shapes: tuple[float, float]) -> None:
-    """Equation (48), of one beta variable beside three normal ones; and the third moment of `skewed`."""
-    rng = np.random.default_rng(1)
-    rows = np.column_stack([rng.beta(*shapes, 400_000), rng.normal(0.5, 0.01, (400_000, 3))])
+def cauchy(rng: np.random.Generator, n: int, far: float) -> np.ndarray:
+    """Numbers of mean 0 and variance 1 whose size is Cauchy's up to `far`; the scale by bisection."""
+    low, high = 1e-9, far
+    for _ in range(200):
+        scale = 0.5 * (low + high)
+        low, high = (scale, high) if scale * (far / math.atan(far / scale) - scale) < 1.0 else (low, scale)
+    return np.asarray(scale * np.tan(rng.uniform(-1.0, 1.0, n) * math.atan(far / scale)))
+
+
+@pytest.mark.parametrize("shapes", [(2.0, 6.0), (0.2, 1.5), (40.0, 40.0), (0.05, 0.05), (0.3, 40.0)])
+def test_rows_made_up_by_moments_and_bounds_miss_what_the_longer_of_two_kinds_do(shapes: tuple[float, float]) -> None:
+    """Equation (48), of one beta or Cauchy variable beside three normal ones; and the third moment of `skewed`."""
+    rng, n = np.random.default_rng(1), 400_000
+    rows = np.column_stack([rng.beta(*shapes, n), rng.normal(0.5, 0.01, (n, 3))])
     x = np.column_stack([np.ones(len(rows)), rows])
-    mean, second = rows.mean(axis=0), x.T @ x / len(x)
-    whiten = np.diag(np.append(1.0, 1.0 / rows.std(axis=0)))
-    whiten[1:, 0] = -mean / rows.std(axis=0)
+    mean, second, sd = rows.mean(axis=0), x.T @ x / len(x), rows.std(axis=0)
+    whiten = np.diag(np.append(1.0, 1.0 / sd))
+    whiten[1:, 0] = -mean / sd
     plan: Any = SimpleNamespace(d=5, numbers=np.arange(1, 5), lows=np.zeros(5), highs=np.ones(5))
-    found = missed(plan, second, whiten, np.array([6.0, 12.0]))
+    found, far = missed(plan, second, whiten, np.array([6.0, 12.0])), max(mean[0], 1.0 - mean[0]) / sd[0]
     assert found.shape == (2, 5)
+    heavy = np.column_stack([mean[0] + sd[0] * cauchy(rng, n, far), rows[:, 1:]]) if far > 2.0 else rows
     for square, one in zip((6.0, 12.0), found, strict=True):
-        right = summed(rows, square)
-        assert one[:1] == pytest.approx(right[:1], rel=0.1, abs=2e-4)
+        right = np.maximum(summed(rows, square)[:1], summed(heavy, square)[:1])
+        assert one[:1] == pytest.approx(right, rel=0.1, abs=2e-4)
     u = (rows[:, 0] - mean[0]) / rows[:, 0].std()
     long = np.linalg.norm(skewed(plan, second, whiten, 100.0)[0])
     assert long == pytest.approx(abs(np.mean(u**3)), abs=0.05)
