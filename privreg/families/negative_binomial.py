@@ -61,7 +61,7 @@ class NegativeBinomialScore(PoissonScore):
             return _likelihood(at, mean, y, shape.a)
         return _bounded(at, mean, lambda step: np.exp(y * step))
 
-    def reference(self, shape: Shape, at: float, here: Array, there: Array, truth: float) -> tuple[Array, Array]:
+    def reference(self, shape: Shape, at: float, here: Array, there: Array, truth: float) -> tuple[Array, ...]:
         mean, true = (np.exp(np.clip(v, -700.0, math.log(shape.a))) for v in (here, there))
         return _bounded(at, mean, lambda step: np.exp(-np.log1p(truth * true * -np.expm1(step)) / truth))
 

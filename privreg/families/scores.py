@@ -172,8 +172,10 @@ class Scoring:
         """Largest slopes of the number by minus log `at`, and by η times `at`, to which they are relative."""
         return 1.0, 1.0
 
-    def reference(self, shape: Shape, at: float, here: Array, there: Array, truth: float) -> tuple[Array, Array]:
-        """Mean of that number at `here` if `there` and `truth` are the truth, and the slope at `here`; shape (m,)."""
+    def reference(self, shape: Shape, at: float, here: Array, there: Array, truth: float) -> tuple[Array, ...]:
+        """Mean of that number at `here` if `there` and `truth` are the truth, the slope at `here`, and, where the score
+        depends on the parameter, its mean; shape (m,).
+        """
         raise ValueError("no parameter beside the coefficients")
 
     def start(self, mean: float, sd: float) -> float:

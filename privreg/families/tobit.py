@@ -47,7 +47,7 @@ class TobitScore(Scoring):
         least = clipped_square(self.most)
         return (square - least) / (self.most**2 - least), rise
 
-    def reference(self, shape: Shape, at: float, here: Array, there: Array, truth: float) -> tuple[Array, Array]:
+    def reference(self, shape: Shape, at: float, here: Array, there: Array, truth: float) -> tuple[Array, ...]:
         k, least, (m, r) = self.most, clipped_square(self.most), ((there - here) / at, truth / at)
         low, high = (shape.a - here) / at, (shape.b - here) / at
         ends = [(v - m) / r for v in (low, np.clip(-k, low, high), np.clip(k, low, high), high)]
@@ -59,7 +59,9 @@ class TobitScore(Scoring):
         if truth == at and here is there:  # the slope at the model
             up, down = (self.reference(shape, at, here, here, at * math.exp(h))[0] for h in (STEP, -STEP))
             rise = (up - down) / (2.0 * STEP)
-        return number, rise
+        score = m * (below[2] - below[1]) + r * (first - last) - k * (below[1] - below[0] - below[3] + below[2])
+        score += truncated(k, low)[0] * below[0] - truncated(k, -high)[0] * (1.0 - below[3])
+        return number, rise, -score / k
 
     def beside(self, shape: Shape, at: float, eta: Array, y: Array) -> tuple[Array, Array]:
         *_, far, near = self._parts(shape, at, eta, y)

@@ -47,10 +47,6 @@ BIAS: Final = 0.25
 FINITE: Final = 3.0
 """Sds by which it shows that no records are predicted perfectly: one fit in a thousand misses that they are."""
 
-HIDDEN: Final = 0.05
-"""Noise of the slope by which an extra parameter is learned, relative to it, from which on all that depends on it is
-marked. With 0.1 a curator's unmarked intervals of 3,000 responses covered 85% where seven in ten were censored, and 91%
-where six in ten were (`benchmarks.censored`)."""
 CLEAR: Final = 0.5
 """Sd of the logarithm of an extra parameter up to which it has a standard error: twice it is the parameter then."""
 
@@ -285,26 +281,19 @@ def _target(plan: Plan, family: Family, state: State) -> str:
     return words if plan.like is None else f"{words}; the target is fixed, that of the fit in like="
 
 
-def _hidden(plan: Plan, progress: Progress) -> bool:
-    """True if in no main round the slope by which an extra parameter is learned stands out of its noise: `HIDDEN`."""
-    scoring, mains = plan.rules.scoring, [s for s in progress.seen if s.state.role == "main"]
-    if not scoring.extra:
-        return False
-    return all(2.0 * scoring.steps()[0] * s.sds[4] > HIDDEN * s.steep for s in mains)
-
-
 def _extra(plan: Plan, progress: Progress, found: Estimated, unit: float) -> tuple[Measure, ...]:
     """The extra parameter; its standard error is NaN of clusters, and where noise hides it."""
     if not (name := plan.rules.scoring.extra):
         return ()
     at = found.scale * (1.0 if plan.rules.scoring.counts else unit)
-    clear = found.scale_sd <= CLEAR and not _hidden(plan, progress)
+    sd = math.sqrt(found.whole[1][-1, -1])
+    clear = not plan.clusters and sd <= CLEAR and found.blurred(np.eye(1, plan.d + 1, plan.d))[0] <= BLURRED
     words = "learned in rounds beside the coefficients"
     if plan.clusters:
         words += "; clusters have no standard error of it"
     elif not clear:
         words += "; unreliable, as noise and sampling hide it"
-    return (Measure(name, at, at * found.scale_sd if clear else math.nan, words),)
+    return (Measure(name, at, at * sd if clear else math.nan, words),)
 
 
 def _family(plan: Plan, progress: Progress, settings: Settings, found: Estimated, units: Units) -> str:
@@ -433,8 +422,6 @@ def doubts(plan: Plan, progress: Progress, found: Estimated, loads: Array) -> tu
         out.append(note("weights.few", those(lacking)))
     if progress.lost is not None and (shifted := progress.lost[1] * found.pulled(loads, progress.pull) > 1.0).any():
         out.append(note("weights.seen", those(shifted), percent=100.0 * progress.lost[0]))
-    if _hidden(plan, progress) and not plan.rules.scoring.counts:  # whose mean depends on it
-        out.append(note("hidden", extra=plan.rules.scoring.extra))
     return tuple(out)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtri
 
+from privreg.collector.aggregate import extra
 from privreg.collector.aggregate.classes import against_first, expected, points
 from privreg.collector.aggregate.lengths import along, missed, skewed
 from privreg.collector.aggregate.plan import MOST_MU
@@ -68,7 +69,7 @@ class Estimated(NamedTuple):
     bread: Array  # Inverse of the slope of scores, shape (b d, b d)
     spread: Array  # Variances of entries of the curvature
     scale: float  # Residual scale or extra parameter; 1 without one
-    scale_sd: float  # Sd of its logarithm, of an extra parameter; NaN of others, and of clusters
+    beside: extra.Extra | None  # Slopes of an extra parameter
     classes: Array  # Contrasts, shape (b, b + 1); of one predictor shape (0, 0)
     each: Array  # Estimates by the sums of the main round, of groups of clusters, say; shape (k, b d)
     parts: Array  # Their weights; shape (k,)
@@ -92,16 +93,23 @@ class Estimated(NamedTuple):
         """Longest step from the last state to the estimate, in thresholds, or how far the threshold moved."""
         return max(float(self.moves.max()), self.wider)
 
-    def blurred(self, loads: Array) -> Array:
-        """Relative sds of the standard errors of `loads` @ theta, as the curvature is uncertain: Equation (42).
+    @property
+    def whole(self) -> tuple[Array, Array]:
+        """Bread and covariance, of theta and the logarithm of an extra parameter."""
+        return (self.bread, self.cov) if self.beside is None else self.beside.both(self.bread, self.cov)
 
-        `loads` has the shape (q, b d), what comes back (q,).
+    def blurred(self, loads: Array) -> Array:
+        """Relative sds of the standard errors of `loads` @ theta, as slopes are uncertain: Equations (42) and (64).
+
+        `loads` has the shape (q, b d), or one more with an extra parameter; what comes back (q,).
         """
-        bread, cov = loads @ self.bread, loads @ self.cov
-        both = np.einsum("qk,ql->qkl", bread, cov)
+        d, (bread, cov) = len(self.theta), (loads @ one[: loads.shape[1]] for one in self.whole)
+        both = np.einsum("qk,ql->qkl", bread[:, :d], cov[:, :d])
         moved = np.einsum("qkl,kl->q", np.square(both + both.transpose(0, 2, 1)), self.spread)
-        alone = np.einsum("qk,k->q", np.square(bread * cov), np.diag(self.spread))
-        return np.asarray(np.sqrt(0.5 * moved - alone) / np.einsum("qk,qk->q", cov, loads))
+        alone = np.einsum("qk,k->q", np.square(bread[:, :d] * cov[:, :d]), np.diag(self.spread))
+        more = 0.0 if self.beside is None else self.beside.unsure(bread, cov)
+        cov = cov[:, : loads.shape[1]]
+        return np.asarray(np.sqrt(0.5 * moved - alone + more) / np.einsum("qk,qk->q", cov, loads))
 
     def displaced(self, loads: Array, left: Array) -> Array:
         """Bias of `loads` @ theta, in standard errors, by parts of steps that are `left`, in thresholds: Equation (43).
@@ -171,6 +179,12 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     curvature, spread = posterior(pooled, noise, known, height)
     curvature = floored(curvature, LOST * math.sqrt(float(spread.mean())))
 
+    if rules.scoring.extra and plan.mu < MOST_MU:
+        made = extra.rows(plan, progress, last, curvature)
+        alike, steeper = extra.known(plan, progress.filled, made, alike, last)
+        best = tuple(s for s in alike if s.state.window == least)
+        turned = [_turn(plan, s, last.rows, common) for s in alike]
+
     parts, jitter = pooling([t.sds[2] * t.wider for t in turned], people, plan.square**2, far)
     square = sum(w * t.square for w, t in zip(parts, turned, strict=True))
     middle = level(square[:d, :d], jitter, plan.square, plan.unsure)
@@ -203,16 +217,22 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         same = np.array([[float(np.array_equal(a.state.rows, b.state.rows)) for b in alike] for a in alike])
         slopes = np.array([t.slope for t in turned])
         bent, unsure = _secants(slopes, loose, places, same, weights, last, c * rules.bend, curvature, pooled)
+    tied = np.zeros((d, d))
     for _ in range(PASSES):
         if rules.cornered:  # scores at a common threshold, that of the estimate
             scale = _scale(plan, best, last.rows, theta)
-            if rules.scoring.extra and plan.mu < MOST_MU:
-                scale = _learned(plan, progress, best, last, theta)[0]
+            if rules.scoring.extra and plan.mu < MOST_MU:  # which moves with the estimate: both in one step
+                scale, _, _, leaning = _learned(plan, progress.filled, made, best, last, theta)
+                model = extra.bent(plan, progress.filled, made, alike, last, scale)
+                bent = partial(_modelled, model, weights, curvature)
+                by_scale = rules.ratio * scale * sum(w * t.beyond for w, t in zip(weights, turned, strict=True))
+                by_scale = by_scale + weights @ model(theta)[2]
+                tied = extra.tied(bent(theta)[1], by_scale, leaning, 0.1)
             common = rules.ratio * scale
             turned = [_turn(plan, s, last.rows, common) for s in alike]
         steps = sum(w * (curvature @ t.theta - t.score) for w, t in zip(weights, turned, strict=True))
         more, slope = bent(theta)
-        theta = np.linalg.solve(slope, steps - weights @ more)
+        theta = np.linalg.solve(slope + tied, steps - weights @ more + tied @ theta)
         distance = np.square(places - theta).sum(axis=1)
         off = (
             (0.5 * height / (common * rules.bend) * distance) ** 2 / d
@@ -239,11 +259,17 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         unknown = unknown + off @ off.T
     if rules.cornered:
         by_scale = common * sum(w * t.beyond for w, t in zip(weights, turned, strict=True))
+        wide = 1.0
         narrow = [(w, t) for w, t, s in zip(weights, turned, alike, strict=True) if any(s is one for one in best)]
         shares = _crowd(best, again=again)
-        sampling = sampling + _of_scale(by_scale, theta, narrow, shares, common, again=whole)
         by_theta = np.asarray(sum(w * t.lean for w, (_, t) in zip(shares, narrow, strict=True)))
-        slope = curvature + np.outer(by_scale, by_theta)
+        slope, tied = bent(theta)[1], np.outer(by_scale, by_theta)
+        if rules.scoring.extra and plan.mu < MOST_MU:  # slopes are those at the estimate
+            by_scale = by_scale + weights @ model(theta)[2]
+            scale, wide, vague, by_theta = _learned(plan, progress.filled, made, best, last, theta)
+            tied = extra.tied(slope, by_scale, by_theta, 0.02)
+        sampling = sampling + _of_scale(by_scale, theta, narrow, shares, common, wide, again=whole)
+        slope = slope + tied
     else:
         slope = bent(theta)[1]
     bread = np.linalg.inv(slope)
@@ -251,6 +277,18 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     if again:  # as slopes are uncertain, so are variances: Equation (37)
         cov = bread @ (meat + unknown) @ bread.T
         meat = meat + 2.0 * STUDENT * float(spread.mean()) * (cov + float(np.trace(cov)) * np.eye(d))
+    beside = None
+    if rules.scoring.extra:
+        by, leaning = (by_scale, by_theta) if rules.cornered else (np.zeros(d), np.zeros(d))
+        wide, vague, noise = 1.0, 0.0, (0.0, 0.0, 0.0)
+        if plan.mu < MOST_MU:
+            scale, wide, vague, leaning = _learned(plan, progress.filled, made, best, last, theta)
+            noise = extra.noise(common, weights, turned, _crowd(best, again=again), best, steeper[-len(best) :])
+        alone, both = _extra_variance(best, turned, alike, weights, theta, common, again=whole)
+        alone = wide**2 * alone + vague
+        beside = extra.Extra(by, leaning, wide * both + alone * by, alone, noise)
+        unknown = unknown + vague * np.outer(by, by)
+        meat = meat + 2.0 * STUDENT * beside.widened(bread, bread @ (meat + unknown) @ bread.T)
     values, vectors = np.linalg.eigh(meat + unknown)
     root = bread @ (vectors * np.sqrt(np.maximum(values, 0.0)))
     move = (theta - (turned[-1].theta if again else last.theta)) / c
@@ -271,17 +309,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         t for t, s in zip(turned, alike, strict=True) if s.state.role == "main" and (t.theta == turned[-1].theta).all()
     ]
     finite = _finite(plan, last, late, curvature, squares)
-    sd = math.nan
-    if rules.scoring.extra:
-        own_variance, both = _extra_variance(best, turned, alike, weights, common, again=whole)
-        wide, vague, leaning = 1.0, 0.0, np.zeros(d)
-        if rules.cornered:
-            leaning, both = by_theta, both + own_variance * by_scale
-        if plan.mu < MOST_MU:
-            scale, wide, vague, leaning = _learned(plan, progress, best, last, theta)
-        joint = float(np.square(root.T @ leaning).sum()) - 2.0 * wide * float(leaning @ bread @ both)
-        sd = math.nan if plan.clusters else math.sqrt(max(vague + wide**2 * own_variance + joint, 0.0))
-    how = wider, lines, moves, c * rules.bend, bread, spread, scale, sd, last.classes
+    how = wider, lines, moves, c * rules.bend, bread, spread, scale, beside, last.classes
     return Estimated(last.rows, theta, root, curvature, weights, alike, *how, *own, *finite, left)
 
 
@@ -322,6 +350,15 @@ def _bend(
         return score - np.array([one for one, _ in there]) - (near - places) @ steep - more @ theta, curvature + more
 
     return bent
+
+
+def _modelled(model: Any, weights: Array, curvature: Array, theta: Array) -> tuple[Array, Array]:
+    """Scores of rounds at an estimate beyond their slopes, by a model, and the slope there, half of it kept."""
+    more, changes, _ = model(theta)
+    root = np.linalg.cholesky(curvature)
+    back = np.linalg.solve(root, np.linalg.solve(root, np.einsum("k,kij->ij", weights, changes)).T)
+    change = root @ floored(back, -0.5) @ root.T
+    return more - change @ theta, curvature + change
 
 
 def _secants(
@@ -482,7 +519,7 @@ def _scale(plan: Plan, rounds: tuple[Summed, ...], rows: Array, theta: Array) ->
 
 
 def _learned(
-    plan: Plan, progress: Progress, best: Sequence[Summed], last: State, theta: Array
+    plan: Plan, filled: float, made: tuple[Array, Array], best: Sequence[Summed], last: State, theta: Array
 ) -> tuple[float, float, float, Array]:
     """Extra parameter at an estimate, slopes that were reported over that there, and slope by theta: Equation (61).
 
@@ -490,49 +527,57 @@ def _learned(
     Where no parameter within a step's length gives the mean number a step is taken.
     """
     scoring, shape, shares = plan.rules.scoring, plan.rules.shape, _crowd(best, again=plan.noise.again)
-    z, weight = points(progress.known.mean, np.linalg.inv(last.rows)[0], math.inf)
+    z, weight = made
     there, log, wide, far, by = z @ theta + plan.rate, 0.0, 0.0, 0.0, np.zeros(len(theta))
     low, high = map(math.log, scoring.limits)
     for share, s in zip(shares, best, strict=True):
-        at, found, ratio = s.state.scale, s.scale, 1.0
-        here = z @ np.linalg.solve((last.rows @ np.linalg.inv(s.state.rows)).T, s.state.theta) + plan.rate
-
+        at, found, ratio, turn = s.state.scale, s.scale, 1.0, last.rows @ np.linalg.inv(s.state.rows)
+        place = np.linalg.solve(turn.T, s.state.theta)
+        here, more = z @ place + plan.rate, np.zeros(len(theta))
         steep = max(float(weight @ scoring.reference(shape, at, here, here, at)[1]), 1e-100)  # squares stay finite
-        noise = (2.0 * scoring.steps()[0] * s.sds[4] / (progress.filled * steep)) ** 2
-        seen = (noise + s.steep / (progress.filled * steep) * SPREAD**2) / (noise + SPREAD**2)
+        noise, seen = (2.0 * scoring.steps()[0] * s.sds[4] / (filled * steep)) ** 2, s.steep / (filled * steep)
+        if plan.rules.cornered:  # slopes by θ that are known of reports, in place of the model's
+            each = [scoring.reference(shape, at, here, here + h, at)[0] for h in (-STEP, STEP)]
+            more = ((each[1] - each[0]) * weight / (2.0 * STEP)) @ z + turn @ s.lean * steep
+        mean = s.number / (filled * seen) + float(more @ (theta - place))
 
-        def over(
-            x: float, at: float = at, here: Array = here, mean: float = s.number / (progress.filled * seen)
-        ) -> float:
+        def over(x: float, at: float = at, here: Array = here, mean: float = mean) -> float:
             return float(weight @ scoring.reference(shape, at, here, there, math.exp(x))[0]) - mean
 
         if over(found - LEAP) < 0.0 < over(found + LEAP):
             found = brentq(over, found - LEAP, found + LEAP)
             rise = max((over(found + STEP) - over(found - STEP)) / (2.0 * STEP), 1e-300)
-            ratio = s.steep / (progress.filled * seen * rise)
+            ratio = steep / rise
             far += share * (found - math.log(at)) ** 2 / (1.0 / noise + SPREAD**-2)
             each = [scoring.reference(shape, at, here, there + h, math.exp(found))[0] for h in (-STEP, STEP)]
-            by -= share / rise * ((each[1] - each[0]) * weight / (2.0 * STEP)) @ z
+            by -= share / rise * (((each[1] - each[0]) * weight / (2.0 * STEP)) @ z - more)
         log, wide = log + share * min(max(found, low), high), wide + share * ratio
     return math.exp(log), wide, far, by
 
 
 def _extra_variance(
-    best: Sequence[Summed], turned: list[_Turned], alike: Sequence[Summed], weights: Array, c: float, *, again: bool
+    best: Sequence[Summed],
+    turned: list[_Turned],
+    alike: Sequence[Summed],
+    weights: Array,
+    theta: Array,
+    c: float,
+    *,
+    again: bool,
 ) -> tuple[float, Array]:
     """Variance of the logarithm of an extra parameter by its number, and covariance with the score: Equation (60)."""
     d, out, both = len(turned[-1].theta), 0.0, np.zeros(len(turned[-1].theta))
     for own, s in zip(_crowd(best, again=again), best, strict=True):
         weight, t = next((w, t) for w, t, one in zip(weights, turned, alike, strict=True) if one is s)
         part = own / t.steep
-        out += part**2 * t.sds[4] ** 2
+        out += part**2 * t.sds[4] ** 2 + (own * t.lean_sd) ** 2 * float((theta - t.theta) @ (theta - t.theta))
         out += (part / t.steep if again else part**2) * max(float(t.square[d, d]), 0.0) / t.people
         both += c * (1.0 if again else weight) * part / t.people * t.square[:d, d]
     return out, both
 
 
 def _of_scale(
-    by_scale: Array, theta: Array, rounds: list[tuple[float, _Turned]], shares: Array, c: float, *, again: bool
+    by_scale: Array, theta: Array, rounds: list[tuple[float, _Turned]], shares: Array, c: float, wide: float, *, again: bool
 ) -> Array:
     """Part of the meat due to the estimated scale, its covariance with the score included: Equation (16)."""
     d = len(by_scale)
@@ -545,7 +590,7 @@ def _of_scale(
         with_score = c * (1.0 if again else weight) * part / t.people * t.square[:d, d]
         # the score rises with θ, and a larger scale with c: both move θ by minus the bread
         both = np.outer(by_scale, with_score)
-        out += alone * np.outer(by_scale, by_scale) + both + both.T
+        out += wide**2 * alone * np.outer(by_scale, by_scale) + wide * (both + both.T)
     return out
 
 

@@ -301,12 +301,12 @@ def read(plan: Plan, state: State, total: Array, count: int, by_silo: Array | No
         moved, steep = _scale(state, number / filled, inside / filled)
     steep *= filled
     lean, lean_sd = np.zeros(d), 0.0
-    if rules.cornered and state.role == "main":
+    if rules.cornered and (state.role == "main" or rules.scoring.extra):
         lean_sd = float(noise[3]) / (MEDIAN * state.scale * steep * state.window)
         if rules.scoring.extra:
             lean_sd = -float(noise[3]) * aside / (state.scale * steep)
         lean, lean_sd = middle * units[3] / noise[3] * -lean_sd, abs(lean_sd)
-        lean *= max(0.0, 1.0 - d * lean_sd**2 / max(float(lean @ lean), 1e-300))
+        lean *= 1.0 if rules.scoring.extra else max(0.0, 1.0 - d * lean_sd**2 / max(float(lean @ lean), 1e-300))
     return Summed(
         state=state,
         people=count,
