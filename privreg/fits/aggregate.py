@@ -410,7 +410,10 @@ def doubts(plan: Plan, progress: Progress, found: Estimated, loads: Array) -> tu
         return None if marked.all() else np.flatnonzero(marked).tolist()
 
     if (blurred := ~(found.blurred(loads) <= BLURRED)).any():
-        out.append(note("curvature.sums", those(blurred), records=plan.rows, mu=plan.mu, d=plan.d))
+        if plan.rules.scoring.censored:
+            out.append(note("hidden", those(blurred), extra=plan.rules.scoring.extra))
+        else:
+            out.append(note("curvature.sums", those(blurred), records=plan.rows, mu=plan.mu, d=plan.d))
     again, far = plan.noise.again, found.moves
     left = 0.5 * far**2 * (progress.last and not progress.near) if again else np.where(far > 1.0, far, 0.0)
     if (left.any() or not again) and (moved := found.displaced(loads, left) > BIAS).any():

@@ -48,6 +48,7 @@ unmarked rows is within a point of that with 3, and marks differ by less than tw
 LIKELY: Final = 2.0  # Sds by which a score must be short of that, for records not to be taken for such
 PERFECT: Final = 0.5  # Of the score that perfect prediction would have: one is nearer to it than to 0
 STEP: Final = 1e-4  # Of slopes by differences
+FLAT: Final = 1e-6  # Of a slope, relative to that at the state, below which it is none
 
 PASSES: Final = 6
 """Times that estimate, threshold and weights of rounds follow from each other: the last moves it by under 0.01 sds."""
@@ -223,16 +224,20 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
             scale = _scale(plan, best, last.rows, theta)
             if rules.scoring.extra and plan.mu < MOST_MU:  # which moves with the estimate: both in one step
                 scale, _, _, leaning = _learned(plan, progress.filled, made, best, last, theta)
-                model = extra.bent(plan, progress.filled, made, alike, last, scale)
-                bent = partial(_modelled, model, weights, curvature)
                 by_scale = rules.ratio * scale * sum(w * t.beyond for w, t in zip(weights, turned, strict=True))
-                by_scale = by_scale + weights @ model(theta)[2]
-                tied = extra.tied(bent(theta)[1], by_scale, leaning, 0.1)
+                if not again:  # rows that answer again are asked near the estimate
+                    near = math.exp(np.clip(math.log(scale / last.scale), -WINDOWS[1], WINDOWS[1])) * last.scale
+                    model = extra.bent(plan, progress.filled, made, alike, last, near)
+                    bent = partial(_modelled, model, weights, curvature, last.theta, c)
+                    by_scale = by_scale + weights @ model(theta)[2]
+                tied = extra.tied(bent(theta)[1], by_scale, leaning, 0.25)
             common = rules.ratio * scale
             turned = [_turn(plan, s, last.rows, common) for s in alike]
         steps = sum(w * (curvature @ t.theta - t.score) for w, t in zip(weights, turned, strict=True))
         more, slope = bent(theta)
-        theta = np.linalg.solve(slope + tied, steps - weights @ more + tied @ theta)
+        found = np.linalg.solve(slope + tied, steps - weights @ more + tied @ theta)
+        far = float(np.linalg.norm(found - theta)) / (0.5 * c)  # half a threshold at most, where both move
+        theta = theta + (found - theta) / far if tied.any() and far > 1.0 else found
         distance = np.square(places - theta).sum(axis=1)
         off = (
             (0.5 * height / (common * rules.bend) * distance) ** 2 / d
@@ -265,7 +270,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         by_theta = np.asarray(sum(w * t.lean for w, (_, t) in zip(shares, narrow, strict=True)))
         slope, tied = bent(theta)[1], np.outer(by_scale, by_theta)
         if rules.scoring.extra and plan.mu < MOST_MU:  # slopes are those at the estimate
-            by_scale = by_scale + weights @ model(theta)[2]
+            by_scale = by_scale if again else by_scale + weights @ model(theta)[2]
             scale, wide, vague, by_theta = _learned(plan, progress.filled, made, best, last, theta)
             tied = extra.tied(slope, by_scale, by_theta, 0.02)
         sampling = sampling + _of_scale(by_scale, theta, narrow, shares, common, wide, again=whole)
@@ -283,7 +288,9 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         wide, vague, noise = 1.0, 0.0, (0.0, 0.0, 0.0)
         if plan.mu < MOST_MU:
             scale, wide, vague, leaning = _learned(plan, progress.filled, made, best, last, theta)
-            noise = extra.noise(common, weights, turned, _crowd(best, again=again), best, steeper[-len(best) :])
+            noise = extra.noise(
+                common, weights * rules.cornered, turned, _crowd(best, again=again), best, steeper[-len(best) :]
+            )
         alone, both = _extra_variance(best, turned, alike, weights, theta, common, again=whole)
         alone = wide**2 * alone + vague
         beside = extra.Extra(by, leaning, wide * both + alone * by, alone, noise)
@@ -352,9 +359,12 @@ def _bend(
     return bent
 
 
-def _modelled(model: Any, weights: Array, curvature: Array, theta: Array) -> tuple[Array, Array]:
-    """Scores of rounds at an estimate beyond their slopes, by a model, and the slope there, half of it kept."""
-    more, changes, _ = model(theta)
+def _modelled(model: Any, weights: Array, curvature: Array, last: Array, c: float, theta: Array) -> tuple[Array, Array]:
+    """Scores of rounds at an estimate, within a threshold of the last state, beyond their slopes, and the slope there.
+
+    They are a model's, and half of the slope is kept.
+    """
+    more, changes, _ = model(last + (theta - last) / max(1.0, float(np.linalg.norm(theta - last)) / c))
     root = np.linalg.cholesky(curvature)
     back = np.linalg.solve(root, np.linalg.solve(root, np.einsum("k,kij->ij", weights, changes)).T)
     change = root @ floored(back, -0.5) @ root.T
@@ -546,7 +556,7 @@ def _learned(
 
         if over(found - LEAP) < 0.0 < over(found + LEAP):
             found = brentq(over, found - LEAP, found + LEAP)
-            rise = max((over(found + STEP) - over(found - STEP)) / (2.0 * STEP), 1e-300)
+            rise = max((over(found + STEP) - over(found - STEP)) / (2.0 * STEP), FLAT * steep)
             ratio = steep / rise
             far += share * (found - math.log(at)) ** 2 / (1.0 / noise + SPREAD**-2)
             each = [scoring.reference(shape, at, here, there + h, math.exp(found))[0] for h in (-STEP, STEP)]
@@ -577,7 +587,14 @@ def _extra_variance(
 
 
 def _of_scale(
-    by_scale: Array, theta: Array, rounds: list[tuple[float, _Turned]], shares: Array, c: float, wide: float, *, again: bool
+    by_scale: Array,
+    theta: Array,
+    rounds: list[tuple[float, _Turned]],
+    shares: Array,
+    c: float,
+    wide: float,
+    *,
+    again: bool,
 ) -> Array:
     """Part of the meat due to the estimated scale, its covariance with the score included: Equation (16)."""
     d = len(by_scale)
@@ -590,7 +607,7 @@ def _of_scale(
         with_score = c * (1.0 if again else weight) * part / t.people * t.square[:d, d]
         # the score rises with θ, and a larger scale with c: both move θ by minus the bread
         both = np.outer(by_scale, with_score)
-        out += wide**2 * alone * np.outer(by_scale, by_scale) + wide * (both + both.T)
+        out += wide**2 * alone * np.outer(by_scale, by_scale) + wide * both + wide * both.T
     return out
 
 

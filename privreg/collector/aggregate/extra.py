@@ -87,7 +87,9 @@ def known(
         here = z @ (back.T @ s.state.theta) + plan.rate
 
         def slope(k: int, by: float, log: float, at: float = at, here: Array = here) -> Array:
-            up, down = (scoring.reference(shape, at, here, here + h * by, at * math.exp(h * log))[k] for h in (STEP, -STEP))
+            up, down = (
+                scoring.reference(shape, at, here, here + h * by, at * math.exp(h * log))[k] for h in (STEP, -STEP)
+            )
             return np.asarray(filled * weight * (up - down) / (2.0 * STEP))
 
         own = filled * float(weight @ scoring.reference(shape, at, here, here, at)[1])
