@@ -75,7 +75,7 @@ class ClassMeasures(Scoring):
         }
 
     def draw(
-        self, family: Declared, eta: Array, levels: Any, rng: np.random.Generator, dispersion: float = 1.0
+        self, family: Declared, eta: Array, levels: Any, rng: np.random.Generator, dispersion: Any = 1.0
     ) -> Array:
         full = np.column_stack([np.zeros(len(eta)), self.log_odds(eta)])
         gumbel = -np.log(-np.log(rng.uniform(size=full.shape)))

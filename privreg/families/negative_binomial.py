@@ -73,6 +73,11 @@ class NegativeBinomialScore(PoissonScore):
         weight = (1.0 + at * shape.b) / (1.0 + at * max(mean, shape.b)) / shape.a
         return mean * weight, (mean + at * mean**2) * weight**2
 
+    def twin(self, sm: Any, family: Declared, y: Array, x: Array) -> Any:
+        mean = sm.Poisson(y, x).fit(disp=0).predict()
+        alpha = float(np.clip(((y - mean) ** 2 - mean).sum() / np.square(mean).sum(), *self.limits))
+        return sm.GLM(y, x, family=sm.families.NegativeBinomial(alpha=alpha)).fit()
+
     def rules(self, family: Declared, shape: Shape, d: int, mu: float, low: float, high: float) -> ScoreRules:
         return ScoreRules(shape, 1.0, True, 1.0, varying=True)
 

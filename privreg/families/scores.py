@@ -332,12 +332,14 @@ class Scoring:
         return 0.0
 
     def draw(
-        self, family: Declared, eta: Array, levels: Any, rng: np.random.Generator, dispersion: float = 1.0
+        self, family: Declared, eta: Array, levels: Any, rng: np.random.Generator, dispersion: Any = 1.0
     ) -> Array:
-        """Responses of made-up people with linear predictors `eta`, shape (n, b): levels, or such counts."""
+        """Responses of made-up people with linear predictors `eta`, shape (n, b): levels, or counts with a variance of
+        `dispersion` times their mean.
+        """
         raise ValueError("no model of the response")
 
-    def exceeding(self, family: Declared, eta: Array) -> float:
+    def exceeding(self, family: Declared, eta: Array, dispersion: Array) -> float:
         """Share of such responses beyond the declared largest one."""
         return 0.0
 

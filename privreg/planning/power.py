@@ -32,7 +32,7 @@ from privreg.options.unknown import refuse_unknown
 from privreg.planning.plan import Goal, read_people
 from privreg.planning.plan import find as find_coef
 from privreg.planning.precision import SEED, plain_model, precision_of
-from privreg.planning.scenario import MADE, USUAL_SCALE, Assumed, listed, read_scale, read_shares, response_of
+from privreg.planning.scenario import MADE, USUAL_ALPHA, USUAL_SCALE, Assumed, listed, read_scale, read_shares, response_of
 from privreg.planning.study_plan import StudyPlan
 from privreg.privacy.ledger import UNSET, Budget
 from privreg.schema import files
@@ -224,8 +224,9 @@ def _assumed(spec: ModelSpec, scale: Any, params: Any, shares: Any, covariates: 
     if rows is not None and shares is not None:
         raise OptionError("shares= says how frequent levels are, and covariates= has that already; give one of them.")
     shared, moments = read_shares(shares, design.schema), facts.get("moments", Schema())
-    spread = facts.get("dispersion", 1.0)
-    out = Assumed(shared, sd, theta, rows, usual, moments=moments, answered=answered, dispersion=spread)
+    out = Assumed(shared, sd, theta, rows, usual, moments=moments, answered=answered)
+    if family.scoring.counts and (spread := facts.get("dispersion", USUAL_ALPHA if family.scoring.extra else 1.0)):
+        out = replace(out, **{"alpha" if family.scoring.extra else "dispersion": spread})
     given = params is not None and (not isinstance(params, Mapping) or "Intercept" in params)
     if spec.people.followed is not None and not given:  # half of usual people have an event until the last cut point
         _, x, _ = out.exog(spec, 4096, np.random.Generator(np.random.PCG64(SEED)))
@@ -262,8 +263,13 @@ def _pilot(given: Any, spec: ModelSpec) -> dict[str, Any]:
                 raise OptionError(f"pilot= has sd {sd:g} of {c!r}, more than such numbers within its bounds have.")
         spread = real(given.get("dispersion", 1.0))
         if spread is None or not 0.0 < spread < math.inf or ("dispersion" in given and not family.scoring.counts):
-            raise OptionError("pilot= has dispersion, which is of counts: a positive number, variance over mean.")
-        return {"moments": moments, "scale": given.get("residual_sd"), "dispersion": spread}
+            raise OptionError(
+                "pilot= has dispersion, which is of counts: a positive number, variance over mean, or alpha of "
+                "NegativeBinomial()."
+            )
+        return {"moments": moments, "scale": given.get("residual_sd")} | {
+            k: spread for k in ("dispersion",) if k in given
+        }
     rows = check_covariates(given, own, PLANNED, "pilot")
     if any(c not in given for c in design.endog_sources) or spec.people.effect is not None:
         return {"covariates": rows}
@@ -271,6 +277,8 @@ def _pilot(given: Any, spec: ModelSpec) -> dict[str, Any]:
     y = given[response_of(spec)].to_numpy() if family.response in {"levels", "ordinal"} else y
     fitted = plain_model(spec, y, x, robust=True) if len(y) > x.shape[1] else None
     facts = {"covariates": rows} | ({} if fitted is None else {"params": np.asarray(fitted.params).T.reshape(-1)})
+    if fitted is not None and family.scoring.extra:
+        facts["dispersion"] = fitted.model.family.alpha
     if fitted is not None and response_of(spec) in given:
         scale = float(fitted.scale) ** (1.0 if family.scoring.residual else 0.5) if family.scaled else None
         return facts | {"covariates": given, "scale": scale, "answered": True}
