@@ -28,6 +28,11 @@ WHISKER: Final = 1.96  # Standard errors of a mean on either side of it: 95% of 
 
 def _encoded(fit: ResultData, public_test: Any) -> tuple[Array, Array]:
     """Responses, shape (n,), and linear predictors, shape (n, b)."""
+    if fit.family.scoring.censored:
+        raise OptionError(
+            f"{fit.family!r} predicts the uncensored response, and test rows have it where it isn't censored alone; "
+            "fit(measures=0.1) compares shares that are censored with those predicted, and has the log-likelihood."
+        )
     batches = public_batches(public_test, fit.design, "measures of prediction")
     parts = [_predicted(fit, batch) for batch in batches]
     if not sum(len(y) for y, _ in parts):

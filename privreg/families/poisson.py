@@ -118,9 +118,7 @@ class PoissonScore(Predicted):
         needless = f"noise falls on sums, for which {family!r} needs no c; leave c= out, or use trust='local'"
         return needless if family.robust else ""
 
-    def draw(
-        self, family: Declared, eta: Array, levels: Any, rng: np.random.Generator, dispersion: Any = 1.0
-    ) -> Array:
+    def draw(self, family: Declared, eta: Array, levels: Any, rng: np.random.Generator, dispersion: Any = 1.0) -> Array:
         mean, more = np.exp(np.minimum(eta[:, 0], 20.0)), np.ravel(dispersion) - 1.0
         if more[0] < 0.0:  # binomial
             counts = rng.binomial(np.floor(mean / -more + rng.uniform(size=len(mean))).astype(np.int64), -more)

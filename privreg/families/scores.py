@@ -80,8 +80,8 @@ class Gauge(NamedTuple):
     # Limits to which residuals, and responses about `centre`, are clipped
     residual: float
     spread: float
-    centre: float
-    y_max: float  # Largest count
+    centre: float  # Of censored responses their lower limit
+    y_max: float  # Largest count, or upper limit
     # True if records may be unusable; then they send zeros, and all others a further 1
     nonresponse: bool = False
 
@@ -331,9 +331,7 @@ class Scoring:
         """The estimand for normal residuals, in their sd above the mean; `ratio` is the threshold c in sd."""
         return 0.0
 
-    def draw(
-        self, family: Declared, eta: Array, levels: Any, rng: np.random.Generator, dispersion: Any = 1.0
-    ) -> Array:
+    def draw(self, family: Declared, eta: Array, levels: Any, rng: np.random.Generator, dispersion: Any = 1.0) -> Array:
         """Responses of made-up people with linear predictors `eta`, shape (n, b): levels, or counts with a variance of
         `dispersion` times their mean.
         """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -13,7 +14,7 @@ from privreg.errors import OptionError, SchemaError, real, shown
 from privreg.families.declared import Declared
 from privreg.families.family import CLASSICAL_C, Family
 from privreg.families.residuals import clipped_square
-from privreg.families.scores import Function, ScoreRules, Scoring, SumRules, phi
+from privreg.families.scores import CAP, Function, Gauge, ScoreRules, Scoring, SumRules, phi
 from privreg.options.unknown import known_arguments
 from privreg.protocol import codes
 from privreg.protocol.plans import Shape
@@ -34,6 +35,7 @@ class TobitScore(Scoring):
     extra = "sigma"
     limits = 1e-6, 1e6
     shares = "cornered"
+    measured = 3
     most: ClassVar[float] = CLASSICAL_C
 
     def unit(self, shape: Shape, c: Any, eta: Array, y: Array, function: Function = None) -> Array:
@@ -89,6 +91,24 @@ class TobitScore(Scoring):
             np.where(free, np.sign(-u) * (1.0 - inside), sides * (cut * steep - mean) / k),
             np.where(free, -u * inside, -0.5 * sides * rise) / k,
         )
+
+    def values(self, gauge: Gauge, eta: Array, y: Array) -> list[Array]:
+        u, low, high = ((v - eta[:, 0]) / gauge.residual for v in (y, gauge.centre, gauge.y_max))
+        below, above = y <= gauge.centre, y >= gauge.y_max
+        loss = np.where(below, -log_ndtr(low), np.where(above, -log_ndtr(-high), 0.5 * u * u))
+        return [np.clip(loss / CAP, 0.0, 1.0), below + above + 0.0 * u, ndtr(low) + ndtr(-high)]
+
+    def measures(self, gauge: Gauge, unit: float) -> list[tuple[str, Callable[[Array], float], str]]:
+        density = math.log(gauge.residual * unit * math.sqrt(2.0 * math.pi))
+        return [
+            (
+                "mean log-likelihood",
+                lambda m: -CAP * float(m[0]) - density * (1.0 - float(m[1])),
+                f"of a record, its loss clipped at {CAP:g}; -2 times it by records, + 2 a parameter, is AIC",
+            ),
+            ("share censored", lambda m: float(m[1]), "of responses at a limit"),
+            ("share predicted censored", lambda m: float(m[2]), "mean of what the fit predicts"),
+        ]
 
     def rules(self, family: Declared, shape: Shape, d: int, mu: float, low: float, high: float) -> ScoreRules:
         return ScoreRules(shape, self.most, True, math.erf(self.most / math.sqrt(2.0)), varying=False)

@@ -230,6 +230,8 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
     note = filled_note(spec.people.k_max, progress.filled, progress.filled_sd) if filling else ()
     said = doubts(plan, progress, found, carry @ found.back)
     said += _crossed(params, len(plan.cuts))
+    sure = not all(any(s.rows is None or j in s.rows for s in said) for j in range(len(params)))
+    extra = _extra(plan, found, units.y_scale, sure=sure or not plan.rules.scoring.censored)
     of = held.clustered.tolist() if plan.clusters and held.clustered is not None else []
     groups = methods.summed_groups(plan.clusters)
     note += methods.notes(of, groups, lanes=False) if of else ()
@@ -245,7 +247,7 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
         trail_senders=np.array([counted[k - 1] for k, _ in points], dtype=np.int64),
         trail_params=np.array([outside(one) for _, one in points]),
         trail_variances=np.array([np.diag(covariance(one)) + (np.nan if plan.clusters else 0.0) for _, one in points]),
-        family=_family(plan, progress, settings, found, units),
+        family=_family(plan, settings, found, units, extra),
         target=_target(plan, spec.family, progress.state),
         tuning=_tuning(held),
         spending=_spending(held),
@@ -259,7 +261,7 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
         mechanics=_mechanics(held),
         rounds=_rounds(held, dict(trail), outside, np.sqrt(np.diag(cov))),
         equation=_equation(plan, found, order, spec),
-        extra=_extra(plan, progress, found, units.y_scale),
+        extra=extra,
         measures=measuring.measured(plan, progress, units.y_scale),
         measured=sum(count for _, count, _ in progress.gauged),
         cost=f"for {plan.measured / plan.rows:.3g} of mu²" if again else "instead of a score",
@@ -281,24 +283,25 @@ def _target(plan: Plan, family: Family, state: State) -> str:
     return words if plan.like is None else f"{words}; the target is fixed, that of the fit in like="
 
 
-def _extra(plan: Plan, progress: Progress, found: Estimated, unit: float) -> tuple[Measure, ...]:
-    """The extra parameter; its standard error is NaN of clusters, and where noise hides it."""
+def _extra(plan: Plan, found: Estimated, unit: float, *, sure: bool) -> tuple[Measure, ...]:
+    """The extra parameter; its standard error is NaN of clusters, where noise hides it, and if it isn't `sure`."""
     if not (name := plan.rules.scoring.extra):
         return ()
-    at = found.scale * (1.0 if plan.rules.scoring.counts else unit)
-    sd = math.sqrt(found.whole[1][-1, -1])
-    clear = not plan.clusters and sd <= CLEAR and found.blurred(np.eye(1, plan.d + 1, plan.d))[0] <= BLURRED
+    at, sd = found.scale * (1.0 if plan.rules.scoring.counts else unit), math.sqrt(found.whole[1][-1, -1])
+    low, high = plan.rules.scoring.limits
+    sure = sure and low * (1.0 + ROUNDED) < found.scale < high * (1.0 - ROUNDED) and sd <= CLEAR
+    sure = sure and not plan.clusters and found.blurred(np.eye(1, plan.d + 1, plan.d))[0] <= BLURRED
     words = "learned in rounds beside the coefficients"
     if plan.clusters:
         words += "; clusters have no standard error of it"
-    elif not clear:
+    elif not sure:
         words += "; unreliable, as noise and sampling hide it"
-    return (Measure(name, at, at * sd if clear else math.nan, words),)
+    return (Measure(name, at, at * sd if sure else math.nan, words),)
 
 
-def _family(plan: Plan, progress: Progress, settings: Settings, found: Estimated, units: Units) -> str:
+def _family(plan: Plan, settings: Settings, found: Estimated, units: Units, extra: tuple[Measure, ...]) -> str:
     """The family with the residual scale that was found."""
-    if extra := _extra(plan, progress, found, units.y_scale):
+    if extra:
         size = "" if math.isnan(extra[0].std_error) else f" ± {extra[0].std_error:.2g}"
         how = "learned" if size or plan.clusters else "learned, unreliable"
         return f"{settings.score_text}, {extra[0].name} {extra[0].estimate:.4g}{size} ({how})"

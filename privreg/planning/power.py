@@ -32,7 +32,16 @@ from privreg.options.unknown import refuse_unknown
 from privreg.planning.plan import Goal, read_people
 from privreg.planning.plan import find as find_coef
 from privreg.planning.precision import SEED, plain_model, precision_of
-from privreg.planning.scenario import MADE, USUAL_ALPHA, USUAL_SCALE, Assumed, listed, read_scale, read_shares, response_of
+from privreg.planning.scenario import (
+    MADE,
+    USUAL_ALPHA,
+    USUAL_SCALE,
+    Assumed,
+    listed,
+    read_scale,
+    read_shares,
+    response_of,
+)
 from privreg.planning.study_plan import StudyPlan
 from privreg.privacy.ledger import UNSET, Budget
 from privreg.schema import files

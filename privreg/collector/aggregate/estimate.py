@@ -48,6 +48,7 @@ unmarked rows is within a point of that with 3, and marks differ by less than tw
 LIKELY: Final = 2.0  # Sds by which a score must be short of that, for records not to be taken for such
 PERFECT: Final = 0.5  # Of the score that perfect prediction would have: one is nearer to it than to 0
 STEP: Final = 1e-4  # Of slopes by differences
+NOISELESS: Final[tuple[float, float, float]] = 0.0, 0.0, 0.0
 FLAT: Final = 1e-6  # Of a slope, relative to that at the state, below which it is none
 
 PASSES: Final = 6
@@ -110,7 +111,8 @@ class Estimated(NamedTuple):
         alone = np.einsum("qk,k->q", np.square(bread[:, :d] * cov[:, :d]), np.diag(self.spread))
         more = 0.0 if self.beside is None else self.beside.unsure(bread, cov)
         cov = cov[:, : loads.shape[1]]
-        return np.asarray(np.sqrt(0.5 * moved - alone + more) / np.einsum("qk,qk->q", cov, loads))
+        with np.errstate(divide="ignore", invalid="ignore"):  # of none that varies
+            return np.asarray(np.sqrt(0.5 * moved - alone + more) / np.einsum("qk,qk->q", cov, loads))
 
     def displaced(self, loads: Array, left: Array) -> Array:
         """Bias of `loads` @ theta, in standard errors, by parts of steps that are `left`, in thresholds: Equation (43).
@@ -180,9 +182,10 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     curvature, spread = posterior(pooled, noise, known, height)
     curvature = floored(curvature, LOST * math.sqrt(float(spread.mean())))
 
-    if rules.scoring.extra and plan.mu < MOST_MU:
+    if learned := bool(rules.scoring.extra) and plan.mu < MOST_MU:
         made = extra.rows(plan, progress, last, curvature)
         alike, steeper = extra.known(plan, progress.filled, made, alike, last)
+        steeper = [v for v, s in zip(steeper, alike, strict=True) if s.state.window == least]
         best = tuple(s for s in alike if s.state.window == least)
         turned = [_turn(plan, s, last.rows, common) for s in alike]
 
@@ -222,7 +225,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     for _ in range(PASSES):
         if rules.cornered:  # scores at a common threshold, that of the estimate
             scale = _scale(plan, best, last.rows, theta)
-            if rules.scoring.extra and plan.mu < MOST_MU:  # which moves with the estimate: both in one step
+            if learned:  # which moves with the estimate: both in one step
                 scale, _, _, leaning = _learned(plan, progress.filled, made, best, last, theta)
                 by_scale = rules.ratio * scale * sum(w * t.beyond for w, t in zip(weights, turned, strict=True))
                 if not again:  # rows that answer again are asked near the estimate
@@ -230,13 +233,13 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
                     model = extra.bent(plan, progress.filled, made, alike, last, near)
                     bent = partial(_modelled, model, weights, curvature, last.theta, c)
                     by_scale = by_scale + weights @ model(theta)[2]
-                tied = extra.tied(bent(theta)[1], by_scale, leaning, 0.25)
+                tied = extra.tied(bent(theta)[1], by_scale, leaning, extra.WALKING)
             common = rules.ratio * scale
             turned = [_turn(plan, s, last.rows, common) for s in alike]
         steps = sum(w * (curvature @ t.theta - t.score) for w, t in zip(weights, turned, strict=True))
         more, slope = bent(theta)
         found = np.linalg.solve(slope + tied, steps - weights @ more + tied @ theta)
-        far = float(np.linalg.norm(found - theta)) / (0.5 * c)  # half a threshold at most, where both move
+        far = float(np.linalg.norm(found - theta)) / (extra.STRIDE * c)
         theta = theta + (found - theta) / far if tied.any() and far > 1.0 else found
         distance = np.square(places - theta).sum(axis=1)
         off = (
@@ -262,21 +265,22 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         moves, one = np.array([(theta - t.theta) / common for t in turned]), np.linalg.inv(last.rows)[0]
         off = common * curvature @ _off(rules, moves, weights, curvature, known.points, one)
         unknown = unknown + off @ off.T
+    by_scale, by_theta, wide, vague = np.zeros(d), np.zeros(d), 1.0, 0.0
+    if learned:
+        scale, wide, vague, by_theta = _learned(plan, progress.filled, made, best, last, theta)
+    slope = bent(theta)[1]
     if rules.cornered:
         by_scale = common * sum(w * t.beyond for w, t in zip(weights, turned, strict=True))
-        wide = 1.0
         narrow = [(w, t) for w, t, s in zip(weights, turned, alike, strict=True) if any(s is one for one in best)]
         shares = _crowd(best, again=again)
-        by_theta = np.asarray(sum(w * t.lean for w, (_, t) in zip(shares, narrow, strict=True)))
-        slope, tied = bent(theta)[1], np.outer(by_scale, by_theta)
-        if rules.scoring.extra and plan.mu < MOST_MU:  # slopes are those at the estimate
+        if learned:  # slopes are those at the estimate
             by_scale = by_scale if again else by_scale + weights @ model(theta)[2]
-            scale, wide, vague, by_theta = _learned(plan, progress.filled, made, best, last, theta)
-            tied = extra.tied(slope, by_scale, by_theta, 0.02)
+            tied = extra.tied(slope, by_scale, by_theta, extra.KEPT)
+        else:
+            by_theta = np.asarray(sum(w * t.lean for w, (_, t) in zip(shares, narrow, strict=True)))
+            tied = np.outer(by_scale, by_theta)
         sampling = sampling + _of_scale(by_scale, theta, narrow, shares, common, wide, again=whole)
         slope = slope + tied
-    else:
-        slope = bent(theta)[1]
     bread = np.linalg.inv(slope)
     meat = floored(sampling, 0.0) + noised  # estimated entries may leave no covariance; the noise's is known
     if again:  # as slopes are uncertain, so are variances: Equation (37)
@@ -284,17 +288,12 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         meat = meat + 2.0 * STUDENT * float(spread.mean()) * (cov + float(np.trace(cov)) * np.eye(d))
     beside = None
     if rules.scoring.extra:
-        by, leaning = (by_scale, by_theta) if rules.cornered else (np.zeros(d), np.zeros(d))
-        wide, vague, noise = 1.0, 0.0, (0.0, 0.0, 0.0)
-        if plan.mu < MOST_MU:
-            scale, wide, vague, leaning = _learned(plan, progress.filled, made, best, last, theta)
-            noise = extra.noise(
-                common, weights * rules.cornered, turned, _crowd(best, again=again), best, steeper[-len(best) :]
-            )
-        alone, both = _extra_variance(best, turned, alike, weights, theta, common, again=whole)
-        alone = wide**2 * alone + vague
-        beside = extra.Extra(by, leaning, wide * both + alone * by, alone, noise)
-        unknown = unknown + vague * np.outer(by, by)
+        own_variance, both = _extra_variance(best, turned, alike, weights, theta, common, again=whole)
+        own_variance, slopes = wide**2 * own_variance + vague, NOISELESS
+        if learned:
+            slopes = extra.noise(common, weights, turned, _crowd(best, again=again), best, steeper)
+        beside = extra.Extra(by_scale, by_theta, wide * both + own_variance * by_scale, own_variance, slopes)
+        unknown = unknown + vague * np.outer(by_scale, by_scale)
         meat = meat + 2.0 * STUDENT * beside.widened(bread, bread @ (meat + unknown) @ bread.T)
     values, vectors = np.linalg.eigh(meat + unknown)
     root = bread @ (vectors * np.sqrt(np.maximum(values, 0.0)))
@@ -534,7 +533,7 @@ def _learned(
     """Extra parameter at an estimate, slopes that were reported over that there, and slope by theta: Equation (61).
 
     The third is the variance of its logarithm as slopes are uncertain, the last, shape (d,), that logarithm's slope.
-    Where no parameter within a step's length gives the mean number a step is taken.
+    Where no parameter within a step's length gives the mean number a step is taken, by which it is uncertain.
     """
     scoring, shape, shares = plan.rules.scoring, plan.rules.shape, _crowd(best, again=plan.noise.again)
     z, weight = made
@@ -561,6 +560,8 @@ def _learned(
             far += share * (found - math.log(at)) ** 2 / (1.0 / noise + SPREAD**-2)
             each = [scoring.reference(shape, at, here, there + h, math.exp(found))[0] for h in (-STEP, STEP)]
             by -= share / rise * (((each[1] - each[0]) * weight / (2.0 * STEP)) @ z - more)
+        else:
+            far += share * LEAP**2
         log, wide = log + share * min(max(found, low), high), wide + share * ratio
     return math.exp(log), wide, far, by
 

@@ -1,4 +1,4 @@
-"""Parameter beside the coefficients: slopes of scores and of its number, and the noise in them: Equations (61) to (65)."""
+"""Parameter beside the coefficients: slopes of scores and of its number, and their noise: Equations (61) to (65)."""
 
 from __future__ import annotations
 
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 STEP: Final = 1e-4  # Of slopes by differences
 LEAST: Final = 0.1  # Slope of a made-up row, of the largest, at least
+STRIDE: Final = 0.5  # Of a step that θ and the parameter take together, in thresholds, at most
+WALKING, KEPT = 0.25, 0.02
+"""Part of the curvature that a step and an estimate keep at least, where the parameter takes the rest: a step stays
+short, and coefficients of which noise may leave nothing are marked."""
 
 
 class Extra(NamedTuple):
@@ -40,21 +44,27 @@ class Extra(NamedTuple):
     def unsure(self, bread: Array, cov: Array) -> Array:
         """Variances of `bread` Δ `cov`, Δ the noise of slopes, for rows of (θ, γ), shape (q, d + 1); shape (q,)."""
         (by, lean, steep), b, q = self.noise, np.square(bread), np.square(cov)
-        own = (by * b[:, :-1].sum(axis=1) + steep * b[:, -1]) * q[:, -1]
+        own: Array = (by * b[:, :-1].sum(axis=1) + steep * b[:, -1]) * q[:, -1]
         return np.asarray(own + lean * b[:, -1] * q[:, :-1].sum(axis=1))
 
     def widened(self, bread: Array, cov: Array) -> Array:
         """Mean of Δ cov Δ', as it moves scores of θ; shape (d, d)."""
         (by, lean, steep), own = self.noise, float(self.both(bread, cov)[1][-1, -1])
-        return by * own * np.eye(len(cov)) + (lean * np.trace(cov) + steep * own) * np.outer(self.by, self.by)
+        return np.asarray(
+            by * own * np.eye(len(cov)) + (lean * np.trace(cov) + steep * own) * np.outer(self.by, self.by)
+        )
 
 
 def noise(
     c: float, weights: Array, rounds: Sequence[Any], shares: Array, best: Sequence[Summed], steeper: Sequence[float]
 ) -> tuple[float, float, float]:
     """Variances by noise for `Extra.noise`, of rounds with these weights, and of the `best` ones with `shares`."""
-    by = c**2 * sum(w**2 * t.sds[3] ** 2 * t.wider for w, t in zip(weights, rounds, strict=True))
-    return by, sum(w**2 * s.lean_sd**2 for w, s in zip(shares, best, strict=True)), float(shares**2 @ steeper)
+    by = [w**2 * t.sds[3] ** 2 * t.wider for w, t in zip(weights, rounds, strict=True) if t.beyond.any()]
+    return (
+        c**2 * sum(by),
+        sum(w**2 * s.lean_sd**2 for w, s in zip(shares, best, strict=True)),
+        float(shares**2 @ steeper),
+    )
 
 
 def rows(plan: Plan, progress: Progress, last: State, curvature: Array) -> tuple[Array, Array]:
@@ -141,6 +151,7 @@ def bent(
             wide, wider = ((mean(v, r * (1.0 + STEP)) - mean(v, r * (1.0 - STEP))) / (2.0 * STEP) for v, r in ends)
             more = mean(there, scale) - first * (there - here) - wide * (scale / at - 1.0)
             out.append((more @ z, (z.T * (then - first)) @ z, (wider - wide * scale / at) @ z))
-        return tuple(np.array(one) for one in zip(*out, strict=True))
+        more, slopes, by = (np.array(one) for one in zip(*out, strict=True))
+        return more, slopes, by
 
     return at_estimate
