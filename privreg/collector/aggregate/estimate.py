@@ -289,10 +289,10 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     beside = None
     if rules.scoring.extra:
         own_variance, both = _extra_variance(best, turned, alike, weights, theta, common, again=whole)
-        own_variance, slopes = wide**2 * own_variance + vague, NOISELESS
+        own_variance, unsure_of = wide**2 * own_variance + vague, NOISELESS
         if learned:
-            slopes = extra.noise(common, weights, turned, _crowd(best, again=again), best, steeper)
-        beside = extra.Extra(by_scale, by_theta, wide * both + own_variance * by_scale, own_variance, slopes)
+            unsure_of = extra.noise(common, weights, turned, _crowd(best, again=again), best, steeper)
+        beside = extra.Extra(by_scale, by_theta, wide * both + own_variance * by_scale, own_variance, unsure_of)
         unknown = unknown + vague * np.outer(by_scale, by_scale)
         meat = meat + 2.0 * STUDENT * beside.widened(bread, bread @ (meat + unknown) @ bread.T)
     values, vectors = np.linalg.eigh(meat + unknown)
