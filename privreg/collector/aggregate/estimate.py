@@ -48,7 +48,6 @@ unmarked rows is within a point of that with 3, and marks differ by less than tw
 LIKELY: Final = 2.0  # Sds by which a score must be short of that, for records not to be taken for such
 PERFECT: Final = 0.5  # Of the score that perfect prediction would have: one is nearer to it than to 0
 STEP: Final = 1e-4  # Of slopes by differences
-NOISELESS: Final[tuple[float, float, float]] = 0.0, 0.0, 0.0
 FLAT: Final = 1e-6  # Of a slope, relative to that at the state, below which it is none
 
 PASSES: Final = 6
@@ -289,7 +288,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     beside = None
     if rules.scoring.extra:
         own_variance, both = _extra_variance(best, turned, alike, weights, theta, common, again=whole)
-        own_variance, unsure_of = wide**2 * own_variance + vague, NOISELESS
+        own_variance, unsure_of = wide**2 * own_variance + vague, (0.0, 0.0, 0.0)
         if learned:
             unsure_of = extra.noise(common, weights, turned, _crowd(best, again=again), best, steeper)
         beside = extra.Extra(by_scale, by_theta, wide * both + own_variance * by_scale, own_variance, unsure_of)
