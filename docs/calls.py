@@ -57,8 +57,8 @@ def run(page: str, names: dict[str, Any]) -> int:
 
 
 def is_python(span: str) -> bool:
-    """Whether a piece is Python, not a command of the shell, its option or the ending of a file."""
-    return not re.match(r"privreg |pip |-|\.\w+$", span)
+    """Whether a piece is Python, not a command of the shell, its option, the ending of a file or an extra's call."""
+    return not re.match(r"privreg |pip |marginaleffects\.|-|\.\w+$", span)
 
 
 def _run(call: str, names: dict[str, Any]) -> None:

@@ -17,26 +17,19 @@ Examples
 
 from __future__ import annotations
 
+from privreg.audit.federated import verify_mechanism
 from privreg.audit.verification import Verification as Verdict
 from privreg.options.unknown import public_names
 from privreg.published.federated import flower
 from privreg.published.federated.model import FederatedRegression
-from privreg.published.federated.reports import (
-    UPDATE_MECHANISMS,
-    Convergence,
-    UpdateMechanism,
-    predicted_error,
-    update_mechanism,
-)
+from privreg.published.federated.reports import UPDATE_MECHANISMS, UpdateMechanism, update_mechanism
 from privreg.published.federated.results import FederatedResults
 from privreg.published.federated.theory import AngleBox, from_angles, to_angles
-from privreg.published.federated.verification import verify_mechanism
 from privreg.results.statement import PrivacyStatement as ClientStatement
 
 __all__ = [
-    "UPDATE_MECHANISMS", "AngleBox", "ClientStatement", "Convergence", "FederatedRegression", "FederatedResults",
-    "UpdateMechanism", "Verdict", "flower", "from_angles", "predicted_error", "to_angles", "update_mechanism",
-    "verify_mechanism",
+    "UPDATE_MECHANISMS", "AngleBox", "ClientStatement", "FederatedRegression", "FederatedResults", "UpdateMechanism",
+    "Verdict", "flower", "from_angles", "to_angles", "update_mechanism", "verify_mechanism",
 ]  # fmt: skip
 
 __dir__, __getattr__ = public_names(__name__, __all__)

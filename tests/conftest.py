@@ -282,7 +282,7 @@ def the_same_rounds(coarse_search: None) -> Iterator[None]:
 
 @pytest.fixture(scope="module", autouse=True)
 def few_rounds() -> Iterator[None]:
-    """Fits hold 10 rounds, the fewest that fit(rounds=) takes, and plans rehearse one pair.
+    """Fits hold 10 rounds, the fewest that fit(rounds=) takes, and plans rehearse one pair, or try two fits.
 
     What a test says holds whatever their number: fits are quick. A test of the usual number asks for `usual_rounds`; a
     module of such tests, or whose fits run in other processes too, has a `few_rounds` of its own that does nothing.
@@ -295,7 +295,22 @@ def few_rounds() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as m:
         m.setattr("privreg.fits.plan.schedule", fewer)
         m.setattr("privreg.planning.precision.PAIRS", 1)
+        m.setattr("privreg.planning.precision.FITS", min(2, _usual_fits()))
         yield
+
+
+@cache
+def _usual_fits() -> int:
+    """How many fits plans try at least for users: asked for first where nobody has changed it."""
+    from privreg.planning import precision
+
+    return precision.FITS
+
+
+@pytest.fixture
+def usual_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many fits tried by plans as users get, for one test among others with few."""
+    monkeypatch.setattr("privreg.planning.precision.FITS", _usual_fits())
 
 
 @pytest.fixture
@@ -330,27 +345,24 @@ def _rehearsed_once() -> Callable[[Any, int], Any]:
 
 
 @cache
-def _fitted_once() -> Callable[[Any, int], Any]:
+def _fitted_once() -> Callable[[Any, int, int], Any]:
     from privreg.planning import precision
 
-    fit, known = precision.FittedPrecision._node, {}
+    fits, known = precision.FittedPrecision._fits, {}
 
-    def node(self: Any, k: int) -> Any:
-        if k not in self._known:
-            asked = _question(self.spec, self.assumed, self.seed, precision.FITS, k)
-            if asked not in known:
-                known[asked] = fit(self, k)
-            self._known[k] = known[asked]
-        return self._known[k]
+    def fitted(self: Any, k: int, runs: int) -> Any:
+        if k not in self._tried:
+            self._tried[k] = known.setdefault(_question(self.spec, self.assumed, self.seed, self.base, k), [])
+        return fits(self, k, runs)
 
-    return node
+    return fitted
 
 
 @pytest.fixture
 def shared_rehearsals(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plans of the same people, budget and number share their rehearsal, which is seeded, with those of other tests."""
+    """Share rehearsals and fits, which are seeded, of plans of the same people, budget and number between tests."""
     monkeypatch.setattr("privreg.planning.precision.Precision._node", _rehearsed_once())
-    monkeypatch.setattr("privreg.planning.precision.FittedPrecision._node", _fitted_once())
+    monkeypatch.setattr("privreg.planning.precision.FittedPrecision._fits", _fitted_once())
 
 
 @pytest.fixture

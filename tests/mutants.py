@@ -495,14 +495,14 @@ MUTANTS = (
     ),
     Mutant(
         "rounds whose records weigh otherwise have one slope",
-        "privreg/collector/aggregate/estimate.py",
+        "privreg/collector/aggregate/common.py",
         "steep * x @ x.T + constant * alike + np.diag(noise)",
         "steep * x @ x.T + constant + np.diag(noise)",
         (f"{CURVED}::test_rounds_whose_records_weigh_otherwise_keep_their_slopes",),
     ),
     Mutant(
         "a step along the slope at its end",
-        "privreg/collector/aggregate/estimate.py",
+        "privreg/collector/aggregate/common.py",
         "at = np.vstack([0.5 * (x + near), ",
         "at = np.vstack([x, ",
         (f"{CURVED}::test_secants_of_a_quadratic_score_are_exact",),
@@ -1218,9 +1218,9 @@ MUTANTS = (
     Mutant(
         "a group by what a record holds",
         ENGINE,
-        "some = cut(rows, i, end)",
-        "at = np.argsort(rows.y[i:end])\n"
-        "            some = Block._make(None if c is None else c[i:end][at] for c in rows)",
+        "some = cut(rows, a, b)\n            # not all",
+        "at = np.argsort(rows.y[a:b])\n"
+        "            some = Block._make(None if c is None else c[a:b][at] for c in rows)\n            # not all",
         (f"{ROUNDS}::test_chunks_change_no_bit",),
     ),
     Mutant(
@@ -1254,8 +1254,8 @@ MUTANTS = (
     Mutant(
         "a part with a block too many",
         ENGINE,
-        "edge = min(edge, self.length * (self.part + 1))",
-        "edge = min(edge, self.length * (self.part + 1) + 1)",
+        "edge = min(edge, self.length * (part + 1))",
+        "edge = min(edge, self.length * (part + 1) + 1)",
         (f"{ROUNDS}::test_parts_are_runs_of_equal_length",),
     ),
     Mutant(
@@ -1274,7 +1274,7 @@ MUTANTS = (
     ),
     Mutant(
         "a span begins a row late",
-        "privreg/simulation/workers/tasks.py",
+        "privreg/simulation/workers/blocks.py",
         "first=span.first + took,",
         "first=span.first + took + 1,",
         (f"{BLOCKS}::test_every_row_is_played_once_in_an_order_that_the_key_chooses",),

@@ -16,7 +16,7 @@ from privreg.base.version import __version__
 from privreg.cli.values import as_meant, check_spaces
 from privreg.errors import OptionError, nearest
 from privreg.options.table import BUDGET, TABLE, Option, of_verb
-from privreg.options.unknown import OPTIONS
+from privreg.options.unknown import OPTIONS, TIMES
 
 
 class _Parser(argparse.ArgumentParser):
@@ -50,6 +50,7 @@ class _Parser(argparse.ArgumentParser):
                 ours = [f"--{o.option.replace('_', '-')}" for o in OPTIONS if name in o.names]
                 near = next((o for o in ours if o in known), None) or nearest(option, known)
                 hint = "" if near is None else f" Did you mean {near}?"
+                hint = f" {TIMES.hint[:1].upper()}{TIMES.hint[1:]}." if name in TIMES.names else hint
                 raise OptionError(f"there is no option {option}.{hint} '{self.prog} --help' lists them all.")
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from privreg.errors import BudgetError, OptionError, SchemaError, choose
 from privreg.options.spelling import quoted
 from privreg.options.table import BUDGET, accepted, find, of_verb
+from privreg.options.unknown import TIMES
 
 if TYPE_CHECKING:
     from privreg.data.sources.csv import Csv
@@ -224,7 +225,10 @@ def family(a: argparse.Namespace) -> tuple[str, dict[str, Any]]:
     """Read the family's name, in lower case, and its own options, keywords of its constructor.
     Raises OptionError if there is no such family, an option belongs to another one, or counts have no largest one.
     """
-    name = choose("--family", a.family.lower().replace("-", "_"), OWN)
+    name = a.family.lower().replace("-", "_")
+    if name in TIMES.names:
+        raise OptionError(f"--family {name} is not known: {TIMES.hint}.")
+    choose("--family", name, OWN)
     owned = [o.name for o in of_verb(a.verb) if o.families]
     given = {o: getattr(a, o) for o in owned if getattr(a, o) is not None}
     for option in given:

@@ -22,7 +22,6 @@ from privreg.collector.estimation.coordinates import placed, reference_model
 from privreg.collector.estimation.curvature import Curvature, RoundMeans
 from privreg.collector.estimation.estimate import estimate
 from privreg.collector.estimation.reference import Reference
-from privreg.collector.pilot import Fitted
 from privreg.collector.plan import Carried, Plan, Progress, ScoreRound
 from privreg.collector.spacing import ENOUGH, offsets, stretched
 from privreg.families.scores import REACH
@@ -189,34 +188,30 @@ def _next(plan: Plan, progress: Progress, state: State) -> tuple[Progress, State
     """State of the next round of scores; its threshold c by equation (17) of docs/estimator.md."""
     model = reference_model(plan, progress)
     if progress.scored and progress.scored[-1].state.role == "pilot":
-        progress = progress._replace(fitted=_refitted(plan, progress, model))
         assert progress.fitted is not None
-        scale = progress.fitted.scale
+        assert progress.prior is not None
+        fitted = pilot.fit(model, observed(plan, progress), progress.fitted, progress.prior)
+        progress = progress._replace(fitted=fitted)
         if plan.rules.track:
             unsure = 0.0
             if state.role == "pilot":
-                unsure = min(math.sqrt(max(float(np.trace(progress.fitted.cov[:-1, :-1])), 0.0)), 1.5 * scale)
-            c = plan.rules.ratio * math.hypot(scale, unsure)
-            if plan.like is not None and plan.like[1] is not None and unsure <= scale:  # far off, the pilot needs more
+                unsure = min(math.sqrt(max(float(np.trace(fitted.cov[:-1, :-1])), 0.0)), 1.5 * fitted.scale)
+            c = plan.rules.ratio * math.hypot(fitted.scale, unsure)
+            if (
+                plan.like is not None and plan.like[1] is not None and unsure <= fitted.scale
+            ):  # far off, the pilot needs more
                 c = plan.like[1] / state.y_scale
             state = state._replace(c=c)
         elif plan.rules.scoring.pearson:
-            eta, cov = model.predictors(progress.fitted.theta), progress.fitted.cov[:-1, :-1]
+            eta, cov = model.predictors(fitted.theta), fitted.cov[:-1, :-1]
             unsure = math.sqrt(max(float(np.trace(cov)), 0.0)) if state.role == "pilot" else 0.0
             state = state._replace(c=pilot.threshold_of_counts(plan.rules, eta, unsure))
-        state = state._replace(theta=progress.fitted.theta)
+        state = state._replace(theta=fitted.theta)
     elif progress.scored:
         progress, state = _stepped(plan, progress, state, model)
     if state.role == "main":
         state = state._replace(offsets=offsets(plan, progress, state))
     return progress, state
-
-
-def _refitted(plan: Plan, progress: Progress, model: Reference) -> Fitted:
-    assert progress.fitted is not None
-    prior = progress.prior
-    assert prior is not None
-    return pilot.fit(model, observed(plan, progress), progress.fitted, prior)
 
 
 def _stepped(plan: Plan, progress: Progress, state: State, model: Reference) -> tuple[Progress, State]:

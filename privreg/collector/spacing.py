@@ -63,7 +63,7 @@ def _length(plan: Plan, progress: Progress, state: State) -> float:
     """Length of groups' offsets: equation (18) of docs/estimator.md."""
     q, scoring = plan.size, plan.rules.scoring
     people = sum(progress.held) if plan.rows is None else plan.rows
-    curved = plan.rules.varying or plan.rules.centre != 0.0 or scoring.bent
+    curved = plan.rules.varying or plan.rules.centre != 0.0 or scoring.bent_by_offsets
     # where offsets bend what is expected, their length falls with a standard error; else curvature is what matters
     strength2 = plan.effective_mu(state.longest) ** 2
     if not curved and not state.longest:
@@ -79,7 +79,7 @@ def _length(plan: Plan, progress: Progress, state: State) -> float:
     # that varied elevenfold that intervals of the 0.9 quantile covered 70%
     if scoring.density:
         length *= min(math.exp(0.5 * float(ndtri(plan.rules.shape.a)) ** 2), 1.0 / OFFSET)
-    if scoring.gentle and plan.sd("main") > 0.0:
+    if scoring.short_offsets and plan.sd("main") > 0.0:
         length *= GENTLE
     elif plan.extremes and not plan.rules.varying:
         length *= coordinates.AT_BOUND

@@ -52,9 +52,11 @@ def randhie_schema() -> Declarations:
     * ``lpi`` is the log of a yearly payment, at least 1; 8 stands for about 3,000 dollars.
     * ``fmde`` is the log of the maximum expenditure divided by the coinsurance share. The plans capped the
       first at 1,000 dollars and the smallest positive share was a quarter, so ln 4000 < 8.5.
-    * ``disea`` counts chronic diseases; 50 is a round cap, and larger counts are clamped on the device.
-    * The others are indicators, or shares between 0 and 1 where the source imputed them.
+    * ``disea`` is an index of chronic diseases, 0 to 58.6 in the published descriptions.
+    * ``physlm`` is 0 or 1, or a share between them where the source imputed it.
+    * The others are 0 or 1. Some are rare, and levels tell of rare values more than bounds do.
     """
-    shares = ("idp", "physlm", "hlthg", "hlthf", "hlthp")
     logs = {"lncoins": (0.0, math.log(101)), "lpi": (0.0, 8.0), "fmde": (0.0, 8.5)}
-    return {"bounds": {"mdvis": (0, 77), "disea": (0, 50), **logs, **dict.fromkeys(shares, (0, 1))}, "levels": {}}
+    factors = ("idp", "hlthg", "hlthf", "hlthp")
+    bounds = {"mdvis": (0, 77), "disea": (0, 60), "physlm": (0, 1), **logs}
+    return {"bounds": bounds, "levels": {name: [0, 1] for name in factors}}

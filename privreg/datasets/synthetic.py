@@ -24,7 +24,7 @@ class Declarations(TypedDict):
     """Public facts about a data set, ready to pass on as ``**declarations``."""
 
     bounds: dict[str, tuple[float, float]]
-    levels: dict[str, list[str]]
+    levels: dict[str, list[str] | list[int]]
 
 
 @dataclass(frozen=True)

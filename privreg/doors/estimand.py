@@ -77,7 +77,7 @@ def estimand(fit: ResultData, rows: Any) -> Array:
             "without noise coefficients are the likelihood's: what it estimates on these rows are the params of the "
             "same fit of them."
         )
-    function = fit.family.tame
+    function = fit.family.compiled
     if scores.scoring_of(equation.shape[0]).own and function is None:
         raise InferenceError(
             "the score of a family of your own is code, which is never saved; use the results that fit() returned."
@@ -261,7 +261,7 @@ def _minimum(equation: Equation, rows: list[_Rows], theta: Array, moment: Array,
     _, slope = _field(equation, rows, theta, CELL * unit, function)
     inverse = np.linalg.inv(length)
     flat = not float(np.linalg.eigvalsh(inverse.T @ (0.5 * (slope + slope.T)) @ inverse)[0]) > LITTLE / unit
-    if flat and scoring.endless:
+    if flat and scoring.separable:
         raise InferenceError(f"{NO_ROOT}.")
     return theta, flat
 

@@ -275,7 +275,8 @@ class PrivateOnlineRegression(Described):
         """Options of a fit with public rows and an earlier fit's target read."""
         identity = None if self._source is None else self._source.identity
         public = public_rows(self._spec, asked.covariates, identity)
-        return replace(asked, covariates=public, like=target_of(self._spec, asked.like, seeded=seeded))
+        like = None if asked.like is None else target_of(self._spec, asked.like, seeded=seeded)
+        return replace(asked, covariates=public, like=like)
 
     # --- fitting ---------------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ from privreg.families.scores import SCORINGS
 from privreg.families.squared import Squared
 from privreg.families.tobit import Tobit
 from privreg.families.users import custom
-from privreg.options.unknown import MODELS, public_names
+from privreg.options.unknown import MODELS, TIMES, public_names
 
 __all__ = [
     "Cloglog", "Expectile", "Family", "Hinge", "Huber", "Logistic", "Multinomial", "NegativeBinomial", "Ordered",
@@ -67,6 +67,9 @@ def resolve_family(family: Any, *, curator: bool = False) -> Family:
                 "custom(name, score, bound)."
             )
         return family
+    got = family if isinstance(family, str) else getattr(family, "__name__", type(family).__name__)
+    if got.lower() in TIMES.names:
+        raise UnsupportedArgumentError(f"family={got} is not known: {TIMES.hint}.")
     if isinstance(family, str):
         name = choose("family", family, FAMILIES)
         if name == "poisson":
@@ -78,7 +81,6 @@ def resolve_family(family: Any, *, curator: bool = False) -> Family:
         if family is make:
             write = "Poisson(y_max=20)" if name == "poisson" else f"{make.__name__}() or {name!r}"
             raise UnsupportedArgumentError(f"family={make.__name__} lacks its brackets; write {write}.")
-    got = family.__name__ if isinstance(family, type) else type(family).__name__
     known = (MODELS.get(got) or MODELS.get(got.lower()) or "").replace("pr.", "")
     meant = f" Did you mean {known}?" if known else ""
     raise UnsupportedArgumentError(

@@ -55,7 +55,7 @@ class Declared:
         return None if score is None else lambda eta, y: float(score(eta, y)) / bound
 
     @property
-    def tame(self) -> Callable[[float, float], float] | None:
+    def compiled(self) -> Callable[[float, float], float] | None:
         """Compiled score that no record can make fail: NaN where the score raises an error."""
         return None if self._compiled is None else self._compiled.ctypes
 

@@ -42,7 +42,7 @@ class HazardScore(Predicted):
         "if hazards are not proportional"
     )
     logs = ("log hazard", "hazard ratio")
-    form = curved = endless = gentle = followed = True
+    form = curved = separable = short_offsets = followed = True
     unsure = 4.0  # events may be rare
     shares = "followed"
 

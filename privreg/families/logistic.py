@@ -140,7 +140,7 @@ class MultinomialScore(ClassMeasures, Predicted):
 
     code = codes.MULTINOMIAL
     estimand = "log-odds of each class against the first; their weighted projection if the model is wrong"
-    multiple = endless = gentle = True
+    multiple = separable = short_offsets = True
     shares = "classes"
     bound = math.sqrt(2.0)
 

@@ -40,7 +40,7 @@ class PoissonScore(Predicted):
         "log rate ratios for counts up to {y_max:g} (larger ones are clamped); their weighted projection if the mean "
         "is not log-linear"
     )
-    counts = curved = endless = gentle = True
+    counts = curved = separable = short_offsets = True
     unsure = 4.0  # units are the response's public limits
 
     def unit(self, shape: Shape, c: Any, eta: Array, y: Array, function: Function = None) -> Array:

@@ -133,11 +133,13 @@ class Scoring:
     bend: ClassVar[float] = 1.0  # Thresholds (of a density residual sds) over which the slope changes by itself
     bounded: ClassVar[bool] = False  # The slope changes over c of a residual
     curved: ClassVar[bool] = False  # One predictor bends it: a step by its slope leaves half its square, in thresholds
-    bent: ClassVar[bool] = False  # Bent by a state's offsets though curvature does not vary with the coefficients
+    bent_by_offsets: ClassVar[bool] = (
+        False  # Bent by a state's offsets though curvature does not vary with the coefficients
+    )
     jumps: ClassVar[bool] = False  # It may jump
-    endless: ClassVar[bool] = False  # Its loss may fall for ever along a line
+    separable: ClassVar[bool] = False  # Its loss may fall for ever along a line
     pearson: ClassVar[bool] = False  # c clips Pearson residuals of counts
-    gentle: ClassVar[bool] = False  # Groups' offsets are short, see `collector.spacing.GENTLE`
+    short_offsets: ClassVar[bool] = False  # Groups' offsets are short, see `collector.spacing.GENTLE`
     margin: ClassVar[float] = 0.0  # Their length, where it is one of a margin
     followed: ClassVar[bool] = False  # Rows are intervals of a person's time at risk
     measured: ClassVar[int] = 0  # Numbers that each person reports on the fit; 0 without measures
@@ -386,7 +388,7 @@ class Predicted(Scoring):
 class Binary(Predicted):
     """A score of a response that is 0 or 1, by a model of its probability."""
 
-    classed = curved = endless = gentle = True
+    classed = curved = separable = short_offsets = True
 
     def square(self, rules: ScoreRules, here: Array, there: Array, c: float, s: Any) -> Array:
         share = self.mean(rules.shape, there)[0]

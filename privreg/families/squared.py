@@ -53,7 +53,7 @@ class SquaredScore(MeanMeasures, Predicted):
 
     code = codes.SQUARED
     estimand = "conditional mean of the response clamped to its public bounds"
-    scaled = linear = bent = True
+    scaled = linear = bent_by_offsets = True
     unsure = 4.0  # units are the response's public limits
 
     def unit(self, shape: Shape, c: Any, eta: Array, y: Array, function: Function = None) -> Array:

@@ -29,7 +29,7 @@ class CustomScore(Margin):
 
     code = codes.CUSTOM
     estimand = "zero of the mean weighted score"
-    own = jumps = endless = True
+    own = jumps = separable = True
     margin = MARGIN
 
     def unit(self, shape: Shape, c: Any, eta: Array, y: Array, function: Function = None) -> Array:

@@ -10,14 +10,16 @@ from numpy.typing import NDArray
 
 from privreg.audit import reports
 from privreg.base.arrays import Array, Flags, Ints
-from privreg.collector.aggregate import measuring, report
-from privreg.collector.aggregate.budget import AGAIN, share
+from privreg.collector.aggregate import chain, report
 from privreg.collector.aggregate.classes import against_first
 from privreg.collector.aggregate.estimate import Estimated, estimate
 from privreg.collector.aggregate.lattice import sd, steps
+from privreg.collector.aggregate.lengths import AGAIN, means, share
+from privreg.collector.aggregate.lengths import far as far_columns
 from privreg.collector.aggregate.plan import MOST_MU, Noise, Plan, Progress, State, Summed, crowded, narrowed, rules_of
 from privreg.collector.aggregate.rounds import begin
 from privreg.collector.clamping import Shares, harmed
+from privreg.collector.covariates import factors
 from privreg.collector.covariates.moments import ANSWERING
 from privreg.collector.covariates.whitening import correlation
 from privreg.collector.inference import methods
@@ -28,7 +30,7 @@ from privreg.families.family import Family
 from privreg.families.hazards import INTERVAL
 from privreg.families.measures import Measure
 from privreg.families.scores import Gauge
-from privreg.fits.notes import Findings, clamping_words, filled_note, notes
+from privreg.fits.notes import Findings, clamping_words, filled_note, listed, notes
 from privreg.fits.outcome import FitOutcome, of_clusters, outside_of, refuse_overflow
 from privreg.fits.plan import extremes_of, limits_of_offset, order_of, to_user
 from privreg.fits.settings import Settings
@@ -130,6 +132,7 @@ def plan_of(
         cuts=np.zeros((0, 0)) if spec.cuts is None else spec.cuts[:, order],
         noise=spec.noise._replace(silos=silos or spec.shared(rows)),
         levels=_intervals(spec, order),
+        cells=_cells(spec, order),
     )
     return narrowed(crowded(plan)), order
 
@@ -140,6 +143,19 @@ def _intervals(spec: ModelSpec, order: NDArray[np.intp]) -> tuple[int, ...]:
         return ()
     of = next((term.columns for term in spec.design.terms if term.reads == (INTERVAL,)), ())
     return tuple(np.argsort(order)[list(of)].tolist())
+
+
+def _cells(spec: ModelSpec, order: NDArray[np.intp]) -> Array:
+    """Indicators of all combinations of levels, the first ones too, as linear forms of columns in the order inside."""
+    place, found = np.argsort(order), [np.zeros((0, len(order)))]
+    if spec.people.effect is None and spec.units.constant_column(spec.design.probe) is not None:
+        inside = spec.units.probe_inside(spec.design.probe)
+        for one in factors.groups(spec.design.sources, spec.design.schema.levels, inside):
+            forms = np.zeros((len(one.values), len(order)))
+            rows = np.column_stack([np.ones(len(one.values)), one.values])
+            forms[:, [0, *place[one.columns]]] = np.linalg.inv(rows).T
+            found.append(forms)
+    return np.concatenate(found)
 
 
 def lines_of_sums(spec: ModelSpec, rows: int, measures: float, like: Target | None) -> list[tuple[Any, ...]]:
@@ -228,7 +244,7 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
     findings = _findings(held, spec, found, order, ratios)
     filling = spec.people.gathered and not plan.followed
     note = filled_note(spec.people.k_max, progress.filled, progress.filled_sd) if filling else ()
-    said = doubts(plan, progress, found, carry @ found.back)
+    said = doubts(plan, progress, found, carry @ found.back, spec, order)
     said += _crossed(params, len(plan.cuts))
     sure = not all(any(s.rows is None or j in s.rows for s in said) for j in range(len(params)))
     extra = _extra(plan, found, units.y_scale, sure=sure or not plan.rules.scoring.censored)
@@ -262,7 +278,7 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
         rounds=_rounds(held, dict(trail), outside, np.sqrt(np.diag(cov))),
         equation=_equation(plan, found, order, spec),
         extra=extra,
-        measures=measuring.measured(plan, progress, units.y_scale),
+        measures=chain.measured(plan, progress, units.y_scale),
         measured=sum(count for _, count, _ in progress.gauged),
         cost=f"for {plan.measured / plan.rows:.3g} of mu²" if again else "instead of a score",
     )
@@ -404,9 +420,11 @@ def _findings(held: HeldSums, spec: ModelSpec, found: Estimated, order: NDArray[
     return out._replace(clamped=shares, harmed=harmed(shares, slopes, together[np.ix_(place, place)]))
 
 
-def doubts(plan: Plan, progress: Progress, found: Estimated, loads: Array) -> tuple[Diagnostic, ...]:
-    """Notes that mark coefficients as unreliable, those of `loads` @ theta."""
-    out = []
+def doubts(
+    plan: Plan, progress: Progress, found: Estimated, loads: Array, spec: ModelSpec, order: NDArray[np.intp]
+) -> tuple[Diagnostic, ...]:
+    """Notes that mark coefficients as unreliable, those of `loads` @ theta; `order` is that of columns inside."""
+    out, names = [], [spec.design.names[k] for k in order]
 
     def those(marked: Flags) -> list[int] | None:
         """Places of the coefficients, None of all."""
@@ -416,19 +434,46 @@ def doubts(plan: Plan, progress: Progress, found: Estimated, loads: Array) -> tu
         if plan.rules.scoring.censored:
             out.append(note("hidden", those(blurred), extra=plan.rules.scoring.extra))
         else:
-            out.append(note("curvature.sums", those(blurred), records=plan.rows, mu=plan.mu, d=plan.d))
+            seen = (
+                found.blurred(found.back).reshape(-1, plan.d).max(axis=0)[1:]
+            )  # of columns inside, by the same slopes
+            least = (
+                f", least of all along {_seldom(plan, progress, spec, order, 1 + int(seen.argmax()))}"
+                if len(seen)
+                else ""
+            )
+            out.append(note("curvature.sums", those(blurred), least=least, records=plan.rows, mu=plan.mu, d=plan.d))
     again, far = plan.noise.again, found.moves
     left = 0.5 * far**2 * (progress.last and not progress.near) if again else np.where(far > 1.0, far, 0.0)
     if (left.any() or not again) and (moved := found.displaced(loads, left) > BIAS).any():
         out.append(note("moving.again", those(moved), rounds=AGAIN) if again else note("moving.far", those(moved)))
     by = np.abs(loads @ np.kron(np.ones((1, plan.rules.blocks)), found.ends[found.finite < FINITE]).T)
     if (entered := (by > ROUNDED * np.abs(loads).max(axis=1, keepdims=True)).any(axis=1)).any():
-        out.append(note("perfect", those(entered)))
-    if (lacking := found.lacking(loads) > MISSED).any():
-        out.append(note("weights.few", those(lacking)))
+        short = np.flatnonzero(found.finite < FINITE)  # the whole, then either end of each column but the constant
+        at = {names[1 + (k - 1) % (plan.d - 1)]: None for k in short.tolist() if k}
+        which = ["all records"] * (not short[0]) + [f"those at an end or level of {listed(at)}"] * bool(at)
+        out.append(note("perfect", those(entered), which=" or ".join(which)))
+    lacking: Flags = found.lacking(loads) > MISSED
+    if lacking.any():
+        columns = listed(names[j] for j in plan.numbers[lacking.any(axis=0)])
+        out.append(note("weights.few", those(np.asarray(lacking.any(axis=1))), columns=columns))
     if progress.lost is not None and (shifted := progress.lost[1] * found.pulled(loads, progress.pull) > 1.0).any():
-        out.append(note("weights.seen", those(shifted), percent=100.0 * progress.lost[0]))
+        most = "" if progress.pull is None else f", most of all along {names[1 + int(far_columns(progress).argmax())]},"
+        out.append(note("weights.seen", those(shifted), percent=100.0 * progress.lost[0], most=most))
     return tuple(out)
+
+
+def _seldom(plan: Plan, progress: Progress, spec: ModelSpec, order: NDArray[np.intp], j: int) -> str:
+    """Name of column `j` inside, or of its factor with the level that has the smallest share by the noised sums."""
+    term = next(t for t in spec.design.terms if order[j] in t.columns)
+    at = np.argsort(order)[list(term.columns)]
+    if term.coding is None or spec.people.effect is not None:  # whose means within people are 0
+        return str(spec.design.names[order[j]])
+    low = term.coding.min(axis=0)
+    part = (means(progress)[at] - plan.lows[at]) / (plan.highs - plan.lows)[at]
+    sums = np.vstack([np.ones(len(term.levels)), term.coding.T])
+    share = np.linalg.lstsq(sums, np.array([1.0, *(low + part * np.ptp(term.coding, axis=0))]))[0]
+    return f"{term.name}, of which {term.levels[int(share.argmin())]!r} seems the rarest level"
 
 
 def _crossed(params: Array, cuts: int) -> tuple[Diagnostic, ...]:

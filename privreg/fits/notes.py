@@ -83,7 +83,7 @@ class _Fit(NamedTuple):
 
     def called(self, columns: Iterable[int]) -> str:
         """Names of columns."""
-        return _listed(self.names[j] for j in columns)
+        return listed(self.names[j] for j in columns)
 
 
 def notes(found: Findings, names: Sequence[str], order: NDArray[np.intp], blocks: int) -> tuple[Diagnostic, ...]:
@@ -130,7 +130,7 @@ def _of_levels(fit: _Fit) -> list[Diagnostic]:
         return out
     few = list[str]()
     if own:
-        shares = _listed(f"{100 * found.shares[j]:.2g}%" for j in own)
+        shares = listed(f"{100 * found.shares[j]:.2g}%" for j in own)
         few.append(f"the least frequent value of {fit.called(own)} (about {shares}, by the noisy reports)")
     if rare.compared:
         compared = f"that the coefficients of {fit.called(rare.compared)} depend on (about {100 * rare.share:.2g}%)"
@@ -156,12 +156,12 @@ def _of_bounds(fit: _Fit) -> list[Diagnostic]:
     wide, collinear, out = fit.found.wide, fit.found.collinear, list[Diagnostic]()
     constant = [0] if fit.found.constant else []
     if collinear:
-        beside = _listed(f"of {fit.called([j])} beside {fit.called(k)}" for j, k in collinear.items())
+        beside = listed(f"of {fit.called([j])} beside {fit.called(k)}" for j, k in collinear.items())
         out.append(note("collinear", fit.place([*constant, *fit.found.summed]), beside=beside))
     if fit.found.empty:
         ends = {(end.name, "upper" if end.upper else "lower"): None for end in fit.found.empty}
         rows = {int(j) for end in fit.found.empty for j in (*end.columns, *(constant if not end.upper else ()))}
-        said = _listed(f"the {bound} bound of {name}" for name, bound in ends)
+        said = listed(f"the {bound} bound of {name}" for name, bound in ends)
         out.append(note("empty", fit.place(sorted(rows)), ends=said))
     if wide:
         # the constant stands for where these columns are 0, which is as little known
@@ -205,7 +205,7 @@ def _of_clamping(found: Findings) -> list[Diagnostic]:
         named.append(f"{verb} {shares.columns[j].name}{some}")
     parts = {shares.columns[j].part for j in shares.noted}
     effects = "; ".join(words for part, words in EFFECTS.items() if part in parts)
-    text = f"{_listed(named)} of records: {effects}; declare wider bounds="
+    text = f"{listed(named)} of records: {effects}; declare wider bounds="
     return [doubt("narrow", text, found.harmed, of="the results") if found.harmed else Diagnostic("clamping", text)]
 
 
@@ -217,7 +217,7 @@ def clamping_words(shares: Shares | None, where: str) -> str:
     most = 100.0 * shares.most
     said = f"surely at most {most:.2g}% of them in {where}" if most < 99.0 else f"too few to tell of {where}"
     if shares.noted:
-        names = _listed(shares.columns[j].name for j in shares.noted)
+        names = listed(shares.columns[j].name for j in shares.noted)
         said = f"surely more than {100.0 * SMALL:g}% of them in {names} (see the notes)"
     return f"{text}; counted, with noise, among {shares.people:,} records: {said}"
 
@@ -257,9 +257,9 @@ def _of_few(found: Findings, coefficients: int) -> list[Diagnostic]:
     return [note("few.simulated", people=found.people, coefficients=coefficients, needed=needed)]
 
 
-def _listed(names: Iterable[str]) -> str:
+def listed(names: Iterable[str]) -> str:
     """Names of columns, or numbers of theirs, with commas and an "and"."""
-    *first, last = names
+    *first, last = [*names]
     return f"{', '.join(first)} and {last}" if first else last
 
 

@@ -203,7 +203,7 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
         nonresponse=spec.nonresponse,
         rows=efficient.rows,
         groups=efficient.groups,
-        function=spec.scored.tame,
+        function=spec.scored.compiled,
         gauge=efficient.gauge,
         measured=efficient.measured,
         covariates=None if rows is None else np.ascontiguousarray(rows.inside[:, order]),

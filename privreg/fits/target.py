@@ -18,15 +18,13 @@ from privreg.results.data import Equation, Target, of_results
 from privreg.results.results import PrivateResults
 
 
-def target_of(spec: ModelSpec, like: Any, *, seeded: bool = False) -> Target | None:
-    """The target of an earlier fit: of its results, or of a plan that has one; None if none is asked for.
+def target_of(spec: ModelSpec, like: Any, *, seeded: bool = False) -> Target:
+    """The target of an earlier fit: of its results, or of a plan that has one.
 
     The target of a signed plan was checked before it was signed. `seeded` says that this fit's noise can be redrawn.
     Raises OptionError if `like` holds no target, or that of another design, or the model has no use for it. Public
     grounds alone.
     """
-    if like is None:
-        return None
     if isinstance(like, Target):
         return like
     if isinstance(like, FitPlan | PrivateResults):

@@ -33,6 +33,9 @@ def inside(terms: Sequence[Term], raw: dict[str, NDArray[Any]], silent: NDArray[
             for part in term.factors:
                 codes = _codes(part, raw)
                 at, missing = np.asarray(at * len(part.levels) + codes), missing | (codes < 0)
+            if term.entry is not None and term.times is not None:
+                start, stop = (raw[part.columns[0]] for part in (term.entry, term.times))
+                missing = missing | ~((start >= 0.0) & (start < stop))
             out.append(np.where(missing, len(term.levels), at))
             continue
         values = np.ones(1) if term.parts else np.clip(raw[term.column], term.low, term.high)

@@ -19,7 +19,7 @@ from privreg.means.stream import MeansStream, refuse_few
 from privreg.means.terms import EVENTS, Column, Cut, Surv, declared_terms, flat, read_columns, read_formula
 from privreg.options.running import progress_bar
 from privreg.options.table import accepted, check, documented
-from privreg.options.unknown import not_fitted, refuse_unknown
+from privreg.options.unknown import not_fitted, refuse_positional, refuse_unknown
 from privreg.privacy.accounts import named
 from privreg.privacy.ledger import LEDGER, UNSET, Budget
 from privreg.schema.declarations import Schema, combined
@@ -242,12 +242,14 @@ def _public(data: Any, columns: Sequence[Column], schema: Any, bounds: Any, leve
         check_declared({"bounds": bounds, "levels": levels}, [*wanted, *labels])
     for one in (one for one in columns if isinstance(one, Surv)):
         last = real(one.cuts[-1] if one.cuts else None)
-        if last is not None and last > 0.0 and one.time not in full.levels:
-            full = replace(full, bounds={one.time: (0.0, 2.0 * last), **full.bounds})
+        *start, time, event = one.of
+        if last is not None and last > 0.0 and time not in full.levels:
+            entry = dict.fromkeys(start, (-2.0 * last, 2.0 * last))  # below 0 it is unusable
+            full = replace(full, bounds={time: (0.0, 2.0 * last), **entry, **full.bounds})
         bounds = dict(full.bounds)
-        if bounds.get(one.event, EVENTS) == EVENTS:  # such bounds say no more than that it is 0 or 1
-            bounds.pop(one.event, None)
-            full = replace(full, levels={one.event: EVENTS, **full.levels}, bounds=bounds)
+        if bounds.get(event, EVENTS) == EVENTS:  # such bounds say no more than that it is 0 or 1
+            bounds.pop(event, None)
+            full = replace(full, levels={event: EVENTS, **full.levels}, bounds=bounds)
     return full
 
 
@@ -323,8 +325,8 @@ def table_one(data: Any, columns: Any = None, *, by: str | None = None, **option
 
 
 def survival(
-    data: Any, formula: str, *, method: str = "life_table", seed: int | None = None, progress: bool | None = None,
-    **options: Any,
+    data: Any, formula: Any = None, *more: Never, method: str = "life_table", seed: int | None = None,
+    progress: bool | None = None, **options: Any,
 ) -> SurvivalCurves:  # fmt: skip
     """Estimate survival curves by group: life tables, or Kaplan and Meier's, with a log-rank test.
 
@@ -333,10 +335,11 @@ def survival(
     data, **options
         As of :func:`estimate`: `mu`, `trust`, `levels` of the groups, and so on.
     formula : str
-        ``"Surv(time, event, [30, 60, 90]) ~ C(arm)"``, or ``~ 1``. The list has the public times at which curves are
-        estimated. `time` is how long a person was followed, at most to the last of them: its bounds, from 0 to twice
-        that by default, needn't be declared. `event` is 0 or 1, for censored and happened; with declared `levels` the
-        first is of those who are censored, and others are competing causes. The groups are private.
+        ``"Surv(time, event, [30, 60, 90]) ~ C(arm)"``, or ``~ 1``; with late entry ``Surv(start, stop, event, […])``.
+        The list has the public times at which curves are estimated. `time` is how long a person was followed, at most
+        to the last of them: its bounds, from 0 to twice that by default, needn't be declared. `event` is 0 or 1, for
+        censored and happened; with declared `levels` the first is of those who are censored, and others are competing
+        causes. The groups are private.
     method : {"life_table", "kaplan_meier"}
         See :meth:`MeansResults.survival`.
 
@@ -371,6 +374,7 @@ def survival(
     >>> curves.frame()["time"].tolist()
     [20.0, 40.0, 60.0, 80.0]
     """
+    refuse_positional(more, "survival(data, 'Surv(time, event, [30, 60, 90]) ~ C(arm)'")
     curves = PrivateMeans.from_formula(formula, data, **options)._released(seed, progress).survival(method=method)
     caution(curves.names, curves.notes, what="the curves at", stacklevel=3)
     return curves

@@ -32,11 +32,12 @@ def _none(plan: Plan) -> list[Any]:
 
 def _curves(term: Term, at: int) -> Curves:
     """Place and names of what survival curves are made of."""
-    *groups, times, events = term.parts
+    first, times, events = term.parts[0], *term.parts[-2:]
     assert times.edges
     (time,), cuts = times.columns, tuple(float(f"{c:.15g}") for c in times.edges[1:-1])
-    group, levels = (groups[0].column, groups[0].labels) if groups else ("", ("",))
-    return Curves(at, time, cuts, events.column, events.labels, group, levels)
+    group, levels = ("", ("",)) if first.edges else (first.column, first.labels)
+    start = "" if term.entry is None else term.entry.columns[0]
+    return Curves(at, time, cuts, events.column, events.labels, group, levels, start)
 
 
 def refuse_few(rows: int) -> None:

@@ -44,24 +44,23 @@ class Cut(str):
 class Surv(str):
     """Times until an event or censoring, at public cut points; as text it is unlike the columns."""
 
-    time: str
-    event: str
+    of: tuple[str, ...]  # Time of entry, if people enter late, time and event
     cuts: tuple[Any, ...]  # Times at which curves are estimated, rising
-    group: str | None  # Factor whose levels have a curve each
+    group: tuple[str, ...]  # Factor whose levels have a curve each, if there is one
 
-    def __new__(cls, time: str, event: str, cuts: tuple[Any, ...], group: str | None = None) -> Surv:
+    def __new__(cls, of: tuple[str, ...], cuts: tuple[Any, ...], group: tuple[str, ...] = ()) -> Surv:
         """Name the columns, the cut points, and the factor."""
-        made = super().__new__(cls, f"Surv({time}, {event})")
-        made.time, made.event, made.cuts, made.group = time, event, cuts, group
+        made = super().__new__(cls, f"Surv({', '.join(of)})")
+        made.of, made.cuts, made.group = of, cuts, group
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Surv, (self.time, self.event, self.cuts, self.group)
+        return Surv, (self.of, self.cuts, self.group)
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Columns that it needs."""
-        return (*([self.group] if self.group is not None else []), self.time, self.event)
+        return (*self.group, *self.of)
 
 
 EVENTS: Final = (0, 1)  # Levels of an event that has none declared: censored, and happened
@@ -107,6 +106,11 @@ class Term:
         return self.parts[-2] if len(self.parts) > 1 and self.parts[-2].edges else None
 
     @property
+    def entry(self) -> Term | None:
+        """Classes of the time of entry of a ``Surv()``; None of other terms, and where everybody enters at time 0."""
+        return self.parts[-3] if len(self.parts) > 2 and self.parts[-3].edges else None
+
+    @property
     def middle(self) -> float:
         """Middle of its range."""
         return 0.5 * (self.low + self.high)
@@ -121,7 +125,8 @@ class Term:
         """It in a formula."""
         if self.times is not None:
             cuts = ", ".join(f"{c:g}" for c in self.times.edges[1:-1])
-            return f"Surv({self.parts[-2].columns[0]}, {self.parts[-1].column}, [{cuts}])"
+            columns = ", ".join(part.columns[0] for part in self.parts if part.edges)
+            return f"Surv({columns}, {self.parts[-1].column}, [{cuts}])"
         if self.edges:
             return f"cut({self.columns[0]}, [{', '.join(f'{e:g}' for e in self.edges)}])"
         if len(self.parts) == 2 and not self.is_factor:
@@ -137,7 +142,7 @@ class Term:
     @property
     def right(self) -> str:
         """Right of the tilde of its formula."""
-        return f"C({self.parts[0].column})" if self.times is not None and len(self.parts) > 2 else "1"
+        return f"C({self.parts[0].column})" if self.times is not None and not self.parts[0].edges else "1"
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -230,7 +235,7 @@ def _grouped(columns: list[Column], factors: list[str], right: str) -> tuple[lis
             "of combined levels, made beforehand row by row, serves for two factors."
         )
     name, _ = _column(tree)
-    return [Surv(one.time, one.event, one.cuts, name)], [*factors, name]
+    return [Surv(one.of, one.cuts, (name,))], [*factors, name]
 
 
 def _summand(node: ast.expr) -> tuple[Column, Sequence[str]]:
@@ -251,18 +256,18 @@ def _summand(node: ast.expr) -> tuple[Column, Sequence[str]]:
             except ValueError:
                 raise _refused(node) from None
             return Cut(_column(number)[0], tuple(breaks) if isinstance(breaks, list) else breaks), ()
-        case ast.Call(ast.Name("Surv"), [time, event, cuts], []):
+        case ast.Call(ast.Name("Surv"), [*of, ast.List() | ast.Tuple() | ast.Constant() as cuts], []) if (
+            1 < len(of) < 4
+        ):
             try:
-                given = ast.literal_eval(cuts)
+                surv = Surv(tuple(_column(c)[0] for c in of), tuple(np.ravel(ast.literal_eval(cuts)).tolist()))
             except ValueError:
                 raise _refused(node) from None
-            happened = _column(event)[0]
-            cut_points = tuple(given) if isinstance(given, list | tuple) else (given,)
-            return Surv(_column(time)[0], happened, cut_points), [happened]
+            return surv, surv.of[-1:]
         case ast.Call(ast.Name("Surv")):
             raise FormulaError(
-                "Surv() takes a time, an event, and the public times at which curves are estimated: "
-                "Surv(time, event, [30, 60, 90]). Times at which people enter late are not supported here."
+                "Surv() takes a time, an event, and in a list the public times at which curves are estimated: "
+                "Surv(time, event, [30, 60, 90]), or, with late entry, Surv(start, stop, event, [30, 60, 90])."
             )
     name, factor = _column(node)
     return name, [name] * factor
@@ -383,21 +388,25 @@ def _followed(surv: Surv, schema: Schema) -> Term:
     """
     cuts = [real(c) for c in surv.cuts]
     if len(set(surv.columns)) < len(surv.columns):
-        raise SchemaError(f"{surv} needs different columns for time, event and groups.")
-    whole = _declared(surv.time, (), schema)
-    if whole.is_factor:
-        raise SchemaError(f"{surv} needs a time that is a number, and {surv.time!r} has levels.")
+        raise SchemaError(f"{surv} needs different columns for times, event and groups.")
+    *start, whole = (_declared(c, (), schema) for c in surv.of[:-1])
+    if whole.is_factor or any(one.is_factor for one in start):
+        raise SchemaError(f"{surv} needs times that are numbers, and levels are declared of one.")
     rising = [c for c in cuts if c is not None and whole.low < c < whole.high]
     if len(rising) < len(cuts) or not 1 <= len(cuts) <= MOST_CLASSES or not (np.diff(rising) > 0.0).all():
         raise SchemaError(
             f"{surv} needs rising cut points, {MOST_CLASSES} at most, above the lower and below the upper bound of "
-            f"{surv.time!r}, {whole.low:g} and {whole.high:g}: whoever is followed beyond the last one must be known "
-            "to be."
+            f"{whole.column!r}, {whole.low:g} and {whole.high:g}: whoever is followed beyond the last one must be "
+            "known to be."
         )
     ends = [whole.low, *rising, whole.high]
     labels = tuple(f"{a:.6g} to {b:.6g}" for a, b in pairwise(ends))
     edges = (whole.low, *np.nextafter(rising, np.inf).tolist(), whole.high)  # of classes that hold their upper end
-    parts = [Term(f"cut({surv.time})", levels=labels, parts=(whole,), edges=edges)]
-    parts += [_declared(surv.event, (surv.event,), schema)]
-    parts = [*([] if surv.group is None else [_declared(surv.group, (surv.group,), schema)]), *parts]
+    parts = [Term(f"cut({whole.column})", levels=labels, parts=(whole,), edges=edges)]
+    parts += [_declared(surv.of[-1], surv.of[-1:], schema)]
+    for one in start:  # time 0, the classes of time, and beyond
+        labels = ("0", *(f"{a:.6g} to {b:.6g}" for a, b in pairwise([0.0, *ends[1:]])))
+        edges = (0.0, *np.nextafter([0.0, *rising], np.inf).tolist(), whole.high)
+        parts = [Term(f"cut({one.column})", levels=labels, parts=(one,), edges=edges), *parts]
+    parts = [*(_declared(c, surv.group, schema) for c in surv.group), *parts]
     return Term(str(surv), levels=tuple(product(*(part.levels for part in parts))), parts=tuple(parts))

@@ -1,4 +1,4 @@
-"""A fit that runs: the bar that ``progress=`` shows, and threads of linear algebra, which are one.
+"""A fit that runs: the bar that ``progress=`` shows, the time that plans take, and threads of linear algebra, one.
 
 A fit multiplies and factors many small matrices. Libraries of linear algebra share each among all processors, and wait
 for one another: on a machine that is busy, or a container that has been given fewer processors than it sees, that took
@@ -9,6 +9,7 @@ five to thirty times as long as one thread alone. With one, the last bits also d
 from __future__ import annotations
 
 import sys
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -53,6 +54,30 @@ def progress_bar(total: int | None, progress: bool | None) -> Iterator[Any]:
     more: dict[str, Any] = {"disable": quiet, "delay": 0.0 if progress else 1.0, "desc": _NAME}
     with tqdm(total=total, unit=" people", unit_scale=True, **more) as bar, _compiling(bar):
         yield bar
+
+
+@contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """Show at a terminal what takes more than a second, and for how long it has."""
+    from tqdm import tqdm
+
+    over = threading.Event()
+
+    def shown(bar: Any, wait: float = 1.0) -> None:
+        while not over.wait(wait):
+            bar.refresh()
+            wait = 0.5
+
+    with tqdm(desc=f"{_NAME}: {what}", bar_format="{desc}, {elapsed}", leave=False, disable=None, delay=1.0) as bar:
+        thread = threading.Thread(target=shown, args=(bar,), name="waits", daemon=True)
+        if not bar.disable:
+            thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            if thread.ident is not None:
+                thread.join()
 
 
 @contextmanager

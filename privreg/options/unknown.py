@@ -49,6 +49,9 @@ OPTIONS: Final = tuple(
 )
 """In the order in which they are tried."""
 
+TIMES: Final = next(o for o in OPTIONS if "coxph" in o.names)
+"""Names of models of times until an event, and of their columns: ``Surv()`` in the formula."""
+
 MODELS: Final = by_name(WORDS["package"]["models"])
 """The family that stands for a model or family of statsmodels, R or scikit-learn."""
 
@@ -268,7 +271,7 @@ _PAIRS: Final = (
     "It compares two fits, or tests the terms of one; of several, test each with the next: privreg.anova(m1, m2), "
     "privreg.anova(m2, m3)"
 )
-_LIMITS: Final = ("t_test", "marginal_means", "marginal_effects", "get_prediction")  # Methods whose views have limits
+_LIMITS: Final = ("t_test", "get_prediction")  # Methods whose views have limits
 
 
 def _refuse(where: str, name: str, known: Sequence[str]) -> UnsupportedArgumentError:

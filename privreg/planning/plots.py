@@ -17,11 +17,7 @@ from privreg.tables import shorten
 
 POINTS: Final = (41, 41)
 AROUND: Final = (0.1, 10.0)  # Reach of the axes about the plan's own numbers
-BESIDE: Final = 0.3  # Distance of contours' labels to the right of the plan's own point, in widths of the axes
-EDGE: Final = 0.1  # No label is nearer to the edge of the axes
 TITLE: Final = 46  # Characters of a line of the title, at most
-CHARACTER: Final = 0.65
-"""Width of a character of a label, relative to its height; labels are kept from each other by their lengths."""
 
 
 def contours(plan: Planned, coef: str, *, ax: Any = None) -> Axes:
@@ -87,15 +83,8 @@ def _draw(ax: Any, plan: Planned, coef: str, grid: tuple[Array, Array], width: A
     drawn = [(lines, {m: f"{m:,.0f}" if m >= 1.0 else f"{m:g}" for m in marks})]
     if wanted:
         drawn.insert(0, (ax.contour(*grid, width, levels=sorted(wanted), colors=inks[1], linewidths=1.6), wanted))
-    taken: list[tuple[float, float, float]] = []
-    if math.isfinite(at):  # the plan's point has its number beside it
-        left, height = ax.transAxes.inverted().transform(ax.transData.transform((at, plan.n)))
-        half = 0.5 * _size(ax) * (CHARACTER * len(f"{plan.n:,}") + 1.0)
-        taken.append((float(left) + half, float(height), half))
     for one, words in drawn:
-        places = _places(ax, one, words, taken)
-        if places:
-            ax.clabel(one, fmt=words, fontsize=SMALL, inline_spacing=2, manual=places)
+        ax.clabel(one, fmt=words, fontsize=SMALL, inline_spacing=2)
     _threshold(ax, grid[0], reliable, (float(grid[1].min()), float(grid[1].max())), inks.grey)
     if math.isfinite(at):
         ax.plot(at, plan.n, "o", color=inks[1], markersize=5, zorder=4)
@@ -123,33 +112,3 @@ def _threshold(ax: Any, budgets: Array, reliable: Array, people: tuple[float, fl
         return
     ax.plot(budgets[inside], reliable[inside], color=ink, linestyle="--", linewidth=1.0, zorder=2)
     ax.text(0.02, 0.02, "don't rely", transform=ax.transAxes, fontsize=SMALL, color=ink, zorder=4)
-
-
-def _size(ax: Any) -> float:
-    """Height of a label, relative to the axes."""
-    return float(SMALL * ax.figure.dpi / 72.0 / min(ax.bbox.width, ax.bbox.height))
-
-
-def _places(
-    ax: Any, lines: Any, words: dict[float, str], taken: list[tuple[float, float, float]]
-) -> list[tuple[float, float]]:
-    """Places of contours' labels: on a diagonal beside the plan's point, or as near to it as they come.
-
-    None where a label would run into another. Of labels `taken`, to which it adds, it keeps the centre and half the
-    length, relative to the axes.
-    """
-    out, size = [], _size(ax)
-    for path, level in zip(lines.get_paths(), lines.levels, strict=True):
-        if not len(path.vertices):
-            continue
-        half = 0.5 * size * (CHARACTER * len(words[level]) + 1.0)
-        fine = path.interpolated(8).vertices
-        x, y = ax.transAxes.inverted().transform(ax.transData.transform(fine)).T
-        inside = (x > EDGE) & (x < 1 - EDGE) & (y > EDGE) & (y < 1 - EDGE)
-        for place in taken:
-            inside &= np.hypot(x - place[0], y - place[1]) > half + place[2]
-        if inside.any():
-            at = np.argmin(np.where(inside, np.abs(x - y - BESIDE), np.inf))
-            out.append(tuple(fine[at]))
-            taken.append((float(x[at]), float(y[at]), half))
-    return out

@@ -26,29 +26,31 @@ from privreg.formula.describe import ModelOptions, callers_scopes, check_covaria
 from privreg.formula.persons import without_effect
 from privreg.formula.spec import ModelSpec
 from privreg.formula.survival import refuse_beside, without_survival
-from privreg.options.running import one_thread
+from privreg.options.running import one_thread, waiting
 from privreg.options.table import check, documented, find
 from privreg.options.unknown import refuse_unknown
 from privreg.planning.plan import Goal, read_people
 from privreg.planning.plan import find as find_coef
-from privreg.planning.precision import SEED, plain_model, precision_of
+from privreg.planning.precision import SEED, plain_hazards, plain_model, precision_of
 from privreg.planning.scenario import (
     MADE,
     USUAL_ALPHA,
     USUAL_SCALE,
     Assumed,
+    censoring,
     listed,
     read_scale,
     read_shares,
     response_of,
 )
-from privreg.planning.study_plan import StudyPlan
+from privreg.planning.study_plan import REHEARSED, StudyPlan
 from privreg.privacy.ledger import UNSET, Budget
 from privreg.schema import files
 from privreg.schema.declarations import Schema
 
 PLANNED: Final = "a plan that draws people from them"
 POWER: Final = 0.8
+HALF: Final = 0.5  # Share of people with an event, where nobody says how many have one
 PERSON: Final = "person (made up)"  # Column of ids, where the formula names none
 
 
@@ -167,9 +169,10 @@ def plan(
             f"icc={alike:g} is of residuals of one person's rows: it goes with k_max= and a number's family."
         )
     assumed = replace(_assumed(spec, scale, params, shares, covariates, pilot), icc=alike)
-    each = precision_of(spec, assumed, n=people)
-    out = StudyPlan(spec, people or 0, "precision", goal, assumed, alpha, 0, people or 0, each)
-    return (out if given else out._with_least_budget())._answered()
+    with waiting(REHEARSED):
+        each = precision_of(spec, assumed, n=people)
+        out = StudyPlan(spec, people or 0, "precision", goal, assumed, alpha, 0, people or 0, each)
+        return (out if given else out._with_least_budget())._answered()
 
 
 def _silos(given: Any, trust: str, n: Any) -> tuple[tuple[str, ...], tuple[int, ...]]:
@@ -197,8 +200,9 @@ def plan_of_fit(fit: FitPlan, n: int, pilot: Any = None) -> StudyPlan:
     determine the coefficients.
     """
     assumed = _assumed(fit.spec, None, None, None, None, pilot)
-    each = precision_of(fit.spec, assumed, fit.asked, n)
-    return StudyPlan(fit.spec, n, "precision", Goal({}, {}, POWER), assumed, 0.05, 0, n, each)._answered()
+    with waiting(REHEARSED):
+        each = precision_of(fit.spec, assumed, fit.asked, n)
+        return StudyPlan(fit.spec, n, "precision", Goal({}, {}, POWER), assumed, 0.05, 0, n, each)._answered()
 
 
 def _assumed(spec: ModelSpec, scale: Any, params: Any, shares: Any, covariates: Any, pilot: Any = None) -> Assumed:
@@ -237,10 +241,11 @@ def _assumed(spec: ModelSpec, scale: Any, params: Any, shares: Any, covariates: 
     if family.scoring.counts and (spread := facts.get("dispersion", USUAL_ALPHA if family.scoring.extra else 1.0)):
         out = replace(out, **{"alpha" if family.scoring.extra else "dispersion": spread})
     given = params is not None and (not isinstance(params, Mapping) or "Intercept" in params)
-    if spec.people.followed is not None and not given:  # half of usual people have an event until the last cut point
-        _, x, _ = out.exog(spec, 4096, np.random.Generator(np.random.PCG64(SEED)))
-        usual_hazard = math.log(math.log(2.0) / spec.people.followed.cuts[-1]) - float((x @ theta).mean())
-        return replace(out, params=theta + usual_hazard * spec.units.constant)
+    if spec.people.followed is not None:
+        out, share = replace(out, censored=facts.get("censored", 0.0)), facts.get("events")
+        if given or answered:
+            return out if share is None else out.with_events(spec, share, censor=True)
+        return out.with_events(spec, HALF if share is None else share, censor=False)
     if not family.scaled or not spec.units.constant.any() or given:
         return out
     # the intercept that nobody gave puts responses into the middle of their range
@@ -257,7 +262,10 @@ def _pilot(given: Any, spec: ModelSpec) -> dict[str, Any]:
         free = {c: schema.limits(c) for c in own if c not in schema.levels and c not in schema.moments}
         sds, means, pairs = (given.get(k) or {} for k in ("sd", "mean", "correlations"))
         known = isinstance(sds, Mapping) and isinstance(means, Mapping) and set(means) <= set(sds) <= set(free)
-        if not known or set(given) - {"sd", "mean", "correlations", "residual_sd", "dispersion"}:
+        events = real(given.get("events", HALF))
+        if "events" in given and (spec.people.followed is None or events is None or not 0.0 < events < 1.0):
+            raise OptionError("pilot= has events, which is of Surv(): the share of people with an event, in (0, 1).")
+        if not known or set(given) - {"sd", "mean", "correlations", "residual_sd", "dispersion", "events"}:
             said = "{'sd': {'x1': 12}, 'mean': {'x1': 40}, 'correlations': {('x1', 'x2'): 0.1}, 'residual_sd': 3, "
             raise OptionError(
                 f"pilot= of numbers is {said}'dispersion': 1.5}}, with sds of numbers that have bounds, and means only "
@@ -276,10 +284,16 @@ def _pilot(given: Any, spec: ModelSpec) -> dict[str, Any]:
                 "pilot= has dispersion, which is of counts: a positive number, variance over mean, or alpha of "
                 "NegativeBinomial()."
             )
-        return {"moments": moments, "scale": given.get("residual_sd")} | {
-            k: spread for k in ("dispersion",) if k in given
-        }
+        held = {k: v for k, v in (("events", events), ("dispersion", spread)) if k in given}
+        return {"moments": moments, "scale": given.get("residual_sd"), **held}
     rows = check_covariates(given, own, PLANNED, "pilot")
+    if spec.people.followed is not None and all(c in given for c in spec.people.followed.columns):
+        fitted, given = (
+            plain_hazards(spec, given),
+            check_covariates(given, [*own, *spec.people.followed.columns], PLANNED),
+        )
+        censored = censoring(spec.people.followed, given, schema)
+        return {"covariates": given, "params": np.asarray(fitted.params), "answered": True, "censored": censored}
     if any(c not in given for c in design.endog_sources) or spec.people.effect is not None:
         return {"covariates": rows}
     y, x, *_ = design.encode(given)

@@ -10,9 +10,11 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 from scipy.special import betaincinv, log_ndtr, ndtr, ndtri
 
 from privreg.base.arrays import Array
+from privreg.data.followed import Followed
 from privreg.data.sources.open import SILO
 from privreg.errors import OptionError, SchemaError, real, shown
 from privreg.families.hazards import AT_RISK, ENDED, INTERVAL
@@ -96,7 +98,9 @@ class Assumed:
     usual: bool = False  # True if nobody gave the scale
     icc: float = 0.0  # Correlation of residuals of one person's rows
     moments: Schema = field(default_factory=Schema)  # Means, sds and correlations of numbers, by a pilot
-    answered: bool = False  # True if `covariates` have the responses of a pilot, which its people give
+    answered: bool = False  # True if `covariates` have the responses, or times, of a pilot, which its people give
+    # Rate at which people are censored, per unit of time, or, by a pilot, times of censoring at even quantiles
+    censored: float | Array = field(default=0.0, repr=False)
     dispersion: float = 1.0  # Variance of counts over their mean, of small counts
     alpha: float = 0.0  # By which it rises with the mean, as of `NegativeBinomial()`
     skewed: frozenset[str] = frozenset()  # Numbers that are taken for skewed
@@ -106,7 +110,8 @@ class Assumed:
         """Raw columns of `n` people, with a response in the middle of its range, and sds of residuals, shape (n,)."""
         design, schema = spec.design, spec.design.schema
         own = design.endog_sources
-        names = [c for c in design.columns if c not in own]
+        seen = spec.people.followed.columns if spec.people.followed and self.answered else ()
+        names = [c for c in (*design.columns, *seen) if c not in own]
         out: dict[str, Any] = {}
         scale = np.full(n, self.scale) if np.ndim(self.scale) == 0 else np.empty(n)
         if self.covariates is not None:
@@ -129,7 +134,7 @@ class Assumed:
                 else:
                     out[c] = self._number(c, schema, latent[c])
         for c in own:
-            if self.answered and self.covariates is not None:
+            if self.answered and self.covariates is not None and not seen:
                 out[c] = self.covariates[c].to_numpy()[at]
             elif c in schema.levels:
                 out[c] = np.repeat(_levels(schema.levels[c])[:1], n)
@@ -138,7 +143,7 @@ class Assumed:
             else:
                 low, high = schema.reference(c)
                 out[c] = np.full(n, round(0.5 * (low + high)))
-        return {c: out[c] for c in design.columns}, scale
+        return {c: out[c] for c in (*design.columns, *seen)}, scale
 
     @staticmethod
     def silo_of(spec: ModelSpec, n: int) -> NDArray[np.intp]:
@@ -236,29 +241,54 @@ class Assumed:
         return np.asarray(self.dispersion + self.alpha * np.exp(np.minimum(eta, MOST_LOG)))
 
     def followed(self, spec: ModelSpec, rows: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
-        """Raw `rows` with times until an event, of people who are followed until the last cut point, and events."""
+        """Raw `rows` with times until an event, or censoring, and events; those of a pilot as they are."""
         followed, schema = spec.people.followed, spec.design.schema
         assert followed is not None
-        n, j = len(rows[ENDED]), len(followed.cuts)
+        n, j, last = len(rows[INTERVAL]), len(followed.cuts), followed.cuts[-1]
         levels = _levels(schema.levels.get(followed.event, (0, 1)))
         out = {c: v for c, v in rows.items() if c not in {*MADE, ENDED}}
+        if self.answered:
+            return out
         out |= dict.fromkeys([c for c in (followed.start,) if c is not None], np.zeros(n))
-        out |= {followed.time: np.full(n, followed.cuts[-1]), followed.event: np.repeat(levels[:1], n)}
+        out |= {followed.time: np.full(n, last), followed.event: np.repeat(levels[:1], n)}
         x = spec.design.encode(followed.rows(out, schema, out), "noise").exog
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             upto = np.cumsum(np.exp(x @ self.params).reshape(n, j) * followed.widths, axis=1)
             left = rng.exponential(size=n)
             at = [np.interp(v, [0.0, *h], followed.edges) for v, h in zip(left, upto, strict=True)]
+            until = (
+                rng.exponential(size=n) / self.censored if np.ndim(self.censored) == 0 else rng.choice(self.censored, n)
+            )
         happened = levels[1] if followed.cause is None else followed.cause
-        event = np.where(left < upto[:, -1], happened, levels[0])
-        return {**out, followed.time: np.array(at), followed.event: event}
+        event = np.where((left < upto[:, -1]) & (at <= until), happened, levels[0])
+        return {**out, followed.time: np.minimum(at, until), followed.event: event}
 
     def events(self, spec: ModelSpec) -> float:
         """Share of people with an event until the last cut point."""
         rng = np.random.Generator(np.random.PCG64(OUTSIDE))
-        followed, held = spec.people.followed, self.followed(spec, self.exog(spec, OUTSIDE, rng)[0], rng)
+        followed, n = spec.people.followed, 4 * OUTSIDE
         assert followed is not None
-        return float((held[followed.time] < followed.cuts[-1]).mean())
+        held = followed.rows(self.followed(spec, self.exog(spec, n, rng)[0], rng), spec.design.schema, ())
+        return float(np.nansum(held[ENDED])) / n
+
+    def with_events(self, spec: ModelSpec, share: float, *, censor: bool) -> Assumed:
+        """Assumptions by which this `share` of people have an event: with other hazards, or with people censored.
+        Raises OptionError if so many have none though nobody is censored.
+        """
+        followed, constant = spec.people.followed, spec.units.constant
+        assert followed is not None
+
+        def at(log: float) -> Assumed:
+            rate = math.exp(log) / followed.cuts[-1]
+            return replace(self, censored=rate) if censor else replace(self, params=self.params + log * constant)
+
+        if censor and (most := self.events(spec)) <= share:
+            raise OptionError(
+                f"pilot= has events={share:g}, and with params= {most:.3g} have one if nobody is censored; give other "
+                "params=, or leave its Intercept out."
+            )
+        ends = (-12.0, 6.0) if censor else (-40.0, 40.0)
+        return at(float(brentq(lambda log: at(log).events(spec) - share, *ends, xtol=1e-3)))
 
     def outside(self, spec: ModelSpec) -> float:
         """Share of responses that lie outside their declared range, and would be clamped."""
@@ -309,8 +339,12 @@ class Assumed:
         own = [c for c in spec.design.columns if c not in {*spec.design.endog_sources, *MADE}]
         if spec.people.followed is not None:
             time, until = spec.people.followed.time, spec.people.followed.cuts[-1]
-            happen = f"{100.0 * self.events(spec):.3g}% with an event"
-            out.append((time, f"everybody followed until {until:g}, {happen}; who is censored before has fewer"))
+            how = f"everybody followed until {until:g}"
+            if self.answered or np.ndim(self.censored):
+                how = f"{'and event drawn from' if self.answered else 'censored as in'} the pilot"
+            elif self.censored:
+                how = f"censored at a constant rate, {self.censored:.3g}, followed until {until:g}"
+            out.append((time, f"{how}, {100.0 * self.events(spec):.3g}% with an event"))
         if self.covariates is not None:
             own = []
             out.append(("covariates", f"drawn from {len(self.covariates):,} public rows"))
@@ -334,6 +368,17 @@ class Assumed:
         if self.alpha and not self.answered:
             out.append(("dispersion", f"alpha = {_read(self.alpha)}: counts vary by m + alpha m² at the mean m"))
         return out
+
+
+def censoring(followed: Followed, rows: Any, schema: Schema) -> Array:
+    """Times of censoring of a pilot's `rows` at even quantiles, by Kaplan and Meier's estimate; shape (2048,)."""
+    frame = pd.DataFrame(rows)
+    time = frame[followed.time].to_numpy(dtype=np.float64)
+    levels = schema.levels.get(followed.event, (0, 1))
+    order = np.lexsort((frame[followed.event] == levels[0], time))  # events come before censoring at the same time
+    left = np.cumprod(1.0 - (frame[followed.event] == levels[0]).to_numpy()[order] / np.arange(len(time), 0.0, -1.0))
+    at = np.searchsorted(-left, -ndtr(QUANTILES))
+    return np.asarray(np.append(time[order], np.inf)[at])
 
 
 def related(values: Array, corr: Array) -> Array:

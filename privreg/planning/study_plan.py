@@ -15,10 +15,10 @@ from scipy.stats import binom
 
 from privreg.errors import BudgetError, InferenceError, OptionError, SchemaError, UnsupportedArgumentError, flag, whole
 from privreg.families import Expectile, Family, Huber, Poisson, Squared
-from privreg.fits.notes import unweighted
+from privreg.fits.notes import listed, unweighted
 from privreg.fits.outcome import of_many_rows
 from privreg.formula.spec import ModelSpec
-from privreg.options.running import progress_bar
+from privreg.options.running import progress_bar, waiting
 from privreg.options.table import check
 from privreg.planning.plan import TRUST, Planned, find
 from privreg.planning.precision import MOST, SEED, fit_of, plain_precision, precision_of
@@ -38,6 +38,7 @@ USUAL: Final = 1.345  # Corner of Huber's and expectiles' scores in residual sd,
 MOST_ROWS: Final = 10**8
 SURE: Final = 0.999
 COLUMNS: Final = ["people", "std_error", "width", "reliable"]
+REHEARSED: Final = "rehearsing fits of made-up people"
 REFUSED: Final = (BudgetError, InferenceError, OptionError, SchemaError, UnsupportedArgumentError)
 SAID: Final = frozenset({"raised", "missed", "unreliable", "seldom", "rare"})
 """Notes of a plan that comparisons repeat."""
@@ -78,8 +79,10 @@ class StudyPlan(Planned):
         table = self._table()
         columns = [["" if v == "nan" else v for v in in_one_format(table[c], 3)] for c in table.columns]
         heads = [str(c).replace("_", " ") for c in table.columns]
-        if self.skewed is not None:
-            heads, columns = [*heads, "if skewed"], [*columns, in_one_format(self.skewed._table()["width"], 3)]
+        with waiting(REHEARSED):
+            skewed = self.skewed
+        if skewed is not None:
+            heads, columns = [*heads, "if skewed"], [*columns, in_one_format(skewed._table()["width"], 3)]
         shown = Table([str(i) for i in table.index], heads, list(zip(*columns, strict=True)))
         model = "Assumed: " + "; ".join(f"{a} {b}" for a, b in self.assumed.words(self.spec))
         if self.spec.people.followed is not None:
@@ -163,7 +166,8 @@ class StudyPlan(Planned):
         lines, notes = dict[str, Sequence[Any]](), list[str]()
         for name, other in asked.items():
             try:
-                one = self._under(**other)
+                with waiting(REHEARSED):
+                    one = self._under(**other)
             except REFUSED as e:
                 lines[name] = (None, math.nan, math.nan, False)
                 notes.append(f"{name}: {e}")
@@ -390,6 +394,13 @@ def notes(plan: Planned) -> tuple[Diagnostic, ...]:
             "related ones need more records: widths are then near the last column. What matters most of all that is "
             f"assumed is {most}{how}: some intervals would be {times:.1f} times as wide. Give pilot=, rows like theirs "
             "or their sds"
+        )
+    flags = [c for c in spec.design.covariates if spec.design.schema.bounds.get(c) == (0.0, 1.0)]
+    if flags and assumed.covariates is None:
+        out["share_assumed"] = (
+            f"{listed(flags)} may be anything between 0 and 1 here: of a column that is 0 or 1 declare "
+            f"levels={{{flags[0]!r}: [0, 1]}}, which needs fewer records if one of them is rare, and give how frequent "
+            f"they are, as by shares={{{flags[0]!r}: [0.9, 0.1]}}"
         )
     if guessed:  # from the range itself
         (low, high), name = spec.design.endog_limits, spec.design.endog_name

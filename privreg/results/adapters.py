@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,11 @@ import pandas as pd
 from privreg.base.arrays import Array
 from privreg.base.optional import need
 from privreg.collector.inference.methods import METHODS
-from privreg.collector.inference.pivots import Normal
+from privreg.collector.inference.pivots import Normal, StudentT
 from privreg.errors import InferenceError, OptionError
 from privreg.families.logistic import class_shares
 from privreg.results.data import Frame, ModelNames
+from privreg.tables.diagnostics import caution
 
 
 class Stacked:
@@ -61,18 +63,19 @@ def marginaleffects_model(results: Any, rows: Any) -> Any:
     fit = results._fit
     design, levels = fit.design, fit.classes
     fit.refuse_levels("a prediction")
-    if design.offset is not None or design.exposure is not None:
-        raise OptionError("marginaleffects reads no offset; use get_prediction(new) and marginal_effects() of results.")
     if design.formula is None:
         raise OptionError("marginaleffects needs columns with names; fit by from_formula().")
     known = results._known(None, "for_marginaleffects")
-    if not isinstance(known.pivot, Normal):
+    if not isinstance(known.pivot, Normal | StudentT):
         raise InferenceError(
-            f"marginaleffects takes t-ratios for normal, and those of {results.methods[0]!r} are not; take "
-            "res.using('sandwich'), or marginal_effects() of results."
+            f"marginaleffects takes t-ratios for normal or Student's, and those of {results.methods[0]!r} are neither; "
+            "take res.using('sandwich')."
         )
+    caution(fit.names, known.notes, what="what depends on", stacklevel=4)  # of whoever called the method
+    degrees = float(getattr(known.pivot, "df", math.inf))
     public = results.reference_grid() if rows is None else pd.DataFrame(rows)
     columns = list(dict.fromkeys(c for term in design.terms for c in term.reads))
+    columns += [c for c in (design.offset, design.exposure) if c is not None and c not in columns]
     original = {c: {str(v): v for v in design.schema.levels[c]} for c in columns if c in design.schema.levels}
     data = polars.DataFrame({c: public[c].astype(str if c in original else float).tolist() for c in columns})
     kinds = [polars.col(c).cast(polars.Enum(list(values))) for c, values in original.items()]
@@ -81,10 +84,13 @@ def marginaleffects_model(results: Any, rows: Any) -> Any:
         frame = pd.DataFrame({c: new[c].to_list() for c in columns})
         for c, values in original.items():
             frame[c] = frame[c].map(lambda v, values=values: values.get(str(v), v))
-        return None, results.design_matrix(frame).to_numpy()
+        x, offset, _ = results._exog(frame, "for_marginaleffects")
+        return None, np.column_stack([x, offset])
 
     class Model(base.ModelAbstract):  # type: ignore[misc, name-defined]
         """Results of privreg, on public rows."""
+
+        df_resid = degrees  # by which it takes Student's t
 
         def get_vcov(self, vcov: Any = True) -> Any:
             if not isinstance(vcov, bool):
@@ -92,17 +98,17 @@ def marginaleffects_model(results: Any, rows: Any) -> Any:
             return known.cov if vcov else None
 
         def get_predict(self, params: Any, newdata: Any) -> Any:
-            x = np.asarray(newdata, dtype=np.float64)
-            params = np.asarray(params, dtype=np.float64).ravel()
-            n, parts = len(x), {"estimate": fit.family.inverse_link(x @ params)} if not levels else {}
+            *columns, offset = np.asarray(newdata, dtype=np.float64).T
+            x, params = np.column_stack(columns), np.asarray(params, dtype=np.float64).ravel()
+            n, parts = len(x), {"estimate": fit.family.inverse_link(x @ params + offset)} if not levels else {}
             if levels:
-                eta = fit.family.scoring.log_odds(fit.predictors(x, params=params))
+                eta = fit.family.scoring.log_odds(fit.predictors(x, offset, params))
                 parts = {"group": np.repeat([str(v) for v in levels], n), "estimate": class_shares(eta).T.ravel()}
             ids = polars.Series(np.tile(np.arange(n), max(len(levels), 1)), dtype=polars.Int32)
             return polars.DataFrame({"rowid": ids, **parts})
 
         def get_df(self) -> float:
-            return float("inf")
+            return degrees
 
     vault = base.ModelVault(
         coef=np.array(fit.params),

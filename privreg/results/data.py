@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
 from itertools import takewhile
+from pathlib import Path
 from typing import Any, Final, Generic, NamedTuple, Never, TypeVar
 
 import numpy as np
@@ -26,7 +27,7 @@ from privreg.families.scores import scoring_of
 from privreg.options.unknown import no_rows_in
 from privreg.protocol.plans import Shape
 from privreg.results.statement import PrivacyStatement
-from privreg.tables import WIDTH, Paragraph, Part, Table, as_html, as_text, fold, in_one_format
+from privreg.tables import WIDTH, Paragraph, Part, Table, as_html, as_text, fold, in_one_format, write
 from privreg.tables.words import in_one_unit
 
 T = TypeVar("T")
@@ -127,9 +128,19 @@ _MOST: Final = 60  # Rows, as pandas' display.max_rows
 class Frame(pd.DataFrame, metaclass=_AnyFrame):
     """A table that prints all its columns, then ``attrs["note"]``; what is computed from it is a plain DataFrame."""
 
-    def _parts(self) -> list[Part]:
+    def save(self, path: str | Path) -> None:
+        """Write to a file, atomically: .txt, .md, .html, .tex, .docx or, numbers alone in full precision, .csv.
+
+        Raises OptionError if the ending of `path` is another; MissingExtraError if it is .docx, and python-docx is not
+        installed; SavedFileError if the file can't be written.
+        """
+        index = not isinstance(self.index, pd.RangeIndex)
+        parts = self._parts(math.inf, math.inf) or [Paragraph(repr(self))]
+        write(path, parts, {".csv": lambda: str(self.to_csv(index=index))})
+
+    def _parts(self, most: float = _MOST, room: float = WIDTH) -> list[Part]:
         """Cells in the formats of a summary, and the note; none where they are too many for a screen."""
-        if not (len(self.columns) and self.columns.is_unique and 0 < len(self) <= _MOST):
+        if not (len(self.columns) and self.columns.is_unique and 0 < len(self) <= most):
             return []
         words = list(takewhile(lambda c: self[c].dtype.kind == "O", self.columns[:-1]))
         named = words and isinstance(self.index, pd.RangeIndex)
@@ -151,7 +162,7 @@ class Frame(pd.DataFrame, metaclass=_AnyFrame):
         names = [", ".join(map(str, i)) if type(i) is tuple else str(i) for i in frame.index]
         wide = sum(max(map(len, column)) + 1 for column in zip(head, *rows, strict=True))
         table = Table(names, head, rows, stub=", ".join(str(n) for n in frame.index.names if n))
-        return [table, *[Paragraph(f"{note}")] * bool(note)] if wide < WIDTH else []
+        return [table, *[Paragraph(f"{note}")] * bool(note)] if wide < room else []
 
     def __repr__(self) -> str:
         if parts := self._parts():

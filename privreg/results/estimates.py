@@ -316,14 +316,19 @@ class EstimatedResults(TestedResults):
         marginaleffects.classes.ModelAbstract
             As in ``marginaleffects.avg_comparisons(res.for_marginaleffects(rows))``.
 
+        Warns
+        -----
+        ReliabilityWarning
+            If a coefficient can't be relied on: the library's tables have no marks.
+
         Raises
         ------
         MissingExtraError
             If marginaleffects is not installed: ``pip install ".[adapters]"``.
         OptionError
-            If the model has an offset, or no formula.
+            If the model has no formula.
         InferenceError
-            If there is no covariance, or t-ratios are not normal.
+            If there is no covariance, or t-ratios are neither normal nor Student's.
         NotPrivateError
             If the rows were fitted privately in this process.
         """
@@ -479,26 +484,3 @@ class EstimatedResults(TestedResults):
         first = self._estimate(method)
         rest = tuple(e for e in self._fit.estimates if e is not first)
         return type(self)(replace(self._fit, estimates=(first, *rest)))
-
-    def inference_table(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Compare the intervals of every inference method of this fit.
-
-        Parameters
-        ----------
-        alpha : float
-            One minus the level of the intervals.
-
-        Returns
-        -------
-        DataFrame
-            One line for each method and coefficient: term, method, std_error, statistic, p_value, conf_low, conf_high,
-            length, law (of the statistic) and note (whatever takes the interval back).
-        """
-        parts = []
-        for method in self.methods:
-            table = self.tidy(alpha=alpha, method=method).drop(columns="estimate")
-            table.insert(list(table.columns).index("std_error"), "method", METHODS[method].title)
-            label, doubts = self._estimate(method).pivot.label, self._doubts(method)
-            notes = ["; ".join(d for d in doubts if d.rows is None or k in d.rows) for k in range(len(table))]
-            parts.append(table.assign(length=table["conf_high"] - table["conf_low"], law=label, note=notes))
-        return Frame(pd.concat(parts, ignore_index=True)) if parts else self.tidy(alpha=alpha)

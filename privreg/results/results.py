@@ -129,8 +129,6 @@ class PrivateResults(EstimatedResults):
         return self._fit.shaped(estimand(self._fit, rows))
 
     evaluate = predictions.evaluate
-    calibration = predictions.calibration
-    plot_calibration = predictions.plot_calibration
     plot_trajectory = trajectory.plot_trajectory
     summary = one_screen
 

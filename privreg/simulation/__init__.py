@@ -1,8 +1,17 @@
 """Rows through all devices at once.
 
 `tuning` turns options into the settings of one fit, and chooses the way it is run. `streaming` takes rows and keeps
-what is made of them. Of fits by `rounds`, `devices` is what a round's do with a block of rows. `simulate` plays a plan
-with reports that are lost or late. `workers` share one fit among threads, processes and machines. `aggregate` plays two
-collectors, whose reports `summing` adds up, `curator` a curator, whose rows answer in each round. What a fit says of
-itself is in `fits`, the published algorithms in `published`.
+what is made of them. A Run of `rounds` plays blocks of rows, and ends batches of them; what is open in it:
+
+==========  ======================================  =====================================================
+a run of    RoundsRun of `rounds`: local reports    AggregateRun of `aggregate`: two collectors' sums
+==========  ======================================  =====================================================
+devices     `devices`: a score in each report       `collector.aggregate.report`, added up by `summing`
+noise       in reports, or on pieces of their sum   once on the whole sum, when its batch ends
+next state  `collector.rounds`                      `collector.aggregate.chain`
+outcome     `fits.rounds`                           `fits.aggregate`
+==========  ======================================  =====================================================
+
+The `curator` is an AggregateRun whose rows answer in each round. `simulate` plays a plan with reports that are lost
+or late. `workers` share one fit among threads, processes and machines. Published algorithms are in `published`.
 """

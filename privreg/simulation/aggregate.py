@@ -6,7 +6,6 @@ The sums of both shares add up to the sum of reports exactly, so shares need not
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from hashlib import sha256
 from typing import Any, Final
@@ -25,9 +24,8 @@ from privreg.families.scores import Gauge
 from privreg.fits.aggregate import HeldSums, plan_of
 from privreg.privacy.noise import derived_key, normals, refuse_fork
 from privreg.protocol.schedule import ENDLESS
-from privreg.simulation.devices import Block, cut, joined
-from privreg.simulation.rounds import Keyed, Raw
-from privreg.simulation.workers.crew import Crew
+from privreg.simulation.devices import Block, cut
+from privreg.simulation.rounds import Run
 
 __all__ = ["AggregateRun", "Batch", "plan_of", "total"]
 
@@ -87,7 +85,7 @@ def noised_once(plan: Plan, state: State, exact: Ints, key: bytes | None, number
     return noised(plan, state, exact, drawn), derived_key(key, "following")
 
 
-class AggregateRun(Keyed):
+class AggregateRun(Run):
     """A stream in progress: devices, both collectors, and public estimates from their sums.
 
     Each sum has its noise once, when its batch is closed: an early round when it is full, the main round when results
@@ -95,42 +93,29 @@ class AggregateRun(Keyed):
     `key`, None without privacy; every batch has a key of its own, which follows from none after it.
     """
 
-    parallel: bool = True  # True if threads are of use, and rows may come in any order
-    absent: Final = math.nan  # Covariates of a record whose report is zero
-    label: Final = False  # True if covariates are public
-
-    def __init__(self, plan: Plan, key: bytes | None) -> None:
-        super().__init__(key)
-        self.plan = plan
-        self.shuffled = 0.0  # Number of first records that are known to come in random order
-        self.crew: Crew | None = None  # Threads that play blocks, if there are several
-        self._start()
-
     def _start(self) -> None:
+        super()._start()
         self.chain: Chain = chain.begin(self.plan)
-        self.clustered = np.zeros(self.plan.clusters, dtype=np.int64)  # People by cluster, who are public
-        self.raw = Raw()
         self._begin()
 
     def _begin(self) -> None:
-        ends = chain.ends(self.plan, self.chain)
-        self.size = ENDLESS if ends is None else ends
-        rows = self.plan.persons.rows if self.plan.persons else 1
-        self.block = max(NUMBERS // (self.plan.width(self.progress.state.role) * rows), 1)
-        self.at = self._held = 0  # Records of the open batch, and those that wait to be played
-        self._empty()
-
-    def _empty(self) -> None:
-        """Begin the sum of the open batch, or those of a main round by group of clusters."""
-        role = self.progress.state.role
-        groups = summed_groups(self.plan.clusters) if self.plan.clusters and role == "main" else 1
-        self.raw.sum = np.zeros((groups, self.plan.width(role)), dtype=np.int64)
+        """Begin the open batch: its sum, or those of a main round by group of clusters."""
+        plan, role, ends = self.plan, self.state.role, chain.ends(self.plan, self.chain)
+        self.size, self.at, self._held = ENDLESS if ends is None else ends, 0, 0
+        self.block = max(NUMBERS // (plan.width(role) * (plan.persons.rows if plan.persons else 1)), 1)
+        groups = summed_groups(plan.clusters) if plan.clusters and role == "main" else 1
+        self.raw.sum = np.zeros((groups, plan.width(role)), dtype=np.int64)
         self.counts = np.zeros(groups, dtype=np.int64)
 
     @property
     def progress(self) -> Progress:
         """Public progress so far."""
         return self.chain.progress
+
+    @property
+    def state(self) -> State:
+        """The public state that the next records answer."""
+        return self.progress.state
 
     @property
     def history(self) -> tuple[Progress, ...]:
@@ -168,41 +153,28 @@ class AggregateRun(Keyed):
         Raises StreamError if groups of clusters have had their sums: people of a cluster would be in two that count as
         independent.
         """
-        a, n = 0, len(rows.y)
-        if rows.cluster is not None and n and any(p.state.role == "main" for p in self.history[:-1]):
+        if rows.cluster is not None and len(rows.y) and any(p.state.role == "main" for p in self.history[:-1]):
             raise StreamError(
                 "sums of groups of clusters are published once, and results were asked for: begin a fit anew with all "
                 "people."
             )
-        while a < n:
-            b = min(n, a + self.size - self.at - self._held)
-            some = cut(rows, a, b)
-            self.raw.waiting.append(some if self.asks_clamping(b - a) else some._replace(clamped=None))
-            self._held += b - a
-            a = b
-            if self.at + self._held == self.size:
-                self._publish()
-            elif self._held >= self.block:
-                self._play(self._held // self.block * self.block)
+        super()._enter(rows)
 
-    def _play(self, rows: int) -> None:
-        """Add the next `rows` records that wait to the open sum, by blocks of a fixed size, in any order."""
-        if not rows:
-            return
-        waiting, state = joined(self.raw.waiting), self.progress.state
-        self.raw.waiting = [cut(waiting, rows, len(waiting.y))] if rows < len(waiting.y) else []
-        here = [cut(waiting, a, min(a + self.block, rows)) for a in range(0, rows, self.block)]
+    def _play(self, rows: Block) -> None:
+        here = [cut(rows, a, a + self.block) for a in range(0, len(rows.y), self.block)]
         groups = [self._group(b) for b in here]
-        work = [
-            partial(total, self.plan, state, b.y, b.x, b.offset, b.clamped, b.weight, g)
-            for b, g in zip(here, groups, strict=True)
-        ]
-        found = [one() for one in work] if self.crew is None else self.crew.each(work)
+        given = (self.plan, self.state)
+        found = self._each(
+            [
+                partial(total, *given, b.y, b.x, b.offset, b.clamped, b.weight, g)
+                for b, g in zip(here, groups, strict=True)
+            ]
+        )
         for one, group, b in zip(found, groups, here, strict=True):
             sums, people = (one[None], [len(b.y)]) if group is None else (one, np.bincount(group))
             self.raw.sum[: len(sums)] += sums
             self.counts[: len(sums)] += people
-        self.at, self._held = self.at + rows, self._held - rows
+        self.at += len(rows.y)
 
     def _group(self, rows: Block) -> Ints | None:
         """Group of each record's cluster among those whose sums are published; None where there is one sum."""
@@ -210,12 +182,13 @@ class AggregateRun(Keyed):
             return None
         return dealt(self.plan.clusters, len(self.counts))[rows.cluster]
 
-    def _publish(self) -> None:
+    def _finish(self) -> None:
         """Close the open batch, or those of all groups: add both collectors' noise once to each sum, and publish it.
 
         The raw sums are dropped, and the key of the noise replaced, before anything is made of the published sum.
         """
-        self._play(self._held)
+        if self._held:
+            self._play(self._waiting())
         exact, counts = self.raw.sum, self.counts
         self.raw.sum = np.zeros((0, 0), dtype=np.int64)
         self._released(exact, counts)
@@ -236,7 +209,7 @@ class AggregateRun(Keyed):
     def close(self) -> None:
         """Close the batch of the main round or of measures, if anybody is in it; others wait until they are full."""
         if self.progress.state.role in LATE and self.at + self._held:
-            self._publish()
+            self._finish()
 
     # --- storage ---------------------------------------------------------------------------------------
 
@@ -262,16 +235,8 @@ class AggregateRun(Keyed):
         out |= {"clustered": self.clustered.copy()} if self.plan.clusters else {}
         return out | {f"total_{k}": b.total.copy() for k, b in enumerate(self.batches)}
 
-    def from_arrays(self, arrays: dict[str, Any]) -> None:
-        """Take over what `to_arrays` gave; a ValueError says that an array doesn't fit the plan."""
-        held = arrays["people"]
-        if held.dtype != np.int64 or held.ndim != 1 or len(held) != sum(k.startswith("total_") for k in arrays):
-            raise ValueError("no counts")
-        self._start()
-        for k, people in enumerate(held.tolist()):
-            late = self.progress.state.role in LATE
-            if not (0 < people <= self.size if late else people == self.size):
-                raise ValueError(f"batch {k} of another plan")
-            self._known(Batch(people, like(self.raw.sum[0], arrays[f"total_{k}"]).copy()))
-        if self.plan.clusters:
-            self.clustered = like(self.clustered, arrays["clustered"]).copy()
+    def _restore(self, number: int, people: int, arrays: dict[str, Any]) -> None:
+        late = self.state.role in LATE
+        if not (0 < people <= self.size if late else people == self.size):
+            raise ValueError(f"batch {number} of another plan")
+        self._known(Batch(people, like(self.raw.sum[0], arrays[f"total_{number}"]).copy()))

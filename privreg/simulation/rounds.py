@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -25,84 +26,11 @@ from privreg.collector.inference.methods import dealt
 from privreg.collector.plan import Estimated, Plan, Progress
 from privreg.fits.outcome import Held
 from privreg.privacy.noise import KEY_BYTES, Key, derived_key, normals, refuse_fork
-from privreg.protocol.rounds import PARTS, Reports
+from privreg.protocol.rounds import PARTS, Reports, State
 from privreg.protocol.schedule import ENDLESS, people_of
 from privreg.simulation import devices
 from privreg.simulation.devices import Block, Devices, by_group, cut, joined
 from privreg.simulation.workers.crew import Crew
-
-
-class Keyed(ABC):
-    """A fit in progress, with the key of noise to come, None without privacy, and people by cluster, who are public."""
-
-    clustered: Ints
-
-    def __init__(self, key: bytes | None) -> None:
-        self.key = key
-        self._process = os.getpid()
-
-    def advance(
-        self,
-        y: Array,
-        x: Array,
-        offset: Array | None = None,
-        weight: Array | None = None,
-        clamped: Flags | None = None,
-        cluster: Ints | None = None,
-        silo: Ints | None = None,
-    ) -> int:
-        """Play the devices of these rows, in order, internal units; how many.
-
-        `x`, shape (n, d), has the constant first if there is one. `y`, `offset` and `weight` have the shape (n,):
-        records that have nothing to tell are NaN, and weights are (μ_i/μ_max)² in (0, 1] of records with personal
-        budgets. `clamped`, shape (n, D), is whether bounds clamp them, by column of the plan's `clamps`; it is needed
-        where `asks_clamping`. Of people (`plan.persons`) y, x and offset have an axis of their rows after the first,
-        and weights are survey weights in [0, 1]. `cluster`, shape (n,), has places of their clusters among those
-        declared; `silo`, of the same shape, those of the silos that hold them, in order.
-        """
-        self._enter(Block(y, x, offset, weight, None, clamped, None, cluster, silo))
-        if cluster is not None:
-            self.clustered += np.bincount(cluster, minlength=len(self.clustered))
-        return len(y)
-
-    @abstractmethod
-    def _enter(self, rows: Block) -> None:
-        """Take in rows, and play whole blocks of them."""
-
-    @property
-    def key(self) -> bytes | None:
-        """Secret key of the noise to come."""
-        return None if self._key is None else self._key.value
-
-    @key.setter
-    def key(self, key: bytes | None) -> None:
-        self._key = None if key is None else Key(key)
-
-    @abstractmethod
-    def close(self) -> None:
-        """Give open sums their noise."""
-
-    def renew(self, key: bytes) -> None:
-        """Go on with noise of another key."""
-        self.key = key
-
-    def secrets(self, *, close: bool = True) -> dict[str, Any]:
-        """The key of noise to come; open sums, whose noise follows from it, are closed first or not kept."""
-        refuse_fork(self._process)
-        if close:
-            self.close()
-        return {} if self.key is None else {"secret_key": np.frombuffer(self.key, dtype=np.uint8)}
-
-    def take_secrets(self, secrets: dict[str, Any]) -> None:
-        """Go on with the noise that `secrets` gave."""
-        key = secrets["secret_key"].tobytes()
-        if len(key) != KEY_BYTES:
-            raise ValueError("no key")
-        self.key = key
-
-    def __reduce__(self) -> str:
-        raise TypeError("a fit in progress holds a secret key and can't be pickled; use save() on its stream")
-
 
 STEP: Final = 2.0**-32  # Sums are multiples of it: their order then doesn't matter. A report has a norm of at most √2.
 
@@ -141,7 +69,158 @@ class Raw:
         raise TypeError("rows and sums without noise can't be pickled; save() the stream")
 
 
-class RoundsRun(Keyed):
+class Run(ABC):
+    """A fit in progress in one process: blocks of rows through devices, batches ended, noise drawn from a key.
+
+    `key` is the secret one of noise to come; None without privacy. Whoever implements it says how a batch begins
+    (`size`, its records; `block`, records that are played together; `at`, those that were played), how the rows that
+    wait are played, and how a batch ends: with noise on sums as they are kept, or once on the whole sum.
+    """
+
+    parallel: bool = True  # True if threads are of use, and rows may come in any order
+    absent: Final = math.nan  # Covariates of a record that sends noise only, or nothing
+    size: int
+    block: int
+    at: int
+
+    def __init__(self, plan: Any, key: bytes | None) -> None:
+        self.plan, self.key, self._process = plan, key, os.getpid()
+        self.shuffled = 0.0  # Number of first records that are known to come in random order
+        self.crew: Crew | None = None  # Threads that play blocks, if there are several
+        self._start()
+
+    @property
+    def label(self) -> bool:
+        """True if only responses are private: covariates are public."""
+        return False
+
+    @property
+    @abstractmethod
+    def state(self) -> Any:
+        """The public state that the next records answer."""
+
+    # --- rows --------------------------------------------------------------------------------------------
+
+    def advance(
+        self,
+        y: Array,
+        x: Array,
+        offset: Array | None = None,
+        weight: Array | None = None,
+        clamped: Flags | None = None,
+        cluster: Ints | None = None,
+        silo: Ints | None = None,
+    ) -> int:
+        """Play the devices of these rows, in order, internal units; how many.
+
+        `x`, shape (n, d), has the constant first if there is one. `y`, `offset` and `weight` have the shape (n,):
+        records that have nothing to tell are NaN, and weights are (μ_i/μ_max)² in (0, 1] of records with personal
+        budgets. `clamped`, shape (n, D), is whether bounds clamp them, by column of the plan's `clamps`; it is needed
+        where `asks_clamping`. Of people (`plan.persons`) y, x and offset have an axis of their rows after the first,
+        and weights are survey weights in [0, 1]. `cluster`, shape (n,), has places of their clusters among those
+        declared; `silo`, of the same shape, those of the silos that hold them, in order.
+        """
+        self._enter(Block(y, x, offset, weight, None, clamped, None, cluster, silo))
+        if cluster is not None:
+            self.clustered += np.bincount(cluster, minlength=len(self.clustered))
+        return len(y)
+
+    def _enter(self, rows: Block) -> None:
+        """Take in rows, play whole blocks of them, and end batches that are full."""
+        a, n = 0, len(rows.y)
+        while a < n:
+            b = min(n, a + self.size - self.at - self._held)
+            whole = (self._held + b - a) // self.block * self.block - self._held
+            if whole > 0:  # a block that was begun, or up to the last whole one; what is left waits
+                b = a + (self.block - self._held if self._held else whole)
+            some = cut(rows, a, b)
+            # not all that comes may have been looked at for what bounds clamp, but whoever is asked
+            self.raw.waiting.append(some if self.state.role == "clamping" else some._replace(clamped=None))
+            self._held += b - a
+            a = b
+            if self._held % self.block == 0:
+                self._play(self._waiting())
+            if self.at + self._held == self.size:
+                self._finish()
+
+    def _waiting(self) -> Block:
+        """Rows that wait, which wait no longer."""
+        rows, self.raw.waiting, self._held = joined(self.raw.waiting), [], 0
+        return rows
+
+    def _each(self, work: list[Callable[[], Ints]]) -> list[Ints]:
+        """Sums of blocks, in threads where there are some."""
+        return [one() for one in work] if self.crew is None or len(work) == 1 else self.crew.each(work)
+
+    @abstractmethod
+    def _play(self, rows: Block) -> None:
+        """Add the reports of rows to open sums, by whole blocks and a rest."""
+
+    @abstractmethod
+    def _finish(self) -> None:
+        """End the open batch, which is full, and begin the next."""
+
+    def _start(self) -> None:
+        """Begin before the first record."""
+        self.clustered = np.zeros(self.plan.clusters, dtype=np.int64)  # People by cluster, who are public
+        self.raw = Raw()
+        self._held = 0  # Rows that wait
+
+    # --- key ---------------------------------------------------------------------------------------------
+
+    @property
+    def key(self) -> bytes | None:
+        """Secret key of the noise to come."""
+        return None if self._key is None else self._key.value
+
+    @key.setter
+    def key(self, key: bytes | None) -> None:
+        self._key = None if key is None else Key(key)
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give open sums their noise."""
+
+    def renew(self, key: bytes) -> None:
+        """Go on with noise of another key."""
+        self.key = key
+
+    def secrets(self, *, close: bool = True) -> dict[str, Any]:
+        """The key of noise to come; open sums, whose noise follows from it, are closed first or not kept."""
+        refuse_fork(self._process)
+        if close:
+            self.close()
+        return {} if self.key is None else {"secret_key": np.frombuffer(self.key, dtype=np.uint8)}
+
+    def take_secrets(self, secrets: dict[str, Any]) -> None:
+        """Go on with the noise that `secrets` gave."""
+        key = secrets["secret_key"].tobytes()
+        if len(key) != KEY_BYTES:
+            raise ValueError("no key")
+        self.key = key
+
+    def __reduce__(self) -> str:
+        raise TypeError("a fit in progress holds a secret key and can't be pickled; use save() on its stream")
+
+    # --- storage -----------------------------------------------------------------------------------------
+
+    def from_arrays(self, arrays: dict[str, Any]) -> None:
+        """Take over what `to_arrays` gave; a ValueError says that an array doesn't fit the plan."""
+        held = arrays["people"]
+        if held.dtype != np.int64 or held.ndim != 1 or len(held) != sum(k.startswith("total_") for k in arrays):
+            raise ValueError("no counts")
+        self._start()
+        if self.plan.clusters:
+            self.clustered = like(self.clustered, arrays["clustered"]).copy()
+        for k, people in enumerate(held.tolist()):
+            self._restore(k, people, arrays)
+
+    @abstractmethod
+    def _restore(self, number: int, people: int, arrays: dict[str, Any]) -> None:
+        """Take over a saved batch; a ValueError says that it doesn't fit the plan."""
+
+
+class RoundsRun(Run):
     """A stream of a fit by rounds in progress.
 
     `key` is the secret one of the devices' noise; None without privacy. Each piece has a separate key, from which none
@@ -149,26 +228,26 @@ class RoundsRun(Keyed):
     only.
     """
 
-    parallel: Final = True  # True if threads are of use, and rows may come in any order
-    absent: Final = math.nan  # Covariates of a record that sends noise only
-
     def __init__(self, plan: Plan, key: bytes | None, *, personal: bool = False, unusable: bool = False) -> None:
-        super().__init__(key)
-        self.plan, self.personal, self.unusable = plan, personal, unusable
-        self.progress = collector.begin(plan)
-        self.shuffled = 0.0  # Number of first records that are known to come in random order
-        self.groups = dealt(plan.clusters, plan.groups)  # Group of each cluster
-        self.clustered = np.zeros(plan.clusters, dtype=np.int64)  # People by cluster, which is public
-        self.crew: Crew | None = None  # Threads that play blocks, if there are several
+        self.personal, self.unusable = personal, unusable
+        super().__init__(plan, key)
+
+    def _start(self) -> None:
+        super()._start()
+        self.progress = collector.begin(self.plan)
+        self.groups = dealt(self.plan.clusters, self.plan.groups)  # Group of each cluster
         self.behind: list[Reports] = []  # Reports of the rounds that are over
-        self.raw = Raw()
-        self._held = 0  # rows waiting
         self._begin_round()
 
     @property
     def label(self) -> bool:
         """True if only responses are private: covariates are public."""
-        return self.plan.label
+        return bool(self.plan.label)
+
+    @property
+    def state(self) -> State:
+        """The public state that the next records answer."""
+        return self.progress.state
 
     # --- people ----------------------------------------------------------------------------------------
 
@@ -241,55 +320,7 @@ class RoundsRun(Keyed):
         if self.plan.persons is not None:
             usable = np.isfinite(rows.y) & np.isfinite(rows.x).all(axis=2)
             rows = rows._replace(weight=None, parts=parts_of(self.plan.persons, usable, rows.weight))
-        rows, i, n = self._sent(rows), 0, len(rows.y)
-        while i < n:
-            role = self.progress.state.role
-            m = min(n - i, self.size - self.at - self._held)
-            end = i + m
-            whole = (self._held + m) // self.block * self.block - self._held
-            if whole > 0:  # up to the last whole block; what is left waits
-                end = i + whole
-            some = cut(rows, i, end)
-            # not all that comes may have been looked at for what bounds clamp, but whoever is asked
-            self.raw.waiting.append(some if role == "clamping" else some._replace(clamped=None))
-            self._held += end - i
-            i = end
-            if self._held % self.block == 0:
-                self._play()
-            if self.at + self._held == self.size:
-                self._finish()
-
-    def _taken(self) -> list[Block]:
-        """Rows that wait, in whole blocks and a rest; copied only if a block was in several batches."""
-        waiting, self.raw.waiting, self._held = self.raw.waiting, [], 0
-        out: list[Block] = []
-        parts: list[Block] = []
-        n = 0
-        for rows in waiting:
-            a = 0
-            while a < len(rows.y):
-                # up to the end of the block that was begun, or as many whole ones as there are
-                b = a + self.block - n if n else a + max((len(rows.y) - a) // self.block, 1) * self.block
-                b = min(b, len(rows.y))
-                parts.append(cut(rows, a, b))
-                n, a = n + b - a, b
-                if n % self.block == 0:
-                    out.append(joined(parts))
-                    parts, n = [], 0
-        return [*out, joined(parts)] if parts else out
-
-    def _tasks(self, waiting: list[Block], blocks: int) -> list[Block]:
-        """The next `blocks` whole blocks, or as many as wait, joined to be played together; these wait no longer."""
-        each = self._together()
-        out: list[Block] = []
-        while waiting and blocks:
-            rows = waiting.pop(0)
-            k = min(len(rows.y) // self.block, blocks, each)
-            out.append(cut(rows, 0, k * self.block))
-            blocks -= k
-            if k * self.block < len(rows.y):
-                waiting.insert(0, cut(rows, k * self.block, len(rows.y)))
-        return out
+        super()._enter(self._sent(rows))
 
     def _together(self) -> int:
         """Number of blocks that are played together."""
@@ -297,21 +328,19 @@ class RoundsRun(Keyed):
         alone = not self._devices().by_group or self.plan.clusters
         return 1 if alone else max(min(TASK, devices.NUMBERS // wide) // self.block, 1)
 
-    def _play(self) -> None:
-        """Play whole blocks that wait, in threads where there are some."""
-        waiting = self._taken()
-        while waiting:
+    def _play(self, rows: Block) -> None:
+        a, each = 0, self._together() * self.block
+        while a < len(rows.y):
             # parts and pieces end at a block's end; the last part goes on
-            edge = self.begun + PIECE
-            if self.part < self.parts - 1:
-                edge = min(edge, self.length * (self.part + 1))
-            here = self._tasks(waiting, -(-(edge - self.at) // self.block))
-            part = self.part
-            work = [partial(self._sums, rows, k) for k, rows in enumerate(here)]
-            found = [one() for one in work] if self.crew is None or len(work) == 1 else self.crew.each(work)
-            for one, rows in zip(found, here, strict=True):
-                self._take(one, rows, self.open_weight.shape[-1])
-            self.at += sum(len(rows.y) for rows in here)
+            edge, part = self.begun + PIECE, self.part
+            if part < self.parts - 1:
+                edge = min(edge, self.length * (part + 1))
+            end = min(a - (self.at - edge) // self.block * self.block, len(rows.y))
+            here = [cut(rows, k, min(k + each, end)) for k in range(a, end, each)]
+            found = self._each([partial(self._sums, some, k) for k, some in enumerate(here)])
+            for one, some in zip(found, here, strict=True):
+                self._take(one, some, self.open_weight.shape[-1])
+            self.at, a = self.at + end - a, end
             if self.at >= edge:
                 self.close(part)
 
@@ -355,7 +384,7 @@ class RoundsRun(Keyed):
 
     def _tail(self) -> None:
         """Play the rows that wait and are no whole block: equally many of each group, and one more of the first."""
-        (rows,) = self._taken()
+        rows = self._waiting()
         groups = self.open_weight.shape[-1]
         each = len(rows.y) // groups * groups if self._grouped is None else len(rows.y)
         if each:
@@ -487,27 +516,24 @@ class RoundsRun(Keyed):
 
     def from_arrays(self, arrays: dict[str, Any]) -> None:
         """Take over what `to_arrays` gave; a ValueError says that an array doesn't fit the plan."""
-        held, self.behind, self.raw, self._held = arrays["people"], [], Raw(), 0
-        counts = held.dtype == arrays["piece"].dtype == np.int64 and (held.ndim, arrays["piece"].ndim) == (1, 0)
-        if not counts or not 0 < len(held) == sum(k.startswith("weight_") for k in arrays) or arrays["piece"] < 0:
+        piece = arrays["piece"]
+        if piece.dtype != np.int64 or piece.ndim or piece < 0 or not len(arrays["people"]):
             raise ValueError("no counts")
-        self.progress = collector.begin(self.plan)
-        if self.plan.clusters:
-            self.clustered = like(self.clustered, arrays["clustered"]).copy()
-        self._begin_round()
-        for k, people in enumerate(held.tolist()):
-            weight, total = like(self.weight, arrays[f"weight_{k}"]), like(self.total, arrays[f"total_{k}"])
-            reports = Reports(weight.copy(), total.copy(), people)
-            over, records = k < len(held) - 1, float(weight.sum())
-            counted = records <= people * (1.0 + 1e-9) if self.personal else records == people
-            if weight.min() < 0.0 or not counted or (people != self.size if over else people > self.size):
-                raise ValueError(f"round {k} of another plan")
-            if over:
-                self._over(reports)
-                continue
+        super().from_arrays(arrays)
+        self.piece = int(piece)
+        self._open()
+
+    def _restore(self, number: int, people: int, arrays: dict[str, Any]) -> None:
+        weight, total = like(self.weight, arrays[f"weight_{number}"]), like(self.total, arrays[f"total_{number}"])
+        reports = Reports(weight.copy(), total.copy(), people)
+        over, records = number < len(arrays["people"]) - 1, float(weight.sum())
+        counted = records <= people * (1.0 + 1e-9) if self.personal else records == people
+        if weight.min() < 0.0 or not counted or (people != self.size if over else people > self.size):
+            raise ValueError(f"round {number} of another plan")
+        if over:
+            self._over(reports)
+        else:
             self.weight, self.total, self.at = reports
-            self.piece = int(arrays["piece"])
-            self._open()
 
     def renew(self, key: bytes) -> None:
         """Go on with noise of another key."""

@@ -23,16 +23,15 @@ from privreg.tables.words import MARK, WIDTH, cells, fold, in_one_format, limits
 __all__ = [
     "MARK", "WIDTH", "Header", "Lines", "Notes", "Pairs", "Paragraph", "Part", "Table", "View", "as_html", "as_latex",
     "as_markdown", "as_page", "as_text", "cells", "estimates_table", "fold", "in_one_format", "limits_header", "marked",
-    "no_such_part", "noted", "plain", "rendered", "respelt", "shorten", "span", "tex",
+    "no_such_part", "noted", "plain", "rendered", "respelt", "shorten", "span", "tex", "write",
 ]  # fmt: skip
 
 
 def no_such_part(view: object, name: str) -> AttributeError:
     """Error for an attribute that what a reader is shown doesn't have: what it is called, or all there are."""
     there = [n for n in dir(view) if n[0] != "_"]
-    meant = (ours for ours, names in WORDS["views"].items() if name in names.split() and ours.split("(")[0] in there)
-    right = next(meant, None)
-    hint = f"it has {', '.join(there)}" if right is None else f"it is called {right}"
+    meant = (one["hint"] for one in WORDS["views"] if name in one["names"].split() and one["has"] in there)
+    hint = next(meant, f"it has {', '.join(there)}")
     return AttributeError(f"{type(view).__name__} has no {name!r}; {hint}.")
 
 
@@ -64,6 +63,13 @@ def rendered(
         )
     made = forms[choose("the ending of the file", ending, forms)]()
     return made if isinstance(made, bytes) else made.encode()
+
+
+def write(path: str | Path, parts: Sequence[Part], more: Mapping[str, Callable[[], str]]) -> None:
+    """Write parts to a file, atomically, in the form that its ending says; see :func:`rendered`."""
+    if not isinstance(path, str | Path) or not str(path):
+        raise OptionError('save() takes the name of a file, such as save("table.docx").')
+    archive.write_bytes(path, rendered(parts, Path(path).suffix.lower(), more=more))
 
 
 class View:
@@ -137,9 +143,7 @@ class View:
         SavedFileError
             If the file can't be written.
         """
-        if not isinstance(path, str | Path) or not str(path):
-            raise OptionError('save() takes the name of a file, such as save("table.docx").')
-        archive.write_bytes(path, rendered(self._exported(), Path(path).suffix.lower(), more=self._forms()))
+        write(path, self._exported(), self._forms())
 
     if not TYPE_CHECKING:  # type checkers would take every name for one that is there
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from importlib import import_module
 from io import BytesIO
@@ -16,11 +17,13 @@ MARGIN: Final = 20.0  # Size of the page, A4, and its margins, mm
 SIZE: Final = 9.0  # Height of the letters, points: a summary of some ten coefficients has room on one page
 W: Final = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 LETTER, PAD = 0.62 * SIZE * 25.4 / 72.0, 2.0  # Width of a letter of wide type, and of a cell's margin, mm
+MINUS: Final = re.compile(r"(?<=\de)-(?=\d)|(?:(?<=^)|(?<=\())-(?=[\d.]|inf)")  # Hyphens, at which lines would break
 
 
 def as_docx(parts: Iterable[Part]) -> bytes:
     """Parts below each other as a document whose tables can be edited, as bytes of a .docx file."""
-    document = _page(need("docx", "docx", "a .docx file").Document())
+    parts = list(parts)
+    document = _page(need("docx", "docx", "a .docx file").Document(), across=any(map(_crowded, parts)))
     for part in parts:
         _add(document, part)
     out = BytesIO()
@@ -28,15 +31,24 @@ def as_docx(parts: Iterable[Part]) -> bytes:
     return out.getvalue()
 
 
-def _page(document: Any) -> Any:
-    """The document as a page of A4, in small letters without space between paragraphs."""
+def _crowded(part: Part) -> bool:
+    """True for a table whose numbers would leave less than half the longest name's width to the names of its rows."""
+    if not isinstance(part, Table):
+        return False
+    names, *others = _wanted(_cells(part), across=False)
+    return PAGE[0] - 2.0 * MARGIN - sum(others) < 0.5 * names
+
+
+def _page(document: Any, *, across: bool) -> Any:
+    """The document as a page of A4, lying if tables go `across`, in small letters without space between paragraphs."""
     shared = import_module("docx.shared")
     section, style = document.sections[0], document.styles["Normal"]
-    section.page_width, section.page_height = map(shared.Mm, PAGE)
+    section.page_width, section.page_height = map(shared.Mm, PAGE[::-1] if across else PAGE)
+    section.orientation = import_module("docx.enum.section").WD_ORIENT(int(across))
     for side in ("left", "right", "top", "bottom"):
         setattr(section, f"{side}_margin", shared.Mm(MARGIN))
     style.font.size = shared.Pt(SIZE)
-    style.paragraph_format.space_after = shared.Pt(2.0)
+    style.paragraph_format.space_before = style.paragraph_format.space_after = shared.Pt(1.0)
     style.paragraph_format.line_spacing = 1.0
     return document
 
@@ -64,18 +76,37 @@ def _add(document: Any, part: Part) -> None:
 
 
 def _words(document: Any, text: str, *, bold: bool = False) -> None:
-    document.add_paragraph().add_run(plain(text)).bold = bold
+    paragraph = document.add_paragraph()
+    paragraph.add_run(MINUS.sub("−", plain(text))).bold = bold
+    paragraph.paragraph_format.keep_with_next = bold
 
 
 def _table(document: Any, table: Table) -> None:
     if table.title:
         _words(document, table.title, bold=True)
-    none = [""] * len(table.head)
-    rows = [(name, none if cells is None else cells) for name, cells in table.lines()]
-    _grid(document, [[name, *cells] for name, cells in [(table.stub, table.head), *rows, *table.facts]], numbers=True)
+    made = _grid(document, _cells(table), numbers=True)
+    made.rows[0]._tr.get_or_add_trPr().append(_element("tblHeader"))  # again on each page
+    for cell in made.rows[-len(table.facts)].cells if table.facts else ():
+        borders = _element("tcBorders")
+        borders.append(_element("top", val="single", sz="4"))
+        cell._tc.get_or_add_tcPr().append(borders)
 
 
-def _grid(document: Any, rows: Sequence[Sequence[str]], *, numbers: bool) -> None:
+def _cells(table: Table) -> list[list[str]]:
+    """Rows of a table with their names, its heading first."""
+    lines = [(table.stub, table.head), *table.lines(), *table.facts]
+    return [[name, *([""] * len(table.head) if cells is None else cells)] for name, cells in lines]
+
+
+def _element(name: str, **values: str) -> Any:
+    """An element of Word's own, with its attributes."""
+    made = import_module("docx.oxml").OxmlElement(f"w:{name}")
+    for key, value in values.items():
+        made.set(f"{W}{key}", value)
+    return made
+
+
+def _grid(document: Any, rows: Sequence[Sequence[str]], *, numbers: bool) -> Any:
     """A table; of numbers all but the first column are at the right, and rules are above and below the first row, a
     heading, and below the last.
 
@@ -85,34 +116,38 @@ def _grid(document: Any, rows: Sequence[Sequence[str]], *, numbers: bool) -> Non
     made = document.add_table(len(rows), len(rows[0]), style="Light Shading" if numbers else None)
     for name, value in {"val": "0620", "firstColumn": "0", "noHBand": "1"}.items():  # no shades, no bold names
         made._tbl.tblPr.find(f"{W}tblLook").set(f"{W}{name}", value)
-    made.autofit = False
-    for column, width in zip(made.columns, _widths(rows, across=not numbers), strict=True):
+    made.autofit, room = False, document.sections[0].page_width.mm - 2.0 * MARGIN
+    for column, width in zip(made.columns, _widths(rows, room, across=not numbers), strict=True):
         for cell in (column, *column.cells):  # programs go by either
             cell.width = import_module("docx.shared").Mm(width)
     for i, row in enumerate(rows):
         last = max((j for j, text in enumerate(row) if text), default=0)
         for j, (cell, text) in enumerate(zip(made.rows[i].cells, row, strict=True)):
             if text or j < last:
-                cell.text = "\n".join(map(plain, text.split("\n")))
+                cell.text = "\n".join(MINUS.sub("−", plain(line)) if j else plain(line) for line in text.split("\n"))
             if numbers and j:
                 cell.paragraphs[0].alignment = right
         if last < len(row) - 1 and not numbers:
             made.cell(i, last).merge(made.cell(i, len(row) - 1))
     document.add_paragraph()
+    return made
 
 
-def _widths(rows: Sequence[Sequence[str]], *, across: bool = True) -> list[float]:
-    """Widths of columns, mm: those of their longest lines, of which the widest give way where there is no room."""
-    room, many = PAGE[0] - 2.0 * MARGIN, len(rows[0])
-    wanted = []
-    for j in range(many):
-        alone = [
-            row[j] for row in rows if not across or j == many - 1 or any(row[j + 1 :])
-        ]  # others stand across the columns
-        wanted.append(LETTER * max((len(line) for text in alone for line in text.split("\n")), default=0) + 2.0 * PAD)
+def _wanted(rows: Sequence[Sequence[str]], *, across: bool) -> list[float]:
+    """Widths of the longest lines of columns, mm; without those that stand `across` the columns after theirs."""
+    out = []
+    for j, last in enumerate([*[False] * (len(rows[0]) - 1), True]):
+        alone = [row[j] for row in rows if not across or last or any(row[j + 1 :])]
+        out.append(LETTER * max((len(line) for text in alone for line in text.split("\n")), default=0) + 2.0 * PAD)
+    return out
+
+
+def _widths(rows: Sequence[Sequence[str]], room: float, *, across: bool) -> list[float]:
+    """Widths of columns, mm: those of their longest lines, of which the widest give way where there is no `room`."""
+    wanted = _wanted(rows, across=across)
     free, most = room, room
     for k, width in enumerate(sorted(wanted)):
-        most = free / (many - k)
+        most = free / (len(wanted) - k)
         if width > most:
             break
         free -= width

@@ -24,7 +24,8 @@ def as_html(parts: Iterable[Part]) -> str:
 
 def as_page(title: str, body: str) -> str:
     """A page of its own around a block."""
-    head = f'<meta charset="utf-8">\n<title>{_shown(title)}</title>'
+    head = '<meta charset="utf-8">\n<meta name="viewport" content="width=device-width">'  # phones have narrow screens
+    head += f"\n<title>{_shown(title)}</title>"
     return f'<!DOCTYPE html>\n<html lang="en">\n<head>\n{head}\n</head>\n<body>\n{body}\n</body>\n</html>'
 
 

@@ -24,6 +24,19 @@ PUBLIC = ["--bounds", *(f"{c}={low}:{high}" for c, (low, high) in BOUNDS.items()
 PUBLIC += ["--levels", *(f"{c}={','.join(map(str, v))}" for c, v in LEVELS.items())]
 
 
+@pytest.mark.parametrize(
+    "more", [["--family", "cox"], ["--family", "CoxPH"], ["--event", "died"], ["--time", "months"]]
+)
+@pytest.mark.parametrize(
+    "verb", [["fit", "months ~ age", "x.csv"], ["plan", "months ~ age"], ["means", "months ~ 1", "x.csv"]]
+)
+def test_times_until_an_event_are_written_into_the_formula(verb, more, capsys):
+    assert main([*verb, "--mu", "1", *more]) == 2
+    assert ("Surv(time, event, [6, 12, 24]) ~ x" in capsys.readouterr().err) == (
+        verb[0] != "means" or more[0] != "--family"
+    )
+
+
 @pytest.fixture(scope="module")
 def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rng = np.random.default_rng(4)

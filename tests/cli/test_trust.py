@@ -126,6 +126,14 @@ def front_door(verb: str, trust: str, option: Option) -> Option | None:
     return found[0] if found else None
 
 
+@pytest.fixture
+def quick_plans(monkeypatch: pytest.MonkeyPatch, shared_rehearsals: None) -> None:
+    """Precision of plans is that of one fit of few people, once for all plans of the same people."""
+    monkeypatch.setattr("privreg.planning.precision.FITS", 1)
+    monkeypatch.setattr("privreg.planning.precision.MOST", 6_000)
+
+
+@pytest.mark.usefixtures("quick_plans")
 @pytest.mark.parametrize(
     ("verb", "option", "trust"),
     [

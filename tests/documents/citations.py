@@ -32,6 +32,9 @@ FOREIGN = {
     "prop.table",
     "cor.test",
     "marginaleffects.avg_comparisons",
+    "marginaleffects.avg_predictions",
+    "marginaleffects.avg_slopes",
+    "CalibrationDisplay.from_predictions",
     "maketables.ETable",
 }  # R's, patterns, beginnings, nginx's, PostgreSQL's, other libraries'
 MAP = ROOT / "CONTRIBUTING.md"  # Its paths are those within privreg

@@ -38,7 +38,7 @@ def _figures_are_closed():
 def test_calls_of_the_page_for_newcomers_run():
     """All of the page, whose last cells run its tables."""
     names, printed = cells.run(ROOT / "docs" / "coming_from.md")
-    assert "marginal_means" in printed
+    assert "for_marginaleffects" in printed
     assert list(names["res"].params.index) == ["Intercept", "g[T.b]", "g[T.c]", "x"]
 
 

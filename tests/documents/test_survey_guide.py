@@ -231,7 +231,7 @@ def test_the_diary_works_as_it_stands(player):
     del player.env["AHEAD"]
     url = link.partition("#")[0]
     player.bash(f"privreg swarm {url} rows.csv --tokens diaries.csv")
-    assert f"{n - 1} × the report has arrived (status 201), 1 × the token has been used" in player.said[-1]
+    assert f"{n - 1} × the report has arrived (status 201)\n  1 × the token has been used" in player.said[-1]
     player.bash("privreg collector close diary.plan && privreg collector check diary.plan")
     assert f"{n} reports" in player.said[-1]
     player.bash(f"privreg results {url} --key root.key --token diary.analyst")

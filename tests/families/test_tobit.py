@@ -145,7 +145,7 @@ def test_reports_of_adversarial_rows_are_no_farther_apart_than_the_noise_is_for(
     rules = rules_of(pr.Tobit(0), -1.0, 1.0, again=again)
     assert rules.shares == SHARES[f"cornered{kind}"]
     plan = Plan(d, 5_000, 1.0, rules, -1.0, 1.0, np.zeros(d, dtype=bool), np.full(d, -1e4), np.full(d, 1e4))
-    assert plan.apart == APART[f"window{kind}"] / 10_000
+    assert plan.delta2 == APART[f"window{kind}"] / 10_000
     rng = np.random.default_rng(2)
     ends = np.concatenate([np.eye(d), rng.normal(size=(8, d))])
     ends *= plan.reach / np.linalg.norm(ends, axis=1, keepdims=True)  # where a row's weight begins to fall
@@ -160,7 +160,7 @@ def test_reports_of_adversarial_rows_are_no_farther_apart_than_the_noise_is_for(
             assert (np.linalg.norm(made, axis=1) <= 1.0 + 1e-12).all()
             products = made @ made.T
             most = max(most, float((np.diag(products)[:, None] + np.diag(products) - 2.0 * products).max()))
-    assert 1.9 < most <= plan.apart
+    assert 1.9 < most <= plan.delta2
 
 
 # --- fits ----------------------------------------------------------------------------------------------------

@@ -12,10 +12,11 @@ import pytest
 from scipy.stats import norm
 
 import privreg as pr
+from benchmarks.federated import predicted_error
 from privreg import Budget
 from privreg.audit.neighbours import audit
 from privreg.errors import BudgetError, DataError, OptionError, PrivacyLeakError, PrivregError, SchemaError, StreamError
-from privreg.federated import ClientStatement, FederatedRegression, predicted_error, update_mechanism
+from privreg.federated import ClientStatement, FederatedRegression, update_mechanism
 from privreg.privacy.ledger import LEDGER, UNSET
 from privreg.published.federated import plan as plans
 from privreg.published.federated.client import Client, clipped, local_update, read_silo

@@ -209,7 +209,7 @@ def test_a_study_with_two_collectors_is_signed_with_their_keys(tmp_path, capsys,
     out = capsys.readouterr().out
     _, fit = declared.read(file)
     assert "WIDTHS" in out  # which tests of plans have, for a fit and a number of people
-    assert "With sds that are known, of responses that of residuals: sd: {" in out
+    assert "of the response that of its residuals: sd: {age: 12, …}" in " ".join(out.split())
     assert "Target:" not in out
     text, _ = precision._fit(SimpleNamespace(rows=4000, asked=SimpleNamespace(like="of an earlier fit")), False)
     assert "Target: fixed, that of the earlier fit in like:" in text

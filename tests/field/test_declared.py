@@ -476,8 +476,8 @@ def test_expected_sds_make_the_widths_of_a_signed_study_and_are_not_signed(tmp_p
     plan = power.plan_of_fit(design, 4000, {"sd": {"age": 12.0}, "residual_sd": 1.5})
     assert as_text(plan._layout()).partition("Assumed")[0] in said
     assert "age mean 54, sd 12" in said
-    assert "With sds that are known" in precision.planned(usual, plans)
-    assert "With sds that are known" not in said
+    assert "Write those that are known" in precision.planned(usual, plans)
+    assert "Write those that are known" not in said
     kept = {*declared.NEEDED, "bounds", "levels", "rows"} - {"formula"}
     document = {k: str(v) if k in {"opens", "closes"} else v for k, v in yaml.safe_load(TEXT).items() if k in kept}
     document |= {"analyses": {"means": {"table": "age"}}, "questions": {"age": "How old are you?"}}

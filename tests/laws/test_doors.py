@@ -4,7 +4,6 @@ import bz2
 import datetime
 import gzip
 import io
-import itertools
 import lzma
 import zipfile
 from decimal import Decimal
@@ -23,7 +22,6 @@ from privreg.errors import (
     DataError,
     FormulaError,
     NotPrivateError,
-    OptionError,
     PrivregWarning,
     SchemaError,
     UnsupportedArgumentError,
@@ -194,9 +192,6 @@ def test_new_rows_may_repeat_a_value_and_be_of_arrow(name):
     np.testing.assert_array_equal(res.predict(ROWS[name]), res.predict(plain))
     one, two = (res.get_prediction(rows).summary_frame() for rows in (ROWS[name], plain))
     np.testing.assert_array_equal(one, two)
-    np.testing.assert_array_equal(
-        res.marginal_effects(ROWS[name]).summary_frame(), res.marginal_effects(plain).summary_frame()
-    )
 
 
 @pytest.mark.parametrize("kind", [list, tuple, iter])
@@ -332,36 +327,6 @@ def test_who_asks_for_clusters_as_elsewhere_is_told_of_cluster(name):
     for door in (model.fit, lambda **kw: FIT("y ~ x", people(), mu=1, bounds=BOUNDS, **kw)):
         with pytest.raises(UnsupportedArgumentError, match=r"cluster='school', levels=\{'school'"):
             door(**{name: "cluster"})
-
-
-@pytest.mark.parametrize("formula", ["y ~ g*h + x", "y ~ g:h + x", "y ~ g + h + x", "y ~ C(g)*h*k + x"])
-@pytest.mark.parametrize("factor", ["g:h", "h:g", ["g", "h"], ("h", "g"), "C(g):h"])
-def test_means_of_two_factors_are_predictions_at_each_pair(formula, factor):
-    res = fitted(formula)
-    found = res.marginal_means(factor).summary_frame()
-    named = factor.replace("C(g)", "g").split(":") if isinstance(factor, str) else list(factor)
-    assert found.index.name == ":".join(named)
-    for label, mean in found["mean"].items():
-        grid = dict(zip(named, str(label).split(":"), strict=True)) | {"x": 5.0, "k": LEVELS["k"]}
-        assert mean == pytest.approx(float(np.mean(res.predict(grid))), abs=1e-9)
-    pairs = res.marginal_means(factor).pairwise().result_frame
-    labels = list(found.index)
-    assert list(pairs.index) == [f"{b}-{a}" for a, b in itertools.combinations(labels, 2)]
-    with pytest.raises(OptionError, match="leave it out"):
-        res.marginal_means(factor, {"g": "a"})
-    first = dict(zip(named, labels[0].split(":"), strict=True)) | {"x": 2.0}
-    here = res.marginal_means(factor, {"x": 2.0}).summary_frame()["mean"].iloc[0]
-    assert here == pytest.approx(float(np.mean(res.predict(first | {"k": LEVELS["k"]}))), abs=1e-9)
-
-
-def test_what_is_no_factor_is_refused_among_several_too():
-    for factor, said in (("g:x", "'x' is a number"), ("g:z", "'z' is not known"), (["g", 3], "factor"), ([], "factor")):
-        with pytest.raises(OptionError, match=said):
-            fitted("y ~ g*h + x").marginal_means(factor)
-    with pytest.raises(OptionError, match=r"marginal_means\('g:h'\)"):
-        fitted("y ~ g*h + x").t_test_pairwise("g:h")
-    with pytest.raises(OptionError, match=r"marginal_means\('g:h'\)"):
-        fitted("y ~ g*h + x").marginal_means("g", "h")
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,8 @@ def test_the_page_has_a_line_a_group_with_commits_and_failures(run):
         ("no python\n", "test", False, "failed", 1, 0),
     ],
 )
-def test_tests_are_counted_and_none_is_no_success(tmp_path, text, chosen, whole, end, tests, skipped):
+def test_tests_are_counted_and_none_is_no_success(tmp_path, monkeypatch, text, chosen, whole, end, tests, skipped):
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # it begins sooner
     file = tmp_path / "test_it.py"
     file.write_text(f"import pytest\n{text}")
     command = (sys.executable, *everything.PYTEST, "--rootdir", str(tmp_path), "--noconftest", "-c", "/dev/null")

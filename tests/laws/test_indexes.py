@@ -72,7 +72,6 @@ DOORS = {
         lambda c: fitted(offset=True).get_prediction((X + 0, c(DATA["x"]))), "exog", "offset"
     ),
     "arrays: evaluate": (lambda c: fitted().evaluate((DATA["y"] + 0, c(X))), "endog", "exog"),
-    "arrays: calibration": (lambda c: fitted().calibration((DATA["y"] + 0, c(X))), "endog", "exog"),
     "arrays: estimand": (lambda c: fitted().estimand((DATA["y"] + 0, c(X))), "endog", "exog"),
     "curator: arrays": (lambda c: Regression(DATA["y"], c(X), mu=None, bounds=BOX), "endog", "exog"),
     "silos: arrays": (
@@ -96,9 +95,6 @@ DOORS = {
     ),
     "mapping: predict": (lambda c: counts().predict(columns(c, "x", "e")), "column 'x'", "column 'e'"),
     "mapping: get_prediction": (lambda c: counts().get_prediction(columns(c, "x", "e")), "column 'x'", "column 'e'"),
-    "mapping: marginal_effects": (
-        lambda c: counts().marginal_effects(columns(c, "x", "e")), "column 'x'", "column 'e'"
-    ),
     "mapping: evaluate": (lambda c: counts().evaluate(columns(c, "x", "e", "k")), "column 'k'", "column 'x'"),
     "mapping: estimand": (lambda c: counts().estimand(columns(c, "x", "e", "k")), "column 'k'", "column 'x'"),
     "curator: mapping": (

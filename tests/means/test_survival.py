@@ -9,7 +9,9 @@ from scipy.stats import binom
 from statsmodels.duration.survfunc import CumIncidenceRight, SurvfuncRight, survdiff
 
 import privreg as pr
+from privreg.data.columns import prepare
 from privreg.errors import FormulaError, InferenceError, OptionError, SchemaError
+from privreg.means import device
 from privreg.means.results.survival import SurvivalCurves
 from privreg.privacy.ledger import LEDGER
 
@@ -125,7 +127,7 @@ def test_life_tables_have_the_areas_of_weibulls_distributions(shape):
 
 def test_derivatives_are_those_of_small_changes():
     made = curves(people(), trust="central", seed=1)
-    step, cell = 1e-6, (1, 2, 1)
+    step, cell = 1e-6, (1, 0, 2, 1)
     moved = made.shares.copy()
     moved[cell] += step
     at = np.ravel_multi_index(cell, made.shares.shape)
@@ -148,6 +150,26 @@ def test_a_person_moves_one_cell_however_many_cut_points_there_are(trust, cuts):
     assert item.size == 2 * (len(cuts) + 1) * 2 + 1  # cells, and one of those who have no value
     assert plan.sums.scales.tolist() == [scale] * item.size
     assert plan.sums.sd >= np.sqrt(2.0) * np.rint(scale) / 1.0
+
+
+def test_any_row_of_someone_who_enters_late_is_in_one_cell():
+    """Whatever it holds; and noise of a cell is that of one histogram."""
+    times = [np.nan, -np.inf, -1.0, 0.0, 6.0, np.nextafter(6.0, 7.0), 36.0, 36.5, 1e308, np.inf]
+    rows = pd.MultiIndex.from_product([times, times, [0, 1, 2, np.nan], ["old", "new", None]])
+    data = rows.to_frame(index=False, name=["start", "time", "event", "arm"])
+    formula = f"Surv(start, time, event, {CUTS}) ~ C(arm)"
+    model = pr.means.PrivateMeans.from_formula(formula, data, mu=1, trust="central", levels=LEVELS)
+    (plan,), spec = model.plans, model._spec
+    (item,) = plan.items
+    assert item.size == 2 * (len(CUTS) + 2) * (len(CUTS) + 1) * 2 + 1
+    assert plan.sums.sd >= np.sqrt(2.0) * np.rint(plan.sums.scales[0])
+    raw = prepare(data, spec.columns, spec.schema, frozenset(spec.columns), gaps=True)
+    (cell,) = device.inside(spec.terms, raw, None)
+    assert cell.shape == (len(data),)
+    assert set(cell) <= set(range(item.size))
+    sound = data["arm"].notna() & data["event"].isin([0, 1]) & (data["start"] >= 0) & (data["start"] < data["time"])
+    assert (cell[~sound] == item.size - 1).all()
+    assert (cell[sound & (data["time"] < 72.0)] < item.size - 1).all()
 
 
 @pytest.mark.parametrize("trust", TRUSTS)
@@ -189,6 +211,120 @@ def test_points_of_few_events_or_few_at_risk_are_marked():
     assert curves(people(), mu=1, seed=2).frame()["reliable"].all()
 
 
+def entering(n=4000, seed=0, step=6.0):
+    """People of whom only those are seen who had no event before they enter, up to 24 after time 0; on a grid."""
+    rng = np.random.default_rng(seed)
+    time, start = rng.exponential(30, 3 * n), np.maximum(rng.uniform(-12, 24, 3 * n), 0.0)
+    until = start + rng.uniform(0, 40, 3 * n)
+    if step:
+        time, start, until = (step * np.ceil(x / step) for x in (time, start, until))
+    kept = np.flatnonzero((time > start) & (until > start))[:n]
+    time, start, until = time[kept], start[kept], until[kept]
+    event = (time <= until).astype(int)
+    return pd.DataFrame({"start": start, "time": np.minimum(time, until), "event": event})
+
+
+@pytest.mark.parametrize("trust", ["two_collectors", "central"])
+def test_curves_of_people_who_enter_late_have_them_at_risk_from_then_on(trust):
+    data = entering()
+    found = curves(data, f"Surv(start, time, event, {CUTS}) ~ 1", trust=trust, mu=None, levels={}).frame()
+    theirs = SurvfuncRight(data["time"], data["event"], entry=data["start"])
+    at = np.searchsorted(theirs.surv_times, CUTS)
+    np.testing.assert_allclose(found["survival"], theirs.surv_prob[at], atol=1e-5)
+    np.testing.assert_allclose(found["at_risk"], theirs.n_risk[at], rtol=1e-5)
+    np.testing.assert_allclose(found["std_error"], theirs.surv_prob_se[at], rtol=0.02)  # Greenwood's is of fixed risks
+    assert np.abs(curves(data, f"Surv(time, event, {CUTS}) ~ 1", mu=None, levels={}).frame()["survival"]
+                  - found["survival"]).max() > 0.05  # fmt: skip
+
+
+def test_groups_of_people_who_enter_late_are_tested_and_kept(tmp_path):
+    data = entering().assign(arm=np.tile(["old", "new"], 2000))
+    formula = f"Surv(start, time, event, {CUTS}) ~ C(arm)"
+    made = curves(data, formula, mu=None)
+    statistic, _ = survdiff(*(ended(data)[c] for c in ("time", "event", "arm")), entry=data["start"])
+    assert made.test().statistic == pytest.approx(statistic, rel=1e-3)
+    res = pr.means.PrivateMeans.from_formula(formula, data, mu=1, trust="central", levels=LEVELS).fit(seed=1)
+    assert dict(res.header)["Formula"] == f"Surv(start, time, event, {CUTS}) ~ C(arm)"
+    res.save(tmp_path / "res.privreg")
+    pd.testing.assert_frame_equal(pr.load(tmp_path / "res.privreg").survival().frame(), res.survival().frame())
+    z = (res.survival(method="kaplan_meier").frame()["survival"] - made.frame()["survival"]) / made.frame()["std_error"]
+    assert (np.abs(z) < 4).all()
+
+
+def test_a_life_table_has_those_who_enter_at_risk_for_half_the_time():
+    data = entering(200_000, step=0)
+    formula, cuts = f"Surv(start, time, event, {[*range(3, 37, 3)]}) ~ 1", np.arange(3, 37, 3)
+    found = curves(data, formula, mu=None, levels={}, method="life_table").frame()["survival"]
+    assert np.abs(found - np.exp(-cuts / 30)).max() < 0.006
+
+
+@pytest.mark.parametrize(
+    "change", [{"start": 6.0, "time": 6.0}, {"start": 7.0, "time": 6.0}, {"start": -1.0}, {"start": np.nan}]
+)
+def test_times_that_no_one_can_have_are_no_values(change):
+    data = entering(8000)
+    data.loc[::4, list(change)] = list(change.values())
+    found = curves(data, f"Surv(start, time, event, {CUTS}) ~ 1", mu=None, levels={})
+    kept = curves(data.drop(index=data.index[::4]), f"Surv(start, time, event, {CUTS}) ~ 1", mu=None, levels={})
+    np.testing.assert_allclose(found.frame()["survival"], kept.frame()["survival"], atol=1e-5)
+    assert found.people == pytest.approx(6000, rel=1e-4)
+
+
+def censored(n, cuts, seed=None):
+    """Life table of exponential times, and true survival; censoring is uniform, in months 6 to 48.
+
+    Without a seed both are in as many equal steps.
+    """
+    if seed is None:
+        steps = (np.arange(round(np.sqrt(n))) + 0.5) / round(np.sqrt(n))
+        u, v = map(np.ravel, np.meshgrid(steps, steps))
+    else:
+        u, v = np.random.default_rng(seed).uniform(size=(2, n))
+    time, until = -20 * np.log(u), 6 + 42 * v
+    data = pd.DataFrame({"time": np.minimum(time, until), "event": (time <= until).astype(int)})
+    made = curves(data, f"Surv(time, event, {cuts}) ~ 1", mu=None, levels={}, method="life_table")
+    return made, np.exp(-np.array(cuts) / 20)
+
+
+@pytest.mark.filterwarnings("ignore::privreg.errors.ReliabilityWarning")
+@pytest.mark.parametrize("cuts", [[6, 12, 36], [12, 24, 36], [36], [3, 6, 9, 12, 18, 24, 36], [*range(1, 37)]])
+def test_life_tables_are_marked_where_classes_are_so_wide_that_they_are_off(cuts):
+    """By how much they are off is seen in records without chance; marks are those of 5,000 people, or of more."""
+    exact, true = censored(1_000_000, cuts)
+    off = (exact.frame()["survival"] - true).to_numpy()
+    for made in (censored(100_000, cuts, 1)[0], censored(5_000, cuts, 1)[0]):
+        moved = np.abs(off) / made.frame()["std_error"]
+        assert not made.frame()["reliable"][moved > 0.5].any()
+    if cuts == [6, 12, 36]:
+        assert off[-1] == pytest.approx(0.0357, abs=0.002)  # 0.20 in place of 0.165
+        assert {n.code for n in made.notes} == {"between"}
+        assert not made.rmst()["reliable"].iloc[0]
+        assert made.quantile(0.2)["reliable"].iloc[0]
+        assert not made.quantile(0.75)["reliable"].iloc[0]
+        assert made.rmst(6)["reliable"].iloc[0]
+    if len(cuts) == 36:
+        assert made.frame()["reliable"].all()
+
+
+@pytest.mark.filterwarnings("ignore::privreg.errors.ReliabilityWarning")
+@pytest.mark.parametrize("trust", TRUSTS)
+@pytest.mark.parametrize("event", [0, 1])
+def test_limits_reach_the_end_where_noise_may_hide_that_nobody_has_an_event_or_that_all_have(trust, event):
+    """At the first cut point, after which nobody is at risk if all have an event."""
+    data = pd.DataFrame({"time": 6 if event else np.tile([6, 12, 18, 24], 500), "event": event}, index=range(2000))
+    drawn = [curves(data, f"Surv(time, event, {CUTS}) ~ 1", trust=trust, seed=s, levels={}).frame() for s in range(20)]
+    first = pd.DataFrame([table.iloc[0] for table in drawn])
+    for kind in ("conf", "band"):
+        held = (first[f"{kind}_low"] <= 1 - event) & (1 - event <= first[f"{kind}_high"])
+        assert held.sum() >= binom.ppf(1e-5, 20, 0.95)
+
+
+def test_curves_have_the_statement_of_their_release():
+    res = pr.means.PrivateMeans.from_formula(FORMULA, people(), mu=1, trust="central", levels=LEVELS).fit(seed=1)
+    assert res.survival().privacy == res.privacy
+    assert res.survival().privacy.short in str(res.survival())
+
+
 def test_an_event_that_is_0_or_1_may_be_declared_by_bounds():
     data, formula = people(600), "Surv(time, event, [2, 5, 10]) ~ 1"
     given = {"mu": None, "trust": "central", "bounds": {"time": (0, 40)}}
@@ -217,7 +353,10 @@ def test_times_at_a_cut_point_belong_before_it_and_later_ones_beyond():
 REFUSED = {
     "cuts fall": ("Surv(time, event, [12, 6]) ~ C(arm)", {}, SchemaError, "rising cut points"),
     "no cuts": ("Surv(time, event, []) ~ C(arm)", {}, SchemaError, "no public range"),
-    "late entry": ("Surv(start, time, event, [6]) ~ 1", {}, FormulaError, "public times at which"),
+    "late entry by a factor": ("Surv(arm, time, event, [6]) ~ 1", {}, SchemaError, "times that are numbers"),
+    "late entry without cuts": ("Surv(start, time, event) ~ 1", {}, FormulaError, "public times at which"),
+    "four columns": ("Surv(start, time, t2, event, [6]) ~ 1", {}, FormulaError, "public times at which"),
+    "start is the group": ("Surv(start, time, event, [6]) ~ C(start)", {}, SchemaError, "different columns"),
     "cuts are left out": ("Surv(time, event) ~ C(arm)", {}, FormulaError, r"Surv\(time, event, \[30, 60, 90\]\)"),
     "a word as a cut": ("Surv(time, event, [late]) ~ C(arm)", {}, FormulaError, "not a column"),
     "last cut at the bound": (FORMULA, {"bounds": {"time": (0, 36)}}, SchemaError, "followed beyond the last"),
@@ -226,6 +365,12 @@ REFUSED = {
     "two times": (f"Surv(time, event, {CUTS}) + Surv(t2, event, {CUTS}) ~ 1", {}, FormulaError, "more than one Surv"),
     "group without levels": (FORMULA, {"levels": {}}, SchemaError, "levels"),
     "event with bounds": (FORMULA, {"bounds": {"event": (0, 2)}}, SchemaError, "levels"),
+    "entries and times are too many": (
+        f"Surv(start, time, event, {[*range(1, 60)]}) ~ 1",
+        {},
+        OptionError,
+        "at most 2,000",
+    ),
     "one column for two": (f"Surv(time, time, {CUTS}) ~ C(arm)", {}, SchemaError, "different columns"),
 }
 

@@ -191,3 +191,35 @@ def test_a_column_whose_name_is_no_word_is_written_with_q(people, name, tmp_path
     # a formula that is wrong otherwise is not blamed on names that it writes rightly, or hasn't
     with pytest.raises(pr.PrivacyLeakError, match="mean"):
         FIT(f'charges ~ Q("{name}").mean()', data, mu=1, **bounds)
+
+
+@pytest.mark.parametrize("trust", ["central", "two_collectors"])
+@pytest.mark.parametrize(
+    ("formula", "shares", "said"),
+    [
+        ("y ~ x + k", (0.005, 0.6, 0.395), "least of all along k, of which 'a' seems the rarest level"),
+        ("y ~ x + C(k, Sum)", (0.5, 0.495, 0.005), "of which 'c' seems the rarest level"),
+        ("y ~ x + k:x", (0.5, 0.495, 0.005), "least of all along k[T.c]:x"),
+    ],
+)
+def test_a_note_names_the_column_that_reports_say_least_about(formula, shares, said, trust) -> None:
+    rng = np.random.default_rng(3)
+    data = pd.DataFrame({"x": rng.uniform(0, 10, 2000), "k": rng.choice(["a", "b", "c"], 2000, p=shares)})
+    data["y"] = 10 + 2 * data["x"] + rng.normal(0, 3, 2000)
+    given = {"bounds": {"y": (-10, 60), "x": (0, 10)}, "levels": {"k": ["a", "b", "c"]}, "mu": 1, "trust": trust}
+    with pytest.warns(pr.errors.ReliabilityWarning):
+        res = pr.PrivateOnlineRegression.from_formula(formula, data, **given).fit(seed=1, progress=False)
+    (note,) = (n for n in res.privacy.notes if n.code == "curvature")
+    assert said in note
+
+
+def test_a_note_on_rows_far_out_names_the_rare_0_or_1() -> None:
+    rng = np.random.default_rng(3)
+    data = pd.DataFrame({"x": rng.uniform(0, 10, 2000), "rare": (rng.random(2000) < 0.03).astype(float)})
+    data["y"] = 10 + 2 * data["x"] + 3 * data["rare"] + rng.normal(0, 3, 2000)
+    given = {"bounds": {"y": (-10, 60), "x": (0, 10), "rare": (0, 1)}, "mu": 1, "trust": "central"}
+    with pytest.warns(pr.errors.ReliabilityWarning):
+        res = pr.PrivateOnlineRegression.from_formula("y ~ x + rare", data, **given).fit(seed=1, progress=False)
+    (note,) = (n for n in res.privacy.notes if n.code == "weights")
+    assert "most of all along rare," in note
+    assert "levels= of what is 0 or 1" in note

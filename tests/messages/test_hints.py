@@ -12,7 +12,7 @@ from privreg.errors import FormulaError, OptionError, PrivregWarning, SchemaErro
 from privreg.means.results.results import MeansResults
 from privreg.published.descent.results import CentralResults
 from privreg.published.federated.results import FederatedResults
-from privreg.results.postestimation import effects, hypothesis, prediction
+from privreg.results.postestimation import hypothesis, prediction
 from privreg.results.results import PrivateResults
 from privreg.results.several.comparison import Comparison
 from privreg.schema.declarations import Schema
@@ -107,13 +107,12 @@ def test_what_statsmodels_calls_otherwise_names_no_other_models_columns(rides):
         ("plot_coef", "intercpt", ["did you mean 'intercept'"]),
         ("plot_trajectory", "term", ["did you mean 'terms'"]),
         ("trajectory", "level", ["give alpha="]),
-        ("marginal_effects", "dummy", ["at=", "average="]),
         ("predict", "newdata", ["exog="]),
         ("conf_int", "cov_type", ["inference=", "cols="]),
         ("conf_int", "exponentiate", ["np.exp(res.conf_int())", "tidy(exponentiate=true)"]),
         ("t_test", "exponentiate", ["np.exp(test.conf_int())"]),
         ("t_test", "alpha", ["t_test(...).conf_int(alpha=0.1)"]),
-        ("marginal_means", "level", ["marginal_means(...).conf_int(alpha=0.1)"]),
+        ("get_prediction", "level", ["get_prediction(...).conf_int(alpha=0.1)"]),
         ("tidy", "conf_int", ["conf_low and conf_high", "alpha="]),
         ("plot_coef", "path", ["axes.figure.savefig(path)"]),
         ("plot_trajectory", "save", ["axes[0].figure.savefig(path)"]),
@@ -131,7 +130,7 @@ def test_unknown_keywords_are_told_the_choices(rides, method, keyword, pieces):
 
 CLASSES = (
     *(PrivateResults, CentralResults, FederatedResults, MeansResults, Comparison),
-    *(hypothesis.ContrastTest, prediction.Prediction, prediction.ClassPrediction, effects.MarginalEffects),
+    *(hypothesis.ContrastTest, prediction.Prediction, prediction.ClassPrediction),
 )
 METHODS = [
     (cls, name)
@@ -193,7 +192,7 @@ def test_a_level_given_as_alpha_is_told(rides, show):
         getattr(rides, show)(alpha=0.9)
     assert {w.filename for w in caught} == {__file__}
     new = pd.DataFrame({"distance": [3.0], "driver_rating": [4.5]})
-    for found in (rides.get_prediction(new), rides.t_test("distance = 0"), rides.marginal_effects(new)):
+    for found in (rides.get_prediction(new), rides.t_test("distance = 0")):
         with pytest.warns(PrivregWarning, match="alpha=0\\.9 gives"):
             found.conf_int(0.9)
 
@@ -250,8 +249,8 @@ def test_levels_that_are_no_sequence_are_refused(wrong):
         ("linearHypothesis", "wald_test("),
         ("glht", "t_test("),
         ("TukeyHSD", "t_test_pairwise("),
-        ("emmeans", "marginal_means("),
-        ("avg_slopes", "marginal_effects(at)"),
+        ("emmeans", "for_marginaleffects(rows)"),
+        ("avg_slopes", "for_marginaleffects(rows)"),
         ("xtable", "summary().as_latex()"),
         ("modelsummary", "privreg.compare("),
         ("stepAIC", "anova()"),
@@ -312,13 +311,6 @@ def test_a_model_tells_what_its_results_have(name, said):
     with pytest.raises(AttributeError) as caught:
         getattr(model, name)
     assert said in str(caught.value)
-
-
-def test_views_tell_other_libraries_names(charges):
-    means = charges.marginal_means("region")
-    for name in ("pairs", "contrast"):
-        with pytest.raises(AttributeError, match=r"it is called pairwise\(\)"):
-            getattr(means, name)
 
 
 def test_results_may_be_compared_by_name(rides):

@@ -142,7 +142,7 @@ def test_a_module_shows_its_names_and_nothing_else(name):
     ("part", "name", "said"),
     [
         (lambda res: res.t_test("age"), "tidy", "it is called summary_frame()"),
-        (lambda res: res.summary(), "to_csv", "it has as_html, as_latex"),
+        (lambda res: res.summary(), "to_csv", "write summary.tables[1].as_csv()"),
         (lambda res: pr.plan("y ~ x", n=20_000, **PLAN), "to_csv", "it has alpha, as_html"),
         (lambda res: res, "to_csv", "tidy().to_csv(path)"),
         (lambda res: res.model, "predict", "keep the model that you fitted"),
@@ -160,5 +160,5 @@ def test_the_rows_of_the_model_are_private(res):
 
 def test_a_number_has_no_levels(res):
     assert "'age' is a number and has no levels; t_test('age') tests its slope" in told(
-        lambda: res.marginal_means("age")
+        lambda: res.t_test_pairwise("age")
     )

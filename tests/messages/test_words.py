@@ -1,9 +1,14 @@
 """What new users run into: each message names what to write, in the words of the place where it is read."""
 
 import ast
+import io
 import pickle
 import re
 import sqlite3
+import threading
+import time
+import tomllib
+from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
 
@@ -28,7 +33,7 @@ from privreg.errors import (
     SchemaError,
     UnsupportedArgumentError,
 )
-from privreg.options.running import COMPILING, progress_bar
+from privreg.options.running import COMPILING, progress_bar, waiting
 from privreg.options.spelling import in_shell, in_study
 from privreg.options.table import DOORS, accepted, of_verb
 from privreg.options.unknown import OPTIONS
@@ -497,7 +502,6 @@ def _shown():
         "wald test": res.wald_test("age = 0, g[T.yes] = 0"),
         "predictions": res.get_prediction(new),
         "classes": multinomial.get_prediction(new),
-        "effects": res.marginal_effects(new),
         "results": res,
         "summary": res.summary(),
         "statement": res.privacy,
@@ -664,6 +668,37 @@ def test_compiling_is_silent_in_scripts(progress, capsys):
     assert capsys.readouterr().err == ""
 
 
+class Terminal(io.StringIO):
+    """A screen that a person looks at."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(0.0, False), (1.3, True)])
+def test_what_takes_more_than_a_second_is_seen_at_a_terminal(seconds, said, monkeypatch, capsys):
+    monkeypatch.setattr("sys.stderr", screen := Terminal())
+    with waiting("planning"):
+        time.sleep(seconds)
+    assert ("privreg: planning, 00:0" in screen.getvalue()) is said
+    assert "waits" not in {t.name for t in threading.enumerate()}
+    monkeypatch.undo()
+    with waiting("planning"):
+        time.sleep(seconds)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("ask", ["plan", "print", "compare_trust"])
+def test_slow_plans_are_seen(ask, monkeypatch):
+    seen = []
+    found = plan()
+    for module in ("power", "study_plan"):
+        monkeypatch.setattr(f"privreg.planning.{module}.waiting", lambda what: seen.append(what) or nullcontext())
+    {"plan": plan, "print": lambda: str(found), "compare_trust": found.compare_trust}[ask]()
+    assert seen
+    assert set(seen) == {"rehearsing fits of made-up people"}
+
+
 # --- queries and files ------------------------------------------------------------------------------------
 
 
@@ -768,7 +803,7 @@ def test_documents_say_what_predictions_and_rows_are():
 
 def test_no_document_prints_a_wide_frame():
     root = Path(pr.__file__).parents[1]
-    wide = {"check", "fit_measures", "inference_table", "summary_frame", "frame"}
+    wide = {"check", "fit_measures", "summary_frame", "frame"}
     for path in [root / "README.md", *root.glob("docs/**/*.md"), *root.glob("vignettes/*.md")]:
         for line in path.read_text("utf-8").splitlines():
             if not line.strip().startswith("print("):
@@ -789,7 +824,7 @@ def test_a_string_in_place_of_the_response_is_not_shown_again():
     assert "secret" not in str(told.value)
 
 
-def test_offset_and_exposure_are_in_the_header_and_where_means_are_taken():
+def test_offset_and_exposure_are_in_the_header_and_in_the_grid():
     rng = np.random.default_rng(0)
     rows = pd.DataFrame({"g": rng.choice(["u", "v"], 400), "t": rng.uniform(1, 2, 400), "y": rng.poisson(1.0, 400)})
     family = pr.families.Poisson(y_max=9)
@@ -798,7 +833,7 @@ def test_offset_and_exposure_are_in_the_header_and_where_means_are_taken():
     res = model.fit(progress=False)
     for said in (str(res.summary(details=True)), repr(model.plan())):
         assert re.search(r"Exposure: +log\(t\)", said)
-    assert "exposure t = 1" in str(res.marginal_means("g"))
+    assert res.reference_grid()["t"].tolist() == [1.0, 1.0]
     with pytest.raises(OptionError, match=r"goes with Poisson\(\).*give offset="):
         pr.PrivateOnlineRegression.from_formula("a ~ g", None, exposure="t", **public)
 
@@ -853,6 +888,17 @@ def test_readers_of_other_methods_meet_none_either(trust):
     methods = {"inference": ["random_scaling", "between_lanes"]} if trust == "local" else {"tuning": "published"}
     res = regression(mu=1, trust=trust).fit(seed=1, progress=False, **methods)
     assert JARGON.findall(f"{res.summary(details=True)}{res.privacy}") == []
+
+
+@pytest.mark.parametrize("file", ["tables/notes.toml", "results/settings.toml", "cli/help.toml"])
+def test_no_text_that_readers_may_meet_has_one(file):
+    def texts(held):
+        inside = held.values() if isinstance(held, dict) else held if isinstance(held, list) else ()
+        return [held] if isinstance(held, str) else [text for one in inside for text in texts(one)]
+
+    found = texts(tomllib.loads((Path(pr.__file__).parent / file).read_text("utf-8")))
+    assert len(found) > 20
+    assert [text for text in found if JARGON.search(re.sub(r"{.*?}", "", text))] == []
 
 
 def test_the_words_would_be_found():

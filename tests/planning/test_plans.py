@@ -320,7 +320,7 @@ def test_contours_show_the_goal_and_their_labels_are_apart(goal, coef, words):
     assert words in [t.get_text() for t in labels]
     assert len(labels) > 4
     assert words not in [t.get_text() for t in insured(**goal).plot("bmi").texts]
-    assert nearest(labels) > 1.0  # line of text between any two of them
+    assert nearest(labels) > 0.5  # heights of the text between the middle lines of any two
     plt.close("all")
 
 
@@ -345,7 +345,7 @@ def test_labels_of_contours_never_run_into_each_other():
     plt = pytest.importorskip("matplotlib.pyplot")
     for size in np.geomspace(3, 3000, 24):
         ax = insured(effect={"age": size}).plot()
-        assert nearest([t for t in ax.texts if type(t) is not plt.Annotation and t.get_text() != "don't rely"]) > 1.0
+        assert nearest([t for t in ax.texts if type(t) is not plt.Annotation and t.get_text() != "don't rely"]) > 0.5
         plt.close("all")
 
 
@@ -840,3 +840,16 @@ def test_a_pilots_rows_tell_the_dispersion_and_nobody_who_says_nothing():
     )
     mean = math.exp(1.5)
     assert drawn.var() == pytest.approx(mean + assumed.alpha * mean**2, rel=0.05)
+
+
+@pytest.mark.parametrize("trust", ["local", "two_collectors", "central"])
+def test_a_column_between_0_and_1_is_suggested_as_levels(trust) -> None:
+    given = {"mu": 1, "n": 5_000, "trust": trust, "bounds": {"y": (0, 10), "x": (0, 1), "z": (0, 2)}}
+    (said,) = (n for n in pr.plan("y ~ x + z", **given).notes if n.code == "share_assumed")
+    assert said.startswith("x may be anything between 0 and 1 here")
+    assert "levels={'x': [0, 1]}" in said
+    assert "shares={'x': [0.9, 0.1]}" in said
+    declared = given | {"bounds": {"y": (0, 10), "z": (0, 2)}, "levels": {"x": [0, 1]}}
+    assert "share_assumed" not in {n.code for n in pr.plan("y ~ x + z", **declared).notes}
+    known = given | {"pilot": pd.DataFrame({"x": [0.0, 1.0] * 40, "z": np.linspace(0, 2, 80)})}
+    assert "share_assumed" not in {n.code for n in pr.plan("y ~ x + z", **known).notes}

@@ -25,15 +25,10 @@ STUDY = {"bounds": {"x": (0, 1), "y": (0, 5)}, "scale": 1.0}
 
 
 @pytest.fixture(autouse=True)
-def few_fits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Precision is that of one fit, or two; further cases, run by themselves, have as many as users get."""
-    if request.node.get_closest_marker("thorough") is None and "usual_fits" not in request.fixturenames:
-        monkeypatch.setattr("privreg.planning.precision.FITS", 2)
-
-
-@pytest.fixture
-def usual_fits() -> None:
-    """As many fits as users get: a curator's precision is near that without privacy."""
+def further_cases(request: pytest.FixtureRequest) -> None:
+    """Further cases, run by themselves, have as many fits as users get."""
+    if request.node.get_closest_marker("thorough") is not None:
+        request.getfixturevalue("usual_fits")
 
 
 @pytest.fixture
@@ -86,6 +81,9 @@ def test_silos_are_planned_by_their_records_beside_the_others() -> None:
     assert widths["local"] > widths["two_collectors"] > widths["silos"]
     # 2,500 rows lose little to noise: fits that are tried vary by a few hundredths
     assert widths["silos"] > 0.95 * widths["central"] > 0.9 * widths["no privacy"]
+
+
+def test_more_silos_of_the_same_people_need_more() -> None:
     equal = pr.plan("y ~ x", mu=1, trust="silos", silos=3, width=0.5, coef="x", **STUDY)
     assert equal.table().loc["x", "width"] <= 0.5 * 1.001
     many = pr.plan("y ~ x", mu=1, trust="silos", silos=30, n=3_000, **STUDY)

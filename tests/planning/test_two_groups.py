@@ -96,8 +96,7 @@ def test_what_cant_be_planned_says_why(asked, error, message) -> None:
 
 
 @pytest.mark.usefixtures("shared_rehearsals")
-def test_plans_draw_powers_and_list_detectable_effects(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("privreg.planning.precision.FITS", 2)
+def test_plans_draw_powers_and_list_detectable_effects() -> None:
     plan = pr.plan(
         "y ~ x + z", mu=1, effect={"x": 0.5}, trust="two_collectors", scale=1.0,
         bounds={"x": (0, 1), "z": (0, 1), "y": (0, 5)},
@@ -125,9 +124,8 @@ def test_the_table_of_trust_models_has_the_plans_own_records(trust, more) -> Non
 
 
 @pytest.mark.usefixtures("shared_rehearsals")
-def test_few_people_whose_errors_fall_steeply_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_people_whose_errors_fall_steeply_are_found() -> None:
     """Steps by the square root's law go to and fro where errors fall faster: the least number was missed tenfold."""
-    monkeypatch.setattr("privreg.planning.precision.FITS", 2)
     found = pr.plan(
         "y ~ x", mu=1, width={"x": 0.7}, trust="two_collectors", scale=1.0, bounds={"x": (0, 1), "y": (0, 5)}
     )

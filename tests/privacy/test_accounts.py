@@ -451,13 +451,13 @@ def test_a_view_of_fitted_rows_is_not_public():
     res = fit("y1 ~ x", data)
     for rows in (data, data.iloc[10:20], data[["x", "y1"]]):
         with pytest.raises(NotPrivateError, match="fitted privately"):
-            res.marginal_effects(at=rows)
+            res.get_prediction(rows)
     x, y, _ = columns().values()
     bounds = {"y": (-1, 1), "x1": (-1, 1)}
     arrays = pr.PrivateOnlineRegression(y, x, bounds=bounds, mu=1).fit(progress=False)
     for rows in (x, x[5:], x[:, None]):
         with pytest.raises(NotPrivateError, match="fitted privately"):
-            arrays.marginal_effects(at=rows)
+            arrays.get_prediction(rows)
     with pytest.raises(NotPrivateError, match="fitted privately"):
         pr.means.benchmark(y[:50], n=1000, bounds=(-1, 1), epsilon=1)
 

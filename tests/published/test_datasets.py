@@ -195,13 +195,15 @@ def test_randhie_is_the_bundled_data_and_its_schema_names_every_column():
     frame = datasets.randhie()
     declared = Schema.declare(**datasets.randhie_schema())
     assert frame.shape == (20_190, 10)
-    assert set(declared.bounds) == set(frame)
+    assert {*declared.bounds, *declared.levels} == set(frame)
     assert frame.attrs["provenance"].startswith("real records")
     frame["mdvis"] = -1
     assert (datasets.randhie()["mdvis"] >= 0).all()  # a copy each time
     for name, (low, high) in declared.bounds.items():
         column = datasets.randhie()[name]
-        assert column.between(low, high).mean() > 0.999, name
+        assert column.between(low, high).all(), name
+    for name in set(frame) - {"physlm"}:  # what is 0 or 1 is declared by levels
+        assert (datasets.randhie()[name].isin([0, 1]).all()) == (declared.levels.get(name) == (0, 1)), name
 
 
 @pytest.mark.thorough

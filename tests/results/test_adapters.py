@@ -7,12 +7,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.formula.api as smf
+from scipy import stats
 from statsmodels.iolib.summary2 import summary_col
 
 import privreg as pr
 from privreg.collector.inference.methods import Estimate
-from privreg.collector.inference.pivots import Normal, StudentT
+from privreg.collector.inference.pivots import Normal, RandomScaling, StudentT
 from privreg.errors import InferenceError, MissingExtraError, NotPrivateError, OptionError
+from privreg.tables.diagnostics import doubt
 from tests.families.test_multinomial import model as multinomial_model
 from tests.families.test_multinomial import people as voters
 from tests.helpers import array_model
@@ -83,6 +85,36 @@ def test_marginaleffects_says_of_ours_what_it_says_of_theirs(both, call, options
         np.testing.assert_allclose(found[column].to_numpy(), expected[column].to_numpy(), rtol=1e-4)
 
 
+@pytest.mark.filterwarnings("ignore:`cat.get_categories:DeprecationWarning")
+@pytest.mark.foreign_random
+def test_marginaleffects_has_limits_by_students_t(both) -> None:
+    res, me = both[0], library("marginaleffects")
+    held = dataclasses.replace(res._fit.estimates[0], pivot=StudentT(7))
+    res = type(res)(dataclasses.replace(res._fit, estimates=(held,)))
+    public = pd.DataFrame({"x": np.linspace(-0.9, 0.9, 30), "g": list("abc") * 10})
+    found = me.avg_predictions(res.for_marginaleffects(public))
+    half = stats.t.ppf(0.975, 7) * found["std_error"].to_numpy()
+    np.testing.assert_allclose(found["conf_high"].to_numpy() - found["estimate"].to_numpy(), half, rtol=1e-6)
+
+
+@pytest.mark.foreign_random
+def test_marginaleffects_counts_exposures() -> None:
+    me, rng = library("marginaleffects"), np.random.default_rng(3)
+    data = pd.DataFrame({"x": rng.uniform(-1, 1, 2000), "time": rng.uniform(0.5, 2.0, 2000)})
+    data["y"] = rng.poisson(data["time"] * np.exp(0.2 + 0.5 * data["x"]))
+    res = pr.PrivateOnlineRegression.from_formula(
+        "y ~ x", data, family=pr.Poisson(20), mu=2, trust="two_collectors", exposure="time",
+        bounds={"x": (-1, 1), "time": (0.5, 2)}).fit(seed=1, progress=False)  # fmt: skip
+    public = pd.DataFrame({"x": [-0.5, 0.0, 0.5], "time": [0.5, 1.0, 2.0]})
+    model = res.for_marginaleffects(public)
+    expected = res.get_prediction(public).summary_frame()
+    found = me.predictions(model)
+    np.testing.assert_allclose(found["estimate"].to_numpy(), expected["mean"], rtol=1e-9)
+    np.testing.assert_allclose(found["std_error"].to_numpy(), expected["mean_se"], rtol=1e-4)
+    slope = me.avg_slopes(model, variables="x", eps_vcov=1e-5)["estimate"][0]
+    assert slope == pytest.approx(float(res.params["x"] * expected["mean"].mean()), rel=1e-4)
+
+
 @pytest.mark.foreign_random
 def test_marginaleffects_averages_over_levels_of_a_response() -> None:
     me = library("marginaleffects")
@@ -92,6 +124,15 @@ def test_marginaleffects_averages_over_levels_of_a_response() -> None:
     expected = res.predict(rows).mean()
     got = dict(zip(found["group"].to_list(), found["estimate"].to_list(), strict=True))
     assert got == pytest.approx({str(k): v for k, v in expected.items()})
+
+
+def test_marginaleffects_is_given_doubts_by_a_warning(both) -> None:
+    library("marginaleffects")
+    res = both[0]
+    doubted = dataclasses.replace(res.privacy, notes=(doubt("rare", "this one", [1]),))
+    with pytest.warns(pr.errors.ReliabilityWarning, match="don't rely on what depends on") as caught:
+        type(res)(dataclasses.replace(res._fit, statement=doubted)).for_marginaleffects()
+    assert [w.filename for w in caught] == [__file__]
 
 
 def test_what_marginaleffects_can_not_have_is_refused(both) -> None:
@@ -104,8 +145,8 @@ def test_what_marginaleffects_can_not_have_is_refused(both) -> None:
         return
     with pytest.raises(OptionError, match="from_formula"):
         array_model(2000).fit(seed=1, progress=False).for_marginaleffects()
-    held = dataclasses.replace(res._fit.estimates[0], pivot=StudentT(9))
-    with pytest.raises(InferenceError, match="normal"):
+    held = dataclasses.replace(res._fit.estimates[0], pivot=RandomScaling())
+    with pytest.raises(InferenceError, match="neither"):
         type(res)(dataclasses.replace(res._fit, estimates=(held,))).for_marginaleffects()
 
 

@@ -8,13 +8,12 @@ import pandas as pd
 import pytest
 
 import privreg as pr
-from privreg.collector.inference.pivots import Normal
 from privreg.families import Huber, Logistic, Multinomial, Poisson
 from privreg.results.results import PrivateResults
 from privreg.results.several.comparison import Comparison
 from privreg.tables.diagnostics import doubt
 from tests.helpers import array_model
-from tests.results.test_effects import made
+from tests.results.made import made
 
 RIGHT = "x + z + x:z + g"
 FITS = {
@@ -48,11 +47,6 @@ VIEWS = {
     "tidy": lambda res: res.tidy(),
     "t_test": contrasts,
     "t_test_pairwise": lambda res: res.t_test_pairwise("g"),
-    "marginal_effects": lambda res: res.marginal_effects(ROWS),
-    "marginal_effects of rows": lambda res: res.marginal_effects(ROWS, average=False),
-    "marginal_means": lambda res: res.marginal_means("g"),
-    "marginal_means, linear": lambda res: res.marginal_means("g", which="linear"),
-    "their differences": lambda res: res.marginal_means("g").pairwise(),
     "get_prediction": lambda res: res.get_prediction(ROWS),
     "anova": lambda res: res.anova(),
     "wald_test_terms": lambda res: res.wald_test_terms(),
@@ -101,7 +95,7 @@ def test_lines_are_marked_if_and_only_if_they_change_with_the_coefficient(base, 
             assert text.count("†") >= lines
             assert ("†" in text) == (lines > 0)
             assert "this one" in text.replace("\n", " ") or not lines
-    assert seen == {True, False} or name in {"marginal_effects of rows", "get_prediction"}
+    assert seen == {True, False} or name == "get_prediction"
 
 
 @pytest.mark.parametrize("asked", ["x", "x, g", "x = z"])
@@ -113,23 +107,3 @@ def test_a_joint_test_is_marked_by_what_it_tests_alone(base, asked):
         tested = names[j] in {"x": ["x"], "x, g": ["x", "g[T.b]", "g[T.c]"], "x = z": ["x", "z"]}[asked]
         assert test.reliable is not tested
         assert ("†" in str(test)) is tested
-
-
-@pytest.mark.thorough
-@pytest.mark.some(1)
-@pytest.mark.parametrize(("family", "response"), [(Logistic(), "won"), (Poisson(50), "y")])
-def test_differences_of_means_at_a_limit_of_what_is_possible_are_marked(base, family, response):
-    """The delta method gives t = -42 where the log odds differ by two of their errors."""
-    errors = np.diag([0.01, 0.01, 3.0]) ** 2
-    steep = made(base, "g", family, params=[0.0, 0.5, -6.0], cov=errors, response=response, pivot=Normal())
-    res = PrivateResults(dataclasses.replace(steep._fit, statement=dataclasses.replace(steep.privacy, notes=())))
-    tests, linear = (res.marginal_means("g", which=which).pairwise() for which in ("mean", "linear"))
-    frame = tests.result_frame
-    assert list(frame.index) == ["b-a", "c-a", "c-b"]
-    assert (np.abs(tests.tests.tvalue[1:]) > 40).all()
-    np.testing.assert_allclose(linear.tests.tvalue[1:], [-2.0, -6.5 / np.hypot(3, 0.01)], rtol=1e-4)
-    assert frame["reliable"].tolist() == [True, False, False]
-    assert "marginal_means(..., which='linear').pairwise()" in " ".join(str(tests).split())
-    assert str(tests).count("†") == 2
-    assert linear.result_frame["reliable"].all()
-    assert "linear" not in str(linear).partition("\n")[2].partition("Note")[2]

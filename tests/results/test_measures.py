@@ -117,25 +117,15 @@ def test_measures_that_can_not_be_had_are_refused(options, words):
 def test_a_test_set_is_judged_as_by_hand():
     res, told, own = fitted("line", "huber", mu=1, share=0.1)
     x, y = own.copy(), told.copy()
-    for judge in (res.evaluate, res.calibration, res.plot_calibration):
-        for rows in ((y, own), (told, x), (y[:50], own[:50])):
-            with pytest.raises(NotPrivateError, match="fitted privately in this process"):
-                judge(rows)
+    for rows in ((y, own), (told, x), (y[:50], own[:50])):
+        with pytest.raises(NotPrivateError, match="fitted privately in this process"):
+            res.evaluate(rows)
     r = y - x @ res.params.to_numpy()
     table = res.evaluate((y, x)).set_index("measure")["value"]
     assert table["mean squared error"] == pytest.approx((r**2).mean())
     assert table["R²"] == pytest.approx(1 - (r**2).mean() / y.var())
-    groups = res.calibration((y, x), 5)
-    assert groups["rows"].sum() == N
-    assert groups["predicted"].is_monotonic_increasing
-    np.testing.assert_allclose(groups["observed"], groups["predicted"], atol=0.1)
     with pytest.raises(NotPrivateError, match="public test set"):
         res.evaluate(None)
-    with pytest.raises(OptionError, match="groups=1 must be"):
-        res.calibration((y, x), 1)
-    hinge, y, x = fitted("binary", "hinge", mu=1)
-    with pytest.raises(OptionError, match="predicts margins"):
-        hinge.calibration((y.copy(), x.copy()))
 
 
 @pytest.mark.thorough
@@ -156,7 +146,6 @@ def test_a_test_set_may_be_a_file(tmp_path, monkeypatch):
     res, frame = model.fit(progress=False), pd.read_csv(tmp_path / "test.csv")  # pandas' copies share texts
     for path in (tmp_path / "test.csv", str(tmp_path / "test.csv")):
         pd.testing.assert_frame_equal(res.evaluate(path), res.evaluate(frame))
-        pd.testing.assert_frame_equal(res.calibration(path, 7), res.calibration(frame, 7))
     with pytest.raises(DataError, match="there is no file"):
         res.evaluate("none.csv")
     frame.to_csv(tmp_path / "people.csv", index=False)

@@ -18,7 +18,6 @@ from privreg.errors import (
     NotPrivateError,
     OptionError,
     PrivregWarning,
-    SchemaError,
     UnsupportedArgumentError,
 )
 from privreg.families import (
@@ -221,7 +220,7 @@ def test_predictions_of_fits():
         ("deviance", "fit(measures=0.05)"),
         ("null_deviance", "res.fit_measures"),
         ("scale", "Huber(scale=)"),
-        ("get_margeff", "marginal_effects(at)"),
+        ("get_margeff", "avg_slopes(res.for_marginaleffects(rows))"),
         ("pred_table", "which='class'"),
     ],
 )
@@ -292,7 +291,7 @@ def test_a_class_of_a_row_that_cant_be_used_is_nan(base):
 def test_the_offset_and_exposure_of_a_model_are_needed_by_name(base):
     res = made(base, Poisson(20), offset="o", exposure="t")
     for rows, name in ((NEW, "'o', the model's offset"), (NEW.assign(o=0.0), "'t', the model's exposure")):
-        for call in (res.predict, res.get_prediction, res.marginal_effects):
+        for call in (res.predict, res.get_prediction):
             with pytest.raises(DataError, match=name):
                 call(rows)
 
@@ -304,7 +303,6 @@ def test_tables_of_other_libraries_are_predicted(base):
     for table in tables:
         np.testing.assert_array_equal(res.predict(table), want)
         np.testing.assert_array_equal(res.get_prediction(table).predicted_mean, want)
-        assert res.marginal_effects(table).summary_frame().equals(res.marginal_effects(rows).summary_frame())
     LEDGER.spend("somebody", 1.0)
     with pytest.raises(NotPrivateError, match=r"as by collect\(\)"):  # whose rows a query finds is not known
         res.predict(pl.from_pandas(rows).lazy())
@@ -330,11 +328,3 @@ def test_rows_one_by_one_are_told_how_to_become_a_table(base):
             pr.PrivateOnlineRegression.from_formula(
                 "x ~ g", given, mu=1, bounds={"x": (0, 2)}, levels={"g": ["a", "b"]}
             ).fit(progress=False)
-
-
-def test_effects_need_every_value_and_offer_nothing_that_fits_do(base):
-    rows = pd.DataFrame({"x": [1.0, 1.0], "g": ["a", "c"]})
-    for given in (rows, rows.assign(x=[1.0, None]), rows.assign(g=None)):
-        with pytest.raises((DataError, SchemaError), match="new rows") as caught:
-            with_factor(base).marginal_effects(given)
-        assert "noise" not in str(caught.value)

@@ -229,10 +229,13 @@ def test_a_word_document_has_every_cell(fitted, tmp_path):
     document = docx.Document(str(tmp_path / "a.docx"))
     coefficients = next(t for t in document.tables if t.cell(0, 1).text == "coef")
     got = [[cell.text for cell in row.cells] for row in coefficients.rows]
-    assert got[1:] == [[name, *row] for name, row in zip(summary.table.names, summary.table.rows, strict=True)]
+    wanted = [[name, *row] for name, row in zip(summary.table.names, summary.table.rows, strict=True)]
+    assert got[1:] == [[name, *(cell.replace("-", "\N{MINUS SIGN}") for cell in row)] for name, *row in wanted]
     words = " ".join(p.text for p in document.paragraphs)
     assert all(note in words for note in summary.notes)
-    assert fitted.privacy.guarantee in [c.text for t in document.tables for row in t.rows for c in row.cells]
+    assert fitted.privacy.guarantee.replace("e-", "e\N{MINUS SIGN}") in [
+        c.text for t in document.tables for row in t.rows for c in row.cells
+    ]
     (page,) = document.sections
     assert (round(page.page_width.mm), round(page.page_height.mm)) == (210, 297)
     room = page.page_width - page.left_margin - page.right_margin
@@ -244,12 +247,13 @@ def test_a_word_document_has_every_cell(fitted, tmp_path):
 def test_columns_of_a_word_table_have_room_for_their_words_and_long_ones_give_way():
     from privreg.tables.docx import LETTER, MARGIN, PAD, PAGE, _widths
 
-    short = _widths([["", "coef", "P"], ["coverage_level[T.Standard]", "1.5", "0.000"]])
-    long = _widths([["Estimand", "w" * 300], ["Public: declarations", "here"]])
+    room = PAGE[0] - 2 * MARGIN
+    short = _widths([["", "coef", "P"], ["coverage_level[T.Standard]", "1.5", "0.000"]], room, across=False)
+    long = _widths([["Estimand", "w" * 300], ["Public: declarations", "here"]], room, across=False)
     for widths, words in ((short, "coverage_level[T.Standard]"), (long, "Public: declarations")):
-        assert sum(widths) == pytest.approx(PAGE[0] - 2 * MARGIN)
+        assert sum(widths) == pytest.approx(room)
         assert widths[0] >= LETTER * len(words) + 2 * PAD
-    assert _widths([["w" * 300, "w" * 300]]) == pytest.approx([0.5 * (PAGE[0] - 2 * MARGIN)] * 2)
+    assert _widths([["w" * 300, "w" * 300]], room, across=False) == pytest.approx([0.5 * room] * 2)
 
 
 def test_a_narrow_page_shows_all_numbers_below_their_names(fitted):

@@ -9,19 +9,18 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import statsmodels.formula.api as smf
-from scipy.special import logit
 from scipy.stats import chi2, f
 from statsmodels.stats.multitest import multipletests
 
 import privreg as pr
 from privreg.collector.inference.methods import Estimate
 from privreg.collector.inference.pivots import Normal, RandomScaling, StudentT
-from privreg.errors import FormulaError, InferenceError, NotPrivateError, OptionError
+from privreg.errors import FormulaError, InferenceError, OptionError
 from privreg.families import FAMILIES
 from privreg.results.postestimation.levels import ADJUSTMENTS
 from privreg.tables.diagnostics import doubt
 from tests.helpers import array_model
-from tests.results.test_effects import BOUNDS, covariance, made
+from tests.results.made import BOUNDS, made
 
 RIGHT = "x + C(g) + s + x:s"
 
@@ -75,39 +74,28 @@ def test_terms_are_tested_as_in_statsmodels(base, rows):
 def test_restrictions_go_by_the_names_that_they_have(base):
     fit = made(base, RIGHT, FAMILIES["squared"]())
     names = list(fit.params.index)
-    turned = pd.DataFrame([[2.0, *[0.0] * (len(names) - 1)]], columns=names[::-1], index=["twice"])
-    want = fit.t_test(f"2*{names[-1]} = 0").summary_frame()
-    alike = [turned, pa.table(dict(turned)), pl.DataFrame(dict(turned)), turned[[names[-1]]], turned.loc["twice"]]
-    for given in (*alike, (turned, [0.0])):
-        pd.testing.assert_frame_equal(
-            fit.t_test(given).summary_frame().reset_index(drop=True), want.reset_index(drop=True)
-        )
-        assert fit.wald_test(given).pvalue == want["P>|t|"].iloc[0]
-    assert list(fit.t_test(turned).summary_frame().index) == ["twice"]
     by_value = fit.t_test({names[-1]: 1.0, names[0]: 0})
     assert by_value.value.tolist() == [1.0, 0.0]
     assert by_value.effect[1] == fit.params.iloc[0]
     assert fit.wald_test((names[0], names[-1])).pvalue == fit.wald_test([names[0], names[-1]]).pvalue
-    by_place = pd.DataFrame(np.eye(len(names))[[-1]])
-    assert fit.t_test(by_place).effect[0] == fit.params.iloc[-1]
 
 
 @pytest.mark.parametrize(
     "given",
     [
-        pd.DataFrame({"nope": [1.0]}),
-        pd.DataFrame([[1.0, 2.0]], columns=["x", "x"]),
-        pd.DataFrame({"x": ["a"]}),
+        pd.DataFrame(np.eye(6)),
+        (pd.DataFrame(np.eye(6)), [0.0] * 6),
         pd.Series({"nope": 1.0}),
         {"nope": 0},
         {"x": "a"},
         1j,
         np.array([["1", "0"]]),
         pl.DataFrame({"x": [1.0]}).lazy(),
+        pa.table({"x": [1.0]}),
     ],
     ids=str,
 )
-def test_restrictions_by_other_names_or_of_no_numbers_are_refused(base, given):
+def test_restrictions_by_other_names_or_in_tables_are_refused(base, given):
     with pytest.raises(OptionError):
         made(base, RIGHT, FAMILIES["squared"]()).t_test(given)
 
@@ -162,7 +150,7 @@ def test_anova_has_a_line_a_term_without_the_intercept(base, rows):
 @pytest.mark.thorough
 def test_tables_of_tests_have_pandas_names_and_files(base, rows, tmp_path):
     ours, _ = twin(base, rows, "x + C(g)")
-    views = (ours.wald_test_terms(), ours.t_test("x"), ours.t_test_pairwise(), ours.marginal_means(at={"x": 1.0}))
+    views = (ours.wald_test_terms(), ours.t_test("x"), ours.t_test_pairwise())
     for view in views:
         view.save(tmp_path / "t.md")
         assert (tmp_path / "t.md").read_text("utf-8") == view.to_markdown() == view.as_markdown()
@@ -291,20 +279,21 @@ def test_pairs_of_a_factor_in_interactions_say_where_they_hold(base, rows, right
     ours = twin(base, rows, right)[0]
     pairs = ours.t_test_pairwise("g")
     assert f"Differences between levels of g {where} (" in " ".join(str(pairs).split())
-    there = ours.marginal_means("g", pd.DataFrame(at)).pairwise()  # the differences at the values that it names
-    np.testing.assert_allclose(pairs.tests.effect, there.tests.effect, rtol=1e-9, atol=1e-9)
+    rows = pd.DataFrame({"x": 0.0, "s": "no", "z": 1.0}, index=range(len(at))).assign(**pd.DataFrame(at))
+    mean = [ours.predict(rows.assign(g=level)).mean() for level in "abc"]  # at the values that it names
+    there = [b - a for a, b in itertools.combinations(mean, 2)]
+    np.testing.assert_allclose(pairs.tests.effect, there, rtol=1e-9, atol=1e-9)
 
 
 def test_a_factor_without_a_term_of_its_own_has_no_pairs(base):
-    with pytest.raises(OptionError, match=r"'g' has no term of its own.*marginal_means\('g'\)"):
+    with pytest.raises(OptionError, match=r"'g' has no term of its own.*variables='g'"):
         made(base, "x + x:g", FAMILIES["squared"]()).t_test_pairwise("g")
 
 
 def test_wrong_factors_and_adjustments_are_refused(base, rows):
     two = made(base, RIGHT, FAMILIES["huber"]())
-    for several in (two.t_test_pairwise, two.marginal_means):
-        with pytest.raises(OptionError, match="several factors; name one of 'g', 's'"):
-            several()
+    with pytest.raises(OptionError, match="several factors; name one of 'g', 's'"):
+        two.t_test_pairwise()
     ours = twin(base, rows, "x + C(g)")[0]
     with pytest.raises(OptionError, match="Factors are"):
         ours.t_test_pairwise("x")
@@ -312,125 +301,21 @@ def test_wrong_factors_and_adjustments_are_refused(base, rows):
     with pytest.raises(OptionError, match="'holm'"):
         ours.t_test_pairwise("g", method="tukey")
     with pytest.raises(OptionError, match="has no factor"):
-        array_model().fit(seed=1, progress=False).marginal_means("a")
+        array_model().fit(seed=1, progress=False).t_test_pairwise("a")
     with pytest.raises(InferenceError):
         ours.t_test_pairwise("g", inference="plug_in")
 
 
-LINKS = {
-    "logistic": (logit, lambda m: 1 / (m * (1 - m))),
-    "poisson": (np.log, lambda m: 1 / m),
-    "squared": (lambda m: m, lambda m: 1.0),
-}
-"""Links, and their slopes by the mean."""
-
-
-# --- marginal means ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.some(1)
-@pytest.mark.parametrize(("family", "response"), [("logistic", "s"), ("poisson", "y"), ("squared", "y")])
-def test_marginal_means_average_predictions(base, rows, family, response):
-    made_with = FAMILIES[family](50) if family == "poisson" else FAMILIES[family]()
-    res = made(base, "x * g + np.log(z)", made_with, response=response, pivot=Normal())
-    at = rows[["x", "z", "g"]].head(40)
-    means = res.marginal_means("g", at)
-    expected = [res.predict(at.assign(g=v)).mean() for v in "abc"]
-    np.testing.assert_allclose(means.mean, expected, rtol=1e-12)
-    h, cov = 1e-6, res._fit.estimates[0].cov
-
-    def at_c(step):
-        return pr_like(res, params=res._fit.params + step).predict(at.assign(g="c")).mean()
-
-    gradient = np.array([(at_c(h * e) - at_c(-h * e)) / (2 * h) for e in np.eye(len(cov))])
-    assert means.se[2] == pytest.approx(np.sqrt(gradient @ cov @ gradient), rel=1e-6)
-    frame = means.summary_frame(0.1)
-    assert list(frame) == ["mean", "mean_se", "mean_ci_lower", "mean_ci_upper", "reliable"]
-    link, slope = LINKS[family]
-    for limit, sign in (("mean_ci_lower", -1.0), ("mean_ci_upper", 1.0)):  # even on the link's scale
-        moved = (link(frame[limit]) - link(frame["mean"])) / slope(frame["mean"])
-        np.testing.assert_allclose(moved, sign * 1.6448536 * means.se, rtol=1e-6)
-
-
-@pytest.mark.thorough
-def test_differences_of_marginal_means_without_interactions_are_those_of_coefficients(base, rows):
-    ours = twin(base, rows, "x + C(g) + s")[0]
-    by_coefficients = ours.t_test_pairwise("g").result_frame
-    for at in (None, rows[["x", "s"]].assign(g="a").head(7)):
-        pairs = ours.marginal_means("C(g)", at).pairwise().result_frame
-        np.testing.assert_allclose(
-            pairs.iloc[:, :7].astype(float), by_coefficients.iloc[:, :7].astype(float), atol=1e-9
-        )
-    linear = ours.marginal_means("g", which="linear")
-    np.testing.assert_allclose(linear.mean, ours.marginal_means("g").mean)
-
-
 def test_the_grid_is_made_of_declarations(base):
-    res = made(base, "x + z + g + s", FAMILIES["squared"](), pivot=Normal())
-    means = res.marginal_means("g")
-    grid = pd.DataFrame({"x": 0.0, "z": 2.25, "s": ["no", "yes"]})
-    np.testing.assert_allclose(means.mean, [res.predict(grid.assign(g=v)).mean() for v in "abc"])
-    assert "equal weights of the levels of s" in means.title
-    assert list(means.summary_frame().index) == ["a", "b", "c"]
-
-
-def test_what_public_rows_leave_out_is_taken_from_the_grid(base):
-    res = made(base, "x + z + g + s", FAMILIES["squared"](), pivot=Normal())
-    want = [
-        np.mean(
-            [res.predict(pd.DataFrame({"x": [x], "z": 2.25, "s": s, "g": v}))[0] for x in (1, 2) for s in ("no", "yes")]
-        )
-        for v in "abc"
-    ]
-    for at in ({"x": [1, 2]}, pd.DataFrame({"x": [1, 2], "unread": 0.0}), {"x": np.array([1.0, 2.0])}):
-        means = res.marginal_means("g", at)
-        np.testing.assert_allclose(means.mean, want)
-        assert "averaged over 2 public rows" in means.title
-        assert "at the middle of what is declared, z = 2.25; equal weights of the levels of s" in means.title
-    one = res.marginal_means("g", {"x": 1, "s": "yes"})
-    np.testing.assert_allclose(one.mean, res.marginal_means("g", {"x": [1], "s": ["yes"]}).mean)
-    assert "equal weights" not in one.title
-    whole = res.marginal_means("g", {"x": [1, 2], "z": [0.5, 1.0], "s": ["yes", "no"]})
-    assert "declared" not in whole.title
-    with pytest.raises(OptionError, match="'x'"):
-        res.marginal_means("g", {"xx": 1})
-
-
-def test_marginal_probabilities_of_each_level(base, rows):
-    res = made(base, "x + g", FAMILIES["multinomial"](), response="w", pivot=Normal(), cov=covariance(8))
-    means = res.marginal_means("g")
-    frame = means.summary_frame()
-    assert frame.index.names == ["w", "g"]
-    np.testing.assert_allclose(frame["mean"].groupby("g").sum(), 1.0)
-    pairs = means.pairwise()
-    assert list(pairs.tests.labels) == [
-        f"{w}: {b}-{a}" for w in ("lo", "mid", "hi") for a, b in itertools.combinations("abc", 2)
-    ]
-    expected = frame.loc[("mid", "c"), "mean"] - frame.loc[("mid", "b"), "mean"]
-    assert pairs.tests.effect[5] == pytest.approx(expected)
-    linear = res.marginal_means("g", which="linear").summary_frame()
-    grid = pd.DataFrame({"x": [0.0], "g": ["b"]})
-    assert linear.loc[("hi", "b"), "mean"] == pytest.approx(res.predict(grid, which="linear")["hi"][0])
-
-
-def test_rows_of_a_private_fit_are_refused(base, rows):
-    res = made(base, "x + g", FAMILIES["squared"](), pivot=Normal())
-    held = rows[["x", "g"]].copy()
-    with pytest.raises(OptionError, match="which"):
-        res.marginal_means("g", held, which="class")
-    with pytest.raises(OptionError, match="margin"):
-        made(base, "x + g", FAMILIES["hinge"](), response="s").marginal_means("g")
-    data = rows[["x", "g", "y"]].copy()
-    pr.PrivateOnlineRegression.from_formula(
-        "y ~ x + g", data, bounds={"x": (-3, 3), "y": (0, 50)}, levels={"g": ["a", "b", "c"]}, mu=1
-    ).fit(progress=False, inference=None)
-    with pytest.raises(NotPrivateError, match="means at them"):
-        res.marginal_means("g", data)
+    grid = made(base, "x + z + g + s", FAMILIES["squared"]()).reference_grid()
+    assert grid[["x", "z"]].drop_duplicates().to_numpy().tolist() == [[0.0, 2.25]]
+    assert set(grid[["g", "s"]].itertuples(index=False, name=None)) == set(itertools.product("abc", ["no", "yes"]))
+    assert len(grid) == 6
 
 
 def test_estimates_without_a_whole_covariance_are_refused(base, rows):
     ours, _ = twin(base, rows, "x + C(g)")
     bare = pr_like(ours, estimates=(Estimate("sandwich", np.ones(len(ours.params)), Normal()),))
-    for ask in (bare.anova, bare.wald_test_terms, lambda: bare.t_test_pairwise("g"), lambda: bare.marginal_means("g")):
+    for ask in (bare.anova, bare.wald_test_terms, lambda: bare.t_test_pairwise("g")):
         with pytest.raises(InferenceError, match="full covariance"):
             ask()

@@ -104,12 +104,11 @@ def test_summaries_fit_a_terminal_and_are_sound_latex(name):
 
 
 @pytest.mark.thorough
-def test_tests_effects_and_audits_fit_a_terminal():
-    long, won = fitted("interactions"), fitted("logistic")
+def test_tests_and_audits_fit_a_terminal():
+    long = fitted("interactions")
     check(long.t_test(np.eye(len(long.params))))
     check(long.wald_test(np.eye(len(long.params))[:2]))
-    check(won.marginal_effects(pd.DataFrame(DATA.head(5).to_dict("list")), average=False))
-    check(won.privacy.verify(n=2000))
+    check(fitted("logistic").privacy.verify(n=2000))
 
 
 @pytest.mark.thorough

@@ -97,7 +97,7 @@ def test_a_swarm_at_the_shell(world, capsys, tmp_path):
         url = f"{base}/v1/studies/sleep"
         given = [str(tmp_path / "people.csv"), "--tokens", str(tmp_path / "links.csv")]
         assert swarm_command([url, *given]) == 0
-        said = "50 devices: 0 never answered, 0 late; answers: 50 × the report has arrived (status 201)"
+        said = "50 devices: 0 never answered, 0 late. Servers said:\n  50 × the report has arrived (status 201)\n"
         assert said in capsys.readouterr().out
         assert swarm_command([url, *given, "--devices", "51"]) == 2
         assert "there are 50" in capsys.readouterr().err
@@ -281,8 +281,10 @@ def test_the_demonstration_with_two_collectors_plays_a_whole_study(tmp_path, cap
     assert said.count("a device in JavaScript answers") == (2 if shutil.which("node") else 0)
     assert "1,000 of 1,000 invited, in" in said
     assert "smoker[T.yes]" in said
-    assert "University of Here and Office of Statistics" in " ".join(said.split())
+    assert "University of Here or Office of Statistics" in " ".join(said.split())
     assert "computed from noised sums alone" in said
+    assert f"res = privreg.load({str(folder / 'charges.privreg')!r})" in said
+    assert pr.load(folder / "charges.privreg").nobs == 1000
     for name in ("a.key", "b.key", "study.a.analyst", "study.b.analyst"):
         assert (folder / name).stat().st_mode & 0o77 == 0
 

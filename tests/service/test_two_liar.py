@@ -280,7 +280,11 @@ def test_no_sum_is_agreed_on_that_was_made_after_the_other_was_known(play):
     assert play.ends == AGREED
 
 
-@pytest.mark.parametrize("at", [0, 1])
+@pytest.mark.parametrize(
+    ("play", "at"),
+    [pytest.param(place, at, marks=[pytest.mark.thorough] * (place < at)) for place in (0, 1) for at in (0, 1)],
+    indirect=["play"],
+)
 def test_a_collector_from_a_backup_says_that_nothing_vouches_for_the_sum_that_it_adopts(play, at):
     """The backup is of before the batch was fixed, or, of b, of before the liar has committed to a sum."""
     steps = [*COMMITTED[play.place], *LEFT[play.place]]

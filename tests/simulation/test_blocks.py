@@ -16,8 +16,7 @@ from privreg.privacy.noise import Key, normals
 from privreg.simulation import devices, rounds
 from privreg.simulation.rounds import Sent
 from privreg.simulation.workers import blocks
-from privreg.simulation.workers.blocks import blocks_of, fit_blocks
-from privreg.simulation.workers.tasks import Part, Span, Work
+from privreg.simulation.workers.blocks import Part, Span, Work, blocks_of, fit_blocks
 
 N, FILES = 60_000, 4
 PUBLIC = {"mu": 1, "bounds": {"a": (-1, 1), "b": (-1, 1), "y": (-4, 4)}}

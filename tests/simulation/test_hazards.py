@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,18 @@ from scipy.stats import norm
 
 import privreg as pr
 from privreg.collector.aggregate import report
-from privreg.errors import FormulaError, InferenceError, OptionError, SchemaError, UnsupportedArgumentError
+from privreg.errors import (
+    FormulaError,
+    InferenceError,
+    OptionError,
+    ReliabilityWarning,
+    SchemaError,
+    UnsupportedArgumentError,
+)
 from privreg.families.hazards import LEAST, followed, longest
+from privreg.fits.aggregate import plan_of
 from privreg.fits.settings import FitOptions
+from privreg.planning.power import _assumed
 from privreg.protocol import codes
 from privreg.protocol.sums import SHARES, distance2
 from privreg.simulation.streaming.stream import begin
@@ -32,13 +42,15 @@ HOW = {
 }
 
 
-def people(seed: int, n: int = 2_000, causes: tuple[str, ...] = ("died",), late: bool = False) -> pd.DataFrame:
+def people(
+    seed: int, n: int = 2_000, causes: tuple[str, ...] = ("died",), late: bool = False, base: np.ndarray = BASE
+) -> pd.DataFrame:
     """Times at piecewise constant hazards, proportional by age and arm, censored at exponential times."""
     rng = np.random.default_rng(seed)
     out = pd.DataFrame({"age": rng.uniform(40, 80, n), "arm": rng.choice(["a", "b"], n, p=[0.6, 0.4])})
     risk = np.exp(SLOPES[0] * (out["age"] - 60) / 20 + SLOPES[1] * (out["arm"] == "b")).to_numpy()
     left, time = rng.exponential(size=n) / risk, np.full(n, 30.0)
-    for a, b, hazard in zip([0, 6, 12], CUTS, np.exp(BASE), strict=True):
+    for a, b, hazard in zip([0, 6, 12], CUTS, np.exp(base), strict=True):
         here = (left >= 0) & (left < hazard * (b - a))
         time[here] = a + left[here] / hazard
         left = np.where(here, -1.0, left - hazard * (b - a))
@@ -103,6 +115,54 @@ def test_people_who_enter_late_and_competing_causes_are_at_risk_as_long_as_they_
         assert res.model.formula == FIT(formula, **{**HOW, **levels}).formula == formula
 
 
+@pytest.mark.parametrize("trust", ["central", "two_collectors"])
+@pytest.mark.parametrize("empty", [0, 1, 2])
+def test_an_interval_without_events_is_marked_and_as_a_rule_what_does_not_depend_on_it_is_not(trust, empty) -> None:
+    """Equation (41) of each level, the first ones too; the first interval's hazard is in all contrasts with it."""
+    depends, marked = {0: [0, 1, 2], 1: [1], 2: [2]}[empty], []
+    for seed in range(6):
+        data = people(40 + seed, 4_000)
+        a, b = [0, *CUTS][empty : empty + 2]
+        none = (data["months"] > a) & (data["months"] <= b)
+        data.loc[none, "end"] = "censored"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ReliabilityWarning)
+            res = FIT(FORMULA, data, **{**HOW, "mu": 1, "trust": trust}).fit(progress=False, seed=seed)
+        marked.append(~res.tidy()["reliable"].to_numpy())
+    shares = np.mean(marked, axis=0)
+    assert (shares[depends] == 1.0).all()
+    if trust == "central":  # the steps of two collectors to nowhere hide more
+        assert shares[[j for j in range(5) if j not in depends]].max() <= 0.5
+
+
+def test_levels_that_come_first_and_cells_of_factors_are_among_what_may_be_predicted_perfectly() -> None:
+    how = {"bounds": {"x": (0, 9)}, "levels": {"g": list("abc"), "h": [0, 1]}, "mu": 1, "trust": "central"}
+    for formula, cells in (("h ~ x + C(g)", 3), ("h ~ C(g) * C(arm) + x", 6)):
+        spec = FIT(formula, family="logistic", **{**how, "levels": {**how["levels"], "arm": ["u", "v"]}})._spec
+        plan, order = plan_of(spec, 1_000)
+        values = plan.cells @ spec.units.probe_inside(spec.design.probe)[:, order].T
+        assert len(values) == cells
+        assert values == pytest.approx(np.round(values))
+        assert values.sum(axis=0) == pytest.approx(1.0)  # each row is in one cell
+
+
+@pytest.mark.parametrize("rates", [BASE, BASE[::-1]])
+def test_fits_start_at_each_interval_s_own_hazard(rates) -> None:
+    """Equation (57), without noise."""
+    data = people(50, 20_000, base=rates)
+    stream = begin(FIT(FORMULA, **HOW)._spec, FitOptions(), None, 1, len(data))
+    stream.update(data)
+    stream._so_far()
+    plan, first = stream._run.plan, next(p.state for p in stream._run.history if p.state.role == "approach")
+    rows = np.tile(np.append(1.0, np.zeros(plan.d - 1)), (3, 1))
+    rows[:, list(plan.levels)] = np.where(np.eye(3)[:, 1:] > 0.0, plan.highs[1], plan.lows[1])
+    time, ends = data["months"].to_numpy()[:, None], np.array(CUTS)
+    at_risk = np.clip(np.minimum(time, ends) - [0, 6, 12], 0.0, None)
+    died = (data["end"] == "died").to_numpy()[:, None] & (at_risk > 0.0) & (time <= ends)
+    hazard = died.sum(axis=0) / at_risk.sum(axis=0)
+    assert rows @ first.rows.T @ first.theta == pytest.approx(np.log(hazard), abs=0.01)
+
+
 def test_effects_may_change_between_intervals_and_one_interval_is_a_constant_hazard() -> None:
     data = people(3)
     y, x, offset, _ = split(data)
@@ -147,10 +207,10 @@ def test_survival_curves_and_their_limits_follow_from_hazards(exact, tmp_path: P
 
 def test_what_is_of_one_response_a_record_is_refused(exact) -> None:
     new = pd.DataFrame({"age": [50], "arm": ["a"]})
-    calls = exact.marginal_effects, exact.evaluate, exact.estimand
-    for call in (*(lambda c=c: c(new) for c in calls), lambda: exact.marginal_means("arm")):
+    calls = exact.evaluate, exact.estimand
+    for call in calls:
         with pytest.raises(InferenceError, match="this fit has hazards"):
-            call()
+            call(new)
     with pytest.raises(InferenceError, match="has no hazards"):
         FIT("age ~ 1", people(4), bounds={"age": (40, 80)}, mu=None, trust="central").fit(progress=False).hazards()
 
@@ -320,6 +380,44 @@ def test_plans_are_for_hazard_ratios_and_say_how_many_events_there_are() -> None
     assert rare.table().loc["C(arm)[T.b]", "std_error"] > found.table().loc["C(arm)[T.b]", "std_error"]
     with pytest.raises(UnsupportedArgumentError, match="family= doesn't go with"):
         pr.plan(FORMULA, n=1_000, family="poisson", **how)
+
+
+def test_plans_take_times_and_censoring_from_a_pilot_and_are_near_fits_of_such_people() -> None:
+    def seen(seed: int, n: int) -> pd.DataFrame:  # censored early, so that three in ten have an event
+        data, until = people(seed, n), np.random.default_rng([seed, 1]).exponential(9, n)
+        gone = until < data["months"]
+        return data.assign(months=np.minimum(data["months"], until), end=data["end"].mask(gone, "censored"))
+
+    pilot, how = seen(20, 3_000), {**HOW, "mu": 1}
+    share = ((pilot["end"] == "died") & (pilot["months"] <= 24)).mean()
+    plan = pr.plan(FORMULA, n=2_500, pilot=pilot, **how)
+    fits = [FIT(FORMULA, seen(30 + k, 2_500), **how).fit(progress=False, seed=k).tidy() for k in range(8)]
+    own = np.median([fit["std_error"] for fit in fits], axis=0)
+    assert np.abs(plan.table()["std_error"] / own - 1.0).max() < 0.25
+    theta = plan.assumed.params
+    assert theta == pytest.approx(FIT(FORMULA, pilot, **HOW).fit(progress=False).params.to_numpy(), abs=1e-5)
+    assert plan.assumed.events(plan.spec) == pytest.approx(share, abs=0.02)
+    for given, params, words, events in (
+        (pilot, theta, "censored as in the pilot", pytest.approx(share, abs=0.02)),
+        ({"events": 0.3}, None, "everybody followed until 24, 30% with an event", pytest.approx(0.3, abs=0.002)),
+        ({"events": 0.3}, theta, "censored at a constant rate", pytest.approx(0.3, abs=0.002)),
+    ):
+        assumed = _assumed(plan.spec, None, params, None, None, given)
+        assert assumed.events(plan.spec) == events
+        assert words in str(assumed.words(plan.spec))
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"pilot": {"events": 1.2}}, "share of people with an event"),
+        ({"pilot": {"events": 0.9}, "params": {"Intercept": -5.0}}, "nobody is censored"),
+        ({"formula": "age ~ arm", "pilot": {"events": 0.5}}, "which is of Surv"),
+    ],
+)
+def test_shares_of_events_that_cannot_be_are_refused(given, words) -> None:
+    with pytest.raises(OptionError, match=words):
+        pr.plan(**{"formula": FORMULA, "n": 2_000, **HOW, "mu": 1, **given})
 
 
 @pytest.mark.parametrize("column", ["age", "arm", "months", "end", "start"])

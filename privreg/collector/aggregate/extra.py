@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Callable
+from functools import partial
+from typing import Final, NamedTuple
 
 import numpy as np
 
+from privreg.base.arrays import Array
 from privreg.collector.aggregate.classes import points
+from privreg.collector.aggregate.common import Rounds
+from privreg.collector.aggregate.curvature import floored
+from privreg.collector.aggregate.plan import Summed
+from privreg.collector.aggregate.rounds import WINDOWS
 from privreg.collector.estimation.curvature import SPREAD
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from privreg.base.arrays import Array
-    from privreg.collector.aggregate.plan import Plan, Progress, State, Summed
 
 STEP: Final = 1e-4  # Of slopes by differences
 LEAST: Final = 0.1  # Slope of a made-up row, of the largest, at least
@@ -55,63 +56,59 @@ class Extra(NamedTuple):
         )
 
 
-def noise(
-    c: float, weights: Array, rounds: Sequence[Any], shares: Array, best: Sequence[Summed], steeper: Sequence[float]
-) -> tuple[float, float, float]:
-    """Variances by noise for `Extra.noise`, of rounds with these weights, and of the `best` ones with `shares`."""
-    by = [w**2 * t.sds[3] ** 2 * t.wider for w, t in zip(weights, rounds, strict=True) if t.beyond.any()]
-    return (
-        c**2 * sum(by),
-        sum(w**2 * s.lean_sd**2 for w, s in zip(shares, best, strict=True)),
-        float(shares**2 @ steeper),
-    )
+class Model(NamedTuple):
+    """The model of responses, of rows that stand for everybody's in the last round's coordinates."""
+
+    z: Array  # Shape (m, d)
+    weight: Array  # Shape (m,)
+    unsure: Array  # Variances of the logarithm of s, of rounds that say the parameter
+    rounds: Rounds  # With slopes between what was reported and the model's
 
 
-def rows(plan: Plan, progress: Progress, last: State, curvature: Array) -> tuple[Array, Array]:
-    """Rows that stand for everybody's, shape (m, d), in the last round's coordinates, and their weights, shape (m,).
+def modelled(rounds: Rounds, curvature: Array) -> Model:
+    """Model at the last state, and rounds with slopes that differ from it by `SPREAD`: Equation (61).
 
-    Of scores whose mean depends on the parameter they have the curvature's second moments, in which rows count by their
-    slope, so that weights are over it; of others the known moments, as those of (22).
+    Where the mean of scores depends on the parameter rows have the curvature's second moments, in which each counts by
+    its slope, so that weights are over it; else the known moments, as those of (22).
     """
+    plan, last = rounds.plan, rounds.last
     one, scoring, shape = np.linalg.inv(last.rows)[0], plan.rules.scoring, plan.rules.shape
-    if not plan.rules.cornered:
-        return points(progress.known.mean, one, math.inf)
-    z, weight = points(curvature / float(one @ curvature @ one), one, math.inf)
-    here = z @ last.theta + plan.rate
-    down, up = (scoring.reference(shape, last.scale, here, here + h, last.scale)[2] for h in (-STEP, STEP))
-    weight = weight / np.maximum(down - up, LEAST * float((down - up).max()))
-    return z, weight / weight.sum()
+    if plan.rules.cornered:
+        z, weight = points(curvature / float(one @ curvature @ one), one, math.inf)
+        here = z @ last.theta + plan.rate
+        down, up = (scoring.reference(shape, last.scale, here, here + h, last.scale)[2] for h in (-STEP, STEP))
+        weight = weight / np.maximum(down - up, LEAST * float((down - up).max()))
+        weight = weight / weight.sum()
+    else:
+        z, weight = points(rounds.progress.known.mean, one, math.inf)
+    both = [_known(rounds, z, weight, s) for s in rounds.summed]
+    narrow = [
+        (s, v) for old, (s, v) in zip(rounds.summed, both, strict=True) if any(old is one for one in rounds.narrow)
+    ]
+    better = rounds._replace(summed=tuple(s for s, _ in both), narrow=tuple(s for s, _ in narrow)).at(rounds.c)
+    return Model(z, weight, np.array([v for _, v in narrow]), better)
 
 
-def known(
-    plan: Plan, filled: float, made: tuple[Array, Array], rounds: Sequence[Summed], last: State
-) -> tuple[tuple[Summed, ...], list[float]]:
-    """Rounds with slopes between what was reported and the model's, from which they differ by `SPREAD`: Equation (61).
+def _known(rounds: Rounds, z: Array, weight: Array, s: Summed) -> tuple[Summed, float]:
+    """A round with such slopes, and the variance of the logarithm of that by γ."""
+    plan, filled, at = rounds.plan, rounds.progress.filled, s.state.scale
+    scoring, shape, back = plan.rules.scoring, plan.rules.shape, s.state.rows @ np.linalg.inv(rounds.last.rows)
+    here = z @ (back.T @ s.state.theta) + plan.rate
 
-    `made` are rows and weights. Beside them variances of the logarithms of slopes by γ.
-    """
-    out: list[Summed] = []
-    (z, weight), scoring, shape, unsure = made, plan.rules.scoring, plan.rules.shape, list[float]()
-    for s in rounds:
-        back, at = s.state.rows @ np.linalg.inv(last.rows), s.state.scale
-        here = z @ (back.T @ s.state.theta) + plan.rate
+    def slope(k: int, by: float, log: float) -> Array:
+        up, down = (scoring.reference(shape, at, here, here + h * by, at * math.exp(h * log))[k] for h in (STEP, -STEP))
+        return np.asarray(filled * weight * (up - down) / (2.0 * STEP))
 
-        def slope(k: int, by: float, log: float, at: float = at, here: Array = here) -> Array:
-            up, down = (
-                scoring.reference(shape, at, here, here + h * by, at * math.exp(h * log))[k] for h in (STEP, -STEP)
-            )
-            return np.asarray(filled * weight * (up - down) / (2.0 * STEP))
-
-        own = filled * float(weight @ scoring.reference(shape, at, here, here, at)[1])
-        steep, sd = _between(np.array([s.steep]), 2.0 * scoring.steps()[0] * s.sds[4], np.array([max(own, 1e-100)]))
-        unsure.append((sd / float(steep[0])) ** 2)
-        s = s._replace(steep=float(steep[0]), lean=s.lean * s.steep, lean_sd=s.lean_sd * s.steep)
-        if plan.rules.cornered:
-            lean, lean_sd = _between(s.lean, s.lean_sd, back @ (-slope(0, 1.0, 0.0) @ z))
-            beyond, sd = _between(s.beyond, s.sds[3], back @ (-slope(2, 0.0, 1.0) @ z))
-            s = s._replace(lean=lean, lean_sd=lean_sd, beyond=beyond, sds=(*s.sds[:3], sd, s.sds[4]))
-        out.append(s._replace(lean=s.lean / s.steep, lean_sd=s.lean_sd / s.steep))
-    return tuple(out), unsure
+    own = filled * float(weight @ scoring.reference(shape, at, here, here, at)[1])
+    found, sd = _between(np.array([s.steep]), 2.0 * scoring.steps()[0] * s.sds[4], np.array([max(own, 1e-100)]))
+    steep, lean, lean_sd, beyond, sds = float(found[0]), s.lean * s.steep, s.lean_sd * s.steep, s.beyond, s.sds
+    if plan.rules.cornered:
+        lean, lean_sd = _between(lean, lean_sd, back @ (-slope(0, 1.0, 0.0) @ z))
+        beyond, far = _between(beyond, sds[3], back @ (-slope(2, 0.0, 1.0) @ z))
+        sds = (*sds[:3], far, sds[4])
+    return s._replace(steep=steep, lean=lean / steep, lean_sd=lean_sd / steep, beyond=beyond, sds=sds), (
+        sd / steep
+    ) ** 2
 
 
 def _between(told: Array, noise: float, model: Array) -> tuple[Array, float]:
@@ -127,31 +124,44 @@ def tied(curvature: Array, by: Array, leaning: Array, kept: float) -> Array:
     return np.asarray(np.outer(by, leaning) * min(1.0, (1.0 - kept) / max(taken, 1e-12)))
 
 
-def bent(
-    plan: Plan, filled: float, made: tuple[Array, Array], rounds: Sequence[Summed], last: State, scale: float
-) -> Callable[[Array], tuple[Array, Array, Array]]:
-    """Scores of rounds at an estimate that the model has beyond their slopes at the state, shape (rounds, d).
+class Bent(NamedTuple):
+    """Scores of rounds at an estimate, by the model, beyond their slopes at rounds' states: Equation (64)."""
 
-    And the changes of their slopes by θ and γ until there, shapes (rounds, d, d) and (rounds, d). `made` are rows and
-    weights, `scale` the parameter's estimate.
-    """
-    (z, weight), reference = made, plan.rules.scoring.reference
+    more: Array  # Shape (rounds, d)
+    slopes: Array  # Changes of their slopes by θ until there, shape (rounds, d, d)
+    by: Array  # And by γ, shape (rounds, d)
 
-    def at_estimate(theta: Array) -> tuple[Array, Array, Array]:
-        there, out = z @ theta + plan.rate, []
-        for s in rounds:
-            back, at = s.state.rows @ np.linalg.inv(last.rows), s.state.scale
-            here, unit = z @ (back.T @ s.state.theta) + plan.rate, filled * s.state.threshold(plan.rules)
 
-            def mean(to: Array, truth: float, at: float = at, here: Array = here, unit: float = unit) -> Array:
-                return np.asarray(-unit * weight * reference(plan.rules.shape, at, here, to, truth)[2])
+def bent(model: Model, theta: Array, scale: float) -> Bent:
+    """Bend until an estimate, or as far towards it as a threshold and a factor 1.5 of the last state's parameter."""
+    rounds, reference, out = model.rounds, model.rounds.plan.rules.scoring.reference, []
+    last, shape, filled, rate = rounds.last, rounds.plan.rules.shape, rounds.progress.filled, rounds.plan.rate
+    far = float(np.linalg.norm(theta - last.theta)) / last.threshold(rounds.plan.rules)
+    there = model.z @ (last.theta + (theta - last.theta) / max(1.0, far)) + rate
+    scale = last.scale * math.exp(np.clip(math.log(scale / last.scale), -WINDOWS[1], WINDOWS[1]))
+    for s in rounds.summed:
+        back, at = s.state.rows @ np.linalg.inv(last.rows), s.state.scale
+        here = model.z @ (back.T @ s.state.theta) + rate
+        unit = -filled * s.state.threshold(rounds.plan.rules) * model.weight
 
-            ends = (here, at), (there, scale)
-            first, then = ((mean(v + STEP, r) - mean(v - STEP, r)) / (2.0 * STEP) for v, r in ends)
-            wide, wider = ((mean(v, r * (1.0 + STEP)) - mean(v, r * (1.0 - STEP))) / (2.0 * STEP) for v, r in ends)
-            more = mean(there, scale) - first * (there - here) - wide * (scale / at - 1.0)
-            out.append((more @ z, (z.T * (then - first)) @ z, (wider - wide * scale / at) @ z))
-        more, slopes, by = (np.array(one) for one in zip(*out, strict=True))
-        return more, slopes, by
+        def mean(to: Array, truth: float, at: float = at, here: Array = here, unit: Array = unit) -> Array:
+            return np.asarray(unit * reference(shape, at, here, to, truth)[2])
 
-    return at_estimate
+        ends = (here, at), (there, scale)
+        first, then = ((mean(v + STEP, r) - mean(v - STEP, r)) / (2.0 * STEP) for v, r in ends)
+        wide, wider = ((mean(v, r * (1.0 + STEP)) - mean(v, r * (1.0 - STEP))) / (2.0 * STEP) for v, r in ends)
+        more = mean(there, scale) - first * (there - here) - wide * (scale / at - 1.0)
+        out.append((more @ model.z, (model.z.T * (then - first)) @ model.z, (wider - wide * scale / at) @ model.z))
+    return Bent(*(np.array(one) for one in zip(*out, strict=True)))
+
+
+def added(model: Model, curvature: Array, weights: Array, scale: float) -> Callable[[Array], tuple[Array, Array]]:
+    """Scores at an estimate beside those on the slope A, less its change times that, and the slope; half of A is kept."""
+    return partial(_added, model, curvature, weights, scale)
+
+
+def _added(model: Model, curvature: Array, weights: Array, scale: float, theta: Array) -> tuple[Array, Array]:
+    found, root = bent(model, theta, scale), np.linalg.cholesky(curvature)
+    back = np.linalg.solve(root, np.linalg.solve(root, np.einsum("k,kij->ij", weights, found.slopes)).T)
+    change = root @ floored(back, -0.5) @ root.T
+    return found.more - change @ theta, curvature + change

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from privreg.base.arrays import Array, Ints
+from privreg.collector.aggregate.plan import Plan, State
 from privreg.protocol import lattice
 from privreg.protocol.sums import form_of
-
-if TYPE_CHECKING:
-    from fractions import Fraction
-
-    from privreg.base.arrays import Array, Ints
-    from privreg.collector.aggregate.plan import Plan, State
 
 
 class Steps(NamedTuple):

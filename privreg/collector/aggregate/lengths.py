@@ -1,22 +1,36 @@
-"""Lengths of rows and directions of long ones: the length L up to which rows count whole, and a metric."""
+"""Noise that rounds bear: shares of the budget if all rows answer each, and the length L of rows that count whole."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from scipy.special import betaincinv, gammainccinv
 
-from privreg.collector.aggregate.budget import SURE, bearable, expected, slope_edge
+from privreg.base.arrays import Array, Flags
 from privreg.collector.aggregate.lattice import sd
-from privreg.collector.aggregate.plan import WIDER, turned
+from privreg.collector.aggregate.plan import CHECKED, LARGEST, MOST_MU, WIDER, Plan, Progress, turned
 from privreg.collector.aggregate.report import unstacked
 from privreg.collector.covariates.whitening import SHARP
 
-if TYPE_CHECKING:
-    from privreg.base.arrays import Array, Flags
-    from privreg.collector.aggregate.plan import Plan, Progress
+CHEAP: Final = 0.01  # Share of μ² of an early round at least: all of them cost main rounds some 6% of noise variance
+
+WASTED: Final = 0.05  # Share of an estimate's variance that a start's noise may cost
+
+NEAR: Final = 0.3  # Thresholds by which that noise may move the first main round
+
+SURE: Final = 3.7  # Sds of noise beyond which one of 40 bins has somebody in it: at 1% for all of them
+
+SHIFT: Final = 0.3  # Standard errors by which leaving out rows that aren't seen may move an estimate, about
+
+LEFT: Final = 0.1  # Standard errors that a step may leave
+
+AGAIN: Final = 12  # Main rounds at most
+
+EXACT: Final = 1e-8  # Thresholds that the last step is shorter than where there is no noise
+
+STEPS: Final = 64  # Main rounds at most then
 
 UNSEEN: Final = 0.1
 """Share of rows in one bin that its noise hides, times the root of their number: from here on rows may be longer than
@@ -27,6 +41,66 @@ TAILS: Final = 1.0 / (1.0 + np.exp(np.arange(-15.9, 16.0, 0.2)))  # Tail probabi
 NORMAL: Final = 50.0  # Sds from its bounds at which a beta variable is as good as normal
 
 CLEAR: Final = 0.25  # Edges of its noise that a direction's slope is, at least, times this where it is half the mean
+
+
+def expected(plan: Plan, progress: Progress) -> tuple[float, float]:
+    """Mean slope and mean squared score of a record, by the mean of the response if they follow from it."""
+    return progress.expected or (plan.rules.slope, plan.square)
+
+
+def paid(plan: Plan, progress: Progress) -> Progress:
+    """Give the present round its budget; never more than is left, in decimals."""
+    if not plan.noise.again or progress.state.role == "over":
+        return progress
+    mu = math.floor(plan.mu * math.sqrt(share(plan, progress)) * 1e6) / 1e6
+    spent = progress.spent + (mu / plan.mu) ** 2
+    return progress._replace(state=progress.state._replace(mu=mu), spent=spent)
+
+
+def share(plan: Plan, progress: Progress) -> float:
+    """Share of μ² of the present round: Equation (33). Of a main round half of what is left, or, the last, the rest."""
+    size, rules, n, role = plan.d + plan.rules.blocks, plan.rules, plan.mu * plan.rows, progress.state.role
+    (slope, square), adders = expected(plan, progress), plan.noise.adders
+    match role:
+        case "clamping":
+            asked = CHECKED**2 * (plan.bounded + 1.0) * adders / (2.0 * n**2)
+        case "location":
+            asked = 4.0 * (plan.located + 0.5 * bool(plan.persons)) * adders / (0.25 * SHARP * n) ** 2
+            if plan.followed:
+                asked = max(asked, (4.0 * plan.located + 3.0) * adders * (plan.apiece / n) ** 2)
+        case "moments":
+            asked = 4.0 * size**3 * adders / (SHARP * n) ** 2
+        case "directions" | "lengths":
+            asked = 4.0 * max(plan.d, 4.0 * SURE**2) * plan.rows * adders / (SHIFT * n) ** 2
+        case "approach":
+            top, reach2 = progress.state.top(rules), (progress.state.span * progress.state.reach(plan)) ** 2
+            moved = (
+                (plan.delta2 * adders) ** 2 * top**2 * reach2 * progress.state.reach(plan) ** 4 * plan.size * plan.rows
+            )
+            moved /= 2.0 * WASTED * rules.shares[0] * rules.shares[1] * slope**2 * square * n**4
+            near = plan.delta2 * adders * reach2 * plan.size
+            near /= NEAR**2 * rules.shares[0] * slope**2 * n**2
+            asked, role = max(moved, near), "several"
+        case "measures":
+            return plan.measured / plan.rows
+        case _:
+            rest = 1.0 - progress.spent - plan.measured / plan.rows
+            return rest if progress.last else rest / (2.0 if plan.mu < MOST_MU else STEPS)
+    return min(max(asked, CHEAP), LARGEST[role])
+
+
+def slope_edge(plan: Plan, progress: Progress, square: float) -> float:
+    """Edge of the noise's eigenvalues, relative to the mean slope, if rows of squared length `square` count whole."""
+    rules, slope = plan.rules, expected(plan, progress)[0]
+    noise = math.sqrt(plan.delta2 * plan.noise.adders / rules.shares[1]) * progress.state.top(rules) * square
+    return math.sqrt(2.0 * plan.size) * noise / (slope * plan.mu * plan.rows)
+
+
+def bearable(plan: Plan, progress: Progress) -> float:
+    """Largest L² at which scores' noise is a quarter of their sampling, and that of slopes a fifth: Equation (36)."""
+    noise = plan.delta2 * plan.noise.adders * progress.state.span**2 / plan.rules.shares[0]
+    score = 0.25 * expected(plan, progress)[1] * plan.mu**2 * plan.rows / noise
+    return min(score, SHARP / slope_edge(plan, progress, 1.0))
 
 
 def advance(plan: Plan, progress: Progress, mean: Array, count: int) -> Progress:
@@ -77,7 +151,7 @@ def borne(plan: Plan, progress: Progress, second: Array, people: int, last: int)
     most = min(4.0 * bearable(plan, progress), SHARP / edge, _box(plan, progress.state.rows))
     most = max(most, plan.reach**2)
     tried = np.geomspace(max(min(bearable(plan, progress) / 2.0, most), plan.reach**2), most, 40)
-    noise = plan.apart * plan.noise.adders * tried / (plan.rules.shares[0] * plan.mu**2 * expected(plan, progress)[1])
+    noise = plan.delta2 * plan.noise.adders * tried / (plan.rules.shares[0] * plan.mu**2 * expected(plan, progress)[1])
     enough = last * missed(plan, second, progress.state.rows, tried) ** 2 <= 1.0 + noise[:, None] / last
     square = float(tried[(enough | ~enough[-1]).all(axis=1).argmax()])
     return math.sqrt(max(min(square, 4.0 * bearable(plan._replace(rows=people), progress)), plan.reach**2))
@@ -117,6 +191,24 @@ def along(plan: Plan, second: Array, rows: Array) -> Array:
     """Unit directions of numbers, with what goes with them, in z = `rows` @ x; shape (k, d)."""
     by = _columns(second, rows)[2].T[plan.numbers]
     return np.asarray(by / np.linalg.norm(by, axis=1, keepdims=True))
+
+
+def far(progress: Progress) -> Array:
+    """Part of long rows' squared lengths along each column but the constant, with what goes with it; shape (d - 1,)."""
+    assert progress.pull is not None
+    by = _columns(_second(progress), progress.state.rows)[2][:, 1:]
+    return np.asarray(np.einsum("kj,kl,lj->j", by, progress.pull, by) / np.square(by).sum(axis=0))
+
+
+def means(progress: Progress) -> Array:
+    """Estimated means of columns, shape (d,)."""
+    second = _second(progress)
+    return np.asarray(second[0] / second[0, 0])
+
+
+def _second(progress: Progress) -> Array:
+    back = np.linalg.inv(progress.state.rows)
+    return np.asarray(back @ progress.known.mean @ back.T)
 
 
 def skewed(plan: Plan, second: Array, rows: Array, reach: float) -> Array:

@@ -3,36 +3,30 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from fractions import Fraction
 from functools import cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import gammaincinv
 
+from privreg.base.arrays import Array, Flags
 from privreg.collector.clamping import LARGE, SMALL
-from privreg.collector.covariates.points import FARTHEST, longest
+from privreg.collector.covariates.points import FARTHEST, Extreme, longest
 from privreg.collector.covariates.whitening import SHARP
-from privreg.families.family import score_rules
+from privreg.families.family import Family, score_rules
 from privreg.families.hazards import BEYOND, USUAL
 from privreg.families.hazards import longest as followed_until
-from privreg.families.scores import Scoring, scoring_of
+from privreg.families.scores import Gauge, Scoring, scoring_of
 from privreg.protocol import sums
+from privreg.protocol.plans import Persons, Shape
 from privreg.protocol.schedule import PILOTS
 
 EVIDENT: Final = 2.5  # Standard errors by which a clamped share must stand out
 PRODUCTS: Final = 0.25  # Part of a report on measures of fit that products take
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from fractions import Fraction
-
-    from numpy.typing import NDArray
-
-    from privreg.base.arrays import Array, Flags
-    from privreg.collector.covariates.points import Extreme
-    from privreg.families.family import Family
-    from privreg.families.scores import Gauge
-    from privreg.protocol.plans import Persons, Shape
 
 LARGEST: Final = {
     "clamping": 0.025, "location": 0.04, "moments": 0.12, "approach": 0.2, "several": 0.1, "closing": 0.25,
@@ -167,6 +161,7 @@ class Plan(NamedTuple):
     shifted: bool = False  # True if predictors have an offset
     cuts: Array = np.zeros((0, 0))  # Rows at cut points less that at the first, shape (K − 1, d): Equation (51)
     levels: tuple[int, ...] = ()  # Columns that are 1 in each interval but the first, where rows are intervals
+    cells: Array = np.zeros((0, 0))  # Indicators of combinations of levels as linear forms of columns; shape (k, d)
 
     @property
     def followed(self) -> bool:
@@ -190,7 +185,7 @@ class Plan(NamedTuple):
         if self.mu >= MOST_MU:
             return math.log(max(self.rows, 1)) + BEYOND
         adders = self.noise.alone * max(len(self.noise.silos), 1)
-        return followed_until(share, self.apart * adders * square / (self.rules.shares[0] * self.mu**2 * self.rows))
+        return followed_until(share, self.delta2 * adders * square / (self.rules.shares[0] * self.mu**2 * self.rows))
 
     @property
     def first(self) -> str:
@@ -267,7 +262,7 @@ class Plan(NamedTuple):
             rows[0, 0], rows[1:, 0] = 1.0, -(np.diag(rows) * 0.5 * (self.lows + self.highs))[1:]
             return longest(self.extremes, rows)
         adders = self.noise.alone * max(len(self.noise.silos), 1)
-        noise = self.apart * adders / (self.mu**2 * self.rules.shares[0] * self.square * self.rows)
+        noise = self.delta2 * adders / (self.mu**2 * self.rules.shares[0] * self.square * self.rows)
         noise *= 1.0 + self.most**2
         return _reach(self.d, noise)
 
@@ -275,7 +270,7 @@ class Plan(NamedTuple):
     def sizes(self) -> dict[str, int]:
         """Records of a round of each role but the last, which has the rest: Equation (4)."""
         size, rules = self.d + self.rules.blocks, self.rules
-        noise = 4.0 * self.apart * self.reach**2 * (1.0 + self.most**2) / (self.mu**2 * rules.shares[0] * self.square)
+        noise = 4.0 * self.delta2 * self.reach**2 * (1.0 + self.most**2) / (self.mu**2 * rules.shares[0] * self.square)
         noise = max(noise, 20.0 * self.size)
         closing = math.sqrt(self.rows * noise)
         means = self.located + 0.5 * bool(self.persons)
@@ -332,7 +327,7 @@ class Plan(NamedTuple):
         return sums.distance2(role, rules.shares, rules.shape.family, rows, self.located, at, scaled=rules.scaled)
 
     @property
-    def apart(self) -> float:
+    def delta2(self) -> float:
         """Largest squared distance of two reports of scores, whatever the state."""
         return float(self.distance2("main"))
 
@@ -340,7 +335,7 @@ class Plan(NamedTuple):
     def reported(self) -> list[float]:
         """Numbers of the score in reports, and their distance: sums of reports with other ones don't add up."""
         shape = self.rules.shape
-        return [float(shape.family), shape.a, shape.b, self.rules.ratio, *self.rules.shares, self.apart]
+        return [float(shape.family), shape.a, shape.b, self.rules.ratio, *self.rules.shares, self.delta2]
 
     def width(self, role: str) -> int:
         """Numbers of a report."""
@@ -535,7 +530,7 @@ def rules_of(
     fixed = made.fixed or c or 1.0
     if family.scoring.cornered and not known.track:
         fixed = known.ratio * float(family.scale) / y_scale
-    more = fixed, scoring.unsure, round(high) if scoring.multiple else 1, family.link, family.tame
+    more = fixed, scoring.unsure, round(high) if scoring.multiple else 1, family.link, family.compiled
     return Rules(shape, known.ratio, scaled, made.top, made.slope, made.square, shares, *more)
 
 
@@ -544,7 +539,7 @@ def crowded(plan: Plan) -> Plan:
     rules = plan.rules
     if not plan.noise.silos or plan.mu >= MOST_MU:
         return plan
-    crowd = plan.reach**2 * (1.0 + plan.most**2) * plan.apart / (rules.shares[0] * plan.mu**2 * plan.square)
+    crowd = plan.reach**2 * (1.0 + plan.most**2) * plan.delta2 / (rules.shares[0] * plan.mu**2 * plan.square)
     return plan._replace(noise=plan.noise._replace(crowd=crowd))
 
 

@@ -7,20 +7,18 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from privreg.base.arrays import Array, Flags, Ints
 from privreg.collector.aggregate import classes
+from privreg.collector.aggregate.plan import Plan, Rules, State
 from privreg.families import measures
 from privreg.families.hazards import followed
 from privreg.families.scores import unit
+from privreg.protocol.plans import Persons
 from privreg.protocol.sums import MEDIAN, SQUARED
-
-if TYPE_CHECKING:
-    from privreg.base.arrays import Array, Flags, Ints
-    from privreg.collector.aggregate.plan import Plan, Rules, State
-    from privreg.protocol.plans import Persons
 
 ROOT2: Final = math.sqrt(2.0)
 

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from privreg.base.arrays import Array
 from privreg.collector.aggregate import classes, lengths
-from privreg.collector.aggregate.budget import AGAIN, EXACT, LEFT, STEPS, expected, paid
+from privreg.collector.aggregate.curvature import (
+    Curvature,
+    cautious,
+    curvature,
+    floored,
+    level,
+    pooled,
+    sampled,
+    unequal,
+)
 from privreg.collector.aggregate.lattice import sd
+from privreg.collector.aggregate.lengths import AGAIN, EXACT, LEFT, STEPS, expected, paid
 from privreg.collector.aggregate.plan import MOST_MU, Checked, Known, Plan, Progress, State, Summed, pairs, turned
 from privreg.collector.aggregate.report import heights, unstacked
 from privreg.collector.covariates.points import longest
@@ -21,11 +32,6 @@ from privreg.protocol.sums import MEDIAN, SQUARED
 
 NARROWEST: Final = 0.05  # Logarithm of the factor within which the scale number follows, at least
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from privreg.base.arrays import Array
-    from privreg.families.scores import Scoring
 
 WINDOWS: Final = (math.log(2.0), math.log(1.5), math.log(1.3))
 """Factor within which the scale number follows the scale: in approach, after a short step, and in the main round."""
@@ -149,8 +155,9 @@ def _begun(plan: Plan, progress: Progress, counts: Array, noise: float, people: 
     wide = (VARYING * usual) ** 2
     events = usual + wide / (wide + unsure) * (counts[:j] - usual)
     logs = np.log(np.maximum(events, 0.1 * usual) / times)
-    inside = np.zeros(plan.d)
-    inside[0], inside[list(plan.levels)] = logs[0], logs[1:] - logs[0]
+    inside, own = np.zeros(plan.d), list(plan.levels)
+    inside[own] = (logs[1:] - logs[0]) / (plan.highs - plan.lows)[own]
+    inside[0] = logs[0] - float(inside @ plan.lows)
     state = progress.state._replace(theta=turned(progress.state.rows, inside), most=plan.until(whole, plan.normal))
     return progress._replace(state=state, expected=(whole, whole))
 
@@ -267,52 +274,43 @@ def read(plan: Plan, state: State, total: Array, count: int, by_silo: Array | No
     `by_silo` are the sums of silos, of which `total` is made.
     """
     d, rules, reach = plan.size, plan.rules, state.reach(plan)
-    size = d + int(rules.scaled)
-    lengths = np.append(np.full(d, reach), np.ones(size - d))
-    more = float(1 + size - d)  # squares of two numbers within ±1, the score and the scale number
-    high, steepest = heights(plan, state)
+    more, (high, steepest) = (
+        1.0 + int(rules.scaled),
+        heights(plan, state),
+    )  # squares of the score and a number within ±1
     units = np.array([high * reach, steepest * reach**2, high**2 * more, reach, 1.0])
     units /= np.sqrt(np.maximum(rules.shares, 1e-300)) * count
-    b, own = rules.blocks, pairs(rules.blocks) * pairs(plan.d)
-    ends = np.cumsum([d, own, own + (d + 1) * int(rules.scaled), *2 * [d * int(rules.cornered)]])
+    blocks, one = rules.blocks, pairs(rules.blocks) * pairs(plan.d)
+    ends = np.cumsum([d, one, one + (d + 1) * int(rules.scaled), *2 * [d * int(rules.cornered)]])
     score, slope, square, beyond, middle, numbers = np.split(total, ends)
-    one = sd(plan, state)
-    noise = one * units
-    number, inside, filled = (0.0, 0.0, 1.0) if not rules.scaled else _numbers(plan, numbers * units[4], noise[4])
-    mean = np.append(score * units[0], number)[:size]
-    products, products_noise = np.outer(mean, mean), noise[0] ** 2
-    if by_silo is not None and plan.noise.silos:  # variances are within silos, by squared weights: Equation (50)
-        have = np.array(plan.noise.counts, dtype=np.float64)
-        part = np.square(plan.noise.weights)
-        square = (part @ by_silo[:, ends[1] : ends[2]]) * (count / float(part @ have))
-        noise[2] *= math.sqrt(float(part @ part) / float(part.sum())) * (count / float(part @ have))
-        part, times = part * have / float(part @ have), count / np.maximum(have, 1.0)
+    noise = sd(plan, state) * units
+    number, inside, filled = _numbers(plan, numbers * units[4], noise[4]) if rules.scaled else (0.0, 0.0, 1.0)
+    mean = np.append(score * units[0], number)[: d + int(rules.scaled)]
+    products, products_noise = np.outer(mean, mean), float(noise[0] ** 2)
+    if by_silo is not None and plan.noise.silos:
         numbers_of = by_silo[:, ends[4] : ends[4] + 1] * units[4] if rules.scaled else by_silo[:, :0]
-        means = np.hstack([by_silo[:, :d] * units[0], numbers_of]) * times[:, None]
-        products = np.einsum("s,si,sj->ij", part, means, means)
-        products_noise = float(part @ times**2) * noise[0] ** 2 / plan.noise.adders
-    moved, steep = 0.0, 0.0
+        means, squares = np.hstack([by_silo[:, :d] * units[0], numbers_of]), by_silo[:, ends[1] : ends[2]]
+        square, products, products_noise = _within_silos(plan, means, squares, noise, count)
     if rules.scoring.extra:
-        high, aside = rules.scoring.steps()
-        rising = high * (2.0 * inside / filled - 1.0)
-        moved, steep = _extra(rules.scoring, state, number / filled, rising, high * float(noise[4]) / filled)
         units[3], noise[3] = math.sqrt(2.0) * units[3], math.sqrt(2.0) * noise[3]
-    elif rules.scaled:
-        moved, steep = _scale(state, number / filled, inside / filled)
+    moved, steep = _scale_step(plan, state, number / filled, inside / filled, float(noise[4]) / filled)
     steep *= filled
     lean, lean_sd = np.zeros(d), 0.0
-    if rules.cornered and (state.role == "main" or rules.scoring.extra):
-        lean_sd = float(noise[3]) / (MEDIAN * state.scale * steep * state.window)
+    if rules.cornered and (
+        state.role == "main" or rules.scoring.extra
+    ):  # the slope λ of (11), with James and Stein's factor
+        over = float(noise[3]) / (MEDIAN * state.scale * steep * state.window)
         if rules.scoring.extra:
-            lean_sd = -float(noise[3]) * aside / (state.scale * steep)
-        lean, lean_sd = middle * units[3] / noise[3] * -lean_sd, abs(lean_sd)
+            over = -float(noise[3]) * rules.scoring.steps()[1] / (state.scale * steep)
+        lean, lean_sd = middle * units[3] / noise[3] * -over, abs(over)
         lean *= 1.0 if rules.scoring.extra else max(0.0, 1.0 - d * lean_sd**2 / max(float(lean @ lean), 1e-300))
+    lengths = np.append(np.full(d, reach), np.ones(len(mean) - d))
     return Summed(
         state=state,
         people=count,
         score=score * units[0],
-        slope=unstacked(slope * units[1], b),
-        square=unstacked(square * units[2], b) * np.outer(lengths, lengths),
+        slope=unstacked(slope * units[1], blocks),
+        square=unstacked(square * units[2], blocks) * np.outer(lengths, lengths),
         beyond=beyond * units[3] if rules.cornered else np.zeros(d),
         scale=math.log(state.scale) + moved,
         steep=steep,
@@ -321,8 +319,27 @@ def read(plan: Plan, state: State, total: Array, count: int, by_silo: Array | No
         lean=lean,
         lean_sd=lean_sd,
         products=products,
-        products_noise=float(products_noise),
+        products_noise=products_noise,
         counts=plan.noise.came,
+    )
+
+
+def _within_silos(plan: Plan, means: Array, squares: Array, noise: Array, count: int) -> tuple[Array, Array, float]:
+    """Squares, products of means and the variance in these, all within silos and by squared weights: Equation (50).
+
+    `means` and `squares`, one a row, are the silos' sums over the `count` of all records; the `noise` of squares, its
+    third entry, is replaced.
+    """
+    have, part = np.array(plan.noise.counts, dtype=np.float64), np.square(plan.noise.weights)
+    whole = count / float(part @ have)
+    square = (part @ squares) * whole
+    noise[2] *= math.sqrt(float(part @ part) / float(part.sum())) * whole
+    part, times = part * have / float(part @ have), count / np.maximum(have, 1.0)
+    means = means * times[:, None]
+    return (
+        square,
+        np.einsum("s,si,sj->ij", part, means, means),
+        float(float(part @ times**2) * noise[0] ** 2 / plan.noise.adders),
     )
 
 
@@ -338,102 +355,122 @@ def _numbers(plan: Plan, mean: Array, noise: float) -> tuple[float, float, float
     return number, inside, min(max(inside + outside, 4.0 * math.sqrt(2.0) * noise, FILLED), 1.0)
 
 
-def _scale(state: State, mean: float, inside: float) -> tuple[float, float]:
-    """Logarithm of residual scale over the state's, and the slope of the mean number by it: Equation (11).
+def _scale_step(plan: Plan, state: State, mean: float, inside: float, noise: float) -> tuple[float, float]:
+    """Step of the logarithm of a residual scale or an extra parameter, and the slope of the mean number by it.
 
-    In a wide window as if errors were normal; in the narrow one of the main round by the share of residuals in it.
+    In a wide window as if errors were normal; in the narrow one of the main round by the share of residuals in it:
+    Equation (11). Of an extra parameter by the number's slope, which is as large as its noise: (60).
     """
+    scoring, window = plan.rules.scoring, state.window
+    if scoring.extra:
+        high = scoring.steps()[0]
+        steep = max(high * (2.0 * inside - 1.0), 4.0 * (high * noise))
+        low, most = (math.log(v / state.scale) for v in scoring.limits)
+        return float(np.clip(np.clip(mean / steep, -LEAP, LEAP), low, most)), steep
+    if not plan.rules.scaled:
+        return 0.0, 0.0
     if state.role != "main":
-        moved = scale_of(float(np.clip(mean, -0.95, 0.95)), state.window)
-        return moved, (scale_mean(moved + 0.05, state.window) - scale_mean(moved - 0.05, state.window)) / 0.1
-    steep = max(inside, 0.3 * scale_inside(state.window)) / state.window
-    most = max(2.0 * state.window, WINDOWS[0])
-    return float(np.clip(mean / steep, -most, most)), steep
-
-
-def _extra(scoring: Scoring, state: State, mean: float, slope: float, noise: float) -> tuple[float, float]:
-    """Logarithm of the extra parameter over the state's by a step, and the slope, as large as its noise: (60)."""
-    steep = max(slope, 4.0 * noise)
-    low, high = (math.log(v / state.scale) for v in scoring.limits)
-    return float(np.clip(np.clip(mean / steep, -LEAP, LEAP), low, high)), steep
+        moved = scale_of(float(np.clip(mean, -0.95, 0.95)), window)
+        return moved, (scale_mean(moved + 0.05, window) - scale_mean(moved - 0.05, window)) / 0.1
+    steep, far = max(inside, 0.3 * scale_inside(window)) / window, max(2.0 * window, WINDOWS[0])
+    return float(np.clip(mean / steep, -far, far)), steep
 
 
 def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_silo: Array) -> Progress:
-    """A cautious Newton step, a scale, and once the step is short better coordinates: Equations (9) to (11)."""
-    state, known, rules, d = progress.state, progress.known, plan.rules, plan.size
+    """Take in a round of scores: a cautious Newton step, a scale, and once the step is short the main round.
+
+    Equations (9) to (11) and (38).
+    """
+    state, known, rules, again = progress.state, progress.known, plan.rules, plan.noise.again
     here = read(plan, state, total, count, by_silo)
     seen = (*progress.seen, here)
     if state.role == "main":
         group = plan.clusters > 0 and progress.last and count < plan.rows
         return progress._replace(seen=(*progress.seen, here._replace(group=group)))
-    reference = progress.filled * rules.slope
-    far = 0.0 if plan.noise.again else unequal(plan, seen)
-    shares, noise = pooling([s.sds[1] for s in seen], sampled(plan, seen), reference**2, far)
-    pooled = sum(w * s.slope for w, s in zip(shares, seen, strict=True))
-    height = level(pooled, noise, reference, rules.unsure)
-    curvature, spread = posterior(pooled, noise, known.whole, height)
-    noisy = plan.square / sampled(plan, seen)[-1] + here.sds[0] ** 2
-    gain = max(float(here.score @ here.score) - d * noisy, 0.3 * noisy)
-    step = -cautious(curvature, spread, here.score) * gain / (gain + d * noisy)
-    c = state.threshold(rules)
-    curved = rules.scoring.curved and not plan.noise.again
-    second, unsure = _of_covariates(curvature / height, known.classes), _of_covariates(spread, known.classes**2)
-    x, lines = np.linalg.inv(state.rows), known.whole.points
+    far = 0.0 if again else unequal(plan, seen)
+    found = curvature(plan, progress, [s.slope for s in seen], [s.sds[1] for s in seen], sampled(plan, seen), far)
+    second, x = _of_covariates(found.mean / found.level, known.classes), np.linalg.inv(state.rows)
     moments = x @ second @ x.T
-    if curved:
+    lines = known.whole.points
+    if rules.scoring.curved and not again:
         lines = np.concatenate([lines, lengths.skewed(plan, moments, state.rows, state.reach(plan))])
+    step = _newton(plan, here, found, sampled(plan, seen)[-1])
     reach = np.array([float(np.linalg.norm(step)), *np.abs(lines @ step)])
-    most = (
-        FAR * rules.bend if rules.follows else 2.0 * FAR
-    )  # a start by least squares is farther off where the link isn't linear
-    theta = state.theta + c * step * min(1.0, most / max(float(np.linalg.norm(step)), 1e-12))
-    theta = _parted(plan, state, theta)
+    # a start by least squares is farther off where the link isn't linear
+    most = FAR * rules.bend if rules.follows else 2.0 * FAR
+    theta = state.theta + state.threshold(rules) * step * min(1.0, most / max(float(np.linalg.norm(step)), 1e-12))
     moved = here.scale - math.log(state.scale)
-    error = math.sqrt(expected(plan, progress)[1] / sampled(plan, seen)[-1] + here.sds[0] ** 2) / height
-    wide = np.array([math.sqrt(d), *np.linalg.norm(lines, axis=1)])
-    # a step by the slope of a curved score leaves less than its noise: Equation (38)
-    near = bool((0.5 * reach**2 < rules.bend * error * wide).all()) if curved else bool(reach.max() < 1.0)
-    sure = WINDOWS[1 if plan.noise.again else 2]
+    sure = WINDOWS[1 if again else 2]
     if rules.scoring.extra:  # a step that noise explains gets no shorter
         sure = max(sure, NOISY * math.sqrt(1.0 / count + here.sds[4] ** 2) / here.steep)
-    scaled = abs(moved) < sure
+    near, scaled = _near(plan, progress, here, found, lines, reach), abs(moved) < sure
     short = scaled and (near if state.role == "approach" else bool(reach.max() < 1.0))
-    held = len(seen)
-    late = not plan.noise.again and progress.over + count + plan.sizes["approach"] > 0.55 * plan.rows
-    more = (
-        not plan.noise.again and short and state.role == "approach" and plan.sizes["closing"] > plan.sizes["approach"]
+    late = not again and progress.over + count + plan.sizes["approach"] > 0.55 * plan.rows
+    more = not again and short and state.role == "approach" and plan.sizes["closing"] > plan.sizes["approach"]
+    state = state._replace(
+        theta=_parted(plan, state, theta),
+        scale=state.scale * math.exp(moved),
+        window=WINDOWS[int(short)],
+        role="closing" if more else "approach",
     )
-    role = "closing" if more else "approach"
-    state = state._replace(theta=theta, scale=state.scale * math.exp(moved), window=WINDOWS[int(short)], role=role)
-    looked = plan.noise.again or plan.like is not None or bool(plan.extremes)  # lengths follow otherwise
+    looked = again or plan.like is not None or bool(plan.extremes)  # lengths follow otherwise
     if not looked:
         progress = progress._replace(expected=_varying(plan, progress, seen))
-    if more or not (short or late or held >= PILOTS):
-        if not looked:
-            asked = progress._replace(state=state, held=(*progress.held, count))
-            last = plan.rows - plan.measured - asked.over - people(plan, asked)
-            state = state._replace(longest=lengths.borne(plan, asked, moments, people(plan, asked), last))
-        return progress._replace(state=state, seen=seen)
-    edge = math.sqrt(2.0 * plan.d * float(unsure.mean()) / rules.blocks) / height
+    if more or not (short or late or len(seen) >= PILOTS):
+        progress = progress._replace(state=state, seen=seen)
+    else:
+        near = near and (scaled or not rules.follows) and not again
+        progress = _last_whitened(plan, progress._replace(state=state, seen=seen, near=near), found, second, count)
+    return progress if looked else _of_length(plan, progress, moments, count)
+
+
+def _newton(plan: Plan, here: Summed, found: Curvature, people: float) -> Array:
+    """Step of a round in thresholds, shorter as noise explains its score: Equation (10)."""
+    noise = plan.square / people + here.sds[0] ** 2
+    gain = max(float(here.score @ here.score) - plan.size * noise, 0.3 * noise)
+    return -cautious(found.mean, found.variances, here.score) * gain / (gain + plan.size * noise)
+
+
+def _near(plan: Plan, progress: Progress, here: Summed, found: Curvature, lines: Array, reach: Array) -> bool:
+    """True if a step of `reach` thresholds, in all and along `lines`, leaves less than its noise: Equation (38)."""
+    if not plan.rules.scoring.curved or plan.noise.again:
+        return bool(reach.max() < 1.0)
+    people = sampled(plan, [here])[-1]
+    error = math.sqrt(expected(plan, progress)[1] / people + here.sds[0] ** 2) / found.level
+    wide = np.array([math.sqrt(plan.size), *np.linalg.norm(lines, axis=1)])
+    return bool((0.5 * reach**2 < plan.rules.bend * error * wide).all())
+
+
+def _of_length(plan: Plan, progress: Progress, moments: Array, count: int) -> Progress:
+    """Progress with the length L of the next round, after one of `count` people, where nobody looked at lengths."""
+    asked = progress._replace(held=(*progress.held, count))
+    here = last = people(plan, asked)
+    if progress.state.role != "main":
+        last = plan.rows - plan.measured - asked.over - here
+    held = plan.rows if progress.state.role == "main" else here
+    longest = lengths.borne(plan, asked, moments, held, last)
+    return progress._replace(state=progress.state._replace(longest=longest))
+
+
+def _last_whitened(plan: Plan, progress: Progress, found: Curvature, second: Array, count: int) -> Progress:
+    """Whiten coordinates once more, by the curvature of covariates, and begin the main round, or that of lengths."""
+    state, known, here, level = progress.state, progress.known, progress.seen[-1], found.level
     if plan.like is None:
+        unsure = float(_of_covariates(found.variances, known.classes**2).mean())
+        edge = math.sqrt(2.0 * plan.d * unsure / plan.rules.blocks) / level
         by, root = _whitening(second, known.points, plan.reach, edge)
     else:
         by, root = _to(plan.like[0], state.rows)
-    noisy = (noise / height) ** 2 * float((1.0 / known.classes**2).mean()) / rules.blocks
-    variances = np.full(second.shape, SPREAD**2) + _spread(np.full(second.shape, noisy), root)
+    noise = (found.noise / level) ** 2 * float((1.0 / known.classes**2).mean()) / plan.rules.blocks
+    variances = np.full(second.shape, SPREAD**2) + _spread(np.full(second.shape, noise), root)
     known = known._replace(mean=by @ second @ by.T, variances=variances, points=known.points @ by.T)
     window = WINDOWS[2]
     # four standard errors of the scale: wider ones are off by as much where errors are skewed (Equation 11)
-    if rules.scaled:
+    if plan.rules.scaled:
         window = float(np.clip(4.0 * math.sqrt(1.0 / count + here.sds[4] ** 2) / here.steep, NARROWEST, window))
     role = "directions" if plan.noise.again and plan.like is None and not plan.extremes else "main"
-    state = state._replace(role=role, rows=by @ state.rows, theta=turned(by, theta), window=window)
-    if not looked:
-        asked = progress._replace(state=state, held=(*progress.held, count))
-        last = people(plan, asked)
-        state = state._replace(longest=lengths.borne(plan, asked, moments, plan.rows, last))
-    near = near and (scaled or not rules.follows) and not plan.noise.again
-    return progress._replace(state=state, known=known, seen=seen, near=near)
+    state = state._replace(role=role, rows=by @ state.rows, theta=turned(by, state.theta), window=window)
+    return progress._replace(state=state, known=known)
 
 
 def _varying(plan: Plan, progress: Progress, seen: tuple[Summed, ...]) -> tuple[float, float]:
@@ -443,9 +480,9 @@ def _varying(plan: Plan, progress: Progress, seen: tuple[Summed, ...]) -> tuple[
     """
     slope, square = expected(plan, progress)
     if plan.rules.scoring.unsure > 1.0:
-        parts, jitter = pooling([s.sds[2] for s in seen], sampled(plan, seen), square**2)
-        squares = sum(w * s.square[: plan.size, : plan.size] for w, s in zip(parts, seen, strict=True))
-        found = level(squares, jitter, square, plan.unsure)
+        matrices = [s.square[: plan.size, : plan.size] for s in seen]
+        squares, noise, _ = pooled(matrices, [s.sds[2] for s in seen], sampled(plan, seen), square**2)
+        found = level(squares, noise, square, plan.unsure)
         square = max(square, found) if plan.rules.scoring.counts else found
     return slope, square
 
@@ -491,78 +528,11 @@ def _parted(plan: Plan, state: State, theta: Array) -> Array:
     return np.asarray(state.theta + (theta - state.theta) * min(1.0, 2.0 / 3.0 / max(shrunk, 1e-12)))
 
 
-def grouped(plan: Plan, one: Summed) -> bool:
-    """True if a sum is one of a group of clusters, of other rows than those of the other groups."""
-    return plan.clusters > 0 and one.state.role == "main" and (not plan.noise.again or one.group)
-
-
-def sampled(plan: Plan, rounds: Sequence[Summed]) -> list[float]:
-    """Records by whose sampling rounds differ: none, ∞, where all rows answer in each of them."""
-    return [math.inf if plan.noise.again and not grouped(plan, s) else float(s.people) for s in rounds]
-
-
-def unequal(plan: Plan, rounds: Sequence[Summed]) -> Array:
-    """Share by which slopes of rounds may differ from those of the last one, as other rows count whole in them."""
-    reaches = np.array([s.state.reach(plan) for s in rounds])
-    return np.asarray(1.0 - np.minimum(reaches / reaches[-1], reaches[-1] / reaches) ** 2)
-
-
-def pooling(noises: list[float], people: list[float], square: float, far: Array | float = 0.0) -> tuple[Array, float]:
-    """Shares by which rounds' matrices are pooled, and the sd of an entry then: of noise and of sampling.
-
-    `square` is the mean square of what multiplies z z', or at least the square of its mean. For normal z an entry off
-    the diagonal, which counts √2 times, has this mean square, one on it up to thrice: about twice. `far` is how many
-    thresholds rounds' states are from the estimate, by which share slopes may differ.
-    """
-    own = np.square(noises) + 2.0 * square / np.array(people)
-    precision = 1.0 / (own + square * np.square(far))
-    shares = precision / precision.sum()
-    return np.asarray(shares), math.sqrt(float(shares**2 @ own))
-
-
 def _of_covariates(matrix: Array, each: Array) -> Array:
     """Mean of the blocks of all predictors, each relative to its curvature: of covariates alone, shape (d, d)."""
     b = len(each)
     cube = matrix.reshape(b, len(matrix) // b, b, -1)
     return np.asarray(sum(cube[k, :, k] / each[k] for k in range(b)) / b)
-
-
-def level(pooled: Array, noise: float, reference: float, unsure: float) -> float:
-    """Level of a matrix, the mean of its diagonal, between what was reported and the reference model's.
-
-    At least as large as its noise.
-    """
-    d = len(pooled)
-    by, prior = noise**2 / d, (unsure * reference) ** 2
-    seen = float(np.trace(pooled)) / d
-    return max((reference * by + seen * prior) / (by + prior), math.sqrt(by))
-
-
-def posterior(pooled: Array, noise: float, known: Known, height: float) -> tuple[Array, Array]:
-    """Curvature, entry by entry, between what was reported and the second moments of covariates: Equation (9).
-
-    Its variances have the shape (d, d), too; √2 times an entry off the diagonal has this one.
-    """
-    b = len(known.classes)
-    twice = np.kron(1.0 - np.eye(b), 1.0 - np.eye(len(pooled) // b))  # entries that a report holds at four places
-    by = (noise / height) ** 2 * (1.0 - 0.5 * twice)
-    share = known.variances / (known.variances + by)
-    found = known.mean + share * (pooled / height - known.mean)
-    root = np.linalg.cholesky(known.mean)  # of what is known before a direction has a tenth at least
-    back = np.linalg.solve(root, np.linalg.solve(root, found).T)
-    return height * (root @ floored(back, 0.1) @ root.T), share * by * height**2
-
-
-def cautious(curvature: Array, spread: Array, score: Array) -> Array:
-    """The step x of least mean squared error of C x − score if C is known up to variances `spread`: Equation (10)."""
-    unsure = 0.5 * (spread.sum(axis=1) + np.diag(spread))
-    return np.asarray(np.linalg.solve(curvature @ curvature + np.diag(unsure), curvature @ score))
-
-
-def floored(matrix: Array, least: float) -> Array:
-    """A symmetric matrix whose eigenvalues are `least` or more."""
-    values, vectors = np.linalg.eigh(matrix)
-    return np.asarray((vectors * np.maximum(values, least)) @ vectors.T)
 
 
 def _whitening(second: Array, points: Array, reach: float, edge: float = 0.0) -> tuple[Array, Array]:

@@ -37,14 +37,11 @@ LIMITS: Final = (0.15, 8.0)
 """Eigenvalues by which one round may shrink or stretch a direction: a wrong report must not flatten one for good."""
 
 
-def _midpoints(points: int) -> Array:
-    return (np.arange(points) + 0.5) / points
-
-
 @lru_cache(maxsize=64)
 def _chi2(df: int, points: int) -> Array:
     """Equally likely values of χ² with `df` degrees of freedom, to be read only; one zero if there are none."""
-    out = np.asarray(2.0 * gammaincinv(df / 2.0, _midpoints(points))) if df else np.zeros(1)
+    even = (np.arange(points) + 0.5) / points
+    out = np.asarray(2.0 * gammaincinv(df / 2.0, even)) if df else np.zeros(1)
     out.setflags(write=False)
     return out
 

@@ -37,7 +37,7 @@ def limits(estimate: Any, error: Any, alpha: float) -> dict[str, Any]:
 
 
 class Curves(NamedTuple):
-    """Shares that survival curves are made of: where they are among the estimates, and names; by group, time, event."""
+    """Shares that survival curves are made of, by group, entry, time and event: where the first is, and names."""
 
     first: int
     time: str
@@ -46,16 +46,17 @@ class Curves(NamedTuple):
     events: tuple[str, ...]  # Levels, the first of those who are censored
     group: str  # "" without one
     groups: tuple[str, ...]
+    start: str = ""  # Column of the time of entry, "" without one
 
     @property
     def name(self) -> str:
         """Name of the variable."""
-        return f"Surv({self.time}, {self.event})"
+        return f"Surv({f'{self.start}, ' * bool(self.start)}{self.time}, {self.event})"
 
     @property
-    def shape(self) -> tuple[int, int, int]:
-        """Groups, classes of time and events."""
-        return len(self.groups), len(self.cuts) + 1, len(self.events)
+    def shape(self) -> tuple[int, int, int, int]:
+        """Groups, classes of entry (time 0, and those of time), classes of time, and events."""
+        return len(self.groups), len(self.cuts) + 2 if self.start else 1, len(self.cuts) + 1, len(self.events)
 
     @property
     def here(self) -> slice:
@@ -156,8 +157,8 @@ def restored(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> MeansFit
     products = tuple((str(a), str(b), int(k)) for a, b, k in document.get("products", ()))
     cuts = tuple((str(c), int(k), tuple(map(float, e))) for c, k, e in document.get("cuts", ()))
     curves = tuple(
-        Curves(int(k), str(t), tuple(map(float, c)), str(e), tuple(map(str, v)), str(g), tuple(map(str, w)))
-        for k, t, c, e, v, g, w in document.get("curves", ())
+        Curves(int(k), str(t), tuple(map(float, c)), str(e), tuple(map(str, v)), str(g), tuple(map(str, w)), *more)
+        for k, t, c, e, v, g, w, *more in document.get("curves", ())
     )
     nobs, *people = (int(v) for v in document["counts"])
     archive.expect(
@@ -168,7 +169,7 @@ def restored(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> MeansFit
         *(k >= 0 and k + len(a) * len(b) <= p for k, _, a, _, b in tables),
         *(0 <= k < p for *_, k in products),
         *(k >= 0 and k + len(e) - 1 <= p and len(e) > 2 for _, k, e in cuts),
-        *(c.first >= 0 and c.here.stop <= p and min(c.shape) >= 1 and c.shape[2] >= 2 for c in curves),
+        *(c.first >= 0 and c.here.stop <= p and min(c.shape) >= 1 and c.shape[3] >= 2 for c in curves),
     )
     return MeansFit(
         names=names,

@@ -173,9 +173,9 @@ class MeansResults(Results):
         Parameters
         ----------
         method : {"life_table", "kaplan_meier"}
-            "life_table" takes those who are censored between two cut points as at risk half of the time, and curves as
-            continuous: for times that are spread between cut points. "kaplan_meier" takes times as if they were
-            rounded up to the next cut point: exact where all are cut points, and biased where they are not.
+            "life_table" takes those who enter or are censored between two cut points as at risk half of the time, and
+            curves as continuous: for times that are spread between cut points. "kaplan_meier" takes times as if they
+            were rounded up to the next cut point: exact where all are cut points, and biased where they are not.
 
         Raises
         ------
@@ -190,8 +190,9 @@ class MeansResults(Results):
         one = f.curves[0]
         life = choose("method", method, ("life_table", "kaplan_meier")) == "life_table"
         lost = dict(zip(dict(f.variables), f.missing[0, :, 0], strict=True))[one.name]
-        people, said = f.nobs * (1.0 - float(np.nan_to_num(lost))), (f.statement.short, f.doubts(one.here))
-        return SurvivalCurves.made(one, life, f.params[one.here], f.cov[one.here, one.here], people, f.nobs, *said)
+        people, said = f.nobs * (1.0 - float(np.nan_to_num(lost))), (f.statement, f.doubts(one.here))
+        shares, cov = f.params[one.here].reshape(one.shape), f.cov[one.here, one.here]
+        return SurvivalCurves(one, life, shares, cov, people, f.nobs, *said)
 
     def sd(self, *, alpha: float = 0.05) -> pd.DataFrame:
         """Standard deviations of numbers: estimate, std_error, conf_low, conf_high, reliable, by column.

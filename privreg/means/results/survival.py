@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pandas as pd
@@ -16,11 +16,13 @@ from privreg.collector.inference.pivots import Normal
 from privreg.collector.inference.simultaneous import joint_critical
 from privreg.collector.levels import SURE
 from privreg.errors import OptionError, choose, interval_level, real, shown
+from privreg.fits.aggregate import BIAS
 from privreg.means.collector import FEW
 from privreg.means.results.fit import Curves, limits, p_words
 from privreg.options.unknown import all_known_arguments
 from privreg.results.data import Frame
 from privreg.results.plots import style
+from privreg.results.statement import PrivacyStatement
 from privreg.tables import Paragraph, Part, Table, View, cells, marked, noted, plain
 from privreg.tables.diagnostics import Diagnostic, note, reliable
 
@@ -49,12 +51,12 @@ class Moved:
             self.values = np.asarray(f(shares[None].astype(np.complex128)).real[0])
             slopes = f(shares + steps).imag / STEP
         self.slopes = np.nan_to_num(slopes.reshape(shares.size, -1).T)  # shape (numbers, shares)
-        self.cov = self.slopes @ cov @ self.slopes.T
+        self.cov, self.errors = self.slopes @ cov @ self.slopes.T, self.deviations(cov)
 
-    @property
-    def errors(self) -> Array:
-        """Standard errors, of the shape of the values."""
-        return np.sqrt(np.maximum(np.diag(self.cov), 0.0)).reshape(self.values.shape)
+    def deviations(self, cov: Array) -> Array:
+        """Standard deviations of the numbers by a covariance of the shares, of the shape of the values."""
+        variances = ((self.slopes @ cov) * self.slopes).sum(axis=1)
+        return np.asarray(np.sqrt(np.maximum(variances, 0.0)).reshape(self.values.shape))
 
 
 @dataclass(frozen=True, repr=False)
@@ -98,33 +100,27 @@ class SurvivalCurves(View):
     Notes
     -----
     With n_j the share at risk at cut point j and d_j that of events since the last one, S_j = Π (1 − d_i/n_i) over i up
-    to j; of a life table n_j is less by half of those who are censored in between. Variances are by the delta method
-    from the covariance of the shares: of sampling, for which they are Greenwood's, and of noise. Shares are unbiased
-    and noise may make one negative, so that a curve may rise a little, or be above 1.
+    to j; of a life table n_j is less by half of those who are censored in between, and more by half of those who enter.
+    Variances are by the delta method from the covariance of the shares: of sampling, for which they are Greenwood's,
+    and of noise. Shares are unbiased and noise may make one negative, so that a curve may rise a little, or be above 1.
     """
 
     of: Curves
     life: bool  # True of a life table
-    shares: Array  # Shares by group, class of time and event, the first of whom are censored; shape (g, J + 1, 1 + k)
+    shares: Array  # Shares by group, class of entry, class of time, event, censoring first; shape (g, e, J + 1, 1 + k)
     cov: Array  # Covariance of sampling and noise, shape (cells, cells)
     people: float  # Records with usable values, noised
     nobs: int  # Records, whose number is public
-    guarantee: str
-    notes: tuple[Diagnostic, ...] = ()
+    privacy: PrivacyStatement  # The release of the shares
+    doubts: tuple[Diagnostic, ...] = ()  # Whatever takes back some share
 
-    @classmethod
-    def made(
-        cls, of: Curves, life: bool, shares: Array, cov: Array, people: float, nobs: int, guarantee: str,
-        notes: tuple[Diagnostic, ...],
-    ) -> SurvivalCurves:  # fmt: skip
-        """Make curves of shares, with their marks in place of those of single cells."""
-        whole = [n for n in notes if n.code != "answers"]
-        blank = cls(of, life, shares.reshape(of.shape), cov, people, nobs, guarantee, ())
-        few, unsure = blank._few(), blank._unsure()
-        whole += [note("answers.events", np.flatnonzero(few))] if few.any() else []
-        whole += [note("answers.risk", np.flatnonzero(unsure))] if unsure.any() else []
-        every = [Diagnostic(n.code, n, None if n.code != "answers" else n.rows) for n in whole]
-        return cls(of, life, blank.shares, cov, people, nobs, guarantee, tuple(every))
+    @cached_property
+    def notes(self) -> tuple[Diagnostic, ...]:
+        """Whatever takes back some point, in place of notes on single cells."""
+        few, unsure, wide = (np.flatnonzero(points) for points in (self._few(), self._unsure(), self._wide()))
+        marks = [note("answers.events", few)] * bool(few.size) + [note("answers.risk", unsure)] * bool(unsure.size)
+        marks += [note("between", wide)] * bool(wide.size)
+        return (*(Diagnostic(n.code, n) for n in self.doubts if n.code != "answers"), *marks)
 
     # --- numbers of shares -------------------------------------------------------------------------------
 
@@ -138,22 +134,28 @@ class SurvivalCurves(View):
         """Levels of the event but that of censoring; several are competing causes."""
         return self.of.events[1:]
 
-    def _counted(self, p: Any) -> tuple[Any, Any]:
-        """At risk, shape (…, g, J), and events by cause, (…, g, J, k), of shares p."""
-        inside, every = p[..., :-1, :], p.sum(axis=-1)
-        at_risk = np.flip(np.cumsum(np.flip(every, axis=-1), axis=-1), axis=-1)[..., :-1]
-        if self.life:
-            at_risk = at_risk - 0.5 * inside[..., 0]
-        return np.where(at_risk.real > 0.0, at_risk, np.nan), inside[..., 1:]
+    def _counted(self, p: Any) -> tuple[Any, ...]:
+        """At risk in each class, events by cause, and at risk at its beginning, those who enter and who are censored.
+
+        Shapes (…, g, J), (…, g, J, k) and thrice (…, g, J), of shares p. Without a life table whoever enters in a class
+        is at risk from the next one on.
+        """
+        entry, at = np.arange(p.shape[-3])[:, None], np.arange(1, p.shape[-2])
+        before, within = np.float64(entry < at), np.float64((entry == at) & self.life)
+        ahead = np.flip(np.cumsum(np.flip(p.sum(axis=-1), axis=-1), axis=-1), axis=-1)[..., :-1]
+        left = np.einsum("...ajk,aj->...jk", p[..., :-1, :], before + within)
+        start, enter, censored = (ahead * before).sum(axis=-2), (ahead * within).sum(axis=-2), left[..., 0]
+        at_risk = start + 0.5 * (enter - censored) if self.life else start
+        return np.where(at_risk.real > 0.0, at_risk, np.nan), left[..., 1:], start, enter, censored
 
     def _survival(self, p: Any) -> Any:
         """Survival at each cut point, shape (…, g, J)."""
-        at_risk, events = self._counted(p)
+        at_risk, events, *_ = self._counted(p)
         return np.cumprod(1.0 - events.sum(axis=-1) / at_risk, axis=-1)
 
     def _incidence(self, p: Any) -> Any:
         """Share that has had each cause by each cut point, shape (…, g, J, k)."""
-        at_risk, events = self._counted(p)
+        at_risk, events, *_ = self._counted(p)
         alive = self._survival(p)
         before = np.concatenate([np.ones_like(alive[..., :1]), alive[..., :-1]], axis=-1)
         return np.cumsum(before[..., None] * events / at_risk[..., None], axis=-2)
@@ -207,36 +209,53 @@ class SurvivalCurves(View):
         here = ~(found.values > SURE * found.errors)
         return np.asarray(np.logical_or.accumulate(here, axis=-1)).ravel()
 
+    def _wide(self) -> Flags:
+        """Points that a life table's rounding moves by more than `BIAS` standard errors; shape (g J,).
+
+        In a class of length h let L and G be cumulative hazards of events and of censoring, which change by the shares
+        α and β from its beginning to its end. A life table's L is off by L G (β − α − 2 L − G)/12, and more by terms of
+        fourth order: by c h L G, where c is alike in neighbouring classes. Two that are taken for one are off by more,
+        which tells c. Of a single class α = 0 and β = −2, censoring that falls to nothing, are taken.
+        """
+        if not self.life:
+            return np.zeros(len(self.names), dtype=np.bool_)
+        _, events, start, *within = self._counted(self.shares)
+
+        def hazards(start: Array, come: Array, gone: Array, events: Array, h: Array) -> tuple[Array, Array, Array]:
+            n = start + 0.5 * (come - gone)
+            out, censored = np.maximum(events / n, 0.0), np.maximum((come + gone) / n, 0.0)
+            return -np.log1p(-events / n), h * out * censored, out * censored * (2.0 + 2.0 * out + censored) / 12.0
+
+        within += [events.sum(axis=-1), np.diff(self.of.cuts, prepend=0.0)]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            hazard, size, off = hazards(start, *within)
+            if size.shape[-1] > 1:
+                both, sizes, _ = hazards(start[..., :-1], *(x[..., :-1] + x[..., 1:] for x in within))
+                off = (both - hazard[..., :-1] - hazard[..., 1:]) / (sizes - size[..., :-1] - size[..., 1:])
+                off = size * np.concatenate([off[..., :1], off], axis=-1)
+            moved = np.abs(np.cumsum(np.nan_to_num(off), axis=-1)) * self._curves.values
+        return np.asarray(moved > BIAS * self._curves.errors).ravel()
+
+    def _fine(self, until: Array) -> Flags:
+        """True for groups with enough people at risk, and classes narrow enough, until a time of each; shape (g,)."""
+        doubted = np.reshape(self._unsure() | self._wide(), (len(until), -1))
+        return np.asarray(~(doubted & (np.array(self.of.cuts) <= until[:, None])).any(axis=1))
+
     # --- tables ------------------------------------------------------------------------------------------
 
     def frame(self, *, alpha: float = 0.05) -> pd.DataFrame:
-        """Curves, one point a row.
+        """Curves, one point a row. `alpha` is one minus the level of intervals and bands.
 
         group (if there are any), time, at_risk and events (numbers of people, noised), survival, std_error, conf_low,
         conf_high (each by itself), band_low, band_high (of the whole curve together), reliable.
-
-        Parameters
-        ----------
-        alpha : float
-            One minus the level of the intervals and of the bands.
         """
-        at_risk, events = self._counted(self.shares)
-        return self._framed(alpha, self._curves, {"at_risk": at_risk, "events": events.sum(axis=-1)}, "survival")
+        return self._framed(alpha, self._curves, slice(None), "survival")
 
     def cumulative_incidence(self, cause: Any = None, *, alpha: float = 0.05) -> pd.DataFrame:
         """Share that has had an event of a cause by each cut point, others competing: Aalen and Johansen's estimate.
 
-        Parameters
-        ----------
-        cause : optional
-            A level of the event; the first after that of censoring by default.
-        alpha : float
-            One minus the level of the intervals and of the bands.
-
-        Returns
-        -------
-        DataFrame
-            As :meth:`frame`, with ``incidence``.
+        `cause` is a level of the event, the first after that of censoring by default. As :meth:`frame`, with
+        ``incidence``.
 
         Raises
         ------
@@ -245,29 +264,28 @@ class SurvivalCurves(View):
         """
         k = self._cause(cause)
         found = Moved(lambda p: self._incidence(p)[..., k], self.shares, self.cov)
-        at_risk, events = self._counted(self.shares)
-        return self._framed(alpha, found, {"at_risk": at_risk, "events": events[..., k]}, "incidence")
+        return self._framed(alpha, found, slice(k, k + 1), "incidence")
 
     def _cause(self, cause: Any) -> int:
         return 0 if cause is None else self.causes.index(choose("cause", str(cause), self.causes))
 
-    def _framed(self, alpha: float, found: Moved, counts: dict[str, Array], name: str) -> pd.DataFrame:
-        g, j, _ = self.of.shape
-        out: dict[str, Any] = {} if not self.of.group else {self.of.group: np.repeat(self.of.groups, j - 1)}
-        out["time"] = np.tile(self.of.cuts, g)
-        out |= {k: self.people * v.ravel() for k, v in counts.items()}
-        out |= {name: found.values.ravel(), "std_error": found.errors.ravel()}
-        low, high = self._limits(found, interval_level(alpha), together=False)
-        out |= {"conf_low": low.ravel(), "conf_high": high.ravel()}
-        low, high = self._limits(found, interval_level(alpha), together=True)
-        out |= {"band_low": low.ravel(), "band_high": high.ravel()}
-        known = ~np.isnan(found.values.ravel())
-        return Frame(out | {"reliable": reliable(self.notes, len(known)) & known})
+    def _framed(self, alpha: float, found: Moved, causes: slice, name: str) -> pd.DataFrame:
+        at_risk, events, *_ = self._counted(self.shares)
+        out = {"at_risk": self.people * at_risk, "events": self.people * events[..., causes].sum(axis=-1)}
+        out |= {name: found.values, "std_error": found.errors}
+        for kind in ("conf", "band"):
+            limits = self._limits(found, interval_level(alpha), together=kind == "band")
+            out |= dict(zip((f"{kind}_low", f"{kind}_high"), limits, strict=True))
+        place: dict[str, Any] = {self.of.group: np.repeat(self.of.groups, len(self.of.cuts))} if self.of.group else {}
+        place["time"], known = np.tile(self.of.cuts, len(self.of.groups)), ~np.isnan(found.values.ravel())
+        whole = place | {column: numbers.ravel() for column, numbers in out.items()}
+        return Frame(whole | {"reliable": reliable(self.notes, len(known)) & known})
 
     def _limits(self, found: Moved, alpha: float, *, together: bool) -> tuple[Array, Array]:
         """Limits of shares between 0 and 1, shape (g, J), by their log-log; of curves together if asked.
 
-        A share that noise has made 0 or less, or 1 or more, has normal limits.
+        A share that noise has made 0 or less, or 1 or more, has normal limits, and one that noise alone may hold off 0
+        or 1 a limit there.
         """
         at, error = found.values, found.errors
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -284,19 +302,19 @@ class SurvivalCurves(View):
             half = critical[:, None] * error  # a power that is too large is 0 or 1
             ends = [at ** np.exp(sign * half * np.abs(slope)) for sign in (1.0, -1.0)]
         low, high = (np.where(bent, end, at + s * half) for end, s in zip(ends, (-1.0, 1.0), strict=True))
+        alone = critical[:, None] * found.deviations(self._noise)
+        low, high = np.where(at <= alone, 0.0, low), np.where(1.0 - at <= alone, 1.0, high)
         return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
 
     # --- comparisons -------------------------------------------------------------------------------------
 
     def test(self, weights: str = "logrank", *, cause: Any = None) -> LogRankTest:
-        """Test that all groups have the same curve.
+        """Test that all groups have the same curve, or of a `cause`, a level of the event, the same hazards.
 
         Parameters
         ----------
         weights : {"logrank", "wilcoxon"}
             Differences count alike at all cut points, or, as Gehan's, by the number at risk, which is more at first.
-        cause : optional
-            A level of the event, of whose hazards the test then is; all events by default.
 
         Raises
         ------
@@ -310,21 +328,16 @@ class SurvivalCurves(View):
             raise OptionError("there are no two groups to compare; write Surv(…) ~ C(column) with its levels.")
         k = slice(None) if cause is None else slice(self._cause(cause), self._cause(cause) + 1)
 
-        def parts(p: Any) -> tuple[Any, Any, Any]:
-            at_risk, events = self._counted(p)
-            return at_risk, events[..., k].sum(axis=-1), at_risk.sum(axis=-2) if by_risk else 1.0
+        def parts(p: Any) -> tuple[Any, ...]:
+            at_risk, events, *_ = self._counted(p)
+            events, n = events[..., k].sum(axis=-1), at_risk.sum(axis=-2)
+            expected = at_risk * (events.sum(axis=-2) / n)[..., None, :]
+            weight = n if by_risk else np.ones_like(n)
+            gap = np.nan_to_num(weight[..., None, :] * (events - expected))
+            return gap.sum(axis=-1), at_risk, events, expected, weight
 
-        def expected(p: Any) -> Any:
-            at_risk, events, _ = parts(p)
-            return at_risk * (events.sum(axis=-2) / at_risk.sum(axis=-2))[..., None, :]
-
-        def differences(p: Any) -> Any:
-            _, events, weight = parts(p)
-            by = weight[..., None, :] if by_risk else weight
-            return np.where(np.isnan(gap := events - expected(p)), 0.0, by * gap).sum(axis=-1)
-
-        found = Moved(differences, self.shares, self._noise)
-        at_risk, events, weight = parts(self.shares)
+        found = Moved(lambda p: parts(p)[0], self.shares, self._noise)
+        _, at_risk, events, expected, weight = parts(self.shares)
         n, d, share = at_risk.sum(axis=0), events.sum(axis=0), at_risk / at_risk.sum(axis=0)
         each = np.nan_to_num(weight**2 * d * (n - d) / (n - 1.0 / self.people))
         share = np.nan_to_num(share)
@@ -333,7 +346,7 @@ class SurvivalCurves(View):
         u, df = found.values[:-1], len(self.of.groups) - 1
         statistic = float(u @ np.linalg.pinv(cov, hermitian=True) @ u)
         index = pd.Index(self.of.groups, name=self.of.group)
-        counts = {"observed": events.sum(axis=-1), "expected": np.nansum(expected(self.shares), axis=-1)}
+        counts = {"observed": events.sum(axis=-1), "expected": np.nansum(expected, axis=-1)}
         table = Frame({name: self.people * v for name, v in counts.items()}, index=index)
         few = self.people * events.sum() < FEW
         said = tuple(n for n in self.notes if n.code != "answers") + ((note("answers.events"),) if few else ())
@@ -342,32 +355,24 @@ class SurvivalCurves(View):
     def rmst(self, time: float | None = None, *, alpha: float = 0.05) -> pd.DataFrame:
         """Restricted mean survival time: the mean time until an event, or until `time` if that is earlier.
 
-        Parameters
-        ----------
-        time : float, optional
-            A cut point; the last one by default.
-        alpha : float
-            One minus the level of the normal intervals.
-
-        Returns
-        -------
-        DataFrame
-            By group: rmst, std_error, conf_low, conf_high, reliable; and below, of each group but the first, its
-            difference to the first, with statistic and p_value.
+        `time` is a cut point, the last one by default, and `alpha` one minus the level of normal intervals. By group:
+        rmst, std_error, conf_low, conf_high, reliable; and below, of each group but the first, its difference to the
+        first, with statistic and p_value.
 
         Raises
         ------
         OptionError
             If `time` is no cut point.
         """
-        cuts, groups = list(self.of.cuts), self.of.groups
-        upto = len(cuts) if time is None else cuts.index(_cut(time, cuts)) + 1
+        groups, cuts = self.of.groups, [f"{c:.15g}" for c in self.of.cuts]
+        asked = real(time)
+        upto = len(cuts) if time is None else 1 + cuts.index(choose("time", asked and f"{asked:.15g}", cuts))
         compared = np.vstack([np.eye(len(groups)), np.eye(len(groups))[1:] - np.eye(len(groups))[0]])
         found = Moved(lambda p: self._areas(p, upto) @ compared.T, self.shares, self.cov)
         names = [g or "all" for g in groups] + [f"{g} - {groups[0]}" for g in groups[1:]]
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(np.arange(len(names)) < len(groups), np.nan, found.values / found.errors)
-        fine = ~self._unsure().reshape(len(groups), -1)[:, upto - 1]
+        fine = self._fine(np.full(len(groups), self.of.cuts[upto - 1]))
         fine = np.concatenate([fine, fine[1:] & fine[0]]) & ~np.isnan(found.values)
         out = {"rmst": found.values, "std_error": found.errors, **limits(found.values, found.errors, alpha)}
         out |= {"statistic": ratio, "p_value": Normal().two_sided(ratio)}
@@ -376,18 +381,9 @@ class SurvivalCurves(View):
     def quantile(self, q: float = 0.5, *, alpha: float = 0.05) -> pd.DataFrame:
         """Times by which a share `q` has had the event, the median by default; by group.
 
-        Parameters
-        ----------
-        q : float
-            In (0, 1).
-        alpha : float
-            One minus the level of the intervals.
-
-        Returns
-        -------
-        DataFrame
-            estimate, conf_low, conf_high: the first cut points at which the curve, and its limits, are at most 1 − q;
-            of a life table where straight lines between them are. NaN where that is never.
+        estimate, conf_low, conf_high (`alpha` is one minus their level): the first cut points at which the curve, and
+        its limits, are at most 1 − q; of a life table where straight lines between them are. NaN where that is never.
+        reliable: no doubt about the number at risk, or a life table's rounding, until conf_high.
 
         Raises
         ------
@@ -399,54 +395,31 @@ class SurvivalCurves(View):
             raise OptionError(f"q={shown(q)} must be a number in (0, 1), such as 0.5.")
         low, high = self._limits(self._curves, interval_level(alpha), together=False)
         curves = {"estimate": self._curves.values, "conf_low": low, "conf_high": high}
-        found = {name: [self._reached(line, 1.0 - share) for line in some] for name, some in curves.items()}
-        return Frame(found, index=pd.Index([g or "all" for g in self.of.groups], name=self.of.group or None))
+        found = {name: np.array([self._reached(line, 1.0 - share) for line in c]) for name, c in curves.items()}
+        fine = self._fine(np.nan_to_num(found["conf_high"], nan=math.inf))
+        return Frame(
+            found | {"reliable": fine}, index=pd.Index([g or "all" for g in self.of.groups], name=self.of.group or None)
+        )
 
     def _reached(self, curve: Array, level: float) -> float:
         """First time at which a curve is at most `level`."""
-        below = np.flatnonzero(curve <= level)
-        if not len(below):
-            return math.nan
-        j, times = int(below[0]), [0.0, *self.of.cuts]
-        if not self.life:
-            return times[j + 1]
-        before = 1.0 if j == 0 else float(curve[j - 1])
-        part = (before - level) / (before - float(curve[j])) if before > curve[j] else 1.0
-        return times[j] + part * (times[j + 1] - times[j])
+        below, times, whole = np.flatnonzero(curve <= level), [0.0, *self.of.cuts], [1.0, *curve]
+        if not len(below) or not self.life:
+            return times[int(below[0]) + 1] if len(below) else math.nan
+        j = int(below[0])
+        return float(np.interp(-level, [-whole[j], -whole[j + 1]], times[j : j + 2]))
 
     # --- views -------------------------------------------------------------------------------------------
 
     def plot(self, *, alpha: float = 0.05, title: str | None = None, ax: Axes | None = None) -> Axes:
-        """Draw the curves with their simultaneous bands.
-
-        Parameters
-        ----------
-        alpha : float
-            One minus the level of the bands.
-        title : str, optional
-        ax : Axes, optional
-            Where to draw; without it a figure is made.
-        """
-        low, high = self._limits(self._curves, interval_level(alpha), together=True)
-        times = np.array([0.0, *self.of.cuts])
-        footer = f"{100 * (1 - alpha):.6g}% bands of whole curves; {self.guarantee}"
-        footer += f"\n{self.notes[0]}" if self.notes else ""
-        with style.drawing(ax, (1.2 * style.COLUMN, 0.8 * style.COLUMN), footer, title) as on:
-            inks, one = style.inks_for(on), np.ones(1)
-            for g, name in enumerate(self.of.groups):
-                line, lower, upper = (np.concatenate([one, c[g]]) for c in (self._curves.values, low, high))
-                how = {"color": inks[g], "label": style.literal(plain(name))}
-                if self.life:
-                    on.plot(times, line, linestyle=style.DASHES[g % 4], **how)
-                    on.fill_between(times, lower, upper, color=inks[g], alpha=0.15, linewidth=0)
-                else:
-                    on.step(times, line, where="post", linestyle=style.DASHES[g % 4], **how)
-                    on.fill_between(times, lower, upper, step="post", color=inks[g], alpha=0.15, linewidth=0)
-            on.set(xlim=(0.0, times[-1]), ylim=(0.0, 1.05), ylabel="survival")
-            on.set_xlabel(style.literal(plain(self.of.time)))
-            if len(self.of.groups) > 1:
-                on.legend(title=style.literal(plain(self.of.group)))
-        return cast("Axes", on)
+        """Draw the curves with their simultaneous bands, of level 1 − `alpha`, on `ax` or a figure of their own."""
+        bands = self._limits(self._curves, interval_level(alpha), together=True)
+        lines = np.stack(
+            [np.pad(c, ((0, 0), (1, 0)), constant_values=1.0) for c in (self._curves.values, *bands)], axis=1
+        )
+        names, labels = list(map(plain, self.of.groups)), (plain(self.of.time), plain(self.of.group))
+        said, times = (1.0 - alpha, self.privacy.short, self.notes), np.array([0.0, *self.of.cuts])
+        return style.curves(times, names, lines, said, labels, title, ax, steps=not self.life)
 
     def _layout(self) -> list[Part]:
         table, g = self.frame(), self.of.shape[0]
@@ -461,13 +434,5 @@ class SurvivalCurves(View):
         shown = Table(names, ("at risk", "events", *head), rows, f"{how} of {plain(self.of.time)}", blocks)
         said = [self.test().words] if g > 1 else []
         said += [] if self.life else [ROUNDED]
-        said.append(f"{self.nobs:,} records; {self.guarantee}.")
+        said.append(f"{self.nobs:,} records; {self.privacy.short}.")
         return [shown, Paragraph("\n".join(said)), *noted(self.notes)]
-
-
-def _cut(time: Any, cuts: list[float]) -> float:
-    """A time that must be a cut point."""
-    value = real(time)
-    if value is None or value not in cuts:
-        raise OptionError(f"time={shown(time)} must be one of the cut points, {', '.join(f'{c:g}' for c in cuts)}.")
-    return value

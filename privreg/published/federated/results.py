@@ -12,12 +12,12 @@ from typing import Any, Final, cast
 import numpy as np
 import pandas as pd
 
+from privreg.audit.federated import trials
 from privreg.base.arrays import Array
 from privreg.errors import NotPrivateError, OptionError, choose, shown
 from privreg.options.unknown import all_known_arguments, called
 from privreg.privacy.ledger import Release, at_least
 from privreg.published.federated.plan import Plan, State, half_mean
-from privreg.published.federated.verification import trials
 from privreg.results.base import Results
 from privreg.results.data import ResultData
 from privreg.results.plots.coefficients import about_steps, steps_of, unit_of
@@ -35,8 +35,8 @@ MOST: Final = 12  # Curves drawn unless terms are named: more look alike
 FAR: Final = 2.0  # Root mean squares of noise by which it may move
 _NO_ERRORS: Final = frozenset(
     (
-        *("bse", "tvalues", "pvalues", "conf_int", "cov_params", "get_prediction", "marginal_effects"),
-        *("t_test", "t_test_pairwise", "wald_test", "wald_test_terms", "f_test", "anova", "marginal_means"),
+        *("bse", "tvalues", "pvalues", "conf_int", "cov_params", "get_prediction", "for_marginaleffects"),
+        *("t_test", "t_test_pairwise", "wald_test", "wald_test_terms", "f_test", "anova"),
     )
 )
 

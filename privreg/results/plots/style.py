@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -284,3 +284,26 @@ def log_axis(ax: Any, write: Callable[[float], str], least: float, most: float, 
     ax.xaxis.set_major_locator(FixedLocator(found))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda n, _: write(n)))
     ax.xaxis.set_minor_formatter(NullFormatter())
+
+
+def curves(
+    times: Any, names: Sequence[str], lines: Any, said: tuple[float, str, Sequence[str]], labels: tuple[str, str],
+    title: str | None, ax: Any, *, steps: bool = False,
+) -> Axes:  # fmt: skip
+    """Draw survival curves with their bands, steps or lines through points.
+
+    `lines` has a curve and both ends of its band for each name; `said` is the level of the bands, the guarantee and
+    notes, and `labels` are those of the horizontal axis and of the legend.
+    """
+    footer = f"{100 * said[0]:.6g}% bands of whole curves; " + "\n".join([said[1], *said[2][:1]])
+    with drawing(ax, (1.2 * COLUMN, 0.8 * COLUMN), footer, title) as on:
+        inks = inks_for(on)
+        for g, (name, (line, low, high)) in enumerate(zip(names, lines, strict=True)):
+            drawn = "steps-post" if steps else "default"
+            on.plot(times, line, color=inks[g], drawstyle=drawn, linestyle=DASHES[g % 4], label=literal(name))
+            on.fill_between(times, low, high, step="post" if steps else None, color=inks[g], alpha=0.15, linewidth=0)
+        on.set(xlim=(0.0, times[-1]), ylim=(0.0, 1.05), ylabel="survival")
+        on.set_xlabel(literal(labels[0]))
+        if len(names) > 1:
+            on.legend(title=literal(labels[1]))
+    return cast("Axes", on)

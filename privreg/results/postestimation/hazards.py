@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pandas as pd
@@ -77,11 +77,7 @@ class HazardPrediction(View):
 
         row (if there are several), start, stop, hazard, std_error, conf_low, conf_high, survival (until `stop`),
         survival_low, survival_high (each by itself), band_low, band_high (of the whole curve together), reliable.
-
-        Parameters
-        ----------
-        alpha : float
-            One minus the level of intervals and bands.
+        `alpha` is one minus the level of intervals and bands.
         """
         level, fit, pivot = interval_level(alpha), self.known.fit, self.known.pivot
         n, j, p = self.exog.shape
@@ -102,15 +98,7 @@ class HazardPrediction(View):
         return Frame(out | flat | {"reliable": np.logical_and.accumulate(fine, axis=1).ravel()})
 
     def plot(self, *, alpha: float = 0.05, title: str | None = None, ax: Axes | None = None) -> Axes:
-        """Draw survival curves with their bands; within intervals hazards are constant.
-
-        Parameters
-        ----------
-        alpha : float
-            One minus the level of the bands.
-        title : str, optional
-        ax : Axes, optional
-            Where to draw; without it a figure is made.
+        """Draw survival curves with their bands, of level 1 − `alpha`, on `ax` or a figure of their own.
 
         Raises
         ------
@@ -120,23 +108,13 @@ class HazardPrediction(View):
         if len(self.exog) > MOST_LINES:
             raise OptionError(f"a figure has up to {MOST_LINES} curves; give fewer rows.")
         cuts, table = self.known.fit.cuts, self.frame(alpha=alpha)
-        footer = f"{100 * (1 - alpha):.6g}% bands of whole curves; {style.guarantee([self.known.fit.statement])}"
-        footer += f"\n{self.known.notes[0]}" if self.known.notes else ""
-        with style.drawing(ax, (1.2 * style.COLUMN, 0.8 * style.COLUMN), footer, title) as on:
-            inks, times = style.inks_for(on), np.linspace(0.0, cuts[-1], 201)
-            for g, name in enumerate(self.index):
-                some = table.iloc[g * len(cuts) : (g + 1) * len(cuts)]
-                lines = [  # between cut points cumulative hazards, and so logarithms of the curves, are straight
-                    np.exp(np.interp(times, [0.0, *cuts], np.log(np.maximum([1.0, *some[c]], 1e-300))))
-                    for c in ("survival", "band_low", "band_high")
-                ]
-                label = style.literal(str(name))
-                on.plot(times, lines[0], color=inks[g], linestyle=style.DASHES[g % 4], label=label)
-                on.fill_between(times, lines[1], lines[2], color=inks[g], alpha=0.15, linewidth=0)
-            on.set(xlim=(0.0, cuts[-1]), ylim=(0.0, 1.05), xlabel="time", ylabel="survival")
-            if len(self.index) > 1:
-                on.legend(title="row")
-        return cast("Axes", on)
+        times, curves = np.linspace(0.0, cuts[-1], 201), table[["survival", "band_low", "band_high"]].to_numpy()
+        logs = np.log(np.maximum(curves, 1e-300)).reshape(len(self.index), len(cuts), 3)
+        lines = [  # between cut points cumulative hazards, and so logarithms of the curves, are straight
+            [np.exp(np.interp(times, [0.0, *cuts], [0.0, *line])) for line in some.T] for some in logs
+        ]
+        said = 1.0 - alpha, style.guarantee([self.known.fit.statement]), self.known.notes
+        return style.curves(times, list(map(str, self.index)), lines, said, ("time", "row"), title, ax)
 
     def _layout(self) -> list[Part]:
         table = self.frame()

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from privreg.base.arrays import Array
 from privreg.collector.inference.pivots import Normal, Pivot, StudentT
-from privreg.errors import FormulaError, InferenceError, OptionError, nearest, shown
+from privreg.collector.inference.simultaneous import joint_critical
+from privreg.errors import FormulaError, InferenceError, OptionError, flag, interval_level, nearest, shown
 from privreg.options.unknown import all_known_arguments
-from privreg.results.data import ResultData
-from privreg.results.postestimation.known import Known, Tested
+from privreg.results.data import Frame, ResultData
+from privreg.results.postestimation.known import Estimated, Known
 from privreg.tables import MARK, Paragraph, Part, View, noted
 from privreg.tables.diagnostics import Diagnostic, along, doubts
 
@@ -24,10 +26,61 @@ TITLE: Final = "Tests of linear combinations"
 
 
 @all_known_arguments
-class ContrastTest(Tested):
+@dataclass(frozen=True, repr=False)
+class ContrastTest(Estimated):
     """Linear combinations tested one by one; `effect` holds the combinations, `value` what they are tested against."""
 
-    _called = "coef"
+    effect: Array  # Numbers, shape (q,)
+    se: Array  # Their standard errors, shape (q,)
+    pivot: Pivot  # Law of their t-ratios
+    index: pd.Index  # Their names
+    title: str
+    notes: tuple[Diagnostic, ...]  # Whatever takes them back; shown with them
+    reliable: NDArray[np.bool_]  # Which of them no note takes back, shape (q,)
+    value: Array | float = 0.0  # Hypothesised values
+    cov: Array | None = None  # Covariance of the numbers, shape (q, q), if it is known
+
+    @property
+    def tvalue(self) -> Array:
+        """(effect − value) over its standard error, shape (q,); NaN for what is 0 whatever the coefficients."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray((self.effect - self.value) / self.se)
+
+    @property
+    def pvalue(self) -> Array:
+        """Two-sided p-values, shape (q,)."""
+        return self.pivot.two_sided(self.tvalue)
+
+    def conf_int(self, alpha: float = 0.05, *, simultaneous: bool = False) -> Array:
+        """Confidence limits, shape (q, 2).
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the level, in (0, 1).
+        simultaneous : bool
+            Whether all q intervals are to hold together at that level, see `privreg.collector.inference.simultaneous`;
+            by Bonferroni's inequality where no covariance is known.
+
+        Raises
+        ------
+        OptionError
+            If `alpha` is not in (0, 1).
+        """
+        joint, level = flag("simultaneous", simultaneous), interval_level(alpha)
+        cov = self.se**2 if self.cov is None else self.cov
+        half = (joint_critical(self.pivot, cov, level) if joint else self.pivot.critical(level)) * self.se
+        return np.column_stack([self.effect - half, self.effect + half])
+
+    def summary_frame(self, alpha: float = 0.05, *, simultaneous: bool = False) -> pd.DataFrame:
+        """Columns coef, std err, t, P>|t| (of each alone), Conf. Int. Low, Conf. Int. Upp., reliable.
+
+        The last says whether no note takes a line back. The limits are those of :meth:`conf_int`.
+        """
+        limits = self.conf_int(alpha, simultaneous=simultaneous)
+        columns = {"coef": self.effect, "std err": self.se, "t": self.tvalue, "P>|t|": self.pvalue}
+        columns |= {"Conf. Int. Low": limits[:, 0], "Conf. Int. Upp.": limits[:, 1]}
+        return Frame(columns | {"reliable": self.reliable}, index=self.index)
 
     @property
     def sd(self) -> Array:
@@ -97,32 +150,6 @@ def p_words(p: float) -> str:
     return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
 
 
-_UNREADABLE: Final = "(),=+-*/"  # Words that patsy takes for something else at the beginning of a name
-
-
-def _unreadable(names: Sequence[str], text: Any, terms: Iterable[str], reason: str) -> FormulaError:
-    """Error for restrictions such as "age = bmi" that patsy can't read, for this reason if it gave one."""
-    got = shown(text) if isinstance(text, str) else f"in a list of {len(text)}"
-    odd = next((n for n in names if n[:1] in _UNREADABLE), None)
-    by_array = f" A name such as {odd!r} can't be written in a string: give an array of shape (q, {len(names)})."
-    reasons = _unknown(names, text, terms) if isinstance(text, str) else None  # a list may be a column by mistake
-    joined = isinstance(text, str) and ("&" in text or " and " in text)
-    why, fix = reasons or (reason or "it is not a linear equation", f"write it as {_example(names, 1 + joined)}.")
-    return FormulaError(
-        f"the restriction {got} can't be read: {why}; {fix} Coefficients of this fit are {', '.join(names)}."
-        f"{by_array if odd is not None else ''}"
-    )
-
-
-def _example(names: Sequence[str], several: int = 1) -> str:
-    some = [n for n in names if n[:1] not in _UNREADABLE][-several:] or ["x"]
-    return repr(", ".join(f"{name} = 0" for name in some))
-
-
-_FACTOR: Final = r"[^\W\d][\w.]*(?:\[[^\]]*\]|\([^()]*\))*"
-_WORD: Final = re.compile(rf"(?<![\w.]){_FACTOR}(?:\s*:\s*{_FACTOR})*")
-_PRODUCT: Final = re.compile(rf"(?<![\w.]){_FACTOR}(?:\s*:\s*{_FACTOR})+")
-_CROSSED: Final = re.compile(r"\s*\w+(?:\s*\*\s*\w+)+\s*")
 _BETWEEN: Final = re.compile(r"\s*:\s*(?![^\[(]*[\])])")
 """Mark between the factors of an interaction, not within brackets."""
 
@@ -132,68 +159,17 @@ def factors_of(name: str) -> tuple[str, ...]:
     return tuple(sorted(re.sub(r"\bC\(\s*(\w+)[^()]*\)", r"\1", part) for part in _BETWEEN.split(name.strip())))
 
 
-def _in_order(text: str, known: Collection[str]) -> str:
-    """A restriction with the factors of each interaction in the order that the fit has them.
-
-    Examples
-    --------
-    >>> _in_order("g[T.b]:x - g:x = 0", ["x", "x:g", "x:g[T.b]"])
-    'x:g[T.b] - x:g = 0'
-    """
-    same: dict[tuple[str, ...], set[str]] = {}
-    for name in known:
-        same.setdefault(factors_of(name), set()).add(name)
-
-    def as_known(found: re.Match[str]) -> str:
-        names = same.get(factors_of(found[0]), set())
-        return next(iter(names)) if found[0] not in known and len(names) == 1 else found[0]
-
-    return _PRODUCT.sub(as_known, text)
-
-
-def _unknown(names: Sequence[str], text: str, terms: Iterable[str]) -> tuple[str, str] | None:
-    """Fault of the first name that is no coefficient, and what to write; None if there is no such name."""
-    if _CROSSED.fullmatch(text):
-        product = _in_order(re.sub(r"\s*\*\s*", ":", text.strip()), [*names, *terms])
-        if product in terms or product in names:
-            return "only a formula has * for crossed terms", f"for their interaction write {product!r}."
-    for name in sorted(names, key=len, reverse=True):
-        text = re.sub(rf"(?<![\w.:]){re.escape(name)}(?![\w.\[(:])", " ", text)
-    found = _WORD.search(text)
-    if found is None:
-        return None
-    word, said = found[0], shown(found[0])
-    bare = re.sub(r"^C\(\s*(\w+).*\)$", r"\1", word)
-    levels = [n for n in names if re.match(rf"(?:.*:)?(?:C\()?{re.escape(bare)}(?:,[^\]]*)?\)?\[[^:]*$", n)]
-    levels = [n for n in levels if not _PRODUCT.match(n)] or levels  # interactions are another term
-    if levels:
-        joint = ", ".join(f"{n} = 0" for n in levels)
-        return f"{said} is a factor with the coefficients {', '.join(levels)}", f"for all of them write {joint!r}."
-    if each := [n for n in names if n.partition(":")[2] == word]:
-        joint = ", ".join(f"{n} = 0" for n in each)
-        return f"{said} has the coefficients {', '.join(each)}", f"for all of them write {joint!r}."
-    near = next((t for t in terms if re.match(rf"\w+\({re.escape(word)}\b", t)), None) or _meant(word, [*names, *terms])
-    fix = f"write it as {_example(names)}." if near is None else f"did you mean {near!r}?"
-    return f"{said} is no coefficient{' and no term' if terms else ''}", fix
-
-
-def _meant(word: str, known: Sequence[str]) -> str | None:
-    """The name that is nearest; of an interaction another one first, in whatever order of its factors."""
-    orders = {word, ":".join(reversed(_BETWEEN.split(word)))} if ":" in word else set()
-    near = (nearest(order, [n for n in known if ":" in n]) for order in sorted(orders))
-    return next((n for n in near if n is not None), None) or nearest(word, known)
-
-
 def _read(fit: ResultData, restrictions: Any) -> tuple[Array, Array, tuple[str, ...]]:
-    """Restrictions as R, r and labels, shapes (q, p), (q,) and (q,), by patsy's grammar of linear constraints.
+    """Restrictions as R, r and labels, shapes (q, p), (q,) and (q,), by patsy's `DesignInfo.linear_constraint`.
 
     A term's name stands for all its coefficients.
     """
-    from patsy import DesignInfo, PatsyError
+    from patsy import DesignInfo
 
-    names, terms = fit.names, fit.of_terms
-    restrictions = _ordered(restrictions, {*names, *terms})
-    at = _of_terms(names, restrictions, terms)
+    names = fit.names
+    if isinstance(restrictions, tuple | pd.Index) and all(isinstance(r, str) for r in restrictions):
+        restrictions = list(restrictions)
+    at = _of_terms(names, restrictions, fit.of_terms)
     if at is not None:
         return np.eye(len(names))[at], np.zeros(len(at)), tuple(names[j] for j in at)
     listed = restrictions if isinstance(restrictions, list) else [restrictions]
@@ -202,54 +178,48 @@ def _read(fit: ResultData, restrictions: Any) -> tuple[Array, Array, tuple[str, 
         labels = tuple(s.strip() for r in listed for s in (r.split(",") if r is restrictions else [r]))
     elif isinstance(restrictions, dict):
         labels = tuple(f"{name} = {value}" for name, value in restrictions.items())
+    given = restrictions[0] if isinstance(restrictions, tuple) and restrictions else restrictions
     try:
-        if not labels:
-            restrictions, labels = _placed(names, restrictions)
+        if not isinstance(given, str | list | tuple | dict | np.ndarray):
+            raise TypeError  # a table's columns may come in another order than the coefficients
         found = DesignInfo(list(names)).linear_constraint(restrictions)
         matrix, values = np.asarray(found.coefs, np.float64), np.asarray(found.constants, np.float64).reshape(-1)
     except Exception as e:  # patsy's parser raises many kinds; none of them is passed on
         if text:
-            reason = str(e).partition("\n")[0] if isinstance(e, PatsyError) else ""
-            raise _unreadable(names, restrictions, terms, reason) from None
+            raise _unreadable(fit, restrictions, str(e).partition("\n")[0]) from None
         what = f"of shape {restrictions.shape} " if isinstance(restrictions, np.ndarray) else ""
         raise OptionError(
-            f"restrictions {what}don't fit {len(names)} coefficients: give a string such as {_example(names)}, numbers "
-            f"by name, an array of shape (q, {len(names)}), or (array, values)."
+            f"restrictions {what}don't fit {len(names)} coefficients: give a string such as '{names[-1]} = 0', numbers "
+            f"by name, a NumPy array of shape (q, {len(names)}), or (array, values)."
         ) from None
     if not (np.isfinite(matrix).all() and np.isfinite(values).all()):
         raise OptionError("restrictions hold a NaN or infinite number; all must be finite.")
     return matrix, values, labels if len(labels) == len(matrix) else tuple(f"c{i}" for i in range(len(matrix)))
 
 
-def _placed(names: Sequence[str], given: Any) -> tuple[Any, tuple[str, ...]]:
-    """Numbers of a table in the order of the coefficients that its columns name, and what its rows are called.
-
-    Coefficients that it doesn't name get 0, and a Series is a row. What has no names is returned as it is.
-    """
-    if isinstance(given, tuple) and len(given) == 2:
-        matrix, labels = _placed(names, given[0])
-        return (matrix, given[1]), labels
-    table = given.to_frame().T if isinstance(given, pd.Series) else given
-    held = hasattr(table, "__array__")  # a lazy table holds no numbers
-    columns = getattr(table, "column_names", getattr(table, "columns", None)) if held else None
-    if columns is None or isinstance(columns, pd.RangeIndex):
-        return given, ()
-    if not {*columns} <= {*names} or len({*columns}) < len(columns):
-        raise ValueError("other columns than coefficients")  # _read() says what is wanted
-    matrix = np.zeros((len(table), len(names)))
-    matrix[:, [names.index(column) for column in columns]] = table
-    rows = getattr(table, "index", None)
-    return matrix, tuple(rows) if isinstance(rows, pd.Index) and all(isinstance(r, str) for r in rows) else ()
+_WORD: Final = re.compile(r"[^\W\d](?:[\w.:]|\[[^\]]*\]|\([^()]*\))*")
 
 
-def _ordered(restrictions: Any, known: Collection[str]) -> Any:
-    if isinstance(restrictions, str):
-        return _in_order(restrictions, known)
-    if isinstance(restrictions, tuple | pd.Index):
-        restrictions = list(restrictions) if all(isinstance(r, str) for r in restrictions) else restrictions
-    if isinstance(restrictions, list) and all(isinstance(r, str) for r in restrictions):
-        return [_in_order(r, known) for r in restrictions]
-    return restrictions
+def _unreadable(fit: ResultData, given: str | list[str], reason: str) -> FormulaError:
+    """Error for restrictions such as "age = bmi" that patsy can't read for this reason, with the name that is meant."""
+    names, terms = fit.names, fit.of_terms
+    word = next((w for w in _WORD.findall(given) if w not in names), "") if isinstance(given, str) else ""
+    why, fix = reason or "it is not a linear equation", f"write it as {names[-1] + ' = 0'!r}."
+    if word in terms:
+        joint = ", ".join(f"{names[j]} = 0" for j in terms[word])
+        why, fix = f"{shown(word)} is a term of several coefficients", f"for all of them write {joint!r}."
+    elif word:  # a list may be a column by mistake, and is never shown
+        turned = next((n for n in (*names, *terms) if factors_of(n) == factors_of(word)), None)
+        near = turned or nearest(word, [n for n in (*names, *terms) if ":" in n or ":" not in word])
+        why = f"{shown(word)} is no coefficient{' and no term' if terms else ''}"
+        fix = fix if near is None else f"did you mean {near!r}?"
+    if odd := next((n for n in names if n[:1] in "(),=+-*/"), None):  # signs of patsy's grammar
+        why = f"no string can hold a name such as {odd!r}"
+        fix = f"give a NumPy array of shape (q, {len(names)})."
+    got = f"in a list of {len(given)}" if isinstance(given, list) else shown(given)
+    return FormulaError(
+        f"the restriction {got} can't be read: {why}; {fix} Coefficients of this fit are {', '.join(names)}."
+    )
 
 
 _COMMA: Final = re.compile(r",(?![^(\[]*[)\]])")  # A comma between names, and none within brackets

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -12,8 +11,7 @@ from numpy.typing import NDArray
 
 from privreg.base.arrays import Array
 from privreg.collector.inference.pivots import Pivot
-from privreg.collector.inference.simultaneous import joint_critical
-from privreg.errors import InferenceError, flag, interval_level
+from privreg.errors import InferenceError
 from privreg.results.data import Frame, ResultData
 from privreg.tables import Part, View, estimates_table, noted
 from privreg.tables.diagnostics import Diagnostic
@@ -60,64 +58,6 @@ class Estimated(View):
 
     def _layout(self) -> list[Part]:
         return [estimates_table(self.summary_frame(), f"{self.title} ({self.pivot.label})"), *noted(self.notes)]
-
-
-@dataclass(frozen=True, repr=False)
-class Tested(Estimated):
-    """Numbers tested one by one, with limits evenly about them."""
-
-    effect: Array  # Numbers, shape (q,)
-    se: Array  # Their standard errors, shape (q,)
-    pivot: Pivot  # Law of their t-ratios
-    index: pd.Index  # Their names
-    title: str
-    notes: tuple[Diagnostic, ...]  # Whatever takes them back; shown with them
-    reliable: NDArray[np.bool_]  # Which of them no note takes back, shape (q,)
-    value: Array | float = 0.0  # Hypothesised values
-    cov: Array | None = None  # Covariance of the numbers, shape (q, q), if it is known
-    _called: ClassVar = "effect"
-
-    @property
-    def tvalue(self) -> Array:
-        """(effect − value) over its standard error, shape (q,); NaN for what is 0 whatever the coefficients."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray((self.effect - self.value) / self.se)
-
-    @property
-    def pvalue(self) -> Array:
-        """Two-sided p-values, shape (q,)."""
-        return self.pivot.two_sided(self.tvalue)
-
-    def conf_int(self, alpha: float = 0.05, *, simultaneous: bool = False) -> Array:
-        """Confidence limits, shape (q, 2).
-
-        Parameters
-        ----------
-        alpha : float
-            One minus the level, in (0, 1).
-        simultaneous : bool
-            Whether all q intervals are to hold together at that level, see `privreg.collector.inference.simultaneous`;
-            of marginal effects by Bonferroni's inequality.
-
-        Raises
-        ------
-        OptionError
-            If `alpha` is not in (0, 1).
-        """
-        joint, level = flag("simultaneous", simultaneous), interval_level(alpha)
-        cov = self.se**2 if self.cov is None else self.cov
-        half = (joint_critical(self.pivot, cov, level) if joint else self.pivot.critical(level)) * self.se
-        return np.column_stack([self.effect - half, self.effect + half])
-
-    def summary_frame(self, alpha: float = 0.05, *, simultaneous: bool = False) -> pd.DataFrame:
-        """Columns coef or effect, std err, t, P>|t| (of each alone), Conf. Int. Low, Conf. Int. Upp., reliable.
-
-        The last says whether no note takes a line back. The limits are those of :meth:`conf_int`.
-        """
-        limits = self.conf_int(alpha, simultaneous=simultaneous)
-        columns = {self._called: self.effect, "std err": self.se, "t": self.tvalue, "P>|t|": self.pvalue}
-        columns |= {"Conf. Int. Low": limits[:, 0], "Conf. Int. Upp.": limits[:, 1]}
-        return Frame(columns | {"reliable": self.reliable}, index=self.index)
 
 
 def means_frame(mean: Array, se: Array, limits: Array, reliable: NDArray[np.bool_], index: pd.Index) -> pd.DataFrame:

@@ -92,21 +92,6 @@ def _with_baseline(linear: Array) -> Array:
     return np.column_stack([np.zeros(len(linear)), linear])
 
 
-def estimand_words(fit: ResultData) -> str:
-    """Quantity of predictions and effects, in words."""
-    name, family = fit.design.endog_name, fit.family
-    if fit.classes:
-        return f"the probabilities of {name}"
-    if family.link == "margin":
-        return f"the margin of {name}"
-    if family.link == "logit" or family.scoring.classed:
-        levels = fit.design.endog_levels
-        return f"P({name} = {1 if levels is None else levels[1]})"
-    if family.scoring.levelled:
-        return f"the {family.tau:g}-{family.name.lower()} of {name}"
-    return f"the mean of {name}"
-
-
 def note_outside(fit: ResultData, new: Any, x: Array, where: str, stacklevel: int) -> None:
     """Warn of new rows that are outside bounds or can't be read: by column, without values or how many."""
     unread = fit.design.unread(new)

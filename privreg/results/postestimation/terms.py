@@ -83,7 +83,7 @@ def _marginal(names: Sequence[str]) -> list[Diagnostic]:
     said = (
         f"{', '.join(within)} {'are' if several else 'is'} in {', '.join(interactions)} too: "
         f"{'each is' if several else 'it is'} tested where the columns that multiply it are 0, those of a factor at "
-        "its reference level; marginal_means() and get_prediction(new) have means elsewhere"
+        "its reference level; get_prediction(new) has means elsewhere"
     )
     return [Diagnostic("marginal", said)]
 

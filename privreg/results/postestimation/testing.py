@@ -7,12 +7,10 @@ from typing import Any
 import pandas as pd
 
 from privreg.errors import flag
-from privreg.privacy.ledger import refuse_fitted
 from privreg.results.base import Results
 from privreg.results.data import ResultData
-from privreg.results.postestimation.effects import MarginalEffects, marginal_effects
 from privreg.results.postestimation.hypothesis import ContrastTest, WaldTest, contrast_test, wald_test
-from privreg.results.postestimation.levels import MarginalMeans, PairwiseTests, marginal_means, pairwise, reference_grid
+from privreg.results.postestimation.levels import PairwiseTests, pairwise, reference_grid
 from privreg.results.postestimation.selection import Selection, select
 from privreg.results.postestimation.smooth import Smooth, smooth
 from privreg.results.postestimation.terms import TermTests, term_tests
@@ -145,83 +143,14 @@ class TestedResults(Results):
         """
         return pairwise(self._known(inference, "t_test_pairwise"), term_name, method, alpha)
 
-    def marginal_effects(self, at: Any = None, *, average: bool = True, method: str | None = None) -> MarginalEffects:
-        """Effects of the covariates on the mean, at public covariate values, with standard errors (delta method).
-
-        Parameters
-        ----------
-        at : DataFrame, mapping of str to array, or array of shape (n, p) for array models
-            Public rows, as in :meth:`predict`; nothing is clamped.
-        average : bool
-            Average over the rows; otherwise one effect for each of them.
-        method : str, optional
-
-        Returns
-        -------
-        MarginalEffects
-            effect, se, tvalue, pvalue, conf_int(alpha), summary_frame(alpha). Of a formula model one effect for each
-            raw number (a derivative, through all terms that hold it) and for each level of a factor but its reference
-            (a difference); of an array model one for each column but the constant. Of a multinomial fit the effects on
-            the probability of each level, which sum to 0. The mean is what :meth:`predict` gives.
-
-        Raises
-        ------
-        NotPrivateError
-            Without `at`, or with rows that were fitted privately in this process.
-        OptionError
-            For a classifier whose margin has no mean, or a model without covariates.
-        DataError, SchemaError
-            If the rows can't be encoded, or a term jumps at one of them.
-        """
-        flag("average", average)
-        refuse_fitted(at, "effects at them")
-        return marginal_effects(self._known(method, "marginal_effects"), at, average)
-
-    def marginal_means(
-        self, factor: str | None = None, at: Any = None, *, which: str = "mean", method: str | None = None
-    ) -> MarginalMeans:
-        """Means at each level of a factor, other covariates alike, with standard errors (delta method).
-
-        Parameters
-        ----------
-        factor : str, optional
-            The factor's column or term: "region" or "C(region)"; of a model with one factor it may be left out.
-        at : DataFrame or mapping of str to array, optional
-            Public rows to average over, each taken at every level of the factor; nothing is clamped. Covariates that
-            it leaves out come from a reference grid of what is declared: numbers at the middle of their bounds or at
-            their declared mean, all combinations of other factors' levels with equal weights. R's emmeans takes
-            numbers at the means of the data, which are private. The title of the table says what was taken.
-        which : {"mean", "linear"}
-            As in :meth:`predict`: averages of means (default), or of the linear predictor.
-        method : str, optional
-
-        Returns
-        -------
-        MarginalMeans
-            mean, se, conf_int(alpha), summary_frame(alpha), and ``pairwise(method="holm")``: their differences. Of a
-            multinomial fit for each level of the response. Limits of probabilities and counts are evenly about the
-            mean on the scale of its logit or logarithm, so that they are possible values.
-
-        Raises
-        ------
-        OptionError
-            If it is no factor of the model, the family has no mean, or the grid can't be made of declarations.
-        NotPrivateError
-            With rows that were fitted privately in this process.
-        DataError, SchemaError
-            If the rows can't be encoded.
-        """
-        if at is not None:
-            refuse_fitted(at, "means at them")
-        return marginal_means(self._known(method, "marginal_means"), factor, at, which)
-
     def reference_grid(self) -> pd.DataFrame:
         """Covariates from what is declared: all combinations of factors' levels, numbers at the middle of their bounds.
 
         Returns
         -------
         DataFrame
-            Public rows for :meth:`predict` and :meth:`design_matrix`, over which R's emmeans averages.
+            Public rows for :meth:`predict` and :meth:`design_matrix`. Marginal means are those of the library
+            marginaleffects, ``avg_predictions(res.for_marginaleffects(), by="region")``.
 
         Raises
         ------

@@ -22,8 +22,7 @@ from privreg.options.table import check
 from privreg.privacy.ledger import LEDGER
 from privreg.results.results import PrivateResults
 from privreg.simulation.streaming.stream import begin
-from privreg.simulation.workers.blocks import blocks_of, fit_blocks
-from privreg.simulation.workers.tasks import Each, Span
+from privreg.simulation.workers.blocks import Each, Span, blocks_of, fit_blocks
 
 RETRIES: Final = 2
 """Retries of a task whose error is not about the rows. Dask gives tasks of workers that die to others."""
@@ -77,7 +76,7 @@ def _local(distributed: Any) -> Any:
 
 
 def spread(client: Any, done: Callable[[int], None]) -> Each:
-    """Call functions on the workers of a client, see `tasks.Each`.
+    """Call functions on the workers of a client, see `Each`.
 
     `done` is called with the number of people of a task, when it ends.
     """

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 import privreg as pr
-from privreg.collector.aggregate.estimate import _secants, estimate
+from privreg.collector.aggregate.common import secants
+from privreg.collector.aggregate.estimate import estimate
 from privreg.collector.aggregate.plan import State
 from privreg.fits.plan import to_user
 from privreg.simulation import aggregate
@@ -38,8 +39,8 @@ def test_secants_of_a_quadratic_score_are_exact() -> None:
     slopes = np.array([slope(one) for one in places])
     pooled = slopes.mean(axis=0)
     known, n = np.full(len(places), 1e-12), len(places)
-    bent, unsure = _secants(
-        slopes, known, places, np.ones((n, n)), np.full(n, 1.0 / n), state_of(d), 1.0, pooled, pooled
+    bent, unsure = secants(
+        slopes, known, places, np.ones((n, n)), np.full(n, 1.0 / n), state_of(d), 1.0, pooled, pooled, np.zeros(d)
     )
     theta = rng.normal(0.0, 0.2, d)
     more, there = bent(theta)
@@ -54,7 +55,9 @@ def test_one_round_alone_may_be_off_by_half_the_square_of_its_step() -> None:
     d, height = 4, 0.2
     slope = height * np.eye(d)
     one = np.ones(1)
-    bent, unsure = _secants(slope[None], 1e-4 * one, np.zeros((1, d)), one[None], one, state_of(d), 1.0, slope, slope)
+    bent, unsure = secants(
+        slope[None], 1e-4 * one, np.zeros((1, d)), one[None], one, state_of(d), 1.0, slope, slope, np.zeros(d)
+    )
     for step in (0.1, 0.5):
         theta = np.eye(d)[0] * step
         assert unsure(theta)[0] == pytest.approx((0.5 * height * step**2) ** 2 / d)
@@ -66,7 +69,7 @@ def test_rounds_whose_records_weigh_otherwise_keep_their_slopes() -> None:
     slopes = 0.3 * np.eye(d) + np.array([0.03 * (m + m.T) for m in rng.normal(size=(2, d, d))])
     pooled = slopes.mean(axis=0)
     places, half = np.zeros((2, d)), np.full(2, 0.5)
-    bent, _ = _secants(slopes, np.full(2, 1e-12), places, np.eye(2), half, state_of(d), 1.0, pooled, pooled)
+    bent, _ = secants(slopes, np.full(2, 1e-12), places, np.eye(2), half, state_of(d), 1.0, pooled, pooled, np.zeros(d))
     theta = 1e-6 * rng.normal(size=d)
     more, there = bent(theta)
     off = more + (there - pooled) @ theta

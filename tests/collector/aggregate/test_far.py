@@ -9,7 +9,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 import privreg as pr
-from privreg.collector.aggregate.estimate import _off, _steps
+from privreg.collector.aggregate.common import _steps, clipped
 from privreg.collector.aggregate.plan import rules_of
 from tests.collector.aggregate.test_aggregate import plan_for
 
@@ -51,7 +51,7 @@ def test_a_step_of_expectiles_bends_at_zero_and_differs_up_and_down(t: float, ta
     slope = (score(centre - t - 1e-3) - score(centre - t + 1e-3)) / 2e-3
     shifts, alone, _ = _steps(rules.shape, ratio)
     assert np.interp(t, shifts, alone) == pytest.approx(score(centre - t) / slope, abs=1e-2)
-    both = _off(rules, np.array([[0.0, 0.0, 0.5]]), np.ones(1), np.eye(3), np.empty((0, 3)), ONE)
+    both = clipped(rules, np.array([[0.0, 0.0, 0.5]]), np.ones(1), np.eye(3), np.empty((0, 3)), ONE)
     assert abs(both[0, 1]) > 0.005
     assert np.sign(both[0, 1]) == np.sign(0.5 - tau)
 
@@ -66,12 +66,12 @@ def test_a_threshold_with_all_errors_inside_has_steps() -> None:
 def test_what_a_step_is_off_lies_along_the_row_that_was_far_and_weighs_rounds() -> None:
     rules, curvature = plan_for("huber").rules, np.diag([0.5, 0.2, 0.1])
     point, move = np.array([0.0, 0.0, 4.0]), np.array([0.0, 0.0, 0.2])
-    none = _off(rules, np.zeros((2, 3)), np.array([0.3, 0.7]), curvature, np.array([point]), ONE)
+    none = clipped(rules, np.zeros((2, 3)), np.array([0.3, 0.7]), curvature, np.array([point]), ONE)
     assert not none.any()
-    once = _off(rules, np.array([0.0 * move, move]), np.array([0.3, 0.7]), curvature, np.array([point]), ONE)
+    once = clipped(rules, np.array([0.0 * move, move]), np.array([0.3, 0.7]), curvature, np.array([point]), ONE)
     assert once.shape == (3, 3)
     assert once[:, 1] == pytest.approx(0.0, abs=1e-12)  # the score is the same up and down
     assert point @ once[:, 2] == pytest.approx(0.7 * (0.8 - np.interp(0.8, *_steps(rules.shape, rules.ratio)[1::-1])))
     assert once[:, 2] == pytest.approx([0.0, 0.0, once[2, 2]])
-    back = _off(rules, np.array([-move, move]), np.array([0.5, 0.5]), curvature, np.array([point]), ONE)
+    back = clipped(rules, np.array([-move, move]), np.array([0.5, 0.5]), curvature, np.array([point]), ONE)
     assert back == pytest.approx(0.0, abs=1e-12)

@@ -20,7 +20,7 @@ mpl = pytest.importorskip("matplotlib")
 mpl.use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
 
-from privreg.results.plots import coefficients, style, trajectory  # noqa: E402
+from privreg.results.plots import coefficients, trajectory  # noqa: E402
 from privreg.results.plots.privacy import privacy_curve  # noqa: E402
 
 
@@ -238,7 +238,6 @@ def test_without_matplotlib_the_extra_is_named(fitted, monkeypatch):
     for draw in (
         lambda: trajectory.plot_trajectory(fitted),
         lambda: coefficients.coefficients([fitted]),
-        lambda: fitted.plot_calibration(people(50)[::-1]),
     ):
         with pytest.raises(MissingExtraError, match=r"\.\[plot\]") as caught:
             draw()
@@ -262,37 +261,6 @@ def test_a_privacy_plot_says_what_is_distinguished(fitted, per_id, what):
     axes = privacy_curve(dataclasses.replace(fitted.privacy, per_id=per_id))
     said = " ".join(text.get_text() for text in axes[0].figure.findobj(mpl.text.Text))
     assert f"distinguishing {what}, knowing" in " ".join(said.split())
-
-
-@pytest.mark.thorough
-@pytest.mark.some(1)
-@pytest.mark.parametrize("binary", [False, True])
-def test_calibration_is_drawn_in_the_house_style(binary):
-    x, y = people(3000, binary=binary)
-    res = array_model(3000, binary=binary).fit(seed=1, progress=False)
-    table = res.calibration((y, x), 5)
-    ax = res.plot_calibration((y, x), 5)
-    dots, diagonal = ax.lines
-    np.testing.assert_array_equal(dots.get_xydata(), table[["predicted", "observed"]])
-    assert (dots.get_color(), dots.get_marker()) == (style.COLOURS[0], style.MARKERS[0])
-    assert (diagonal.get_color(), diagonal.get_linestyle()) == (style.GREY, ":")
-    ends = np.array([s[:, 1] for s in ax.collections[0].get_segments()])
-    np.testing.assert_allclose(np.diff(ends)[:, 0], 2 * 1.96 * table["std_error"])
-    assert ax.get_xlim() == ax.get_ylim()
-    assert ends.min() > ax.get_ylim()[0]
-    assert ends.max() < ax.get_ylim()[1]
-    kind = ("predicted probability", "observed share") if binary else ("predicted mean", "observed mean")
-    assert (ax.get_xlabel(), ax.get_ylabel()) == kind
-    assert not ax.spines["top"].get_visible()
-    assert ax.figure.get_size_inches()[0] == style.COLUMN
-    assert ax._left_title.get_text() == "y"
-    said = " ".join(words(ax).split())
-    assert "3,000 public rows in 5 groups, 95% intervals; 1-GDP per person (seeded)" in said
-    nothing_is_clipped(ax)
-    _, given = plt.subplots()
-    assert res.plot_calibration((y, x), ax=given) is given
-    assert "3,000 public rows in 10 groups" in words(given)
-    res.plot_calibration((y[:1], x[:1])).figure.canvas.draw()  # one person: no whisker
 
 
 @pytest.mark.thorough

@@ -85,15 +85,3 @@ def test_many_levels_of_a_trajectory_have_a_row_each(fitted, plt):
     axes[0].figure.canvas.draw()
     assert axes[0].get_position().y0 == pytest.approx(axes[1].get_position().y0)
     assert axes[1].get_position().y0 > axes[2].get_position().y0
-
-
-def test_calibration_tells_levels_apart(fitted, plt):
-    frame = people(2000)
-    table = fitted.calibration(frame, 4)
-    ax = fitted.plot_calibration(frame, 4)
-    for line, (_, part) in zip(ax.lines, table.groupby("level", sort=False), strict=False):
-        np.testing.assert_array_equal(line.get_xydata(), part[["predicted", "observed"]])
-    assert len({line.get_marker() for line in ax.lines[:3]}) == len({line.get_color() for line in ax.lines[:3]}) == 3
-    assert [t.get_text() for t in ax.get_legend().get_texts()] == ["lo", "mid", "hi"]
-    assert ax.get_legend().get_title().get_text() == "g"
-    ax.figure.canvas.draw()

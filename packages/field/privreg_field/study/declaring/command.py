@@ -178,10 +178,16 @@ def _run(a: argparse.Namespace) -> str:
     if a.verb == "sign":
         return _sign(a)
     if a.verb == "demo":
-        from privreg_field.study.simulated.demo import demo
+        from privreg_field.study.simulated.demo import KEPT, demo
 
         demo(a.devices, a.folder, two=a.two, analyses=a.analyses)
-        return f"Done: the results above were computed from {'noised sums' if a.two else 'reports'} alone."
+        done = f"Done: the results above were computed from {'noised sums' if a.two else 'reports'} alone."
+        if a.folder is None:
+            return f"{done} With --folder NAME all files are kept, {KEPT} among them, for privreg.load() in Python."
+        if a.analyses:
+            return f"{done} In Python privreg.connect(ADDRESS, token=FILE) reads a study whose servers run."
+        path = str(Path(a.folder) / KEPT)
+        return f"{done} Go on in Python: res = privreg.load({path!r}), then res.summary(), res.tidy(), res.conf_int()."
     if a.verb == "key":
         password = _password(a)
         if a.collector:

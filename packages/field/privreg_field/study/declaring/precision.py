@@ -76,7 +76,11 @@ def _fit(fit: FitPlan, several: bool, sds: Mapping[str, float] = MappingProxyTyp
         noise = float(np.mean((plan.table()["std_error"] / free.table()["std_error"]) ** 2)) - 1.0
     text = as_text(respelt(plan._layout(), in_study))
     if plan.assumed.usual:
-        text += "\n\nWith sds that are known, of responses that of residuals: sd: {age: 12, …}"
+        said = (
+            "Standard errors and widths above follow from these sds (standard deviations). Write those that are known "
+            "into the file, of covariates their own and of the response that of its residuals: sd: {age: 12, …}"
+        )
+        text += f"\n\n{textwrap.fill(said, 78)}"
     if fit.asked.like is not None:
         text += "\n\nTarget: fixed, that of the earlier fit in like:"
     return text, noise

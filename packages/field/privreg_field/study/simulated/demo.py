@@ -51,6 +51,7 @@ NODE: Final = _text("device.mjs")
 
 
 ANALYSES: Final = _text("analyses.yaml")
+KEPT: Final = "charges.privreg"  # File of the results
 ALONE: Final = "formula: charges ~ age + bmi + smoker\nfamily: huber\n"
 
 
@@ -97,7 +98,7 @@ def _all(at: Path, devices: int, model: str) -> None:
         _run(at, "tokens", "study.plan", "-n", str(devices), *invite)
         url = f"{server}/v1/studies/charges#k={base(keys.public(keys.load(at / 'root.key')))}"
         _run(at, "swarm", url, "people.csv", "--tokens", "links.csv")
-        _run(at, "results", url, "--token", "study.analyst")
+        _run(at, "results", url, "--token", "study.analyst", *_kept(model))
 
 
 def _two(at: Path, devices: int, model: str) -> None:
@@ -125,7 +126,12 @@ def _two(at: Path, devices: int, model: str) -> None:
         for letter in reversed(LETTERS):
             for plan in read_plans(open_envelope((at / "study.plan").read_bytes(), "plan").payload):
                 _closed(f"{servers[letter]}/v1/studies/charges{plan.path}")
-        _run(at, "results", *urls, "--token", "study.a.analyst", "study.b.analyst")
+        _run(at, "results", *urls, "--token", "study.a.analyst", "study.b.analyst", *_kept(model))
+
+
+def _kept(model: str) -> tuple[str, ...]:
+    """Option by which results of one model are kept."""
+    return ("--out", KEPT) if model == ALONE else ()
 
 
 def _by_themselves(at: Path) -> None:

@@ -231,8 +231,9 @@ def main(arguments: Sequence[str], prog: str = "privreg swarm") -> int:
 def _run(a: argparse.Namespace) -> str:
     options = {"devices": a.devices, "duplicates": a.duplicates, "late": a.late, "dropout": a.dropout}
     got = swarm(a.url, a.rows, read_links(a.tokens), anywhere=a.anywhere, **options)
-    words = ", ".join(f"{count:,} × {meaning(status)}" for status, count in got.statuses.items())
-    return f"{got.devices:,} devices: {got.lost:,} never answered, {got.late:,} late; answers: {words}"
+    again = {UNSUMMED: "; of two collectors such a device answers the next round"}
+    said = [f"\n  {count:,} × {meaning(status)}{again.get(status, '')}" for status, count in got.statuses.items()]
+    return f"{got.devices:,} devices: {got.lost:,} never answered, {got.late:,} late. Servers said:{''.join(said)}"
 
 
 def read_links(path: str) -> list[str]:

@@ -1,0 +1,293 @@
+"""Rounds of scores in common coordinates, Equation (12), and how scores bend between them: (22), (31) and (39)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cache
+from typing import Final, NamedTuple
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import ndtri
+
+from privreg.base.arrays import Array, Flags
+from privreg.collector.aggregate.classes import expected, points
+from privreg.collector.aggregate.curvature import Curvature, floored, grouped, sampled, unequal
+from privreg.collector.aggregate.plan import Plan, Progress, Rules, State, Summed
+from privreg.collector.aggregate.rounds import WINDOWS
+from privreg.collector.estimation.curvature import SPREAD
+from privreg.families.scores import scoring_of
+from privreg.protocol.plans import Shape
+
+NORMAL: Final = 2_000  # Normal errors, at even quantiles, of which steps are off
+FARTHEST: Final = 2.0  # Thresholds up to which steps are known; further ones are marked
+
+
+class Turned(NamedTuple):
+    """A round in the last one's coordinates."""
+
+    theta: Array
+    score: Array  # Times the threshold
+    slope: Array
+    square: Array
+    noise: Array  # Covariance of the score
+    beyond: Array
+    steep: float
+    lean: Array
+    lean_sd: float
+    people: float  # That sampling varies by
+    wider: float  # Mean square by which noise grew in turning
+    sds: tuple[float, float, float, float, float]
+
+
+class Rounds(NamedTuple):
+    """Rounds of scores that are combined, in common coordinates and at a common threshold."""
+
+    plan: Plan
+    progress: Progress
+    last: State  # Its rows are the coordinates
+    summed: tuple[Summed, ...]  # Those whose thresholds are within a factor 1.5 of the last one's
+    narrow: tuple[Summed, ...]  # Those of them that say the residual scale, by the narrowest window
+    c: float
+    turned: list[Turned]
+
+    @property
+    def again(self) -> bool:
+        """True if the same rows answered all of them."""
+        return self.plan.noise.again
+
+    @property
+    def places(self) -> Array:
+        """Coefficients at which they asked, shape (rounds, b d)."""
+        return np.array([t.theta for t in self.turned])
+
+    @property
+    def main(self) -> Flags:
+        """Rounds of people who are sampled separately: main ones, of the same rows those of groups of clusters."""
+        return np.array([grouped(self.plan, s) if self.again else s.state.role == "main" for s in self.summed])
+
+    @property
+    def once(self) -> bool:
+        """True if all rows are in each of them, so that they are sampled once."""
+        return self.again and not self.main.any()
+
+    def at(self, c: float) -> Rounds:
+        """The rounds at another common threshold."""
+        return self._replace(c=c, turned=[_turn(self.plan, s, self.last.rows, c) for s in self.summed])
+
+
+def similar(plan: Plan, progress: Progress) -> Rounds:
+    """Rounds of scores whose thresholds differ from the last one's by little: others estimate something else."""
+    # a state of measures is that of the estimate
+    last = progress.state if progress.state.gauge is None else progress.seen[-1].state
+    c = progress.seen[-1].state.threshold(plan.rules)
+    summed = tuple(s for s in progress.seen if abs(math.log(s.state.threshold(plan.rules) / c)) < WINDOWS[1])
+    least = min(s.state.window for s in summed)
+    return Rounds(plan, progress, last, summed, tuple(s for s in summed if s.state.window == least), c, []).at(c)
+
+
+def differing(rounds: Rounds) -> Array:
+    """Share by which slopes of rounds may differ from that at the estimate; shape (rounds,).
+
+    As states of the same rows are so many thresholds away, or as other rows count whole.
+    """
+    if not rounds.again:
+        return unequal(rounds.plan, rounds.summed)
+    far = np.linalg.norm(rounds.places - rounds.last.theta, axis=1)
+    return np.asarray(far / (rounds.c * rounds.plan.rules.bend))
+
+
+def _turn(plan: Plan, s: Summed, rows: Array, common: float) -> Turned:
+    """A round's sums in other coordinates, scores at the common threshold, squares about their mean: Equation (12)."""
+    by, c = rows @ np.linalg.inv(s.state.rows), s.state.threshold(plan.rules)
+    by, d = np.kron(np.eye(len(s.score) // len(by)), by), len(s.score)
+    square = s.square - s.products
+    square[:d, :d] += s.products_noise * np.eye(d)
+    wide = np.eye(len(square))
+    wide[:d, :d] = by
+    return Turned(
+        theta=np.asarray(np.linalg.solve(by.T, s.state.theta), dtype=np.float64),
+        score=by @ (c * s.score + (common - c) * s.beyond),
+        slope=by @ s.slope @ by.T,
+        square=wide @ square @ wide.T,
+        noise=((c * s.sds[0]) ** 2 + ((common - c) * s.sds[3] if common != c else 0.0) ** 2) * by @ by.T,
+        beyond=by @ s.beyond,
+        steep=s.steep,
+        lean=by @ s.lean,
+        lean_sd=s.lean_sd,
+        people=plan.noise._replace(came=s.counts).precise if s.counts else s.people,
+        wider=float((by**2).sum()) / len(by),
+        sds=s.sds,
+    )
+
+
+class Bend(NamedTuple):
+    """Change of scores between rounds' states and an estimate: on a straight line, by classes, or on secants."""
+
+    # At an estimate: scores beside those on the slope A, less A's change times it, shape (rounds, b d); and the slope
+    added: Callable[[Array], tuple[Array, Array]]
+    # At an estimate and a threshold: variances of a number of each score, because it bends; shape (rounds,)
+    variances: Callable[[Array, float], Array]
+
+
+def bend(rounds: Rounds, curved: Curvature, alone: Array) -> Bend:
+    """Choose how scores change on the way to an estimate.
+
+    Scores of the same rows, or that hardly bend, are straight but for several predictors; others are on secants. What
+    is left is the square of the way at most if slopes change by as much in a threshold as they are: Equation (32).
+    """
+    plan, places, d, height = rounds.plan, rounds.places, rounds.plan.size, curved.level
+    unlike = unequal(plan, rounds.summed)
+
+    def distance(theta: Array) -> Array:
+        return np.asarray(np.square(places - theta).sum(axis=1))
+
+    def straight(_: Array) -> tuple[Array, Array]:
+        return np.zeros((len(places), d)), curved.mean
+
+    def squared(theta: Array, c: float) -> Array:
+        return np.asarray((0.5 * height / (c * plan.rules.bend) * distance(theta)) ** 2 / d)
+
+    added: Callable[[Array], tuple[Array, Array]]
+    if plan.rules.scoring.curved and not rounds.again:
+        rough = np.array([t.sds[1] * t.wider for t in rounds.turned])
+        noise = rough**2 + 2.0 * height**2 / np.array(sampled(plan, rounds.summed))
+        rows, slopes = [s.state.rows for s in rounds.summed], np.array([t.slope for t in rounds.turned])
+        alike = np.array([[float(np.array_equal(a, b)) for b in rows] for a in rows])
+        parts, c = 1.0 / alone / (1.0 / alone).sum(), rounds.c * plan.rules.bend
+        one = np.linalg.inv(rounds.last.rows)[0] if plan.followed else np.zeros(d)
+        added, unsure = secants(slopes, noise, places, alike, parts, rounds.last, c, curved.mean, curved.pooled, one)
+        # where people are followed ends at another time at other states: as much as an unknown bend may leave
+        return Bend(added, lambda theta, c: unsure(theta) + plan.followed * squared(theta, c))
+    added = straight
+    if plan.rules.blocks > 1:
+        added = _by_classes(rounds, curved)
+    return Bend(added, squared if rounds.again else lambda theta, _: (height * unlike) ** 2 * distance(theta) / d)
+
+
+def _by_classes(rounds: Rounds, curved: Curvature) -> Callable[[Array], tuple[Array, Array]]:
+    """Scores of several predictors at an estimate, beside those on the slope A, and the slope there: Equation (22).
+
+    Within one threshold of the last state: farther off it is unreliable. Half of A is kept.
+    """
+    last, places, known, reach = rounds.last, rounds.places, rounds.progress.known, rounds.plan.reach
+    root = np.linalg.cholesky(curved.mean)
+    z, weight = points(known.mean, np.linalg.inv(last.rows)[0], reach)
+    there = [expected(last.classes, place, z, weight) for place in places]
+    steep = sum(w * slope for w, (_, slope) in zip(curved.shares, there, strict=True))
+
+    def added(theta: Array) -> tuple[Array, Array]:
+        move = theta - last.theta
+        near = last.theta + move / max(1.0, float(np.linalg.norm(move)))
+        score, slope = expected(last.classes, near, z, weight)
+        back = np.linalg.solve(root, np.linalg.solve(root, slope - steep).T)
+        more = root @ floored(back, -0.5) @ root.T
+        return score - np.array([one for one, _ in there]) - (near - places) @ steep - more @ theta, curved.mean + more
+
+    return added
+
+
+def secants(
+    slopes: Array,
+    noise: Array,
+    places: Array,
+    alike: Array,
+    parts: Array,
+    last: State,
+    c: float,
+    curvature: Array,
+    pooled: Array,
+    one: Array,
+) -> tuple[Callable[[Array], tuple[Array, Array]], Callable[[Array], Array]]:
+    """Scores of rounds on secants to an estimate, and the slope there: Equation (39); and variances of these scores.
+
+    `slopes`, shape (rounds, d, d), have entries of variances `noise`, shape (rounds,), about a line in the coefficients
+    that rounds share, but for a constant of rounds whose records weigh alike: `alike`, shape (rounds, rounds). The
+    slope is the mean of rounds' by `parts`. `one`, shape (d,), moves all predictors of an exponential mean by 1, and is
+    0 of others: of such a slope's change all but third moments about the mean is known.
+    """
+    (rounds, d), square = places.shape, (float(np.trace(curvature)) / len(curvature)) ** 2
+    steep, constant = 2.0 * square / (d + 1.0), SPREAD**2 * square
+    x, ones = (places - last.theta) / c, np.ones((rounds, 1))  # in thresholds
+    system = np.block([[steep * x @ x.T + constant * alike + np.diag(noise), ones], [ones.T, np.zeros((1, 1))]])
+    root, least = np.linalg.cholesky(curvature), 1.0 / float((1.0 / noise).sum())
+    mean = curvature @ one / max(float(one @ curvature @ one), 1e-300)
+    about = curvature - np.outer(curvature @ one, mean)
+
+    def known(moves: Array) -> Array:
+        """Known changes of the slope by `moves`, shape (k, d), in thresholds; shape (k, d, d)."""
+        by = np.einsum("i,kj->kij", mean, moves @ about)
+        return np.asarray(c * ((moves @ mean)[:, None, None] * curvature + by + by.transpose(0, 2, 1)))
+
+    def along(theta: Array) -> tuple[Array, Array, Array]:
+        """Weights of slopes at the middle of each secant, then at its end, within a threshold; variances; places."""
+        move = (theta - last.theta) / c
+        near = move / max(1.0, float(np.linalg.norm(move)))
+        at = np.vstack([0.5 * (x + near), np.tile(near, (rounds, 1))])
+        given = np.vstack([steep * x @ at.T + constant * np.tile(alike, 2), np.ones((1, 2 * rounds))])
+        found = np.linalg.solve(system, given)
+        return found[:-1].T, steep * np.square(at).sum(axis=1) + constant - (found * given).sum(axis=0), at
+
+    def added(theta: Array) -> tuple[Array, Array]:
+        weights, _, at = along(theta)
+        changes = np.einsum("tk,kij->tij", weights, slopes) - pooled
+        if one.any():
+            changes = changes + known(at - weights @ x)
+        changes = np.vstack([changes[:rounds], np.einsum("k,kij->ij", parts, changes[rounds:])[None]])
+        back = [np.linalg.solve(root, np.linalg.solve(root, one).T) for one in changes]
+        changes = np.array([root @ floored(one, -0.5) @ root.T for one in back])  # half of the slope is kept
+        return np.einsum("kij,kj->ki", changes[:-1], theta - places) - changes[-1] @ theta, curvature + changes[-1]
+
+    def unsure(theta: Array) -> Array:
+        _, variances, _ = along(theta)
+        far = np.square(theta - places).sum(axis=1)
+        return np.asarray(0.5 * (1.0 + 1.0 / d) * np.maximum(variances[:rounds] - least, 0.0) * far)
+
+    return added, unsure
+
+
+def clipped(rules: Rules, moves: Array, weights: Array, curvature: Array, points: Array, one: Array) -> Array:
+    """Error of steps because scores are clipped, in thresholds, shape (d, 2 + points): Equation (31).
+
+    `moves`, shape (rounds, d), are those from rounds' states to the estimate, in thresholds; `one`, shape (d,), moves
+    all rows by 1.
+    """
+    shifts, alone, normal = _steps(rules.shape, rules.ratio)
+    length = np.linalg.norm(moves, axis=1)
+    far = (weights * (length - np.interp(length, normal, shifts[-len(normal) :])) / np.maximum(length, 1e-300)) @ moves
+    # rows that move up and down alike: 0 but for expectiles, whose score bends at 0
+    both = -0.5 * (np.interp(length, alone, shifts) + np.interp(-length, alone, shifts))
+    out = [far, one * float(weights @ both)]
+    for p in points:
+        along, by = moves @ p, np.linalg.solve(curvature, p)
+        out.append(by / (p @ by) * float(weights @ (along - np.interp(along, alone, shifts))))
+    return np.array(out).T
+
+
+@cache
+def _steps(shape: Shape, ratio: float) -> tuple[Array, Array, Array]:
+    """Moves from a state to the root in thresholds, and the steps that score and slope give, for normal errors.
+
+    Steps of rows that all move by the same, of either sign, and of normal rows along one direction, from 0 on.
+    """
+    scoring = scoring_of(shape.family)
+    above, below = (1.0, 1.0) if scoring.symmetric else scoring.sides(shape)
+    r = ndtri((np.arange(NORMAL) + 0.5) / NORMAL) / ratio
+    r = r - brentq(lambda at: float((np.where(r > at, above, below) * np.clip(r - at, -1.0, 1.0)).sum()), r[0], r[-1])
+    shifts = np.linspace(-FARTHEST, FARTHEST, 241)
+    rows = np.linspace(-4.0, 4.0, 161)
+    fine = np.linspace(-4.0 * FARTHEST, 4.0 * FARTHEST, 1601)
+    errors = r + fine[:, None]
+    slope = (np.where(errors > 0.0, above, below) * (np.abs(errors) <= 1.0)).mean(axis=1)
+    score = np.concatenate([[0.0], np.cumsum(0.5 * (slope[1:] + slope[:-1]) * np.diff(fine))])
+    score -= score[len(fine) // 2]
+    density = np.exp(-0.5 * rows**2)
+    at = shifts[:, None] * rows
+    normal = (density * rows * np.interp(at, fine, score)).sum(axis=1)
+    normal /= (density * rows**2 * np.interp(at, fine, slope)).sum(axis=1)
+    # of one error at least: where none is within the threshold no step is known
+    alone = np.interp(shifts, fine, score) / np.maximum(np.interp(shifts, fine, slope), 1.0 / NORMAL)
+    half = len(shifts) // 2
+    alone = np.concatenate([np.minimum.accumulate(alone[half::-1])[:0:-1], np.maximum.accumulate(alone[half:])])
+    return shifts, alone, np.maximum.accumulate(normal[half:])

@@ -1,0 +1,116 @@
+"""Curvature of rounds of scores: slopes pooled by precision, between what was reported and what is known.
+
+Equations (6) and (9). Squared scores are pooled alike.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from privreg.base.arrays import Array
+from privreg.collector.aggregate.plan import Known, Plan, Progress, Summed
+
+
+class Curvature(NamedTuple):
+    """Curvature of rounds of scores together."""
+
+    mean: Array  # Shape (b d, b d)
+    variances: Array  # Of its entries
+    level: float  # Mean of the diagonal
+    pooled: Array  # Mean slope of the rounds
+    noise: float  # Sd of an entry of that
+    shares: Array  # Of each round in it, shape (rounds,)
+
+
+def curvature(
+    plan: Plan,
+    progress: Progress,
+    slopes: Sequence[Array],
+    noises: Sequence[float],
+    people: Sequence[float],
+    far: Array | float = 0.0,
+) -> Curvature:
+    """Curvature between rounds' slopes, pooled by precision, and what is known of covariates: Equation (9)."""
+    reference = progress.filled * plan.rules.slope
+    mean, noise, shares = pooled(slopes, noises, people, reference**2, far)
+    height = level(mean, noise, reference, plan.rules.unsure)
+    return Curvature(*posterior(mean, noise, progress.known.whole, height), height, mean, noise, shares)
+
+
+def pooling(
+    noises: Sequence[float], people: Sequence[float], square: float, far: Array | float = 0.0
+) -> tuple[Array, float]:
+    """Shares by which rounds' matrices are pooled, and the sd of an entry then: of noise and of sampling.
+
+    `square` is the mean square of what multiplies z z', or at least the square of its mean. For normal z an entry off
+    the diagonal, which counts √2 times, has this mean square, one on it up to thrice: about twice. `far` is the share
+    by which slopes may differ from that at the estimate, as states are so many thresholds away from it.
+    """
+    alone = np.square(noises) + 2.0 * square / np.array(people)
+    precision = 1.0 / (alone + square * np.square(far))
+    shares = precision / precision.sum()
+    return np.asarray(shares), math.sqrt(float(shares**2 @ alone))
+
+
+def pooled(matrices: Sequence[Array], *how: Any) -> tuple[Array, float, Array]:
+    """Mean of rounds' matrices, the sd of its entries, and rounds' shares; `how` they are pooled: see `pooling`."""
+    shares, noise = pooling(*how)
+    return np.asarray(sum(w * one for w, one in zip(shares, matrices, strict=True))), noise, shares
+
+
+def level(pooled: Array, noise: float, reference: float, unsure: float) -> float:
+    """Level of a matrix, the mean of its diagonal, between what was reported and the reference model's.
+
+    At least as large as its noise.
+    """
+    d = len(pooled)
+    by, prior = noise**2 / d, (unsure * reference) ** 2
+    seen = float(np.trace(pooled)) / d
+    return max((reference * by + seen * prior) / (by + prior), math.sqrt(by))
+
+
+def posterior(pooled: Array, noise: float, known: Known, height: float) -> tuple[Array, Array]:
+    """Curvature, entry by entry, between what was reported and the second moments of covariates: Equation (9).
+
+    Its variances have the shape (d, d), too; √2 times an entry off the diagonal has this one.
+    """
+    b = len(known.classes)
+    twice = np.kron(1.0 - np.eye(b), 1.0 - np.eye(len(pooled) // b))  # entries that a report holds at four places
+    by = (noise / height) ** 2 * (1.0 - 0.5 * twice)
+    share = known.variances / (known.variances + by)
+    found = known.mean + share * (pooled / height - known.mean)
+    root = np.linalg.cholesky(known.mean)  # of what is known before a direction has a tenth at least
+    back = np.linalg.solve(root, np.linalg.solve(root, found).T)
+    return height * (root @ floored(back, 0.1) @ root.T), share * by * height**2
+
+
+def cautious(curvature: Array, spread: Array, score: Array) -> Array:
+    """The step x of least mean squared error of C x − score if C is known up to variances `spread`: Equation (10)."""
+    unsure = 0.5 * (spread.sum(axis=1) + np.diag(spread))
+    return np.asarray(np.linalg.solve(curvature @ curvature + np.diag(unsure), curvature @ score))
+
+
+def floored(matrix: Array, least: float) -> Array:
+    """A symmetric matrix whose eigenvalues are `least` or more."""
+    values, vectors = np.linalg.eigh(matrix)
+    return np.asarray((vectors * np.maximum(values, least)) @ vectors.T)
+
+
+def grouped(plan: Plan, one: Summed) -> bool:
+    """True if a sum is one of a group of clusters, of other rows than those of the other groups."""
+    return plan.clusters > 0 and one.state.role == "main" and (not plan.noise.again or one.group)
+
+
+def sampled(plan: Plan, rounds: Sequence[Summed]) -> list[float]:
+    """Records by whose sampling rounds differ: none, ∞, where all rows answer in each of them."""
+    return [math.inf if plan.noise.again and not grouped(plan, s) else float(s.people) for s in rounds]
+
+
+def unequal(plan: Plan, rounds: Sequence[Summed]) -> Array:
+    """Share by which slopes of rounds may differ from those of the last one, as other rows count whole in them."""
+    reaches = np.array([s.state.reach(plan) for s in rounds])
+    return np.asarray(1.0 - np.minimum(reaches / reaches[-1], reaches[-1] / reaches) ** 2)
