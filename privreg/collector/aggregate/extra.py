@@ -156,7 +156,7 @@ def bent(model: Model, theta: Array, scale: float) -> Bent:
 
 
 def added(model: Model, curvature: Array, weights: Array, scale: float) -> Callable[[Array], tuple[Array, Array]]:
-    """Scores at an estimate beside those on the slope A, less its change times that, and the slope; half of A is kept."""
+    """Scores at an estimate beside those on the slope A, less its change times that, and the slope, half of A kept."""
     return partial(_added, model, curvature, weights, scale)
 
 
