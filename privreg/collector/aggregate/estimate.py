@@ -323,19 +323,39 @@ class _ByScale(NamedTuple):
 
 def _by_scale(root: _Root, slope: Array, learned: _Learned, model: extra.Model | None) -> _ByScale:
     """Slopes e = c Σ w_k b_k and λ, and the part C of the meat that the scale has: Equation (16)."""
-    rounds, narrow = root.rounds, root.rounds.narrow
+    rounds = root.rounds
     score = rounds.c * sum(w * t.beyond for w, t in zip(root.weights, rounds.turned, strict=True))
-    pairs = zip(root.weights, rounds.turned, rounds.summed, strict=True)
-    of_scale = [(w, t) for w, t, s in pairs if any(s is one for one in narrow)]
-    shares = _crowd(narrow, again=rounds.again)
     if model is None:
-        log = np.asarray(sum(w * t.lean for w, (_, t) in zip(shares, of_scale, strict=True)))
+        log = np.asarray(sum(share * t.lean for share, _, t in _saying(root)))
         tied = np.outer(score, log)
     else:  # slopes are those at the estimate
         score = score if rounds.again else score + root.weights @ extra.bent(model, root.theta, root.scale).by
         log, tied = learned.leaning, extra.tied(slope, score, learned.leaning, extra.KEPT)
-    meat = _of_scale(score, root.theta, of_scale, shares, rounds.c, learned.wide, again=rounds.once)
-    return _ByScale(score, log, tied, meat)
+    variance, both = _variance_of_scale(root)
+    # the score rises with θ, and a larger scale with c: both move θ by minus the bread
+    beside = learned.wide * np.outer(score, both)
+    return _ByScale(score, log, tied, learned.wide**2 * variance * np.outer(score, score) + beside + beside.T)
+
+
+def _saying(root: _Root) -> list[tuple[float, float, Turned]]:
+    """Rounds that say the scale, each with its share in that and its weight in the estimate."""
+    rounds = root.rounds
+    pairs = zip(root.weights, rounds.turned, rounds.summed, strict=True)
+    narrow = [(w, t) for w, t, s in pairs if any(s is one for one in rounds.narrow)]
+    shares = _crowd(rounds.narrow, again=rounds.again)
+    return [(share, w, t) for share, (w, t) in zip(shares, narrow, strict=True)]
+
+
+def _variance_of_scale(root: _Root) -> tuple[float, Array]:
+    """Variance of the logarithm of a scale or a parameter by its number, and covariance with the score: (16), (60)."""
+    rounds, d, out, both = root.rounds, len(root.theta), 0.0, np.zeros(len(root.theta))
+    for share, weight, t in _saying(root):
+        # rows that answer again are sampled once: their score has weight 1, and the scale that of all rounds
+        part, far = share / t.steep, root.theta - t.theta
+        out += part**2 * t.sds[4] ** 2 + (share * t.lean_sd) ** 2 * float(far @ far)
+        out += (part / t.steep if rounds.once else part**2) * max(float(t.square[d, d]), 0.0) / t.people
+        both += rounds.c * (1.0 if rounds.once else weight) * part / t.people * t.square[:d, d]
+    return out, both
 
 
 def _covariance(
@@ -392,7 +412,7 @@ def _beside(root: _Root, by_scale: _ByScale | None, learned: _Learned, model: ex
     """The extra parameter at the estimate, with its variance and the noise of slopes: Equations (60) and (65)."""
     rounds, weights, zero = root.rounds, root.weights, np.zeros(len(root.theta))
     by, leaning = (zero, learned.leaning) if by_scale is None else (by_scale.score, by_scale.log)
-    own, both = _extra_variance(root)
+    own, both = _variance_of_scale(root)
     own, noise = learned.wide**2 * own + learned.vague, (0.0, 0.0, 0.0)
     if model is not None:
         shares = np.square(_crowd(rounds.narrow, again=rounds.again))
@@ -524,42 +544,3 @@ def _learned(model: extra.Model, theta: Array) -> _Learned:
             vague += share * LEAP**2
         log, wide = log + share * min(max(found, low), high), wide + share * ratio
     return _Learned(math.exp(log), wide, vague, leaning)
-
-
-def _extra_variance(root: _Root) -> tuple[float, Array]:
-    """Variance of the logarithm of an extra parameter by its number, and covariance with the score: Equation (60)."""
-    rounds, d, out, both = root.rounds, len(root.theta), 0.0, np.zeros(len(root.theta))
-    for own, s in zip(_crowd(rounds.narrow, again=rounds.again), rounds.narrow, strict=True):
-        weight, t = next(
-            (w, t) for w, t, one in zip(root.weights, rounds.turned, rounds.summed, strict=True) if one is s
-        )
-        part, far = own / t.steep, root.theta - t.theta
-        out += part**2 * t.sds[4] ** 2 + (own * t.lean_sd) ** 2 * float(far @ far)
-        out += (part / t.steep if rounds.once else part**2) * max(float(t.square[d, d]), 0.0) / t.people
-        both += rounds.c * (1.0 if rounds.once else weight) * part / t.people * t.square[:d, d]
-    return out, both
-
-
-def _of_scale(
-    by_scale: Array,
-    theta: Array,
-    rounds: list[tuple[float, Turned]],
-    shares: Array,
-    c: float,
-    wide: float,
-    *,
-    again: bool,
-) -> Array:
-    """Part of the meat due to the estimated scale, its covariance with the score included: Equation (16)."""
-    d = len(by_scale)
-    out = np.zeros((d, d))
-    for own, (weight, t) in zip(shares, rounds, strict=True):
-        # rows that answer again are sampled once: their score has weight 1, and the scale that of all rounds
-        part = own / t.steep
-        alone = part**2 * t.sds[4] ** 2 + (own * t.lean_sd) ** 2 * float((theta - t.theta) @ (theta - t.theta))
-        alone += (part if again else part**2) * max(float(t.square[d, d]), 0.0) / t.people / (t.steep if again else 1.0)
-        with_score = c * (1.0 if again else weight) * part / t.people * t.square[:d, d]
-        # the score rises with θ, and a larger scale with c: both move θ by minus the bread
-        both = np.outer(by_scale, with_score)
-        out += wide**2 * alone * np.outer(by_scale, by_scale) + wide * both + wide * both.T
-    return out
