@@ -80,7 +80,7 @@ class Gauge(NamedTuple):
     # Limits to which residuals, and responses about `centre`, are clipped
     residual: float
     spread: float
-    centre: float  # Of censored responses their lower limit
+    centre: float  # Lower limit, where responses are censored
     y_max: float  # Largest count, or upper limit
     # True if records may be unusable; then they send zeros, and all others a further 1
     nonresponse: bool = False

@@ -102,7 +102,7 @@ class Assumed:
     # Rate at which people are censored, per unit of time, or, by a pilot, times of censoring at even quantiles
     censored: float | Array = field(default=0.0, repr=False)
     dispersion: float = 1.0  # Variance of counts over their mean, of small counts
-    alpha: float = 0.0  # By which it rises with the mean, as of `NegativeBinomial()`
+    alpha: float = 0.0  # Rise of that with the mean, as of `NegativeBinomial()`
     skewed: frozenset[str] = frozenset()  # Numbers that are taken for skewed
     related: float = 0.0  # Correlation of numbers, where none is known
 
