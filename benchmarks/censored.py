@@ -1,20 +1,22 @@
-"""Tobit fits of which much is censored: where noise hides the standard deviation, and whether such fits are marked.
+"""Tobit fits of which much is censored: intervals, and marks where noise hides the standard deviation.
 
 ``python -m benchmarks.censored [--runs R] [--keep FOLDER]``
 
 `y = c + x/2 + e`, e standard normal, censored at 0 as often as the cell says, at μ = 1. Stored, one line a trust model,
 number of records and share of censored responses:
 
-clear
-    Median of the least noise of a main round's slope by which the sd is learned, relative to that slope.
+blurred
+    Median of the largest relative sd of a coefficient's standard error by noise in slopes: Equations (42) and (64).
 marked
-    Fits, in %, of which it is above `HIDDEN` in all main rounds, so that all coefficients are marked.
+    Coefficients, in %, that are marked, for it or anything else.
 covered, low, high
-    Unmarked 95% intervals that hold, in %, with exact 99% limits; empty where all fits are marked.
+    Unmarked 95% intervals that hold, in %, with exact 99% limits; empty where all are marked.
 worst, worst_marked
-    Largest error of a coefficient in its standard errors, of fits that aren't marked and of those that are.
-at_5, at_20
-    Largest such error where the limit were 0.05 or 0.2, of fits that would not be marked then.
+    Largest error of a coefficient in its standard errors, of those that aren't marked and of those that are.
+sigma, sigma_low, sigma_high, hidden
+    The same of intervals of sigma, and fits, in %, that have no standard error of it.
+at_0.15, at_0.4
+    Coefficients, in %, that would be held if this relative sd were the limit in place of `BLURRED`, and nothing else.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -48,42 +51,49 @@ def constant(share: float) -> float:
 
 
 def fitted(trust: str, n: int, share: float, seed: int) -> list[float]:
-    """Relative noise of the clearest slope, and both coefficients' errors in standard errors."""
-    rng, c, seen = np.random.default_rng(seed), constant(share), list[float]()
+    """Relative sds, coefficients' errors in standard errors, flags that these are unmarked, and limits of sigma."""
+    rng, c, held = np.random.default_rng(seed), constant(share), list[Any]()
     x = rng.uniform(-2.0, 2.0, n)
     rows = pd.DataFrame({"x": x, "y": np.clip(c + SLOPE * x + rng.standard_normal(n), 0.0, 8.0)})
 
-    def spied(plan: Any, progress: Any, kept: Any = aggregate._hidden) -> bool:
-        high = plan.rules.scoring.steps()[0]
-        seen.append(min(2.0 * high * s.sds[4] / s.steep for s in progress.seen if s.state.role == "main"))
-        return bool(kept(plan, progress))
+    def spied(*given: Any, kept: Any = aggregate.doubts) -> Any:
+        *_, found, loads = given
+        held[:] = [found.blurred(loads)]
+        return kept(*given)
 
     given: dict[str, Any] = {"family": pr.Tobit(low=0, high=8), "bounds": {"x": (-2, 2)}, "mu": 1, "trust": trust}
-    kept = aggregate._hidden
-    aggregate._hidden = spied  # type: ignore[assignment]
+    kept = aggregate.doubts
+    aggregate.doubts = spied
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             res = pr.PrivateOnlineRegression.from_formula("y ~ x", rows, **given).fit(seed=seed, progress=False)
     finally:
-        aggregate._hidden = kept
+        aggregate.doubts = kept
     away = (res.params.to_numpy() - [c, SLOPE]) / res.bse.to_numpy()
-    reliable = res.tidy()["reliable"].to_numpy()
-    return [seen[0], *away.tolist(), *reliable.astype(float).tolist()]
+    sigma = res.fit_measures.iloc[0]
+    return [*held[0], *away, *res.tidy()["reliable"].astype(float), sigma["conf_low"], sigma["conf_high"]]
 
 
-def row(trust: str, n: int, share: float, runs: np.ndarray) -> dict[str, Any]:
-    """One line of the table; `runs` has the shape (runs, 5)."""
-    clear, away, ok = runs[:, 0], np.abs(runs[:, 1:3]), runs[:, 3:] > 0.5
-    out: dict[str, Any] = {"trust": trust, "n": n, "censored": 100 * share, "runs": len(runs)}
-    out |= {"clear": np.median(clear), "marked": 100.0 * np.mean(clear > aggregate.HIDDEN)}
-    if ok.any():
-        hits = away[ok] < norm.ppf(0.975)
-        limits = binomtest(int(hits.sum()), hits.size).proportion_ci(0.99)
-        out |= {"covered": 100.0 * hits.mean(), "low": 100.0 * limits.low, "high": 100.0 * limits.high}
-        out |= {"worst": away[ok].max()}
-    out |= {"worst_marked": away[~ok].max(initial=0.0)}
-    return out | {f"at_{100 * limit:.0f}": away[clear <= limit].max(initial=0.0) for limit in (0.05, 0.2)}
+def share(held: np.ndarray, *names: str) -> dict[str, float]:
+    """Share that holds, in %, with exact 99% limits; nothing of none."""
+    if not held.size:
+        return {}
+    limits = binomtest(int(held.sum()), held.size).proportion_ci(0.99)
+    return dict(zip(names, 100.0 * np.array([held.mean(), limits.low, limits.high]), strict=True))
+
+
+def row(trust: str, n: int, censored: float, runs: np.ndarray) -> dict[str, Any]:
+    """One line of the table; `runs` has the shape (runs, 8)."""
+    blurred, away, ok, limits = runs[:, :2], np.abs(runs[:, 2:4]), runs[:, 4:6] > 0.5, runs[:, 6:]
+    shown, held = ~np.isnan(limits[:, 0]), away < norm.ppf(0.975)
+    out: dict[str, Any] = {"trust": trust, "n": n, "censored": 100 * censored, "runs": len(runs)}
+    out |= {"blurred": np.median(blurred.max(axis=1)), "marked": 100.0 * np.mean(~ok)}
+    out |= share(held[ok], "covered", "low", "high")
+    out |= {"worst": away[ok].max(initial=0.0), "worst_marked": away[~ok].max(initial=0.0)}
+    sigma = (limits[shown, 0] <= 1.0) & (limits[shown, 1] >= 1.0)
+    out |= share(sigma, "sigma", "sigma_low", "sigma_high") | {"hidden": 100.0 * np.mean(~shown)}
+    return out | {f"at_{at:g}": 100.0 * held[blurred <= at].mean() for at in (0.15, 0.4) if (blurred <= at).any()}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -97,14 +107,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--keep", type=Path, help="folder of runs, from which a study goes on")
     a = parser.parse_args(arguments)
     kept, table = Runs(a.keep), []
-    for trust in ("central", "two_collectors"):
-        for n in (3_000, 20_000):
-            for share in (0.3, 0.5, 0.6, 0.7, 0.8, 0.9):
-                make = partial(fitted, trust, n, share)
-                every = [kept.get(f"{trust}-{n}-{share:g}-{s}", partial(make, s)) for s in range(a.runs)]
-                table.append(row(trust, n, share, np.array(every)))
-                print(pd.DataFrame(table[-1:]).round(2).to_string(header=len(table) == 1, index=False), flush=True)
-    save_table(pd.DataFrame(table).round(3), RESULTS / "censored.csv", f"python -m benchmarks.censored --runs {a.runs}")
+    for n, trust in product((3_000, 20_000), ("central", "two_collectors")):
+        for censored in (0.3, 0.5, 0.6, 0.7, 0.8, 0.9):
+            make = partial(fitted, trust, n, censored)
+            every = [kept.get(f"{trust}-{n}-{censored:g}-{s}", partial(make, s)) for s in range(a.runs)]
+            table.append(row(trust, n, censored, np.array(every)))
+            print(pd.DataFrame(table[-1:]).round(2).to_string(index=False), flush=True)
+            made = pd.DataFrame(table).round(3)
+            save_table(made, RESULTS / "censored.csv", f"python -m benchmarks.censored --runs {a.runs}")
     return 0
 
 

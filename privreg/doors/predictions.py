@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 
 def _encoded(fit: ResultData, public_test: Any) -> tuple[Array, Array]:
     """Responses, shape (n,), and linear predictors, shape (n, b)."""
+    if fit.family.scoring.censored:
+        raise OptionError(
+            f"{fit.family!r} predicts the uncensored response, and test rows have it where it isn't censored alone; "
+            "fit(measures=0.1) compares shares that are censored with those predicted, and has the log-likelihood."
+        )
     fit.refuse_levels("a prediction")
     rows = [fit.design.encode(batch) for batch in public_batches(public_test, fit.design, "measures of prediction")]
     if not sum(len(some.endog) for some in rows):

@@ -74,9 +74,7 @@ class ClassMeasures(Scoring):
             "Brier score": halves * float(np.mean(np.sum((share - np.eye(share.shape[1])[k]) ** 2, axis=1))),
         }
 
-    def draw(
-        self, family: Declared, eta: Array, levels: Any, rng: np.random.Generator, dispersion: float = 1.0
-    ) -> Array:
+    def draw(self, family: Declared, eta: Array, levels: Any, rng: np.random.Generator, dispersion: Any = 1.0) -> Array:
         full = np.column_stack([np.zeros(len(eta)), self.log_odds(eta)])
         gumbel = -np.log(-np.log(rng.uniform(size=full.shape)))
         return np.asarray(levels[np.argmax(full + gumbel, axis=1)])

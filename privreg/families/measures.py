@@ -33,10 +33,14 @@ LEAST: Final = dict.fromkeys(
         "log-loss",
         "alpha",
         "sigma",
+        "share censored",
+        "share predicted censored",
     ),
     0.0,
 )
-MOST: Final = dict.fromkeys(("R²", "deviance explained", "share below", "accuracy"), 1.0)
+MOST: Final = dict.fromkeys(
+    ("R²", "deviance explained", "share below", "accuracy", "share censored", "share predicted censored"), 1.0
+)
 """Least and largest possible values of measures that have one."""
 
 

@@ -61,7 +61,7 @@ class NegativeBinomialScore(PoissonScore):
             return _likelihood(at, mean, y, shape.a)
         return _bounded(at, mean, lambda step: np.exp(y * step))
 
-    def reference(self, shape: Shape, at: float, here: Array, there: Array, truth: float) -> tuple[Array, Array]:
+    def reference(self, shape: Shape, at: float, here: Array, there: Array, truth: float) -> tuple[Array, ...]:
         mean, true = (np.exp(np.clip(v, -700.0, math.log(shape.a))) for v in (here, there))
         return _bounded(at, mean, lambda step: np.exp(-np.log1p(truth * true * -np.expm1(step)) / truth))
 
@@ -72,6 +72,11 @@ class NegativeBinomialScore(PoissonScore):
     def weighed(self, shape: Shape, mean: float, at: float) -> tuple[float, float]:
         weight = (1.0 + at * shape.b) / (1.0 + at * max(mean, shape.b)) / shape.a
         return mean * weight, (mean + at * mean**2) * weight**2
+
+    def twin(self, sm: Any, family: Declared, y: Array, x: Array) -> Any:
+        mean = sm.Poisson(y, x).fit(disp=0).predict()
+        alpha = float(np.clip(((y - mean) ** 2 - mean).sum() / np.square(mean).sum(), *self.limits))
+        return sm.GLM(y, x, family=sm.families.NegativeBinomial(alpha=alpha)).fit()
 
     def rules(self, family: Declared, shape: Shape, d: int, mu: float, low: float, high: float) -> ScoreRules:
         return ScoreRules(shape, 1.0, True, 1.0, varying=True)

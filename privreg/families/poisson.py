@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 from scipy.special import gammaln, pdtr, xlogy
-from scipy.stats import poisson
+from scipy.stats import nbinom
 
 from privreg.base.arrays import Array
 from privreg.errors import OptionError, SchemaError, real, shown
@@ -21,6 +21,8 @@ from privreg.protocol.counts import FARTHEST, LARGE
 from privreg.protocol.plans import Shape
 
 MOST_Y: Final = 1e9
+
+SMALL: Final = 1e-6  # Variance of counts beyond their mean, over it, which is none
 
 LEAST_PEARSON: Final = 0.5
 MOST_PEARSON: Final = 10.0
@@ -116,18 +118,17 @@ class PoissonScore(Predicted):
         needless = f"noise falls on sums, for which {family!r} needs no c; leave c= out, or use trust='local'"
         return needless if family.robust else ""
 
-    def draw(
-        self, family: Declared, eta: Array, levels: Any, rng: np.random.Generator, dispersion: float = 1.0
-    ) -> Array:
-        mean, more = np.exp(np.minimum(eta[:, 0], 20.0)), dispersion - 1.0
-        if more < 0.0:  # binomial
+    def draw(self, family: Declared, eta: Array, levels: Any, rng: np.random.Generator, dispersion: Any = 1.0) -> Array:
+        mean, more = np.exp(np.minimum(eta[:, 0], 20.0)), np.ravel(dispersion) - 1.0
+        if more[0] < 0.0:  # binomial
             counts = rng.binomial(np.floor(mean / -more + rng.uniform(size=len(mean))).astype(np.int64), -more)
         else:  # negative binomial
-            counts = rng.poisson(rng.gamma(mean / more, more) if more else mean)
+            counts = rng.poisson(rng.gamma(mean / more, more) if more.any() else mean)
         return np.asarray(np.minimum(counts, family.y_max))
 
-    def exceeding(self, family: Declared, eta: Array) -> float:
-        return float(poisson.sf(family.y_max, np.exp(np.minimum(eta, 20.0))).mean())
+    def exceeding(self, family: Declared, eta: Array, dispersion: Array) -> float:
+        mean, more = np.exp(np.minimum(eta, 20.0)), np.maximum(dispersion - 1.0, SMALL)
+        return float(nbinom.sf(family.y_max, mean / more, 1.0 / (1.0 + more)).mean())
 
     def twin(self, sm: Any, family: Declared, y: Array, x: Array) -> Any:
         return sm.Poisson(y, x).fit(disp=0)

@@ -80,8 +80,8 @@ class Gauge(NamedTuple):
     # Limits to which residuals, and responses about `centre`, are clipped
     residual: float
     spread: float
-    centre: float
-    y_max: float  # Largest count
+    centre: float  # Lower limit, where responses are censored
+    y_max: float  # Largest count, or upper limit
     # True if records may be unusable; then they send zeros, and all others a further 1
     nonresponse: bool = False
 
@@ -174,8 +174,10 @@ class Scoring:
         """Largest slopes of the number by minus log `at`, and by η times `at`, to which they are relative."""
         return 1.0, 1.0
 
-    def reference(self, shape: Shape, at: float, here: Array, there: Array, truth: float) -> tuple[Array, Array]:
-        """Mean of that number at `here` if `there` and `truth` are the truth, and the slope at `here`; shape (m,)."""
+    def reference(self, shape: Shape, at: float, here: Array, there: Array, truth: float) -> tuple[Array, ...]:
+        """Mean of that number at `here` if `there` and `truth` are the truth, the slope at `here`, and, where the score
+        depends on the parameter, its mean; shape (m,).
+        """
         raise ValueError("no parameter beside the coefficients")
 
     def start(self, mean: float, sd: float) -> float:
@@ -331,13 +333,13 @@ class Scoring:
         """The estimand for normal residuals, in their sd above the mean; `ratio` is the threshold c in sd."""
         return 0.0
 
-    def draw(
-        self, family: Declared, eta: Array, levels: Any, rng: np.random.Generator, dispersion: float = 1.0
-    ) -> Array:
-        """Responses of made-up people with linear predictors `eta`, shape (n, b): levels, or such counts."""
+    def draw(self, family: Declared, eta: Array, levels: Any, rng: np.random.Generator, dispersion: Any = 1.0) -> Array:
+        """Responses of made-up people with linear predictors `eta`, shape (n, b): levels, or counts with a variance of
+        `dispersion` times their mean.
+        """
         raise ValueError("no model of the response")
 
-    def exceeding(self, family: Declared, eta: Array) -> float:
+    def exceeding(self, family: Declared, eta: Array, dispersion: Array) -> float:
         """Share of such responses beyond the declared largest one."""
         return 0.0
 

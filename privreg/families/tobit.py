@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -13,7 +14,7 @@ from privreg.errors import OptionError, SchemaError, real, shown
 from privreg.families.declared import Declared
 from privreg.families.family import CLASSICAL_C, Family
 from privreg.families.residuals import clipped_square
-from privreg.families.scores import Function, ScoreRules, Scoring, SumRules, phi
+from privreg.families.scores import CAP, Function, Gauge, ScoreRules, Scoring, SumRules, phi
 from privreg.options.unknown import known_arguments
 from privreg.protocol import codes
 from privreg.protocol.plans import Shape
@@ -34,6 +35,7 @@ class TobitScore(Scoring):
     extra = "sigma"
     limits = 1e-6, 1e6
     shares = "cornered"
+    measured = 3
     most: ClassVar[float] = CLASSICAL_C
 
     def unit(self, shape: Shape, c: Any, eta: Array, y: Array, function: Function = None) -> Array:
@@ -47,7 +49,7 @@ class TobitScore(Scoring):
         least = clipped_square(self.most)
         return (square - least) / (self.most**2 - least), rise
 
-    def reference(self, shape: Shape, at: float, here: Array, there: Array, truth: float) -> tuple[Array, Array]:
+    def reference(self, shape: Shape, at: float, here: Array, there: Array, truth: float) -> tuple[Array, ...]:
         k, least, (m, r) = self.most, clipped_square(self.most), ((there - here) / at, truth / at)
         low, high = (shape.a - here) / at, (shape.b - here) / at
         ends = [(v - m) / r for v in (low, np.clip(-k, low, high), np.clip(k, low, high), high)]
@@ -59,7 +61,9 @@ class TobitScore(Scoring):
         if truth == at and here is there:  # the slope at the model
             up, down = (self.reference(shape, at, here, here, at * math.exp(h))[0] for h in (STEP, -STEP))
             rise = (up - down) / (2.0 * STEP)
-        return number, rise
+        score = m * (below[2] - below[1]) + r * (first - last) - k * (below[1] - below[0] - below[3] + below[2])
+        score += truncated(k, low)[0] * below[0] - truncated(k, -high)[0] * (1.0 - below[3])
+        return number, rise, -score / k
 
     def beside(self, shape: Shape, at: float, eta: Array, y: Array) -> tuple[Array, Array]:
         *_, far, near = self._parts(shape, at, eta, y)
@@ -87,6 +91,24 @@ class TobitScore(Scoring):
             np.where(free, np.sign(-u) * (1.0 - inside), sides * (cut * steep - mean) / k),
             np.where(free, -u * inside, -0.5 * sides * rise) / k,
         )
+
+    def values(self, gauge: Gauge, eta: Array, y: Array) -> list[Array]:
+        u, low, high = ((v - eta[:, 0]) / gauge.residual for v in (y, gauge.centre, gauge.y_max))
+        below, above = y <= gauge.centre, y >= gauge.y_max
+        loss = np.where(below, -log_ndtr(low), np.where(above, -log_ndtr(-high), 0.5 * u * u))
+        return [np.clip(loss / CAP, 0.0, 1.0), below + above + 0.0 * u, ndtr(low) + ndtr(-high)]
+
+    def measures(self, gauge: Gauge, unit: float) -> list[tuple[str, Callable[[Array], float], str]]:
+        density = math.log(gauge.residual * unit * math.sqrt(2.0 * math.pi))
+        return [
+            (
+                "mean log-likelihood",
+                lambda m: -CAP * float(m[0]) - density * (1.0 - float(m[1])),
+                f"of a record, its loss clipped at {CAP:g}; -2 times it by records, + 2 a parameter, is AIC",
+            ),
+            ("share censored", lambda m: float(m[1]), "of responses at a limit"),
+            ("share predicted censored", lambda m: float(m[2]), "mean of what the fit predicts"),
+        ]
 
     def rules(self, family: Declared, shape: Shape, d: int, mu: float, low: float, high: float) -> ScoreRules:
         return ScoreRules(shape, self.most, True, math.erf(self.most / math.sqrt(2.0)), varying=False)

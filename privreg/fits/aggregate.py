@@ -51,10 +51,6 @@ BIAS: Final = 0.25
 FINITE: Final = 3.0
 """Sds by which it shows that no records are predicted perfectly: one fit in a thousand misses that they are."""
 
-HIDDEN: Final = 0.05
-"""Noise of the slope by which an extra parameter is learned, relative to it, from which on all that depends on it is
-marked. With 0.1 a curator's unmarked intervals of 3,000 responses covered 85% where seven in ten were censored, and 91%
-where six in ten were (`benchmarks.censored`)."""
 CLEAR: Final = 0.5
 """Sd of the logarithm of an extra parameter up to which it has a standard error: twice it is the parameter then."""
 
@@ -252,6 +248,8 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
     note = filled_note(spec.people.k_max, progress.filled, progress.filled_sd) if filling else ()
     said = doubts(plan, progress, found, carry @ found.back, spec, order)
     said += _crossed(params, len(plan.cuts))
+    sure = not all(any(s.rows is None or j in s.rows for s in said) for j in range(len(params)))
+    extra = _extra(plan, progress, found, units.y_scale, sure=sure or not plan.rules.scoring.censored)
     of = held.clustered.tolist() if plan.clusters and held.clustered is not None else []
     groups = methods.summed_groups(plan.clusters)
     note += methods.notes(of, groups, lanes=False) if of else ()
@@ -267,7 +265,7 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
         trail_senders=np.array([counted[k - 1] for k, _ in points], dtype=np.int64),
         trail_params=np.array([outside(one) for _, one in points]),
         trail_variances=np.array([np.diag(covariance(one)) + (np.nan if plan.clusters else 0.0) for _, one in points]),
-        family=_family(plan, progress, settings, found, units),
+        family=_family(plan, settings, found, units, extra),
         target=_target(plan, spec.family, progress.state),
         tuning=_tuning(held),
         spending=_spending(held),
@@ -281,7 +279,7 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
         mechanics=_mechanics(held),
         rounds=_rounds(held, dict(trail), outside, np.sqrt(np.diag(cov))),
         equation=_equation(plan, found, order, spec),
-        extra=_extra(plan, progress, found, units.y_scale),
+        extra=extra,
         measures=chain.measured(plan, progress, units.y_scale),
         measured=sum(count for _, count, _ in progress.gauged),
         cost=f"for {plan.measured / plan.rows:.3g} of mu²" if again else "instead of a score",
@@ -303,36 +301,33 @@ def _target(plan: Plan, family: Family, state: State) -> str:
     return words if plan.like is None else f"{words}; the target is fixed, that of the fit in like="
 
 
-def _hidden(plan: Plan, progress: Progress) -> bool:
-    """True if in no main round the slope by which an extra parameter is learned stands out of its noise: `HIDDEN`."""
-    scoring, mains = plan.rules.scoring, [s for s in progress.seen if s.state.role == "main"]
-    if not scoring.extra:
-        return False
-    return all(2.0 * scoring.steps()[0] * s.sds[4] > HIDDEN * s.steep for s in mains)
+def _extra(plan: Plan, progress: Progress, found: Estimated, unit: float, *, sure: bool) -> tuple[Measure, ...]:
+    """The extra parameter; its standard error is NaN of clusters, where noise hides it, and if it isn't `sure`.
 
-
-def _extra(plan: Plan, progress: Progress, found: Estimated, unit: float) -> tuple[Measure, ...]:
-    """The extra parameter; its standard error is NaN of clusters, and where noise hides it. Of hazards, the events."""
+    Of hazards it is the number of people with an event.
+    """
     if plan.followed and not plan.noise.silos:
         share, sd = (plan.rows * v for v in progress.events)
         return (Measure("events", share, sd, "people with an event until the last cut point, by the first round"),)
     if not (name := plan.rules.scoring.extra):
         return ()
-    at = found.scale * (1.0 if plan.rules.scoring.counts else unit)
-    clear = found.scale_sd <= CLEAR and not _hidden(plan, progress)
+    at, sd = found.scale * (1.0 if plan.rules.scoring.counts else unit), math.sqrt(found.whole[1][-1, -1])
+    low, high = plan.rules.scoring.limits
+    sure = sure and low * (1.0 + ROUNDED) < found.scale < high * (1.0 - ROUNDED) and sd <= CLEAR
+    sure = sure and not plan.clusters and found.blurred(np.eye(1, plan.d + 1, plan.d))[0] <= BLURRED
     words = "learned in rounds beside the coefficients"
     if plan.clusters:
         words += "; clusters have no standard error of it"
-    elif not clear:
+    elif not sure:
         words += "; unreliable, as noise and sampling hide it"
-    return (Measure(name, at, at * found.scale_sd if clear else math.nan, words),)
+    return (Measure(name, at, at * sd if sure else math.nan, words),)
 
 
-def _family(plan: Plan, progress: Progress, settings: Settings, found: Estimated, units: Units) -> str:
+def _family(plan: Plan, settings: Settings, found: Estimated, units: Units, extra: tuple[Measure, ...]) -> str:
     """The family with the residual scale that was found."""
-    if plan.followed and (extra := _extra(plan, progress, found, 1.0)):
+    if extra and plan.followed:
         return f"{settings.score_text}, {extra[0].estimate:,.0f} ± {extra[0].std_error:,.0f} events (learned)"
-    if extra := _extra(plan, progress, found, units.y_scale):
+    if extra:
         size = "" if math.isnan(extra[0].std_error) else f" ± {extra[0].std_error:.2g}"
         how = "learned" if size or plan.clusters else "learned, unreliable"
         return f"{settings.score_text}, {extra[0].name} {extra[0].estimate:.4g}{size} ({how})"
@@ -449,11 +444,14 @@ def doubts(
         return None if marked.all() else np.flatnonzero(marked).tolist()
 
     if (blurred := ~(found.blurred(loads) <= BLURRED)).any():
-        least = ""
-        if plan.d > 1 and spec is not None:
-            seen = found.blurred(found.back).reshape(-1, plan.d).max(axis=0)[1:]  # of columns inside
-            least = f", least of all along {_seldom(plan, progress, spec, order, 1 + int(seen.argmax()))}"
-        out.append(note("curvature.sums", those(blurred), least=least, records=plan.rows, mu=plan.mu, d=plan.d))
+        if plan.rules.scoring.censored:
+            out.append(note("hidden", those(blurred), extra=plan.rules.scoring.extra))
+        else:
+            least = ""
+            if plan.d > 1 and spec is not None:
+                seen = found.blurred(found.back).reshape(-1, plan.d).max(axis=0)[1:]  # of columns inside
+                least = f", least of all along {_seldom(plan, progress, spec, order, 1 + int(seen.argmax()))}"
+            out.append(note("curvature.sums", those(blurred), least=least, records=plan.rows, mu=plan.mu, d=plan.d))
     again, far = plan.noise.again, found.moves
     left = 0.5 * far**2 * (progress.last and not progress.near) if again else np.where(far > 1.0, far, 0.0)
     if (left.any() or not again) and (moved := found.displaced(loads, left) > BIAS).any():
@@ -471,8 +469,6 @@ def doubts(
     if progress.lost is not None and (shifted := progress.lost[1] * found.pulled(loads, progress.pull) > 1.0).any():
         most = "" if progress.pull is None else f", most of all along {names[1 + int(far_columns(progress).argmax())]},"
         out.append(note("weights.seen", those(shifted), percent=100.0 * progress.lost[0], most=most))
-    if _hidden(plan, progress) and not plan.rules.scoring.counts:  # whose mean depends on it
-        out.append(note("hidden", extra=plan.rules.scoring.extra))
     return tuple(out)
 
 

@@ -33,6 +33,7 @@ from privreg.planning.plan import find as find_coef
 from privreg.planning.precision import SEED, plain_hazards, plain_model, precision_of
 from privreg.planning.scenario import (
     MADE,
+    USUAL_ALPHA,
     USUAL_SCALE,
     Assumed,
     censoring,
@@ -235,8 +236,9 @@ def _assumed(spec: ModelSpec, scale: Any, params: Any, shares: Any, covariates: 
     if rows is not None and shares is not None:
         raise OptionError("shares= says how frequent levels are, and covariates= has that already; give one of them.")
     shared, moments = read_shares(shares, design.schema), facts.get("moments", Schema())
-    spread = facts.get("dispersion", 1.0)
-    out = Assumed(shared, sd, theta, rows, usual, moments=moments, answered=answered, dispersion=spread)
+    out = Assumed(shared, sd, theta, rows, usual, moments=moments, answered=answered)
+    if family.scoring.counts and (spread := facts.get("dispersion", USUAL_ALPHA if family.scoring.extra else 1.0)):
+        out = replace(out, **{"alpha" if family.scoring.extra else "dispersion": spread})
     given = params is not None and (not isinstance(params, Mapping) or "Intercept" in params)
     if spec.people.followed is not None:
         out, share = replace(out, censored=facts.get("censored", 0.0)), facts.get("events")
@@ -277,9 +279,12 @@ def _pilot(given: Any, spec: ModelSpec) -> dict[str, Any]:
                 raise OptionError(f"pilot= has sd {sd:g} of {c!r}, more than such numbers within its bounds have.")
         spread = real(given.get("dispersion", 1.0))
         if spread is None or not 0.0 < spread < math.inf or ("dispersion" in given and not family.scoring.counts):
-            raise OptionError("pilot= has dispersion, which is of counts: a positive number, variance over mean.")
-        held = {"events": events} if "events" in given else {}
-        return {"moments": moments, "scale": given.get("residual_sd"), "dispersion": spread, **held}
+            raise OptionError(
+                "pilot= has dispersion, which is of counts: a positive number, variance over mean, or alpha of "
+                "NegativeBinomial()."
+            )
+        held = {k: v for k, v in (("events", events), ("dispersion", spread)) if k in given}
+        return {"moments": moments, "scale": given.get("residual_sd"), **held}
     rows = check_covariates(given, own, PLANNED, "pilot")
     if spec.people.followed is not None and all(c in given for c in spec.people.followed.columns):
         fitted, given = (
@@ -294,6 +299,8 @@ def _pilot(given: Any, spec: ModelSpec) -> dict[str, Any]:
     y = given[response_of(spec)].to_numpy() if family.response in {"levels", "ordinal"} else y
     fitted = plain_model(spec, y, x, robust=True) if len(y) > x.shape[1] else None
     facts = {"covariates": rows} | ({} if fitted is None else {"params": np.asarray(fitted.params).T.reshape(-1)})
+    if fitted is not None and family.scoring.extra:
+        facts["dispersion"] = fitted.model.family.alpha
     if fitted is not None and response_of(spec) in given:
         scale = float(fitted.scale) ** (1.0 if family.scoring.residual else 0.5) if family.scaled else None
         return facts | {"covariates": given, "scale": scale, "answered": True}

@@ -27,6 +27,8 @@ BEYOND: Final = math.log(1000.0)  # Means from bound to bound of a skewed number
 QUANTILES: Final = ndtri((np.arange(2048) + 0.5) / 2048)  # Quantiles of a normal, at which correlations are computed
 ORDER, FLATTEST = 16, 1e-6  # Hermite polynomials, and the least eigenvalue of a matrix of correlations
 RELATED: Final = 0.5  # Correlation of skewed numbers about whose correlations nothing is known
+MOST_LOG: Final = 20.0  # Logarithm of a mean count, at most
+USUAL_ALPHA: Final = 1.0  # Dispersion of `NegativeBinomial()` where none is given: counts vary by m + m²
 USUAL_SCALE: Final = 0.25
 """Residual sd where none is given, as a share of the response's declared range: more than most fits leave."""
 
@@ -99,7 +101,8 @@ class Assumed:
     answered: bool = False  # True if `covariates` have the responses, or times, of a pilot, which its people give
     # Rate at which people are censored, per unit of time, or, by a pilot, times of censoring at even quantiles
     censored: float | Array = field(default=0.0, repr=False)
-    dispersion: float = 1.0  # Variance of counts over their mean
+    dispersion: float = 1.0  # Variance of counts over their mean, of small counts
+    alpha: float = 0.0  # Rise of that with the mean, as of `NegativeBinomial()`
     skewed: frozenset[str] = frozenset()  # Numbers that are taken for skewed
     related: float = 0.0  # Correlation of numbers, where none is known
 
@@ -231,7 +234,11 @@ class Assumed:
                 own = math.sqrt(self.icc) * level + math.sqrt(1.0 - self.icc) * own
             return eta[:, 0] + scale * own
         levels = _levels(design.schema.levels.get(name, (0, 1)))
-        return family.scoring.draw(family, eta, levels, rng, self.dispersion)
+        return family.scoring.draw(family, eta, levels, rng, self.varied(eta) if family.scoring.counts else 1.0)
+
+    def varied(self, eta: Array) -> Array:
+        """Variance of counts over their mean at linear predictors, same shape."""
+        return np.asarray(self.dispersion + self.alpha * np.exp(np.minimum(eta, MOST_LOG)))
 
     def followed(self, spec: ModelSpec, rows: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
         """Raw `rows` with times until an event, or censoring, and events; those of a pilot as they are."""
@@ -291,7 +298,7 @@ class Assumed:
         eta = x @ self.params
         counts = family.scoring.counts
         if counts and not self.answered:
-            return family.scoring.exceeding(family, eta)
+            return family.scoring.exceeding(family, eta, self.varied(eta))
         low, high = (0.0, family.y_max) if counts else design.endog_limits
         if self.answered:
             own = rows[response_of(spec)]
@@ -357,6 +364,8 @@ class Assumed:
             model = [f"{c} = {v:g}" for c, v in zip(spec.coefficients, self.params, strict=True) if v]
             rest = " and 0 otherwise" if len(model) < len(spec.coefficients) else ""
             out.append(("coefficients", ", ".join(model) + rest if model else "0"))
+        if self.alpha and not self.answered:
+            out.append(("dispersion", f"alpha = {_read(self.alpha)}: counts vary by m + alpha m² at the mean m"))
         return out
 
 

@@ -808,6 +808,40 @@ def test_what_matters_most_is_said():
     assert "covariates_assumed" not in {n.code for n in pr.plan("y ~ x0 + x1", pilot=piloted(), **PILOTED).notes}
 
 
+@pytest.mark.filterwarnings("ignore::privreg.errors.PrivregWarning")
+@pytest.mark.parametrize("trust", ["central", "two_collectors"])
+def test_plans_of_overdispersed_counts_have_the_errors_of_their_fits(trust):
+    n, alpha, bounds = 2_000, 1.2, {"x": (-1, 1)}
+    given = {"family": pr.NegativeBinomial(20), "mu": 1, "bounds": bounds, "trust": trust}
+    found = pr.plan("y ~ x", n=n, params=[0.4, 0.6], pilot={"dispersion": alpha}, **given)
+    assert ("dispersion", "alpha = 1.2: counts vary by m + alpha m² at the mean m") in found.assumed.words(found.spec)
+    errors = []
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        x = rng.uniform(-1, 1, n)
+        mean = np.exp(0.4 + 0.6 * x)
+        y = np.minimum(rng.poisson(rng.gamma(1 / alpha, alpha * mean)), 20.0)
+        model = pr.PrivateOnlineRegression.from_formula("y ~ x", pd.DataFrame({"x": x, "y": y}), **given)
+        errors.append(model.fit(seed=seed, progress=False).bse.to_numpy())
+    ratio = found.table()["std_error"].to_numpy() / np.median(errors, axis=0)
+    assert np.abs(np.log(ratio)).max() < math.log(1.25)
+
+
+def test_a_pilots_rows_tell_the_dispersion_and_nobody_who_says_nothing():
+    rng, given = np.random.default_rng(1), {"family": pr.NegativeBinomial(40), "mu": 1, "bounds": {"x": (-1, 1)}}
+    x = rng.uniform(-1, 1, 4_000)
+    rows = pd.DataFrame({"x": x, "y": np.minimum(rng.poisson(rng.gamma(1 / 0.7, 0.7 * np.exp(0.5 + x))), 40.0)})
+    assumed = pr.plan("y ~ x", n=600, trust="central", pilot=rows, params=[0.5, 1.0], **given).assumed
+    assert assumed.alpha == pytest.approx(0.7, abs=0.1)
+    assert assumed.dispersion == 1.0
+    assert pr.plan("y ~ x", n=600, trust="central", **given).assumed.alpha == 1.0
+    drawn = assumed.responses(
+        pr.plan("y ~ x", n=600, trust="central", **given).spec, np.ones((200_000, 2)), np.ones(1), rng
+    )
+    mean = math.exp(1.5)
+    assert drawn.var() == pytest.approx(mean + assumed.alpha * mean**2, rel=0.05)
+
+
 @pytest.mark.parametrize("trust", ["local", "two_collectors", "central"])
 def test_a_column_between_0_and_1_is_suggested_as_levels(trust) -> None:
     given = {"mu": 1, "n": 5_000, "trust": trust, "bounds": {"y": (0, 10), "x": (0, 1), "z": (0, 2)}}

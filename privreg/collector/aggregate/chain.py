@@ -130,6 +130,8 @@ def advance(
 def _widths(plan: Plan, progress: Progress, found: Estimated) -> Gauge:
     """Limits to which residuals and responses are clipped, by the estimated residual scale and second moments."""
     assert plan.gauge is not None
+    if plan.rules.scoring.censored:
+        return plan.gauge._replace(residual=found.scale, centre=plan.y_low, y_max=plan.y_high)
     if not plan.rules.linear:
         return plan.gauge
     one, second, scale = np.linalg.inv(found.rows)[0], progress.known.mean, found.scale

@@ -10,8 +10,8 @@ import numpy as np
 from scipy.optimize import brentq
 
 from privreg.base.arrays import Array
-from privreg.collector.aggregate import common
-from privreg.collector.aggregate.classes import against_first, points
+from privreg.collector.aggregate import common, extra
+from privreg.collector.aggregate.classes import against_first
 from privreg.collector.aggregate.common import Rounds, Turned, differing, similar
 from privreg.collector.aggregate.curvature import (
     Curvature,
@@ -41,6 +41,7 @@ MOVED: Final = 0.4
 """Part of (48) by which long rows move coefficients, root mean square over 31 data sets: `benchmarks.sums --shifts`."""
 
 STEP: Final = 1e-4  # Of slopes by differences
+FLAT: Final = 1e-6  # Of a slope, relative to that at the state, below which it is none
 
 PASSES: Final = 6
 """Times that estimate, threshold and weights of rounds follow from each other: the last moves it by under 0.01 sds."""
@@ -62,7 +63,7 @@ class Estimated(NamedTuple):
     bread: Array  # Inverse of the slope of scores, shape (b d, b d)
     spread: Array  # Variances of entries of the curvature
     scale: float  # Residual scale or extra parameter; 1 without one
-    scale_sd: float  # Sd of its logarithm, of an extra parameter; NaN of others, and of clusters
+    beside: extra.Extra | None  # An extra parameter
     classes: Array  # Contrasts, shape (b, b + 1); of one predictor shape (0, 0)
     each: Array  # Estimates by the sums of the main round, of groups of clusters, say; shape (k, b d)
     parts: Array  # Their weights; shape (k,)
@@ -86,16 +87,24 @@ class Estimated(NamedTuple):
         """Longest step from the last state to the estimate, in thresholds, or how far the threshold moved."""
         return max(float(self.moves.max()), self.wider)
 
-    def blurred(self, loads: Array) -> Array:
-        """Relative sds of the standard errors of `loads` @ theta, as the curvature is uncertain: Equation (42).
+    @property
+    def whole(self) -> tuple[Array, Array]:
+        """Bread and covariance, of theta and the logarithm of an extra parameter."""
+        return (self.bread, self.cov) if self.beside is None else self.beside.both(self.bread, self.cov)
 
-        `loads` has the shape (q, b d), what comes back (q,).
+    def blurred(self, loads: Array) -> Array:
+        """Relative sds of the standard errors of `loads` @ theta, as slopes are uncertain: Equations (42) and (65).
+
+        `loads` has the shape (q, b d), or one more with an extra parameter; what comes back (q,).
         """
-        bread, cov = loads @ self.bread, loads @ self.cov
-        both = np.einsum("qk,ql->qkl", bread, cov)
+        d, (bread, cov) = len(self.theta), (loads @ one[: loads.shape[1]] for one in self.whole)
+        both = np.einsum("qk,ql->qkl", bread[:, :d], cov[:, :d])
         moved = np.einsum("qkl,kl->q", np.square(both + both.transpose(0, 2, 1)), self.spread)
-        alone = np.einsum("qk,k->q", np.square(bread * cov), np.diag(self.spread))
-        return np.asarray(np.sqrt(0.5 * moved - alone) / np.einsum("qk,qk->q", cov, loads))
+        alone = np.einsum("qk,k->q", np.square(bread[:, :d] * cov[:, :d]), np.diag(self.spread))
+        more = 0.0 if self.beside is None else self.beside.unsure(bread, cov)
+        cov = cov[:, : loads.shape[1]]
+        with np.errstate(divide="ignore", invalid="ignore"):  # of none that varies
+            return np.asarray(np.sqrt(0.5 * moved - alone + more) / np.einsum("qk,qk->q", cov, loads))
 
     def displaced(self, loads: Array, left: Array) -> Array:
         """Bias of `loads` @ theta, in standard errors, by parts of steps that are `left`, in thresholds: Equation (43).
@@ -134,6 +143,7 @@ class _Root(NamedTuple):
     rounds: Rounds  # At the estimate's threshold
     scale: float
     bent: Array  # Variances of scores because they bend, shape (rounds,)
+    bend: common.Bend
 
 
 def estimate(plan: Plan, progress: Progress) -> Estimated | None:
@@ -142,21 +152,28 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         return None
     rounds = similar(plan, progress)  # (12)
     curved = _curvature(rounds)  # (9)
+    model = extra.modelled(rounds, curved.mean) if plan.rules.scoring.extra and plan.mu < MOST_MU else None  # (61)
+    rounds = rounds if model is None else model.rounds
     squares, height = _squares(rounds)  # (30), (37)
     x = np.linalg.inv(rounds.last.rows)
     second = x @ curved.mean[: plan.d, : plan.d] @ x.T  # of columns, weighted by curvature
     variances = _variances(rounds, height)
     lacking, left = _lacking(rounds, second, rounds.c * math.sqrt(height))  # (48)
     bend = common.bend(rounds, curved, variances)  # (13), (22) or (39)
-    root = _solve(rounds, curved, bend, variances, lacking)  # (13), (14)
-    more, slope = bend.added(root.theta)
+    root = _solve(rounds, curved, bend, variances, lacking, model)  # (13), (14)
+    more, slope = root.bend.added(root.theta)
     unknown = _unknown(root, curved, lacking, left)  # (17), (31), (48)
-    by_scale = _by_scale(root) if plan.rules.cornered else None  # (16)
+    learned = _Learned(root.scale, 1.0, 0.0, np.zeros(len(root.theta)))
+    if model is not None:
+        learned = _learned(model, root.theta)  # (61)
+    by_scale = _by_scale(root, slope, learned, model) if plan.rules.cornered else None  # (16)
     if by_scale is not None:
-        slope = curved.mean + np.outer(by_scale.score, by_scale.log)
+        slope = slope + by_scale.tied
     bread = np.asarray(np.linalg.inv(slope))
-    covariance = _covariance(root, curved, bread, squares, by_scale, unknown)  # (15)
-    scale, scale_sd = _extra(root, bread, covariance, by_scale)  # (60), (61)
+    beside = _beside(root, by_scale, learned, model) if plan.rules.scoring.extra else None  # (60)
+    if beside is not None:
+        unknown = unknown + learned.vague * np.outer(beside.by, beside.by)
+    covariance = _covariance(root, curved, bread, squares, by_scale, unknown, beside)  # (15)
     lines, moves, wider = _moves(root, second, covariance)  # (38), (43)
     at, main = root.rounds.turned, rounds.main
     each = np.array([bread @ (curved.mean @ t.theta - t.score - m) for t, m in zip(at, more, strict=True)])
@@ -176,8 +193,8 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         threshold=rounds.c * plan.rules.bend,
         bread=bread,
         spread=curved.variances,
-        scale=scale,
-        scale_sd=scale_sd,
+        scale=learned.scale,
+        beside=beside,
         classes=rounds.last.classes,
         each=each[main],
         parts=root.weights[main],
@@ -244,7 +261,14 @@ def _lacking(rounds: Rounds, second: Array, sd: float) -> tuple[Array, Array]:
     return lacking, along(plan, second, last.rows) * sd * most[:-1, None]
 
 
-def _solve(rounds: Rounds, curved: Curvature, bend: common.Bend, variances: Array, lacking: Array) -> _Root:
+def _solve(
+    rounds: Rounds,
+    curved: Curvature,
+    bend: common.Bend,
+    variances: Array,
+    lacking: Array,
+    model: extra.Model | None,
+) -> _Root:
     """Root of Σ w_k {g_k + A(θ − θ_k) + r_k(θ)}, Equations (13), (22) and (39), with weights w of (14).
 
     Scores with a threshold are at that of the estimate's scale, (12), so that both follow from each other.
@@ -252,20 +276,28 @@ def _solve(rounds: Rounds, curved: Curvature, bend: common.Bend, variances: Arra
     plan, rules, places, theta = rounds.plan, rounds.plan.rules, rounds.places, rounds.last.theta
     scale = _scale(plan, rounds.narrow, rounds.last.rows, theta) if rules.scaled else 1.0
     weights = 1.0 / variances / (1.0 / variances).sum()
+    tied = np.zeros_like(curved.mean)
     for _ in range(PASSES):
+        if rules.cornered and model is not None:  # a parameter that moves with the estimate: both in one step
+            scale, *_, leaning = _learned(model, theta)
+            by = rules.ratio * scale * sum(w * t.beyond for w, t in zip(weights, rounds.turned, strict=True))
+            if not rounds.again:  # rows that answer again are asked near the estimate
+                bend = bend._replace(added=extra.added(model, curved.mean, weights, scale))
+                by = by + weights @ extra.bent(model, theta, scale).by
+            tied = extra.tied(bend.added(theta)[1], by, leaning, extra.WALKING)
+        elif rules.cornered:
+            scale = _scale(plan, rounds.narrow, rounds.last.rows, theta)
         if rules.cornered:
-            if rules.scoring.extra and plan.mu < MOST_MU:  # noise hides it: (61)
-                scale = _learned(plan, rounds.progress, rounds.narrow, rounds.last, theta)[0]
-            else:
-                scale = _scale(plan, rounds.narrow, rounds.last.rows, theta)
             rounds = rounds.at(rules.ratio * scale)
         by_slope = [curved.mean @ t.theta - t.score for t in rounds.turned]
         more, slope = bend.added(theta)
         steps = sum(w * one for w, one in zip(weights, by_slope, strict=True))
-        theta = np.linalg.solve(slope, steps - weights @ more)
+        found = np.linalg.solve(slope + tied, steps - weights @ more + tied @ theta)
+        far = float(np.linalg.norm(found - theta)) / (extra.STRIDE * rounds.summed[-1].state.threshold(rules))
+        theta = theta + (found - theta) / far if tied.any() and far > 1.0 else found
         bent = bend.variances(theta, rounds.c)
         weights = _weights(variances + bent, places - theta, float(curved.variances.mean()), lacking)
-    return _Root(theta, weights, rounds, scale, bent)
+    return _Root(theta, weights, rounds, scale, bent, bend)
 
 
 def _unknown(root: _Root, curved: Curvature, lacking: Array, left: Array) -> Array:
@@ -289,23 +321,55 @@ class _ByScale(NamedTuple):
 
     score: Array  # Slope e of the weighted score by the scale's logarithm
     log: Array  # Slope λ of that logarithm by the coefficients
+    tied: Array  # Slope of the score by the coefficients with which the scale moves
     meat: Array  # Part C of the meat
 
 
-def _by_scale(root: _Root) -> _ByScale:
+def _by_scale(root: _Root, slope: Array, learned: _Learned, model: extra.Model | None) -> _ByScale:
     """Slopes e = c Σ w_k b_k and λ, and the part C of the meat that the scale has: Equation (16)."""
-    rounds, narrow = root.rounds, root.rounds.narrow
+    rounds = root.rounds
     score = rounds.c * sum(w * t.beyond for w, t in zip(root.weights, rounds.turned, strict=True))
+    if model is None:
+        log = np.asarray(sum(share * t.lean for share, _, t in _saying(root)))
+        tied = np.outer(score, log)
+    else:  # slopes are those at the estimate
+        score = score if rounds.again else score + root.weights @ extra.bent(model, root.theta, root.scale).by
+        log, tied = learned.leaning, extra.tied(slope, score, learned.leaning, extra.KEPT)
+    variance, both = _variance_of_scale(root)
+    # the score rises with θ, and a larger scale with c: both move θ by minus the bread
+    beside = learned.wide * np.outer(score, both)
+    return _ByScale(score, log, tied, learned.wide**2 * variance * np.outer(score, score) + beside + beside.T)
+
+
+def _saying(root: _Root) -> list[tuple[float, float, Turned]]:
+    """Rounds that say the scale, each with its share in that and its weight in the estimate."""
+    rounds = root.rounds
     pairs = zip(root.weights, rounds.turned, rounds.summed, strict=True)
-    of_scale = [(w, t) for w, t, s in pairs if any(s is one for one in narrow)]
-    shares = _crowd(narrow, again=rounds.again)
-    meat = _of_scale(score, root.theta, of_scale, shares, rounds.c, again=rounds.once)
-    log = np.asarray(sum(w * t.lean for w, (_, t) in zip(shares, of_scale, strict=True)))
-    return _ByScale(score, log, meat)
+    narrow = [(w, t) for w, t, s in pairs if any(s is one for one in rounds.narrow)]
+    shares = _crowd(rounds.narrow, again=rounds.again)
+    return [(share, w, t) for share, (w, t) in zip(shares, narrow, strict=True)]
+
+
+def _variance_of_scale(root: _Root) -> tuple[float, Array]:
+    """Variance of the logarithm of a scale or a parameter by its number, and covariance with the score: (16), (60)."""
+    rounds, d, out, both = root.rounds, len(root.theta), 0.0, np.zeros(len(root.theta))
+    for share, weight, t in _saying(root):
+        # rows that answer again are sampled once: their score has weight 1, and the scale that of all rounds
+        part, far = share / t.steep, root.theta - t.theta
+        out += part**2 * t.sds[4] ** 2 + (share * t.lean_sd) ** 2 * float(far @ far)
+        out += (part / t.steep if rounds.once else part**2) * max(float(t.square[d, d]), 0.0) / t.people
+        both += rounds.c * (1.0 if rounds.once else weight) * part / t.people * t.square[:d, d]
+    return out, both
 
 
 def _covariance(
-    root: _Root, curved: Curvature, bread: Array, squares: Array, by_scale: _ByScale | None, unknown: Array
+    root: _Root,
+    curved: Curvature,
+    bread: Array,
+    squares: Array,
+    by_scale: _ByScale | None,
+    unknown: Array,
+    beside: extra.Extra | None,
 ) -> Array:
     """Root of the sandwich J⁻¹ (V Σ w²/m + Σ w² σ² + C + U) J⁻ᵀ, Equation (15); of the same rows (32) and (37)."""
     rounds, weights = root.rounds, root.weights
@@ -321,6 +385,8 @@ def _covariance(
         cov = bread @ (meat + unknown) @ bread.T
         wider = cov + float(np.trace(cov)) * np.eye(len(cov))
         meat = meat + 2.0 * STUDENT * float(curved.variances.mean()) * wider
+    if beside is not None:  # (65)
+        meat = meat + 2.0 * STUDENT * beside.widened(bread, bread @ (meat + unknown) @ bread.T)
     values, vectors = np.linalg.eigh(meat + unknown)
     return np.asarray(bread @ (vectors * np.sqrt(np.maximum(values, 0.0))))
 
@@ -346,21 +412,18 @@ def _moves(root: _Root, second: Array, covariance: Array) -> tuple[Array, Array,
     return lines, np.maximum(moves, judged * moves**2 * c * rules.bend / wide), wider
 
 
-def _extra(root: _Root, bread: Array, covariance: Array, by_scale: _ByScale | None) -> tuple[float, float]:
-    """Scale or extra parameter at the estimate, and the sd of its logarithm: Equations (60) and (61); or NaN."""
-    rounds, plan = root.rounds, root.rounds.plan
-    if not plan.rules.scoring.extra:
-        return root.scale, math.nan
-    variance, both = _extra_variance(
-        rounds.narrow, rounds.turned, rounds.summed, root.weights, rounds.c, again=rounds.once
-    )
-    scale, wide, vague, leaning = root.scale, 1.0, 0.0, np.zeros(len(root.theta))
-    if by_scale is not None:
-        leaning, both = by_scale.log, both + variance * by_scale.score
-    if plan.mu < MOST_MU:
-        scale, wide, vague, leaning = _learned(plan, rounds.progress, rounds.narrow, rounds.last, root.theta)
-    joint = float(np.square(covariance.T @ leaning).sum()) - 2.0 * wide * float(leaning @ bread @ both)
-    return scale, math.nan if plan.clusters else math.sqrt(max(vague + wide**2 * variance + joint, 0.0))
+def _beside(root: _Root, by_scale: _ByScale | None, learned: _Learned, model: extra.Model | None) -> extra.Extra:
+    """The extra parameter at the estimate, with its variance and the noise of slopes: Equations (60) and (65)."""
+    rounds, weights, zero = root.rounds, root.weights, np.zeros(len(root.theta))
+    by, leaning = (zero, learned.leaning) if by_scale is None else (by_scale.score, by_scale.log)
+    own, both = _variance_of_scale(root)
+    own, noise = learned.wide**2 * own + learned.vague, (0.0, 0.0, 0.0)
+    if model is not None:
+        shares = np.square(_crowd(rounds.narrow, again=rounds.again))
+        apart = [w**2 * t.sds[3] ** 2 * t.wider for w, t in zip(weights, rounds.turned, strict=True) if by.any()]
+        leans = float(shares @ [s.lean_sd**2 for s in rounds.narrow])
+        noise = rounds.c**2 * float(sum(apart)), leans, float(shares @ model.unsure)
+    return extra.Extra(by, leaning, learned.wide * both + own * by, own, noise)
 
 
 def _once(plan: Plan, rounds: Sequence[Summed], weights: Array) -> float:
@@ -443,69 +506,45 @@ def _scale(plan: Plan, rounds: tuple[Summed, ...], rows: Array, theta: Array) ->
     return math.exp(float(_crowd(rounds, again=plan.noise.again) @ logs))
 
 
-def _learned(
-    plan: Plan, progress: Progress, best: Sequence[Summed], last: State, theta: Array
-) -> tuple[float, float, float, Array]:
-    """Extra parameter at an estimate, slopes that were reported over that there, and slope by theta: Equation (61).
+class _Learned(NamedTuple):
+    """Extra parameter at an estimate."""
 
-    The third is the variance of its logarithm as slopes are uncertain, the last, shape (d,), that logarithm's slope.
-    Where no parameter within a step's length gives the mean number a step is taken.
+    scale: float
+    wide: float  # Slopes that are known of reports over that at the estimate
+    vague: float  # Variance of its logarithm as slopes are uncertain
+    leaning: Array  # Slope of its logarithm by theta, shape (d,)
+
+
+def _learned(model: extra.Model, theta: Array) -> _Learned:
+    """Extra parameter at an estimate: Equation (61).
+
+    Where no parameter within a step's length gives the mean number a step is taken, by which it is uncertain.
     """
-    scoring, shape, shares = plan.rules.scoring, plan.rules.shape, _crowd(best, again=plan.noise.again)
-    z, weight = points(progress.known.mean, np.linalg.inv(last.rows)[0], math.inf)
-    there, log, wide, far, by = z @ theta + plan.rate, 0.0, 0.0, 0.0, np.zeros(len(theta))
+    rounds, plan, z, weight = model.rounds, model.rounds.plan, model.z, model.weight
+    scoring, shape, shares = plan.rules.scoring, plan.rules.shape, _crowd(rounds.narrow, again=rounds.again)
+    there, log, wide, vague, leaning = z @ theta + plan.rate, 0.0, 0.0, 0.0, np.zeros(len(theta))
     low, high = map(math.log, scoring.limits)
-    for share, s in zip(shares, best, strict=True):
-        at, found, ratio = s.state.scale, s.scale, 1.0
-        here = z @ np.linalg.solve((last.rows @ np.linalg.inv(s.state.rows)).T, s.state.theta) + plan.rate
-
+    for share, unsure, s in zip(shares, model.unsure, rounds.narrow, strict=True):
+        at, found, ratio, turn = s.state.scale, s.scale, 1.0, rounds.last.rows @ np.linalg.inv(s.state.rows)
+        place = np.linalg.solve(turn.T, s.state.theta)
+        here, more = z @ place + plan.rate, np.zeros(len(theta))
         steep = max(float(weight @ scoring.reference(shape, at, here, here, at)[1]), 1e-100)  # squares stay finite
-        noise = (2.0 * scoring.steps()[0] * s.sds[4] / (progress.filled * steep)) ** 2
-        seen = (noise + s.steep / (progress.filled * steep) * SPREAD**2) / (noise + SPREAD**2)
+        if plan.rules.cornered:  # slopes by θ that are known of reports, in place of the model's
+            each = [scoring.reference(shape, at, here, here + h, at)[0] for h in (-STEP, STEP)]
+            more = ((each[1] - each[0]) * weight / (2.0 * STEP)) @ z + turn @ s.lean * steep
+        mean = s.number * steep / s.steep + float(more @ (theta - place))
 
-        def over(
-            x: float, at: float = at, here: Array = here, mean: float = s.number / (progress.filled * seen)
-        ) -> float:
+        def over(x: float, at: float = at, here: Array = here, mean: float = mean) -> float:
             return float(weight @ scoring.reference(shape, at, here, there, math.exp(x))[0]) - mean
 
         if over(found - LEAP) < 0.0 < over(found + LEAP):
             found = brentq(over, found - LEAP, found + LEAP)
-            rise = max((over(found + STEP) - over(found - STEP)) / (2.0 * STEP), 1e-300)
-            ratio = s.steep / (progress.filled * seen * rise)
-            far += share * (found - math.log(at)) ** 2 / (1.0 / noise + SPREAD**-2)
+            rise = max((over(found + STEP) - over(found - STEP)) / (2.0 * STEP), FLAT * steep)
+            ratio = steep / rise
+            vague += share * (found - math.log(at)) ** 2 * unsure
             each = [scoring.reference(shape, at, here, there + h, math.exp(found))[0] for h in (-STEP, STEP)]
-            by -= share / rise * ((each[1] - each[0]) * weight / (2.0 * STEP)) @ z
+            leaning -= share / rise * (((each[1] - each[0]) * weight / (2.0 * STEP)) @ z - more)
+        else:
+            vague += share * LEAP**2
         log, wide = log + share * min(max(found, low), high), wide + share * ratio
-    return math.exp(log), wide, far, by
-
-
-def _extra_variance(
-    best: Sequence[Summed], turned: list[Turned], alike: Sequence[Summed], weights: Array, c: float, *, again: bool
-) -> tuple[float, Array]:
-    """Variance of the logarithm of an extra parameter by its number, and covariance with the score: Equation (60)."""
-    d, out, both = len(turned[-1].theta), 0.0, np.zeros(len(turned[-1].theta))
-    for own, s in zip(_crowd(best, again=again), best, strict=True):
-        weight, t = next((w, t) for w, t, one in zip(weights, turned, alike, strict=True) if one is s)
-        part = own / t.steep
-        out += part**2 * t.sds[4] ** 2
-        out += (part / t.steep if again else part**2) * max(float(t.square[d, d]), 0.0) / t.people
-        both += c * (1.0 if again else weight) * part / t.people * t.square[:d, d]
-    return out, both
-
-
-def _of_scale(
-    by_scale: Array, theta: Array, rounds: list[tuple[float, Turned]], shares: Array, c: float, *, again: bool
-) -> Array:
-    """Part of the meat due to the estimated scale, its covariance with the score included: Equation (16)."""
-    d = len(by_scale)
-    out = np.zeros((d, d))
-    for own, (weight, t) in zip(shares, rounds, strict=True):
-        # rows that answer again are sampled once: their score has weight 1, and the scale that of all rounds
-        part = own / t.steep
-        alone = part**2 * t.sds[4] ** 2 + (own * t.lean_sd) ** 2 * float((theta - t.theta) @ (theta - t.theta))
-        alone += (part if again else part**2) * max(float(t.square[d, d]), 0.0) / t.people / (t.steep if again else 1.0)
-        with_score = c * (1.0 if again else weight) * part / t.people * t.square[:d, d]
-        # the score rises with θ, and a larger scale with c: both move θ by minus the bread
-        both = np.outer(by_scale, with_score)
-        out += alone * np.outer(by_scale, by_scale) + both + both.T
-    return out
+    return _Learned(math.exp(log), wide, vague, leaning)

@@ -301,12 +301,14 @@ def read(plan: Plan, state: State, total: Array, count: int, by_silo: Array | No
     moved, steep = _scale_step(plan, state, number / filled, inside / filled, float(noise[4]) / filled)
     steep *= filled
     lean, lean_sd = np.zeros(d), 0.0
-    if rules.cornered and state.role == "main":  # the slope λ of (11), with James and Stein's factor
+    if rules.cornered and (
+        state.role == "main" or rules.scoring.extra
+    ):  # the slope λ of (11), with James and Stein's factor
         over = float(noise[3]) / (MEDIAN * state.scale * steep * state.window)
         if rules.scoring.extra:
             over = -float(noise[3]) * rules.scoring.steps()[1] / (state.scale * steep)
         lean, lean_sd = middle * units[3] / noise[3] * -over, abs(over)
-        lean *= max(0.0, 1.0 - d * lean_sd**2 / max(float(lean @ lean), 1e-300))
+        lean *= 1.0 if rules.scoring.extra else max(0.0, 1.0 - d * lean_sd**2 / max(float(lean @ lean), 1e-300))
     lengths = np.append(np.full(d, reach), np.ones(len(mean) - d))
     return Summed(
         state=state,

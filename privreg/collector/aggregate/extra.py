@@ -1,0 +1,167 @@
+"""Parameter beside the coefficients: slopes of scores and of its number, and their noise: Equations (61) to (65)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from privreg.base.arrays import Array
+from privreg.collector.aggregate.classes import points
+from privreg.collector.aggregate.common import Rounds
+from privreg.collector.aggregate.curvature import floored
+from privreg.collector.aggregate.plan import Summed
+from privreg.collector.aggregate.rounds import WINDOWS
+from privreg.collector.estimation.curvature import SPREAD
+
+STEP: Final = 1e-4  # Of slopes by differences
+LEAST: Final = 0.1  # Slope of a made-up row, of the largest, at least
+STRIDE: Final = 0.5  # Of a step that θ and the parameter take together, in thresholds, at most
+WALKING, KEPT = 0.25, 0.02
+"""Part of the curvature that a step and an estimate keep at least, where the parameter takes the rest: a step stays
+short, and coefficients of which noise may leave nothing are marked."""
+
+
+class Extra(NamedTuple):
+    """Extra parameter beside an estimate of θ, shape (d,); γ is its logarithm."""
+
+    by: Array  # Slope of scores by γ; 0 where their mean is 0 whatever it is; shape (d,)
+    leaning: Array  # Slope of the estimate of γ by θ, shape (d,)
+    meat: Array  # Covariance of scores and γ at a known θ, shape (d,)
+    alone: float  # Variance of γ at a known θ
+    noise: tuple[float, float, float]  # Variances by noise of an entry of `by`, of one of `leaning`, and of log s
+
+    def both(self, bread: Array, cov: Array) -> tuple[Array, Array]:
+        """Bread and covariance of (θ, γ), shape (d + 1, d + 1) each, of those of θ."""
+        lean, far, meat = self.leaning, bread @ self.by, bread @ self.meat
+        beside = cov @ lean - meat
+        own = max(self.alone + float(lean @ (beside - meat)), 0.0)
+        whole = np.block([[bread, -far[:, None]], [lean @ bread, np.array([[1.0 - lean @ far]])]])
+        return whole, np.block([[cov, beside[:, None]], [beside, np.array([[own]])]])
+
+    def unsure(self, bread: Array, cov: Array) -> Array:
+        """Variances of `bread` Δ `cov`, Δ the noise of slopes, for rows of (θ, γ), shape (q, d + 1); shape (q,)."""
+        (by, lean, steep), b, q = self.noise, np.square(bread), np.square(cov)
+        own: Array = (by * b[:, :-1].sum(axis=1) + steep * b[:, -1]) * q[:, -1]
+        return np.asarray(own + lean * b[:, -1] * q[:, :-1].sum(axis=1))
+
+    def widened(self, bread: Array, cov: Array) -> Array:
+        """Mean of Δ cov Δ', as it moves scores of θ; shape (d, d)."""
+        (by, lean, steep), own = self.noise, float(self.both(bread, cov)[1][-1, -1])
+        return np.asarray(
+            by * own * np.eye(len(cov)) + (lean * np.trace(cov) + steep * own) * np.outer(self.by, self.by)
+        )
+
+
+class Model(NamedTuple):
+    """The model of responses, of rows that stand for everybody's in the last round's coordinates."""
+
+    z: Array  # Shape (m, d)
+    weight: Array  # Shape (m,)
+    unsure: Array  # Variances of the logarithm of s, of rounds that say the parameter
+    rounds: Rounds  # With slopes between what was reported and the model's
+
+
+def modelled(rounds: Rounds, curvature: Array) -> Model:
+    """Model at the last state, and rounds with slopes that differ from it by `SPREAD`: Equation (61).
+
+    Where the mean of scores depends on the parameter rows have the curvature's second moments, in which each counts by
+    its slope, so that weights are over it; else the known moments, as those of (22).
+    """
+    plan, last = rounds.plan, rounds.last
+    one, scoring, shape = np.linalg.inv(last.rows)[0], plan.rules.scoring, plan.rules.shape
+    if plan.rules.cornered:
+        z, weight = points(curvature / float(one @ curvature @ one), one, math.inf)
+        here = z @ last.theta + plan.rate
+        down, up = (scoring.reference(shape, last.scale, here, here + h, last.scale)[2] for h in (-STEP, STEP))
+        weight = weight / np.maximum(down - up, LEAST * float((down - up).max()))
+        weight = weight / weight.sum()
+    else:
+        z, weight = points(rounds.progress.known.mean, one, math.inf)
+    both = [_known(rounds, z, weight, s) for s in rounds.summed]
+    narrow = [
+        (s, v) for old, (s, v) in zip(rounds.summed, both, strict=True) if any(old is one for one in rounds.narrow)
+    ]
+    better = rounds._replace(summed=tuple(s for s, _ in both), narrow=tuple(s for s, _ in narrow)).at(rounds.c)
+    return Model(z, weight, np.array([v for _, v in narrow]), better)
+
+
+def _known(rounds: Rounds, z: Array, weight: Array, s: Summed) -> tuple[Summed, float]:
+    """A round with such slopes, and the variance of the logarithm of that by γ."""
+    plan, filled, at = rounds.plan, rounds.progress.filled, s.state.scale
+    scoring, shape, back = plan.rules.scoring, plan.rules.shape, s.state.rows @ np.linalg.inv(rounds.last.rows)
+    here = z @ (back.T @ s.state.theta) + plan.rate
+
+    def slope(k: int, by: float, log: float) -> Array:
+        up, down = (scoring.reference(shape, at, here, here + h * by, at * math.exp(h * log))[k] for h in (STEP, -STEP))
+        return np.asarray(filled * weight * (up - down) / (2.0 * STEP))
+
+    own = filled * float(weight @ scoring.reference(shape, at, here, here, at)[1])
+    found, sd = _between(np.array([s.steep]), 2.0 * scoring.steps()[0] * s.sds[4], np.array([max(own, 1e-100)]))
+    steep, lean, lean_sd, beyond, sds = float(found[0]), s.lean * s.steep, s.lean_sd * s.steep, s.beyond, s.sds
+    if plan.rules.cornered:
+        lean, lean_sd = _between(lean, lean_sd, back @ (-slope(0, 1.0, 0.0) @ z))
+        beyond, far = _between(beyond, sds[3], back @ (-slope(2, 0.0, 1.0) @ z))
+        sds = (*sds[:3], far, sds[4])
+    return s._replace(steep=steep, lean=lean / steep, lean_sd=lean_sd / steep, beyond=beyond, sds=sds), (
+        sd / steep
+    ) ** 2
+
+
+def _between(told: Array, noise: float, model: Array) -> tuple[Array, float]:
+    """Values between those reported, with noise of this sd, and a model's, and the sd of each: Equation (9)."""
+    prior = SPREAD**2 * float(model @ model) / len(model)
+    share = prior / max(prior + noise**2, 1e-300)
+    return model + share * (told - model), math.sqrt(share) * noise
+
+
+def tied(curvature: Array, by: Array, leaning: Array, kept: float) -> Array:
+    """Slope of scores by a parameter that moves with θ, a part `kept` of the curvature left at least; shape (d, d)."""
+    taken = -float(leaning @ np.linalg.solve(curvature, by))
+    return np.asarray(np.outer(by, leaning) * min(1.0, (1.0 - kept) / max(taken, 1e-12)))
+
+
+class Bent(NamedTuple):
+    """Scores of rounds at an estimate, by the model, beyond their slopes at rounds' states: Equation (64)."""
+
+    more: Array  # Shape (rounds, d)
+    slopes: Array  # Changes of their slopes by θ until there, shape (rounds, d, d)
+    by: Array  # And by γ, shape (rounds, d)
+
+
+def bent(model: Model, theta: Array, scale: float) -> Bent:
+    """Bend until an estimate, or as far towards it as a threshold and a factor 1.5 of the last state's parameter."""
+    rounds, reference, out = model.rounds, model.rounds.plan.rules.scoring.reference, []
+    last, shape, filled, rate = rounds.last, rounds.plan.rules.shape, rounds.progress.filled, rounds.plan.rate
+    far = float(np.linalg.norm(theta - last.theta)) / last.threshold(rounds.plan.rules)
+    there = model.z @ (last.theta + (theta - last.theta) / max(1.0, far)) + rate
+    scale = last.scale * math.exp(np.clip(math.log(scale / last.scale), -WINDOWS[1], WINDOWS[1]))
+    for s in rounds.summed:
+        back, at = s.state.rows @ np.linalg.inv(last.rows), s.state.scale
+        here = model.z @ (back.T @ s.state.theta) + rate
+        unit = -filled * s.state.threshold(rounds.plan.rules) * model.weight
+
+        def mean(to: Array, truth: float, at: float = at, here: Array = here, unit: Array = unit) -> Array:
+            return np.asarray(unit * reference(shape, at, here, to, truth)[2])
+
+        ends = (here, at), (there, scale)
+        first, then = ((mean(v + STEP, r) - mean(v - STEP, r)) / (2.0 * STEP) for v, r in ends)
+        wide, wider = ((mean(v, r * (1.0 + STEP)) - mean(v, r * (1.0 - STEP))) / (2.0 * STEP) for v, r in ends)
+        more = mean(there, scale) - first * (there - here) - wide * (scale / at - 1.0)
+        out.append((more @ model.z, (model.z.T * (then - first)) @ model.z, (wider - wide * scale / at) @ model.z))
+    return Bent(*(np.array(one) for one in zip(*out, strict=True)))
+
+
+def added(model: Model, curvature: Array, weights: Array, scale: float) -> Callable[[Array], tuple[Array, Array]]:
+    """Scores at an estimate beside those on the slope A, less its change times that, and the slope, half of A kept."""
+    return partial(_added, model, curvature, weights, scale)
+
+
+def _added(model: Model, curvature: Array, weights: Array, scale: float, theta: Array) -> tuple[Array, Array]:
+    found, root = bent(model, theta, scale), np.linalg.cholesky(curvature)
+    back = np.linalg.solve(root, np.linalg.solve(root, np.einsum("k,kij->ij", weights, found.slopes)).T)
+    change = root @ floored(back, -0.5) @ root.T
+    return found.more - change @ theta, curvature + change
