@@ -398,12 +398,12 @@ def test_people_are_followed_longer_the_less_noise_there_is() -> None:
 
 def test_plans_are_for_hazard_ratios_and_say_how_many_events_there_are() -> None:
     how = {**HOW, "mu": 1}
-    found = pr.plan(FORMULA, effect={"C(arm)[T.b]": np.log(1.5)}, **how)
+    found = pr.plan(FORMULA, effect={"C(arm)[T.b]": np.log(1.35)}, **how)
     assert found.table().loc["C(arm)[T.b]", "power"] == pytest.approx(0.8, abs=0.03)
     said = " ".join(str(found).split())
     events = int(said.partition(" events")[0].rpartition(" ")[2].replace(",", ""))
     assert events == pytest.approx(0.5 * found.n, rel=0.1)
-    schoenfeld = 4.0 * (norm.ppf(0.975) + norm.ppf(0.8)) ** 2 / np.log(1.5) ** 2  # events without noise
+    schoenfeld = 4.0 * (norm.ppf(0.975) + norm.ppf(0.8)) ** 2 / np.log(1.35) ** 2  # events without noise
     assert schoenfeld < events < 4.0 * schoenfeld
     rare = pr.plan(FORMULA, n=found.n, params={"Intercept": -6.0}, **how)
     assert rare.table().loc["C(arm)[T.b]", "std_error"] > found.table().loc["C(arm)[T.b]", "std_error"]

@@ -248,10 +248,10 @@ def _lacking(rounds: Rounds, second: Array, sd: float) -> tuple[Array, Array]:
     """Scores that rounds lack beside the last one as other rows count whole in them, b_k of (14); shape (rounds,).
 
     And what any score may lack if scores of long rows are one `sd`, along each number, shape (k, d): Equation (48).
-    It is no more than lengths that were looked at leave, and there is none where no row is long.
+    It is no more than lengths that were looked at leave, and there is none where no row is long, or without noise.
     """
     plan, last, seen = rounds.plan, rounds.last, rounds.progress.lost
-    if plan.like is not None or plan.extremes:
+    if plan.like is not None or plan.extremes or plan.mu >= MOST_MU:
         return np.zeros(len(rounds.summed)), np.zeros((0, plan.d))
     by = [missed(plan, second, s.state.rows, np.array([s.state.reach(plan) ** 2]))[0] for s in rounds.summed]
     lacking = sd * (np.array(by) - by[-1]).max(axis=1)
