@@ -215,8 +215,8 @@ class SurvivalCurves(View):
         In a class of length h let L and G be cumulative hazards of events and of censoring, which change by the shares
         α and β from its beginning to its end. A life table's L is off by −L G (2 L + G)/12, by L G (β − α)/12, and by
         terms of fourth order. The second part is c h L G with c alike in neighbouring classes, and two of them that are
-        taken for one are off by more, which tells c. Of a single class β − α = 2 is taken. Of people who enter evenly, E
-        for each at risk, L is off by L² E/12 besides.
+        taken for one are off by more, which tells c. Of a single class β − α = 2 is taken. Of people who enter evenly,
+        E for each at risk, L is off by L² E/12 besides.
         """
         if not self.life:
             return np.zeros(len(self.names), dtype=np.bool_)
