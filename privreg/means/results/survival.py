@@ -215,7 +215,8 @@ class SurvivalCurves(View):
         In a class of length h let L and G be cumulative hazards of events and of censoring, which change by the shares
         α and β from its beginning to its end. A life table's L is off by −L G (2 L + G)/12, by L G (β − α)/12, and by
         terms of fourth order. The second part is c h L G with c alike in neighbouring classes, and two of them that are
-        taken for one are off by more, which tells c. Of a single class β − α = 2 is taken.
+        taken for one are off by more, which tells c. Of a single class β − α = 2 is taken. Of people who enter evenly,
+        E for each at risk, L is off by L² E/12 besides.
         """
         if not self.life:
             return np.zeros(len(self.names), dtype=np.bool_)
@@ -223,9 +224,9 @@ class SurvivalCurves(View):
 
         def hazards(start: Array, come: Array, gone: Array, events: Array, h: Array) -> tuple[Array, Array, Array]:
             n = start + 0.5 * (come - gone)
-            out, censored = np.maximum(events / n, 0.0), np.maximum((come + gone) / n, 0.0)
-            known = out * censored * (2.0 * out + censored) / 12.0
-            return -np.log1p(-events / n) + known, h * out * censored, known
+            out, more, less = (np.maximum(v / n, 0.0) for v in (events, come, gone))
+            known = out * (less * (2.0 * out + less) - out * more) / 12.0
+            return -np.log1p(-events / n) + known, h * out * (more + less), known
 
         within += [events.sum(axis=-1), np.diff(self.of.cuts, prepend=0.0)]
         with np.errstate(divide="ignore", invalid="ignore"):
