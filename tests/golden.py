@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 import tempfile
 from collections.abc import Callable
 from functools import cache
@@ -17,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 import privreg as pr
+from tests.databases import sqlite
 
 PATH = Path(__file__).with_name("golden.json")
 N = 3000
@@ -164,7 +164,7 @@ def source(kind: str) -> list[float]:
                 connection.register("people", frame)
                 return local(data=pr.sql("SELECT * FROM people", connection), rows=N)
             case "sql":
-                connection = sqlite3.connect(path)
+                connection = sqlite(path)
                 frame.to_sql("people", connection, index=False)
                 return local(data=pr.sql("SELECT * FROM people", connection), rows=N)
     raise ValueError(kind)

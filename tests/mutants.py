@@ -2043,7 +2043,7 @@ MUTANTS = (
     Mutant(
         "a study counts in the database that it was moved from",
         "packages/field/privreg_field/service/store/sql.py",
-        """sa.event.listen(self.engine, "begin", self._must_be_here)""",
+        """sa.event.listen(self.engine, "begin", partial(_begin, self.sql(_MOVED), self.slug, str(self)))""",
         "pass",
         ("tests/service/test_copies.py::test_a_study_is_moved_while_it_is_open_and_back",),
     ),

@@ -1,7 +1,5 @@
 """The same rows in every kind of table, file and database that a model takes, for the tests of sources."""
 
-import sqlite3
-
 import duckdb
 import numpy as np
 import pandas as pd
@@ -13,6 +11,7 @@ import pyarrow.parquet as pq
 import sqlalchemy as sa
 
 import privreg as pr
+from tests.databases import engine, sqlite
 
 BOUNDS = {"x": (-1, 1), "k": (0, 9), "b": (0, 1), "f": (0, 1), "y": (-3, 5)}
 LEVELS = {"g": ["u", "v", "w"]}
@@ -80,9 +79,7 @@ def sources(data, tmp):
     pyarrow.feather.write_feather(table, tmp / "whole.feather", chunksize=801)
     pyarrow.feather.write_feather(table, tmp / "plain.arrow", compression="uncompressed")
     plain = data.astype(object).where(data.notna(), None)
-    with sqlite3.connect(tmp / "people.db") as db:
-        plain.to_sql("people", db, index=False)
-    db.close()
+    plain.to_sql("people", sqlite(tmp / "people.db"), index=False)
     frame = pl.from_arrow(table)
     duck = duckdb.connect()
     duck.register("people", table)
@@ -110,14 +107,12 @@ def sources(data, tmp):
         "duckdb relation": lambda: duck.sql("SELECT * FROM people"),
         "duckdb query": lambda: pr.sql("SELECT * FROM people;", duck),
         "duckdb parameters": lambda: pr.sql("SELECT * FROM people WHERE unused = ?", duck, ["z"]),
-        "sqlite": lambda: pr.sql("SELECT * FROM people -- all\n;", sqlite3.connect(tmp / "people.db")),
-        "sqlite parameters": lambda: pr.sql(
-            "SELECT * FROM people WHERE unused = ?", sqlite3.connect(tmp / "people.db"), ("z",)
-        ),
+        "sqlite": lambda: pr.sql("SELECT * FROM people -- all\n;", sqlite(tmp / "people.db")),
+        "sqlite parameters": lambda: pr.sql("SELECT * FROM people WHERE unused = ?", sqlite(tmp / "people.db"), ("z",)),
         "url": lambda: pr.sql("SELECT * FROM people", url),
-        "engine": lambda: pr.sql("SELECT * FROM people WHERE unused = :u", sa.create_engine(url), {"u": "z"}),
-        "connection": lambda: pr.sql(sa.text("SELECT * FROM people"), sa.create_engine(url).connect()),
-        "select": lambda: pr.sql(sa.select(rows).where(rows.c.unused == "z"), sa.create_engine(url)),
+        "engine": lambda: pr.sql("SELECT * FROM people WHERE unused = :u", engine(url), {"u": "z"}),
+        "connection": lambda: pr.sql(sa.text("SELECT * FROM people"), engine(url).connect()),
+        "select": lambda: pr.sql(sa.select(rows).where(rows.c.unused == "z"), engine(url)),
     }
 
 

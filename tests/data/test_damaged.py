@@ -15,6 +15,7 @@ from privreg.data import columns
 from privreg.data.sources.open import open_table, rows_of
 from privreg.errors import DataError, MissingExtraError, SchemaError, UnsupportedArgumentError
 from privreg.schema.declarations import Schema
+from tests.databases import sqlite
 from tests.tables import BOUNDS, LEVELS, NAMES, bits, model, people, sources
 
 
@@ -180,7 +181,7 @@ def test_whatever_is_damaged_there_is_an_error_of_our_own_or_a_fit(kind, tmp_pat
 def test_a_query_shows_nothing_of_itself():
     shown = [
         repr(pr.sql("SELECT 'hunter2'", "postgresql://ann:hunter2@host/db", {"who": "hunter2"})),
-        repr(pr.sql("SELECT 'hunter2'", sqlite3.connect(":memory:"), ("hunter2",))),
+        repr(pr.sql("SELECT 'hunter2'", sqlite(), ("hunter2",))),
         repr(pr.sql("SELECT 'hunter2'", duckdb.connect())),
     ]
     assert shown == ["<SQL query on postgresql>", "<SQL query on sqlite3>", "<SQL query on duckdb>"]
@@ -191,8 +192,8 @@ def test_a_query_shows_nothing_of_itself():
 @pytest.mark.parametrize(
     ("query", "connection", "match"),
     [
-        (" ; ", sqlite3.connect(":memory:"), "the query is empty"),
-        (3, sqlite3.connect(":memory:"), "of type int"),
+        (" ; ", sqlite(), "the query is empty"),
+        (3, sqlite(), "of type int"),
         ("SELECT 1", "people.db", "no URL"),
         ("SELECT 1", 3, "of type int can't be asked"),
     ],
@@ -218,7 +219,7 @@ def test_mistakes_in_sql_are_told_without_quoting(name, whole):
 def test_awkward_names_are_quoted():
     data = people()[["x", "y"]].rename(columns={"x": 'a"b', "y": "select"})
     want = bits(data.rename(columns={'a"b': "x"}), formula='Q("select") ~ x', bounds={"x": (-1, 1), "select": (-3, 5)})
-    db = sqlite3.connect(":memory:")
+    db = sqlite()
     data.rename(columns={'a"b': "the x; DROP"}).to_sql("t", db, index=False)
     duck = duckdb.connect()
     duck.register("t", data.rename(columns={'a"b': "the x; DROP"}))
@@ -229,7 +230,7 @@ def test_awkward_names_are_quoted():
 
 def test_a_connection_that_drops(tmp_path):
     data = pd.concat([people()] * 60, ignore_index=True)
-    db = sqlite3.connect(":memory:")
+    db = sqlite()
     data.to_sql("people", db, index=False)
 
     class Dropping:

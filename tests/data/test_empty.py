@@ -1,7 +1,6 @@
 """Sources without a row, and sources that can't be read: each says so, at every front door."""
 
 import gzip
-import sqlite3
 
 import duckdb
 import numpy as np
@@ -14,6 +13,7 @@ import pytest
 import privreg as pr
 from privreg.cli.app import main
 from privreg.errors import DataError, OptionError
+from tests.databases import sqlite
 
 FULL = pd.DataFrame({"y": np.linspace(0, 1, 64), "x": np.linspace(0, 1, 64) ** 2, "who": np.arange(64) // 2})
 FULL["w"], FULL["k"] = 0.5, (np.arange(64) % 16).astype(str)
@@ -70,7 +70,7 @@ def frames(tmp, write, name):
 
 
 def held(_):
-    connection = sqlite3.connect(":memory:")
+    connection = sqlite()
     FULL.to_sql("people", connection, index=False)
     return pr.sql("select * from people where x > 7", connection)
 
@@ -155,7 +155,7 @@ def test_public_rows_of_a_plan_say_so_in_one_line(name, text, tmp_path, capsys):
 
 @pytest.mark.parametrize("source", ["query", "list"])
 def test_two_collectors_count_rows_that_can_be_read_again(source):
-    connection = sqlite3.connect(":memory:")
+    connection = sqlite()
     people = pd.concat([FULL] * 40, ignore_index=True)
     people.to_sql("people", connection, index=False)
     data = {"query": pr.sql("select * from people", connection), "list": [people[:99], people[99:]]}[source]

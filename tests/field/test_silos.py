@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -33,6 +32,7 @@ from privreg_field.silos.rounds import Fit, History, answer, play
 from privreg_field.study import keys
 from privreg_field.study.declaring.declared import family_of
 from privreg_field.wire.wire import MessageError, base, dumps, loads, unbase
+from tests.databases import sqlite
 
 SIZES = {"north": 900, "south": 700, "west": 500}
 SAID = {
@@ -187,7 +187,7 @@ def test_a_query_is_read_as_a_file_is(over: tuple[Field, pr.PrivateResults], tmp
     pytest.importorskip("sqlalchemy")
     field = Field(tmp_path, accepts=False)
     for name, rows in people().items():
-        with sqlite3.connect(tmp_path / "hospital.db") as db:
+        with sqlite(tmp_path / "hospital.db") as db:
             rows.to_sql(name, db, index=False)
         field.accept(name, [f"sqlite:///{tmp_path / 'hospital.db'}", f"SELECT * FROM {name} ORDER BY rowid"])
     assert bits(field.play()) == bits(over[1])
@@ -600,14 +600,14 @@ def test_a_query_whose_rows_change_has_other_noise_also_from_a_file_that_comes_b
     pytest.importorskip("sqlalchemy")
     field, rows, found = Field(tmp_path), people()["north"], []
     path = tmp_path / "hospital.db"
-    with sqlite3.connect(path) as db:
+    with sqlite(path) as db:
         rows.to_sql("north", db, index=False)
     mine = field.memories["north"] = Memory(tmp_path / "other.sqlite")
     field.accept("north", [f"sqlite:///{path}", "SELECT * FROM north ORDER BY rowid"])
     copy = mine.path.read_bytes()
     for value in (rows["y"][0], -rows["y"][0]):
         mine.path.write_bytes(copy)
-        with sqlite3.connect(path) as db:
+        with sqlite(path) as db:
             db.execute("UPDATE north SET y = ? WHERE rowid = 1", (float(value),))
         history = first(field)
         # the round of means, after that of clamped values
@@ -768,5 +768,5 @@ def test_the_command_signs_accepts_and_logs(tmp_path: Path, capsys: pytest.Captu
     assert "no file" in capsys.readouterr().err
     assert run(["log", "--ledger", at[4]]) == 0
     assert "900 rows, mu = 1.5" in capsys.readouterr().out
-    assert sqlite3.connect(at[4]).execute("SELECT count(*) FROM sum").fetchone() == (0,)
+    assert sqlite(at[4]).execute("SELECT count(*) FROM sum").fetchone() == (0,)
     assert (tmp_path / "n.sqlite").stat().st_mode & 0o777 == 0o600

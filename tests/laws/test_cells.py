@@ -1,7 +1,6 @@
 """A cell means the same from every source, in every role, at every front door: the table of docs/guides/sources.md."""
 
 import csv as standard
-import sqlite3
 from functools import cache
 
 import duckdb
@@ -22,6 +21,7 @@ from privreg.data.participants import Counter
 from privreg.data.sources.open import open_table
 from privreg.errors import PrivregWarning
 from privreg.schema.declarations import Schema
+from tests.databases import sqlite
 
 NUMBERS = {
     **{"1": 1, "1.0": 1, "01": 1, "+1": 1, " 1 ": 1, "1.": 1, "-.5": -0.5, "1e3": 1000, "1E+3": 1000, "-0": 0},
@@ -80,7 +80,7 @@ def sources(cells, tmp):
     frame = pd.DataFrame({"v": pd.Series(cells, dtype=object)})
     pq.write_table(table, tmp / "t.parquet")
     pyarrow.feather.write_feather(table, tmp / "t.feather")
-    base, duck = sqlite3.connect(":memory:"), duckdb.connect()
+    base, duck = sqlite(), duckdb.connect()
     base.execute("CREATE TABLE t (v)")
     base.executemany("INSERT INTO t VALUES (?)", [(cell,) for cell in cells])
     duck.register("t", table)

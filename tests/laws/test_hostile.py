@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import re
-import sqlite3
 import threading
 import time
 import warnings
@@ -34,6 +33,7 @@ from privreg.formula.batches import read_arrays
 from privreg.formula.design import formula_design
 from privreg.formula.language.rowwise import rowwise
 from privreg.schema.declarations import Schema
+from tests.databases import engine, sqlite
 
 N = 600
 AT = 137
@@ -317,7 +317,7 @@ def test_a_header_that_is_no_text_is_an_error(tmp_path):
 def test_equal_cells_mean_the_same_from_every_source(tmp_path):
     """Readers take whole columns for numbers, truth values or texts; what a cell means must not follow them."""
     pa, duckdb = pytest.importorskip("pyarrow"), pytest.importorskip("duckdb")
-    polars, sqlalchemy = pytest.importorskip("polars"), pytest.importorskip("sqlalchemy")
+    polars, _ = pytest.importorskip("polars"), pytest.importorskip("sqlalchemy")
     from pyarrow import feather, parquet
 
     texts = {
@@ -335,7 +335,7 @@ def test_equal_cells_mean_the_same_from_every_source(tmp_path):
     frame.to_csv(tmp_path / "t.csv", index=False)
     parquet.write_table(table_, tmp_path / "t.parquet")
     feather.write_feather(table_, tmp_path / "t.feather")
-    connection = sqlite3.connect(tmp_path / "t.db")
+    connection = sqlite(tmp_path / "t.db")
     connection.execute("CREATE TABLE t (y, x, g)")
     known = [[None if c == np.inf else c for c in values] for values in cells.values()]
     rows = list(zip(*known, strict=True))
@@ -356,7 +356,7 @@ def test_equal_cells_mean_the_same_from_every_source(tmp_path):
         table_,
         polars.DataFrame(texts),
         pr.sql("SELECT * FROM t", connection),
-        pr.sql("SELECT * FROM t", sqlalchemy.create_engine(f"sqlite:///{tmp_path / 't.db'}")),
+        pr.sql("SELECT * FROM t", engine(f"sqlite:///{tmp_path / 't.db'}")),
         pr.sql("SELECT * FROM t", duck),
     ]
     _, want = encoded(sources[0])
@@ -372,7 +372,7 @@ def test_bytes_that_are_no_text_spoil_their_own_cell(tmp_path):
     bad = pa.array([b"a", b"\xff", b"b", b"\xfe", None], pa.binary()).view(pa.string())
     plain = pa.table({"y": [1.0] * 5, "x": [0.5] * 5, "g": bad})
     coded = pa.table({"y": [1.0] * 5, "x": [0.5] * 5, "g": bad.dictionary_encode()})
-    connection = sqlite3.connect(":memory:")
+    connection = sqlite()
     connection.execute("CREATE TABLE t (y, x, g)")
     for text in ("'a'", "CAST(x'ff' AS TEXT)", "'b'", "CAST(x'fe' AS TEXT)", "NULL"):
         connection.execute(f"INSERT INTO t VALUES (1.0, 0.5, {text})")
@@ -534,7 +534,7 @@ def test_long_numbers_of_levels_in_a_csv_file_do_not_follow_a_gap(tmp_path):
 
 
 def test_a_connection_may_hand_out_rows_by_name():
-    connection = sqlite3.connect(":memory:")
+    connection = sqlite()
     connection.execute("CREATE TABLE t (y, x, g)")
     connection.execute("INSERT INTO t VALUES (1.0, 0.5, 'b')")
     connection.row_factory = lambda cursor, row: dict(zip([c[0] for c in cursor.description], row, strict=True))

@@ -4,7 +4,6 @@ import ast
 import io
 import pickle
 import re
-import sqlite3
 import threading
 import time
 import tomllib
@@ -40,6 +39,7 @@ from privreg.options.unknown import OPTIONS
 from privreg.privacy.ledger import UNSET
 from privreg.results.results import PrivateResults
 from privreg_field.study.declaring import declared
+from tests.databases import sqlite
 from tests.wrong import results
 
 N = 4000
@@ -713,7 +713,7 @@ def test_slow_plans_are_seen(ask, monkeypatch):
     ],
 )
 def test_queries(query):
-    assert "SQL query" in repr(pr.sql(query, sqlite3.connect(":memory:")))
+    assert "SQL query" in repr(pr.sql(query, sqlite()))
 
 
 @pytest.mark.parametrize(
@@ -728,7 +728,7 @@ def test_queries(query):
 )
 def test_statements_are_not_queries(query, said):
     with pytest.raises(UnsupportedArgumentError, match=said) as caught:
-        pr.sql(query, sqlite3.connect(":memory:"))
+        pr.sql(query, sqlite())
     assert "people SET" not in str(caught.value)
 
 

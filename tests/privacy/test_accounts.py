@@ -3,7 +3,6 @@
 import gc
 import math
 import os
-import sqlite3
 import weakref
 from array import array
 from collections import UserDict
@@ -24,6 +23,7 @@ from privreg.errors import BudgetError, DataError, NotPrivateError
 from privreg.privacy.accounts import accounts_of, of_files
 from privreg.privacy.ledger import LEDGER, Ledger
 from privreg.schema.declarations import Schema
+from tests.databases import engine, sqlite
 
 N = 600
 PUBLIC = {"mu": 1, "bounds": {"x": (-1, 1), "y1": (-1, 1), "y2": (-1, 1)}}
@@ -379,13 +379,13 @@ def test_accounts_go_with_their_objects_and_keep_nothing_alive():
 
 def queries(tmp_path):
     path = tmp_path / "people.db"
-    engine, plain, duck = sa.create_engine(f"sqlite:///{path}"), sqlite3.connect(path), duckdb.connect()
-    frame().to_sql("t", engine, index=False)
+    alchemy, plain, duck = engine(f"sqlite:///{path}"), sqlite(path), duckdb.connect()
+    frame().to_sql("t", alchemy, index=False)
     duck.register("t", frame())
     table = sa.table("t", *(sa.column(c) for c in COLUMNS))
     return {
-        "text": pr.sql("SELECT * FROM t", engine),
-        "select": pr.sql(sa.select(table), engine),
+        "text": pr.sql("SELECT * FROM t", alchemy),
+        "select": pr.sql(sa.select(table), alchemy),
         "address": pr.sql("SELECT * FROM t", f"sqlite:///{path}"),
         "connection": pr.sql("SELECT * FROM t WHERE x > ?", plain, (-2,)),
         "duckdb": pr.sql("SELECT * FROM t", duck),

@@ -1,10 +1,12 @@
 """What the collector keeps: a token counts once, whatever is dropped, repeated, restarted, killed or full."""
 
+import gc
 import os
 import signal
 import subprocess
 import sys
 import textwrap
+import weakref
 import zlib
 
 import numpy as np
@@ -129,6 +131,18 @@ for _kind in ("sqlite",) if postgres.MISSING else ("sqlite", "postgres"):
     )
     globals()[f"TestStorage_{_kind}"] = _case
 del _case
+
+
+def test_a_store_that_nobody_has_any_more_has_closed_its_connections(world):
+    """From Python 3.13 on those of SQLite are warned of that nobody has closed."""
+    store = open_store(world.url, "sleep")
+    store.cells()
+    pool, there = store.engine.pool, weakref.ref(store)
+    assert pool.checkedin() == 1
+    del store
+    gc.collect()
+    assert there() is None
+    assert pool.checkedin() == 0
 
 
 def test_a_state_that_could_not_be_published_is_published_later(world, monkeypatch):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import textwrap
@@ -47,6 +46,7 @@ from privreg.simulation.curator import CuratorRun, by_group, evenly, least
 from privreg.simulation.devices import Block
 from privreg.simulation.streaming import checkpoint
 from privreg.simulation.streaming.stream import Stream
+from tests.databases import sqlite
 
 N = 3_000
 HOW = {
@@ -243,7 +243,7 @@ def test_an_earlier_fits_target_is_taken_over(trust: str) -> None:
 
 
 def _query() -> object:
-    database = sqlite3.connect(":memory:")
+    database = sqlite()
     rows().to_sql("people", database)
     return pr.sql("SELECT * FROM people", database)
 
@@ -330,7 +330,7 @@ def test_files_that_change_between_rounds_are_refused(parquet: Path, monkeypatch
 
 
 def test_a_query_is_executed_once() -> None:
-    database, asked = sqlite3.connect(":memory:"), list[str]()
+    database, asked = sqlite(), list[str]()
     rows().to_sql("people", database)
     database.set_trace_callback(asked.append)
     model(pr.sql("SELECT * FROM people WHERE rowid > 0", database)).fit()

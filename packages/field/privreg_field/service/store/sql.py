@@ -12,7 +12,7 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -98,12 +98,7 @@ class Store(RecordStore):
                     t.METADATA.create_all(c)
                     c.execute(t.meta.insert().values(name="format", value=str(found := t.FORMAT)))
             t.must_be_this(found, str(self))
-        sa.event.listen(self.engine, "begin", self._must_be_here)
-
-    def _must_be_here(self, c: sa.Connection) -> None:
-        """Refuse to change what has been moved to another database, or is a backup."""
-        if not c.get_execution_options().keys() & {"reading", "keeping"}:
-            _must_be_here(c.exec_driver_sql(self.sql(_MOVED), (self.slug,)).scalar(), str(self))
+        sa.event.listen(self.engine, "begin", partial(_begin, self.sql(_MOVED), self.slug, str(self)))
 
     def keeping(self) -> sa.Connection:
         """A transaction that may also change what has been moved, or is a backup, or has other tables."""
@@ -406,6 +401,12 @@ _UPDATE: Final = (
     .where(*(t.cell.c[name] == sa.bindparam(f"{name}_") for name in _KEY))
     .values({name: sa.bindparam(name) for name in ("people", "sums", "squares", "upto")})
 )
+
+
+def _begin(moved: str, slug: str, name: str, c: sa.Connection) -> None:
+    """Refuse to change what has been moved to another database, or is a backup; no listener keeps a store alive."""
+    if not c.get_execution_options().keys() & {"reading", "keeping"}:
+        _must_be_here(c.exec_driver_sql(moved, (slug,)).scalar(), name)
 
 
 def _must_be_here(moved: str | None, name: str) -> None:

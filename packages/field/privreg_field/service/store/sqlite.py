@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -38,6 +39,7 @@ class SQLite(Store):
         else:
             raise StoreError(f"there is no database {str(path)!r}; privreg serve makes it.")
         self.engine = sa.create_engine(url, connect_args={"check_same_thread": False, "isolation_level": None})
+        weakref.finalize(self, self.engine.dispose)  # whoever opens a store need not close its connections
         sa.event.listen(self.engine, "connect", _prepare)
         sa.event.listen(self.engine, "begin", _begin)
         try:
