@@ -1,5 +1,6 @@
 """Numbers of the page on threats about respondents who lie are those of its formulas."""
 
+import csv
 import math
 import re
 from pathlib import Path
@@ -10,7 +11,8 @@ from scipy.special import ndtri
 
 from privreg.protocol.sums import MOST_NUMBERS, width
 
-TEXT = (Path(__file__).parents[2] / "docs" / "threat_model.md").read_text("utf-8")
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "docs" / "threat_model.md").read_text("utf-8")
 
 
 def rows(head):
@@ -54,6 +56,19 @@ def test_how_far_liars_shift_a_combination(kind, shift, variance, k):
     found = np.median((means[i] + means[j]) / 2 if kind == "pairs" else means)
     assert found / math.sqrt(variance / m) == pytest.approx(shift * k / math.sqrt(m), rel=0.15)
     assert f"{'√3 · ' * (kind == 'pairs')}k/√m" in TEXT
+
+
+def test_measured_combinations_are_the_stored_ones():
+    lines = (ROOT / "benchmarks" / "results" / "liars.csv").read_text("utf-8").splitlines()
+    stored = list(csv.DictReader(line for line in lines if not line.startswith("#")))
+    found = rows("| μ | parts |")
+    assert len(found) == len(stored) == 14
+    for (mu, parts, spoiled, coverage, *numbers), one in zip(found, stored, strict=True):
+        assert (float(mu), parts, spoiled) == (float(one["mu"]), one["parts"], one["spoiled"])
+        printed = [*map(float, re.findall(r"[\d.]+", coverage)), *map(float, numbers)]
+        said = [float(one[name]) for name in ("coverage", "low", "high", "shift", "by_formula", "price")]
+        places = [0.05] * 3 + [0.005] * 3
+        assert all(abs(a - b) <= most + 1e-9 for a, b, most in zip(printed, said, places, strict=True)), (printed, said)
 
 
 def test_liars_in_too_many_batches_are_not_borne():

@@ -72,11 +72,13 @@ def noted(res):
     return {n.code: n for n in res.privacy.notes if n.code in {"unusable", "nonresponse"}}
 
 
-@pytest.mark.parametrize("mu", MUS)
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize(
+    ("door", "mu"),
+    [
+        (door, mu) for door in DOORS for mu in MUS if door != "silos" or mu in {30, None}
+    ],  # noise of less hides any share
+)
 def test_a_part_that_cannot_be_read_is_noted(door, mu):
-    if door == "silos" and mu in {1, 3, 10}:
-        mu = 30  # noise of smaller budgets hides any share
     res = DOORS[door](people(0.4), mu)
     note = noted(res)["unusable"]
     assert "decimal" in note  # advice on how to read them

@@ -65,7 +65,7 @@ def test_distances_of_logistic_scores_are_proved_by_branch_and_bound_and_nearly_
     most, apart = ODDS[row]
     k = 1.000001 * math.sqrt(most)  # so that no rounding of ‖θ‖ L matters
     assert is_bound(apart / 10_000, k, LOGISTIC)
-    seen = attained(min(k, 1e9), SHARES["logistic"], 4_000)
+    seen = attained(min(k, 1e9), SHARES["logistic"], 1_000)
     assert apart / 10_000 < 1.005 * seen
     assert not is_bound(0.999 * seen, k, LOGISTIC)
     assert [of("logistic", family=codes.LOGISTIC, longest2=v) for v in (most, 0.99 * most)] == [apart] * 2
