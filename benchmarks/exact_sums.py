@@ -64,7 +64,7 @@ def walk(x, y, noise, steps, plan, theta, totals, squares, crosses, k):
             norm2 += x[i, j] * x[i, j]
             eta += x[i, j] * theta[j]
         score = kernels._psi(plan.shape, plan.c, plan.top, eta, y[i])
-        factor = kernels._bounded(score * kernels._weight(plan.weights, norm2, x[i, 0]), norm2**0.5, plan.bound)
+        factor = kernels._bounded(score * kernels._weight(plan.weights, norm2, x[i, 0], P), norm2**0.5, plan.bound)
         k += 1
         for j in range(P):
             own = factor * x[i, j] if factor != 0.0 else 0.0

@@ -120,7 +120,8 @@ def cell(trust: str, name: str, n: int, road: str, runs: range) -> list[float]:
         played.close()
         found = estimate(played.plan, played.progress)
         assert found is not None
-        marked = ~reliable(doubts(played.plan, played.progress, found, found.back), plan.size)
+        told = doubts(played.plan, played.progress, found, found.back, encoder._spec, encoder.order)
+        marked = ~reliable(told, plan.size)
         ses = np.sqrt(np.diag(found.back @ found.cov @ found.back.T))
         out += [*((found.back @ found.theta - theta) / alone), *(ses / alone), *marked]
     return out

@@ -239,7 +239,7 @@ def by_statistics(method: str, name: str, n: int, runs: range) -> list[float]:
 
 def by_curator(family: str, name: str, n: int, runs: range) -> list[float]:
     """Estimates and standard errors of runs, and whether they are marked."""
-    plan, out = prepared(name, family, n)[0], list[float]()
+    (plan, encoder), out = prepared(name, family, n), list[float]()
     for run in runs:
         rows, rng = drawn(name, n, run)
         played = CuratorRun(plan, rng.bytes(32))
@@ -248,7 +248,8 @@ def by_curator(family: str, name: str, n: int, runs: range) -> list[float]:
         found = estimate(played.plan, played.progress)
         assert found is not None
         cov = found.back @ found.cov @ found.back.T
-        marked = ~reliable(doubts(played.plan, played.progress, found, found.back), plan.size)
+        told = doubts(played.plan, played.progress, found, found.back, encoder._spec, encoder.order)
+        marked = ~reliable(told, plan.size)
         out += [*(found.back @ found.theta), *np.sqrt(np.diag(cov)), *marked]
     return out
 

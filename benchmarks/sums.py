@@ -132,7 +132,7 @@ def weights(plan: Plan, found: Estimated, x: np.ndarray) -> np.ndarray:
 
 def cell(trust: str, name: str, n: int, mu: float, runs: range) -> list[float]:
     """Errors, standard errors, the estimand's shift and marks by coefficient, of these runs in one list."""
-    design, (_, plan, encoder), true = KNOWN[name], prepared(trust, name, n, mu), truth(name)
+    design, (spec, plan, encoder), true = KNOWN[name], prepared(trust, name, n, mu), truth(name)
     alone, out, some = true.errors / np.sqrt(n), list[float](), min(len(true.y), 50_000)
     y, x = true.y[:some], true.x[:some]
     base = reference.root(plan, y, x, np.ones(some), true.root)
@@ -147,7 +147,8 @@ def cell(trust: str, name: str, n: int, mu: float, runs: range) -> list[float]:
         assert found is not None
         own = reference.root(plan, y, x, weights(played.plan, found, x), base) - base + other
         cov = found.back @ found.cov @ found.back.T
-        marked = ~reliable(doubts(played.plan, played.progress, found, found.back), plan.size)
+        told = doubts(played.plan, played.progress, found, found.back, spec, encoder.order)
+        marked = ~reliable(told, plan.size)
         errors = (found.back @ found.theta - true.root) / alone
         out += [*errors, *(np.sqrt(np.diag(cov)) / alone), *(own / alone), *marked]
     return out

@@ -112,7 +112,7 @@ def truth(name: str) -> Truth:
 
 def cell(name: str, n: int, mu: float, runs: range) -> list[float]:
     """Errors, standard errors, the estimand's distance, and doubts, of these runs in one list."""
-    design, (_, plan, encoder), true = KNOWN[name], prepared(name, n, mu), truth(name)
+    design, (spec, plan, encoder), true = KNOWN[name], prepared(name, n, mu), truth(name)
     alone = true.errors / np.sqrt(n)
     out, here = list[float](), true.here
     for run in runs:
@@ -125,7 +125,7 @@ def cell(name: str, n: int, mu: float, runs: range) -> list[float]:
         moved = here - true.here
         cov = found.back @ found.cov @ found.back.T
         errors = (found.back @ found.theta - true.root - moved) / alone
-        marked = ~reliable(doubts(plan, progress, found, found.back), plan.size)
+        marked = ~reliable(doubts(plan, progress, found, found.back, spec, encoder.order), plan.size)
         out += [*errors, *(np.sqrt(np.diag(cov)) / alone), *(moved / alone), *marked]
     return out
 

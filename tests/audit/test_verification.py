@@ -141,11 +141,11 @@ def test_half_the_budget_is_audited_by_itself():
     statement = personal().privacy
     found = statement.verify(20_000)
     assert found.passed
-    half = found.table["report"].str.endswith(", 0.5 mu")
+    half = found.table["report"].str.endswith(", 0.5 of the budget")
     assert (found.table["claimed"] == np.where(half, 0.5, 1.0)).all()
-    assert set(found.table["report"][half]) == {f"{r}, 0.5 mu" for r in found.table["report"][~half]}
+    assert set(found.table["report"][half]) == {f"{r}, 0.5 of the budget" for r in found.table["report"][~half]}
     assert found.table["distance"].max() <= 1 + 1e-9
-    which = "score, main, 0.5 mu"
+    which = "score, main, 0.5 of the budget"
     alone = dataclasses.replace(statement, mechanics=tuple(m for m in statement.mechanics if m["report"] == which))
     assert alone.verify(100_000).passed
     assert not weakened(alone, 0.8).verify(100_000).passed

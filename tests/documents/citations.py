@@ -6,10 +6,12 @@ import ast
 import builtins
 import gc
 import importlib
+import inspect
 import re
 from functools import cache
 from itertools import pairwise, product
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[2]
@@ -300,6 +302,51 @@ def faults(file: Path) -> list[str]:
             text = re.sub(r"^\|.*$", "", text, flags=re.MULTILINE)
         found += gone(text, near, "privreg/" if file == MAP else "")
     return found
+
+
+OURS = {"privreg", "privreg_field", "benchmarks", "field_benchmarks", "tests"}
+FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+
+
+def wrong_calls(module: ModuleType) -> list[str]:
+    """Calls in a module, of functions and classes of ours that it imports, with arguments that these don't take."""
+    out: list[str] = []
+    _calls(ast.parse(Path(str(module.__file__)).read_text("utf-8")), vars(module), out)
+    return out
+
+
+def _calls(node: ast.AST, names: dict[str, Any], out: list[str]) -> None:
+    if isinstance(node, FUNCTIONS):
+        below = list(ast.walk(node))
+        own = {n.arg for n in below if isinstance(n, ast.arg)}
+        own |= {n.id for n in below if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        names = {name: found for name, found in names.items() if name not in own}
+        for line in (n for n in below if isinstance(n, ast.ImportFrom) and str(n.module).partition(".")[0] in OURS):
+            source = importlib.import_module(str(line.module))
+            names |= {a.asname or a.name: getattr(source, a.name) for a in line.names if hasattr(source, a.name)}
+    if isinstance(node, ast.Call) and not _takes(node, names):
+        out.append(f"line {node.lineno}: {ast.unparse(node)}")
+    for child in ast.iter_child_nodes(node):
+        _calls(child, names, out)
+
+
+def _takes(call: ast.Call, names: dict[str, Any]) -> bool:
+    """False if what is called is known, is ours and doesn't take these arguments."""
+    first, *rest = ast.unparse(call.func).split(".")
+    found = names.get(first)
+    for name in rest:
+        found = getattr(found, name, None) if isinstance(found, ModuleType | type) else None
+    if not callable(found) or str(getattr(found, "__module__", "")).partition(".")[0] not in OURS:
+        return True
+    if any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords):
+        return True
+    try:
+        inspect.signature(found).bind(*call.args, **{str(k.arg): k for k in call.keywords})
+    except TypeError:
+        return False
+    except ValueError:  # it has none
+        return True
+    return True
 
 
 @cache

@@ -19,6 +19,26 @@ def test_a_benchmark_imports(name):
     assert importlib.import_module(name).__doc__
 
 
+@pytest.mark.parametrize("name", ALL)
+def test_a_benchmark_calls_what_it_imports_with_arguments_that_it_takes(name):
+    assert citations.wrong_calls(importlib.import_module(name)) == []
+
+
+def test_a_call_that_lacks_an_argument_is_found(tmp_path, monkeypatch):
+    """Of a function that is imported at the top or within, or is of an imported module; others are left alone."""
+    (tmp_path / "made_up_study.py").write_text(
+        "import math\nfrom privreg.base import archive\nfrom privreg.base.archive import contents\n"
+        "def one():\n    contents()\n    contents(*[])\n    contents('a')\n    print(1, 2, 3)\n    math.sqrt()\n"
+        "def two():\n    from privreg.base.archive import contents as read\n    read('a', 2, 3)\n"
+        "    archive.contents(b=1)\n"
+        "def three(contents):\n    contents()\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    assert citations.wrong_calls(importlib.import_module("made_up_study")) == [
+        "line 5: contents()", "line 12: read('a', 2, 3)", "line 13: archive.contents(b=1)",
+    ]  # fmt: skip
+
+
 def of(folder):
     files = citations.files(".py", ".md")
     return [f for f in files if (f.relative_to(ROOT).parts[0] if f.parent != ROOT else ".") == folder]

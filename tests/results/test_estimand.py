@@ -266,17 +266,17 @@ def test_quantiles_have_the_least_loss_that_there_is(tau, kind, n):
 
 @pytest.mark.parametrize("trust", ["local", "two_collectors"])
 @pytest.mark.parametrize("family", [pr.Quantile(0.05), pr.Quantile(0.9), pr.Expectile(0.99), pr.Huber()])
-@pytest.mark.parametrize("n", [300, 3000])
 @pytest.mark.filterwarnings("ignore::privreg.errors.PrivregWarning")
-def test_there_is_one_of_every_family_for_few_rows_and_many_zeros(trust, family, n):
+def test_there_is_one_of_every_family_for_few_rows_and_many_zeros(trust, family):
     def rows(m, seed):
         rng = np.random.default_rng(seed)
         out = bent(m, seed)
         return out.assign(y=np.where(rng.random(m) < 0.4, 0.0, out["y"].clip(0)))
 
     res = model(rows=rows(40_000, 1), family=family, trust=trust).fit(seed=1, progress=False)
-    few, many = res.estimand(rows(n, 2)), res.estimand(rows(40_000, 1))
-    assert np.abs((few - many) / (res.bse * np.sqrt(40_000 / n))).max() < 5.0
+    many = res.estimand(rows(40_000, 1))
+    for n in (300, 3000):
+        assert np.abs((res.estimand(rows(n, 2)) - many) / (res.bse * np.sqrt(40_000 / n))).max() < 5.0
 
 
 def test_it_says_where_several_are_as_good():

@@ -54,7 +54,7 @@ def test_joint_tests_hold_their_level_from_the_fewest_steps_that_are_allowed(q, 
     assert level.mean() - error < 0.06
     assert level.mean() + error > 0.05
     assert 0.0 < RandomScaling(lanes, steps).joint_sf(5.0, q) < 1.0
-    with pytest.raises(InferenceError, match=f"needs {steps} updates of each of {lanes} lane"):
+    with pytest.raises(InferenceError, match=f"needs {steps} updates of each of {lanes} group"):
         RandomScaling(lanes, steps - 1).joint_sf(5.0, q)
 
 
