@@ -266,6 +266,7 @@ def predicted_error(
     mechanism: UpdateMechanism,
     *,
     rounds: int,
+    coefficients: int | None = None,
     silos: int | None = None,
     weights: ArrayLike | None = None,
     curvature: ArrayLike = 0.0,
@@ -281,6 +282,8 @@ def predicted_error(
     mechanism : UpdateMechanism
         An unbiased one: what "geodp" and "ldpvec" do to an update's mean has no such recursion.
     rounds : int
+    coefficients : int
+        Numbers d of an update that are the model's, of all by default: the count of unusable records is beside them.
     silos : int
         Silos with equal weights; or `weights`.
     weights : array_like, shape (silos,)
@@ -330,9 +333,10 @@ def predicted_error(
         raise OptionError(f"rounds={shown(rounds)} and local_steps={shown(local_steps)} must be 1 or more.")
     w = np.full(silos or 1, 1.0 / (silos or 1)) if weights is None else np.asarray(weights, dtype=np.float64)
     w = w / w.sum()
-    d = mechanism.size
-    update = np.full(d, update_norm / math.sqrt(d))
-    noise = float(w @ w) * mechanism.mean_square(update)
+    size = mechanism.size
+    d = size if coefficients is None else coefficients
+    update = np.full(size, update_norm / math.sqrt(size))
+    noise = float(w @ w) * mechanism.mean_square(update) * d / size
     kept = np.broadcast_to((1.0 - step * np.asarray(curvature, dtype=np.float64)) ** local_steps, (d,))
     begun = np.broadcast_to(np.asarray(start, dtype=np.float64), (d,))
     t = np.arange(rounds + 1)[:, None]
@@ -365,8 +369,8 @@ def convergence(quick: bool) -> pd.DataFrame:
                 step=step, clip=1.0, weights=weights, mechanism=name,
             )  # fmt: skip
             said = predicted_error(
-                model.plan.mechanism, rounds=rounds, weights=model.plan.shares, curvature=1.0, step=step,
-                local_steps=steps, start=truth,
+                model.plan.mechanism, rounds=rounds, coefficients=len(truth), weights=model.plan.shares, curvature=1.0,
+                step=step, local_steps=steps, start=truth,
             )  # fmt: skip
             last, averaged = [], []
             for seed in range(runs):

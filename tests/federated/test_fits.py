@@ -587,8 +587,9 @@ def test_predicted_error_is_what_simulation_gives():
         weights=[1.0] * 5 + [2.0] * 5, mechanism="gaussian",
     )  # fmt: skip
     said = predicted_error(
-        m.plan.mechanism, rounds=6, weights=m.plan.shares, curvature=1.0, step=0.2, local_steps=2, start=truth
-    )
+        m.plan.mechanism, rounds=6, coefficients=3, weights=m.plan.shares, curvature=1.0, step=0.2, local_steps=2,
+        start=truth,
+    )  # fmt: skip
     errors = []
     for seed in range(100):
         res = m.fit(seed=seed, progress=False)
