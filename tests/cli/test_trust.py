@@ -128,8 +128,9 @@ def front_door(verb: str, trust: str, option: Option) -> Option | None:
 
 @pytest.fixture
 def quick_plans(monkeypatch: pytest.MonkeyPatch, shared_rehearsals: None) -> None:
-    """Precision of plans is that of one fit of few people, once for all plans of the same people."""
+    """Precision of plans is that of one fit of few people, or of few rehearsals, once for all of the same people."""
     monkeypatch.setattr("privreg.planning.precision.FITS", 1)
+    monkeypatch.setattr("privreg.planning.precision.TIMES", 4096)
     monkeypatch.setattr("privreg.planning.precision.MOST", 6_000)
 
 

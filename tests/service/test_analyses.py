@@ -231,7 +231,7 @@ def test_states_and_reports_of_an_analysis_are_no_others(several):
 
 
 def test_an_analyst_reads_every_analysis_by_its_name(tmp_path):
-    n = 1_500  # a round has more people than it asks for where many answer at a time
+    n = 1_000  # a round has more people than it asks for where many answer at a time
     one = Several(tmp_path, n=n)
     with one.serve() as url, warnings.catch_warnings():
         warnings.simplefilter("ignore", ReliabilityWarning)
