@@ -1,7 +1,7 @@
 """Mean regression of skewed outcomes by noised sums: which road leads to least squares' coefficients?
 
-``python -m benchmarks.mean_regression [--trust central two_collectors] [--designs NAME …] [--n N …] [--runs R]
-[--keep FOLDER] [--quick]``
+``python -m benchmarks.mean_regression [--trust central two_collectors] [--designs NAME …] [--n N …] [--roads ROAD …]
+[--table NAME] [--runs R] [--keep FOLDER] [--quick]``
 
 Roads: squared loss, whose score is bounded by the response's range (``family="gaussian"``); the same without score
 weights; and Huber's score with thresholds of 1.345 to 12 residual scales. One line for each trust model, design, n and
@@ -20,7 +20,7 @@ marked
 beyond
     Share of residuals of least squares that are more than 3 residual scales from 0, in %: the outcome's tail.
 
-Table mean_regression.csv; with --keep FOLDER finished cells are kept there, and a study goes on.
+Table mean_regression.csv, or that of --table; with --keep FOLDER finished cells are kept there, and a study goes on.
 """
 
 from __future__ import annotations
@@ -154,6 +154,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--trust", nargs="*", default=both, choices=both)
     parser.add_argument("--designs", nargs="*", default=list(KNOWN), choices=list(KNOWN), metavar="NAME")
     parser.add_argument("--n", nargs="*", type=int, default=[2_000, 20_000])
+    parser.add_argument("--roads", nargs="*", default=list(ROADS), choices=list(ROADS), metavar="ROAD")
+    parser.add_argument("--table", default=RESULTS.stem, metavar="NAME", help="of the table, without .csv")
     parser.add_argument("--runs", type=int, default=60, help="a cell")
     parser.add_argument("--keep", type=Path, help="folder of finished cells")
     parser.add_argument("--quick", action="store_true", help="a look: 5 runs a cell, nothing stored")
@@ -163,16 +165,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for trust in args.trust:
         for name in args.designs:
             for n in args.n:
-                for road in ROADS:
+                for road in args.roads:
                     runs = range(5 if args.quick else args.runs)
                     made = partial(cell, trust, name, n, road, runs)
                     table.append(line(trust, name, n, road, kept.get(f"{trust}-{name}-{n}-{road}-{len(runs)}", made)))
                 print(f"{trust}, {name}, n = {n:,}: done", flush=True)
     found = pd.DataFrame(table).round(2)
     if not args.quick:
-        save_table(
-            found, RESULTS, f"python -m benchmarks.mean_regression --n {' '.join(map(str, args.n))} --runs {args.runs}"
-        )
+        what = "" if args.roads == list(ROADS) else " --roads " + " ".join(f'"{road}"' for road in args.roads)
+        what += "" if args.table == RESULTS.stem else f" --table {args.table}"
+        command = f"python -m benchmarks.mean_regression --n {' '.join(map(str, args.n))}{what} --runs {args.runs}"
+        save_table(found, RESULTS.with_name(f"{args.table}.csv"), command)
     with pd.option_context("display.width", 200, "display.max_columns", 30, "display.max_rows", 1_000):
         print(found.to_string(index=False))
 
