@@ -454,7 +454,7 @@ def doubts(
             out.append(note("curvature.sums", those(blurred), least=least, records=plan.rows, mu=plan.mu, d=plan.d))
     again, far = plan.noise.again, found.moves
     left = 0.5 * far**2 * (progress.last and not progress.near) if again else np.where(far > 1.0, far, 0.0)
-    if (left.any() or not again) and (moved := found.displaced(loads, left) > BIAS).any():
+    if (left.any() or found.step.any() or not again) and (moved := found.displaced(loads, left) > BIAS).any():
         out.append(note("moving.again", those(moved), rounds=AGAIN) if again else note("moving.far", those(moved)))
     by = np.abs(loads @ np.kron(np.ones((1, plan.rules.blocks)), found.ends[found.finite < FINITE]).T)
     if (entered := (by > ROUNDED * np.abs(loads).max(axis=1, keepdims=True)).any(axis=1)).any():

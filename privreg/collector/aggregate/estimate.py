@@ -71,6 +71,7 @@ class Estimated(NamedTuple):
     finite: Array  # Sds by which it shows that none beyond `ends` are predicted perfectly; ∞ where none can be
     ends: Array  # Distances of columns from bounds, and levels' indicators, as linear forms; shape (len(finite), d)
     left: Array  # Scores that long rows may lack, of each number; shape (k, d)
+    step: Array  # Last step to the estimate, of coefficients and a parameter together; 0 of others; shape (b d,)
 
     @property
     def back(self) -> Array:
@@ -115,7 +116,8 @@ class Estimated(NamedTuple):
             return np.full(len(loads), math.inf)
         lines, cov = self.lines[left > 0.0], loads @ self.cov
         along = np.abs(cov @ lines.T) / np.einsum("mk,kl,ml->m", lines, self.cov, lines) * left[left > 0.0]
-        return np.asarray(self.threshold * along.max(axis=1, initial=0.0) / np.sqrt(np.einsum("qk,qk->q", cov, loads)))
+        bias = np.maximum(self.threshold * along.max(axis=1, initial=0.0), np.abs(loads @ self.step))
+        return np.asarray(bias / np.sqrt(np.einsum("qk,qk->q", cov, loads)))
 
     def lacking(self, loads: Array) -> Array:
         """Bias of `loads` @ theta, in standard errors, if long rows' scores of a number are one sd: Equation (48).
@@ -144,6 +146,7 @@ class _Root(NamedTuple):
     scale: float
     bent: Array  # Variances of scores because they bend, shape (rounds,)
     bend: common.Bend
+    step: Array  # Last step there, of coefficients and a parameter together
 
 
 def estimate(plan: Plan, progress: Progress) -> Estimated | None:
@@ -202,6 +205,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         finite=finite,
         ends=ends,
         left=left,
+        step=root.step,
     )
 
 
@@ -276,7 +280,7 @@ def _solve(
     plan, rules, places, theta = rounds.plan, rounds.plan.rules, rounds.places, rounds.last.theta
     scale = _scale(plan, rounds.narrow, rounds.last.rows, theta) if rules.scaled else 1.0
     weights = 1.0 / variances / (1.0 / variances).sum()
-    tied = np.zeros_like(curved.mean)
+    tied, step = np.zeros_like(curved.mean), np.zeros(len(theta))
     for _ in range(PASSES):
         if rules.cornered and model is not None:  # a parameter that moves with the estimate: both in one step
             scale, *_, leaning = _learned(model, theta)
@@ -294,10 +298,11 @@ def _solve(
         steps = sum(w * one for w, one in zip(weights, by_slope, strict=True))
         found = np.linalg.solve(slope + tied, steps - weights @ more + tied @ theta)
         far = float(np.linalg.norm(found - theta)) / (extra.STRIDE * rounds.summed[-1].state.threshold(rules))
+        step = found - theta if model is not None and rules.cornered else step
         theta = theta + (found - theta) / far if tied.any() and far > 1.0 else found
         bent = bend.variances(theta, rounds.c)
         weights = _weights(variances + bent, places - theta, float(curved.variances.mean()), lacking)
-    return _Root(theta, weights, rounds, scale, bent, bend)
+    return _Root(theta, weights, rounds, scale, bent, bend, step)
 
 
 def _unknown(root: _Root, curved: Curvature, lacking: Array, left: Array) -> Array:

@@ -23,7 +23,7 @@ from privreg.collector.aggregate.plan import BENT
 def made(d: int, **known: np.ndarray) -> Estimated:
     """An estimate of d coefficients of which only what marks need is known."""
     usual = dict.fromkeys(Estimated._fields, np.zeros(d)) | {"wider": 0.0, "threshold": 1.0, "moves": np.zeros(1)}
-    return Estimated(**(usual | {"lines": np.eye(1, d), "beside": None} | known))
+    return Estimated(**(usual | {"lines": np.eye(1, d), "beside": None, "step": np.zeros(d)} | known))
 
 
 def random_parts(seed: int, d: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
