@@ -72,8 +72,9 @@ def resolve_family(family: Any, *, curator: bool = False) -> Family:
         raise UnsupportedArgumentError(f"family={got} is not known: {TIMES.hint}.")
     if isinstance(family, str):
         name = choose("family", family, FAMILIES)
-        if name == "poisson":
-            raise OptionError("family='poisson' needs a public largest count; write Poisson(y_max=...).")
+        if name in {"poisson", "negative_binomial"}:
+            written = "Poisson" if name == "poisson" else "NegativeBinomial"
+            raise OptionError(f"family={name!r} needs a public largest count; write {written}(y_max=...).")
         return FAMILIES[name]()
     if family is custom:
         raise UnsupportedArgumentError("family=custom lacks its arguments; write custom(name, score, bound).")

@@ -301,6 +301,13 @@ def _target(plan: Plan, family: Family, state: State) -> str:
     return words if plan.like is None else f"{words}; the target is fixed, that of the fit in like="
 
 
+def _known(plan: Plan, found: Estimated) -> bool:
+    """True if an extra parameter is within its limits, and its slope is known well enough for a standard error."""
+    low, high = plan.rules.scoring.limits
+    within = low * (1.0 + ROUNDED) < found.scale < high * (1.0 - ROUNDED)
+    return bool(within and found.blurred(np.eye(1, plan.d + 1, plan.d))[0] <= BLURRED)
+
+
 def _extra(plan: Plan, progress: Progress, found: Estimated, unit: float, *, sure: bool) -> tuple[Measure, ...]:
     """The extra parameter; its standard error is NaN of clusters, where noise hides it, and if it isn't `sure`.
 
@@ -312,9 +319,7 @@ def _extra(plan: Plan, progress: Progress, found: Estimated, unit: float, *, sur
     if not (name := plan.rules.scoring.extra):
         return ()
     at, sd = found.scale * (1.0 if plan.rules.scoring.counts else unit), math.sqrt(found.whole[1][-1, -1])
-    low, high = plan.rules.scoring.limits
-    sure = sure and low * (1.0 + ROUNDED) < found.scale < high * (1.0 - ROUNDED) and sd <= CLEAR
-    sure = sure and not plan.clusters and found.blurred(np.eye(1, plan.d + 1, plan.d))[0] <= BLURRED
+    sure = sure and not plan.clusters and sd <= CLEAR and _known(plan, found)
     words = "learned in rounds beside the coefficients"
     if plan.clusters:
         words += "; clusters have no standard error of it"
@@ -443,9 +448,10 @@ def doubts(
         """Places of the coefficients, None of all."""
         return None if marked.all() else np.flatnonzero(marked).tolist()
 
-    if (blurred := ~(found.blurred(loads) <= BLURRED)).any():
-        if plan.rules.scoring.censored:
-            out.append(note("hidden", those(blurred), extra=plan.rules.scoring.extra))
+    blurred = ~(found.blurred(loads) <= BLURRED)
+    if blurred.any() or (plan.rules.scoring.censored and not _known(plan, found)):
+        if plan.rules.scoring.censored:  # all coefficients go with σ, which takes most of the curvature
+            out.append(note("hidden", None, extra=plan.rules.scoring.extra))
         else:
             least = ""
             if plan.d > 1 and spec is not None:

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from privreg.base import archive
 from privreg.doors import predictions
-from privreg.doors.estimand import estimand
 from privreg.errors import InferenceError, level
 from privreg.families.measures import frame as measures_frame
 from privreg.options.unknown import all_known_arguments
@@ -126,6 +125,8 @@ class PrivateResults(EstimatedResults):
         DataError, SchemaError
             If the rows can't be used: they are public, so that a value that is missing or not declared is an error.
         """
+        from privreg.doors.estimand import estimand  # it plays rows, and takes results
+
         return self._fit.shaped(estimand(self._fit, rows))
 
     evaluate = predictions.evaluate

@@ -140,17 +140,16 @@ class AggregateRun(Run):
 
     # --- people ----------------------------------------------------------------------------------------
 
-    def _enter(self, rows: Block) -> None:
-        """Take in rows, and play whole blocks of them.
-        Raises StreamError if groups of clusters have had their sums: people of a cluster would be in two that count as
-        independent.
+    def refuse(self, people: int, size: int, *, clustered: bool) -> None:
+        """Raise StreamError if groups of clusters have had their sums.
+
+        People of a cluster would be in two that count as independent.
         """
-        if rows.cluster is not None and len(rows.y) and any(p.state.role == "main" for p in self.history[:-1]):
+        if clustered and people and any(p.state.role == "main" for p in self.history[:-1]):
             raise StreamError(
-                "sums of groups of clusters are published once, and results were asked for: begin a fit anew with all "
-                "people."
+                "sums of groups of clusters are published once, which results() or save() has done: begin a fit anew "
+                "with all people."
             )
-        super()._enter(rows)
 
     def _play(self, rows: Block) -> None:
         here = [cut(rows, a, a + self.block) for a in range(0, len(rows.y), self.block)]

@@ -178,6 +178,14 @@ class CuratorRun(AggregateRun):
         """True: all records may be asked whether they were clamped."""
         return True
 
+    def refuse(self, people: int, size: int, *, clustered: bool) -> None:
+        """Raise UnsupportedArgumentError if rows would have to be read again, and can't be."""
+        if people and self.reread is None and self.bytes + size > self.most:
+            raise UnsupportedArgumentError(
+                f"these rows take more than {HELD >> 30} GiB encoded, and of their kind they can't be read again "
+                "in each round; write them to Parquet files and give their path."
+            )
+
     def _enter(self, rows: Block) -> None:
         block = rows._replace(x=np.ascontiguousarray(rows.x))
         if not len(rows.y):
@@ -186,11 +194,6 @@ class CuratorRun(AggregateRun):
         self.bytes += sum(c.nbytes for c in block if c is not None)
         self.rows.append(block)
         if self.bytes > self.most:
-            if self.reread is None:
-                raise UnsupportedArgumentError(
-                    f"these rows take more than {HELD >> 30} GiB encoded, and of their kind they can't be read again "
-                    "in each round; write them to Parquet files and give their path."
-                )
             self.rows.clear()
 
     def drained(self) -> list[Block]:

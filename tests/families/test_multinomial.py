@@ -195,6 +195,13 @@ def test_restrictions_take_levels_with_odd_letters(fitted, level):
     assert found.value[0] == 1
 
 
+def test_restrictions_are_called_by_their_text_also_of_levels_with_commas(fitted):
+    results = made(fitted, ["base", "b,c"])
+    assert results.t_test("b,c:x1 = 0").labels == ("b,c:x1 = 0",)
+    with pytest.raises(OptionError, match="don't fit 3 coefficients"):
+        results.t_test(np.ones((1, 3)) * 1j)
+
+
 @pytest.mark.parametrize("level", ["-1", "(a)", "*"])
 def test_names_that_strings_cannot_hold_need_an_array(fitted, level):
     results = made(fitted, ["base", level])

@@ -145,8 +145,10 @@ def test_each_group_of_clusters_is_a_sum_with_noise_of_its_own_and_once() -> Non
     assert len(main) == methods.summed_groups(SCHOOLS) == 24
     assert sum(b.people for b in run.batches) == 4_000
     assert len({b.total[:3].tobytes() for b in run.batches}) == len(run.batches)
+    before = stream.results().params
     with pytest.raises(StreamError, match="published once"):
         stream.update(data.iloc[:5])
+    pd.testing.assert_series_equal(stream.results().params, before)  # what refuses rows breaks nothing
 
 
 @TRUST

@@ -159,6 +159,16 @@ def factors_of(name: str) -> tuple[str, ...]:
     return tuple(sorted(re.sub(r"\bC\(\s*(\w+)[^()]*\)", r"\1", part) for part in _BETWEEN.split(name.strip())))
 
 
+_COMMA: Final = re.compile(r",(?![^(\[]*[)\]])")  # A comma between names, and none within brackets
+
+
+def _parts(text: str, names: Sequence[str]) -> list[str]:
+    """Restrictions that commas separate, but for commas within names."""
+    for name in names:
+        text = text.replace(name, name.replace(",", "\0"))
+    return [part.replace("\0", ",") for part in _COMMA.split(text)]
+
+
 def _read(fit: ResultData, restrictions: Any) -> tuple[Array, Array, tuple[str, ...]]:
     """Restrictions as R, r and labels, shapes (q, p), (q,) and (q,), by patsy's `DesignInfo.linear_constraint`.
 
@@ -175,12 +185,12 @@ def _read(fit: ResultData, restrictions: Any) -> tuple[Array, Array, tuple[str, 
     listed = restrictions if isinstance(restrictions, list) else [restrictions]
     text, labels = len(listed) > 0 and all(isinstance(r, str) and r for r in listed), tuple[str, ...]()
     if text:
-        labels = tuple(s.strip() for r in listed for s in (r.split(",") if r is restrictions else [r]))
+        labels = tuple(s.strip() for r in listed for s in (_parts(r, names) if r is restrictions else [r]))
     elif isinstance(restrictions, dict):
         labels = tuple(f"{name} = {value}" for name, value in restrictions.items())
     given = restrictions[0] if isinstance(restrictions, tuple) and restrictions else restrictions
     try:
-        if not isinstance(given, str | list | tuple | dict | np.ndarray):
+        if not isinstance(given, str | list | tuple | dict | np.ndarray) or np.iscomplexobj(given):
             raise TypeError  # a table's columns may come in another order than the coefficients
         found = DesignInfo(list(names)).linear_constraint(restrictions)
         matrix, values = np.asarray(found.coefs, np.float64), np.asarray(found.constants, np.float64).reshape(-1)
@@ -222,16 +232,13 @@ def _unreadable(fit: ResultData, given: str | list[str], reason: str) -> Formula
     )
 
 
-_COMMA: Final = re.compile(r",(?![^(\[]*[)\]])")  # A comma between names, and none within brackets
-
-
 def _of_terms(names: Sequence[str], given: Any, terms: Mapping[str, Sequence[int]]) -> list[int] | None:
     """Positions of all coefficients of a term that is named, or of several in a list; None if it isn't that."""
     asked = given if isinstance(given, list) else [given]
     known = {"".join(name.split()): list(at) for name, at in terms.items()}
     known |= {"".join(name.split()): [j] for j, name in enumerate(names) if "".join(name.split()) not in known}
     if isinstance(given, str) and "".join(given.split()) not in known:
-        asked = _COMMA.split(given)
+        asked = _parts(given, names)
     found = [known.get("".join(a.split())) if isinstance(a, str) else None for a in asked]
     if not found or any(at is None for at in found):
         return None

@@ -251,9 +251,11 @@ class Stream:
             x = np.where(lacking[:, None], self._run.absent, x)  # as x lies
         offset = None if rows.offset is None else np.nan_to_num(rows.offset)
         clamped = None if rows.clamped is None else rows.clamped * ~silent[:, None]
+        more = (rows.cluster, rows.silo) if rows.silo is not None else () if rows.cluster is None else (rows.cluster,)
+        size = sum(c.nbytes for c in (y, x, offset, rows.weight, clamped, *more) if c is not None)
+        self._run.refuse(len(y), size, clustered=rows.cluster is not None)
         self._broken = True  # an interrupt inside would leave noise used but not marked
         self._marks.append((self.rows_read, self.nobs - skip))
-        more = (rows.cluster, rows.silo) if rows.silo is not None else () if rows.cluster is None else (rows.cluster,)
         self._run.advance(y, x, offset, rows.weight, clamped, *more)
         self.rows_read += rows.read
         while self._marks and (self.nobs if len(self._marks) < 2 else self._marks[1][1]) <= self._run.noised:
