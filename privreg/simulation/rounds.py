@@ -125,9 +125,6 @@ class Run(ABC):
             self.clustered += np.bincount(cluster, minlength=len(self.clustered))
         return len(y)
 
-    def refuse(self, people: int, size: int, *, clustered: bool) -> None:  # noqa: B027  some runs refuse nothing
-        """Raise if so many more people, in bytes of `size`, can't come: on public grounds, before anything is drawn."""
-
     def _enter(self, rows: Block) -> None:
         """Take in rows, play whole blocks of them, and end batches that are full."""
         a, n = 0, len(rows.y)

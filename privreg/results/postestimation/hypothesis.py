@@ -190,7 +190,9 @@ def _read(fit: ResultData, restrictions: Any) -> tuple[Array, Array, tuple[str, 
         labels = tuple(f"{name} = {value}" for name, value in restrictions.items())
     given = restrictions[0] if isinstance(restrictions, tuple) and restrictions else restrictions
     try:
-        if not isinstance(given, str | list | tuple | dict | np.ndarray) or np.iscomplexobj(given):
+        if not isinstance(given, str | list | tuple | dict | np.ndarray) or (
+            isinstance(given, np.ndarray) and np.iscomplexobj(given)
+        ):
             raise TypeError  # a table's columns may come in another order than the coefficients
         found = DesignInfo(list(names)).linear_constraint(restrictions)
         matrix, values = np.asarray(found.coefs, np.float64), np.asarray(found.constants, np.float64).reshape(-1)

@@ -40,6 +40,7 @@ from privreg.privacy.ledger import Charge, Release
 from privreg.privacy.noise import Key, derived_key, fresh_key, seeded_key
 from privreg.protocol.schedule import ENDLESS
 from privreg.results.results import PrivateResults
+from privreg.simulation.aggregate import AggregateRun
 from privreg.simulation.curator import CuratorRun
 from privreg.simulation.devices import Block
 from privreg.simulation.streaming.encoding import Gatherer, Rows
@@ -253,7 +254,8 @@ class Stream:
         clamped = None if rows.clamped is None else rows.clamped * ~silent[:, None]
         more = (rows.cluster, rows.silo) if rows.silo is not None else () if rows.cluster is None else (rows.cluster,)
         size = sum(c.nbytes for c in (y, x, offset, rows.weight, clamped, *more) if c is not None)
-        self._run.refuse(len(y), size, clustered=rows.cluster is not None)
+        if isinstance(self._run, AggregateRun):
+            self._run.refuse(len(y), size, clustered=rows.cluster is not None)
         self._broken = True  # an interrupt inside would leave noise used but not marked
         self._marks.append((self.rows_read, self.nobs - skip))
         self._run.advance(y, x, offset, rows.weight, clamped, *more)
