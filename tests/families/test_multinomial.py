@@ -202,6 +202,16 @@ def test_restrictions_are_called_by_their_text_also_of_levels_with_commas(fitted
         results.t_test(np.ones((1, 3)) * 1j)
 
 
+def test_names_that_are_numbers_need_an_array(fitted):
+    data = np.random.default_rng(0).uniform(size=(2_000, 2))
+    bounds = {"0": (0, 1), "1": (0, 1), "y": (0, 2)}
+    model = pr.PrivateOnlineRegression(data.sum(axis=1), pd.DataFrame(data, columns=["0", "1"]), bounds=bounds, mu=4)
+    found = model.fit(seed=0, progress=False)
+    with pytest.raises(FormulaError, match="no string can hold a name such as '0'"):
+        found.t_test("3*1 = 1")
+    assert found.t_test([[0, 1]]).effect[0] == found.params["1"]
+
+
 @pytest.mark.parametrize("level", ["-1", "(a)", "*"])
 def test_names_that_strings_cannot_hold_need_an_array(fitted, level):
     results = made(fitted, ["base", level])

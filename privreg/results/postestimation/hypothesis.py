@@ -159,6 +159,7 @@ def factors_of(name: str) -> tuple[str, ...]:
     return tuple(sorted(re.sub(r"\bC\(\s*(\w+)[^()]*\)", r"\1", part) for part in _BETWEEN.split(name.strip())))
 
 
+_NUMBER: Final = re.compile(r"[\d.]+(?:[eE][+-]?\d+)?")
 _COMMA: Final = re.compile(r",(?![^(\[]*[)\]])")  # A comma between names, and none within brackets
 
 
@@ -189,6 +190,8 @@ def _read(fit: ResultData, restrictions: Any) -> tuple[Array, Array, tuple[str, 
     elif isinstance(restrictions, dict):
         labels = tuple(f"{name} = {value}" for name, value in restrictions.items())
     given = restrictions[0] if isinstance(restrictions, tuple) and restrictions else restrictions
+    if text and any(map(_NUMBER.fullmatch, names)):  # patsy would take them for numbers
+        raise _unreadable(fit, restrictions, "")
     try:
         if not isinstance(given, str | list | tuple | dict | np.ndarray) or (
             isinstance(given, np.ndarray) and np.iscomplexobj(given)
@@ -225,7 +228,7 @@ def _unreadable(fit: ResultData, given: str | list[str], reason: str) -> Formula
         near = turned or nearest(word, [n for n in (*names, *terms) if ":" in n or ":" not in word])
         why = f"{shown(word)} is no coefficient{' and no term' if terms else ''}"
         fix = fix if near is None else f"did you mean {near!r}?"
-    if odd := next((n for n in names if n[:1] in "(),=+-*/"), None):  # signs of patsy's grammar
+    if odd := next((n for n in names if _NUMBER.fullmatch(n) or n[:1] in "(),=+-*/"), None):  # patsy's grammar
         why = f"no string can hold a name such as {odd!r}"
         fix = f"give a NumPy array of shape (q, {len(names)})."
     got = f"in a list of {len(given)}" if isinstance(given, list) else shown(given)
