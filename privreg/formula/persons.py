@@ -40,8 +40,9 @@ def without_survival(formula: Any) -> tuple[Any, Followed | None]:
     left, tilde, right = formula.partition("~")
     call = syntax(left.strip())
     wrong = FormulaError(
-        f"the formula {formula!r} can't be read; write Surv(time, event, [6, 12, 24]) ~ age, or, with late entry, "
-        "Surv(start, stop, event, [6, 12, 24]) ~ age."
+        f"the formula {formula!r} can't be read: Surv() takes columns, then public cut points, between which hazards "
+        "are constant; write Surv(time, event, [6, 12, 24]) ~ age, or, with late entry, Surv(start, stop, event, "
+        "[6, 12, 24]) ~ age."
     )
     if not isinstance(call, ast.Call) or not tilde:
         raise wrong

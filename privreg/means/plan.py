@@ -200,7 +200,7 @@ def make_plan(
     if size > MOST_COORDINATES:
         raise OptionError(
             f"a report would have {size:,} numbers, and at most {MOST_COORDINATES:,} are kept with the products of all "
-            "pairs; estimate fewer columns or levels at a time."
+            "pairs; estimate fewer columns, levels or cut points at a time."
         )
     if m is not None and (isinstance(m, bool) or not isinstance(m, Integral) or not 1 <= int(m) <= d):
         beside = ", counting for every number whether there is one" if nonresponse and d > len(terms) else ""

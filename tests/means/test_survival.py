@@ -203,7 +203,7 @@ def test_points_of_few_events_or_few_at_risk_are_marked():
     with pytest.warns(pr.errors.ReliabilityWarning, match="the curves at"):
         made = curves(few, mu=20, seed=2)
     assert not made.frame()["reliable"].iloc[0]
-    assert {note.code for note in made.notes} == {"answers"}
+    assert {note.code for note in made.notes} == {"answers", "rounded"}  # nearly all leave without an event
     assert "†" in str(made)
     with pytest.warns(pr.errors.ReliabilityWarning):
         lost = curves(people(200).assign(time=6), mu=0.5, seed=2)  # nobody is at risk after the first cut point

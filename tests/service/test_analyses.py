@@ -328,8 +328,8 @@ class Both(Several):
 
 
 def test_a_study_in_parts_is_combined_and_a_part_that_lies_is_outvoted(tmp_path, monkeypatch):
-    n = 3_000
-    more = {"analyses": None, "parts": 4, "formula": "hours ~ age + C(shift)", "family": "huber", "rows": 3_000}
+    n = 6_000
+    more = {"analyses": None, "parts": 4, "formula": "hours ~ age + C(shift)", "family": "huber", "rows": 6_000}
     one = Several(tmp_path, n=n, **more)
     with one.serve() as url, warnings.catch_warnings():
         warnings.simplefilter("ignore", ReliabilityWarning)

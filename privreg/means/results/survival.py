@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -120,6 +120,10 @@ class SurvivalCurves(View):
         few, unsure, wide = (np.flatnonzero(points) for points in (self._few(), self._unsure(), self._wide()))
         marks = [note("answers.events", few)] * bool(few.size) + [note("answers.risk", unsure)] * bool(unsure.size)
         marks += [note("between", wide)] * bool(wide.size)
+        if not self.life:  # a life table of the same shares takes times as spread
+            table = replace(self, life=True)._survival(self.shares)
+            far = np.nanmax(np.abs(table - self._curves.values) / self._curves.errors, initial=0.0)
+            marks += [note("rounded", far=float(far))] * bool(far > BIAS)
         return (*(Diagnostic(n.code, n) for n in self.doubts if n.code != "answers"), *marks)
 
     # --- numbers of shares -------------------------------------------------------------------------------
