@@ -15,7 +15,8 @@ from privreg.means.factors import factor_mechanism
 from privreg.means.plan import make_plan
 from privreg.means.terms import Term
 from privreg.privacy.scalar import NUMBER_MECHANISMS, number_mechanism, share
-from privreg.published.shrinking.rules import SHRINKAGE, hdr4me, sure_threshold, threshold_probabilities
+from privreg.published.shrinking.rules import SHRINKAGE, hdr4me, sure_threshold
+from privreg.published.shrinking.theory import threshold_probabilities
 
 ONE = pr.Budget.declare(epsilon=1)
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from benchmarks.papers import bounds
-from benchmarks.papers import bounds as theory
 from privreg.errors import BudgetError, OptionError
 from privreg.privacy.ledger import Budget
+from privreg.published.chain import theory
 
 BOUNDS = {
     "delta_n": {"m": 0.5},

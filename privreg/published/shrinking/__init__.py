@@ -1,1 +1,1 @@
-"""Shrinking many noisy means: `rules` has HDR4ME*, its theory of deviations, and what stands beside it."""
+"""Shrinking many noisy means: `rules` has HDR4ME* and what stands beside it, `theory` what it says of deviations."""

@@ -7,7 +7,7 @@ HDR4ME* needs two warnings. Its L2 rule divides by 2λ + 1, λ = q/(2θ̄), q a 
 mean, in whose place the source allows the deviation's mean: that is 0 for an unbiased mechanism, so that λ is infinite
 and the estimate 0, whatever the reports say. And its Theorems 4 and 5 take the probability that *some* deviation
 exceeds 1 for the probability that *all* do: with deviations that exceed 1 with probability π each and independently,
-the published bound on the improvement holds with π^d, not 1 − (1 − π)^d (`threshold_probabilities`).
+the published bound on the improvement holds with π^d, not 1 − (1 − π)^d (`theory.threshold_probabilities`).
 
 Measured (``python -m benchmarks.means shrinkage``): SURE wins where few means are away from the middle, James–Stein
 where all are a little away; neither was more than 4% worse than the estimates as they come, at 10 dimensions. HDR4ME*
@@ -18,51 +18,14 @@ times worse in squared error.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import ndtr, ndtri
 
 from privreg.base.arrays import Array
 from privreg.errors import OptionError, choose, level
-
-
-def within(mean: Array, sd: Array, limit: Any) -> Array:
-    """P(|N(mean, sd²)| ≤ limit)."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        inside = ndtr((limit - mean) / sd) - ndtr((-limit - mean) / sd)
-    return np.asarray(np.where(sd > 0.0, inside, (np.abs(mean) <= limit).astype(np.float64)))
-
-
-def absolute_quantile(mean: Array, sd: Array, q: float) -> Array:
-    """Quantile of |N(mean, sd²)|, by bisection where the mean is not 0."""
-    low, high = np.zeros_like(sd), np.abs(mean) + sd * float(-ndtri((1.0 - q) / 2.0))
-    if not np.any(mean):
-        return high
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        short = within(mean, sd, middle) < q
-        low, high = np.where(short, middle, low), np.where(short, high, middle)
-    return np.asarray(high)
-
-
-def threshold_probabilities(sds: ArrayLike, *, limit: float = 1.0) -> tuple[float, float]:
-    """Probability that some, and that all, of independent deviations of mean 0 and these sds, shape (d,), exceed a
-    limit.
-
-    Theorems 4 and 5 need the second and print the first.
-
-    Examples
-    --------
-    >>> some, every = threshold_probabilities([1.0] * 10)
-    >>> round(some, 3), f"{every:.1e}"
-    (0.978, '1.0e-05')
-    """
-    sd = np.asarray(sds, dtype=np.float64)
-    beyond = 1.0 - within(np.zeros_like(sd), sd, limit)
-    return float(1.0 - np.prod(1.0 - beyond)), float(np.prod(beyond))
-
+from privreg.published.shrinking.theory import absolute_quantile, within
 
 SHRINKAGE: Final = ("sure", "james_stein", "hdr4me")
 
