@@ -369,8 +369,10 @@ def notes(plan: Planned) -> tuple[Diagnostic, ...]:
         name, times = worst.matters(spec)
         how = "correlations of 0.5" if name == "correlations" else f"a skewed {name}"
         most = "the residual sd, to which all widths are proportional, and then " if guessed else ""
-        known = "of the sds that were given" if assumed.moments.moments else "even"
-        out.append(note("covariates_assumed", known=known, most=f"{most}{how}", times=times))
+        known, better = "even", " or their sds"
+        if assumed.moments.moments:
+            known, better = "of the sds that were given", ""
+        out.append(note("covariates_assumed", known=known, most=f"{most}{how}", times=times, better=better))
     flags = [c for c in design.covariates if schema.bounds.get(c) == (0.0, 1.0)]
     if flags and assumed.covariates is None:
         out.append(note("share_assumed", columns=listed(flags), first=flags[0]))
