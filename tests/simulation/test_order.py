@@ -51,7 +51,8 @@ def test_a_table_sorted_by_its_response_covers_as_a_shuffled_one():
         z = scores(by=by)
         assert (z**2).mean() < most
         assert (np.abs(z) < 1.96).mean() > 0.8
-    assert (scores(by=True, order="position") ** 2).mean() > 4.0 * most
+    # by that limit a run by position isn't one of them
+    assert (scores(by=True, order="position") ** 2).mean() > most
 
 
 ORDERS = {
