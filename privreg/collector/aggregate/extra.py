@@ -100,22 +100,21 @@ def _known(rounds: Rounds, z: Array, weight: Array, s: Summed) -> tuple[Summed, 
         return np.asarray(filled * weight * (up - down) / (2.0 * STEP))
 
     own = filled * float(weight @ scoring.reference(shape, at, here, here, at)[1])
-    found, sd = _between(np.array([s.steep]), 2.0 * scoring.steps()[0] * s.sds[4], np.array([max(own, 1e-100)]))
-    steep, lean, lean_sd, beyond, sds = float(found[0]), s.lean * s.steep, s.lean_sd * s.steep, s.beyond, s.sds
+    slopes, sd = _between(np.array([s.steep]), 2.0 * scoring.steps()[0] * s.sds[4], np.array([max(own, 1e-100)]))
+    steep, lean, lean_sd, beyond, sds = float(slopes[0]), s.lean * s.steep, s.lean_sd * s.steep, s.beyond, s.sds
     if plan.rules.cornered:
         lean, lean_sd = _between(lean, lean_sd, back @ (-slope(0, 1.0, 0.0) @ z))
         beyond, far = _between(beyond, sds[3], back @ (-slope(2, 0.0, 1.0) @ z))
         sds = (*sds[:3], far, sds[4])
-    return s._replace(steep=steep, lean=lean / steep, lean_sd=lean_sd / steep, beyond=beyond, sds=sds), (
-        sd / steep
-    ) ** 2
+    found = s._replace(steep=steep, lean=lean / steep, lean_sd=lean_sd / steep, beyond=beyond, sds=sds)
+    return found, (sd / steep) ** 2
 
 
-def _between(told: Array, noise: float, model: Array) -> tuple[Array, float]:
+def _between(reported: Array, noise: float, model: Array) -> tuple[Array, float]:
     """Values between those reported, with noise of this sd, and a model's, and the sd of each: Equation (9)."""
     prior = SPREAD**2 * float(model @ model) / len(model)
     share = prior / max(prior + noise**2, 1e-300)
-    return model + share * (told - model), math.sqrt(share) * noise
+    return model + share * (reported - model), math.sqrt(share) * noise
 
 
 def tied(curvature: Array, by: Array, leaning: Array, kept: float) -> Array:

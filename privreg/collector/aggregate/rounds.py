@@ -279,10 +279,8 @@ def read(plan: Plan, state: State, total: Array, count: int, by_silo: Array | No
     `by_silo` are the sums of silos, of which `total` is made.
     """
     d, rules, reach = plan.size, plan.rules, state.reach(plan)
-    more, (high, steepest) = (
-        1.0 + int(rules.scaled),
-        heights(plan, state),
-    )  # squares of the score and a number within ±1
+    more = 1.0 + int(rules.scaled)  # squares of the score and a number within ±1
+    high, steepest = heights(plan, state)
     units = np.array([high * reach, steepest * reach**2, high**2 * more, reach, 1.0])
     units /= np.sqrt(np.maximum(rules.shares, 1e-300)) * count
     blocks, one = rules.blocks, pairs(rules.blocks) * pairs(plan.d)
@@ -341,11 +339,8 @@ def _within_silos(plan: Plan, means: Array, squares: Array, noise: Array, count:
     noise[2] *= math.sqrt(float(part @ part) / float(part.sum())) * whole
     part, times = part * have / float(part @ have), count / np.maximum(have, 1.0)
     means = means * times[:, None]
-    return (
-        square,
-        np.einsum("s,si,sj->ij", part, means, means),
-        float(float(part @ times**2) * noise[0] ** 2 / plan.noise.adders),
-    )
+    products = np.einsum("s,si,sj->ij", part, means, means)
+    return square, products, float(float(part @ times**2) * noise[0] ** 2 / plan.noise.adders)
 
 
 def _numbers(plan: Plan, mean: Array, noise: float) -> tuple[float, float, float]:
