@@ -399,7 +399,8 @@ class Stream:
         The file takes over the devices' noise: the current key (never a past one) and what is left of the current
         block. So it is readable by its owner only; this stream goes on with a fresh key; and loading takes the key out
         of the file, so that a second load draws a fresh one too. Don't copy the file: whoever loads a copy would noise
-        other people with the same numbers. A seeded stream, which protects nobody anyway, keeps its noise.
+        other people with the same numbers. A seeded stream, which protects nobody anyway, keeps its noise. With two
+        collectors and ``cluster=`` a save in the main round publishes its sums, so that no people can follow.
 
         Continue only streams you saved: whoever makes up a file chooses its noise. The file is sealed under a secret of
         yours, made on first use in your data folder (``~/.local/share/privreg/secret``, or where the environment
