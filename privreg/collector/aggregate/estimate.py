@@ -22,7 +22,7 @@ from privreg.collector.aggregate.curvature import (
     posterior,
     sampled,
 )
-from privreg.collector.aggregate.lengths import along, missed, skewed
+from privreg.collector.aggregate.lengths import lines, missed, skewed
 from privreg.collector.aggregate.plan import MOST_MU, Plan, Progress, State, Summed
 from privreg.collector.aggregate.rounds import LEAP, WINDOWS
 from privreg.collector.estimation.curvature import SPREAD
@@ -262,7 +262,8 @@ def _lacking(rounds: Rounds, second: Array, sd: float) -> tuple[Array, Array]:
     x = np.linalg.inv(last.rows)
     early = missed(plan, x @ rounds.progress.known.mean @ x.T, last.rows, np.array([last.reach(plan) ** 2]))[0]
     most = np.minimum(np.maximum(by[-1], early), seen[2] if seen else math.inf)
-    return lacking, along(plan, second, last.rows) * sd * most[:-1, None]
+    ways = lines(plan, second, last.rows)[0]
+    return lacking, ways / np.linalg.norm(ways, axis=1, keepdims=True) * sd * most[:-1, None]
 
 
 def _solve(

@@ -160,27 +160,52 @@ def borne(plan: Plan, progress: Progress, second: Array, people: int, last: int)
 
 
 def missed(plan: Plan, second: Array, rows: Array, squares: Array) -> Array:
-    """Mean score along a number that rows longer than L may lack, in sds of both: Equation (48).
+    """Mean score that rows longer than L may lack along each line, see `lines`, in sds of both: Equation (48).
 
-    Of rounds with these `rows` and each of `squares`, L²; for each number, then a normal one; shape (squares, numbers +
-    1). `second`, shape (d, d), are second moments of columns.
+    Of rounds with these `rows` and each of `squares`, L²; the last one is along any direction of a normal variable;
+    shape (squares, lines + 1). `second`, shape (d, d), are second moments of columns.
     """
-    mean, sd, along = _columns(second, rows)
-    sizes, part = np.square(along).sum(axis=0), 0.2 * TAILS * (1.0 - TAILS)
-    whole, out = float(np.trace(rows @ second @ rows.T)) / second[0, 0], []
+    part, whole, out = 0.2 * TAILS * (1.0 - TAILS), float(np.trace(rows @ second @ rows.T)) / second[0, 0], []
     others = 1.0 + (2.0 * gammainccinv(0.5 * (plan.d - 2), TAILS) if plan.d > 2 else 0.0 * part)
-    for j in (*plan.numbers, 0):
-        near, far = sorted(((mean[j] - plan.lows[j]) / sd[j], (plan.highs[j] - mean[j]) / sd[j]))
-        near, far = np.clip([near, far], 0.01, NORMAL) if j else (NORMAL, NORMAL)
-        size = sizes[j] if j else whole / plan.d
-        most = max(near * far - 1.0, 1e-3) / (near + far)  # beta variables are gamma where the farther bound is far off
-        u = far - (near + far) * betaincinv(most * far, most * near, TAILS)
-        rest, kinds = (whole - size) / max(plan.d - 1, 1) * others, []
-        for one in (u, heavy(far)) if j and far > 2.0 else (u,):
+    along, ends = lines(plan, second, rows)
+    sizes = [*np.square(along).sum(axis=1), whole / plan.d]
+    for size, (near, far) in zip(sizes, [*ends, (NORMAL, math.inf)], strict=True):
+        kinds, rest = [0.0 * squares], (whole - size) / max(plan.d - 1, 1) * others
+        for one in _far_off(near, far):
             length, weights = size * one[:, None] ** 2 + rest, np.outer(part * np.abs(one), part)
-            kinds.append([float((weights * np.maximum(1.0 - q / length, 0.0)).sum()) for q in squares])
+            kinds.append(np.array([(weights * np.maximum(1.0 - q / length, 0.0)).sum() for q in squares]))
         out.append(np.max(kinds, axis=0))
     return np.array(out).T
+
+
+def _far_off(near: float, far: float) -> list[Array]:
+    """Distances of a number from its mean, in sds, at `TAILS`, of each kind that ends so `near` and `far` may have."""
+    end, kinds = float(np.clip(far, 0.01, NORMAL)), list[Array]()
+    if near > 0.0:
+        least = float(np.clip(near, 0.01, NORMAL))
+        most = max(least * end - 1.0, 1e-3) / (least + end)  # gamma where the farther bound is far off
+        kinds.append(end - (least + end) * betaincinv(most * end, most * least, TAILS))
+    return [*kinds, heavy(end)] if 2.0 < far < math.inf else kinds
+
+
+def lines(plan: Plan, second: Array, rows: Array) -> tuple[Array, Array]:
+    """Rows z = `rows` @ x one sd off, and their ends in sds: the nearer one, 0 if there is none, and the farther one.
+
+    First of each number alone, where other columns are as they are, then of each of the plan's corners, from the mean
+    to it, where they are as they go with its columns; shapes (k, d) and (k, 2).
+    """
+    second = second / second[0, 0]
+    mean, spread, sd = second[0], second - np.outer(second[0], second[0]), np.diag(np.linalg.inv(second)) ** -0.5
+    j = plan.numbers
+    ends = np.sort(np.array([mean - plan.lows, plan.highs - mean])[:, j].T / sd[j, None], axis=1)
+    along = [*(rows * sd).T[j]]
+    for corner in plan.corners:
+        s = np.flatnonzero(~np.isnan(corner))
+        by = np.linalg.solve(spread[np.ix_(s, s)], corner[s] - mean[s])
+        far = math.sqrt(float(by @ (corner[s] - mean[s])))
+        along.append(rows @ spread[:, s] @ by / far)
+        ends = np.vstack([ends, [0.0, far]])
+    return np.array(along).reshape(-1, plan.d), ends
 
 
 def heavy(far: float) -> Array:
@@ -195,12 +220,6 @@ def _columns(second: Array, rows: Array) -> tuple[Array, Array, Array]:
     spread = second - np.outer(second[0], second[0])
     sd = np.sqrt(np.maximum(np.diag(spread), 1e-12))
     return second[0], sd, np.asarray(rows @ (spread / sd))
-
-
-def along(plan: Plan, second: Array, rows: Array) -> Array:
-    """Unit directions of numbers, with what goes with them, in z = `rows` @ x; shape (k, d)."""
-    by = _columns(second, rows)[2].T[plan.numbers]
-    return np.asarray(by / np.linalg.norm(by, axis=1, keepdims=True))
 
 
 def far(progress: Progress) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from statistics import NormalDist
 from types import SimpleNamespace
@@ -16,8 +17,9 @@ from scipy.optimize import brentq
 
 import privreg as pr
 from privreg.collector.aggregate.estimate import Estimated
-from privreg.collector.aggregate.lengths import missed, skewed
+from privreg.collector.aggregate.lengths import lines, missed, skewed
 from privreg.collector.aggregate.plan import BENT
+from privreg.fits.aggregate import plan_of
 
 
 def made(d: int, **known: np.ndarray) -> Estimated:
@@ -91,7 +93,9 @@ def test_rows_made_up_by_moments_and_bounds_miss_what_the_longer_of_two_kinds_do
     mean, second, sd = rows.mean(axis=0), x.T @ x / len(x), rows.std(axis=0)
     whiten = np.diag(np.append(1.0, 1.0 / sd))
     whiten[1:, 0] = -mean / sd
-    plan: Any = SimpleNamespace(d=5, numbers=np.arange(1, 5), lows=np.zeros(5), highs=np.ones(5))
+    plan: Any = SimpleNamespace(
+        d=5, numbers=np.arange(1, 5), lows=np.zeros(5), highs=np.ones(5), corners=np.zeros((0, 5))
+    )
     found, far = missed(plan, second, whiten, np.array([6.0, 12.0])), max(mean[0], 1.0 - mean[0]) / sd[0]
     assert found.shape == (2, 5)
     heavy = np.column_stack([mean[0] + sd[0] * cauchy(rng, n, far), rows[:, 1:]]) if far > 2.0 else rows
@@ -103,8 +107,68 @@ def test_rows_made_up_by_moments_and_bounds_miss_what_the_longer_of_two_kinds_do
     assert long == pytest.approx(abs(np.mean(u**3)), abs=0.05)
 
 
+def test_lines_are_of_each_number_alone_and_to_ends_that_columns_share() -> None:
+    """Equation (48): residuals and predictions by least squares, a second time."""
+    rng, n = np.random.default_rng(3), 50_000
+    a = rng.gamma(2.0, 1.0, n)
+    x = np.column_stack([np.ones(n), a, a**2, a + rng.normal(size=n)])
+    second, end = x.T @ x / n, np.array([np.nan, 12.0, 144.0, np.nan])
+    rows = np.linalg.inv(np.linalg.cholesky(second))
+    plan: Any = SimpleNamespace(
+        d=4, numbers=np.arange(1, 4), lows=np.zeros(4), highs=np.array([1.0, 12.0, 144.0, 20.0]), corners=end[None]
+    )
+    along, ends = lines(plan, second, rows)
+    for k, j in enumerate((1, 2, 3)):
+        others = np.delete(x, j, axis=1)
+        sd = np.std(x[:, j] - others @ np.linalg.lstsq(others, x[:, j])[0])
+        np.testing.assert_allclose(along[k], sd * rows[:, j], atol=1e-9)
+        near, far = sorted((x[:, j].mean(), plan.highs[j] - x[:, j].mean()))
+        np.testing.assert_allclose(ends[k], [near / sd, far / sd], rtol=1e-6)
+    from_a = np.linalg.lstsq(x[:, :3], x[:, 3])[0]
+    there = np.array([1.0, 12.0, 144.0, np.array([1.0, 12.0, 144.0]) @ from_a])
+    np.testing.assert_allclose(along[3] * ends[3, 1], rows @ (there - x.mean(axis=0)), atol=1e-8)
+    spread = np.cov(x[:, 1:3].T, bias=True)
+    off = there[1:3] - x.mean(axis=0)[1:3]
+    assert ends[3].tolist() == [0.0, pytest.approx(math.sqrt(off @ np.linalg.solve(spread, off)))]
+
+
+@pytest.mark.parametrize(
+    ("rhs", "k", "shared"),
+    [
+        ("a + b", 0, []),
+        ("a + I(a**2) + b", 2, ["a", "I(a ** 2)"]),
+        ("a * b", 4, ["a", "b", "a:b"]),
+        ("g * a", 4, ["g[T.y]", "a", "g[T.y]:a"]),
+        ("g + a", 0, []),
+    ],
+)
+def test_corners_are_rows_at_bounds_and_levels_of_columns_that_numbers_share(rhs, k, shared) -> None:
+    data = pd.DataFrame({"a": [1.0, 3.0], "b": [0.0, 1.0], "g": ["x", "y"], "y": [0.0, 1.0]}).loc[[0, 1] * 10]
+    bounds, levels = {"a": (1.0, 5.0), "b": (-1.0, 2.0), "y": (-3.0, 3.0)}, {"g": ["x", "y"]}
+    model: Any = pr.PrivateOnlineRegression.from_formula(
+        f"y ~ {rhs}", data, bounds=bounds, levels=levels, mu=1, trust="two_collectors"
+    )
+    spec = model._spec
+    plan, order = plan_of(spec, 2_000)
+    assert plan.corners.shape == (k, plan.d)
+    if not k:
+        return
+    held = ~np.isnan(plan.corners)
+    assert {spec.design.names[order[j]] for j in np.flatnonzero(held[0])} == set(shared)
+    usual, ends = {"a": (1.0,), "b": (0.0,), "g": ("x",)}, bounds | levels
+    each = [ends[c] if c in {name for label in shared for name in label} else usual[c] for c in "abg"]
+    made = pd.DataFrame(itertools.product(*each), columns=list("abg")).assign(y=0.0)
+    inside = spec.units.probe_inside(np.asarray(spec.design.encode_new(made)[0]))[:, order]
+    np.testing.assert_allclose(
+        *(np.unique(np.round(rows[:, held[0]], 9), axis=0) for rows in (plan.corners, inside)), atol=1e-8
+    )
+
+
 def test_longer_rows_miss_less_and_as_much_in_other_coordinates() -> None:
-    plan: Any = SimpleNamespace(d=3, numbers=np.arange(1, 3), lows=np.zeros(3), highs=np.array([1.0, 1.0, 4.0]))
+    corner = np.array([[np.nan, 1.0, 4.0]])
+    plan: Any = SimpleNamespace(
+        d=3, numbers=np.arange(1, 3), lows=np.zeros(3), highs=np.array([1.0, 1.0, 4.0]), corners=corner
+    )
     second = np.array([[1.0, 0.2, 1.0], [0.2, 0.07, 0.25], [1.0, 0.25, 1.6]])
     rows = np.linalg.inv(np.linalg.cholesky(second))
     squares = np.array([3.0, 6.0, 12.0, 100.0])
