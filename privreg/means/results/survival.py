@@ -14,9 +14,8 @@ import pandas as pd
 from privreg.base.arrays import Array, Flags
 from privreg.collector.inference.pivots import Normal
 from privreg.collector.inference.simultaneous import joint_critical
-from privreg.collector.levels import SURE
+from privreg.collector.levels import BIAS, SURE
 from privreg.errors import OptionError, choose, interval_level, real, shown
-from privreg.fits.aggregate import BIAS
 from privreg.means.collector import FEW
 from privreg.means.results.fit import Curves, limits, p_words
 from privreg.options.unknown import all_known_arguments
