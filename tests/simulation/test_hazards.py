@@ -421,6 +421,8 @@ def test_plans_are_for_hazard_ratios_and_say_how_many_events_there_are() -> None
     assert schoenfeld < events < 4.0 * schoenfeld
     rare = pr.plan(FORMULA, n=found.n, params={"Intercept": -6.0}, **how)
     assert rare.table().loc["C(arm)[T.b]", "std_error"] > found.table().loc["C(arm)[T.b]", "std_error"]
+    late = pr.plan(FORMULA.replace("Surv(", "Surv(start, "), n=found.n, **how)
+    assert "from time 0 on, as a plan has late entry by rows of a pilot alone" in " ".join(str(late).split())
     with pytest.raises(UnsupportedArgumentError, match="family= doesn't go with"):
         pr.plan(FORMULA, n=1_000, family="poisson", **how)
 
