@@ -27,6 +27,7 @@ from privreg.collector.covariates.whitening import correlation
 from privreg.collector.inference import methods
 from privreg.collector.inference.methods import Estimate
 from privreg.collector.inference.pivots import Normal
+from privreg.collector.levels import BIAS
 from privreg.errors import InferenceError
 from privreg.families.family import Family
 from privreg.families.hazards import INTERVAL
@@ -44,9 +45,6 @@ from privreg.results.wording import Unusable
 from privreg.tables.diagnostics import ROUNDED, Diagnostic, note
 
 BLURRED: Final = 0.25  # Part of a variance by noise in the curvature from which on a coefficient is marked
-
-BIAS: Final = 0.25
-"""Bias, in standard errors, that is let pass: 95% intervals then hold in 94.3%."""
 
 FINITE: Final = 3.0
 """Sds by which it shows that no records are predicted perfectly: one fit in a thousand misses that they are."""
@@ -449,6 +447,17 @@ def doubts(
         """Places of the coefficients, None of all."""
         return None if marked.all() else np.flatnonzero(marked).tolist()
 
+    lost = loads @ np.kron(np.ones((1, plan.rules.blocks)), found.ends[found.finite < FINITE]).T  # shape (q, ends)
+    lost[np.abs(lost) <= ROUNDED * np.abs(loads).max(axis=1, keepdims=True)] = 0.0
+    ways = lost.T if plan.rules.blocks == 1 else ()
+
+    def held() -> Any:
+        """Ways in which all is unknown that is not known of the curvature, if it is known of all else."""
+        sizes = np.sqrt(np.einsum("qk,kl,ql->q", loads, found.cov, loads))
+        at, values, _ = np.linalg.svd(lost / sizes[:, None])
+        rest = (at[:, (values > ROUNDED * values.max(initial=0.0)).sum() :] / sizes[:, None]).T @ loads
+        return ways if (found.blurred(rest) <= BLURRED).all() else ()
+
     blurred = ~(found.blurred(loads) <= BLURRED)
     if blurred.any() or (plan.rules.scoring.censored and not _known(plan, found)):
         if plan.rules.scoring.censored:  # all coefficients go with σ, which takes most of the curvature
@@ -458,17 +467,21 @@ def doubts(
             if plan.d > 1 and spec is not None:
                 seen = found.blurred(found.back).reshape(-1, plan.d).max(axis=0)[1:]  # of columns inside
                 least = f", least of all along {_seldom(plan, progress, spec, order, 1 + int(seen.argmax()))}"
-            out.append(note("curvature.sums", those(blurred), least=least, records=plan.rows, mu=plan.mu, d=plan.d))
+            out.append(
+                note(
+                    *("curvature.sums", those(blurred)), ways=held() if len(ways) else (), least=least,
+                    records=plan.rows, mu=plan.mu, d=plan.d,
+                )
+            )  # fmt: skip
     again, far = plan.noise.again, found.moves
     left = 0.5 * far**2 * (progress.last and not progress.near) if again else np.where(far > 1.0, far, 0.0)
     if (left.any() or found.step.any() or not again) and (moved := found.displaced(loads, left) > BIAS).any():
         out.append(note("moving.again", those(moved), rounds=AGAIN) if again else note("moving.far", those(moved)))
-    by = np.abs(loads @ np.kron(np.ones((1, plan.rules.blocks)), found.ends[found.finite < FINITE]).T)
-    if (entered := (by > ROUNDED * np.abs(loads).max(axis=1, keepdims=True)).any(axis=1)).any():
+    if (entered := (lost != 0.0).any(axis=1)).any():
         short = np.flatnonzero(found.finite < FINITE)  # the whole, then either end of each column but the constant
         at = {names[1 + (k - 1) % (plan.d - 1)]: None for k in short.tolist() if k}
         which = ["all records"] * (not short[0]) + [f"those at an end or level of {listed(at)}"] * bool(at)
-        out.append(note("perfect", those(entered), which=" or ".join(which)))
+        out.append(note("perfect", those(entered), ways=ways, which=" or ".join(which)))
     lacking: Flags = found.lacking(loads) > MISSED
     if lacking.any():
         lines = [[j] for j in plan.numbers] + [np.flatnonzero(~np.isnan(x)).tolist() for x in plan.corners]

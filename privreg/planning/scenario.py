@@ -343,6 +343,8 @@ class Assumed:
                 how = f"{'and event drawn from' if self.answered else 'censored as in'} the pilot"
             elif self.censored:
                 how = f"censored at a constant rate, {self.censored:.3g}, followed until {until:g}"
+            if spec.people.followed.start is not None and not self.answered:
+                how += ", from time 0 on, as a plan has late entry by rows of a pilot alone"
             out.append((time, f"{how}, {100.0 * self.events(spec):.3g}% with an event"))
         if self.covariates is not None:
             own = []

@@ -367,12 +367,15 @@ def notes(plan: Planned) -> tuple[Diagnostic, ...]:
         out.append(note("clamped", percent=100.0 * outside))
     if (worst := assumed.unknown(spec)) is not None:
         name, times = worst.matters(spec)
-        how = "correlations of 0.5" if name == "correlations" else f"a skewed {name}"
-        most = "the residual sd, to which all widths are proportional, and then " if guessed else ""
+        how = ["the residual sd, to which all widths are proportional"] * guessed
+        if f"{times:.1f}" != "1.0":
+            what = "correlations of 0.5" if name == "correlations" else f"a skewed {name}"
+            how.append(f"{what}: without noise some intervals would be {times:.1f} times as wide")
+        most = f" What matters most of all that is assumed is {', and then '.join(how)}." if how else ""
         known, better = "even", " or their sds"
         if assumed.moments.moments:
             known, better = "of the sds that were given", ""
-        out.append(note("covariates_assumed", known=known, most=f"{most}{how}", times=times, better=better))
+        out.append(note("covariates_assumed", known=known, most=most, better=better))
     flags = [c for c in design.covariates if schema.bounds.get(c) == (0.0, 1.0)]
     if flags and assumed.covariates is None:
         out.append(note("share_assumed", columns=listed(flags), first=flags[0]))

@@ -41,9 +41,10 @@ class Diagnostic(str):
     code: str  # One of `CODES`, which tells how severe it is; another is a ValueError
     rows: tuple[int, ...] | None  # Positions of the coefficients that it is about; None of all
     methods: tuple[str, ...]  # Inference methods that it is about; none of all
+    ways: tuple[tuple[float, ...], ...]  # Directions in which coefficients are unknown, others being known; none of all
 
     def __new__(
-        cls, code: str, text: str, rows: Iterable[int] | None = None, methods: Iterable[str] = ()
+        cls, code: str, text: str, rows: Iterable[int] | None = None, methods: Iterable[str] = (), ways: Any = ()
     ) -> Diagnostic:
         """Make a note; see the class."""
         if code not in CODES:
@@ -51,10 +52,11 @@ class Diagnostic(str):
         out = super().__new__(cls, text)
         out.code, out.methods = code, tuple(methods)
         out.rows = None if rows is None else tuple(sorted({int(j) for j in rows}))
+        out.ways = tuple(tuple(map(float, way)) for way in ways)
         return out
 
     def __getnewargs__(self) -> Any:
-        return self.code, str(self), self.rows, self.methods
+        return self.code, str(self), self.rows, self.methods, self.ways
 
     @property
     def severity(self) -> Severity:
@@ -63,8 +65,9 @@ class Diagnostic(str):
 
 
 def note(
-    code: str, rows: Iterable[int] | None = None, *, of: str = "", methods: Iterable[str] = (), **values: Any
-) -> Diagnostic:
+    code: str, rows: Iterable[int] | None = None, *, of: str = "", methods: Iterable[str] = (), ways: Any = (),
+    **values: Any,
+) -> Diagnostic:  # fmt: skip
     """Make a note by its text in the table, in which `values` are filled in.
 
     Examples
@@ -79,7 +82,7 @@ def note(
     text = (known.text[which] if which else known.text).format(**values)
     if known.severity == "doubt" and (whole := of or known.of):
         text = f"don't rely on {whole}: {text}"
-    return Diagnostic(code, text, rows, methods)
+    return Diagnostic(code, text, rows, methods, ways)
 
 
 def doubt(code: str, text: str, rows: Iterable[int] | None = None, *, of: str = "the intervals") -> Diagnostic:
@@ -111,8 +114,16 @@ def reliable(notes: Iterable[Diagnostic], p: int) -> NDArray[np.bool_]:
 
 def along(notes: Iterable[Diagnostic], matrix: NDArray[np.float64]) -> NDArray[np.bool_]:
     """True for linear combinations, rows of `matrix`, shape (q, p), that are known and reliable; shape (q,)."""
+    return np.asarray(~np.isnan(matrix).any(axis=1) & ~np.any([entered(n, matrix) for n in doubts(notes)], axis=0))
+
+
+def entered(note: Diagnostic, matrix: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """True for linear combinations, rows of `matrix`, that the note is about; shape (q,)."""
+    if note.ways:
+        ways = np.array(note.ways).T
+        return np.asarray((np.abs(matrix @ ways) > ROUNDED * (np.abs(matrix) @ np.abs(ways))).any(axis=1))
     enters = np.abs(matrix) > ROUNDED * np.abs(matrix).max(axis=1, keepdims=True, initial=0.0)
-    return np.asarray(~enters[:, ~reliable(notes, matrix.shape[1])].any(axis=1) & ~np.isnan(matrix).any(axis=1))
+    return np.asarray(enters[:, slice(None) if note.rows is None else list(note.rows)].any(axis=1))
 
 
 def caution(
@@ -148,8 +159,9 @@ _RENAMED: Final = {"silent": "nonresponse", "tied": "confounded"}  # Codes of ve
 
 
 def to_json(notes: Iterable[Diagnostic]) -> list[Any]:
-    """Code, rows and methods of each note, without its text."""
-    return [[note.code, None if note.rows is None else list(note.rows), list(note.methods)] for note in notes]
+    """Code, rows, methods and ways of each note, without its text."""
+    of = [(n.code, None if n.rows is None else list(n.rows), list(n.methods), list(map(list, n.ways))) for n in notes]
+    return [list(said) if said[3] else list(said[:3]) for said in of]
 
 
 def from_json(texts: Iterable[str], about: Iterable[Any] | None) -> tuple[Diagnostic, ...]:
@@ -160,10 +172,10 @@ def from_json(texts: Iterable[str], about: Iterable[Any] | None) -> tuple[Diagno
         return tuple(map(_without_code, texts))
     out = []
     for text, said in zip(texts, about, strict=True):
-        code, rows, methods = ("remark", None, ()) if said is None else said
+        code, rows, methods, *ways = ("remark", None, ()) if said is None else said
         if rows is not None and any(isinstance(j, bool) or not isinstance(j, int) or j < 0 for j in rows):
             raise ValueError("not positions of coefficients")  # load() says that the file is damaged
-        out.append(Diagnostic(_RENAMED.get(str(code), str(code)), text, rows, map(str, methods)))
+        out.append(Diagnostic(_RENAMED.get(str(code), str(code)), text, rows, map(str, methods), *ways))
     return tuple(out)
 
 

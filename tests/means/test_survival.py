@@ -342,6 +342,23 @@ def test_unusable_rows_are_left_out_and_counted():
     assert found.test().statistic == pytest.approx(exact.test().statistic, rel=1e-2)
 
 
+@pytest.mark.filterwarnings("ignore::privreg.errors.ReliabilityWarning")
+def test_marks_of_wide_classes_advise_no_more_cut_points_than_there_may_be_with_late_entry():
+    rng = np.random.default_rng(5)
+    time, start, until = rng.exponential(20.0, 4_000), rng.uniform(0.0, 6.0, 4_000), rng.uniform(6.0, 48.0, 4_000)
+    data = {"time": np.minimum(start + time, until), "event": (start + time <= until).astype(int), "start": start}
+
+    def fitted(cuts):
+        formula = f"Surv(start, time, event, {np.linspace(24.0 / cuts, 24.0, cuts).tolist()}) ~ 1"
+        return pr.survival(data, formula, mu=None, trust="central", progress=False)
+
+    (said,) = (str(n) for n in fitted(2).notes if n.code == "between")
+    most = int(said.partition(" at most with late entry")[0].rpartition(" ")[2])
+    assert fitted(most).frame()["time"].size == most
+    with pytest.raises(OptionError, match="at most 2,000"):
+        fitted(most + 1)
+
+
 def test_times_at_a_cut_point_belong_before_it_and_later_ones_beyond():
     data = pd.DataFrame({"time": [6, 6, 6.0001, 36, 36.0001, 500], "event": [1, 1, 1, 1, 1, 1]})
     data = pd.concat([data] * 500, ignore_index=True)

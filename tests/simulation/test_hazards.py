@@ -121,9 +121,11 @@ def test_people_who_enter_late_and_competing_causes_are_at_risk_as_long_as_they_
 
 @pytest.mark.parametrize("trust", ["central", "two_collectors"])
 @pytest.mark.parametrize("empty", [0, 1, 2])
-def test_an_interval_without_events_is_marked_and_as_a_rule_what_does_not_depend_on_it_is_not(trust, empty) -> None:
+def test_an_interval_without_events_is_marked_and_as_a_rule_what_does_not_depend_on_it_is_not(
+    trust, empty, tmp_path
+) -> None:
     """Equation (41) of each level, the first ones too; the first interval's hazard is in all contrasts with it."""
-    depends, marked = {0: [0, 1, 2], 1: [1], 2: [2]}[empty], []
+    depends, marked, known = {0: [0, 1, 2], 1: [1], 2: [2]}[empty], [], []
     for seed in range(6):
         data = people(40 + seed, 4_000)
         a, b = [0, *CUTS][empty : empty + 2]
@@ -133,8 +135,20 @@ def test_an_interval_without_events_is_marked_and_as_a_rule_what_does_not_depend
             warnings.simplefilter("ignore", ReliabilityWarning)
             res = FIT(FORMULA, data, **{**HOW, "mu": 1, "trust": trust}).fit(progress=False, seed=seed)
         marked.append(~res.tidy()["reliable"].to_numpy())
+        lines = res.hazards({"age": [60.0], "arm": ["a"]}).frame()
+        assert not lines["reliable"][empty]  # its hazard
+        rows = np.eye(3, 5)  # of the baseline hazards; only the empty interval's is unknown
+        rows[1:, 0] = 1.0
+        known.append(np.concatenate([res.t_test(rows).summary_frame()["reliable"], lines["reliable"]]))
+        res.save(tmp_path / "fit.privreg")
+        assert (pr.load(tmp_path / "fit.privreg").t_test(rows).summary_frame()["reliable"] == known[-1][:3]).all()
     shares = np.mean(marked, axis=0)
     assert (shares[depends] == 1.0).all()
+    assert not np.array(known)[:, empty].any()
+    others = [j for j in range(3) if j != empty]
+    if trust == "central":
+        assert np.mean(np.array(known)[:, others]) >= 0.8
+        assert np.mean(np.array(known)[:, 5]) >= 0.5 or empty == 2  # survival by the last interval
     if trust == "central":  # the steps of two collectors to nowhere hide more
         assert shares[[j for j in range(5) if j not in depends]].max() <= 0.5
 
@@ -407,6 +421,8 @@ def test_plans_are_for_hazard_ratios_and_say_how_many_events_there_are() -> None
     assert schoenfeld < events < 4.0 * schoenfeld
     rare = pr.plan(FORMULA, n=found.n, params={"Intercept": -6.0}, **how)
     assert rare.table().loc["C(arm)[T.b]", "std_error"] > found.table().loc["C(arm)[T.b]", "std_error"]
+    late = pr.plan(FORMULA.replace("Surv(", "Surv(start, "), n=found.n, **how)
+    assert "from time 0 on, as a plan has late entry by rows of a pilot alone" in " ".join(str(late).split())
     with pytest.raises(UnsupportedArgumentError, match="family= doesn't go with"):
         pr.plan(FORMULA, n=1_000, family="poisson", **how)
 

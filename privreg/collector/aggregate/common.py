@@ -156,10 +156,19 @@ def bend(rounds: Rounds, curved: Curvature, alone: Array) -> Bend:
         rows, slopes = [s.state.rows for s in rounds.summed], np.array([t.slope for t in rounds.turned])
         alike = np.array([[float(np.array_equal(a, b)) for b in rows] for a in rows])
         parts, c = 1.0 / alone / (1.0 / alone).sum(), rounds.c * plan.rules.bend
-        one = np.linalg.inv(rounds.last.rows)[0] if plan.followed else None
+        one = np.linalg.inv(rounds.last.rows)[0] if plan.rules.link == "log" else np.zeros(d)
         added, unsure = secants(slopes, noise, places, alike, parts, rounds.last, c, curved.mean, curved.pooled, one)
-        # where people are followed ends at another time at other states: as much as an unknown bend may leave
-        return Bend(added, lambda theta, c: unsure(theta) + plan.followed * squared(theta, c))
+        if not one.any():
+            return Bend(added, lambda theta, _: unsure(theta))
+        # third moments; where people are followed ends at another time at other states, all of a bend is unknown
+        by = curved.mean @ one
+        left = curved.mean - (not plan.followed) * np.outer(by, by) / float(one @ by)
+
+        def unknown(theta: Array, c: float) -> Array:
+            size = np.einsum("ki,ij,kj->k", places - theta, left, places - theta)
+            return np.asarray(unsure(theta) + (0.5 * size / (c * plan.rules.bend)) ** 2 / d)
+
+        return Bend(added, unknown)
     added = straight
     if plan.rules.blocks > 1:
         added = _by_classes(rounds, curved)
@@ -198,14 +207,14 @@ def secants(
     c: float,
     curvature: Array,
     pooled: Array,
-    one: Array | None = None,
+    one: Array,
 ) -> tuple[Callable[[Array], tuple[Array, Array]], Callable[[Array], Array]]:
     """Scores of rounds on secants to an estimate, and the slope there: Equation (39); and variances of these scores.
 
     `slopes`, shape (rounds, d, d), have entries of variances `noise`, shape (rounds,), about a line in the coefficients
     that rounds share, but for a constant of rounds whose records weigh alike: `alike`, shape (rounds, rounds). The
-    slope is the mean of rounds' by `parts`. `one`, shape (d,), moves all predictors of an exponential mean by 1; of its
-    slope's change all but third moments about the mean is known.
+    slope is the mean of rounds' by `parts`. `one`, shape (d,), moves all predictors of an exponential mean by 1, whose
+    slope changes as `tilted`; it is 0 of others.
     """
     (rounds, d), square = places.shape, (float(np.trace(curvature)) / len(curvature)) ** 2
     steep, constant = 2.0 * square / (d + 1.0), SPREAD**2 * square
@@ -213,19 +222,13 @@ def secants(
     system = np.block([[steep * x @ x.T + constant * alike + np.diag(noise), ones], [ones.T, np.zeros((1, 1))]])
     root, least = np.linalg.cholesky(curvature), 1.0 / float((1.0 / noise).sum())
 
-    def known(moves: Array, one: Array) -> Array:
-        """Known changes of the slope by `moves`, shape (k, d), in thresholds; shape (k, d, d)."""
-        mean = curvature @ one / float(one @ curvature @ one)
-        by = np.einsum("i,kj->kij", mean, moves @ (curvature - np.outer(curvature @ one, mean)))
-        return np.asarray(c * ((moves @ mean)[:, None, None] * curvature + by + by.transpose(0, 2, 1)))
-
     def along(theta: Array) -> tuple[Array, Array, Array]:
         """Weights of slopes at the middle of each secant, or its beginning if its change is known, then at its end,
         within a threshold; variances there; and that end.
         """
         move = (theta - last.theta) / c
         near = move / max(1.0, float(np.linalg.norm(move)))
-        at = np.vstack([0.5 * (x + near) if one is None else x, np.tile(near, (rounds, 1))])
+        at = np.vstack([x if one.any() else 0.5 * (x + near), np.tile(near, (rounds, 1))])
         given = np.vstack([steep * x @ at.T + constant * np.tile(alike, 2), np.ones((1, 2 * rounds))])
         found = np.linalg.solve(system, given)
         return found[:-1].T, steep * np.square(at).sum(axis=1) + constant - (found * given).sum(axis=0), near
@@ -233,11 +236,13 @@ def secants(
     def added(theta: Array) -> tuple[Array, Array]:
         weights, _, end = along(theta)
         changes = np.einsum("tk,kij->tij", weights, slopes) - pooled
-        if one is not None:
-            changes[:rounds] += known(0.5 * (end - x), one)
         changes = np.vstack([changes[:rounds], np.einsum("k,kij->ij", parts, changes[rounds:])[None]])
-        back = [np.linalg.solve(root, np.linalg.solve(root, one).T) for one in changes]
-        changes = np.array([root @ floored(one, -0.5) @ root.T for one in back])  # half of the slope is kept
+        back = [np.linalg.solve(root, np.linalg.solve(root, by).T) for by in changes]
+        changes = np.array([root @ floored(by, -0.5) @ root.T for by in back])  # half of the slope is kept
+        if one.any():
+            each = [tilted(curvature + a, one, c * (end - at)) for a, at in zip(changes[:-1], x, strict=True)]
+            changes = np.array([*(mean for mean, _ in each), sum(p * s for p, (_, s) in zip(parts, each, strict=True))])
+            changes -= curvature
         return np.einsum("kij,kj->ki", changes[:-1], theta - places) - changes[-1] @ theta, curvature + changes[-1]
 
     def unsure(theta: Array) -> Array:
@@ -246,6 +251,21 @@ def secants(
         return np.asarray(0.5 * (1.0 + 1.0 / d) * np.maximum(variances[:rounds] - least, 0.0) * far)
 
     return added, unsure
+
+
+def tilted(slope: Array, one: Array, move: Array) -> tuple[Array, Array]:
+    """Mean of an exponential mean's slope E m z z' on the way along `move`, and the slope there, but for third moments.
+
+    e^(z'move) turns moments of z by weights m as if they were normal. `one` @ z is 1; all are of shape (d,).
+    """
+    level = float(one @ slope @ one)
+    mean, out = slope @ one / level, []
+    about = slope / level - np.outer(mean, mean)
+    for part in (0.0, 0.5, 1.0):
+        at = mean + part * about @ move
+        size = level * math.exp(min(part * float(0.5 * (mean + at) @ move), 50.0))
+        out.append(size * (np.outer(at, at) + about))
+    return (out[0] + 4.0 * out[1] + out[2]) / 6.0, out[2]  # Simpson's rule
 
 
 def clipped(rules: Rules, moves: Array, weights: Array, curvature: Array, points: Array, one: Array) -> Array:

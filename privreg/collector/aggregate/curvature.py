@@ -35,9 +35,10 @@ def curvature(
     far: Array | float = 0.0,
 ) -> Curvature:
     """Curvature between rounds' slopes, pooled by precision, and what is known of covariates: Equation (9)."""
-    reference = progress.filled * plan.rules.slope
-    mean, noise, shares = pooled(slopes, noises, people, reference**2, far)
-    height = level(mean, noise, reference, plan.rules.unsure)
+    reference = height = progress.filled * plan.rules.slope
+    for _ in range(1 + int(plan.rules.unsure > 1.0)):  # where the reference says little sampling is by the level found
+        mean, noise, shares = pooled(slopes, noises, people, height**2, far)
+        height = level(mean, noise, reference, plan.rules.unsure)
     return Curvature(*posterior(mean, noise, progress.known.whole, height), height, mean, noise, shares)
 
 

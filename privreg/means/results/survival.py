@@ -14,10 +14,10 @@ import pandas as pd
 from privreg.base.arrays import Array, Flags
 from privreg.collector.inference.pivots import Normal
 from privreg.collector.inference.simultaneous import joint_critical
-from privreg.collector.levels import SURE
+from privreg.collector.levels import BIAS, SURE
 from privreg.errors import OptionError, choose, interval_level, real, shown
-from privreg.fits.aggregate import BIAS
 from privreg.means.collector import FEW
+from privreg.means.plan import MOST_COORDINATES
 from privreg.means.results.fit import Curves, limits, p_words
 from privreg.options.unknown import all_known_arguments
 from privreg.results.data import Frame
@@ -119,7 +119,10 @@ class SurvivalCurves(View):
         """Whatever takes back some point, in place of notes on single cells."""
         few, unsure, wide = (np.flatnonzero(points) for points in (self._few(), self._unsure(), self._wide()))
         marks = [note("answers.events", few)] * bool(few.size) + [note("answers.risk", unsure)] * bool(unsure.size)
-        marks += [note("between", wide)] * bool(wide.size)
+        groups, _, _, events = self.of.shape
+        many = math.isqrt(1 + 4 * ((MOST_COORDINATES - 1) // (groups * events)))  # of (cuts + 2)(cuts + 1) cells
+        most = f", {(many - 3) // 2} at most with late entry" if self.of.start else ""
+        marks += [note("between", wide, most=most)] * bool(wide.size)
         if not self.life:  # a life table of the same shares takes times as spread
             table = replace(self, life=True)._survival(self.shares)
             far = np.nanmax(np.abs(table - self._curves.values) / self._curves.errors, initial=0.0)

@@ -11,6 +11,7 @@ import pandas as pd
 
 from privreg.base.arrays import Array
 from privreg.collector.inference.simultaneous import joint_critical
+from privreg.collector.levels import BIAS
 from privreg.errors import DataError, OptionError, interval_level
 from privreg.families.hazards import AT_RISK, INTERVAL
 from privreg.results.data import Frame, ResultData
@@ -77,7 +78,8 @@ class HazardPrediction(View):
 
         row (if there are several), start, stop, hazard, std_error, conf_low, conf_high, survival (until `stop`),
         survival_low, survival_high (each by itself), band_low, band_high (of the whole curve together), reliable.
-        `alpha` is one minus the level of intervals and bands.
+        `alpha` is one minus the level of intervals and bands. An interval of which nothing is known takes back later
+        lines, too, as survival goes through it, unless its hazard moves the curve by little; where it has no events.
         """
         level, fit, pivot = interval_level(alpha), self.known.fit, self.known.pivot
         n, j, p = self.exog.shape
@@ -93,9 +95,15 @@ class HazardPrediction(View):
         curve = {"survival": np.exp(-np.exp(logs))}
         for name, by in (("survival", pivot.critical(level) * wide), ("band", joint)):
             curve |= {f"{name}_low": np.exp(-np.exp(logs + by)), f"{name}_high": np.exp(-np.exp(logs - by))}
-        fine = along(self.known.notes, self.exog.reshape(-1, p)).reshape(n, j)
+        fine, known = (
+            along([n for n in self.known.notes if whole or not n.ways], self.exog.reshape(-1, p)).reshape(n, j)
+            for whole in (True, False)
+        )
+        each = np.exp(eta) * np.diff(fit.cuts, prepend=0.0)
+        small = np.cumsum(np.where(fine, 0.0, each), axis=1) <= BIAS * wide * np.exp(logs)
+        fine &= np.logical_and.accumulate(known, axis=1) & small
         flat = {k: v.ravel() for k, v in (hazard | curve).items()}
-        return Frame(out | flat | {"reliable": np.logical_and.accumulate(fine, axis=1).ravel()})
+        return Frame(out | flat | {"reliable": fine.ravel()})
 
     def plot(self, *, alpha: float = 0.05, title: str | None = None, ax: Axes | None = None) -> Axes:
         """Draw survival curves with their bands, of level 1 − `alpha`, on `ax` or a figure of their own.

@@ -20,7 +20,7 @@ from privreg.options.unknown import all_known_arguments
 from privreg.results.data import Frame, ResultData
 from privreg.results.postestimation.known import Estimated, Known
 from privreg.tables import MARK, Paragraph, Part, View, noted
-from privreg.tables.diagnostics import Diagnostic, along, doubts
+from privreg.tables.diagnostics import Diagnostic, along, doubts, entered
 
 TITLE: Final = "Tests of linear combinations"
 
@@ -256,8 +256,7 @@ def _of_terms(names: Sequence[str], given: Any, terms: Mapping[str, Sequence[int
 
 def _concerning(notes: Sequence[Diagnostic], matrix: Array) -> tuple[Diagnostic, ...]:
     """Notes about a coefficient that enters the combinations."""
-    used = set(np.flatnonzero(np.any(matrix != 0.0, axis=0)).tolist())
-    return tuple(note for note in notes if note.rows is None or used & set(note.rows))
+    return tuple(note for note in notes if entered(note, matrix).any())
 
 
 def contrast_test(known: Known, restrictions: Any) -> ContrastTest:
