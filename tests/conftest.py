@@ -22,7 +22,7 @@ import pytest
 
 from privreg.privacy import noise
 from privreg.protocol.schedule import MOST
-from tests import compiled
+from tests import compiled, databases
 
 pytest.register_assert_rewrite("tests.wrong")
 hypothesis.settings.register_profile("few", max_examples=25)
@@ -152,6 +152,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
     xdist workers and other processes inherit the variables from the process that sets them.
     """
+    config.pluginmanager.register(databases)  # of doctests, too, which have other hooks of this file not
     part = config.getoption("--part")
     config.stash[_others] = (
         _files_of_others(config.rootpath, part, fast="not slow" in config.option.markexpr) if part else set()
