@@ -73,7 +73,7 @@ def pytest_runtest_teardown() -> Iterator[None]:
     yield
     if any(c is not None and c.opener for c in (ref() for ref in _opened)):
         vars(builtins).pop("_", None)  # what a doctest has shown last
-        gc.collect()
+        gc.collect(1)  # it is young
     _opened.clear()
     if _left:
         tests = ", ".join(_left)

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from scipy.optimize import linprog, root
 
 import privreg as pr
@@ -258,7 +259,7 @@ def test_quantiles_have_the_least_loss_that_there_is(tau, kind, n):
         r = y - x @ at
         return float(weight @ np.maximum(tau * r, (tau - 1.0) * r)) / n
 
-    both = np.hstack([x, np.eye(n), -np.eye(n)])
+    both = sparse.hstack([x, sparse.eye(n), -sparse.eye(n)], format="csc")
     costs, free = np.concatenate([np.zeros(3), tau * weight, (1.0 - tau) * weight]), [(None, None)] * 3
     best = linprog(costs, A_eq=both, b_eq=y, bounds=free + [(0.0, None)] * (2 * n)).fun / n
     assert best - 1e-9 <= loss(theta) <= best + 1e-6

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -168,13 +169,12 @@ def missed(plan: Plan, second: Array, rows: Array, squares: Array) -> Array:
     mean, sd, along = _columns(second, rows)
     sizes, part = np.square(along).sum(axis=0), 0.2 * TAILS * (1.0 - TAILS)
     whole, out = float(np.trace(rows @ second @ rows.T)) / second[0, 0], []
-    others = 1.0 + (2.0 * gammainccinv(0.5 * (plan.d - 2), TAILS) if plan.d > 2 else 0.0 * part)
+    others = _others(plan.d)
     for j in (*plan.numbers, 0):
         near, far = sorted(((mean[j] - plan.lows[j]) / sd[j], (plan.highs[j] - mean[j]) / sd[j]))
         near, far = np.clip([near, far], 0.01, NORMAL) if j else (NORMAL, NORMAL)
         size = sizes[j] if j else whole / plan.d
-        most = max(near * far - 1.0, 1e-3) / (near + far)  # beta variables are gamma where the farther bound is far off
-        u = far - (near + far) * betaincinv(most * far, most * near, TAILS)
+        u = _between(near, far)
         rest, kinds = (whole - size) / max(plan.d - 1, 1) * others, []
         for one in (u, heavy(far)) if j and far > 2.0 else (u,):
             length, weights = size * one[:, None] ** 2 + rest, np.outer(part * np.abs(one), part)
@@ -183,6 +183,20 @@ def missed(plan: Plan, second: Array, rows: Array, squares: Array) -> Array:
     return np.array(out).T
 
 
+@lru_cache(1024)
+def _others(d: int) -> Array:
+    """Squared length, at `TAILS`, of a normal row of d numbers but one, relative to its mean."""
+    return np.asarray(1.0 + (2.0 * gammainccinv(0.5 * (d - 2), TAILS) if d > 2 else 0.0 * TAILS))
+
+
+@lru_cache(1024)
+def _between(near: float, far: float) -> Array:
+    """Distances, at `TAILS`, of a number between bounds so far from its mean, in sds; gamma where one is far off."""
+    most = max(near * far - 1.0, 1e-3) / (near + far)
+    return np.asarray(far - (near + far) * betaincinv(most * far, most * near, TAILS))
+
+
+@lru_cache(1024)
 def heavy(far: float) -> Array:
     """Distances, at `TAILS`, of a number whose distance is Cauchy's up to that of its farther bound, both in sds."""
     scale = brentq(lambda b: b * (far / math.atan(far / b) - b) - 1.0, 1e-9, far)
