@@ -283,9 +283,9 @@ def the_same_rounds(coarse_search: None) -> Iterator[None]:
 
 @pytest.fixture(scope="module", autouse=True)
 def few_rounds() -> Iterator[None]:
-    """Fits hold 10 rounds, the fewest that fit(rounds=) takes, and plans rehearse one pair, or try two fits.
+    """Fits hold 10 rounds, the fewest that fit(rounds=) takes, and plans rehearse one pair, or try two to six fits.
 
-    Fits that plans try are of 8,000 people at most; of hazards five, not 20, and nine in ten may still not be marked.
+    These are of 8,000 people at most; of hazards five are tried, not 20, of which still nine in ten may not be marked.
 
     What a test says holds whatever their number: fits are quick. A test of the usual number asks for `usual_rounds`; a
     module of such tests, or whose fits run in other processes too, has a `few_rounds` of its own that does nothing.
@@ -300,6 +300,7 @@ def few_rounds() -> Iterator[None]:
         m.setattr("privreg.planning.precision.PAIRS", 1)
         usual = _usual_fits()
         m.setattr("privreg.planning.precision.FITS", min(2, usual["FITS"]))
+        m.setattr("privreg.planning.precision.MOST_FITS", min(6, usual["MOST_FITS"]))
         m.setattr("privreg.planning.precision.MOST", min(8_000, usual["MOST"]))
         m.setattr("privreg.planning.precision.MARKED", (5, 0.5, 8_000))
         yield
@@ -310,7 +311,7 @@ def _usual_fits() -> dict[str, Any]:
     """How many fits plans try for users, and of how many people: asked for first where nobody has changed it."""
     from privreg.planning import precision
 
-    return {name: getattr(precision, name) for name in ("FITS", "MOST", "MARKED")}
+    return {name: getattr(precision, name) for name in ("FITS", "MOST_FITS", "MOST", "MARKED")}
 
 
 @pytest.fixture

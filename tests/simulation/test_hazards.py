@@ -450,6 +450,7 @@ def test_shares_of_events_that_cannot_be_are_refused(given, words) -> None:
         pr.plan(**{"formula": FORMULA, "n": 2_000, **HOW, "mu": 1, **given})
 
 
+@pytest.mark.some(16)
 @pytest.mark.parametrize("column", ["age", "arm", "months", "end", "start"])
 @pytest.mark.parametrize(
     "cell", ["\ud800", "SECRET", b"\xff", [1], {}, 1j, pd.NaT, 10**400, np.inf], ids=lambda cell: type(cell).__name__
