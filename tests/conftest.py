@@ -22,7 +22,7 @@ import pytest
 
 from privreg.privacy import noise
 from privreg.protocol.schedule import MOST
-from tests import compiled
+from tests import compiled, databases
 
 pytest.register_assert_rewrite("tests.wrong")
 hypothesis.settings.register_profile("few", max_examples=25)
@@ -152,6 +152,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
     xdist workers and other processes inherit the variables from the process that sets them.
     """
+    config.pluginmanager.register(databases)  # of doctests, too, which have other hooks of this file not
     part = config.getoption("--part")
     config.stash[_others] = (
         _files_of_others(config.rootpath, part, fast="not slow" in config.option.markexpr) if part else set()
@@ -282,7 +283,9 @@ def the_same_rounds(coarse_search: None) -> Iterator[None]:
 
 @pytest.fixture(scope="module", autouse=True)
 def few_rounds() -> Iterator[None]:
-    """Fits hold 10 rounds, the fewest that fit(rounds=) takes, and plans rehearse one pair, or try two fits.
+    """Fits hold 10 rounds, the fewest that fit(rounds=) takes, and plans rehearse one pair, or try two to six fits.
+
+    These are of 8,000 people at most; of hazards five are tried, not 20, of which still nine in ten may not be marked.
 
     What a test says holds whatever their number: fits are quick. A test of the usual number asks for `usual_rounds`; a
     module of such tests, or whose fits run in other processes too, has a `few_rounds` of its own that does nothing.
@@ -295,22 +298,27 @@ def few_rounds() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as m:
         m.setattr("privreg.fits.plan.schedule", fewer)
         m.setattr("privreg.planning.precision.PAIRS", 1)
-        m.setattr("privreg.planning.precision.FITS", min(2, _usual_fits()))
+        usual = _usual_fits()
+        m.setattr("privreg.planning.precision.FITS", min(2, usual["FITS"]))
+        m.setattr("privreg.planning.precision.MOST_FITS", min(6, usual["MOST_FITS"]))
+        m.setattr("privreg.planning.precision.MOST", min(8_000, usual["MOST"]))
+        m.setattr("privreg.planning.precision.MARKED", (5, 0.5, 8_000))
         yield
 
 
 @cache
-def _usual_fits() -> int:
-    """How many fits plans try at least for users: asked for first where nobody has changed it."""
+def _usual_fits() -> dict[str, Any]:
+    """How many fits plans try for users, and of how many people: asked for first where nobody has changed it."""
     from privreg.planning import precision
 
-    return precision.FITS
+    return {name: getattr(precision, name) for name in ("FITS", "MOST_FITS", "MOST", "MARKED")}
 
 
 @pytest.fixture
 def usual_fits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many fits tried by plans as users get, for one test among others with few."""
-    monkeypatch.setattr("privreg.planning.precision.FITS", _usual_fits())
+    """As many fits tried by plans, of as many people, as users get, for one test among others with few."""
+    for name, value in _usual_fits().items():
+        monkeypatch.setattr(f"privreg.planning.precision.{name}", value)
 
 
 @pytest.fixture
@@ -358,10 +366,26 @@ def _fitted_once() -> Callable[[Any, int, int], Any]:
     return fitted
 
 
+@cache
+def _relied_on_once() -> Callable[[Any, int, Any], bool]:
+    from privreg.planning import precision
+
+    reliable, known = precision.Precision.reliable, {}
+
+    def found(self: Any, n: int, columns: Any) -> bool:
+        asked = _question(self.spec, self.people, self.asked, n, sorted(columns))
+        if asked not in known:
+            known[asked] = reliable(self, n, columns)
+        return bool(known[asked])
+
+    return found
+
+
 @pytest.fixture
 def shared_rehearsals(monkeypatch: pytest.MonkeyPatch) -> None:
     """Share rehearsals and fits, which are seeded, of plans of the same people, budget and number between tests."""
     monkeypatch.setattr("privreg.planning.precision.Precision._node", _rehearsed_once())
+    monkeypatch.setattr("privreg.planning.precision.Precision.reliable", _relied_on_once())
     monkeypatch.setattr("privreg.planning.precision.FittedPrecision._fits", _fitted_once())
 
 

@@ -216,13 +216,16 @@ def known(way="default"):
     return statistics(rows(), way)
 
 
-CONSTANTS = (1.0 / spacing.OFFSET, 1.0 / curvature.LEAST)
-"""Public limits of what is learned, which numbers that reach them are but for rounding."""
+CONSTANTS = (1.0, 1.0 / spacing.OFFSET, 1.0 / curvature.LEAST)
+"""An intercept's column and public limits of what is learned, which numbers that reach them are but for rounding."""
 
 
 def hits(found, stats):
     """Numbers among `found` that equal a statistic to 1e-9 of its size; residues of rounding are nobody's number."""
-    stats = stats[((stats == 0) | (np.abs(stats) >= ROUNDING)) & ~np.isin(stats, CONSTANTS)]
+    stats = stats[
+        ((stats == 0) | (np.abs(stats) >= ROUNDING))
+        & ~np.isclose(stats[:, None], CONSTANTS, rtol=ROUNDING, atol=0).any(1)
+    ]
     values = np.array(sorted(found))
     at = (
         np.searchsorted(values, stats - 1e-9 * np.abs(stats)),

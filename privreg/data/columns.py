@@ -5,6 +5,7 @@ Used by the front end only. No error raised here quotes a value.
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Container, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
@@ -106,11 +107,12 @@ def _single(name: str, *, row: bool = False) -> DataError:
     return DataError(f"{what}. Rows one by one are made a table by pd.DataFrame(list(rows)).")
 
 
-def repeated(rows: Any) -> Any:
-    """New rows, of a dict of columns with what is the same in all rows in each of them."""
-    single = {c for c in rows if _is_single(rows[c])} if isinstance(rows, Mapping) else None
-    many = {len(rows[c]) for c in rows if c not in single} if single else ()
-    return {c: [v] * max(many) if c in single else v for c, v in rows.items()} if single and len(many) == 1 else rows
+def repeated(rows: Any, columns: Iterable[str]) -> Any:
+    """New rows, of a dict with what is the same in all rows in each of them; other columns than these aren't read."""
+    plain = {normalize("NFKC", c) for c in columns}
+    read = {c: rows[c] for c in rows if normalize("NFKC", str(c)) in plain} if isinstance(rows, Mapping) else {}
+    single, many = {c for c in read if _is_single(read[c])}, {len(v) for v in read.values() if not _is_single(v)}
+    return ChainMap({c: [read[c]] * max(many) for c in single}, rows) if single and len(many) == 1 else rows
 
 
 def _is_single(values: Any) -> bool:

@@ -289,7 +289,7 @@ class Design:
         if self.rows is not None:
             return self.rows.read_new(new)
         columns = (*self.covariates, *(c for c in (self.offset, self.exposure) if c is not None))
-        new = repeated(new)
+        new = repeated(new, columns)
         return as_frame(new, columns, self.schema), row_labels(new, columns)
 
     def encode_new(self, new: Any, *, gaps: bool = False) -> tuple[Floats, Floats]:

@@ -17,6 +17,7 @@ from privreg.tables import shorten
 
 POINTS: Final = (41, 41)
 AROUND: Final = (0.1, 10.0)  # Reach of the axes about the plan's own numbers
+EDGE: Final = 0.1  # No label is nearer to the edge of the axes
 TITLE: Final = 46  # Characters of a line of the title, at most
 
 
@@ -83,8 +84,12 @@ def _draw(ax: Any, plan: Planned, coef: str, grid: tuple[Array, Array], width: A
     drawn = [(lines, {m: f"{m:,.0f}" if m >= 1.0 else f"{m:g}" for m in marks})]
     if wanted:
         drawn.insert(0, (ax.contour(*grid, width, levels=sorted(wanted), colors=inks[1], linewidths=1.6), wanted))
-    for one, words in drawn:
-        ax.clabel(one, fmt=words, fontsize=SMALL, inline_spacing=2)
+    ends = np.log([[axis[0], axis[-1]] for axis in grid]).T
+    for label in [text for one, words in drawn for text in ax.clabel(one, fmt=words, fontsize=SMALL, inline=False)]:
+        label.set_bbox({"facecolor": ax.get_facecolor(), "edgecolor": "none", "pad": 0.5})
+        place = (np.log(label.get_position()) - ends[0]) / (ends[1] - ends[0])
+        if np.abs(place - 0.5).max() > 0.5 - EDGE:
+            label.remove()
     _threshold(ax, grid[0], reliable, (float(grid[1].min()), float(grid[1].max())), inks.grey)
     if math.isfinite(at):
         ax.plot(at, plan.n, "o", color=inks[1], markersize=5, zorder=4)

@@ -78,10 +78,10 @@ def distance2(
     scaled: bool,  # True if scores have a residual scale
 ) -> Fraction:
     """Largest squared distance of reports whose norms are 1 at most: (45) to (47), (56) and (57) of docs/sums.md."""
-    p1, p2, p3 = (Fraction(str(p)) for p in shares[:3])
     if family == codes.HAZARDS and role == "location":
         return Fraction(4 * located + 3) / (located * (Fraction(str(SQUARED)) ** 2 + 1) + 2)
     if family == codes.HAZARDS and role in {"approach", "closing", "main"}:
+        p1, p2, p3 = (Fraction(str(p)) for p in shares[:3])
         return 4 * p1 + 2 * p2 if 2 * p3 <= p1 else Fraction(4)
     if role == "location":
         whole = located * (Fraction(str(SQUARED)) ** 2 + 1) + int(rows > 0)

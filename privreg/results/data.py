@@ -262,7 +262,7 @@ class Labelled:
     def places(self, cols: Any) -> list[int]:
         """Positions of coefficients given by name, by (level, term) or by position."""
         names, listed = list(self.names), isinstance(cols, list | tuple | range | np.ndarray | pd.Index)
-        wanted = list(cols) if listed else [cols]
+        wanted = list(cols) if listed and getattr(cols, "shape", None) != () else [cols]
         found = [":".join(map(str, c)) if isinstance(c, tuple) else c for c in wanted]
         found = [names.index(c) if isinstance(c, str) and c in names else c for c in found]
         whole = [int(c) for c in found if isinstance(c, int | np.integer) and not isinstance(c, bool)]

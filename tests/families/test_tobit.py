@@ -122,7 +122,7 @@ def test_scores_and_numbers_have_mean_zero_at_the_normal_model(eta, s):
         at, ys = np.full(len(y), eta), np.asarray(y)
         return np.array([scores.unit(SHAPE, s, at, ys), SCORE.number(SHAPE, s, at, ys)[0]])
 
-    grid = np.linspace(-0.5, 0.7, 400_001)
+    grid = np.linspace(-0.5, 0.7, 100_001)
     middle = 0.5 * (grid[1:] + grid[:-1])
 
     def mean(there, truth):

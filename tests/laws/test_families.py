@@ -37,6 +37,8 @@ EXCEPTIONS = {
 
 def asked(text):
     """Lines at which a module compares a family's code, looks one up, or has a case for it."""
+    if not any(name in text for name in NAMES | CALLED):
+        return []
     tree = ast.parse(text)
     bare = {
         alias.asname or alias.name

@@ -77,6 +77,7 @@ def test_raw_numbers_planted_in_a_stream_are_found_and_residues_of_rounding_are_
     for raw in (rows()["b"].iloc[20], rows()["y"].mean(), rows()["o"].min()):
         assert leaks(types.SimpleNamespace(stream=first, planted=float(raw)), second, way)
     assert hits({2.0**-52, 0.25}, np.array([2.0**-52, 0.25])) == [0.25]
+    assert hits({1 - 2.0**-52, 1 + 1e-14}, np.array([1 + 2.0**-51, 1 + 1e-14])) == [1 + 1e-14]
 
 
 def test_a_planted_text_is_found():

@@ -70,12 +70,14 @@ def handed(function, classes):
 
 
 def test_no_option_goes_by_way_of_locals():
-    files = [file for root in ROOTS for file in root.rglob("*.py")]
+    def asked(text):
+        return "locals" in text and any(isinstance(n, ast.Name) and n.id == "locals" for n in ast.walk(ast.parse(text)))
+
+    files = {file: file.read_text("utf-8") for root in ROOTS for file in root.rglob("*.py")}
     assert len(files) > 300
-    trees = {file: ast.walk(ast.parse(file.read_text("utf-8"))) for file in files}
-    named = [(file, n.id) for file, nodes in trees.items() for n in nodes if isinstance(n, ast.Name)]
-    assert len(named) > 10_000
-    assert [str(file) for file, name in named if name == "locals"] == []
+    assert asked("def f(x):\n    return g(**locals())")
+    assert not asked("locals_of = 'locals'")
+    assert [str(file) for file, text in files.items() if asked(text)] == []
 
 
 @pytest.mark.parametrize("door", READ)

@@ -75,8 +75,11 @@ def noted(res):
 @pytest.mark.parametrize(
     ("door", "mu"),
     [
-        (door, mu) for door in DOORS for mu in MUS if door != "silos" or mu in {30, None}
-    ],  # noise of less hides any share
+        pytest.param(door, mu, marks=[pytest.mark.thorough] * (mu in {3, 10}))  # between others
+        for door in DOORS
+        for mu in MUS
+        if door != "silos" or mu in {30, None}  # noise of less hides any share
+    ],
 )
 def test_a_part_that_cannot_be_read_is_noted(door, mu):
     res = DOORS[door](people(0.4), mu)

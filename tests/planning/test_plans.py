@@ -809,6 +809,7 @@ def test_what_matters_most_is_said():
 
 
 @pytest.mark.filterwarnings("ignore::privreg.errors.PrivregWarning")
+@pytest.mark.usefixtures("usual_fits")
 @pytest.mark.parametrize("trust", ["central", "two_collectors"])
 def test_plans_of_overdispersed_counts_have_the_errors_of_their_fits(trust):
     n, alpha, bounds = 2_000, 1.2, {"x": (-1, 1)}
@@ -842,6 +843,7 @@ def test_a_pilots_rows_tell_the_dispersion_and_nobody_who_says_nothing():
     assert drawn.var() == pytest.approx(mean + assumed.alpha * mean**2, rel=0.05)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("trust", ["local", "two_collectors", "central"])
 def test_a_column_between_0_and_1_is_suggested_as_levels(trust) -> None:
     given = {"mu": 1, "n": 5_000, "trust": trust, "bounds": {"y": (0, 10), "x": (0, 1), "z": (0, 2)}}

@@ -206,6 +206,7 @@ def test_a_plan_has_standard_errors_where_a_fit_of_as_many_has_and_calls_none_re
         assert finite or plan.n < plan.reliable
 
 
+@pytest.mark.usefixtures("usual_fits")
 def test_precision_of_very_many_people_is_finite_and_positive() -> None:
     """Where errors fell faster than noise does among the fits tried, no variance becomes negative beyond them."""
     each = FittedPrecision(pr.plan("y ~ x", mu=1, n=500, trust="central", **STUDY).spec, None, 0)

@@ -59,7 +59,7 @@ def test_norms_of_reports_are_1_at_most(kind):
 
 
 @pytest.mark.parametrize(
-    "row", [pytest.param(k, marks=[] if k % 6 == 2 else pytest.mark.slow) for k in range(len(ODDS))]
+    "row", [pytest.param(k, marks=[] if k % 6 == 2 else pytest.mark.thorough) for k in range(len(ODDS))]
 )
 def test_distances_of_logistic_scores_are_proved_by_branch_and_bound_and_nearly_attained(row):
     most, apart = ODDS[row]

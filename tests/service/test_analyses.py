@@ -231,7 +231,7 @@ def test_states_and_reports_of_an_analysis_are_no_others(several):
 
 
 def test_an_analyst_reads_every_analysis_by_its_name(tmp_path):
-    n = 1_000  # a round has more people than it asks for where many answer at a time
+    n = 500  # a round has more people than it asks for where many answer at a time
     one = Several(tmp_path, n=n)
     with one.serve() as url, warnings.catch_warnings():
         warnings.simplefilter("ignore", ReliabilityWarning)
@@ -328,8 +328,8 @@ class Both(Several):
 
 
 def test_a_study_in_parts_is_combined_and_a_part_that_lies_is_outvoted(tmp_path, monkeypatch):
-    n = 6_000
-    more = {"analyses": None, "parts": 4, "formula": "hours ~ age + C(shift)", "family": "huber", "rows": 6_000}
+    n = 3_000
+    more = {"analyses": None, "parts": 4, "formula": "hours ~ age + C(shift)", "family": "huber", "rows": 3_000}
     one = Several(tmp_path, n=n, **more)
     with one.serve() as url, warnings.catch_warnings():
         warnings.simplefilter("ignore", ReliabilityWarning)

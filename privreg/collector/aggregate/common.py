@@ -101,7 +101,7 @@ def differing(rounds: Rounds) -> Array:
 def _turn(plan: Plan, s: Summed, rows: Array, common: float) -> Turned:
     """A round's sums in other coordinates, scores at the common threshold, squares about their mean: Equation (12)."""
     by, c = rows @ np.linalg.inv(s.state.rows), s.state.threshold(plan.rules)
-    by, d = np.kron(np.eye(len(s.score) // len(by)), by), len(s.score)
+    by, d = by if len(s.score) == len(by) else np.kron(np.eye(len(s.score) // len(by)), by), len(s.score)
     square = s.square - s.products
     square[:d, :d] += s.products_noise * np.eye(d)
     wide = np.eye(len(square))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -166,10 +167,9 @@ def missed(plan: Plan, second: Array, rows: Array, squares: Array) -> Array:
     shape (squares, lines + 1). `second`, shape (d, d), are second moments of columns.
     """
     part, whole, out = 0.2 * TAILS * (1.0 - TAILS), float(np.trace(rows @ second @ rows.T)) / second[0, 0], []
-    others = 1.0 + (2.0 * gammainccinv(0.5 * (plan.d - 2), TAILS) if plan.d > 2 else 0.0 * part)
-    along, ends = lines(plan, second, rows)
+    others, (along, ends) = _others(plan.d), lines(plan, second, rows)
     sizes = [*np.square(along).sum(axis=1), whole / plan.d]
-    for size, (near, far) in zip(sizes, [*ends, (NORMAL, math.inf)], strict=True):
+    for size, (near, far) in zip(sizes, [*ends.tolist(), (NORMAL, math.inf)], strict=True):
         kinds, rest = [0.0 * squares], (whole - size) / max(plan.d - 1, 1) * others
         for one in _far_off(near, far):
             length, weights = size * one[:, None] ** 2 + rest, np.outer(part * np.abs(one), part)
@@ -178,6 +178,13 @@ def missed(plan: Plan, second: Array, rows: Array, squares: Array) -> Array:
     return np.array(out).T
 
 
+@lru_cache(1024)
+def _others(d: int) -> Array:
+    """Squared length, at `TAILS`, of a normal row of d numbers but one, relative to its mean."""
+    return np.asarray(1.0 + (2.0 * gammainccinv(0.5 * (d - 2), TAILS) if d > 2 else 0.0 * TAILS))
+
+
+@lru_cache(1024)
 def _far_off(near: float, far: float) -> list[Array]:
     """Distances of a number from its mean, in sds, at `TAILS`, of each kind that ends so `near` and `far` may have."""
     end, kinds = float(np.clip(far, 0.01, NORMAL)), list[Array]()
@@ -208,6 +215,7 @@ def lines(plan: Plan, second: Array, rows: Array) -> tuple[Array, Array]:
     return np.array(along).reshape(-1, plan.d), ends
 
 
+@lru_cache(1024)
 def heavy(far: float) -> Array:
     """Distances, at `TAILS`, of a number whose distance is Cauchy's up to that of its farther bound, both in sds."""
     scale = brentq(lambda b: b * (far / math.atan(far / b) - b) - 1.0, 1e-9, far)

@@ -410,6 +410,8 @@ class Known(NamedTuple):
     def whole(self) -> Known:
         """Second moments for the coefficients of all predictors: Equation (21)."""
         each = self.classes
+        if len(each) == 1:  # of one predictor they are the same
+            return self
         return self._replace(
             mean=np.asarray(np.kron(np.diag(each), self.mean), dtype=np.float64),
             variances=np.asarray(np.kron(np.outer(each, each), self.variances), dtype=np.float64),

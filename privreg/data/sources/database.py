@@ -76,6 +76,7 @@ def sql(query: Any, connection: Any, parameters: Any = None) -> Sql:
     >>> _ = connection.execute("CREATE TABLE people AS SELECT 1.0 AS dose, 2.0 AS y")
     >>> pr.sql("SELECT * FROM people", connection)
     <SQL query on sqlite3>
+    >>> connection.close()
     """
     text = isinstance(query, str)
     if not text and not hasattr(query, "subquery"):

@@ -72,7 +72,7 @@ class Memory(File):
 
     @staticmethod
     def accepted(db: sqlite3.Connection, digest: bytes) -> Accepted | None:
-        """The accepted plan of this name, whose signature is verified anew."""
+        """The accepted plan of this name, whose signature is verified by each process anew."""
         asked = "SELECT envelope, root, silo, rows, clusters, data, stamp, key FROM plan WHERE hash = ?"
         found = db.execute(asked, (digest,)).fetchone()
         if found is None:

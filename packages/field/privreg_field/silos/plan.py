@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -103,8 +104,9 @@ def sign(path: str | Path, key: Ed25519PrivateKey) -> bytes:
     return keys.signed(KIND, payload, key)
 
 
+@lru_cache(16)
 def verified(envelope: bytes, root: bytes) -> SiloPlan:
-    """Read a plan that the public key `root` has signed; raises `MessageError` if it is none."""
+    """Read a plan that the public key `root` has signed, the same one once; raises `MessageError` if it is none."""
     found = wire.open_envelope(envelope, KIND)
     if not any(ed25519.verify(root, wire.signed_bytes(KIND, found.payload), sig) for _, sig in found.signatures):
         raise MessageError("the plan is not signed by this key.")
