@@ -263,7 +263,8 @@ def _lacking(rounds: Rounds, second: Array, sd: float) -> tuple[Array, Array]:
     early = missed(plan, x @ rounds.progress.known.mean @ x.T, last.rows, np.array([last.reach(plan) ** 2]))[0]
     most = np.minimum(np.maximum(by[-1], early), seen[2] if seen else math.inf)
     ways = lines(plan, second, last.rows)[0]
-    return lacking, ways / np.linalg.norm(ways, axis=1, keepdims=True) * sd * most[:-1, None]
+    sizes = np.maximum(np.linalg.norm(ways, axis=1, keepdims=True), 1e-300)
+    return lacking, ways / sizes * sd * most[:-1, None]
 
 
 def _solve(

@@ -209,7 +209,7 @@ def lines(plan: Plan, second: Array, rows: Array) -> tuple[Array, Array]:
     for corner in plan.corners:
         s = np.flatnonzero(~np.isnan(corner))
         by = np.linalg.solve(spread[np.ix_(s, s)], corner[s] - mean[s])
-        far = math.sqrt(float(by @ (corner[s] - mean[s])))
+        far = max(math.sqrt(float(by @ (corner[s] - mean[s]))), 1e-12)
         along.append(rows @ spread[:, s] @ by / far)
         ends = np.vstack([ends, [0.0, far]])
     return np.array(along).reshape(-1, plan.d), ends
