@@ -1,6 +1,8 @@
 """Tobit fits of which much is censored: intervals, and marks where noise hides the standard deviation.
 
-``python -m benchmarks.censored [--runs R] [--keep FOLDER]``
+``python -m benchmarks.censored [--runs R] [--cells TEXT …] [--keep FOLDER]``
+
+``--cells central-20000`` runs those whose name has this text; lines that are stored of others stay.
 
 `y = c + x/2 + e`, e standard normal, censored at 0 as often as the cell says, at μ = 1. Stored, one line a trust model,
 number of records and share of censored responses:
@@ -35,12 +37,14 @@ import pandas as pd
 from scipy.stats import binomtest, norm
 
 import privreg as pr
-from benchmarks.store import Runs, save_table
+from benchmarks.store import Runs, read_table, save_table
 from privreg.fits import aggregate
 
 RESULTS = Path(__file__).with_name("results")
 SLOPE = 0.5
 GRID = np.linspace(-2.0, 2.0, 2_001)
+SIZES = (1_000, 5_000, 20_000)
+SHARES = (0.3, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 
 def constant(share: float) -> float:
@@ -57,7 +61,7 @@ def fitted(trust: str, n: int, share: float, seed: int) -> list[float]:
     rows = pd.DataFrame({"x": x, "y": np.clip(c + SLOPE * x + rng.standard_normal(n), 0.0, 8.0)})
 
     def spied(*given: Any, kept: Any = aggregate.doubts) -> Any:
-        *_, found, loads = given
+        _, _, found, loads, *_ = given
         held[:] = [found.blurred(loads)]
         return kept(*given)
 
@@ -104,17 +108,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     parser.add_argument("--runs", type=int, default=60, help="60 by default")
+    parser.add_argument("--cells", nargs="*", default=[""], metavar="TEXT")
     parser.add_argument("--keep", type=Path, help="folder of runs, from which a study goes on")
     a = parser.parse_args(arguments)
-    kept, table = Runs(a.keep), []
-    for n, trust in product((3_000, 20_000), ("central", "two_collectors")):
-        for censored in (0.3, 0.5, 0.6, 0.7, 0.8, 0.9):
-            make = partial(fitted, trust, n, censored)
-            every = [kept.get(f"{trust}-{n}-{censored:g}-{s}", partial(make, s)) for s in range(a.runs)]
-            table.append(row(trust, n, censored, np.array(every)))
-            print(pd.DataFrame(table[-1:]).round(2).to_string(index=False), flush=True)
-            made = pd.DataFrame(table).round(3)
-            save_table(made, RESULTS / "censored.csv", f"python -m benchmarks.censored --runs {a.runs}")
+    kept, path = Runs(a.keep), RESULTS / "censored.csv"
+    for n, trust, censored in product(SIZES, ("central", "two_collectors"), SHARES):
+        name = f"{trust}-{n}-{censored:g}"
+        if not any(text in name for text in a.cells):
+            continue
+        make = partial(fitted, trust, n, censored)
+        every = [kept.get(f"{name}-{s}", partial(make, s)) for s in range(a.runs)]
+        made = pd.DataFrame([row(trust, n, censored, np.array(every))]).round(3)
+        print(made.to_string(index=False), flush=True)
+        old = read_table(path) if path.exists() else made.iloc[:0]
+        others = old[(old[["trust", "n", "censored"]] != made[["trust", "n", "censored"]].iloc[0]).any(axis=1)]
+        table = pd.concat([others, made]).sort_values(["n", "trust", "censored"])
+        save_table(table, path, f"python -m benchmarks.censored --runs {a.runs}")
     return 0
 
 

@@ -70,7 +70,7 @@ class Cell(NamedTuple):
         return "-".join(map(str, self))
 
 
-SIZES: Final = {"central": (1_000, 5_000, 20_000), "two_collectors": (5_000, 20_000)}
+SIZES: Final = {"central": (1_000, 5_000, 20_000), "two_collectors": (1_000, 5_000, 20_000)}
 CELLS: Final = [Cell(design, trust, n) for trust, sizes in SIZES.items() for n in sizes for design in RATES]
 CELLS += [Cell("right", "silos", 5_000)]
 

@@ -503,16 +503,26 @@ MUTANTS = (
     Mutant(
         "a step along the slope at its end",
         "privreg/collector/aggregate/common.py",
-        "at = np.vstack([0.5 * (x + near) if one is None else x, ",
+        "at = np.vstack([x if one.any() else 0.5 * (x + near), ",
         "at = np.vstack([x, ",
         (f"{CURVED}::test_secants_of_a_quadratic_score_are_exact",),
     ),
     Mutant(
-        "slopes of hazards that don't change between a state and its secant's end",
+        "slopes of exponential means that don't change between a state and its secant's end",
         "privreg/collector/aggregate/common.py",
-        "changes[:rounds] += known(0.5 * (end - x), one)",
-        "changes[:rounds] += known(0.0 * (end - x), one)",
+        "return (out[0] + 4.0 * out[1] + out[2]) / 6.0, out[2]",
+        "return out[0], out[2]",
         (f"{CURVED}::test_a_step_of_an_exponential_mean_leaves_no_square_of_it",),
+    ),
+    Mutant(
+        "marks of an interval without events on what doesn't depend on it",
+        "privreg/fits/aggregate.py",
+        'note("perfect", those(entered), ways=ways, ',
+        'note("perfect", those(entered), ',
+        (
+            "tests/simulation/test_hazards.py::"
+            "test_an_interval_without_events_is_marked_and_as_a_rule_what_does_not_depend_on_it_is_not",
+        ),
     ),
     Mutant(
         "hazards that start as if indicators were 0 and 1",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -156,11 +155,11 @@ def bent(model: Model, theta: Array, scale: float) -> Bent:
 
 def added(model: Model, curvature: Array, weights: Array, scale: float) -> Callable[[Array], tuple[Array, Array]]:
     """Scores at an estimate beside those on the slope A, less its change times that, and the slope, half of A kept."""
-    return partial(_added, model, curvature, weights, scale)
 
+    def at(theta: Array) -> tuple[Array, Array]:
+        found, root = bent(model, theta, scale), np.linalg.cholesky(curvature)
+        back = np.linalg.solve(root, np.linalg.solve(root, np.einsum("k,kij->ij", weights, found.slopes)).T)
+        change = root @ floored(back, -0.5) @ root.T
+        return found.more - change @ theta, curvature + change
 
-def _added(model: Model, curvature: Array, weights: Array, scale: float, theta: Array) -> tuple[Array, Array]:
-    found, root = bent(model, theta, scale), np.linalg.cholesky(curvature)
-    back = np.linalg.solve(root, np.linalg.solve(root, np.einsum("k,kij->ij", weights, found.slopes)).T)
-    change = root @ floored(back, -0.5) @ root.T
-    return found.more - change @ theta, curvature + change
+    return at

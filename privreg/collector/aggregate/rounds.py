@@ -165,7 +165,7 @@ def _begun(plan: Plan, progress: Progress, counts: Array, noise: float, people: 
 
 
 def _whitened(plan: Plan, progress: Progress, mean: Array, count: int) -> Progress:
-    """Second moments of (z, r): whiten covariates, take a step by least squares: Equations (5) and (6)."""
+    """Second moments of (z, r), or of people at risk: whiten covariates, take a step by least squares: (5) and (6)."""
     state, known, d = progress.state, progress.known, plan.d
     matrix, noise = unstacked(mean) * state.ball, sd(plan, state) * state.ball / count
     matrix, noise = matrix / progress.filled, noise / progress.filled
@@ -183,20 +183,23 @@ def _whitened(plan: Plan, progress: Progress, mean: Array, count: int) -> Progre
         second, points = floored(second, max(0.1, 0.3 * math.sqrt(2.0 * d * float(spread.mean())))), known.points
     unknown, each = np.zeros((d, d)) if first else spread, range(d, len(matrix))
     by, root = _whitening(second, points, plan.reach) if first or plan.like is None else _to(plan.like[0], state.rows)
-    if plan.followed:
-        return _met(plan, progress, second, spread, points, by, root)
-    steps = [cautious(second, unknown, matrix[:d, j]) for j in each]
-    left = np.mean([matrix[j, j] - 2.0 * s @ matrix[:d, j] + s @ second @ s for j, s in zip(each, steps, strict=True)])
-    theta = state.theta + state.scale * np.concatenate(steps)
-    left = max(float(left), 0.5 * edge) if first else float(np.clip(left, max(0.3 * edge, 0.05), 2.0))
-    scale = state.scale * math.sqrt(left)
+    theta, scale = state.theta, 1.0
+    if not plan.followed:  # else coefficients stay as they are, of hazards that are alike
+        steps = [cautious(second, unknown, matrix[:d, j]) for j in each]
+        pairs = zip(each, steps, strict=True)
+        left = np.mean([matrix[j, j] - 2.0 * s @ matrix[:d, j] + s @ second @ s for j, s in pairs])
+        theta = state.theta + state.scale * np.concatenate(steps)
+        left = max(float(left), 0.5 * edge) if first else float(np.clip(left, max(0.3 * edge, 0.05), 2.0))
+        scale = state.scale * math.sqrt(left)
     known = Known(by @ second @ by.T, _spread(spread, root), points @ by.T)
     state = state._replace(rows=by @ state.rows, theta=turned(by, theta), scale=scale)
     if first:  # the response's centre goes into the coefficients of the constant
-        if not plan.binary or plan.rules.blocks == 1:
+        if not (plan.followed or (plan.binary and plan.rules.blocks > 1)):
             state = state._replace(theta=state.theta + state.y_centre * _constant(state.rows), y_centre=0.0)
-        return progress._replace(state=state._replace(ball=float(d + plan.rules.blocks)), known=known)
+        return progress._replace(state=state._replace(ball=float(len(matrix))), known=known)
     known = known._replace(variances=known.variances + SPREAD**2)
+    if plan.followed:
+        return progress._replace(state=state._replace(role="approach"), known=known)
     return _started(plan, progress, state._replace(role="approach"), known)
 
 
@@ -212,17 +215,6 @@ def _started(plan: Plan, progress: Progress, state: State, known: Known) -> Prog
         return progress._replace(state=state._replace(theta=theta, scale=1.0), known=known, expected=found)
     state, means = _linked(plan, state, known)
     return progress._replace(state=state, known=known, expected=means)
-
-
-def _met(
-    plan: Plan, progress: Progress, second: Array, spread: Array, points: Array, by: Array, root: Array
-) -> Progress:
-    """Whiten covariates of people at risk; coefficients stay as they are, of hazards that are alike."""
-    first = not np.isfinite(progress.known.variances).all()
-    known = Known(by @ second @ by.T, _spread(spread, root) + (0.0 if first else SPREAD**2), points @ by.T)
-    state = progress.state._replace(rows=by @ progress.state.rows, theta=turned(by, progress.state.theta), scale=1.0)
-    state = state._replace(ball=float(plan.d)) if first else state._replace(role="approach")
-    return progress._replace(state=state, known=known)
 
 
 def _points(plan: Plan, rows: Array, mean: Array) -> Array:
