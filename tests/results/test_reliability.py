@@ -249,8 +249,9 @@ def test_columns_are_found_in_the_users_order_and_at_every_level():
 
 def calls_of(name):
     """Calls of a function by this name in the package: the first argument's node, and names of keywords."""
-    for path in [path for package in (pr, privreg_field) for path in Path(package.__file__).parent.rglob("*.py")]:
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    files = [path for package in (pr, privreg_field) for path in Path(package.__file__).parent.rglob("*.py")]
+    for text in [text for path in files if f"{name}(" in (text := path.read_text("utf-8"))]:
+        for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.Call) and getattr(node.func, "id", None) == name and node.args:
                 yield node.args[0], {k.arg for k in node.keywords}
 

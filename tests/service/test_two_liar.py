@@ -282,7 +282,7 @@ def test_no_sum_is_agreed_on_that_was_made_after_the_other_was_known(play):
 
 @pytest.mark.parametrize(
     ("play", "at"),
-    [pytest.param(place, at, marks=[pytest.mark.thorough] * at) for place in (0, 1) for at in (0, 1)],
+    [pytest.param(place, at, marks=[pytest.mark.thorough] * (place == 0 or at)) for place in (0, 1) for at in (0, 1)],
     indirect=["play"],
 )
 def test_a_collector_from_a_backup_says_that_nothing_vouches_for_the_sum_that_it_adopts(play, at):
