@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -18,18 +18,6 @@ from numpy.typing import NDArray
 from privreg.errors import BudgetError, real
 from privreg.privacy import conversions
 from privreg.privacy.conversions import gdp_delta, gdp_epsilon, gdp_mu
-
-# --- Gaussian differential privacy -----------------------------------------------------------------------
-
-
-# --- pure differential privacy ---------------------------------------------------------------------------
-
-
-# --- the other forms -------------------------------------------------------------------------------------
-
-
-# --- trade-off curves ------------------------------------------------------------------------------------
-
 
 REPORTED_DELTA: Final = 1e-6
 
@@ -74,10 +62,15 @@ def compose(mus: Iterable[float]) -> float:
     return math.sqrt(math.fsum(m * m for m in mus))
 
 
-def _number(name: str, value: object) -> float:
+def _number(name: str, value: object, usual: str = "") -> float:
+    """A number; one of at least `_SMALLEST` and at most `_LARGEST` where it is said which are `usual`."""
     number = real(value)
     if number is None:
         raise BudgetError(f"{name} must be a number, got {type(value).__name__}.")
+    if usual and not _SMALLEST <= number <= _LARGEST:
+        raise BudgetError(
+            f"{name}={number:g} must be a positive number, 1e-12 to 1e12{usual}, and smaller protects more."
+        )
     return number
 
 
@@ -97,21 +90,11 @@ class Budget:
         How it was asked for: "mu", "epsilon" (pure), "epsilon, delta", "rho" or "none".
     asked : tuple of float
         The numbers asked for, in that form.
-
-    Attributes
-    ----------
-    epsilon : float
-        ε of a pure budget, per person; ``inf`` for every other form.
     """
 
     mu: float
     form: str
     asked: tuple[float, ...]
-    epsilon: float = field(init=False, default=math.inf)
-
-    def __post_init__(self) -> None:
-        if self.form == "epsilon":
-            object.__setattr__(self, "epsilon", self.asked[0])
 
     @classmethod
     def declare(cls, mu: object = UNSET, epsilon: object = None, delta: object = None, rho: object = None) -> Budget:
@@ -149,23 +132,13 @@ class Budget:
                     "mu must be a number here; personal budgets are read from a column of a formula's data, as in "
                     "from_formula(..., mu='my_budget', mu_max=1.0)."
                 )
-            m = _number("mu", mu)
-            if not _SMALLEST <= m <= _LARGEST:
-                raise BudgetError(
-                    f"mu={m:g} must be a positive number, 1e-12 to 1e12 (or None for a fit without privacy); 0.5 to 2 "
-                    "is usual, and smaller protects more."
-                )
+            m = _number("mu", mu, " (or None for a fit without privacy); 0.5 to 2 is usual")
             return cls(m, "mu", (m,))
         if forms[1]:
             if epsilon is None:
                 raise BudgetError("epsilon and delta go together; epsilon is missing (epsilon=1.0, say).")
-            e = _number("epsilon", epsilon)
-            if not _SMALLEST <= e <= _LARGEST:
-                raise BudgetError(
-                    f"epsilon={e:g}, or the share of it that a column or a round gets, must be a positive number, "
-                    "1e-12 to 1e12: 1 to 8 is usual where people randomise "
-                    "their own records, and smaller protects more."
-                )
+            usual = "1 to 8 is usual where people randomise their own records"
+            e = _number("epsilon", epsilon, f", and so must each column's or round's share of it: {usual}")
             d = 0.0 if delta is None else _number("delta", delta)
             if d == 0:
                 return cls._pure(e)
@@ -175,11 +148,7 @@ class Budget:
                     "differential privacy."
                 )
             return cls(gdp_mu(e, d), "epsilon, delta", (e, d))
-        r = _number("rho", rho)
-        if not _SMALLEST <= r <= _LARGEST:
-            raise BudgetError(
-                f"rho={r:g} must be a positive number, 1e-12 to 1e12: 0.1 to 2 is usual, and smaller protects more."
-            )
+        r = _number("rho", rho, ": 0.1 to 2 is usual")
         return cls(math.sqrt(2 * r), "rho", (r,))
 
     @classmethod
@@ -204,16 +173,16 @@ class Budget:
         """True for pure ε-DP, which Gaussian noise can't satisfy."""
         return self.form == "epsilon"
 
+    @property
+    def epsilon(self) -> float:
+        """ε of a pure budget, per person; ``inf`` for every other form."""
+        return self.asked[0] if self.pure else math.inf
+
     def pure_epsilon(self) -> float:
         """Largest ε for which every ε-DP mechanism keeps this budget, per person; ``inf`` if it is not private.
 
-        ε itself if it is pure; log(Φ(μ/2)/Φ(−μ/2)) under μ; log((e^ε + δ)/(1 − δ)) under (ε, δ); the root of ε
-        tanh(ε/2) = ρ under ρ: see ``pure_for_mu``, ``pure_for_dp``, ``pure_for_rho`` of `privreg.privacy.budget`.
-
-        Notes
-        -----
         For (ε, δ) and ρ the field `mu` is the Gaussian mechanism's. A mechanism that uses this ε has lost more by
-        that measure: account for it with :meth:`as_pure`.
+        that measure: account for it with :meth:`as_pure`. See ``pure_for_mu`` and so on of `conversions`.
 
         Examples
         --------
@@ -235,8 +204,7 @@ class Budget:
     def delta(self, epsilon: float) -> float:
         """Smallest δ for which what is accounted implies (ε, δ)-DP, per person, ε ≥ 0.
 
-        (e^ε0 − e^ε)/(1 + e^ε0) for a pure ε0; that of μ-GDP for every other form, exact for the Gaussian mechanism; 1
-        without privacy.
+        That of μ-GDP for every form but pure ε, exact for the Gaussian mechanism; 1 without privacy.
         """
         if not self.private:
             return 1.0
@@ -251,12 +219,12 @@ class Budget:
     def tradeoff(self, type_one: NDArray[np.float64]) -> NDArray[np.float64]:
         """Smallest type II error of any test between two neighbours, at each type I error in [0, 1], same shape.
 
-        f_ε for a pure budget, G_μ for every other, zero without privacy.
+        That of μ-GDP for every form but pure ε; zero without privacy.
         """
         if not self.private:
             return np.zeros_like(type_one)
         if self.pure:
-            return conversions.pure_tradeoff(self.epsilon, type_one)
+            return conversions.dp_tradeoff(self.epsilon, 0.0, type_one)
         return conversions.gdp_tradeoff(self.mu, type_one)
 
     def times(self, releases: int) -> Budget:
@@ -310,10 +278,8 @@ class Budget:
         if forms == {"epsilon"} and pure:
             return Budget._pure(math.fsum(b.epsilon for b in budgets))
         if forms == {"rho"}:
-            rho = math.fsum(b.asked[0] for b in budgets)
-            return Budget(conversions.rho_mu(rho), "rho", (rho,))
-        mu = compose(b.mu for b in budgets)
-        return Budget(mu, "mu", (mu,))
+            return Budget.declare(rho=math.fsum(b.asked[0] for b in budgets))
+        return Budget.declare(mu=compose(b.mu for b in budgets))
 
     def _implies(self, other: Budget) -> bool:
         if not other.private:
@@ -340,14 +306,8 @@ class Budget:
     def __le__(self, other: object) -> bool:
         return self._implies(other) if isinstance(other, Budget) else NotImplemented
 
-    def __ge__(self, other: object) -> bool:
-        return other._implies(self) if isinstance(other, Budget) else NotImplemented
-
     def __lt__(self, other: object) -> bool:
         return self._implies(other) and not other._implies(self) if isinstance(other, Budget) else NotImplemented
-
-    def __gt__(self, other: object) -> bool:
-        return other._implies(self) and not self._implies(other) if isinstance(other, Budget) else NotImplemented
 
     def __str__(self) -> str:
         if not self.private:

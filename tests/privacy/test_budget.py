@@ -96,7 +96,7 @@ def test_curves_are_those_of_the_mechanism():
     assert math.isinf(none.epsilon_at(1e-6))
     errors = np.array([0.0, 0.25, 1.0])
     np.testing.assert_array_equal(none.tradeoff(errors), 0)
-    np.testing.assert_array_equal(pure.tradeoff(errors), conversions.pure_tradeoff(2.0, errors))
+    np.testing.assert_array_equal(pure.tradeoff(errors), conversions.dp_tradeoff(2.0, 0.0, errors))
     np.testing.assert_array_equal(declare(mu=1).tradeoff(errors), conversions.gdp_tradeoff(1.0, errors))
 
 

@@ -54,7 +54,7 @@ def test_extremes_stay_finite():
 
 def test_gaussian_and_concentrated_privacy_invert_for_gaussian_noise():
     for mu in (0.1, 1.0, 3.0):
-        assert c.rho_mu(c.gdp_rho(mu)) == pytest.approx(mu)
+        assert math.sqrt(2 * c.gdp_rho(mu)) == pytest.approx(mu)
         # Rényi divergence of order a between N(0, 1) and N(μ, 1) is aμ²/2, by integration
         value, _ = quad(lambda x, mu=mu: norm.pdf(x, mu) ** 3 / norm.pdf(x) ** 2, 3 * mu - 9, 3 * mu + 9)
         assert math.log(value) / 2 == pytest.approx(3 * c.gdp_rho(mu), rel=1e-6)
@@ -86,7 +86,7 @@ def test_pure_mu_puts_the_corner_on_the_gaussian_curve(epsilon):
 @given(st.floats(0.01, 20), st.floats(1e-9, 1))
 def test_the_implied_gaussian_curve_lies_below_the_pure_one(epsilon, type_one):
     point = np.array([type_one])
-    assert c.gdp_tradeoff(c.pure_mu(epsilon), point) <= c.pure_tradeoff(epsilon, point) + 1e-12
+    assert c.gdp_tradeoff(c.pure_mu(epsilon), point) <= c.dp_tradeoff(epsilon, 0.0, point) + 1e-12
 
 
 @given(st.floats(0.01, 30), st.floats(0, 30))
@@ -149,7 +149,7 @@ def test_concentrated_privacy_gives_a_curve_above_the_gaussian_one(rho, where, o
     low, high = sorted((where * reach, other * reach))
     near, far = c.zcdp_delta(rho, low), c.zcdp_delta(rho, high)
     assert far <= near * (1 + 1e-9)
-    assert gdp_delta(c.rho_mu(rho), low) <= near * (1 + 1e-9)
+    assert gdp_delta(math.sqrt(2 * rho), low) <= near * (1 + 1e-9)
     assert near <= c.dp_delta(high, far, low) * (1 + 1e-6)  # nothing more is known from another point
 
 
@@ -167,5 +167,5 @@ def test_conversions_reach_the_ends():
     assert c.pure_delta(1e-12, 0.0) == pytest.approx(5e-13)
     assert c.dp_delta(1.0, 0.1, 2.0) == 0.1
     ends = np.array([0.0, 1.0])
-    for curve in (c.gdp_tradeoff(1.0, ends), c.pure_tradeoff(1.0, ends), c.pure_tradeoff(1e12, ends)):
+    for curve in (c.gdp_tradeoff(1.0, ends), c.dp_tradeoff(1.0, 0.0, ends), c.dp_tradeoff(1e12, 0.0, ends)):
         np.testing.assert_array_equal(curve, [1.0, 0.0])
