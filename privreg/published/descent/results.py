@@ -149,11 +149,6 @@ class CentralResults(PrivateResults):
         """Refuse: the last iterate is not released."""
         raise InferenceError("a curator's descent releases the average only, and no last iterate; see params.")
 
-    @property
-    def fit_measures(self) -> pd.DataFrame:
-        """Refuse: a descent releases coefficients only."""
-        raise InferenceError("a descent releases no measures of fit; evaluate(public_test) has them of public rows.")
-
     def plot_trajectory(self, *args: Any, **options: Any) -> Any:
         """Refuse: estimates on the way are not released."""
         raise InferenceError("a descent releases one estimate, at its end, and no path; plot_coef() draws it.")
@@ -195,13 +190,19 @@ def payload(
     names, lanes = spec.coefficients, len(plan.sizes)
     params, one = outside.mean(axis=0), np.array([n], dtype=np.int64)
     estimate = estimate_of(outside, notes(released, plan, loss, spec.units.matrix, names))
+    size, mean = plan.sizes[0], "all iterates" if plan.average == 1 else f"the last {100 * plan.average:g}%"
+    over = {
+        "full": "all records", "poisson": f"a Poisson sample of {plan.share * size:.4g} expected",
+        "permuted": "one record, permuted", "sampled": "one record, drawn with replacement",
+    }[plan.order]  # fmt: skip
+    steps = f"{plan.steps(size):,} steps of {plan.step:.4g} (internal units), each over {over}; average of {mean}"
     title = {
         "Dep. Variable": spec.design.endog_name,
         "Family": loss.words,
         "Formula": spec.formula,
         "No. Observations": f"{n:,}",
         "Trust": "trusted curator",
-        "Tuning": f"published: {plan.words()}",
+        "Tuning": f"published: {steps}",
         "Domain": "all of R^p" if plan.radius is None else f"ball of radius {plan.radius:g} (internal units)",
         "Inference": "none (one group)" if lanes == 1 else f"between {lanes} groups of disjoint records",
         "Estimand": spec.family.estimand,

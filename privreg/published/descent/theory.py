@@ -92,7 +92,9 @@ def constants(loss: Loss, reach: float, radius: float | None, step: float, steps
     domain = math.inf if radius is None else radius
     if math.isinf(loss.slope) and radius is None:
         domain = iterates_within(loss.alpha, holder, loss.start, step, steps)
-    top = loss.slope_within(reach * domain)
+    top = loss.slope
+    if math.isinf(top):  # |φ'| at the largest |y| or 1, and the largest predictor
+        top = float(loss.a * (loss.start ** (1.0 / loss.a) + reach * domain) ** (loss.a - 1.0))
     return Constants(loss.alpha, holder, reach * top, top, domain)
 
 
