@@ -219,9 +219,3 @@ def step(plan: Plan, state: State, reports: Sequence[Array]) -> State:
     mean = plan.shares @ np.asarray(reports)
     theta = state.theta + mean[: plan.size]
     return State(theta, (*state.path, theta), state.usable + float(mean[plan.size :].sum()))
-
-
-def half_mean(path: Array) -> Array:
-    """Mean of the models of the second half of the rounds, shape (size,): steadier than the last one."""
-    rounds = len(path) - 1
-    return np.asarray(path[1 + rounds // 2 :].mean(axis=0))

@@ -16,8 +16,8 @@ from privreg.base.arrays import Array
 from privreg.errors import NotPrivateError, OptionError, choose, shown
 from privreg.options.unknown import all_known_arguments, called
 from privreg.privacy.ledger import Release, at_least
-from privreg.published.federated.plan import Plan, State, half_mean
-from privreg.published.federated.verification import trials
+from privreg.published.federated.plan import Plan, State
+from privreg.published.federated.reports import trials
 from privreg.results.base import Results
 from privreg.results.data import ResultData
 from privreg.results.plots.coefficients import about_steps, steps_of, unit_of
@@ -27,7 +27,7 @@ from privreg.results.statement import PrivacyStatement
 from privreg.results.summary import Summary, caution, declared_columns, level_table
 from privreg.results.wording import Unusable
 from privreg.tables import plain, shorten
-from privreg.tables.diagnostics import Diagnostic, note
+from privreg.tables.diagnostics import note
 
 STILL_MOVING: Final = note("moving.silos")
 ENOUGH: Final = 0.1  # Share of the model's length by which it may move in the second half of the rounds
@@ -166,12 +166,24 @@ def make_results(plan: Plan, state: State, statement: PrivacyStatement) -> Feder
     models, unusable = np.array(state.path), _unusable(plan, state)
     text = f"{unusable} of a silo's records could not be used, on average, by the reports, and were left out"
     found = (*unusable.noted(text), *([STILL_MOVING] if _still_moving(plan, models) else []))
-    title = _title(plan) + ((("Unusable", f"{unusable} of a silo's records"),) if unusable.sure else ())
     spec, outside, many = plan.spec, plan.outside(models), len(models) - 1
+    batch = "all records" if plan.batch is None else f"{plan.batch:,} records"
+    title = {
+        "Dep. Variable": str(spec.design.endog_name),
+        "Family": plan.words,
+        "Silos": f"{plan.silos:,}",
+        "Rounds": f"{plan.rounds:,}",
+        "Local steps": f"{plan.local_steps:,} of {plan.step:.4g}, {batch}",
+        "Update clip": f"{plan.clip:.4g}",
+        "Weights": "equal" if plan.weights is None else "public",
+        "Model": spec.formula,
+        "Estimand": f"{spec.family.estimand}, as far as clipping and local steps let it be reached",
+    } | ({"Unusable": f"{unusable} of a silo's records"} if unusable.sure else {})
+    half = models[1 + many // 2 :].mean(axis=0)  # steadier than the last one
     return FederatedResults(
         ResultData(
-            design=spec.design, family=spec.family, title=title, names=spec.coefficients,
-            params=plan.outside(half_mean(models)), last=outside[-1], estimates=(), nobs=plan.silos, senders=plan.silos,
+            design=spec.design, family=spec.family, title=tuple(title.items()), names=spec.coefficients,
+            params=plan.outside(half), last=outside[-1], estimates=(), nobs=plan.silos, senders=plan.silos,
             updates=many, trail_n=np.arange(many + 1), trail_senders=np.full(many + 1, plan.silos),
             trail_params=outside, trail_variances=np.full_like(outside, np.nan),
             statement=replace(statement, notes=(*found, *statement.notes)), baseline=spec.baseline,
@@ -197,22 +209,6 @@ def _still_moving(plan: Plan, path: Array) -> bool:
     return moved > max(ENOUGH * size, FAR * math.sqrt(noise))
 
 
-def _title(plan: Plan) -> tuple[tuple[str, str], ...]:
-    spec = plan.spec
-    batch = "all records" if plan.batch is None else f"{plan.batch:,} records"
-    return (
-        ("Dep. Variable", str(spec.design.endog_name)),
-        ("Family", plan.words),
-        ("Silos", f"{plan.silos:,}"),
-        ("Rounds", f"{plan.rounds:,}"),
-        ("Local steps", f"{plan.local_steps:,} of {plan.step:.4g}, {batch}"),
-        ("Update clip", f"{plan.clip:.4g}"),
-        ("Weights", "equal" if plan.weights is None else "public"),
-        ("Model", spec.formula),
-        ("Estimand", f"{spec.family.estimand}, as far as clipping and local steps let it be reached"),
-    )
-
-
 PROTECTS = (
     "one silo's whole contribution (client level): neighbours replace all records of one silo at once, and their "
     "number. Within its silo nobody is protected from the silo, which holds the raw records"
@@ -225,8 +221,18 @@ def make_statement(plan: Plan, release: Release, trust: str, *, seeded: bool = F
     `release` is the most that any of these silos has released in this process; `trust` is "simulated", if one process
     held all silos' records and played them, or "flower".
     """
-    m, private = plan.mechanism, plan.budget.private
+    m, private, rounds = plan.mechanism, plan.budget.private, plan.rounds
     beside = f", and beside it the share of usable records, times {plan.kappa:.4g}" if plan.kappa else ""
+    also_pure = f" (pure epsilon {at_least(m.budget.epsilon, 4)})" if m.budget.pure and not m.coordinates else ""
+    each = f"{at_least(plan.report_mu, 4)}-GDP{also_pure}; times sqrt({rounds}) for {rounds} rounds"
+    if plan.budget.pure:
+        each = f"{at_least(m.budget.epsilon, 4)}-DP, pure; epsilon adds up over {rounds} rounds"
+    out = [note("no_errors")]
+    if plan.weights is not None:
+        out.append(note("public_weights"))
+    if m.geometric and private:
+        biases = {"angles": not m.debias, "box": m.beta < 1.0, "clip": m.name == "ldpvec"}
+        out += [note(f"biased.{which}", beta=m.beta) for which, holds in biases.items() if holds]
     return PrivacyStatement(
         setting="silos",
         budget=plan.budget,
@@ -236,37 +242,14 @@ def make_statement(plan: Plan, release: Release, trust: str, *, seeded: bool = F
         noise_sd=0.0,
         bound=plan.clip,
         weights=f"l2 norm of the whole update at most {plan.clip:.4g}, internal units{beside}; replacing it "
-        f"moves it by {2 * m.clip:.4g}. All rounds together can move the model by {plan.rounds * plan.clip:.4g}",
+        f"moves it by {2 * m.clip:.4g}. All rounds together can move the model by {rounds * plan.clip:.4g}",
         curvature="",
         protects=PROTECTS,
-        per_round=_per_round(plan),
+        per_round=each if private else "everything: no noise",
         release=release,
         declared=plan.spec.declared("count for nothing"),
-        notes=_notes(plan),
+        notes=(*out, note("rounding.silos")) if private else tuple(out),
         seeded=seeded,
         certain_mu=plan.total_mu if private else None,
-        neighbours=partial(trials, m, rounds=plan.rounds) if private else None,
+        neighbours=partial(trials, m, rounds=rounds) if private else None,
     )
-
-
-def _per_round(plan: Plan) -> str:
-    """Privacy loss of a silo in one round, in words."""
-    if not plan.budget.private:
-        return "everything: no noise"
-    one, rounds = plan.mechanism.budget, plan.rounds
-    if plan.budget.pure:
-        return f"{at_least(one.epsilon, 4)}-DP, pure; epsilon adds up over {rounds} rounds"
-    also_pure = f" (pure epsilon {at_least(one.epsilon, 4)})" if one.pure and not plan.mechanism.coordinates else ""
-    return f"{at_least(plan.report_mu, 4)}-GDP{also_pure}; times sqrt({rounds}) for {rounds} rounds"
-
-
-def _notes(plan: Plan) -> tuple[Diagnostic, ...]:
-    """Whatever qualifies the fit."""
-    m, private = plan.mechanism, plan.budget.private
-    out = [note("no_errors")]
-    if plan.weights is not None:
-        out.append(note("public_weights"))
-    if m.geometric and private:
-        biases = {"angles": not m.debias, "box": m.beta < 1.0, "clip": m.name == "ldpvec"}
-        out += [note(f"biased.{which}", beta=m.beta) for which, holds in biases.items() if holds]
-    return (*out, note("rounding.silos")) if private else tuple(out)
