@@ -13,17 +13,17 @@ import numpy as np
 from privreg.errors import DataError
 from privreg.families import scores
 from privreg.protocol import codes
-from privreg.protocol.codes import BLOCK, DIAGONAL, TINY
+from privreg.protocol.codes import BLOCK, DIAGONAL, HISTORY, TINY
 from privreg.published.chain import kernels
-from privreg.published.chain.collector import copy, folded, is_turn, recentred
+from privreg.published.chain.collector import fold, is_turn, recentred
+from privreg.published.chain.numbers import State
 from tests.devices import curvature as curvature_of
 from tests.devices import inner, randomised_one
 
 if TYPE_CHECKING:
     from privreg.base.arrays import Array
     from privreg.families.weights import ScoreWeights
-    from privreg.published.chain.numbers import Device, Steps
-    from privreg.published.chain.plans import Plan, State
+    from privreg.published.chain.numbers import Device, Plan, Steps
 
 
 def _one(value: float) -> Array:
@@ -179,7 +179,7 @@ def update(state: State, plan: Plan, steps: Steps, report: Array) -> State:
     State
         A new value; the old one is unchanged.
     """
-    new = copy(state)
+    new = State._make(array.copy() for array in state)
     counts = new.counts
     counts[codes.PEOPLE] += 1
     new.spreads[0] += 1.0
@@ -213,13 +213,14 @@ def update(state: State, plan: Plan, steps: Steps, report: Array) -> State:
     counts[codes.UPDATES] = k + 1
     if slot == BLOCK - 1:
         kernels.flush_block(new.path, new.sums, plan.scaling_mode, new.reports, new.outer, plan.outer)
-        folded(new, plan)
+        if plan.scaling_mode == HISTORY:
+            fold(new.path[:, :BLOCK], new.sums)
     return recentred(new, plan)[0] if is_turn(k + 1) else new
 
 
 def update_curvature(state: State, report: Array) -> State:
     """State after one curvature report, shape (p (p + 1) / 2,)."""
-    new = copy(state)
+    new = State._make(array.copy() for array in state)
     new.curvature[:] += report
     new.counts[codes.CURVATURES] += 1
     new.spreads[1] += 1.0

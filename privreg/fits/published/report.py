@@ -17,7 +17,7 @@ from privreg.base.arrays import Array
 from privreg.collector.inference import windows
 from privreg.collector.inference.methods import WIDE, Estimate, Method
 from privreg.collector.inference.pivots import Normal, RandomScaling, StudentT
-from privreg.collector.inference.resampling import FIRST, Anytime, Batches, Bootstrap
+from privreg.collector.inference.resampling import FIRST, Anytime, Bootstrap
 from privreg.collector.inference.sandwich import KAPPA, Sandwich, floored, sandwich
 from privreg.collector.inference.windows import Steps
 from privreg.errors import InferenceError
@@ -31,9 +31,8 @@ from privreg.protocol.codes import DIAGONAL, FULL, HISTORY, NONE, PEOPLE
 from privreg.published.chain import collector
 from privreg.published.chain import path as marks
 from privreg.published.chain.collector import ChainSummary
-from privreg.published.chain.numbers import Published, make_plan
+from privreg.published.chain.numbers import Plan, Published, make_plan
 from privreg.published.chain.path import path_sandwich, regression
-from privreg.published.chain.plans import Plan
 from privreg.published.chain.run import BURN_IN, AveragedSGD, Mark
 from privreg.results.data import Equation, Later
 from privreg.tables.diagnostics import Diagnostic, note
@@ -156,9 +155,7 @@ def _steps(
 def mixing_note(how: Published, updates: int) -> Diagnostic | None:
     """Words for a path too short to have forgotten its start, judged from public numbers only."""
     forgotten = how.steps.total(updates) * how.weakest
-    if forgotten >= MIXING:
-        return None
-    return note("few.steps", forgotten=forgotten, wanted=MIXING)
+    return note("few.steps", forgotten=forgotten, wanted=MIXING) if forgotten < MIXING else None
 
 
 def _equation(how: Published, theta: Array, sigma: float) -> Equation:
@@ -230,8 +227,16 @@ def _of_chain(method: Method, run: AveragedSGD, chain: ChainSummary, settings: S
     user = run.outside
     p, name = len(chain.mean), method.name
     if method.blocks:
-        found = run.batches(chain, growing=name in {"batch_means", "anytime"})
-        return _of_batches(name, found, run.to_user, chain.people)
+        found, people = run.batches(chain, growing=name in {"batch_means", "anytime"}), chain.people
+        cov = np.asarray(run.to_user @ found.cov @ run.to_user.T)
+        if name == "anytime" and people < FIRST:
+            raise InferenceError(
+                f"anytime intervals begin at {FIRST:,} people whose reports enter the estimate, and {people:,} have; "
+                "ask more people, or fit with inference='batch_means'."
+            )
+        if name in {"batch_means", "anytime"}:
+            return Estimate(name, cov, StudentT(found.df) if name == "batch_means" else Anytime(people))
+        return Estimate(name, cov, Bootstrap(found.moves @ run.to_user.T, name == "block_bootstrap_t"))
     if method.scaling:
         pivot = RandomScaling(1, chain.updates)
         if chain.scaling.ndim == 1 and chain.scaling.size:
@@ -256,21 +261,6 @@ def _of_chain(method: Method, run: AveragedSGD, chain: ChainSummary, settings: S
     else:
         out = _release_central(run, settings, chain)
     return Estimate(name, user(out.cov), Normal(), out.notes)
-
-
-def _of_batches(name: str, found: Batches, linear: Array, people: int) -> Estimate:
-    """Estimate of a method that goes by batches; `linear` maps to the user's coefficients."""
-    cov = np.asarray(linear @ found.cov @ linear.T)
-    if name == "batch_means":
-        return Estimate(name, cov, StudentT(found.df))
-    if name == "anytime":
-        if people < FIRST:
-            raise InferenceError(
-                f"anytime intervals begin at {FIRST:,} people whose reports enter the estimate, and {people:,} have; "
-                "ask more people, or fit with inference='batch_means'."
-            )
-        return Estimate(name, cov, Anytime(people))
-    return Estimate(name, cov, Bootstrap(found.moves @ linear.T, name == "block_bootstrap_t"))
 
 
 def local_sandwich(path: ChainSummary, noise_sd: float, curvature_sd: float, batch: int) -> Sandwich:

@@ -49,7 +49,11 @@ def resolve(asked: FitOptions, methods: tuple[Method, ...], spec: ModelSpec, row
     counted = rows is not None and (share == 0.0 or rows <= 1 << 32)  # within seconds; longer streams go by equal marks
     if counted and any(m.name in {"batch_means", "anytime"} for m in methods):
         assert rows is not None
-        edges = growing_edges(_score_senders(rows, share) // batch, BATCHES, power)
+        if share:  # who sends curvature instead of a score is public before the first record
+            from privreg.published.chain.kernels import score_senders  # slow to import
+
+            rows = int(score_senders(rows, turns(share)))
+        edges = growing_edges(rows // batch, BATCHES, power)
     # blocks of n^β updates with β halfway between α and 1, as α < β < 1 is needed
     layout = Layout((1.0 - power) / 2.0, FEWEST, edges)
     return Settings(
@@ -92,15 +96,6 @@ def _refuse(asked: FitOptions, spec: ModelSpec) -> None:
 
 
 _JOINT: Final = "bounds the score of a joint scale by weights of at most 1, those of 'published': leave it out"
-
-
-def _score_senders(rows: int, share: float) -> int:
-    """People of so many who send a score: who sends curvature instead is public before the first record."""
-    if share == 0.0:
-        return rows
-    from privreg.published.chain.kernels import score_senders  # slow to import
-
-    return int(score_senders(rows, turns(share)))
 
 
 def _refuse_methods(

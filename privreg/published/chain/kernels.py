@@ -17,7 +17,7 @@ from numba.extending import intrinsic
 from privreg.base.arrays import Array
 from privreg.protocol import codes, counts
 from privreg.protocol.plans import Channel, Shape
-from privreg.published.chain.plans import Plan, State
+from privreg.published.chain.numbers import Plan, State
 
 
 @intrinsic
@@ -347,11 +347,11 @@ def fused(
             for j in range(d):
                 answer[j], batch[j] = batch[j] / size, 0.0
         gamma = steps[updates - first]
-        if plan.outer == 2:
-            _iterate(theta, origin, reports, slot)
         for j in range(d):
             if plan.outer > 0:
                 reports[j, slot] = answer[j]
+            if plan.outer == 2:  # under it the iterate at which people were asked, and a 1
+                reports[d + j, slot], reports[2 * d, slot] = theta[j] - origin[j], 1.0
             t = theta[j] - gamma * answer[j]
             theta[j] = t
             t = total[j] + (t - origin[j])
@@ -372,15 +372,6 @@ def fused(
     counts[codes.PEOPLE] += used
     counts[codes.CURVATURES] += used_curvature
     return i, used, used_curvature
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _iterate(theta: Array, origin: Array, reports: Array, slot: int) -> None:
-    """Note the iterate at which people are asked under their report's place, and a 1."""
-    d = theta.shape[0]
-    for j in range(d):
-        reports[d + j, slot] = theta[j] - origin[j]
-    reports[2 * d, slot] = 1.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
