@@ -59,16 +59,16 @@ def restored(doc: dict[str, Any]) -> Family:
     return PowerFamily(**doc) if "q" in doc else Family(**doc)
 
 
-def _power(q: object, *kind: Any) -> Family:
+def _power(name: str, code: int, link: str, response: Any, q: object) -> Family:
     number = real(q)
     if number is None or not 1 <= number <= 2:
         raise OptionError(f"q={shown(q)} must be in [1, 2]: the loss is convex, its gradient Hölder of exponent q - 1.")
-    return PowerFamily(*kind, q=number)
+    return PowerFamily(name, code, link, response, q=number)
 
 
 def QHinge(q: float = 1.5) -> Family:
     """Classifier with the hinge loss to the power q, max(0, 1 − sη)^q for s = ±1; OptionError if q is not in [1, 2]."""
-    return _power(q, "QHinge", _POWER_HINGE, "margin", "binary")
+    return _power("QHinge", _POWER_HINGE, "margin", "binary", q)
 
 
 def QNorm(q: float = 1.5) -> Family:
@@ -79,7 +79,7 @@ def QNorm(q: float = 1.5) -> Family:
     >>> QNorm(2).estimand
     'minimiser of the mean absolute error to the power 2; the conditional mean'
     """
-    return _power(q, "QNorm", _POWER_NORM, "identity", "number")
+    return _power("QNorm", _POWER_NORM, "identity", "number", q)
 
 
 def Absolute() -> Family:
