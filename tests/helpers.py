@@ -10,7 +10,7 @@ from privreg.base import archive
 from privreg.families.scores import Score
 from privreg.families.weights import SCORE_WEIGHTS
 from privreg.privacy.ledger import Budget
-from privreg.privacy.mechanisms import Gaussian
+from privreg.privacy.mechanisms import Mechanism
 from privreg.protocol import codes
 from privreg.protocol.codes import FULL
 from privreg.protocol.plans import Shape
@@ -26,7 +26,7 @@ BOUNDED_WEIGHTS = ("published", "published_slopes", "unit")
 def make_device(score, weights="published", mu=1.0, reach=3.0):
     w = SCORE_WEIGHTS[weights]
     reach2 = w.reach2 if math.isfinite(w.reach2) else reach
-    return Device(score, w, Gaussian(Budget.declare(mu=mu)), w.reach, score.curvature_bound * reach2)
+    return Device(score, w, Mechanism("gaussian", Budget.declare(mu=mu)), w.reach, score.curvature_bound * reach2)
 
 
 def make_test_plan(device, p, batch=1, mode=FULL, outer=1, share=0.0, central=False):

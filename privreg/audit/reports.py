@@ -108,7 +108,11 @@ def trials(mechanics: Sequence[Mapping[str, Any]], budget: Budget) -> Iterator[T
     pure = math.isfinite(budget.epsilon)
     if len(shared := [m for m in mechanics if m.get("mu")]) > 1:
         yield from _trials_of_all(shared, budget)
-    for m in map(_current, mechanics):
+    for m in mechanics:
+        if m["kind"] == "lanes":  # as version 0.1 saved scores
+            m = {**m, "kind": "scores", "plan": [m["plan"][k] for k in LANES]}
+        if m["kind"] == "location":  # and numbers, two bits a column
+            m = {**m, "kind": "numbers", "theta": [*m["theta"], *m["theta"]]}
         if m["kind"] == "sums":
             yield from _trials_of_sums(m, budget)
             continue
@@ -151,15 +155,6 @@ def _trials_of_all(mechanics: Sequence[Mapping[str, Any]], budget: Budget) -> It
         return out / distance
 
     yield Trial("all sums", f"{a} / {b}", "mu", budget.mu, lambda n: (seen(a, n), seen(b, n)), distance / budget.mu)
-
-
-def _current(m: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Description of reports in this version's form, if version 0.1 saved it."""
-    if m["kind"] == "lanes":
-        return {**m, "kind": "scores", "plan": [m["plan"][k] for k in LANES]}
-    if m["kind"] == "location":  # two bits a column
-        return {**m, "kind": "numbers", "theta": [*m["theta"], *m["theta"]]}
-    return m
 
 
 def _both(m: Mapping[str, Any], first: Row, second: Row, n: int) -> tuple[Array, Array]:
@@ -240,17 +235,11 @@ def _rows(m: Mapping[str, Any]) -> Iterator[tuple[str, Row]]:
     if plan.blocks == 1 and not m.get("alone"):
         tried += [(f"{xs[0][0]}, offset {sign}", xs[0][1], v) for sign, v in (("up", OFFSET), ("down", -OFFSET))]
     for x_name, x, offset in tried:
-        eta = float(x @ theta) + offset if plan.blocks == 1 else 0.0
-        for y_name, y in _responses(plan, eta, c):
+        ys = [(f"class {k}", float(k)) for k in range(plan.blocks + 1)]
+        if plan.blocks == 1:  # as far out as they can be, and just within the threshold c of the predictor
+            ys = scores.scoring_of(plan.shape.family).responses(plan.shape, float(x @ theta) + offset, c)
+        for y_name, y in ys:
             yield f"{x_name}, {y_name}", Row(x, y, offset)
-
-
-def _responses(plan: ScorePlan | Plan, eta: float, c: float) -> list[tuple[str, float]]:
-    """Responses as far out as they can be, and just within the threshold c of the predictor."""
-    shape = plan.shape
-    if plan.blocks > 1:
-        return [(f"class {k}", float(k)) for k in range(plan.blocks + 1)]
-    return scores.scoring_of(shape.family).responses(shape, eta, c)
 
 
 def _bent_rows(plan: Plan, theta: Array, *, alone: bool) -> Iterator[tuple[str, Row]]:

@@ -48,7 +48,7 @@ def test_scale_reports_lie_in_the_ball_they_are_randomised_in(name):
     rows, zero = np.tril(rng.standard_normal((3, 3))) + 2 * np.eye(3), np.zeros(9)
     moments = np.array([moment_report(bare, rows, row, zero) for row in v])
     bits = np.array([threshold_report(bare, np.zeros(3), row, zero) for row in v]) - 0.5
-    for reports, radius in ((moments, mech.moment_radius()), (bits, mech.bits_radius(3))):
+    for reports, radius in ((moments, mech.curvature_radius(1.0)), (bits, mech.bits_radius(3))):
         gaps = np.linalg.norm(reports[:, None] - reports[None], axis=2)
         assert gaps.max() <= 2 * radius * (1 + ROUNDING)
         if name in {"privunit", "randomized_response"}:

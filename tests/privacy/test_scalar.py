@@ -190,7 +190,7 @@ def test_words_state_the_guarantee():
     for name in NUMBER_MECHANISMS:
         m = number_mechanism(name, budget(name, 1.0), 0.0, 1.0)
         assert ("1-GDP" if name == "gaussian" else "epsilon 1") in m.words()
-        assert m.guarantee() in repr(m)
+        assert str(m.budget) in repr(m)
 
 
 def test_published_numbers():

@@ -15,7 +15,7 @@ from privreg.audit.neighbours import Row
 from privreg.errors import BudgetError, InferenceError, OptionError
 from privreg.families.weights import SCORE_WEIGHTS
 from privreg.privacy.conversions import gdp_delta, gdp_mu, gdp_mus
-from privreg.privacy.mechanisms import Gaussian, Mechanism, joint_sensitivity
+from privreg.privacy.mechanisms import Mechanism, joint_sensitivity
 from privreg.privacy.noise import NoiseStream, derived_key, seeded_key
 from privreg.protocol.codes import NONE
 from privreg.published.chain import collector
@@ -301,7 +301,8 @@ def test_joint_scale_is_the_papers_loop():
 def joint_plan(weights="published"):
     score, _ = pr.Huber(C, scale="joint").resolve(unit=1.0)
     w = SCORE_WEIGHTS[weights]
-    return make_test_plan(Device(score, w, Gaussian(pr.Budget.declare(mu=1)), w.reach, math.inf, joint=KAPPA), 2)
+    noise = Mechanism("gaussian", pr.Budget.declare(mu=1))
+    return make_test_plan(Device(score, w, noise, w.reach, math.inf, joint=KAPPA), 2)
 
 
 def test_sensitivity_of_a_joint_report_is_what_is_printed():
