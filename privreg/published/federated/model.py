@@ -47,12 +47,12 @@ class FederatedRegression(Described):
     Raises
     ------
     FormulaError, PrivacyLeakError, SchemaError, BudgetError, OptionError, DataError
-        Each message says what was got, what is allowed, and the fix; silos are named by number, never by a value.
+        Silos are named by number, never by a value.
 
     Notes
     -----
-    Convex linear models only: images (MNIST, CIFAR) and deep networks, on which GeoDP and LDPVec were published, are
-    out of scope. Frozen: `fit` returns results and leaves the model unchanged. Pickling it leaves its data out.
+    Convex linear models only, not the deep networks on which GeoDP and LDPVec were published. Frozen: `fit` returns
+    results and leaves the model unchanged. Pickling it leaves its data out.
 
     References
     ----------
@@ -250,7 +250,7 @@ class FederatedRegression(Described):
         BudgetError
             If a limit on spending would be exceeded for any silo; nothing is released then.
         DataError, SchemaError
-            If a silo's records can't be used; the message names the silo and the column, never a value.
+            If a silo's records can't be used; the message names the silo and the column.
         """
         refuse_unknown("silos.fit", unknown)
         check("silos.fit", "progress", progress)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, cast
@@ -13,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from privreg.base.arrays import Array
-from privreg.errors import NotPrivateError, OptionError, choose, shown
+from privreg.errors import NotPrivateError
 from privreg.options.unknown import all_known_arguments, called
 from privreg.privacy.ledger import Release, at_least
 from privreg.published.federated.plan import Plan, State
@@ -23,6 +22,7 @@ from privreg.results.data import ResultData
 from privreg.results.plots.coefficients import about_steps, steps_of, unit_of
 from privreg.results.plots.style import COLUMN, CONSTANTS, DASHES, Axes, drawing, inks_for, literal, pyplot
 from privreg.results.postestimation.prediction import check_which, predicted
+from privreg.results.postestimation.terms import coefficients_of
 from privreg.results.statement import PrivacyStatement
 from privreg.results.summary import Summary, caution, declared_columns, level_table
 from privreg.results.wording import Unusable
@@ -33,12 +33,10 @@ STILL_MOVING: Final = note("moving.silos")
 ENOUGH: Final = 0.1  # Share of the model's length by which it may move in the second half of the rounds
 MOST: Final = 12  # Curves drawn unless terms are named: more look alike
 FAR: Final = 2.0  # Root mean squares of noise by which it may move
-_NO_ERRORS: Final = frozenset(
-    (
-        *("bse", "tvalues", "pvalues", "conf_int", "cov_params", "get_prediction", "for_marginaleffects"),
-        *("t_test", "t_test_pairwise", "wald_test", "wald_test_terms", "f_test", "anova"),
-    )
-)
+_NO_ERRORS: Final = frozenset({
+    "bse", "tvalues", "pvalues", "conf_int", "cov_params", "get_prediction", "for_marginaleffects", "t_test",
+    "t_test_pairwise", "wald_test", "wald_test_terms", "f_test", "anova",
+})  # fmt: skip
 
 
 @all_known_arguments
@@ -80,13 +78,8 @@ class FederatedResults(Results):
         """Predict at new covariate values, as :meth:`privreg.results.PrivateResults.predict` does.
 
         Predictions for private rows are computed from them without noise, and are as secret as the rows.
-
-        Raises
-        ------
-        OptionError
-            If the family has no such predictions.
-        DataError
-            If the new rows lack a column, or several pandas objects have different indexes.
+        Raises OptionError if the family has no such predictions; DataError if the new rows lack a column, or several
+        pandas objects have different indexes.
         """
         kind = check_which(which, self._fit.family)
         x, offset, index = self._exog(exog, "predict")
@@ -95,44 +88,29 @@ class FederatedResults(Results):
     def plot(self, terms: Any = None, *, ax: Any = None) -> Axes:
         """Draw coefficients over the rounds.
 
-        Parameters
-        ----------
-        terms : str or sequence of str, optional
-            Names of coefficients ("level:term" of a multinomial fit); all by default, up to twelve.
-        ax : Axes, optional
-
-        Raises
-        ------
-        OptionError
-            If a term is not known.
-        MissingExtraError
-            If matplotlib is not installed.
+        `terms` are names of coefficients ("level:term" of a multinomial fit) or terms; all by default, up to twelve.
+        Raises OptionError if a term is not known; MissingExtraError if matplotlib is not installed.
         """
         pyplot()
         fit, known = self._fit, list(self._fit.names)
         slopes = [name for name, term in zip(known, fit.labels()["term"], strict=True) if term not in CONSTANTS]
-        wanted = (slopes or known)[:MOST] if terms is None else [terms] if isinstance(terms, str) else terms
-        if not isinstance(wanted, Sequence) or not wanted:
-            raise OptionError(f"terms={shown(terms)} must be the name of a coefficient or several: {', '.join(known)}.")
-        places = [known.index(choose("terms", t, known)) for t in wanted]
-        steps = steps_of([fit])
-        values = fit.trail_params[:, places] * [steps[known[j]].size for j in places]
-        moved = [steps[known[j]].words for j in places]
-        pairs = zip(shorten([plain(known[j]) for j in places], 24), moved, strict=True)
+        wanted = (slopes or known)[:MOST] if terms is None else coefficients_of(fit, terms)
+        each = steps_of([fit])
+        steps = [each[name] for name in wanted]
+        values = fit.trail_params[:, [known.index(name) for name in wanted]] * [step.size for step in steps]
         words = unit_of(fit, exponentiate=False)
-        unit = words.stepped if any(moved) else words.plain
-        some = [] if len(places) == len(known) else [f"{len(places)} of {len(known)} terms"]
-        footer = "; ".join([*about_steps(steps[known[j]] for j in places), self.privacy.headline, *some])
-        with drawing(ax, (COLUMN, 2.6), footer) as on:
-            inks, names = inks_for(on), [", ".join(filter(None, pair)) for pair in pairs]
+        unit = words.stepped if any(step.words for step in steps) else words.plain
+        some = [] if len(wanted) == len(known) else [f"{len(wanted)} of {len(known)} terms"]
+        with drawing(ax, (COLUMN, 2.6), "; ".join([*about_steps(steps), self.privacy.headline, *some])) as on:
+            inks, names = inks_for(on), shorten([plain(name) for name in wanted], 24)
             hues = len(inks.colours)
-            for i, (name, column) in enumerate(zip(names, values.T, strict=True)):
+            for i, (name, step, column) in enumerate(zip(names, steps, values.T, strict=True)):
                 style = {"color": inks[i], "linestyle": DASHES[i // hues % len(DASHES)]}
-                on.plot(np.arange(len(column)), column, linewidth=1.2, label=literal(name), **style)
+                on.plot(column, linewidth=1.2, label=literal(", ".join(filter(None, (name, step.words)))), **style)
             on.axhline(0, color=inks.grey, linewidth=0.6, linestyle=":", zorder=0)
             on.xaxis.get_major_locator().set_params(integer=True)
             on.set(xlabel="rounds", ylabel=unit)
-            if len(names) > 1:
+            if len(wanted) > 1:
                 on.legend(frameon=False)
         return cast("Axes", on)
 
