@@ -648,8 +648,8 @@ MUTANTS = (
     Mutant(
         "a joint scale that no noise is made for",
         "privreg/published/chain/numbers.py",
-        "joint_radius(self.bound, 0.5 * self.score.c**2)",
-        "joint_radius(self.bound, 0.0)",
+        "joint_radius(self.norm, 0.5 * self.score.c**2)",
+        "joint_radius(self.norm, 0.0)",
         ("tests/published/test_personal.py",),
     ),
     Mutant(

@@ -1,6 +1,7 @@
 """Noise scale: sensitivity over the budget, on adversarial rows, and the audit that would notice less."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -110,7 +111,7 @@ def test_bound_is_reached_so_the_noise_is_not_wasted(family, weights):
 
 def test_a_wrong_declared_bound_costs_bias_never_privacy():
     honest = make_device(SCORES["huber"], "unit")
-    wrong = honest._replace(row_bound=0.25)
+    wrong = replace(honest, row_bound=0.25)
     row = np.array([1.0, 2.0])
     clipped = score_report(wrong, np.zeros(2), row, 1e6, np.zeros(2))
     assert np.linalg.norm(clipped) == pytest.approx(wrong.bound)

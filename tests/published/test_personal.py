@@ -19,7 +19,7 @@ from privreg.privacy.mechanisms import Mechanism, joint_sensitivity
 from privreg.privacy.noise import NoiseStream, derived_key, seeded_key
 from privreg.protocol.codes import NONE
 from privreg.published.chain import collector
-from privreg.published.chain.numbers import Device, Steps
+from privreg.published.chain.numbers import Published, Steps
 from privreg.published.chain.run import AveragedSGD
 from tests.helpers import make_test_plan
 
@@ -302,7 +302,7 @@ def joint_plan(weights="published"):
     score, _ = pr.Huber(C, scale="joint").resolve(unit=1.0)
     w = SCORE_WEIGHTS[weights]
     noise = Mechanism("gaussian", pr.Budget.declare(mu=1))
-    return make_test_plan(Device(score, w, noise, w.reach, math.inf, joint=KAPPA), 2)
+    return make_test_plan(Published(score, w, noise, w.reach, math.inf, STEPS, joint=KAPPA), 2)
 
 
 def test_sensitivity_of_a_joint_report_is_what_is_printed():

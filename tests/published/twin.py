@@ -6,7 +6,7 @@ A device sends one report, `score_report` or `curvature_report`; `update` and `u
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from tests.devices import inner, randomised_one
 if TYPE_CHECKING:
     from privreg.base.arrays import Array
     from privreg.families.weights import ScoreWeights
-    from privreg.published.chain.numbers import Device, Plan, Steps
+    from privreg.published.chain.numbers import Plan, Published, Steps
 
 
 def _one(value: float) -> Array:
@@ -43,12 +43,14 @@ def _refuse_not_finite(x: Array, y: float, offset: float) -> None:
         raise DataError("a row holds a missing or infinite value; drop it, or fill it before reporting.")
 
 
-def score_report(device: Device, theta: Array, x: Array, y: float, noise: Array, offset: float = 0.0) -> Array:
+def score_report(
+    device: Published, theta: Array, x: Array, y: float, noise: Array, offset: float = 0.0, function: Any = None
+) -> Array:
     """One person's report: the weighted, bounded score plus noise.
 
     Parameters
     ----------
-    device : Device
+    device : Published
     theta : ndarray, shape (b p,)
         Current public iterate, internal units; b > 1 blocks for a multinomial response.
     x : ndarray, shape (p,)
@@ -58,6 +60,8 @@ def score_report(device: Device, theta: Array, x: Array, y: float, noise: Array,
     noise : ndarray, shape (width,)
         Standard normals drawn for this person and never used again.
     offset : float
+    function : callable, optional
+        A user's own score over its bound.
 
     Returns
     -------
@@ -77,26 +81,27 @@ def score_report(device: Device, theta: Array, x: Array, y: float, noise: Array,
     norm2 = inner(x, x)
     if len(theta) > len(x):
         omega = _weight(device.weights, norm2, float(x[0]), len(x))
-        blocks = np.array(_blocks_score(theta, np.asarray(x), norm2, omega, y, device.bound))
+        blocks = np.array(_blocks_score(theta, np.asarray(x), norm2, omega, y, device.norm))
         return randomised_one(device.mechanism.channel(len(theta)), blocks, device.radius, noise)
     eta = inner(x, theta) + float(offset)
-    psi = float(scores.psi(device.score, _one(eta), _one(float(y)), device.function)[0])
+    psi = float(scores.psi(device.score, _one(eta), _one(float(y)), function)[0])
     factor = psi * _weight(device.weights, norm2, float(x[0]), len(x))
     norm = abs(factor) * math.sqrt(norm2)
-    if device.bound < norm < math.inf:
-        factor *= device.bound / norm
-    elif not norm <= device.bound:  # overflow: nothing but noise is sent
+    if device.norm < norm < math.inf:
+        factor *= device.norm / norm
+    elif not norm <= device.norm:  # overflow: nothing but noise is sent
         factor = 0.0
-    report = np.array([(factor * float(v) if factor != 0.0 else 0.0) - device.centre for v in x])
-    return randomised_one(device.mechanism.channel(len(x)), report, device.radius, noise) + device.centre
+    centre = 0.5 * sum(device.score.range) if device.alone else 0.0
+    report = np.array([(factor * float(v) if factor != 0.0 else 0.0) - centre for v in x])
+    return randomised_one(device.mechanism.channel(len(x)), report, device.radius, noise) + centre
 
 
-def curvature_report(device: Device, centre: Array, x: Array, y: float, noise: Array, offset: float = 0.0) -> Array:
+def curvature_report(device: Published, centre: Array, x: Array, y: float, noise: Array, offset: float = 0.0) -> Array:
     """One person's curvature report, sent *instead of* a score report.
 
     Parameters
     ----------
-    device : Device
+    device : Published
     centre : ndarray, shape (p,)
         Public running average of the iterates, internal units.
     x, y, offset

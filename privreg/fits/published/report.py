@@ -31,7 +31,7 @@ from privreg.protocol.codes import DIAGONAL, FULL, HISTORY, NONE, PEOPLE
 from privreg.published.chain import collector
 from privreg.published.chain import path as marks
 from privreg.published.chain.collector import ChainSummary
-from privreg.published.chain.numbers import Plan, Published, make_plan
+from privreg.published.chain.numbers import Plan, Published
 from privreg.published.chain.path import path_sandwich, regression
 from privreg.published.chain.run import BURN_IN, AveragedSGD, Mark
 from privreg.results.data import Equation, Later
@@ -52,7 +52,7 @@ def begin(spec: ModelSpec, settings: Settings, key: bytes | None, start: Array |
     `key` is that of the devices' noise; None without privacy.
     """
     how, methods, p = numbers(settings), settings.methods, len(spec.design.names)
-    to_user, joint = np.asarray(np.kron(np.eye(how.blocks), spec.units.matrix)), bool(how.device.joint)
+    to_user, joint = np.asarray(np.kron(np.eye(how.blocks), spec.units.matrix)), bool(how.joint)
     mode = NONE
     if any(m.scaling for m in methods):
         # with no mixture but in the first row sums of single coefficients' paths and of the intercept's are enough
@@ -63,16 +63,8 @@ def begin(spec: ModelSpec, settings: Settings, key: bytes | None, start: Array |
     first = np.zeros(p * how.blocks) if start is None else start
     if joint:  # of which the residual scale, at first the internal unit, is none of the user's coefficients
         to_user, first = np.pad(to_user, ((0, 0), (0, 1))), np.append(first, 1.0)
-    plan = make_plan(
-        how.device,
-        p,
-        how.blocks,
-        batch=how.batch,
-        scaling_mode=mode,
-        outer=2 if any(m.path for m in methods) else int(any(m.outer for m in methods)),
-        curvature_share=how.curvature_share,
-        central=any(m.central for m in methods),
-    )
+    outer = 2 if any(m.path for m in methods) else int(any(m.outer for m in methods))
+    plan = how.plan(p, scaling_mode=mode, outer=outer, central=any(m.central for m in methods))
     state = collector.init(first, plan, to_user[0])
     anytime = any(m.name == "anytime" for m in methods)
     run = AveragedSGD(plan, how.steps, state, to_user, key, how.cut, anytime=anytime, mechanism=settings.mechanism)
@@ -98,7 +90,7 @@ def report(run: AveragedSGD, spec: ModelSpec, settings: Settings, order: NDArray
     if not trail or trail[-1].updates < chain.updates:
         trail = [*trail, Mark(chain.updates, chain.people, chain.mean, run.variances(chain))]
     people = np.array([mark.people for mark in trail], dtype=np.int64)
-    steps, weights = how.steps, how.device.weights
+    steps, weights = how.steps, how.weights
     delay = f" + {steps.delay:g}" if steps.delay else ""
     spending = "no pilot; no curvature spending"
     if chain.curvature_people:
@@ -116,14 +108,14 @@ def report(run: AveragedSGD, spec: ModelSpec, settings: Settings, order: NDArray
         trail_params=np.array([outside_of(mark.mean[:p], order, units) for mark in trail]),
         trail_senders=people,
         trail_variances=np.array([mark.variances for mark in trail]),
-        family=settings.score_text + (f": {chain.mean[p] * units.y_scale:.4g}" if how.device.joint else ""),
+        family=settings.score_text + (f": {chain.mean[p] * units.y_scale:.4g}" if how.joint else ""),
         tuning=f"published: step {steps.gamma:.4g} (k{delay})^-{steps.alpha:g}, {how.batch} a batch, averaged",
         spending=spending,
         bound=f"{how.bound:.4g} (internal units), weights ω = {weights.formula}",
         notes=() if mixing is None else (mixing,),
         mechanics=_mechanics(run, settings, personal=spec.personal),
         steps=Later(lambda: found),
-        equation=_equation(how, chain.mean[:p], float(chain.mean[p]) if how.device.joint else 1.0),
+        equation=_equation(how, chain.mean[:p], float(chain.mean[p]) if how.joint else 1.0),
     )
 
 
@@ -160,10 +152,10 @@ def mixing_note(how: Published, updates: int) -> Diagnostic | None:
 
 def _equation(how: Published, theta: Array, sigma: float) -> Equation:
     """Estimating equation of the single chain, at the residual scale `sigma` if estimated: no row map, no offsets."""
-    p, score = len(theta) // how.blocks, how.device.score
+    p, score = len(theta) // how.blocks, how.score
     return Equation(
         shape=(score.shape.family, score.shape.a, score.shape.b),
-        weighing=how.device.weights.name,
+        weighing=how.weights.name,
         rows=np.eye(p),
         order=np.arange(p),
         constant=False,
@@ -203,7 +195,7 @@ def curator_sds(mechanism: Mechanism, plan: Plan) -> tuple[float, float]:
 
 def _mechanics(run: AveragedSGD, settings: Settings, *, personal: bool) -> tuple[dict[str, Any], ...]:
     """Inputs for an audit of the reports: numbers only."""
-    plan, alone = run.plan, numbers(settings).device.alone
+    plan, alone = run.plan, numbers(settings).alone
     kinds: dict[str, dict[str, Any]] = {"score": {"kind": "chain"}}
     if plan.curvature_share:
         kinds["curvature"] = {"kind": "curvature"}
