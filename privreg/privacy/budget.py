@@ -98,23 +98,11 @@ class Budget:
 
     @classmethod
     def declare(cls, mu: object = UNSET, epsilon: object = None, delta: object = None, rho: object = None) -> Budget:
-        """Read exactly one form of budget.
+        """Read exactly one form of budget, per person.
 
-        Parameters
-        ----------
-        mu : float or None
-            μ-GDP per person, > 0. ``None`` asks for the non-private fit.
-        epsilon : float
-            ε > 0 per person: pure ε-DP without `delta` or with ``delta=0``.
-        delta : float
-            With `epsilon`, (ε, δ)-DP per person, 0 < δ < 1.
-        rho : float
-            ρ-zCDP per person, > 0; accounted as μ = √(2ρ).
-
-        Raises
-        ------
-        BudgetError
-            If no form, or more than one, is given, or a number is out of range.
+        `mu` > 0 for μ-GDP, None for the non-private fit; `epsilon` > 0 for pure ε-DP, with `delta` in (0, 1) for
+        (ε, δ)-DP; `rho` > 0 for ρ-zCDP, accounted as μ = √(2ρ).
+        Raises BudgetError if no form, or more than one, is given, or a number is out of range.
         """
         forms = [mu is not UNSET, epsilon is not None or delta is not None, rho is not None]
         if sum(forms) != 1:
@@ -240,27 +228,12 @@ class Budget:
     def compose(*budgets: Budget, pure: bool = True) -> Budget:
         """Budget of several releases about the same people, adaptively chosen or not.
 
-        Parameters
-        ----------
-        *budgets : Budget
-            One or more, as accounted: those in (ε, δ) or ρ spent by Gaussian mechanisms.
-        pure : bool
-            Whether pure budgets give a pure one. False gives their GDP composition, which is the smaller in μ where
-            they are many; both hold at once.
+        Pure Σε if all `budgets` are pure; Σρ if all are ρ; otherwise μ = √Σμ². Those in (ε, δ) or ρ are taken as spent
+        by Gaussian mechanisms. With `pure` False pure ones give their GDP composition, which is the smaller in μ where
+        they are many; both hold at once.
+        Raises BudgetError if there is none.
 
-        Returns
-        -------
-        Budget
-            Pure Σε if all are pure; Σρ if all are ρ; otherwise μ = √Σμ².
-
-        Raises
-        ------
-        BudgetError
-            If there is none.
-
-        References
-        ----------
-        Dong, Roth & Su (2022), Gaussian differential privacy, section 3, for μ.
+        See Dong, Roth & Su (2022), Gaussian differential privacy, section 3, for μ.
 
         Examples
         --------

@@ -308,14 +308,7 @@ def limit_spending(limit: float | None) -> None:
     counts once. Streams, queries and plain lists are refused without a ``dataset=``, as nothing tells whose rows they
     are; a stream begun or loaded goes on with batches that can be counted. :class:`Ledger` says what one source is.
 
-    Parameters
-    ----------
-    limit : float or None
-        Largest μ per person, of all releases from one DataFrame or file together; None takes the limit away.
-
-    Raises
-    ------
-    BudgetError
-        If `limit` is not a positive number.
+    `limit` is the largest μ per person, of all releases from one DataFrame or file together; None takes it away.
+    Raises BudgetError if it is not a positive number.
     """
     LEDGER.limit = limit

@@ -106,13 +106,12 @@ class FederatedRegression(Described):
         endog_name: str | None = None,
         **unknown: Never,
     ) -> None:
+        refuse_unknown("silos.arrays", unknown)
         asked = SiloOptions(
-            family=family, mu=mu, epsilon=epsilon, delta=delta, rho=rho, bounds=bounds, levels=levels, moments=moments,
             rounds=rounds, local_steps=local_steps, step=step, clip=clip, batch_size=batch_size, weights=weights,
             mechanism=mechanism, beta=beta, magnitude_share=magnitude_share, debias=debias, missing=missing,
-            dataset=dataset, exog_names=exog_names, endog_name=endog_name,
+            dataset=dataset,
         )  # fmt: skip
-        refuse_unknown("silos.arrays", unknown)
         budget, fam = Budget.declare(mu, epsilon, delta, rho), resolve_family(family)
         schema = Schema.declare(bounds, levels, moments)
         ys, xs = _listed("endogs", endogs), _listed("exogs", exogs)
@@ -170,13 +169,12 @@ class FederatedRegression(Described):
             or Parquet files carry in ``attrs["privreg"]`` must agree.
         **options : `options/parameters.toml`
         """
-        asked = SiloOptions(
-            family=family, mu=mu, epsilon=epsilon, delta=delta, rho=rho, bounds=bounds, levels=levels, moments=moments,
-            schema=schema, rounds=rounds, local_steps=local_steps, step=step, clip=clip, batch_size=batch_size,
-            weights=weights, mechanism=mechanism, beta=beta, magnitude_share=magnitude_share, debias=debias,
-            missing=missing, dataset=dataset,
-        )  # fmt: skip
         refuse_unknown("silos.formula", unknown)
+        asked = SiloOptions(
+            rounds=rounds, local_steps=local_steps, step=step, clip=clip, batch_size=batch_size, weights=weights,
+            mechanism=mechanism, beta=beta, magnitude_share=magnitude_share, debias=debias, missing=missing,
+            dataset=dataset,
+        )  # fmt: skip
         budget, fam = Budget.declare(mu, epsilon, delta, rho), resolve_family(family)
         first = silos if isinstance(silos, list | tuple) else None  # all silos have the columns of the first
         declared = ModelOptions(bounds=bounds, levels=levels, moments=moments, schema=schema)

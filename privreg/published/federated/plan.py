@@ -20,7 +20,7 @@ from privreg.errors import DataError, OptionError, StreamError, real, shown
 from privreg.families.scores import Score
 from privreg.formula.spec import ModelSpec
 from privreg.options.table import check
-from privreg.privacy.ledger import UNSET, Budget
+from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import joint_sensitivity
 from privreg.privacy.scalar import share
 from privreg.published.federated.reports import GEOMETRIC, UpdateMechanism, update_mechanism
@@ -35,17 +35,8 @@ more noise, and Gaussian noise gives the mean share of m silos over all rounds t
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SiloOptions:
-    """Options of a federated model as its front door was given them, by keyword; see the table of options."""
+    """Options of a federated plan as its front door was given them, by keyword; see the table of options."""
 
-    family: Any = "logistic"
-    mu: Any = UNSET
-    epsilon: Any = None
-    delta: Any = None
-    rho: Any = None
-    bounds: Any = None
-    levels: Any = None
-    moments: Any = None
-    schema: Any = None  # For formulas
     rounds: Any = 20
     local_steps: Any = 5
     step: Any = "auto"
@@ -58,8 +49,6 @@ class SiloOptions:
     debias: Any = True
     missing: Any = "noise"
     dataset: Any = None
-    exog_names: Any = None  # For arrays, as the next
-    endog_name: Any = None
 
 
 @dataclass(frozen=True)

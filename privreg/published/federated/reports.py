@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Final
@@ -322,9 +321,8 @@ def transcripts(mechanism: UpdateMechanism, rounds: int, n: int, seed: int | Non
     for who in (0, 1):
         key = fresh_key() if seed is None else seeded_key(seed, f"federated audit {who}")
         stream, sums = NoiseStream(key, mechanism.width), np.zeros(n)
-        with ThreadPoolExecutor(1) as pool:
-            for _ in range(rounds):
-                sums += evidence(mechanism, first, second, stream.take(n, pool), who)
+        for _ in range(rounds):
+            sums += evidence(mechanism, first, second, stream.draw(n), who)
         out.append(sums)
     return out[0], out[1]
 
