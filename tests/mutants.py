@@ -105,8 +105,8 @@ MUTANTS = (
     Mutant(
         "an audit of other noise than is added to sums",
         "privreg/audit/reports.py",
-        'lattice.with_noise(row, float(m["sd"]), noise)',
-        '(row + np.rint(float(m["sd"]) * noise))',
+        "lattice.with_noise(row, sd, noise)",
+        "(row + np.rint(sd * noise))",
         (f"{TWO_DOOR}::test_the_audit_runs_the_code_that_adds_the_noise",),
     ),
     Mutant(

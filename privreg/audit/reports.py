@@ -17,7 +17,7 @@ import numpy as np
 from privreg.audit.devices import scored, second_moments
 from privreg.audit.neighbours import Row
 from privreg.audit.verification import Trial
-from privreg.base.arrays import Array, Ints
+from privreg.base.arrays import Array
 from privreg.collector.aggregate import lattice
 from privreg.families import scores
 from privreg.privacy.budget import Budget
@@ -107,54 +107,42 @@ def trials(mechanics: Sequence[Mapping[str, Any]], budget: Budget) -> Iterator[T
     """Every kind of report, as `of_scores`, `of_chain` or `of_numbers` say, on neighbours at the largest distance."""
     pure = math.isfinite(budget.epsilon)
     if len(shared := [m for m in mechanics if m.get("mu")]) > 1:
-        yield from _trials_of_all(shared, budget)
+        yield from _trials_of_sums("all sums", shared, budget.mu, 1)
     for m in mechanics:
         if m["kind"] == "lanes":  # as version 0.1 saved scores
             m = {**m, "kind": "scores", "plan": [m["plan"][k] for k in LANES]}
         if m["kind"] == "location":  # and numbers, two bits a column
             m = {**m, "kind": "numbers", "theta": [*m["theta"], *m["theta"]]}
         if m["kind"] == "sums":
-            yield from _trials_of_sums(m, budget)
+            yield from _trials_of_sums(m["report"], [m], float(m.get("mu", budget.mu)), 2)
             continue
         claim = ("epsilon" if pure else "mu", (budget.epsilon if pure else budget.mu) * math.sqrt(_weight(m)))
         for first, second, words, distance in _pairs(m):
             yield Trial(m["report"], words, *claim, partial(_both, m, first, second), distance)
 
 
-def _trials_of_sums(m: Mapping[str, Any], budget: Budget) -> Iterator[Trial]:
-    """Trials of a sum that differs in one report, as one collector, or who reads a curator's results, sees it."""
-    claimed = float(m.get("mu", budget.mu))
-    rows = {words: np.array(end, dtype=np.int64) for words, end in m["ends"].items()}
-    pairs = itertools.combinations(rows, 2)
-    far = sorted(((float(np.linalg.norm(rows[a] - rows[b])), a, b) for a, b in pairs), reverse=True)
+def _trials_of_sums(name: str, some: Sequence[Mapping[str, Any]], claimed: float, most: int) -> Iterator[Trial]:
+    """Trials of sums to which the same rows report, as one collector, or who reads a curator's results, sees them.
 
-    def sums(row: Ints, n: int) -> Array:
-        noise = NoiseStream(fresh_key(), len(row)).draw(n)
-        return np.asarray(lattice.with_noise(row, float(m["sd"]), noise) / float(m["unit"]))
+    Of the `most` pairs of rows that are farthest from each other, along the line on which they differ.
+    """
+    sds = [float(m["sd"]) for m in some]
+    rows = {words: [np.array(m["ends"][words], dtype=np.int64) for m in some] for words in some[0]["ends"]}
 
-    for distance, a, b in far[:2]:
-        both = partial(lambda first, second, n: (sums(first, n), sums(second, n)), rows[a], rows[b])
-        yield Trial(m["report"], f"{a} / {b}", "mu", claimed, both, distance / (float(m["sd"]) * claimed))
-
-
-def _trials_of_all(mechanics: Sequence[Mapping[str, Any]], budget: Budget) -> Iterator[Trial]:
-    """All sums to which the same rows report, along the line on which two of them differ."""
-    sds = [float(m["sd"]) for m in mechanics]
-    rows = {words: [np.array(m["ends"][words], dtype=np.int64) for m in mechanics] for words in mechanics[0]["ends"]}
-
-    def difference(a: str, b: str) -> list[Array]:
+    def line(a: str, b: str) -> list[Array]:
         return [(there - here) / sd for here, there, sd in zip(rows[a], rows[b], sds, strict=True)]
 
-    pairs = itertools.combinations(rows, 2)
-    distance, a, b = max((float(np.linalg.norm(np.concatenate(difference(a, b)))), a, b) for a, b in pairs)
+    def seen(a: str, b: str, n: int) -> tuple[Array, Array]:
+        out = np.zeros((2, n))
+        for k, words in enumerate((a, b)):
+            for row, way, sd in zip(rows[words], line(a, b), sds, strict=True):
+                noise = NoiseStream(fresh_key(), len(row)).draw(n)
+                out[k] += lattice.with_noise(row, sd, noise) @ (way / sd)
+        return out[0], out[1]
 
-    def seen(words: str, n: int) -> Array:
-        out = np.zeros(n)
-        for row, line, sd in zip(rows[words], difference(a, b), sds, strict=True):
-            out += lattice.with_noise(row, sd, NoiseStream(fresh_key(), len(row)).draw(n)) @ (line / sd)
-        return out / distance
-
-    yield Trial("all sums", f"{a} / {b}", "mu", budget.mu, lambda n: (seen(a, n), seen(b, n)), distance / budget.mu)
+    far = [(float(np.linalg.norm(np.concatenate(line(a, b)))), a, b) for a, b in itertools.combinations(rows, 2)]
+    for distance, a, b in sorted(far, reverse=True)[:most]:
+        yield Trial(name, f"{a} / {b}", "mu", claimed, partial(seen, a, b), distance / claimed)
 
 
 def _both(m: Mapping[str, Any], first: Row, second: Row, n: int) -> tuple[Array, Array]:
