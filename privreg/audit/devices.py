@@ -54,7 +54,12 @@ def scored(
     """
     z, inverse = _whitened(rows, x)
     if plan.blocks > 1:
-        return Unrandomised(_classes(theta.reshape(plan.blocks, -1), z, y, inverse), plan.radius, np.zeros(len(theta)))
+        report = np.zeros(len(theta))  # scores of the classes k ≥ 1 one after the other
+        if inverse and 0.0 <= y <= plan.blocks and y == math.floor(y):
+            scaled = multinomial(theta.reshape(plan.blocks, -1), z[None], np.array([y]))[0] * inverse
+            report = np.outer(scaled, z).reshape(-1)
+        report = report if np.isfinite(report).all() else np.zeros(len(theta))
+        return Unrandomised(report, plan.radius, np.zeros(len(theta)))
     with np.errstate(over="ignore", invalid="ignore"):
         eta, response = np.array([float(z @ theta) + offset]), np.array([float(y)])
         psi = float(scores.unit(plan.shape, c, eta, response)[0])
@@ -77,14 +82,6 @@ def _whitened(rows: Array, x: Array) -> tuple[Array, float]:
         z = np.asarray(rows @ x if len(rows) >= len(x) else x * rows[0] + rows[1] * x[0], dtype=np.float64)
         norm2 = float(z @ z)
     return z, 1.0 / math.sqrt(norm2) if TINY < norm2 < math.inf else 0.0
-
-
-def _classes(theta: Array, z: Array, y: float, inverse: float) -> Array:
-    """Scores of the classes k ≥ 1 one after the other; zeros of a response that is no class."""
-    if not (inverse and 0.0 <= y <= len(theta) and y == math.floor(y)):
-        return np.zeros(theta.size)
-    out = np.outer(multinomial(theta, z[None], np.array([y]))[0] * inverse, z).reshape(-1)
-    return out if np.isfinite(out).all() else np.zeros(theta.size)
 
 
 def _of_response(plan: ScorePlan, z: Array, psi: float, eta: Array, c: float, beside: list[float]) -> Unrandomised:

@@ -196,7 +196,7 @@ class Budget:
         """
         if not self.private:
             return 1.0
-        return conversions.pure_delta(self.epsilon, epsilon) if self.pure else gdp_delta(self.mu, epsilon)
+        return conversions.dp_delta(self.epsilon, 0.0, epsilon) if self.pure else gdp_delta(self.mu, epsilon)
 
     def epsilon_at(self, delta: float) -> float:
         """Smallest ε ≥ 0 for which what is accounted implies (ε, δ)-DP, per person; the inverse of :meth:`delta`."""
@@ -267,9 +267,9 @@ class Budget:
             case ("epsilon", "rho"):
                 return conversions.pure_rho(self.epsilon) <= other.asked[0]
             case ("epsilon", "epsilon, delta"):
-                return conversions.pure_delta(self.epsilon, other.asked[0]) <= other.asked[1]
+                return conversions.dp_delta(self.epsilon, 0.0, other.asked[0]) <= other.asked[1]
             case ("mu", "rho"):
-                return conversions.gdp_rho(self.mu) <= other.asked[0]
+                return self.mu**2 / 2 <= other.asked[0]  # Dong, Roth & Su (2022), Corollary B.6 of arXiv 1905.02383
             case ("mu", "epsilon, delta"):
                 return gdp_delta(self.mu, other.asked[0]) <= other.asked[1]
             case ("rho", "epsilon, delta"):

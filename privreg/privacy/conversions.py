@@ -87,14 +87,6 @@ def gdp_mus(epsilons: Array, delta: float) -> Array:
     return np.asarray(low[places])
 
 
-def gdp_rho(mu: float) -> float:
-    """Smallest ρ for which μ-GDP implies ρ-zCDP: μ²/2. For Gaussian noise alone the converse holds.
-
-    See Dong, Roth & Su (2022), Gaussian differential privacy, Corollary B.6 of arXiv 1905.02383.
-    """
-    return mu * mu / 2
-
-
 def pure_mu(epsilon: float) -> float:
     """Smallest μ for which ε-DP implies μ-GDP.
 
@@ -107,18 +99,8 @@ def pure_mu(epsilon: float) -> float:
     return -2 * float(ndtri_exp(-float(np.logaddexp(0.0, epsilon))))
 
 
-def pure_delta(epsilon: float, at: float) -> float:
-    """Smallest δ for which ε-DP implies (at, δ)-DP.
-
-    (e^ε − e^at)/(1 + e^ε), and 0 from `at` = ε on: that of randomised response.
-
-    See Kairouz, Oh & Viswanath (2015), The composition theorem for differential privacy.
-    """
-    return dp_delta(epsilon, 0.0, at)
-
-
 def pure_epsilon(epsilon: float, delta: float) -> float:
-    """Smallest ε' ≥ 0 for which ε-DP implies (ε', δ)-DP; the inverse of :func:`pure_delta`.
+    """Smallest ε' ≥ 0 for which ε-DP implies (ε', δ)-DP; the inverse of :func:`dp_delta`.
 
     log(e^ε − δ(1 + e^ε)), or 0.
     """
@@ -152,10 +134,10 @@ def pure_for_mu(mu: float) -> float:
 def pure_for_dp(epsilon: float, delta: float) -> float:
     """Largest ε' for which ε'-DP implies (ε, δ)-DP: a little more than ε itself.
 
-    log((e^ε + δ)/(1 − δ)), where :func:`pure_delta` reaches δ.
+    log((e^ε + δ)/(1 − δ)), where :func:`dp_delta` of ε' and 0 reaches δ.
     """
     guess = epsilon + math.log1p(delta * math.exp(-epsilon)) - math.log1p(-delta)
-    return max(_shrunk(guess, lambda e: pure_delta(e, epsilon) <= delta), epsilon)
+    return max(_shrunk(guess, lambda e: dp_delta(e, 0.0, epsilon) <= delta), epsilon)
 
 
 def pure_for_rho(rho: float) -> float:
@@ -165,7 +147,7 @@ def pure_for_rho(rho: float) -> float:
 
 
 def dp_delta(epsilon: float, delta: float, at: float) -> float:
-    """Smallest δ' for which (ε, δ)-DP implies (at, δ')-DP.
+    """Smallest δ' for which (ε, δ)-DP implies (at, δ')-DP; δ = 0 is pure ε-DP, whose δ' is randomised response's.
 
     δ + (1 − δ)(e^ε − e^at)/(1 + e^ε) below ε, and δ from there on.
 

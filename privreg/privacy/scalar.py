@@ -190,31 +190,6 @@ class NumberMechanism(Randomiser):
         quarter = 0.25 * (edges - mean[:, None]) ** 3 * np.abs(edges - mean[:, None])
         return np.asarray(np.sum(heights * np.diff(quarter, axis=1), axis=1) * (self._half * per_unit) ** 3)
 
-    def density(self, value: float, reports: ArrayLike) -> Array:
-        """Density of `reports` of one number, shape (k,), its units; of "duchi" the probability of each answer."""
-        y = np.asarray(reports, dtype=np.float64)
-        u = self._unit([value])
-        here = (y - self._out(u)[0]) / self.scale if self.name in {"gaussian", "laplace"} else y
-        match self.name:
-            case "gaussian":
-                return np.asarray(np.exp(-0.5 * here**2) / (self.scale * math.sqrt(2.0 * math.pi)))
-            case "laplace":
-                return np.asarray(np.exp(-np.abs(here)) / (2.0 * self.scale))
-            case "duchi":
-                upper = float(0.5 * (1.0 + u[0] / self._answer))
-                low, high = self.output_range
-                return np.where(np.isclose(y, high), upper, np.where(np.isclose(y, low), 1.0 - upper, 0.0))
-        edges, heights, per_unit = self._steps(u)
-        inside = (y - self._middle) / (self._half * per_unit)
-        if self.name == "square_wave":
-            slope, constant = self._line
-            inside = constant + slope * (0.5 * ((y - self._middle) / self._half + 1.0))
-        elif self.name == "square_wave_biased":
-            inside = 0.5 * ((y - self._middle) / self._half + 1.0)
-        at = np.searchsorted(edges[0], inside, side="right") - 1
-        there = np.where((at >= 0) & (at < 3), heights[0][np.clip(at, 0, 2)], 0.0)
-        return np.asarray(there / (self._half * per_unit))
-
     # --- numbers inside ----------------------------------------------------------------------------------
 
     @property

@@ -85,7 +85,7 @@ def test_a_pure_mechanism_under_epsilon_and_delta_loses_more_than_the_gaussian_o
 def test_curves_are_those_of_the_mechanism():
     pure, gaussian = declare(epsilon=2), declare(epsilon=2, delta=1e-5)
     assert pure.delta(2) == 0
-    assert pure.delta(1) == conversions.pure_delta(2.0, 1.0)
+    assert pure.delta(1) == conversions.dp_delta(2.0, 0.0, 1.0)
     assert pure.epsilon_at(0.0) == 2
     assert gaussian.delta(2) == pytest.approx(1e-5)
     assert gaussian.epsilon_at(1e-5) == pytest.approx(2)

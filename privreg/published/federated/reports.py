@@ -297,12 +297,11 @@ def evidence(mechanism: UpdateMechanism, first: Array, second: Array, normals: A
     reports = np.array([m.randomise(update, z) for z in normals])
     if m.name == "laplace":
         return np.asarray(np.sum(np.abs(reports - first) - np.abs(reports - second), axis=1))
-    if m.name == "piecewise":  # all coordinates of a worst update are alike
-        values = (reports * m.coordinates / m.size).ravel()
-        with np.errstate(divide="ignore"):
-            logs = [np.log(m.number.density(float(u[0]), values)) for u in (first, second)]
-        ratios = np.where(reports.ravel() != 0.0, logs[1] - logs[0], 0.0)
-        return np.asarray(ratios.reshape(reports.shape).sum(axis=1))
+    if m.name == "piecewise":  # all coordinates of a worst update are alike, and windows e^ε times likelier
+        reach, sent = 1.0 / math.tanh(0.25 * m.number.epsilon), reports * (m.coordinates / m.size / m.clip)
+        gaps = (np.abs(sent - 0.5 * (reach + 1.0) * u[0] / m.clip) for u in (first, second))
+        near, there = (np.where(reports != 0.0, gap <= 0.5 * (reach - 1.0), 0.0).sum(axis=1) for gap in gaps)
+        return np.asarray(there - near)
     along = reports @ (second - first)
     if m.name == "privunit" and m.size > 1:  # beyond the cut it is e^ε times likelier
         channel = m.whole.channel(m.size)
