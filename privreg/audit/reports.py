@@ -277,8 +277,7 @@ def _reports(m: Mapping[str, Any], row: Row, n: int, *, bare: bool = False) -> A
         return one.finish(_randomised(plan.channel, one.report, one.radius / math.sqrt(_weight(m)), n, bare))
     from privreg.audit import chain  # whose loop is compiled
 
-    draw = {"chain": chain.scores, "curvature": chain.curvatures, "central": chain.releases}[str(m["kind"])]
-    return draw(_plan(m), np.array(m["theta"]), m, row, n, bare)
+    return chain.reports(m, _plan(m), np.array(m["theta"]), row, n, bare)
 
 
 def _randomised(channel: Channel, report: Array, radius: float, n: int, bare: bool) -> Array:
