@@ -116,7 +116,7 @@ def trials(mechanics: Sequence[Mapping[str, Any]], budget: Budget) -> Iterator[T
         if m["kind"] == "sums":
             yield from _trials_of_sums(m["report"], [m], float(m.get("mu", budget.mu)), 2)
             continue
-        claim = ("epsilon" if pure else "mu", (budget.epsilon if pure else budget.mu) * math.sqrt(_weight(m)))
+        claim = ("epsilon" if pure else "mu", (budget.epsilon if pure else budget.mu) * math.sqrt(m.get("weight", 1.0)))
         for first, second, words, distance in _pairs(m):
             yield Trial(m["report"], words, *claim, partial(_both, m, first, second), distance)
 
@@ -157,10 +157,6 @@ def _both(m: Mapping[str, Any], first: Row, second: Row, n: int) -> tuple[Array,
     here, there = (_reports(m, row, 1, bare=True)[0] for row in (first, second))
     a, b = (np.abs(r - here).sum(axis=1) - np.abs(r - there).sum(axis=1) for r in both)
     return a, b
-
-
-def _weight(m: Mapping[str, Any]) -> float:
-    return float(m.get("weight", 1.0))
 
 
 def _pairs(m: Mapping[str, Any]) -> Iterator[tuple[Row, Row, str, float]]:
@@ -270,11 +266,11 @@ def _reports(m: Mapping[str, Any], row: Row, n: int, *, bare: bool = False) -> A
             report, centre = second_moments(np.eye(len(row.x)), row.x), 0.0
         else:
             report, centre = np.where(np.isnan(row.x), 0.5, np.clip(row.x, 0.0, 1.0)) - 0.5, 0.5
-        return _randomised(channel, report, radius / math.sqrt(_weight(m)), n, bare) + centre
+        return _randomised(channel, report, radius / math.sqrt(m.get("weight", 1.0)), n, bare) + centre
     if m["kind"] == "scores":
         plan, theta = _plan(m), np.array(m["theta"])
         one = scored(plan, np.eye(len(theta) // plan.blocks), theta, m["c"], row.x, row.y, row.offset)
-        return one.finish(_randomised(plan.channel, one.report, one.radius / math.sqrt(_weight(m)), n, bare))
+        return one.finish(_randomised(plan.channel, one.report, one.radius / math.sqrt(m.get("weight", 1.0)), n, bare))
     from privreg.audit import chain  # whose loop is compiled
 
     return chain.reports(m, _plan(m), np.array(m["theta"]), row, n, bare)

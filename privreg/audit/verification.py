@@ -76,10 +76,7 @@ class Verification(View):
         level = f"{1 - self.alpha:.6g}"
         found = "no limit exceeds the claim" if self.passed else "THE CLAIM IS EXCEEDED: this is a bug, report it"
         held = f"{self.n:,} reports of each neighbour; all lower limits hold together with probability {level}."
-        return [Paragraph(f"Audit of {self.claim}: {found}. {held}"), self._shown()]
-
-    def _shown(self) -> Table:
-        """Neighbours below each other, in a block for each kind of report."""
+        # neighbours stand below each other, in a block for each kind of report
         head = ["distance", "measure", "claimed", "lower"]
         head = head[1:] if self.table["distance"].isna().all() else head
         names: list[str] = []
@@ -92,7 +89,7 @@ class Verification(View):
             names += [first, f"/ {second}"] if second else [first]
             row = [v if isinstance(v, str) else f"{v:.3f}" if v == 0.0 or v >= 0.001 else f"{v:.1e}" for v in values]
             rows += [row, [""] * len(row)] if second else [row]
-        return Table(names, head, rows, blocks=blocks)
+        return [Paragraph(f"Audit of {self.claim}: {found}. {held}"), Table(names, head, rows, blocks=blocks)]
 
 
 def verify(trials: Iterable[tuple[Any, ...]], *, claim: str, n: int, alpha: float, option: str = "n") -> Verification:

@@ -43,7 +43,6 @@ WANDER, SYMMETRIC = 0.03, 0.5
 """Largest spread of iterates, relative to the range over which the loss is quadratic; the second of regressions."""
 KINKED: Final = 0.03  # Largest spread of iterates, internal units, for losses whose kink is not symmetric
 
-ONE_LANE: Final = note("lane")
 PROTECTS: Final = (
     "one record, a row with all its values; neighbours replace one record, so the number of records is public; who has "
     "several rows is protected less"
@@ -178,7 +177,7 @@ def estimate_of(lanes: Array, why: Sequence[Diagnostic] = ()) -> Estimate:
     """
     b, p = lanes.shape
     if b == 1:
-        return Estimate("between_lanes", np.full((p, p), np.nan), StudentT(1), (ONE_LANE, *why))
+        return Estimate("between_lanes", np.full((p, p), np.nan), StudentT(1), (note("lane"), *why))
     return Estimate("between_lanes", np.atleast_2d(np.cov(lanes.T)) / b, StudentT(b - 1), tuple(why))
 
 

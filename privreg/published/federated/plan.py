@@ -146,7 +146,7 @@ def make_plan(spec: ModelSpec, silos: int, asked: SiloOptions) -> Plan:
             f"silos must be 2 or more, got {silos}; the noise of one silo's reports can't be averaged out."
         )
     rounds = option("rounds")
-    low, high = (float(v) for v in spec.units.response_inside(np.array(spec.design.endog_limits)))
+    low, high = spec.response_limits
     score, words = family.resolve(unit=spec.units.y_scale, low=low, high=high)
     clip = TRAVEL / rounds if asked.clip == "auto" else option("clip")
     reach2 = spec.units.reach**2 if math.isfinite(spec.units.reach) else 2.0 * len(spec.design.names)
@@ -183,15 +183,18 @@ def _weights(weights: Any, silos: int) -> Array | None:
 class State(NamedTuple):
     """A fit in progress. Public."""
 
-    theta: Array  # Model to be sent next, internal units; shape (size,)
-    path: tuple[Array, ...]  # The model at the start and after each round; shape (size,)
+    path: tuple[Array, ...]  # The model at the start and after each round, internal units; shape (size,)
     usable: float = 0.0  # Sum over rounds of what reports say of usable records, on average over silos
+
+    @property
+    def theta(self) -> Array:
+        """Model to be sent next, shape (size,)."""
+        return self.path[-1]
 
 
 def begin(plan: Plan) -> State:
     """The zero model."""
-    zero = np.zeros(plan.size)
-    return State(zero, (zero,))
+    return State((np.zeros(plan.size),))
 
 
 def step(plan: Plan, state: State, reports: Sequence[Array]) -> State:
@@ -206,5 +209,4 @@ def step(plan: Plan, state: State, reports: Sequence[Array]) -> State:
         if np.shape(report) != (plan.mechanism.size,) or not np.isfinite(report).all():
             raise DataError(f"the report of silo {number} is not {plan.mechanism.size} finite numbers.")
     mean = plan.shares @ np.asarray(reports)
-    theta = state.theta + mean[: plan.size]
-    return State(theta, (*state.path, theta), state.usable + float(mean[plan.size :].sum()))
+    return State((*state.path, state.theta + mean[: plan.size]), state.usable + float(mean[plan.size :].sum()))

@@ -29,7 +29,6 @@ from privreg.results.wording import Unusable
 from privreg.tables import plain, shorten
 from privreg.tables.diagnostics import note
 
-STILL_MOVING: Final = note("moving.silos")
 ENOUGH: Final = 0.1  # Share of the model's length by which it may move in the second half of the rounds
 MOST: Final = 12  # Curves drawn unless terms are named: more look alike
 FAR: Final = 2.0  # Root mean squares of noise by which it may move
@@ -143,7 +142,7 @@ def make_results(plan: Plan, state: State, statement: PrivacyStatement) -> Feder
     """Results of the models that a server sent and ended with, internal units, and how many records were usable."""
     models, unusable = np.array(state.path), _unusable(plan, state)
     text = f"{unusable} of a silo's records could not be used, on average, by the reports, and were left out"
-    found = (*unusable.noted(text), *([STILL_MOVING] if _still_moving(plan, models) else []))
+    found = (*unusable.noted(text), *([note("moving.silos")] if _still_moving(plan, models) else []))
     spec, outside, many = plan.spec, plan.outside(models), len(models) - 1
     batch = "all records" if plan.batch is None else f"{plan.batch:,} records"
     title = {
