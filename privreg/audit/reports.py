@@ -263,13 +263,13 @@ def _reports(m: Mapping[str, Any], row: Row, n: int, *, bare: bool = False) -> A
         saved, radius = m["plan"]
         channel = Channel(saved[0], *map(_number, saved[1:]))
         if m["kind"] == "moments":
-            report, centre = second_moments(np.eye(len(row.x)), row.x), 0.0
+            report, centre = second_moments(row.x), 0.0
         else:
             report, centre = np.where(np.isnan(row.x), 0.5, np.clip(row.x, 0.0, 1.0)) - 0.5, 0.5
         return _randomised(channel, report, radius / math.sqrt(m.get("weight", 1.0)), n, bare) + centre
     if m["kind"] == "scores":
         plan, theta = _plan(m), np.array(m["theta"])
-        one = scored(plan, np.eye(len(theta) // plan.blocks), theta, m["c"], row.x, row.y, row.offset)
+        one = scored(plan, theta, m["c"], row.x, row.y, row.offset)
         return one.finish(_randomised(plan.channel, one.report, one.radius / math.sqrt(m.get("weight", 1.0)), n, bare))
     from privreg.audit import chain  # whose loop is compiled
 
