@@ -209,19 +209,13 @@ class Mechanism(Randomiser):
 
         `reports`, shape (n, size), are those before they are randomised, about the centre of their ball of `radius`.
         """
-        n, size = reports.shape
-        scale, identity = self.channel(size).scale * radius, np.eye(size)
-        if not self.budget.private:
-            return 0.0 * identity
-        kind = self._kind(size)
-        if kind in {"gaussian", "laplace"}:
-            return np.asarray((1.0 if kind == "gaussian" else 2.0) * scale**2 * identity)
+        (n, size), identity = reports.shape, np.eye(reports.shape[1])
+        if self.additive:
+            return np.asarray((2.0 if self.name == "laplace" else 1.0) * self._scale(radius, size) ** 2 * identity)
         norms = np.linalg.norm(reports, axis=1, keepdims=True)
         units = reports / np.where(norms > 0.0, norms, 1.0)
         towards = units.T @ units / n + float(np.mean(norms == 0.0)) * identity / size  # of nothing, any axis
-        along = _privunit(self.epsilon, size).square if kind == "privunit" else 1.0
-        seen = identity + (along - 1.0) * towards
-        return np.asarray(scale**2 * seen - reports.T @ reports / n)
+        return np.asarray(self.sent(towards, radius) - reports.T @ reports / n)
 
     @property
     def additive(self) -> bool:
@@ -234,19 +228,20 @@ class Mechanism(Randomiser):
         `along` are those of the directions of reports, of trace 1; both have the shape (size, size).
         """
         size = len(along)
-        square = _privunit(self.epsilon, size).square if self._kind(size) == "privunit" else 1.0
-        return np.asarray((self.channel(size).scale * radius) ** 2 * (np.eye(size) + (square - 1.0) * along))
+        return np.asarray(self._scale(radius, size) ** 2 * (np.eye(size) + (self._square(size) - 1.0) * along))
 
     def sd(self, radius: float, size: int) -> float:
         """Noise sd per coordinate of a report of `size` numbers, averaged over coordinates; at the ball's centre."""
-        if not self.budget.private:
-            return 0.0
-        kind, each = self._kind(size), 1.0  # the trace of `covariance`, whose matrix is large for moments
-        if kind == "laplace":
-            each = 2.0
-        elif kind == "privunit":
-            each = (size - 1.0 + _privunit(self.epsilon, size).square) / size
-        return math.sqrt(each) * self.channel(size).scale * radius
+        # from the trace of `covariance`, whose matrix is large for moments
+        each = 2.0 if self.name == "laplace" else (size - 1.0 + self._square(size)) / size
+        return math.sqrt(each) * self._scale(radius, size)
+
+    def _scale(self, radius: float, size: int) -> float:
+        return self.channel(size).scale * radius
+
+    def _square(self, size: int) -> float:
+        """Second moment of what is sent along the report, in units of `_scale`²."""
+        return _privunit(self.epsilon, size).square if self._kind(size) == "privunit" else 1.0
 
     def score_radius(self, bound: float) -> float:
         """Radius of a score report bounded by `bound` in ℓ2 norm."""
@@ -280,10 +275,10 @@ class Mechanism(Randomiser):
         """Noise of a report, in words for the privacy block."""
         match self._kind(size):
             case "gaussian":
-                return f"noise sd {self.channel(size).scale * radius:.4g} = 2 × bound / mu"
+                return f"noise sd {self._scale(radius, size):.4g} = 2 × bound / mu"
             case "laplace":
                 return (
-                    f"noise scale {self.channel(size).scale * radius:.4g} = 2 × sqrt({size}) × bound / epsilon, "
+                    f"noise scale {self._scale(radius, size):.4g} = 2 × sqrt({size}) × bound / epsilon, "
                     f"epsilon {at_least(self.epsilon, 4)}"
                 )
             case "privunit":

@@ -201,8 +201,8 @@ class FederatedRegression(Described):
     ) -> None:
         # a silo sends no number of records, so that leaving one out is the same as letting it count for nothing
         people = Participants.declare(missing="noise" if asked.missing == "drop" else asked.missing)
-        spec = ModelSpec.declare(design, family, budget, None, "auto", "record", people)
-        self._plan = make_plan(spec, silos, asked)
+        self._spec = ModelSpec.declare(design, family, budget, None, "auto", "record", people)
+        self._plan = make_plan(self._spec, silos, asked)
         self._sources = sources and tuple(source.of(asked.dataset) for source in sources)
         for i, source in enumerate(sources or (), 1):
             if not source.repeatable:
@@ -218,12 +218,8 @@ class FederatedRegression(Described):
         """Everything public about the fit to come: what a server and every silo must agree on."""
         return self._plan
 
-    @property
-    def _spec(self) -> ModelSpec:  # type: ignore[override]
-        return self._plan.spec
-
     def __getstate__(self) -> dict[str, Any]:
-        return {"_plan": self._plan, "_sources": None}
+        return {**self.__dict__, "_sources": None}
 
     def __repr__(self) -> str:
         return f"<FederatedRegression: {self._plan.words_of_all}>"
