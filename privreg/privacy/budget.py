@@ -171,11 +171,6 @@ class Budget:
 
         For (ε, δ) and ρ the field `mu` is the Gaussian mechanism's. A mechanism that uses this ε has lost more by
         that measure: account for it with :meth:`as_pure`. See ``pure_for_mu`` and so on of `conversions`.
-
-        Examples
-        --------
-        >>> round(Budget.declare(mu=1).pure_epsilon(), 3)
-        0.807
         """
         if self.form == "none":
             return math.inf

@@ -103,23 +103,18 @@ def unit_score(shape: Shape, c: float, eta: float, y: float) -> float:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _psi(shape: Shape, c: float, top: float, eta: float, y: float) -> float:
-    """Scalar score."""
-    if shape.family == codes.HUBER:
-        r = y - eta
-        r = c if r > c else r
-        r = -c if r < -c else r
-        return -r
-    unit: float = unit_score(shape, c, eta, y)
-    return top * unit
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def _scaled_psi(c: float, sigma: float, eta: float, y: float) -> float:
     """Huber's scalar score −ψ_c(r/σ); a scale that noise made 0 or negative counts as none, its limit."""
     u = (y - eta) / max(sigma, codes.TINY)
     u = c if u > c else u
     return -(-c if u < -c else u)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _psi(shape: Shape, c: float, top: float, eta: float, y: float) -> float:
+    """Scalar score."""
+    score: float = _scaled_psi(c, 1.0, eta, y) if shape.family == codes.HUBER else top * unit_score(shape, c, eta, y)
+    return score
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

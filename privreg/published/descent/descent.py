@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any, Final
 
 import numpy as np
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from privreg.base.arrays import Array, Ints, Words
 from privreg.data.sources.open import Source, chunk_of, pieces, rows_of
@@ -20,7 +19,7 @@ from privreg.formula.spec import ModelSpec
 from privreg.options.running import progress_bar
 from privreg.options.table import check, documented
 from privreg.privacy.ledger import LEDGER
-from privreg.privacy.noise import NoiseStream, derived_key, fresh_key, seeded_key
+from privreg.privacy.noise import NoiseStream, cipher, derived_key, fresh_key, seeded_key
 from privreg.published.descent.kernels import slopes, walk
 from privreg.published.descent.losses import Loss, resolve, resolve_loss
 from privreg.published.descent.plan import Plan, make_plan
@@ -130,7 +129,7 @@ class Turns:
     """Random orders and samples of records, from AES-256 in counter mode under a key for this purpose only."""
 
     def __init__(self, key: bytes) -> None:
-        self._cipher = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
+        self._cipher = cipher(key)
 
     def _words(self, k: int) -> Words:
         return np.frombuffer(self._cipher.update(bytes(8 * k)), dtype=np.uint64)

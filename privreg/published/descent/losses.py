@@ -72,13 +72,7 @@ def QHinge(q: float = 1.5) -> Family:
 
 
 def QNorm(q: float = 1.5) -> Family:
-    """Regression with the loss abs(y − η)^q, least squares for q = 2; OptionError if q is not in [1, 2].
-
-    Examples
-    --------
-    >>> QNorm(2).estimand
-    'minimiser of the mean absolute error to the power 2; the conditional mean'
-    """
+    """Regression with the loss abs(y − η)^q, least squares for q = 2; OptionError if q is not in [1, 2]."""
     return _power("QNorm", _POWER_NORM, "identity", "number", q)
 
 

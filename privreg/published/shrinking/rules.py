@@ -29,13 +29,7 @@ SHRINKAGE: Final = ("sure", "james_stein", "hdr4me")
 
 
 def soft_threshold(estimates: ArrayLike, thresholds: ArrayLike) -> Array:
-    """Take estimates towards 0 by their thresholds, at most to 0; an L1 penalty's solution.
-
-    Examples
-    --------
-    >>> soft_threshold([-0.5, 0.1, 2.0], 0.3).tolist()
-    [-0.2, 0.0, 1.7]
-    """
+    """Take estimates towards 0 by their thresholds, at most to 0; an L1 penalty's solution."""
     x = np.asarray(estimates, dtype=np.float64)
     return np.asarray(np.sign(x) * np.maximum(np.abs(x) - np.asarray(thresholds), 0.0))
 
@@ -52,11 +46,6 @@ def hdr4me(
     Raises OptionError if the rule is unknown, or the quantile not in (0, 1).
 
     See Duan (2025), Benchmarking and enhancing the utility of differential privacy for data mining applications.
-
-    Examples
-    --------
-    >>> hdr4me([0.5], [0.3], bias=0.4, rule="l2").round(4).tolist()
-    [0.1546]
     """
     choose("rule", rule, ("mixture", "l1", "l2"))
     x, sd = np.asarray(estimates, dtype=np.float64), np.asarray(sds, dtype=np.float64)
