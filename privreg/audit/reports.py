@@ -88,8 +88,8 @@ def _number(value: Any) -> Any:
     return float(value) if isinstance(value, str) else value
 
 
-def _plan(m: Mapping[str, Any]) -> Any:
-    """Rebuild a plan with its shape and channels."""
+def _rebuilt(m: Mapping[str, Any]) -> dict[str, Any]:
+    """Reports as described, with their plan, of numbers a channel and a radius, and coefficients as they were."""
     parts: list[Any] = []
     for v in m["plan"]:
         if isinstance(v, list):
@@ -97,7 +97,8 @@ def _plan(m: Mapping[str, Any]) -> Any:
             parts.append(Shape(family, *rest) if isinstance(rest[-1], int) else Channel(family, *map(_number, rest)))
         else:
             parts.append(_number(v))
-    return (ScorePlan if m["kind"] == "scores" else Plan)(*parts)
+    plan = tuple(parts) if m["kind"] in NUMBERS else (ScorePlan if m["kind"] == "scores" else Plan)(*parts)
+    return {**m, "plan": plan, "theta": np.array(m["theta"])}
 
 
 # --- the trials ------------------------------------------------------------------------------------------
@@ -117,8 +118,9 @@ def trials(mechanics: Sequence[Mapping[str, Any]], budget: Budget) -> Iterator[T
             yield from _trials_of_sums(m["report"], [m], float(m.get("mu", budget.mu)), 2)
             continue
         claim = ("epsilon" if pure else "mu", (budget.epsilon if pure else budget.mu) * math.sqrt(m.get("weight", 1.0)))
-        for first, second, words, distance in _pairs(m):
-            yield Trial(m["report"], words, *claim, partial(_both, m, first, second), distance)
+        of = _rebuilt(m)
+        for first, second, words, distance in _pairs(of):
+            yield Trial(m["report"], words, *claim, partial(_both, of, first, second), distance)
 
 
 def _trials_of_sums(name: str, some: Sequence[Mapping[str, Any]], claimed: float, most: int) -> Iterator[Trial]:
@@ -147,12 +149,10 @@ def _trials_of_sums(name: str, some: Sequence[Mapping[str, Any]], claimed: float
 
 def _both(m: Mapping[str, Any], first: Row, second: Row, n: int) -> tuple[Array, Array]:
     """Reports of each; of Laplace noise their log-likelihood ratios, up to a factor: no projection shows as much."""
-    both = _reports(m, first, n), _reports(m, second, n)
-    if m["kind"] in NUMBERS:
-        kind = m["plan"][0][0]
-    else:
-        kind = (_plan(m).curvature_channel if m["kind"] == "curvature" else _plan(m).channel).kind
-    if kind != codes.LAPLACE:
+    both, plan = (_reports(m, first, n), _reports(m, second, n)), m["plan"]
+    bent = m["kind"] == "curvature"
+    channel = plan[0] if m["kind"] in NUMBERS else plan.curvature_channel if bent else plan.channel
+    if channel.kind != codes.LAPLACE:
         return both
     here, there = (_reports(m, row, 1, bare=True)[0] for row in (first, second))
     a, b = (np.abs(r - here).sum(axis=1) - np.abs(r - there).sum(axis=1) for r in both)
@@ -167,7 +167,7 @@ def _pairs(m: Mapping[str, Any]) -> Iterator[tuple[Row, Row, str, float]]:
     rows = list(_rows(m))
     bare = [_reports(m, row, 1, bare=True)[0] for _, row in rows]
     diameters = [_diameter(m, row) for _, row in rows]
-    public = m["kind"] == "scores" and _plan(m).label  # the same for neighbours: x, offset
+    public = m["kind"] == "scores" and m["plan"].label  # the same for neighbours: x, offset
     distances: dict[str, list[tuple[float, int, int]]] = {}
     for i, j in itertools.combinations(range(len(rows)), 2):
         offsets = rows[i][1].offset, rows[j][1].offset
@@ -185,7 +185,7 @@ def _pairs(m: Mapping[str, Any]) -> Iterator[tuple[Row, Row, str, float]]:
 
 def _rows(m: Mapping[str, Any]) -> Iterator[tuple[str, Row]]:
     """Rows as far out as rows can be, in the coordinates of the report."""
-    theta = np.array(m["theta"])
+    theta, plan = m["theta"], m["plan"]
     d = len(theta)
     if m["kind"] in NUMBERS:
         yield NOISE_ONLY, Row(np.full(d, np.nan), math.nan)
@@ -195,7 +195,6 @@ def _rows(m: Mapping[str, Any]) -> Iterator[tuple[str, Row]]:
         for j in range(min(d, 3)):
             yield f"number {j + 1} far out", Row(FAR * np.eye(d)[j], 0.0)
         return
-    plan = _plan(m)
     joint = m["kind"] == "chain" and plan.joint > 0.0  # coefficients end with a residual scale
     theta, sigma = (theta[:-1], float(theta[-1])) if joint else (theta, 1.0)
     d = len(theta) // plan.blocks
@@ -242,16 +241,16 @@ def _bent_rows(plan: Plan, theta: Array, *, alone: bool) -> Iterator[tuple[str, 
 
 def _diameter(m: Mapping[str, Any], row: Row) -> float:
     """Largest distance that the noise of this row's report is made for."""
+    plan = m["plan"]
     if m["kind"] in NUMBERS:
-        return 2.0 * float(m["plan"][1])
-    plan = _plan(m)
+        return 2.0 * float(plan[1])
     if m["kind"] == "curvature":
         return 2.0 * float(plan.curvature_radius)
     if m["kind"] == "central":  # in units of the noise, as its reports are; μ of both together
         bounds = plan.curvature_bound, plan.bound**2
         return math.sqrt(sum((math.sqrt(2.0) * b / sd) ** 2 for b, sd in zip(bounds, m["sds"], strict=True)))
     if m["kind"] == "scores" and plan.label:
-        eta = np.full(2, float(row.x @ np.array(m["theta"])) + row.offset)
+        eta = np.full(2, float(row.x @ m["theta"]) + row.offset)
         ends = scores.unit(plan.shape, m["c"], eta, np.array([plan.y_low, plan.y_high]))
         return math.hypot(ends[0] - ends[1], plan.kappa)
     return 2.0 * float(plan.radius)
@@ -260,20 +259,19 @@ def _diameter(m: Mapping[str, Any], row: Row) -> float:
 def _reports(m: Mapping[str, Any], row: Row, n: int, *, bare: bool = False) -> Array:
     """Reports that the kernels make of one row, again and again; without noise if `bare`, shape (n, size)."""
     if m["kind"] in NUMBERS:
-        saved, radius = m["plan"]
-        channel = Channel(saved[0], *map(_number, saved[1:]))
+        channel, radius = m["plan"]
         if m["kind"] == "moments":
             report, centre = second_moments(row.x), 0.0
         else:
             report, centre = np.where(np.isnan(row.x), 0.5, np.clip(row.x, 0.0, 1.0)) - 0.5, 0.5
         return _randomised(channel, report, radius / math.sqrt(m.get("weight", 1.0)), n, bare) + centre
     if m["kind"] == "scores":
-        plan, theta = _plan(m), np.array(m["theta"])
-        one = scored(plan, theta, m["c"], row.x, row.y, row.offset)
-        return one.finish(_randomised(plan.channel, one.report, one.radius / math.sqrt(m.get("weight", 1.0)), n, bare))
+        one = scored(m["plan"], m["theta"], m["c"], row.x, row.y, row.offset)
+        radius = one.radius / math.sqrt(m.get("weight", 1.0))
+        return one.finish(_randomised(m["plan"].channel, one.report, radius, n, bare))
     from privreg.audit import chain  # whose loop is compiled
 
-    return chain.reports(m, _plan(m), np.array(m["theta"]), row, n, bare)
+    return chain.reports(m, m["plan"], m["theta"], row, n, bare)
 
 
 def _randomised(channel: Channel, report: Array, radius: float, n: int, bare: bool) -> Array:
