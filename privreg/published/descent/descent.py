@@ -80,16 +80,11 @@ def fit(
         Model, with the budget, and its rows.
     **options : `options/parameters.toml`
 
-    Warns
+    Notes
     -----
-    PrivregWarning, ReliabilityWarning
-        If δ is not below one over the number of records; if rows should not be relied on, which are named.
-
-    Raises
-    ------
-    OptionError, BudgetError, UnsupportedArgumentError, MissingExtraError, DataError, SchemaError
-        If an option is out of range or does not go with another, before any row is read where possible; if rows can't
-        be used, or are too many for memory. No message quotes a value.
+    Warns (PrivregWarning) if δ is not below one over the number of records, and (ReliabilityWarning) of rows that
+    should not be relied on. Raises an error if an option is out of range or does not go with another, before any row is
+    read where possible; if rows can't be used, or are too many for memory. No message quotes a value.
     """
     options = {"perturbation": perturbation, "order": order, "epochs": epochs, "step": step, "radius": radius}
     options |= {"lanes": lanes, "average": average, "batch_size": batch_size}

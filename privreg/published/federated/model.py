@@ -44,15 +44,10 @@ class FederatedRegression(Described):
         Designs. A column named "const" or "Intercept" is the constant 1 by declaration; no column is added.
     **options : `options/parameters.toml`
 
-    Raises
-    ------
-    FormulaError, PrivacyLeakError, SchemaError, BudgetError, OptionError, DataError
-        Silos are named by number, never by a value.
-
     Notes
     -----
     Convex linear models only, not the deep networks on which GeoDP and LDPVec were published. Frozen: `fit` returns
-    results and leaves the model unchanged. Pickling it leaves its data out.
+    results and leaves the model unchanged. Pickling it leaves its data out. Errors name silos by number.
 
     References
     ----------
@@ -234,17 +229,11 @@ class FederatedRegression(Described):
         ----------
         **options : `options/parameters.toml`
 
-        Warns
+        Notes
         -----
-        ReliabilityWarning
-            If the model was still on its way, so that the coefficients should not be relied on.
-
-        Raises
-        ------
-        BudgetError
-            If a limit on spending would be exceeded for any silo; nothing is released then.
-        DataError, SchemaError
-            If a silo's records can't be used; the message names the silo and the column.
+        Warns (ReliabilityWarning) if the model was still on its way, so that the coefficients should not be relied on.
+        Raises BudgetError if a limit on spending would be exceeded for any silo, before anything is released; DataError
+        or SchemaError, which name the silo and the column, if a silo's records can't be used.
         """
         refuse_unknown("silos.fit", unknown)
         check("silos.fit", "progress", progress)
