@@ -102,8 +102,11 @@ def accounts_of(data: Any) -> Accounts:
         return UNKNOWN
     if isinstance(data, str):
         return Accounts((Account(("name", data)),), whole=True)
-    if isinstance(data, list):
-        return _of_parts(data)
+    if isinstance(data, list):  # tables that hold different people, in whatever order
+        each = [accounts_of(part) for part in data if isinstance(part, Mapping | Accounts) or _holds_rows(part)]
+        whole = bool(each) and len(each) == len(data) and all(accounts.whole for accounts in each)
+        lost, paths = any(accounts.lost for accounts in each), tuple(path for a in each for path in a.paths)
+        return Accounts(tuple(_together([accounts.now() for accounts in each])), whole, paths, lost)
     if isinstance(data, tuple):
         return of_columns(data)
     if isinstance(data, Mapping):
@@ -137,14 +140,6 @@ def of_files(paths: Iterable[Path]) -> Accounts:
     """Accounts of files, each by device and inode, or by its place where the file system has no inodes."""
     held = tuple(paths)
     return Accounts(tuple(_of_paths(held)), whole=True, paths=held)
-
-
-def _of_parts(parts: Sequence[Any]) -> Accounts:
-    """Accounts of tables that hold different people, in whatever order."""
-    each = [accounts_of(part) for part in parts if isinstance(part, Mapping | Accounts) or _holds_rows(part)]
-    whole = bool(each) and len(each) == len(parts) and all(accounts.whole for accounts in each)
-    lost, paths = any(accounts.lost for accounts in each), tuple(path for a in each for path in a.paths)
-    return Accounts(tuple(_together([accounts.now() for accounts in each])), whole, paths, lost)
 
 
 def _about(groups: Iterable[Iterable[Account]], lost: bool = False) -> Accounts:

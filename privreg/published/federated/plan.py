@@ -67,8 +67,7 @@ class Plan:
     silos: int  # Number of silos; public
     clip: float  # Largest l2 norm of an update, internal units
     kappa: float  # Factor of the share of usable records in a report; 0 if reports don't have it
-    # Public weights with sum 1; None for equal ones; shape (silos,)
-    weights: Array | None = field(compare=False, default=None)
+    shares: Array = field(compare=False)  # Public weights of the silos' reports, with sum 1; shape (silos,)
 
     def __repr__(self) -> str:
         return f"<federated plan: {self.words_of_all}>"
@@ -93,11 +92,6 @@ class Plan:
     def classes(self) -> int:
         """Linear predictors of a record: 1, or one for each level but the first."""
         return self.size // len(self.spec.design.names)
-
-    @property
-    def shares(self) -> Array:
-        """Weights of the silos' reports, shape (silos,), with sum 1."""
-        return np.full(self.silos, 1.0 / self.silos) if self.weights is None else self.weights
 
     @property
     def report_mu(self) -> float:
@@ -158,13 +152,13 @@ def make_plan(spec: ModelSpec, silos: int, asked: SiloOptions) -> Plan:
     how = {"beta": asked.beta, "magnitude_share": asked.magnitude_share, "debias": asked.debias}
     size, reach = len(spec.coefficients) + shared, 0.5 * joint_sensitivity(clip, kappa)
     mechanism = update_mechanism(asked.mechanism, share(spec.budget, rounds), size, reach, **how)
-    many, batch, weights = option("local_steps"), option("batch_size"), _weights(asked.weights, silos)
-    return Plan(spec, score, words, mechanism, rounds, many, step, batch, silos, clip, kappa, weights)
+    many, batch, shares = option("local_steps"), option("batch_size"), _shares(asked.weights, silos)
+    return Plan(spec, score, words, mechanism, rounds, many, step, batch, silos, clip, kappa, shares)
 
 
-def _weights(weights: Any, silos: int) -> Array | None:
+def _shares(weights: Any, silos: int) -> Array:
     if weights is None:
-        return None
+        return np.full(silos, 1.0 / silos)
     if isinstance(weights, str) or not isinstance(weights, Sequence | np.ndarray):
         raise OptionError(
             f"weights={shown(weights)} must be a list of numbers, one a silo, that are public (such as record counts "

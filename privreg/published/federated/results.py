@@ -152,7 +152,7 @@ def make_results(plan: Plan, state: State, statement: PrivacyStatement) -> Feder
         "Rounds": f"{plan.rounds:,}",
         "Local steps": f"{plan.local_steps:,} of {plan.step:.4g}, {batch}",
         "Update clip": f"{plan.clip:.4g}",
-        "Weights": "equal" if plan.weights is None else "public",
+        "Weights": "equal" if np.ptp(plan.shares) == 0.0 else "public",
         "Model": spec.formula,
         "Estimand": f"{spec.family.estimand}, as far as clipping and local steps let it be reached",
     } | ({"Unusable": f"{unusable} of a silo's records"} if unusable.sure else {})
@@ -205,7 +205,7 @@ def make_statement(plan: Plan, release: Release, trust: str, *, seeded: bool = F
     if plan.budget.pure:
         each = f"{at_least(m.budget.epsilon, 4)}-DP, pure; epsilon adds up over {rounds} rounds"
     out = [note("no_errors")]
-    if plan.weights is not None:
+    if np.ptp(plan.shares) > 0.0:
         out.append(note("public_weights"))
     if m.geometric and private:
         biases = {"angles": not m.debias, "box": m.beta < 1.0, "clip": m.name == "ldpvec"}
