@@ -80,21 +80,13 @@ class Budget:
 
     ``a <= b`` is True if the guarantee asked for in `a` implies the one asked for in `b`, whatever the mechanism:
     `a` is at least as private. Both ``a <= b`` and ``b <= a`` are False if neither is known to imply the other.
-
-    Parameters
-    ----------
-    mu : float
-        GDP parameter per person; ``inf`` for the non-private fit. For pure ε the smallest that ε-DP implies; for
-        (ε, δ) and ρ that of the *Gaussian* mechanism calibrated to them.
-    form : str
-        How it was asked for: "mu", "epsilon" (pure), "epsilon, delta", "rho" or "none".
-    asked : tuple of float
-        The numbers asked for, in that form.
     """
 
+    # GDP parameter per person, inf for the non-private fit. For pure ε the smallest that ε-DP implies; for (ε, δ) and ρ
+    # that of the *Gaussian* mechanism calibrated to them
     mu: float
-    form: str
-    asked: tuple[float, ...]
+    form: str  # How it was asked for: "mu", "epsilon" (pure), "epsilon, delta", "rho" or "none"
+    asked: tuple[float, ...]  # The numbers asked for, in that form
 
     @classmethod
     def declare(cls, mu: object = UNSET, epsilon: object = None, delta: object = None, rho: object = None) -> Budget:
@@ -211,43 +203,16 @@ class Budget:
         return conversions.gdp_tradeoff(self.mu, type_one)
 
     def times(self, releases: int) -> Budget:
-        """Budget of so many releases of this one about the same people; as :meth:`compose` has it."""
+        """Budget of so many releases of this one about the same people, adaptively chosen or not.
+
+        Pure ε adds up, and so does ρ; else μ is √k times as large. See Dong, Roth & Su (2022), section 3.
+        """
         if releases == 1 or not self.private:
             return self
         if self.pure:
             return Budget._pure(self.epsilon * releases)
         mu = math.sqrt(releases) * self.mu
         return Budget.declare(rho=self.asked[0] * releases) if self.form == "rho" else Budget.declare(mu=mu)
-
-    @staticmethod
-    def compose(*budgets: Budget, pure: bool = True) -> Budget:
-        """Budget of several releases about the same people, adaptively chosen or not.
-
-        Pure Σε if all `budgets` are pure; Σρ if all are ρ; otherwise μ = √Σμ². Those in (ε, δ) or ρ are taken as spent
-        by Gaussian mechanisms. With `pure` False pure ones give their GDP composition, which is the smaller in μ where
-        they are many; both hold at once.
-        Raises BudgetError if there is none.
-
-        See Dong, Roth & Su (2022), Gaussian differential privacy, section 3, for μ.
-
-        Examples
-        --------
-        >>> once = Budget.declare(epsilon=1)
-        >>> print(Budget.compose(once, once), Budget.compose(once, once, pure=False), sep="; ")
-        2-DP, pure; 1.74237-GDP
-        """
-        if not budgets:
-            raise BudgetError("compose() needs one budget or more, got none.")
-        if len(budgets) == 1 and (pure or not budgets[0].pure):
-            return budgets[0]
-        if not all(b.private for b in budgets):
-            return Budget.declare(mu=None)
-        forms = {b.form for b in budgets}
-        if forms == {"epsilon"} and pure:
-            return Budget._pure(math.fsum(b.epsilon for b in budgets))
-        if forms == {"rho"}:
-            return Budget.declare(rho=math.fsum(b.asked[0] for b in budgets))
-        return Budget.declare(mu=compose(b.mu for b in budgets))
 
     def _implies(self, other: Budget) -> bool:
         if not other.private:

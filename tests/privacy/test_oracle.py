@@ -46,7 +46,7 @@ def test_composition_of_different_budgets():
     composed = gaussian(budgets[0].mu)
     for b in budgets[1:]:
         composed = composed.compose(gaussian(b.mu))
-    found = Budget.compose(*budgets)
+    found = Budget.declare(mu=compose(b.mu for b in budgets))
     assert found.epsilon_at(1e-6) == pytest.approx(composed.get_epsilon_for_delta(1e-6), rel=1e-3)
 
 
@@ -69,9 +69,9 @@ def test_laplace_noise_stays_within_the_pure_curve(epsilon):
 
 @pytest.mark.parametrize(("epsilon", "times"), [(0.1, 30), (0.5, 8), (1.0, 3)])
 def test_pure_composition_both_ways(epsilon, times):
-    each = [Budget.declare(epsilon=epsilon)] * times
+    each = Budget.declare(epsilon=epsilon)
     composed = response(epsilon).self_compose(times)
-    pure, gdp = Budget.compose(*each), Budget.compose(*each, pure=False)
+    pure, gdp = each.times(times), Budget.declare(mu=compose([each.mu] * times))
     # just below the sum, what is left is that every answer was true; above it, nothing
     true = (1 + math.exp(-epsilon)) ** -times
     near = composed.get_delta_for_epsilon(pure.epsilon - 0.1)
