@@ -307,7 +307,7 @@ class Chain:
     def label(self) -> bool:
         """Whether a report is one number."""
         s = self.settings
-        return s.how.device.alone if s.efficient is None else s.efficient.reports.label
+        return s.how.alone if s.efficient is None else s.efficient.reports.label
 
     @property
     def unit(self) -> float:
@@ -321,13 +321,13 @@ class Chain:
     def c(self) -> float:
         """Corner of the score, chain's units."""
         s = self.settings
-        return s.how.device.score.c if s.efficient is None else s.efficient.rules.ratio * SCALE / self.unit
+        return s.how.score.c if s.efficient is None else s.efficient.rules.ratio * SCALE / self.unit
 
     @property
     def shape(self) -> Shape:
         """Numbers of the scalar score."""
         how = self.settings.how
-        return how.device.score.shape if self.settings.efficient is None else how.rules.shape
+        return how.score.shape if self.settings.efficient is None else how.rules.shape
 
     def score(self, eta: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Scalar score."""
@@ -335,7 +335,7 @@ class Chain:
         if shape.family == codes.CUSTOM:
             return np.tanh(2.0 * (eta - y))
         if self.settings.efficient is None:
-            return scores.psi(how.device.score, eta, y)
+            return scores.psi(how.score, eta, y)
         return scores.unit(shape, self.c(), eta, y)
 
     def weights(self) -> np.ndarray:
@@ -408,7 +408,7 @@ class Chain:
             reports = self.z * (score * self.weights())[:, None]
             return reports.T @ reports / n + s.mechanism.covariance(reports, s.how.report(self.z.shape[1])[0])
         if s.efficient is None:
-            low, high = (np.full(n, v) for v in s.how.device.score.range)
+            low, high = (np.full(n, v) for v in s.how.score.range)
         else:
             ends = s.efficient.reports.y_high, s.efficient.reports.y_low
             low, high = (self.score(eta, np.full(n, v)) for v in ends)

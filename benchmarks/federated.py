@@ -56,8 +56,8 @@ from privreg.privacy.noise import NoiseStream, seeded_key
 from privreg.privacy.scalar import share
 from privreg.published.federated import plan as plans
 from privreg.published.federated.client import Client, read_silo
+from privreg.published.federated.reports import transcripts
 from privreg.published.federated.results import make_results, make_statement
-from privreg.published.federated.verification import transcripts
 
 PRIVATE = {
     "gaussian": {"mechanism": "gaussian"},

@@ -23,10 +23,9 @@ from privreg.errors import BudgetError
 from privreg.options.unknown import public_names
 from privreg.published.federated import flower
 from privreg.published.federated.model import FederatedRegression
-from privreg.published.federated.reports import UPDATE_MECHANISMS, UpdateMechanism, update_mechanism
+from privreg.published.federated.reports import UPDATE_MECHANISMS, UpdateMechanism, trials, update_mechanism
 from privreg.published.federated.results import FederatedResults
 from privreg.published.federated.theory import AngleBox, from_angles, to_angles
-from privreg.published.federated.verification import trials
 from privreg.results.statement import PrivacyStatement as ClientStatement
 
 __all__ = [

@@ -128,7 +128,7 @@ def moment_report(mechanism: Mechanism, rows: Array, v: Array, noise: Array) -> 
         semidefinite of trace and Frobenius norm 1. Where v can't be used, noise only.
     """
     told = second_moments(rows, v)
-    return randomised_one(mechanism.channel(len(told)), told, mechanism.moment_radius(), noise)
+    return randomised_one(mechanism.channel(len(told)), told, mechanism.curvature_radius(1.0), noise)
 
 
 def round_report(

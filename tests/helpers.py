@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,11 +11,11 @@ from privreg.base import archive
 from privreg.families.scores import Score
 from privreg.families.weights import SCORE_WEIGHTS
 from privreg.privacy.ledger import Budget
-from privreg.privacy.mechanisms import Gaussian
+from privreg.privacy.mechanisms import Mechanism
 from privreg.protocol import codes
 from privreg.protocol.codes import FULL
 from privreg.protocol.plans import Shape
-from privreg.published.chain.numbers import Device, make_plan
+from privreg.published.chain.numbers import Published, Steps
 
 HUBER = Score(Shape(codes.HUBER, 0.0, 0.0, 0), 0.7, 0.7, 1.0)
 LOGISTIC = Score(Shape(codes.LOGISTIC, 0.0, 0.0, 0), 0.0, 1.0, 0.25)
@@ -26,12 +27,14 @@ BOUNDED_WEIGHTS = ("published", "published_slopes", "unit")
 def make_device(score, weights="published", mu=1.0, reach=3.0):
     w = SCORE_WEIGHTS[weights]
     reach2 = w.reach2 if math.isfinite(w.reach2) else reach
-    return Device(score, w, Gaussian(Budget.declare(mu=mu)), w.reach, score.curvature_bound * reach2)
+    noise, bound = Mechanism("gaussian", Budget.declare(mu=mu)), score.curvature_bound * reach2
+    return Published(score, w, noise, w.reach, bound, Steps(0.5, 0.51, 0.0))
 
 
 def make_test_plan(device, p, batch=1, mode=FULL, outer=1, share=0.0, central=False):
     """A plan of the types that fits have: of others numba would compile all its loops anew."""
-    return make_plan(device, p, batch=batch, scaling_mode=mode, outer=outer, curvature_share=share, central=central)
+    device = replace(device, batch=batch, curvature_share=share)
+    return device.plan(p, scaling_mode=mode, outer=outer, central=central)
 
 
 def with_noise(plan, times):

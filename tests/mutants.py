@@ -105,8 +105,8 @@ MUTANTS = (
     Mutant(
         "an audit of other noise than is added to sums",
         "privreg/audit/reports.py",
-        'lattice.with_noise(row, float(m["sd"]), noise)',
-        '(row + np.rint(float(m["sd"]) * noise))',
+        "lattice.with_noise(row, sd, noise)",
+        "(row + np.rint(sd * noise))",
         (f"{TWO_DOOR}::test_the_audit_runs_the_code_that_adds_the_noise",),
     ),
     Mutant(
@@ -658,8 +658,8 @@ MUTANTS = (
     Mutant(
         "a joint scale that no noise is made for",
         "privreg/published/chain/numbers.py",
-        "joint_radius(self.bound, 0.5 * self.score.c**2)",
-        "joint_radius(self.bound, 0.0)",
+        "joint_radius(self.norm, 0.5 * self.score.c**2)",
+        "joint_radius(self.norm, 0.0)",
         ("tests/published/test_personal.py",),
     ),
     Mutant(

@@ -17,59 +17,34 @@ from privreg.published.chain import collector, kernels
 from privreg.published.chain.plans import Plan
 
 
-def _noise(columns: int, n: int, bare: bool) -> Array:
-    return np.zeros((n, columns)) if bare else NoiseStream(fresh_key(), columns).draw(n)
+def reports(m: Mapping[str, Any], plan: Plan, theta: Array, row: Row, n: int, bare: bool) -> Array:
+    """Reports of one row, `n` times, shape (n, size); without noise if `bare`.
 
-
-def _still(plan: Plan, bare: bool, **more: Any) -> Plan:
-    """Plan of a chain that keeps the reports alone."""
-    silent = {k: Channel(codes.GAUSSIAN, 0.0, 0.0, 0.0) for k in ("channel", "curvature_channel")} if bare else {}
-    kept = {"outer": 0, "batch": 1, "curvature_share": 0, "central": 0, "scaling_mode": codes.NONE}
-    return plan._replace(**{**kept, **silent, **more})
-
-
-def _ratios(m: Mapping[str, Any], n: int) -> Array:
-    """Noise over that of the largest budget, of somebody with a smaller budget."""
-    return np.full(n, float(m.get("ratio", 1.0)))
-
-
-def scores(plan: Plan, theta: Array, m: Mapping[str, Any], row: Row, n: int, bare: bool) -> Array:
-    """Score reports, shape (n, p)."""
-    noise, plan = _noise(width(plan.channel, len(theta)), n, bare), _still(plan, bare, outer=1)
-    none, block = np.empty((0, 0)), codes.BLOCK
-    x, y, off, still = np.tile(row.x, (block, 1)), *(np.full(block, v) for v in (row.y, row.offset, 0.0))
-    out = np.empty((n, len(theta)))
-    for a in range(0, n, block):
-        b = min(block, n - a)
-        state = collector.init(theta, plan, np.zeros(len(theta)))
-        given = x[:b], y[:b], off[:b], still[:b], noise[a : a + b], none, plan, state, none, none
-        kernels.fused(*given, _ratios(m, b))
-        out[a : a + b] = state.reports[:, :b].T
+    Of kind "chain" they are of scores, of "curvature" of a triangle; of "central" they are releases of one person's
+    sums, in units of their noise.
+    """
+    kind, d, none = m["kind"], len(theta), np.empty((0, 0))
+    chain, central = kind == "chain", kind == "central"
+    share = 2**32 if kind == "curvature" else 0  # everybody's turn
+    plan = plan._replace(curvature_share=share, central=int(central))
+    plan = plan._replace(outer=int(chain), batch=1, scaling_mode=codes.NONE)
+    if bare or central:
+        silent = Channel(codes.GAUSSIAN, 0.0, 0.0, 0.0)
+        plan = plan._replace(channel=silent, curvature_channel=silent)
+    size = d if chain else d * (d + 1) if central else d * (d + 1) // 2
+    columns = size if central else width(plan.channel if chain else plan.curvature_channel, size)
+    noise = np.zeros((n, columns)) if bare else NoiseStream(fresh_key(), columns).draw(n)
+    raw, out, many = np.zeros((2, d, d)) if central else (none, none), np.empty((n, size)), codes.BLOCK if chain else 1
+    x, *rest = np.tile(row.x, (many, 1)), *(np.full(many, v) for v in (row.y, row.offset, 0.0))
+    ratios, quiet = np.full(many, float(m.get("ratio", 1.0))), np.zeros((1, width(plan.channel, d)))
+    for a in range(0, 1 if central else n, many):
+        b = min(many, n - a)
+        state = collector.init(theta, plan, np.zeros(d))
+        given = (noise[a : a + b], none) if chain else (quiet, none if central else noise[a : a + 1])
+        kernels.fused(x[:b], *(one[:b] for one in rest), *given, plan, state, *raw, ratios[:b])
+        if not central:
+            out[a : a + b] = state.reports[:, :b].T if chain else state.curvature
+    if central:
+        out = released(np.asarray(raw), m["sds"], noise.reshape(n, 2, -1)) / np.array(m["sds"])[:, None]
+        out = out.reshape(n, -1)
     return out
-
-
-def curvatures(plan: Plan, theta: Array, m: Mapping[str, Any], row: Row, n: int, bare: bool) -> Array:
-    """Curvature reports, shape (n, p (p + 1) / 2)."""
-    size, none = len(theta) * (len(theta) + 1) // 2, np.empty((0, 0))
-    noise, still = _noise(width(plan.curvature_channel, size), n, bare), np.zeros(1)
-    plan = _still(plan, bare, curvature_share=2**32)  # everybody's turn
-    x, y, off, quiet = row.x[None], np.array([row.y]), np.array([row.offset]), np.zeros((1, len(theta)))
-    state, out = collector.init(theta, plan, np.zeros(len(theta))), np.empty((n, size))
-    for k in range(n):
-        state.curvature[:] = 0.0
-        kernels.fused(x, y, off, still, quiet, noise[k : k + 1], plan, state, none, none, _ratios(m, 1))
-        out[k] = state.curvature
-    return out
-
-
-def releases(plan: Plan, theta: Array, m: Mapping[str, Any], row: Row, n: int, bare: bool) -> Array:
-    """Releases of one person's sums, in units of their noise, shape (n, p (p + 1))."""
-    plan = _still(plan, True, central=1)
-    d, one = len(theta), np.zeros(1)
-    raw, quiet = np.zeros((2, d, d)), np.zeros((1, width(plan.channel, d)))
-    state = collector.init(theta, plan, np.zeros(d))
-    given = row.x[None], np.array([row.y]), np.array([row.offset]), one, quiet, np.empty((0, 0))
-    kernels.fused(*given, plan, state, raw[0], raw[1], _ratios(m, 1))
-    noise = _noise(d * (d + 1), n, bare).reshape(n, 2, -1)
-    out = released(raw, m["sds"], noise) / np.array(m["sds"])[:, None]
-    return np.asarray(out.reshape(n, -1))

@@ -24,28 +24,15 @@ def audit(
 ) -> Verification:  # fmt: skip
     """Distinguish two neighbouring data sets by releases of the published descent.
 
-    Parameters
-    ----------
-    family, mu, epsilon, delta
-        As for a fit, whose options (perturbation, order, epochs, step, radius, average, batch_size) are taken, too.
-    others : int
-        Records beside the one that differs; their covariates are 0, so that they don't hide it.
-    runs, alpha : int, float
-        Releases of each neighbour; probability that any limit is above its true value.
-    seed, noise : int, float
-        For tests: factor of the noise that is drawn; 0.5 must be caught.
+    Family, budget and `options` (perturbation, order, epochs, step, radius, average, batch_size) are as for a fit.
+    There are `others` beside the record that differs, with covariates of 0, so that they don't hide it; `runs` releases
+    of each neighbour; any limit is above its true value with probability `alpha`. `seed` and `noise`, a factor of the
+    noise that is drawn, are for tests: 0.5 must be caught.
 
-    Returns
-    -------
-    Verification
-        Its table has a line for μ of the average, where that is one Gaussian mechanism, one for its δ at an ε, and one
-        for the matrix of curvature; together they keep the budget.
-
-    Notes
-    -----
-    The record that differs has the covariate 1 and responses at the largest distance, so that its gradients are
-    −G and G from the start: with a smooth loss, one pass and no other record the sensitivity is attained. For curvature
-    it has covariates at right angles, where the loss is steepest.
+    The table has a line for μ of the average, where that is one Gaussian mechanism, one for its δ at an ε, and one for
+    the matrix of curvature; together they keep the budget. The record that differs has the covariate 1 and responses at
+    the largest distance, so that its gradients are −G and G from the start: with a smooth loss, one pass and no other
+    record the sensitivity is attained. For curvature it has covariates at right angles, where the loss is steepest.
     """
     budget = Budget.declare(mu, epsilon, delta)
     fam = resolve(family)

@@ -32,29 +32,31 @@ class Unrandomised(NamedTuple):
         return np.concatenate([score, out[..., 1:]], axis=-1)
 
 
-def second_moments(rows: Array, v: Array) -> Array:
-    """Report on second moments before it is randomised: u uᵀ, u = z/‖z‖, z = `rows` v.
+def second_moments(z: Array) -> Array:
+    """Report on second moments before it is randomised: u uᵀ, u = z/‖z‖.
 
-    The lower triangle, shape (d (d + 1)/2,), off-diagonal entries · √2: its norm is 1. Zeros where v can't be used.
+    The lower triangle, shape (d (d + 1)/2,), off-diagonal entries · √2: its norm is 1. Zeros where z can't be used.
     """
-    z, inverse = _whitened(rows, v)
-    row, col = triangle(len(z))
+    inverse, (row, col) = _inverse(z), triangle(len(z))
     u = z * inverse if inverse else np.zeros(len(z))
     return np.asarray(u[row] * u[col] * np.where(row == col, 1.0, math.sqrt(2.0)))
 
 
-def scored(
-    plan: ScorePlan, rows: Array, theta: Array, c: float, x: Array, y: float, offset: float = 0.0
-) -> Unrandomised:
+def scored(plan: ScorePlan, theta: Array, c: float, z: Array, y: float, offset: float = 0.0) -> Unrandomised:
     """Report of scores before it is randomised: ψ z/‖z‖, abs ψ ≤ 1, and in a pilot kappa times a number.
 
-    z = `rows` x, or z_j = s_j x_j + t_j x_0 of two rows of scales and shifts; `theta` are the group's coefficients in
-    the coordinates of z, `c` the public threshold. x and y are NaN for one who has nothing to say. With label privacy
-    ψ alone is randomised, and the public ω z, ω = min(1, 8 √d/‖z‖), multiplies it.
+    `theta` are the group's coefficients in the coordinates of z, `c` the public threshold. z and y are NaN for one who
+    has nothing to say. With label privacy ψ alone is randomised, and the public ω z, ω = min(1, 8 √d/‖z‖), multiplies
+    it.
     """
-    z, inverse = _whitened(rows, x)
+    inverse = _inverse(z)
     if plan.blocks > 1:
-        return Unrandomised(_classes(theta.reshape(plan.blocks, -1), z, y, inverse), plan.radius, np.zeros(len(theta)))
+        report = np.zeros(len(theta))  # scores of the classes k ≥ 1 one after the other
+        if inverse and 0.0 <= y <= plan.blocks and y == math.floor(y):
+            scaled = multinomial(theta.reshape(plan.blocks, -1), z[None], np.array([y]))[0] * inverse
+            report = np.outer(scaled, z).reshape(-1)
+        report = report if np.isfinite(report).all() else np.zeros(len(theta))
+        return Unrandomised(report, plan.radius, np.zeros(len(theta)))
     with np.errstate(over="ignore", invalid="ignore"):
         eta, response = np.array([float(z @ theta) + offset]), np.array([float(y)])
         psi = float(scores.unit(plan.shape, c, eta, response)[0])
@@ -71,20 +73,11 @@ def scored(
     return Unrandomised(np.array([*report, *beside]), plan.radius, centre)
 
 
-def _whitened(rows: Array, x: Array) -> tuple[Array, float]:
-    """Coordinates z of a row, shape (d,), and 1/‖z‖; 0 if z is too short, too long, or no row of numbers."""
+def _inverse(z: Array) -> float:
+    """1/‖z‖; 0 if z is too short, too long, or no row of numbers."""
     with np.errstate(over="ignore", invalid="ignore"):
-        z = np.asarray(rows @ x if len(rows) >= len(x) else x * rows[0] + rows[1] * x[0], dtype=np.float64)
         norm2 = float(z @ z)
-    return z, 1.0 / math.sqrt(norm2) if TINY < norm2 < math.inf else 0.0
-
-
-def _classes(theta: Array, z: Array, y: float, inverse: float) -> Array:
-    """Scores of the classes k ≥ 1 one after the other; zeros of a response that is no class."""
-    if not (inverse and 0.0 <= y <= len(theta) and y == math.floor(y)):
-        return np.zeros(theta.size)
-    out = np.outer(multinomial(theta, z[None], np.array([y]))[0] * inverse, z).reshape(-1)
-    return out if np.isfinite(out).all() else np.zeros(theta.size)
+    return 1.0 / math.sqrt(norm2) if TINY < norm2 < math.inf else 0.0
 
 
 def _of_response(plan: ScorePlan, z: Array, psi: float, eta: Array, c: float, beside: list[float]) -> Unrandomised:

@@ -73,33 +73,18 @@ def _upper(hits: Any, trials: int, tail: float) -> Any:
 def audit(first: Array, second: Array, *, alpha: float = 1e-6, direction: Array | None = None) -> Audit:
     """Lower confidence limits of μ and of ε from reports that any mechanism made of two neighbours.
 
-    The first half of the reports chooses a direction and thresholds, the second half tests them, so that nothing
-    has to be known about the mechanism and the limits are exact.
+    `first` and `second`, shape (n, d) or (n,), are independent reports of each in the order they were made. The first
+    half chooses a direction and thresholds, between distinct values and either way, and the second half tests them, so
+    that nothing has to be known about the mechanism and the limits are exact: each is above the true value with
+    probability `alpha`. They are ones of detection: below them nothing is proved.
 
-    Parameters
-    ----------
-    first, second : ndarray, shape (n, d) or (n,)
-        Independent reports of each neighbour, in the order they were made.
-    alpha : float
-        Probability of a limit above the true value, for each of the two limits.
-    direction : ndarray, shape (d,), optional
-        Reports are projected on it; the difference of the first halves' means by default. For mechanisms that treat
-        coordinates alike but whose noise is not normal, the coordinate in which the neighbours differ does better.
+    Reports are projected on `direction`, shape (d,); by default on the difference of the first halves' means. For
+    mechanisms that treat coordinates alike but whose noise is not normal, the coordinate in which the neighbours differ
+    does better.
+    Raises OptionError if the reports are not finite arrays of equal width with four rows or more, or a number is out of
+    range.
 
-    Raises
-    ------
-    OptionError
-        If the reports are not finite arrays of equal width with four rows or more, or a number is out of range.
-
-    Notes
-    -----
-    Thresholds are between distinct values, so reports may take two values only, and every threshold is tried in both
-    directions. The limits are ones of detection: below them nothing is proved about the mechanism. The error rates of
-    the result are those of the test that bounds μ.
-
-    References
-    ----------
-    Clopper & Pearson (1934); Jagielski, Ullman & Oprea (2020), Auditing differentially private machine learning,
+    See Clopper & Pearson (1934); Jagielski, Ullman & Oprea (2020), Auditing differentially private machine learning,
     section 4.1; for μ, Dong, Roth & Su (2022), Gaussian differential privacy, section 2.
 
     Examples
@@ -124,9 +109,13 @@ def audit(first: Array, second: Array, *, alpha: float = 1e-6, direction: Array 
     best: dict[int, tuple[float, float, float]] = {}  # for μ and ε: limit on the first half, sign, threshold
     for sign in (1.0, -1.0):
         x, y = np.sort(sign * u[:half_a]), np.sort(sign * v[:half_b])
-        cuts = _thresholds(np.concatenate([x, y]))
-        if not len(cuts):
+        values = np.sort(np.concatenate([x, y]))
+        steps = np.flatnonzero(np.diff(values) > 1e-12 * np.abs(values).max(initial=0.0))  # more than rounding
+        if not len(steps):
             continue
+        if len(steps) > _THRESHOLDS:
+            steps = steps[np.linspace(0, len(steps) - 1, _THRESHOLDS).astype(int)]
+        cuts = (values[steps] + values[steps + 1]) / 2
         above, below = half_a - np.searchsorted(x, cuts, side="right"), np.searchsorted(y, cuts, side="right")
         for which, limits in enumerate(_lower(above, half_a, below, half_b, alpha)):
             j = int(np.argmax(limits))
@@ -174,12 +163,3 @@ def _reports(name: str, given: Any) -> Array:
             "thousands of them."
         )
     return reports
-
-
-def _thresholds(values: Array) -> Array:
-    """Midpoints between values that differ by more than rounding, thinned out by quantiles."""
-    values = np.sort(values)
-    steps = np.flatnonzero(np.diff(values) > 1e-12 * np.abs(values).max(initial=0.0))
-    if len(steps) > _THRESHOLDS:
-        steps = steps[np.linspace(0, len(steps) - 1, _THRESHOLDS).astype(int)]
-    return np.asarray((values[steps] + values[steps + 1]) / 2)

@@ -17,7 +17,7 @@ import numpy as np
 from privreg.audit.devices import scored, second_moments
 from privreg.audit.neighbours import Row
 from privreg.audit.verification import Trial
-from privreg.base.arrays import Array, Ints
+from privreg.base.arrays import Array
 from privreg.collector.aggregate import lattice
 from privreg.families import scores
 from privreg.privacy.budget import Budget
@@ -88,8 +88,8 @@ def _number(value: Any) -> Any:
     return float(value) if isinstance(value, str) else value
 
 
-def _plan(m: Mapping[str, Any]) -> Any:
-    """Rebuild a plan with its shape and channels."""
+def _rebuilt(m: Mapping[str, Any]) -> dict[str, Any]:
+    """Reports as described, with their plan, of numbers a channel and a radius, and coefficients as they were."""
     parts: list[Any] = []
     for v in m["plan"]:
         if isinstance(v, list):
@@ -97,7 +97,8 @@ def _plan(m: Mapping[str, Any]) -> Any:
             parts.append(Shape(family, *rest) if isinstance(rest[-1], int) else Channel(family, *map(_number, rest)))
         else:
             parts.append(_number(v))
-    return (ScorePlan if m["kind"] == "scores" else Plan)(*parts)
+    plan = tuple(parts) if m["kind"] in NUMBERS else (ScorePlan if m["kind"] == "scores" else Plan)(*parts)
+    return {**m, "plan": plan, "theta": np.array(m["theta"])}
 
 
 # --- the trials ------------------------------------------------------------------------------------------
@@ -107,77 +108,55 @@ def trials(mechanics: Sequence[Mapping[str, Any]], budget: Budget) -> Iterator[T
     """Every kind of report, as `of_scores`, `of_chain` or `of_numbers` say, on neighbours at the largest distance."""
     pure = math.isfinite(budget.epsilon)
     if len(shared := [m for m in mechanics if m.get("mu")]) > 1:
-        yield from _trials_of_all(shared, budget)
-    for m in map(_current, mechanics):
+        yield from _trials_of_sums("all sums", shared, budget.mu, 1)
+    for m in mechanics:
+        if m["kind"] == "lanes":  # as version 0.1 saved scores
+            m = {**m, "kind": "scores", "plan": [m["plan"][k] for k in LANES]}
+        if m["kind"] == "location":  # and numbers, two bits a column
+            m = {**m, "kind": "numbers", "theta": [*m["theta"], *m["theta"]]}
         if m["kind"] == "sums":
-            yield from _trials_of_sums(m, budget)
+            yield from _trials_of_sums(m["report"], [m], float(m.get("mu", budget.mu)), 2)
             continue
-        claim = ("epsilon" if pure else "mu", (budget.epsilon if pure else budget.mu) * math.sqrt(_weight(m)))
-        for first, second, words, distance in _pairs(m):
-            yield Trial(m["report"], words, *claim, partial(_both, m, first, second), distance)
+        claim = ("epsilon" if pure else "mu", (budget.epsilon if pure else budget.mu) * math.sqrt(m.get("weight", 1.0)))
+        of = _rebuilt(m)
+        for first, second, words, distance in _pairs(of):
+            yield Trial(m["report"], words, *claim, partial(_both, of, first, second), distance)
 
 
-def _trials_of_sums(m: Mapping[str, Any], budget: Budget) -> Iterator[Trial]:
-    """Trials of a sum that differs in one report, as one collector, or who reads a curator's results, sees it."""
-    claimed = float(m.get("mu", budget.mu))
-    rows = {words: np.array(end, dtype=np.int64) for words, end in m["ends"].items()}
-    pairs = itertools.combinations(rows, 2)
-    far = sorted(((float(np.linalg.norm(rows[a] - rows[b])), a, b) for a, b in pairs), reverse=True)
+def _trials_of_sums(name: str, some: Sequence[Mapping[str, Any]], claimed: float, most: int) -> Iterator[Trial]:
+    """Trials of sums to which the same rows report, as one collector, or who reads a curator's results, sees them.
 
-    def sums(row: Ints, n: int) -> Array:
-        noise = NoiseStream(fresh_key(), len(row)).draw(n)
-        return np.asarray(lattice.with_noise(row, float(m["sd"]), noise) / float(m["unit"]))
+    Of the `most` pairs of rows that are farthest from each other, along the line on which they differ.
+    """
+    sds = [float(m["sd"]) for m in some]
+    rows = {words: [np.array(m["ends"][words], dtype=np.int64) for m in some] for words in some[0]["ends"]}
 
-    for distance, a, b in far[:2]:
-        both = partial(lambda first, second, n: (sums(first, n), sums(second, n)), rows[a], rows[b])
-        yield Trial(m["report"], f"{a} / {b}", "mu", claimed, both, distance / (float(m["sd"]) * claimed))
-
-
-def _trials_of_all(mechanics: Sequence[Mapping[str, Any]], budget: Budget) -> Iterator[Trial]:
-    """All sums to which the same rows report, along the line on which two of them differ."""
-    sds = [float(m["sd"]) for m in mechanics]
-    rows = {words: [np.array(m["ends"][words], dtype=np.int64) for m in mechanics] for words in mechanics[0]["ends"]}
-
-    def difference(a: str, b: str) -> list[Array]:
+    def line(a: str, b: str) -> list[Array]:
         return [(there - here) / sd for here, there, sd in zip(rows[a], rows[b], sds, strict=True)]
 
-    pairs = itertools.combinations(rows, 2)
-    distance, a, b = max((float(np.linalg.norm(np.concatenate(difference(a, b)))), a, b) for a, b in pairs)
+    def seen(a: str, b: str, n: int) -> tuple[Array, Array]:
+        out = np.zeros((2, n))
+        for k, words in enumerate((a, b)):
+            for row, way, sd in zip(rows[words], line(a, b), sds, strict=True):
+                noise = NoiseStream(fresh_key(), len(row)).draw(n)
+                out[k] += lattice.with_noise(row, sd, noise) @ (way / sd)
+        return out[0], out[1]
 
-    def seen(words: str, n: int) -> Array:
-        out = np.zeros(n)
-        for row, line, sd in zip(rows[words], difference(a, b), sds, strict=True):
-            out += lattice.with_noise(row, sd, NoiseStream(fresh_key(), len(row)).draw(n)) @ (line / sd)
-        return out / distance
-
-    yield Trial("all sums", f"{a} / {b}", "mu", budget.mu, lambda n: (seen(a, n), seen(b, n)), distance / budget.mu)
-
-
-def _current(m: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Description of reports in this version's form, if version 0.1 saved it."""
-    if m["kind"] == "lanes":
-        return {**m, "kind": "scores", "plan": [m["plan"][k] for k in LANES]}
-    if m["kind"] == "location":  # two bits a column
-        return {**m, "kind": "numbers", "theta": [*m["theta"], *m["theta"]]}
-    return m
+    far = [(float(np.linalg.norm(np.concatenate(line(a, b)))), a, b) for a, b in itertools.combinations(rows, 2)]
+    for distance, a, b in sorted(far, reverse=True)[:most]:
+        yield Trial(name, f"{a} / {b}", "mu", claimed, partial(seen, a, b), distance / claimed)
 
 
 def _both(m: Mapping[str, Any], first: Row, second: Row, n: int) -> tuple[Array, Array]:
     """Reports of each; of Laplace noise their log-likelihood ratios, up to a factor: no projection shows as much."""
-    both = _reports(m, first, n), _reports(m, second, n)
-    if m["kind"] in NUMBERS:
-        kind = m["plan"][0][0]
-    else:
-        kind = (_plan(m).curvature_channel if m["kind"] == "curvature" else _plan(m).channel).kind
-    if kind != codes.LAPLACE:
+    both, plan = (_reports(m, first, n), _reports(m, second, n)), m["plan"]
+    bent = m["kind"] == "curvature"
+    channel = plan[0] if m["kind"] in NUMBERS else plan.curvature_channel if bent else plan.channel
+    if channel.kind != codes.LAPLACE:
         return both
     here, there = (_reports(m, row, 1, bare=True)[0] for row in (first, second))
     a, b = (np.abs(r - here).sum(axis=1) - np.abs(r - there).sum(axis=1) for r in both)
     return a, b
-
-
-def _weight(m: Mapping[str, Any]) -> float:
-    return float(m.get("weight", 1.0))
 
 
 def _pairs(m: Mapping[str, Any]) -> Iterator[tuple[Row, Row, str, float]]:
@@ -188,7 +167,7 @@ def _pairs(m: Mapping[str, Any]) -> Iterator[tuple[Row, Row, str, float]]:
     rows = list(_rows(m))
     bare = [_reports(m, row, 1, bare=True)[0] for _, row in rows]
     diameters = [_diameter(m, row) for _, row in rows]
-    public = m["kind"] == "scores" and _plan(m).label  # the same for neighbours: x, offset
+    public = m["kind"] == "scores" and m["plan"].label  # the same for neighbours: x, offset
     distances: dict[str, list[tuple[float, int, int]]] = {}
     for i, j in itertools.combinations(range(len(rows)), 2):
         offsets = rows[i][1].offset, rows[j][1].offset
@@ -206,7 +185,7 @@ def _pairs(m: Mapping[str, Any]) -> Iterator[tuple[Row, Row, str, float]]:
 
 def _rows(m: Mapping[str, Any]) -> Iterator[tuple[str, Row]]:
     """Rows as far out as rows can be, in the coordinates of the report."""
-    theta = np.array(m["theta"])
+    theta, plan = m["theta"], m["plan"]
     d = len(theta)
     if m["kind"] in NUMBERS:
         yield NOISE_ONLY, Row(np.full(d, np.nan), math.nan)
@@ -216,7 +195,6 @@ def _rows(m: Mapping[str, Any]) -> Iterator[tuple[str, Row]]:
         for j in range(min(d, 3)):
             yield f"number {j + 1} far out", Row(FAR * np.eye(d)[j], 0.0)
         return
-    plan = _plan(m)
     joint = m["kind"] == "chain" and plan.joint > 0.0  # coefficients end with a residual scale
     theta, sigma = (theta[:-1], float(theta[-1])) if joint else (theta, 1.0)
     d = len(theta) // plan.blocks
@@ -240,17 +218,11 @@ def _rows(m: Mapping[str, Any]) -> Iterator[tuple[str, Row]]:
     if plan.blocks == 1 and not m.get("alone"):
         tried += [(f"{xs[0][0]}, offset {sign}", xs[0][1], v) for sign, v in (("up", OFFSET), ("down", -OFFSET))]
     for x_name, x, offset in tried:
-        eta = float(x @ theta) + offset if plan.blocks == 1 else 0.0
-        for y_name, y in _responses(plan, eta, c):
+        ys = [(f"class {k}", float(k)) for k in range(plan.blocks + 1)]
+        if plan.blocks == 1:  # as far out as they can be, and just within the threshold c of the predictor
+            ys = scores.scoring_of(plan.shape.family).responses(plan.shape, float(x @ theta) + offset, c)
+        for y_name, y in ys:
             yield f"{x_name}, {y_name}", Row(x, y, offset)
-
-
-def _responses(plan: ScorePlan | Plan, eta: float, c: float) -> list[tuple[str, float]]:
-    """Responses as far out as they can be, and just within the threshold c of the predictor."""
-    shape = plan.shape
-    if plan.blocks > 1:
-        return [(f"class {k}", float(k)) for k in range(plan.blocks + 1)]
-    return scores.scoring_of(shape.family).responses(shape, eta, c)
 
 
 def _bent_rows(plan: Plan, theta: Array, *, alone: bool) -> Iterator[tuple[str, Row]]:
@@ -269,16 +241,16 @@ def _bent_rows(plan: Plan, theta: Array, *, alone: bool) -> Iterator[tuple[str, 
 
 def _diameter(m: Mapping[str, Any], row: Row) -> float:
     """Largest distance that the noise of this row's report is made for."""
+    plan = m["plan"]
     if m["kind"] in NUMBERS:
-        return 2.0 * float(m["plan"][1])
-    plan = _plan(m)
+        return 2.0 * float(plan[1])
     if m["kind"] == "curvature":
         return 2.0 * float(plan.curvature_radius)
     if m["kind"] == "central":  # in units of the noise, as its reports are; μ of both together
         bounds = plan.curvature_bound, plan.bound**2
         return math.sqrt(sum((math.sqrt(2.0) * b / sd) ** 2 for b, sd in zip(bounds, m["sds"], strict=True)))
     if m["kind"] == "scores" and plan.label:
-        eta = np.full(2, float(row.x @ np.array(m["theta"])) + row.offset)
+        eta = np.full(2, float(row.x @ m["theta"]) + row.offset)
         ends = scores.unit(plan.shape, m["c"], eta, np.array([plan.y_low, plan.y_high]))
         return math.hypot(ends[0] - ends[1], plan.kappa)
     return 2.0 * float(plan.radius)
@@ -287,21 +259,19 @@ def _diameter(m: Mapping[str, Any], row: Row) -> float:
 def _reports(m: Mapping[str, Any], row: Row, n: int, *, bare: bool = False) -> Array:
     """Reports that the kernels make of one row, again and again; without noise if `bare`, shape (n, size)."""
     if m["kind"] in NUMBERS:
-        saved, radius = m["plan"]
-        channel = Channel(saved[0], *map(_number, saved[1:]))
+        channel, radius = m["plan"]
         if m["kind"] == "moments":
-            report, centre = second_moments(np.eye(len(row.x)), row.x), 0.0
+            report, centre = second_moments(row.x), 0.0
         else:
             report, centre = np.where(np.isnan(row.x), 0.5, np.clip(row.x, 0.0, 1.0)) - 0.5, 0.5
-        return _randomised(channel, report, radius / math.sqrt(_weight(m)), n, bare) + centre
+        return _randomised(channel, report, radius / math.sqrt(m.get("weight", 1.0)), n, bare) + centre
     if m["kind"] == "scores":
-        plan, theta = _plan(m), np.array(m["theta"])
-        one = scored(plan, np.eye(len(theta) // plan.blocks), theta, m["c"], row.x, row.y, row.offset)
-        return one.finish(_randomised(plan.channel, one.report, one.radius / math.sqrt(_weight(m)), n, bare))
+        one = scored(m["plan"], m["theta"], m["c"], row.x, row.y, row.offset)
+        radius = one.radius / math.sqrt(m.get("weight", 1.0))
+        return one.finish(_randomised(m["plan"].channel, one.report, radius, n, bare))
     from privreg.audit import chain  # whose loop is compiled
 
-    draw = {"chain": chain.scores, "curvature": chain.curvatures, "central": chain.releases}[str(m["kind"])]
-    return draw(_plan(m), np.array(m["theta"]), m, row, n, bare)
+    return chain.reports(m, m["plan"], m["theta"], row, n, bare)
 
 
 def _randomised(channel: Channel, report: Array, radius: float, n: int, bare: bool) -> Array:

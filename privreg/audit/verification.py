@@ -40,12 +40,7 @@ def claim_of(budget: Budget) -> tuple[str, float]:
 
 @dataclass(frozen=True, repr=False)
 class Verification(View):
-    """Outcome of an audit of every kind of report that a fit used.
-
-    Its table has one line for each trial: the report, its neighbours, the distance of their reports relative to what
-    the noise was made for (NaN where that is not known), the measure, the claim, and the lower confidence limit that
-    the audit reached.
-    """
+    """Outcome of an audit of every kind of report that a fit used; its table has one line for each `Trial`."""
 
     table: pd.DataFrame
     claim: str
@@ -81,10 +76,7 @@ class Verification(View):
         level = f"{1 - self.alpha:.6g}"
         found = "no limit exceeds the claim" if self.passed else "THE CLAIM IS EXCEEDED: this is a bug, report it"
         held = f"{self.n:,} reports of each neighbour; all lower limits hold together with probability {level}."
-        return [Paragraph(f"Audit of {self.claim}: {found}. {held}"), self._shown()]
-
-    def _shown(self) -> Table:
-        """Neighbours below each other, in a block for each kind of report."""
+        # neighbours stand below each other, in a block for each kind of report
         head = ["distance", "measure", "claimed", "lower"]
         head = head[1:] if self.table["distance"].isna().all() else head
         names: list[str] = []
@@ -95,15 +87,9 @@ class Verification(View):
                 blocks[len(names)] = kind
             first, _, second = neighbours.partition(" / ")
             names += [first, f"/ {second}"] if second else [first]
-            row = [_cell(v) for v in values]
+            row = [v if isinstance(v, str) else f"{v:.3f}" if v == 0.0 or v >= 0.001 else f"{v:.1e}" for v in values]
             rows += [row, [""] * len(row)] if second else [row]
-        return Table(names, head, rows, blocks=blocks)
-
-
-def _cell(value: str | float) -> str:
-    if isinstance(value, str):
-        return value
-    return f"{value:.3f}" if value == 0.0 or value >= 0.001 else f"{value:.1e}"
+        return [Paragraph(f"Audit of {self.claim}: {found}. {held}"), Table(names, head, rows, blocks=blocks)]
 
 
 def verify(trials: Iterable[tuple[Any, ...]], *, claim: str, n: int, alpha: float, option: str = "n") -> Verification:

@@ -186,7 +186,7 @@ class Plan(NamedTuple):
             case "numbers":
                 return self.mechanism.bits_radius(self.numbers(role))
             case "moments":
-                return self.mechanism.moment_radius()
+                return self.mechanism.curvature_radius(1.0)
         return self.mechanism.joint_radius(1.0, self.kappa(role))
 
     def sd(self, role: str) -> float:

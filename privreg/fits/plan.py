@@ -193,7 +193,7 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
         rounds=schedule(
             d=reports.blocks * p,
             noise=noise,
-            moment_noise=reports.mechanism.sd(reports.mechanism.moment_radius(), numbers) ** 2,
+            moment_noise=reports.mechanism.sd(reports.mechanism.curvature_radius(1.0), numbers) ** 2,
             rows=efficient.rows,
             rounds=efficient.rounds,
             varying=rules.varying,

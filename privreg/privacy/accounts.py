@@ -8,6 +8,7 @@ bytes, is kept.
 
 from __future__ import annotations
 
+import contextlib
 import unicodedata
 import weakref
 from array import array
@@ -89,8 +90,6 @@ def named(data: Any, dataset: str | Iterable[str] | None) -> Any:
 
 _FORMS: Final = ("__arrow_c_stream__", "__array__", "__array_interface__", "__dlpack__", "__dataframe__")
 """Protocols by which other libraries' objects give rows without their place in memory."""
-
-
 _QUERIES: Final = {"polars": "LazyFrame", "pyarrow": "Dataset", "duckdb": "DuckDBPyRelation", "privreg": "Sql"}
 """Objects that know how to find rows, which may be whose they will."""
 
@@ -103,8 +102,11 @@ def accounts_of(data: Any) -> Accounts:
         return UNKNOWN
     if isinstance(data, str):
         return Accounts((Account(("name", data)),), whole=True)
-    if isinstance(data, list):
-        return _of_parts(data)
+    if isinstance(data, list):  # tables that hold different people, in whatever order
+        each = [accounts_of(part) for part in data if isinstance(part, Mapping | Accounts) or _holds_rows(part)]
+        whole = bool(each) and len(each) == len(data) and all(accounts.whole for accounts in each)
+        lost, paths = any(accounts.lost for accounts in each), tuple(path for a in each for path in a.paths)
+        return Accounts(tuple(_together([accounts.now() for accounts in each])), whole, paths, lost)
     if isinstance(data, tuple):
         return of_columns(data)
     if isinstance(data, Mapping):
@@ -138,14 +140,6 @@ def of_files(paths: Iterable[Path]) -> Accounts:
     """Accounts of files, each by device and inode, or by its place where the file system has no inodes."""
     held = tuple(paths)
     return Accounts(tuple(_of_paths(held)), whole=True, paths=held)
-
-
-def _of_parts(parts: Sequence[Any]) -> Accounts:
-    """Accounts of tables that hold different people, in whatever order."""
-    each = [accounts_of(part) for part in parts if isinstance(part, Mapping | Accounts) or _holds_rows(part)]
-    whole = bool(each) and len(each) == len(parts) and all(accounts.whole for accounts in each)
-    lost, paths = any(accounts.lost for accounts in each), tuple(path for a in each for path in a.paths)
-    return Accounts(tuple(_together([accounts.now() for accounts in each])), whole, paths, lost)
 
 
 def _about(groups: Iterable[Iterable[Account]], lost: bool = False) -> Accounts:
@@ -218,7 +212,10 @@ def _leaves(data: Any) -> Iterator[Any]:
     elif comes_from(data, "pyarrow", "ChunkedArray"):
         parts = data.chunks
     elif comes_from(data, "polars", "Series"):
-        parts = _of_polars(data)
+        held = data.to_physical() if str(data.dtype).startswith("Categorical") else data
+        for chunk in held.get_chunks() if str(data.dtype) != "Object" else ():
+            with contextlib.suppress(Exception):  # of a kind that no model reads; other levels' texts would be copied
+                yield chunk.to_arrow(compat_level=import_module("polars").CompatLevel.newest())
     elif comes_from(data, "pandas", "Series", "Index"):
         parts = [data.to_numpy() if isinstance(data.dtype, np.dtype) else data.array]
     elif comes_from(data, "pandas", "ExtensionArray"):
@@ -226,15 +223,6 @@ def _leaves(data: Any) -> Iterator[Any]:
         parts = [held for name in names if (held := getattr(data, name, None)) is not None][:1]
     for part in parts:
         yield from _leaves(part)
-
-
-def _of_polars(series: Any) -> Iterator[Any]:
-    held = series.to_physical() if str(series.dtype).startswith("Categorical") else series
-    for chunk in held.get_chunks() if str(series.dtype) != "Object" else ():
-        try:  # texts of another level would be copied
-            yield chunk.to_arrow(compat_level=import_module("polars").CompatLevel.newest())
-        except Exception:  # of a kind that no model reads
-            return
 
 
 def _exported(data: Any) -> np.ndarray | None:

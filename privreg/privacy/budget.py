@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -18,18 +18,6 @@ from numpy.typing import NDArray
 from privreg.errors import BudgetError, real
 from privreg.privacy import conversions
 from privreg.privacy.conversions import gdp_delta, gdp_epsilon, gdp_mu
-
-# --- Gaussian differential privacy -----------------------------------------------------------------------
-
-
-# --- pure differential privacy ---------------------------------------------------------------------------
-
-
-# --- the other forms -------------------------------------------------------------------------------------
-
-
-# --- trade-off curves ------------------------------------------------------------------------------------
-
 
 REPORTED_DELTA: Final = 1e-6
 
@@ -74,10 +62,15 @@ def compose(mus: Iterable[float]) -> float:
     return math.sqrt(math.fsum(m * m for m in mus))
 
 
-def _number(name: str, value: object) -> float:
+def _number(name: str, value: object, usual: str = "") -> float:
+    """A number; one of at least `_SMALLEST` and at most `_LARGEST` where it is said which are `usual`."""
     number = real(value)
     if number is None:
         raise BudgetError(f"{name} must be a number, got {type(value).__name__}.")
+    if usual and not _SMALLEST <= number <= _LARGEST:
+        raise BudgetError(
+            f"{name}={number:g} must be a positive number, 1e-12 to 1e12{usual}, and smaller protects more."
+        )
     return number
 
 
@@ -87,51 +80,21 @@ class Budget:
 
     ``a <= b`` is True if the guarantee asked for in `a` implies the one asked for in `b`, whatever the mechanism:
     `a` is at least as private. Both ``a <= b`` and ``b <= a`` are False if neither is known to imply the other.
-
-    Parameters
-    ----------
-    mu : float
-        GDP parameter per person; ``inf`` for the non-private fit. For pure ε the smallest that ε-DP implies; for
-        (ε, δ) and ρ that of the *Gaussian* mechanism calibrated to them.
-    form : str
-        How it was asked for: "mu", "epsilon" (pure), "epsilon, delta", "rho" or "none".
-    asked : tuple of float
-        The numbers asked for, in that form.
-
-    Attributes
-    ----------
-    epsilon : float
-        ε of a pure budget, per person; ``inf`` for every other form.
     """
 
+    # GDP parameter per person, inf for the non-private fit. For pure ε the smallest that ε-DP implies; for (ε, δ) and ρ
+    # that of the *Gaussian* mechanism calibrated to them
     mu: float
-    form: str
-    asked: tuple[float, ...]
-    epsilon: float = field(init=False, default=math.inf)
-
-    def __post_init__(self) -> None:
-        if self.form == "epsilon":
-            object.__setattr__(self, "epsilon", self.asked[0])
+    form: str  # How it was asked for: "mu", "epsilon" (pure), "epsilon, delta", "rho" or "none"
+    asked: tuple[float, ...]  # The numbers asked for, in that form
 
     @classmethod
     def declare(cls, mu: object = UNSET, epsilon: object = None, delta: object = None, rho: object = None) -> Budget:
-        """Read exactly one form of budget.
+        """Read exactly one form of budget, per person.
 
-        Parameters
-        ----------
-        mu : float or None
-            μ-GDP per person, > 0. ``None`` asks for the non-private fit.
-        epsilon : float
-            ε > 0 per person: pure ε-DP without `delta` or with ``delta=0``.
-        delta : float
-            With `epsilon`, (ε, δ)-DP per person, 0 < δ < 1.
-        rho : float
-            ρ-zCDP per person, > 0; accounted as μ = √(2ρ).
-
-        Raises
-        ------
-        BudgetError
-            If no form, or more than one, is given, or a number is out of range.
+        `mu` > 0 for μ-GDP, None for the non-private fit; `epsilon` > 0 for pure ε-DP, with `delta` in (0, 1) for
+        (ε, δ)-DP; `rho` > 0 for ρ-zCDP, accounted as μ = √(2ρ).
+        Raises BudgetError if no form, or more than one, is given, or a number is out of range.
         """
         forms = [mu is not UNSET, epsilon is not None or delta is not None, rho is not None]
         if sum(forms) != 1:
@@ -149,23 +112,13 @@ class Budget:
                     "mu must be a number here; personal budgets are read from a column of a formula's data, as in "
                     "from_formula(..., mu='my_budget', mu_max=1.0)."
                 )
-            m = _number("mu", mu)
-            if not _SMALLEST <= m <= _LARGEST:
-                raise BudgetError(
-                    f"mu={m:g} must be a positive number, 1e-12 to 1e12 (or None for a fit without privacy); 0.5 to 2 "
-                    "is usual, and smaller protects more."
-                )
+            m = _number("mu", mu, " (or None for a fit without privacy); 0.5 to 2 is usual")
             return cls(m, "mu", (m,))
         if forms[1]:
             if epsilon is None:
                 raise BudgetError("epsilon and delta go together; epsilon is missing (epsilon=1.0, say).")
-            e = _number("epsilon", epsilon)
-            if not _SMALLEST <= e <= _LARGEST:
-                raise BudgetError(
-                    f"epsilon={e:g}, or the share of it that a column or a round gets, must be a positive number, "
-                    "1e-12 to 1e12: 1 to 8 is usual where people randomise "
-                    "their own records, and smaller protects more."
-                )
+            usual = "1 to 8 is usual where people randomise their own records"
+            e = _number("epsilon", epsilon, f", and so must each column's or round's share of it: {usual}")
             d = 0.0 if delta is None else _number("delta", delta)
             if d == 0:
                 return cls._pure(e)
@@ -175,11 +128,7 @@ class Budget:
                     "differential privacy."
                 )
             return cls(gdp_mu(e, d), "epsilon, delta", (e, d))
-        r = _number("rho", rho)
-        if not _SMALLEST <= r <= _LARGEST:
-            raise BudgetError(
-                f"rho={r:g} must be a positive number, 1e-12 to 1e12: 0.1 to 2 is usual, and smaller protects more."
-            )
+        r = _number("rho", rho, ": 0.1 to 2 is usual")
         return cls(math.sqrt(2 * r), "rho", (r,))
 
     @classmethod
@@ -204,21 +153,16 @@ class Budget:
         """True for pure ε-DP, which Gaussian noise can't satisfy."""
         return self.form == "epsilon"
 
+    @property
+    def epsilon(self) -> float:
+        """ε of a pure budget, per person; ``inf`` for every other form."""
+        return self.asked[0] if self.pure else math.inf
+
     def pure_epsilon(self) -> float:
         """Largest ε for which every ε-DP mechanism keeps this budget, per person; ``inf`` if it is not private.
 
-        ε itself if it is pure; log(Φ(μ/2)/Φ(−μ/2)) under μ; log((e^ε + δ)/(1 − δ)) under (ε, δ); the root of ε
-        tanh(ε/2) = ρ under ρ: see ``pure_for_mu``, ``pure_for_dp``, ``pure_for_rho`` of `privreg.privacy.budget`.
-
-        Notes
-        -----
         For (ε, δ) and ρ the field `mu` is the Gaussian mechanism's. A mechanism that uses this ε has lost more by
-        that measure: account for it with :meth:`as_pure`.
-
-        Examples
-        --------
-        >>> round(Budget.declare(mu=1).pure_epsilon(), 3)
-        0.807
+        that measure: account for it with :meth:`as_pure`. See ``pure_for_mu`` and so on of `conversions`.
         """
         if self.form == "none":
             return math.inf
@@ -235,12 +179,11 @@ class Budget:
     def delta(self, epsilon: float) -> float:
         """Smallest δ for which what is accounted implies (ε, δ)-DP, per person, ε ≥ 0.
 
-        (e^ε0 − e^ε)/(1 + e^ε0) for a pure ε0; that of μ-GDP for every other form, exact for the Gaussian mechanism; 1
-        without privacy.
+        That of μ-GDP for every form but pure ε, exact for the Gaussian mechanism; 1 without privacy.
         """
         if not self.private:
             return 1.0
-        return conversions.pure_delta(self.epsilon, epsilon) if self.pure else gdp_delta(self.mu, epsilon)
+        return conversions.dp_delta(self.epsilon, 0.0, epsilon) if self.pure else gdp_delta(self.mu, epsilon)
 
     def epsilon_at(self, delta: float) -> float:
         """Smallest ε ≥ 0 for which what is accounted implies (ε, δ)-DP, per person; the inverse of :meth:`delta`."""
@@ -251,69 +194,25 @@ class Budget:
     def tradeoff(self, type_one: NDArray[np.float64]) -> NDArray[np.float64]:
         """Smallest type II error of any test between two neighbours, at each type I error in [0, 1], same shape.
 
-        f_ε for a pure budget, G_μ for every other, zero without privacy.
+        That of μ-GDP for every form but pure ε; zero without privacy.
         """
         if not self.private:
             return np.zeros_like(type_one)
         if self.pure:
-            return conversions.pure_tradeoff(self.epsilon, type_one)
+            return conversions.dp_tradeoff(self.epsilon, 0.0, type_one)
         return conversions.gdp_tradeoff(self.mu, type_one)
 
     def times(self, releases: int) -> Budget:
-        """Budget of so many releases of this one about the same people; as :meth:`compose` has it."""
+        """Budget of so many releases of this one about the same people, adaptively chosen or not.
+
+        Pure ε adds up, and so does ρ; else μ is √k times as large. See Dong, Roth & Su (2022), section 3.
+        """
         if releases == 1 or not self.private:
             return self
         if self.pure:
             return Budget._pure(self.epsilon * releases)
         mu = math.sqrt(releases) * self.mu
         return Budget.declare(rho=self.asked[0] * releases) if self.form == "rho" else Budget.declare(mu=mu)
-
-    @staticmethod
-    def compose(*budgets: Budget, pure: bool = True) -> Budget:
-        """Budget of several releases about the same people, adaptively chosen or not.
-
-        Parameters
-        ----------
-        *budgets : Budget
-            One or more, as accounted: those in (ε, δ) or ρ spent by Gaussian mechanisms.
-        pure : bool
-            Whether pure budgets give a pure one. False gives their GDP composition, which is the smaller in μ where
-            they are many; both hold at once.
-
-        Returns
-        -------
-        Budget
-            Pure Σε if all are pure; Σρ if all are ρ; otherwise μ = √Σμ².
-
-        Raises
-        ------
-        BudgetError
-            If there is none.
-
-        References
-        ----------
-        Dong, Roth & Su (2022), Gaussian differential privacy, section 3, for μ.
-
-        Examples
-        --------
-        >>> once = Budget.declare(epsilon=1)
-        >>> print(Budget.compose(once, once), Budget.compose(once, once, pure=False), sep="; ")
-        2-DP, pure; 1.74237-GDP
-        """
-        if not budgets:
-            raise BudgetError("compose() needs one budget or more, got none.")
-        if len(budgets) == 1 and (pure or not budgets[0].pure):
-            return budgets[0]
-        if not all(b.private for b in budgets):
-            return Budget.declare(mu=None)
-        forms = {b.form for b in budgets}
-        if forms == {"epsilon"} and pure:
-            return Budget._pure(math.fsum(b.epsilon for b in budgets))
-        if forms == {"rho"}:
-            rho = math.fsum(b.asked[0] for b in budgets)
-            return Budget(conversions.rho_mu(rho), "rho", (rho,))
-        mu = compose(b.mu for b in budgets)
-        return Budget(mu, "mu", (mu,))
 
     def _implies(self, other: Budget) -> bool:
         if not other.private:
@@ -328,9 +227,9 @@ class Budget:
             case ("epsilon", "rho"):
                 return conversions.pure_rho(self.epsilon) <= other.asked[0]
             case ("epsilon", "epsilon, delta"):
-                return conversions.pure_delta(self.epsilon, other.asked[0]) <= other.asked[1]
+                return conversions.dp_delta(self.epsilon, 0.0, other.asked[0]) <= other.asked[1]
             case ("mu", "rho"):
-                return conversions.gdp_rho(self.mu) <= other.asked[0]
+                return self.mu**2 / 2 <= other.asked[0]  # Dong, Roth & Su (2022), Corollary B.6 of arXiv 1905.02383
             case ("mu", "epsilon, delta"):
                 return gdp_delta(self.mu, other.asked[0]) <= other.asked[1]
             case ("rho", "epsilon, delta"):
@@ -340,14 +239,8 @@ class Budget:
     def __le__(self, other: object) -> bool:
         return self._implies(other) if isinstance(other, Budget) else NotImplemented
 
-    def __ge__(self, other: object) -> bool:
-        return other._implies(self) if isinstance(other, Budget) else NotImplemented
-
     def __lt__(self, other: object) -> bool:
         return self._implies(other) and not other._implies(self) if isinstance(other, Budget) else NotImplemented
-
-    def __gt__(self, other: object) -> bool:
-        return other._implies(self) and not self._implies(other) if isinstance(other, Budget) else NotImplemented
 
     def __str__(self) -> str:
         if not self.private:

@@ -69,8 +69,7 @@ def gdp_mu(epsilon: float, delta: float) -> float:
         low /= 10
     fine: Any = {"xtol": 1e-15 * low, "rtol": 1e-14, "maxiter": 1000}
     root = _root(lambda m: math.log(gdp_delta(m, epsilon) or _TINY) - math.log(delta), low, high, **fine)
-    # The root is found to rounding; step to its safe side.
-    while gdp_delta(root, epsilon) > delta:
+    while gdp_delta(root, epsilon) > delta:  # to the safe side of rounding
         root *= 1 - 1e-14
     return root
 
@@ -88,48 +87,20 @@ def gdp_mus(epsilons: Array, delta: float) -> Array:
     return np.asarray(low[places])
 
 
-def gdp_rho(mu: float) -> float:
-    """Smallest ρ for which μ-GDP implies ρ-zCDP: μ²/2.
-
-    See Dong, Roth & Su (2022), Gaussian differential privacy, Corollary B.6 of arXiv 1905.02383.
-    """
-    return mu * mu / 2
-
-
-def rho_mu(rho: float) -> float:
-    """μ of the Gaussian mechanism that is exactly ρ-zCDP: √(2ρ).
-
-    The converse of :func:`gdp_rho` for Gaussian noise only: another mechanism may be ρ-zCDP and not √(2ρ)-GDP.
-    """
-    return math.sqrt(2 * rho)
-
-
 def pure_mu(epsilon: float) -> float:
     """Smallest μ for which ε-DP implies μ-GDP.
 
-    2 Φ⁻¹(e^ε/(1 + e^ε)): attained by randomised response.
-
-    See Dong, Roth & Su (2022), Gaussian differential privacy, section 2: the trade-off curve of ε-DP consists of the
-    chords from the ends of a convex G_μ to the point (1/(1 + e^ε), 1/(1 + e^ε)), which the smallest μ puts on G_μ.
-    Randomised response attains it: it can simulate any ε-DP pair (Kairouz, Oh & Viswanath 2015).
+    2 Φ⁻¹(e^ε/(1 + e^ε)). See Dong, Roth & Su (2022), Gaussian differential privacy, section 2: the trade-off curve of
+    ε-DP consists of the chords from the ends of a convex G_μ to the point (1/(1 + e^ε), 1/(1 + e^ε)), which the
+    smallest μ puts on G_μ. Randomised response attains it: it simulates any ε-DP pair (Kairouz, Oh & Viswanath 2015).
     """
     if epsilon < 1:  # Φ(μ/2) − 1/2 = tanh(ε/2)/2, without the cancellation near one half
         return 2 * math.sqrt(2) * float(erfinv(math.tanh(epsilon / 2)))
     return -2 * float(ndtri_exp(-float(np.logaddexp(0.0, epsilon))))
 
 
-def pure_delta(epsilon: float, at: float) -> float:
-    """Smallest δ for which ε-DP implies (at, δ)-DP.
-
-    (e^ε − e^at)/(1 + e^ε), and 0 from `at` = ε on: that of randomised response.
-
-    See Kairouz, Oh & Viswanath (2015), The composition theorem for differential privacy.
-    """
-    return dp_delta(epsilon, 0.0, at)
-
-
 def pure_epsilon(epsilon: float, delta: float) -> float:
-    """Smallest ε' ≥ 0 for which ε-DP implies (ε', δ)-DP; the inverse of :func:`pure_delta`.
+    """Smallest ε' ≥ 0 for which ε-DP implies (ε', δ)-DP; the inverse of :func:`dp_delta`.
 
     log(e^ε − δ(1 + e^ε)), or 0.
     """
@@ -163,10 +134,10 @@ def pure_for_mu(mu: float) -> float:
 def pure_for_dp(epsilon: float, delta: float) -> float:
     """Largest ε' for which ε'-DP implies (ε, δ)-DP: a little more than ε itself.
 
-    log((e^ε + δ)/(1 − δ)), where :func:`pure_delta` reaches δ.
+    log((e^ε + δ)/(1 − δ)), where :func:`dp_delta` of ε' and 0 reaches δ.
     """
     guess = epsilon + math.log1p(delta * math.exp(-epsilon)) - math.log1p(-delta)
-    return max(_shrunk(guess, lambda e: pure_delta(e, epsilon) <= delta), epsilon)
+    return max(_shrunk(guess, lambda e: dp_delta(e, 0.0, epsilon) <= delta), epsilon)
 
 
 def pure_for_rho(rho: float) -> float:
@@ -176,7 +147,7 @@ def pure_for_rho(rho: float) -> float:
 
 
 def dp_delta(epsilon: float, delta: float, at: float) -> float:
-    """Smallest δ' for which (ε, δ)-DP implies (at, δ')-DP.
+    """Smallest δ' for which (ε, δ)-DP implies (at, δ')-DP; δ = 0 is pure ε-DP, whose δ' is randomised response's.
 
     δ + (1 − δ)(e^ε − e^at)/(1 + e^ε) below ε, and δ from there on.
 
@@ -191,7 +162,7 @@ def zcdp_delta(rho: float, epsilon: float) -> float:
     """Smallest δ known for which ρ-zCDP, by whatever mechanism, implies (ε, δ)-DP.
 
     The infimum over α > 1 of e^((α−1)(αρ−ε)) (1 − 1/α)^α/(α − 1), or what that at a larger ε implies, if less.
-    Gaussian noise has the smaller exact value ``gdp_delta(rho_mu(rho), epsilon)``.
+    Gaussian noise has the smaller exact value ``gdp_delta(math.sqrt(2 * rho), epsilon)``.
 
     See Canonne, Kamath & Steinke (2020), The discrete Gaussian for differential privacy, Corollary 13.
     """
@@ -242,11 +213,6 @@ def dp_tradeoff(epsilon: float, delta: float, type_one: Array) -> Array:
     flat = math.exp(-epsilon) * (1 - delta - type_one)
     out: Array = np.maximum(0.0, np.maximum(steep, flat))
     return out
-
-
-def pure_tradeoff(epsilon: float, type_one: Array) -> Array:
-    """Smallest type II error of any test at the given type I errors under ε-DP: two straight pieces."""
-    return dp_tradeoff(epsilon, 0.0, type_one)
 
 
 def shuffling_limit(n: int, delta: float) -> float:

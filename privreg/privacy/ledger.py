@@ -73,18 +73,11 @@ class Ledger:
     Entries go when the object goes; memory of Arrow, polars and bytes (unpickled arrays, say), which don't tell when it
     goes, is kept until the process ends, if noise was secret. Entries of files and names stay. Fits enter their
     releases in the process's own ledger before the first report, and whatever becomes of the fit they stay.
-    :func:`limit_spending` gives it a limit; a ledger made here keeps the accounts you enter yourself.
 
-    Parameters
-    ----------
-    limit : float, optional
-        Largest μ per person, of all releases from one source together; a release that would exceed it is refused
-        before it is made. None for no limit.
-
-    Raises
-    ------
-    BudgetError
-        If `limit` is not a positive number.
+    A `limit` is the largest μ per person of all releases from one source together: a release that would exceed it is
+    refused before it is made. :func:`limit_spending` gives one to the process's ledger; a ledger made here keeps the
+    accounts you enter yourself.
+    Raises BudgetError if `limit` is not a positive number, or None for no limit.
 
     Examples
     --------
@@ -100,7 +93,7 @@ class Ledger:
     """
 
     def __init__(self, limit: float | None = None) -> None:
-        self._limit = _allowed(limit)
+        self.limit = limit
         self._spent: dict[Hashable, list[_Entry]] = {}
         self._keys: dict[int, set[Hashable]] = {}  # Keys of the entries that go with an object
         self._gone: deque[int] = deque()  # Objects whose entries are to go; garbage may be collected at any time
@@ -111,6 +104,11 @@ class Ledger:
     def limit(self) -> float | None:
         """Largest μ per person of all releases from one source together; None for no limit."""
         return self._limit
+
+    @limit.setter
+    def limit(self, limit: float | None) -> None:
+        must = "be a positive number, the mu per person, or None"
+        self._limit = None if limit is None else number("limit", limit, must, error=BudgetError)
 
     def spent(self, source: Any) -> float:
         """Return the μ per person of all releases from `source` so far, 0 if there were none."""
@@ -124,11 +122,7 @@ class Ledger:
 
     def check(self, source: Any, mu: float) -> None:
         """Refuse a release of `mu` per person from `source` that would exceed the limit; enter nothing.
-
-        Raises
-        ------
-        BudgetError
-            If it would, or if there is a limit and the source can't be followed.
+        Raises BudgetError if it would, or if there is a limit and the source can't be followed.
         """
         with self._lock:
             self._tidy()
@@ -175,11 +169,7 @@ class Ledger:
         `release` it is entered once, and what is entered under `before`, the name before an interruption, has the new
         name then, so that of two that go on from there with different noise the second counts anew. `stream` is a name
         of the release that `source` is a batch of: people of one array or ``dataset=`` are entered once for all.
-
-        Raises
-        ------
-        BudgetError
-            As :meth:`check` does, before anything is entered.
+        Raises BudgetError as :meth:`check` does, before anything is entered.
         """
         with self._lock:
             self._tidy()
@@ -235,12 +225,6 @@ class Ledger:
     def __repr__(self) -> str:
         limit = "no limit" if self.limit is None else f"limit {_words(self.limit)} per person"
         return f"<Ledger: {self._count} release{'' if self._count == 1 else 's'}, {limit}>"
-
-
-def _allowed(limit: float | None) -> float | None:
-    """A limit that is one."""
-    must = "be a positive number, the mu per person, or None"
-    return None if limit is None else number("limit", limit, must, error=BudgetError)
 
 
 def _words(mu: float) -> str:
@@ -324,14 +308,7 @@ def limit_spending(limit: float | None) -> None:
     counts once. Streams, queries and plain lists are refused without a ``dataset=``, as nothing tells whose rows they
     are; a stream begun or loaded goes on with batches that can be counted. :class:`Ledger` says what one source is.
 
-    Parameters
-    ----------
-    limit : float or None
-        Largest μ per person, of all releases from one DataFrame or file together; None takes the limit away.
-
-    Raises
-    ------
-    BudgetError
-        If `limit` is not a positive number.
+    `limit` is the largest μ per person, of all releases from one DataFrame or file together; None takes it away.
+    Raises BudgetError if it is not a positive number.
     """
-    LEDGER._limit = _allowed(limit)
+    LEDGER.limit = limit

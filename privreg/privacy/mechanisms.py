@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar, Final
+from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -140,10 +140,6 @@ class Randomiser:
         """Pure ε that it spends on a report; inf for Gaussian noise."""
         return min(self.budget.epsilon, MOST_EPSILON) if self.pure else math.inf
 
-    def guarantee(self) -> str:
-        """State the guarantee in one line."""
-        return str(self.budget)
-
 
 @dataclass(frozen=True)
 class Mechanism(Randomiser):
@@ -213,19 +209,13 @@ class Mechanism(Randomiser):
 
         `reports`, shape (n, size), are those before they are randomised, about the centre of their ball of `radius`.
         """
-        n, size = reports.shape
-        scale, identity = self.channel(size).scale * radius, np.eye(size)
-        if not self.budget.private:
-            return 0.0 * identity
-        kind = self._kind(size)
-        if kind in {"gaussian", "laplace"}:
-            return np.asarray((1.0 if kind == "gaussian" else 2.0) * scale**2 * identity)
+        (n, size), identity = reports.shape, np.eye(reports.shape[1])
+        if self.additive:
+            return np.asarray((2.0 if self.name == "laplace" else 1.0) * self._scale(radius, size) ** 2 * identity)
         norms = np.linalg.norm(reports, axis=1, keepdims=True)
         units = reports / np.where(norms > 0.0, norms, 1.0)
         towards = units.T @ units / n + float(np.mean(norms == 0.0)) * identity / size  # of nothing, any axis
-        along = _privunit(self.epsilon, size).square if kind == "privunit" else 1.0
-        seen = identity + (along - 1.0) * towards
-        return np.asarray(scale**2 * seen - reports.T @ reports / n)
+        return np.asarray(self.sent(towards, radius) - reports.T @ reports / n)
 
     @property
     def additive(self) -> bool:
@@ -238,19 +228,20 @@ class Mechanism(Randomiser):
         `along` are those of the directions of reports, of trace 1; both have the shape (size, size).
         """
         size = len(along)
-        square = _privunit(self.epsilon, size).square if self._kind(size) == "privunit" else 1.0
-        return np.asarray((self.channel(size).scale * radius) ** 2 * (np.eye(size) + (square - 1.0) * along))
+        return np.asarray(self._scale(radius, size) ** 2 * (np.eye(size) + (self._square(size) - 1.0) * along))
 
     def sd(self, radius: float, size: int) -> float:
         """Noise sd per coordinate of a report of `size` numbers, averaged over coordinates; at the ball's centre."""
-        if not self.budget.private:
-            return 0.0
-        kind, each = self._kind(size), 1.0  # the trace of `covariance`, whose matrix is large for moments
-        if kind == "laplace":
-            each = 2.0
-        elif kind == "privunit":
-            each = (size - 1.0 + _privunit(self.epsilon, size).square) / size
-        return math.sqrt(each) * self.channel(size).scale * radius
+        # from the trace of `covariance`, whose matrix is large for moments
+        each = 2.0 if self.name == "laplace" else (size - 1.0 + self._square(size)) / size
+        return math.sqrt(each) * self._scale(radius, size)
+
+    def _scale(self, radius: float, size: int) -> float:
+        return self.channel(size).scale * radius
+
+    def _square(self, size: int) -> float:
+        """Second moment of what is sent along the report, in units of `_scale`²."""
+        return _privunit(self.epsilon, size).square if self._kind(size) == "privunit" else 1.0
 
     def score_radius(self, bound: float) -> float:
         """Radius of a score report bounded by `bound` in ℓ2 norm."""
@@ -265,15 +256,10 @@ class Mechanism(Randomiser):
         """Radius of a report of `numbers` numbers, each in [0, 1], about 1/2."""
         return self.radius(bits_sensitivity(numbers), 0.5 * math.sqrt(numbers))
 
-    def moment_radius(self) -> float:
-        """Radius of a moment report u uᵀ with ‖u‖ ≤ 1, its off-diagonal entries times √2."""
-        return self.curvature_radius(1.0)
-
     def curvature_radius(self, bound: float) -> float:
-        """Radius of a curvature report (positive semidefinite, Frobenius norm ≤ `bound`).
+        """Radius of a report of a positive semidefinite matrix of Frobenius norm ≤ `bound`, such as u uᵀ with ‖u‖ ≤ 1.
 
-        The report lists the upper triangle with off-diagonal entries times √2, so that its ℓ2 norm is
-        the matrix's Frobenius norm.
+        It lists a triangle with off-diagonal entries times √2, so that its ℓ2 norm is the matrix's Frobenius norm.
         """
         return self.radius(psd_sensitivity(bound), bound)
 
@@ -289,10 +275,10 @@ class Mechanism(Randomiser):
         """Noise of a report, in words for the privacy block."""
         match self._kind(size):
             case "gaussian":
-                return f"noise sd {self.channel(size).scale * radius:.4g} = 2 × bound / mu"
+                return f"noise sd {self._scale(radius, size):.4g} = 2 × bound / mu"
             case "laplace":
                 return (
-                    f"noise scale {self.channel(size).scale * radius:.4g} = 2 × sqrt({size}) × bound / epsilon, "
+                    f"noise scale {self._scale(radius, size):.4g} = 2 × sqrt({size}) × bound / epsilon, "
                     f"epsilon {at_least(self.epsilon, 4)}"
                 )
             case "privunit":
@@ -304,25 +290,16 @@ class Mechanism(Randomiser):
         return f"reported with probability {share:.4g}, epsilon {at_least(self.epsilon, 4)}"
 
     def __repr__(self) -> str:
-        return f"{self.title}({self.guarantee()}, per person, replace-one neighbours)"
+        return f"{self.title}({self.budget}, per person, replace-one neighbours)"
 
 
-def Gaussian(budget: Budget) -> Mechanism:
-    """Independent normal noise on every coordinate of a report: μ-GDP for the person who sends it."""
-    return Mechanism("gaussian", budget)
+class _Cap(NamedTuple):
+    """PrivUnit for one ε: N(0, I) given that its part t along the report is in a cap, at least a cut, or is not."""
 
-
-@dataclass(frozen=True)
-class _Cap:
-    """PrivUnit for one ε: N(0, I) given that its part t along the report is at least a cut, with probability `accept`.
-
-    `above` is the normal mass of the cap, `mean` is E t and `square` is E t².
-    """
-
-    accept: float
-    above: float
-    mean: float
-    square: float
+    accept: float  # Probability of the cap
+    above: float  # Normal mass of the cap
+    mean: float  # E t
+    square: float  # E t²
 
 
 def _cap(epsilon: float, cut: float) -> _Cap:
@@ -370,21 +347,15 @@ def resolve_mechanism(name: object, budget: Budget, *, size: int, scalar: bool, 
             f"mechanism='randomized_response' is for one number of known range (a formula 'y ~ 1', or "
             f"private='response'), and a score report here has {size}; use 'privunit' or 'auto'."
         )
-
     if personal:  # noise that is a multiple of that of the largest budget
         have = ("randomized_response", "laplace") if budget.form == "epsilon" else ("gaussian",)
         if got not in {"auto", *have}:
             raise OptionError(f"mechanism={got!r} has no personal budgets of this form; use {have[-1]!r}.")
         got = have[0 if scalar else -1] if got == "auto" else got
-
-    def made(kind: str) -> Mechanism:
-        return Mechanism(kind, budget if kind == "gaussian" else budget.as_pure())
-
-    if got != "auto":
-        return made(got)
-    allowed = [m for m in MECHANISMS if not (m == "gaussian" and budget.form == "epsilon")]
-    allowed = [m for m in allowed if scalar or m != "randomized_response"]
-    return min((made(m) for m in allowed), key=lambda m: m.sd(1.0, size))
+    without = {"gaussian": budget.pure, "randomized_response": not scalar}
+    wanted = [m for m in MECHANISMS if not without.get(m)] if got == "auto" else [got]
+    made = [Mechanism(m, budget if m == "gaussian" else budget.as_pure()) for m in wanted]
+    return min(made, key=lambda m: m.sd(1.0, size))
 
 
 def released(raw: Array, sds: Sequence[float], noise: Array) -> Array:

@@ -47,6 +47,11 @@ def derived_key(key: bytes, label: str) -> bytes:
     return hashlib.sha256(label.encode() + b"|" + key).digest()
 
 
+def cipher(key: bytes) -> CipherContext:
+    """AES-256 in counter mode under a key, from the beginning."""
+    return Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
+
+
 def refuse_fork(process: int) -> None:
     """Refuse (StreamError) to draw noise in another process than `process`, which draws the same."""
     if os.getpid() != process:
@@ -123,7 +128,7 @@ class NoiseStream:
             if len(jobs) == len(self._scratch):
                 self._scratch.append(np.empty_like(self._words))
             jobs.append(pool.submit(self._fill, self._key, target, self._scratch[len(jobs)]))
-            self._key = self._cipher(self._key).update(bytes(KEY_BYTES))
+            self._key = cipher(self._key).update(bytes(KEY_BYTES))
             if not whole:
                 self._block, self._used = self._buffer, rows - at
             at += self.rows
@@ -133,24 +138,20 @@ class NoiseStream:
             out[rows - self._used :] = self._block[: self._used]
         return out
 
-    @staticmethod
-    def _cipher(key: bytes) -> CipherContext:
-        return Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
-
     def _fill(
         self, key: bytes, buffer: NDArray[np.float64], scratch: NDArray[np.uint64]
     ) -> tuple[bytes, NDArray[np.float64]]:
         """Next key, and `buffer` full of this key's normals."""
         from privreg.privacy import ziggurat  # compiled
 
-        cipher = self._cipher(key)
-        following = cipher.update(bytes(KEY_BYTES))
+        stream = cipher(key)
+        following = stream.update(bytes(KEY_BYTES))
         flat = buffer.reshape(-1)
         words = len(self._zeros) // 8
         view = scratch.view(np.uint8)
         filled = 0
         while filled < flat.shape[0]:
-            cipher.update_into(self._zeros, view.data)
+            stream.update_into(self._zeros, view.data)
             filled, _ = ziggurat.ziggurat(scratch[:words], flat, filled)
         return following, buffer
 
@@ -190,5 +191,4 @@ def normals(key: bytes, count: int) -> NDArray[np.float64]:
 
 def words(key: bytes, count: int) -> NDArray[np.uint64]:
     """Random words of a key, which is to be used for nothing else; shape (count,)."""
-    stream = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor().update(bytes(8 * count))
-    return np.frombuffer(stream, dtype="<u8")
+    return np.frombuffer(cipher(key).update(bytes(8 * count)), dtype="<u8")

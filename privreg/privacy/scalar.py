@@ -21,8 +21,6 @@ from privreg.privacy.mechanisms import Randomiser, score_sensitivity
 
 NUMBER_MECHANISMS: Final = ("laplace", "gaussian", "duchi", "piecewise", "square_wave", "square_wave_biased")
 
-_WIDTHS: Final = {"piecewise": 2, "square_wave": 2, "square_wave_biased": 2}
-
 
 @dataclass(frozen=True)
 class NumberMechanism(Randomiser):
@@ -65,7 +63,7 @@ class NumberMechanism(Randomiser):
     @property
     def width(self) -> int:
         """Standard normals that a report takes."""
-        return _WIDTHS.get(self.name, 1)
+        return 1 if self.name in {"laplace", "gaussian", "duchi"} else 2
 
     @property
     def scale(self) -> float:
@@ -100,9 +98,7 @@ class NumberMechanism(Randomiser):
         return f"answers {ends}, epsilon {at_least(self.epsilon, 4)}"
 
     def __repr__(self) -> str:
-        return (
-            f"{self.title}({self.guarantee()}, for one number in [{self.low:g}, {self.high:g}], replace-one neighbours)"
-        )
+        return f"{self.title}({self.budget}, for one number in [{self.low:g}, {self.high:g}], replace-one neighbours)"
 
     # --- the report --------------------------------------------------------------------------------------
 
@@ -187,34 +183,12 @@ class NumberMechanism(Randomiser):
                 unit = upper * (self._answer - u) ** 3 + (1.0 - upper) * (self._answer + u) ** 3
                 return np.asarray(self._half**3 * unit)
         edges, heights, per_unit = self._steps(u)
-        mean = self._unit_mean(u)
+        mean = u
+        if self.name != "piecewise":
+            slope, constant = self._line
+            mean = constant + slope * 0.5 * (u + 1.0)
         quarter = 0.25 * (edges - mean[:, None]) ** 3 * np.abs(edges - mean[:, None])
         return np.asarray(np.sum(heights * np.diff(quarter, axis=1), axis=1) * (self._half * per_unit) ** 3)
-
-    def density(self, value: float, reports: ArrayLike) -> Array:
-        """Density of `reports` of one number, shape (k,), its units; of "duchi" the probability of each answer."""
-        y = np.asarray(reports, dtype=np.float64)
-        u = self._unit([value])
-        here = (y - self._out(u)[0]) / self.scale if self.name in {"gaussian", "laplace"} else y
-        match self.name:
-            case "gaussian":
-                return np.asarray(np.exp(-0.5 * here**2) / (self.scale * math.sqrt(2.0 * math.pi)))
-            case "laplace":
-                return np.asarray(np.exp(-np.abs(here)) / (2.0 * self.scale))
-            case "duchi":
-                upper = float(0.5 * (1.0 + u[0] / self._answer))
-                low, high = self.output_range
-                return np.where(np.isclose(y, high), upper, np.where(np.isclose(y, low), 1.0 - upper, 0.0))
-        edges, heights, per_unit = self._steps(u)
-        inside = (y - self._middle) / (self._half * per_unit)
-        if self.name == "square_wave":
-            slope, constant = self._line
-            inside = constant + slope * (0.5 * ((y - self._middle) / self._half + 1.0))
-        elif self.name == "square_wave_biased":
-            inside = 0.5 * ((y - self._middle) / self._half + 1.0)
-        at = np.searchsorted(edges[0], inside, side="right") - 1
-        there = np.where((at >= 0) & (at < 3), heights[0][np.clip(at, 0, 2)], 0.0)
-        return np.asarray(there / (self._half * per_unit))
 
     # --- numbers inside ----------------------------------------------------------------------------------
 
@@ -280,13 +254,6 @@ class NumberMechanism(Randomiser):
             per_unit = 2.0 / (self._line[0] if self.unbiased else 1.0)
         edges = np.stack([np.full_like(u, first), left, right, np.full_like(u, last)], axis=1)
         return edges, np.tile([outside, inside, outside], (len(u), 1)), per_unit
-
-    def _unit_mean(self, u: Array) -> Array:
-        """Mean of the density of three steps, on the scale of its edges."""
-        if self.name == "piecewise":
-            return u
-        slope, constant = self._line
-        return np.asarray(constant + slope * 0.5 * (u + 1.0))
 
 
 def number_mechanism(name: object, budget: Budget, low: float = -1.0, high: float = 1.0) -> NumberMechanism:

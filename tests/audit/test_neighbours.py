@@ -1,6 +1,7 @@
 """Noise scale: sensitivity over the budget, on adversarial rows, and the audit that would notice less."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from privreg.audit.neighbours import mu_lower_bound
 from privreg.errors import OptionError
 from privreg.privacy.conversions import pure_mu
 from privreg.privacy.ledger import Budget
-from privreg.privacy.mechanisms import Gaussian, psd_sensitivity, score_sensitivity
+from privreg.privacy.mechanisms import Mechanism, psd_sensitivity, score_sensitivity
 from privreg.privacy.noise import NoiseStream, seeded_key
 from privreg.protocol import codes
 from privreg.published.chain import collector, kernels
@@ -110,7 +111,7 @@ def test_bound_is_reached_so_the_noise_is_not_wasted(family, weights):
 
 def test_a_wrong_declared_bound_costs_bias_never_privacy():
     honest = make_device(SCORES["huber"], "unit")
-    wrong = honest._replace(row_bound=0.25)
+    wrong = replace(honest, row_bound=0.25)
     row = np.array([1.0, 2.0])
     clipped = score_report(wrong, np.zeros(2), row, 1e6, np.zeros(2))
     assert np.linalg.norm(clipped) == pytest.approx(wrong.bound)
@@ -135,15 +136,15 @@ def test_curvature_reports_stay_within_their_bound(family, weights):
 
 def test_noise_scale_is_sensitivity_over_mu():
     for mu in (0.1, 1.0, 3.0):
-        mechanism = Gaussian(Budget.declare(mu=mu))
+        mechanism = Mechanism("gaussian", Budget.declare(mu=mu))
         score, bend = mechanism.score_radius(1.5), mechanism.curvature_radius(2.0)
         assert mechanism.channel(4).scale * score == pytest.approx(score_sensitivity(1.5) / mu, rel=1e-15)
         assert mechanism.sd(score, 4) == pytest.approx(3.0 / mu, rel=1e-15)
         assert mechanism.covariance(np.ones((7, 4)), score) == pytest.approx((3.0 / mu) ** 2 * np.eye(4))
         assert mechanism.sd(bend, 10) == pytest.approx(psd_sensitivity(2.0) / mu, rel=1e-15)
         assert psd_sensitivity(2.0) == pytest.approx(2 * math.sqrt(2))
-    assert "1-GDP" in repr(Gaussian(Budget.declare(mu=1)))
-    assert Gaussian(Budget.declare(mu=None)).sd(1.0, 3) == 0.0
+    assert "1-GDP" in repr(Mechanism("gaussian", Budget.declare(mu=1)))
+    assert Mechanism("gaussian", Budget.declare(mu=None)).sd(1.0, 3) == 0.0
 
 
 def test_psd_sensitivity_is_attained_and_never_exceeded():

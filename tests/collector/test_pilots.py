@@ -14,7 +14,7 @@ from privreg.collector.covariates.moments import Layout
 from privreg.collector.covariates.points import moment_diagonal
 from privreg.collector.covariates.whitening import bring_in
 from privreg.privacy.ledger import Budget
-from privreg.privacy.mechanisms import Gaussian, bits_sensitivity, joint_sensitivity, psd_sensitivity
+from privreg.privacy.mechanisms import Mechanism, bits_sensitivity, joint_sensitivity, psd_sensitivity
 from privreg.protocol.codes import BALANCED, HUBER
 from privreg.protocol.plans import Shape
 from privreg.protocol.rounds import GROUPS
@@ -25,8 +25,8 @@ from tests.devices import moment_report, round_report, threshold_report
 from tests.kinds import KINDS, plan_of, quiet
 from tests.rounds import plan_by_rounds, state_of
 
-MECHANISM = Gaussian(Budget.declare(mu=1))
-BARE = Gaussian(Budget.declare(mu=None))
+MECHANISM = Mechanism("gaussian", Budget.declare(mu=1))
+BARE = Mechanism("gaussian", Budget.declare(mu=None))
 EXTREME = [1.7e308, -1.7e308, 1e200, -1e155, 1e154, 1e-145, -1e-155, 1e-200, 5e-324, 0.0, 1.0, -3.0]
 ROUNDING = 1e-12
 """A report's norm is a root of a dozen rounded products: a few units of the last place, 2e-16 each."""
@@ -69,7 +69,7 @@ def test_moment_reports_of_neighbours_are_root_two_apart_at_most_and_that_is_rea
     assert largest_gap(bare) <= psd_sensitivity(1.0) * (1 + ROUNDING)
     apart = [moment_report(BARE, rows, np.linalg.solve(rows, e), np.zeros(6)) for e in np.eye(3)[:2]]
     assert largest_gap(apart) == pytest.approx(psd_sensitivity(1.0), rel=ROUNDING)
-    assert MECHANISM.sd(MECHANISM.moment_radius(), 6) == pytest.approx(psd_sensitivity(1.0), rel=1e-15)
+    assert MECHANISM.sd(MECHANISM.curvature_radius(1.0), 6) == pytest.approx(psd_sensitivity(1.0), rel=1e-15)
     assert psd_sensitivity(1.0) == math.sqrt(2.0)
 
 

@@ -15,7 +15,7 @@ from privreg.audit.neighbours import audit
 from privreg.errors import BudgetError, OptionError
 from privreg.federated import UPDATE_MECHANISMS, update_mechanism, verify_mechanism
 from privreg.privacy.scalar import share
-from privreg.published.federated.verification import worst_updates
+from privreg.published.federated.reports import worst_updates
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 MU, EPS = Budget.declare(mu=2), Budget.declare(epsilon=2)

@@ -318,7 +318,7 @@ def test_results_hold_no_key(tuning, inference, threads, keys, tmp_path):
 def coming(run):
     """Keys of noise that is still to be drawn."""
     if hasattr(run, "noise"):
-        return {run.noise._key, run.curvature_noise._key}
+        return {stream._key for stream in run.noise.values()}
     return {run.key}
 
 
@@ -332,7 +332,9 @@ def test_a_stream_file_holds_the_keys_to_come_only_and_no_used_noise(keys, tmp_p
         run = stream._run
         used = np.zeros(0)
         if way == "published":
-            used = run.noise._buffer[: min(5, run.noise._used)].copy()  # noise of this block's first people
+            used = (
+                run.noise["score"]._buffer[: min(5, run.noise["score"]._used)].copy()
+            )  # noise of this block's first people
         else:
             run.close()  # as saving does first
         ahead = coming(run)

@@ -252,7 +252,7 @@ def found(case, name, strength, n, short=1.0, seed=1):
     rng = np.random.Generator(np.random.PCG64(seed))
     ends, both = [], []
     for x, y in (case.first, case.second):
-        told = scored(plan, np.eye(d), theta, 1.0, np.array(x), y)
+        told = scored(plan, theta, 1.0, np.array(x), y)
         noise = rng.standard_normal((n, mechanisms.width(channel, len(told.report))))
         both.append(told.finish(mechanisms.randomised(channel, np.tile(told.report, (n, 1)), told.radius, noise)))
         ends.append(told.finish(told.report))

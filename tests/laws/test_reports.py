@@ -1,6 +1,7 @@
 """Laws of reports: the chain's loop is devices and collector, bit for bit; reports lie as near as claimed."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from privreg.privacy.mechanisms import Mechanism
 from privreg.privacy.noise import NoiseStream, derived_key
 from privreg.protocol.codes import FULL, MULTINOMIAL
 from privreg.published.chain import collector, kernels
-from privreg.published.chain.numbers import Device, Steps, make_plan
+from privreg.published.chain.numbers import Published, Steps
 from privreg.published.chain.run import AveragedSGD
 from tests.devices import HAVE_CURVATURE, moment_report, round_report, threshold_report
 from tests.helpers import BOUNDED_WEIGHTS
@@ -48,7 +49,7 @@ def test_scale_reports_lie_in_the_ball_they_are_randomised_in(name):
     rows, zero = np.tril(rng.standard_normal((3, 3))) + 2 * np.eye(3), np.zeros(9)
     moments = np.array([moment_report(bare, rows, row, zero) for row in v])
     bits = np.array([threshold_report(bare, np.zeros(3), row, zero) for row in v]) - 0.5
-    for reports, radius in ((moments, mech.moment_radius()), (bits, mech.bits_radius(3))):
+    for reports, radius in ((moments, mech.curvature_radius(1.0)), (bits, mech.bits_radius(3))):
         gaps = np.linalg.norm(reports[:, None] - reports[None], axis=2)
         assert gaps.max() <= 2 * radius * (1 + ROUNDING)
         if name in {"privunit", "randomized_response"}:
@@ -66,17 +67,14 @@ SLOW = Steps(0.2, 0.51, 3.0)
 def single(kind, name, weights, p):
     score, w = kind.score, SCORE_WEIGHTS[weights]
     reach2 = w.reach2 if math.isfinite(w.reach2) else 3.0
-    return Device(
-        score, w, mechanism(name), w.reach, score.curvature_bound * reach2, function=kind.function, alone=p == 1
-    )  # fmt: skip
+    return Published(score, w, mechanism(name), w.reach, score.curvature_bound * reach2, SLOW, alone=p == 1)
 
 
-def in_both(device, p, blocks, x, y, offset, *, batch, share):
+def in_both(device, p, blocks, x, y, offset, *, batch, share, function=None):
     """State of the single chain by the kernel, in two chunks, and by devices and collector; and who sent what."""
     d = p * blocks
-    plan = make_plan(
-        device, p, blocks, batch=batch, scaling_mode=FULL, outer=2, curvature_share=share, central=False
-    )  # fmt: skip
+    device = replace(device, blocks=blocks, batch=batch, curvature_share=share)
+    plan = device.plan(p, scaling_mode=FULL, outer=2, central=False)
     widths = device.mechanism.width(d), device.mechanism.width(p * (p + 1) // 2)
     run = AveragedSGD(plan, SLOW, collector.init(np.full(d, 0.1), plan, np.ones(d)), np.eye(d), KEY)
     for a, b in ((0, 17), (17, len(y))):
@@ -92,7 +90,7 @@ def in_both(device, p, blocks, x, y, offset, *, batch, share):
             report = curvature_report(device, centre, x[i], y[i], bend[sent[1]], offset[i])
             state, sent[1] = update_curvature(state, report), sent[1] + 1
         else:
-            report = score_report(device, state.theta, x[i], y[i], noise[sent[0]], offset[i])
+            report = score_report(device, state.theta, x[i], y[i], noise[sent[0]], offset[i], function)
             state, sent[0] = update(state, plan, SLOW, report), sent[0] + 1
     assert np.isfinite(state.theta).all()
     assert (state.theta != 0.1).all()
@@ -115,7 +113,9 @@ def test_every_family_and_mechanism_in_the_single_chain_is_its_twins(kind, name,
     share = 0.3 if kind.shape.family in HAVE_CURVATURE else 0.0
     x, y, offset = single_rows(rng, n, p), responses(kind, rng, n), rng.uniform(-0.5, 0.5, n)
     batch = 1 if weights == "unit" else 3
-    one, two, sent = in_both(single(kind, name, weights, p), p, 1, x, y, offset, batch=batch, share=share)
+    one, two, sent = in_both(
+        single(kind, name, weights, p), p, 1, x, y, offset, batch=batch, share=share, function=kind.function
+    )
     assert_twins(one, two, kind.shape.family)
     assert (sent[1] > 0) == (share > 0)
 

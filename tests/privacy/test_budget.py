@@ -85,7 +85,7 @@ def test_a_pure_mechanism_under_epsilon_and_delta_loses_more_than_the_gaussian_o
 def test_curves_are_those_of_the_mechanism():
     pure, gaussian = declare(epsilon=2), declare(epsilon=2, delta=1e-5)
     assert pure.delta(2) == 0
-    assert pure.delta(1) == conversions.pure_delta(2.0, 1.0)
+    assert pure.delta(1) == conversions.dp_delta(2.0, 0.0, 1.0)
     assert pure.epsilon_at(0.0) == 2
     assert gaussian.delta(2) == pytest.approx(1e-5)
     assert gaussian.epsilon_at(1e-5) == pytest.approx(2)
@@ -96,7 +96,7 @@ def test_curves_are_those_of_the_mechanism():
     assert math.isinf(none.epsilon_at(1e-6))
     errors = np.array([0.0, 0.25, 1.0])
     np.testing.assert_array_equal(none.tradeoff(errors), 0)
-    np.testing.assert_array_equal(pure.tradeoff(errors), conversions.pure_tradeoff(2.0, errors))
+    np.testing.assert_array_equal(pure.tradeoff(errors), conversions.dp_tradeoff(2.0, 0.0, errors))
     np.testing.assert_array_equal(declare(mu=1).tradeoff(errors), conversions.gdp_tradeoff(1.0, errors))
 
 
@@ -156,25 +156,18 @@ def test_order_across_forms():
 # --- composition -----------------------------------------------------------------------------------------
 
 
-@given(st.lists(sizes, min_size=2, max_size=5))
-def test_composition_by_form(values):
-    pures = [declare(epsilon=v) for v in values]
-    assert Budget.compose(*pures).epsilon == pytest.approx(sum(values))
-    assert Budget.compose(*pures, pure=False).mu == pytest.approx(compose(p.mu for p in pures))
-    assert not Budget.compose(*pures, pure=False).pure
-    assert Budget.compose(*[declare(rho=v) for v in values]).asked == pytest.approx((sum(values),))
-    mixed = [declare(mu=values[0]), *pures[1:]]
-    assert Budget.compose(*mixed) == declare(mu=compose(b.mu for b in mixed))
-    assert all(p <= Budget.compose(*pures) for p in pures)
-
-
-def test_composition_of_one_and_none():
-    one = declare(epsilon=1, delta=1e-6)
-    assert Budget.compose(one) is one
-    assert Budget.compose(declare(epsilon=1), pure=False) == declare(mu=declare(epsilon=1).mu)
-    assert not Budget.compose(one, declare(mu=None)).private
-    with pytest.raises(BudgetError, match="got none"):
-        Budget.compose()
+@given(budgets, st.integers(1, 50))
+def test_equal_releases_compose_by_form(budget, k):
+    whole = budget.times(k)
+    if k == 1 or not budget.private:
+        assert whole is budget
+        return
+    assert whole.form == {"epsilon": "epsilon", "rho": "rho"}.get(budget.form, "mu")
+    if whole.form != "mu":
+        assert whole.asked == pytest.approx((k * budget.asked[0],))
+    if not budget.pure:
+        assert whole.mu == pytest.approx(compose([budget.mu] * k))
+    assert budget.epsilon_at(1e-6) <= whole.epsilon_at(1e-6)
 
 
 def test_rounding_is_to_the_safe_side():

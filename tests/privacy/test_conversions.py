@@ -10,6 +10,7 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from privreg.privacy import conversions as c
+from privreg.privacy.budget import Budget
 from privreg.privacy.conversions import gdp_delta, gdp_epsilon, gdp_mu
 
 
@@ -52,12 +53,13 @@ def test_extremes_stay_finite():
     assert gdp_mu(1e-3, 1e-9) > 0
 
 
-def test_gaussian_and_concentrated_privacy_invert_for_gaussian_noise():
+def test_gaussian_privacy_is_concentrated_by_the_divergence_of_its_noise():
     for mu in (0.1, 1.0, 3.0):
-        assert c.rho_mu(c.gdp_rho(mu)) == pytest.approx(mu)
         # Rényi divergence of order a between N(0, 1) and N(μ, 1) is aμ²/2, by integration
         value, _ = quad(lambda x, mu=mu: norm.pdf(x, mu) ** 3 / norm.pdf(x) ** 2, 3 * mu - 9, 3 * mu + 9)
-        assert math.log(value) / 2 == pytest.approx(3 * c.gdp_rho(mu), rel=1e-6)
+        rho = math.log(value) / 6
+        assert Budget.declare(mu=mu) <= Budget.declare(rho=rho * (1 + 1e-5))
+        assert not Budget.declare(mu=mu) <= Budget.declare(rho=rho * (1 - 1e-5))
 
 
 # --- pure ------------------------------------------------------------------------------------------------
@@ -86,31 +88,31 @@ def test_pure_mu_puts_the_corner_on_the_gaussian_curve(epsilon):
 @given(st.floats(0.01, 20), st.floats(1e-9, 1))
 def test_the_implied_gaussian_curve_lies_below_the_pure_one(epsilon, type_one):
     point = np.array([type_one])
-    assert c.gdp_tradeoff(c.pure_mu(epsilon), point) <= c.pure_tradeoff(epsilon, point) + 1e-12
+    assert c.gdp_tradeoff(c.pure_mu(epsilon), point) <= c.dp_tradeoff(epsilon, 0.0, point) + 1e-12
 
 
 @given(st.floats(0.01, 30), st.floats(0, 30))
 def test_pure_delta_is_the_hockey_stick_of_randomised_response(epsilon, at):
     p, q = 1 / (1 + math.exp(-epsilon)), 1 / (1 + math.exp(epsilon))
     direct = sum(max(a - math.exp(at) * b, 0.0) for a, b in ((p, q), (q, p)))
-    assert c.pure_delta(epsilon, at) == pytest.approx(direct, abs=1e-12)
+    assert c.dp_delta(epsilon, 0.0, at) == pytest.approx(direct, abs=1e-12)
 
 
 @given(st.floats(1e-6, 1e3), st.floats(0, 1))
 def test_pure_epsilon_inverts_pure_delta(epsilon, delta):
     found = c.pure_epsilon(epsilon, delta)
     assert 0 <= found <= epsilon
-    assert c.pure_delta(epsilon, found) <= delta + 1e-12
+    assert c.dp_delta(epsilon, 0.0, found) <= delta + 1e-12
     if found > 0:
-        assert c.pure_delta(epsilon, found) == pytest.approx(delta, abs=1e-12)
+        assert c.dp_delta(epsilon, 0.0, found) == pytest.approx(delta, abs=1e-12)
 
 
 @given(st.floats(1e-6, 1e3), st.floats(1e-100, 0.99))
 def test_a_little_more_than_epsilon_is_allowed_by_delta(epsilon, delta):
     most = c.pure_for_dp(epsilon, delta)
     assert most >= epsilon
-    assert c.pure_delta(most, epsilon) <= delta
-    assert c.pure_delta(most * (1 + 1e-9) + 1e-9, epsilon) > delta * (1 - 1e-6) or delta < 1e-8
+    assert c.dp_delta(most, 0.0, epsilon) <= delta
+    assert c.dp_delta(most * (1 + 1e-9) + 1e-9, 0.0, epsilon) > delta * (1 - 1e-6) or delta < 1e-8
 
 
 @pytest.mark.parametrize("epsilon", [0.05, 0.5, 1.0, 3.0, 12.0])
@@ -149,7 +151,7 @@ def test_concentrated_privacy_gives_a_curve_above_the_gaussian_one(rho, where, o
     low, high = sorted((where * reach, other * reach))
     near, far = c.zcdp_delta(rho, low), c.zcdp_delta(rho, high)
     assert far <= near * (1 + 1e-9)
-    assert gdp_delta(c.rho_mu(rho), low) <= near * (1 + 1e-9)
+    assert gdp_delta(math.sqrt(2 * rho), low) <= near * (1 + 1e-9)
     assert near <= c.dp_delta(high, far, low) * (1 + 1e-6)  # nothing more is known from another point
 
 
@@ -163,9 +165,9 @@ def test_zcdp_delta_beats_the_textbook(rho, delta):
 def test_conversions_reach_the_ends():
     assert c.pure_epsilon(1.0, 0.0) == 1.0
     assert c.pure_epsilon(1.0, 1.0) == 0.0
-    assert c.pure_delta(1e12, 0.0) == 1.0
-    assert c.pure_delta(1e-12, 0.0) == pytest.approx(5e-13)
+    assert c.dp_delta(1e12, 0.0, 0.0) == 1.0
+    assert c.dp_delta(1e-12, 0.0, 0.0) == pytest.approx(5e-13)
     assert c.dp_delta(1.0, 0.1, 2.0) == 0.1
     ends = np.array([0.0, 1.0])
-    for curve in (c.gdp_tradeoff(1.0, ends), c.pure_tradeoff(1.0, ends), c.pure_tradeoff(1e12, ends)):
+    for curve in (c.gdp_tradeoff(1.0, ends), c.dp_tradeoff(1.0, 0.0, ends), c.dp_tradeoff(1e12, 0.0, ends)):
         np.testing.assert_array_equal(curve, [1.0, 0.0])

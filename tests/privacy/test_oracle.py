@@ -46,7 +46,7 @@ def test_composition_of_different_budgets():
     composed = gaussian(budgets[0].mu)
     for b in budgets[1:]:
         composed = composed.compose(gaussian(b.mu))
-    found = Budget.compose(*budgets)
+    found = Budget.declare(mu=compose(b.mu for b in budgets))
     assert found.epsilon_at(1e-6) == pytest.approx(composed.get_epsilon_for_delta(1e-6), rel=1e-3)
 
 
@@ -54,7 +54,7 @@ def test_composition_of_different_budgets():
 def test_pure_curve_is_that_of_randomised_response(epsilon):
     law = response(epsilon)
     for at in (0.0, epsilon / 2, epsilon + STEP):
-        assert conversions.pure_delta(epsilon, at) == pytest.approx(law.get_delta_for_epsilon(at), abs=2 * STEP)
+        assert conversions.dp_delta(epsilon, 0.0, at) == pytest.approx(law.get_delta_for_epsilon(at), abs=2 * STEP)
     assert conversions.pure_epsilon(epsilon, 0.01) == pytest.approx(law.get_epsilon_for_delta(0.01), abs=2 * STEP)
 
 
@@ -62,16 +62,16 @@ def test_pure_curve_is_that_of_randomised_response(epsilon):
 def test_laplace_noise_stays_within_the_pure_curve(epsilon):
     law = pld.from_laplace_mechanism(1 / epsilon, value_discretization_interval=STEP)
     for at in (0.0, epsilon / 2, epsilon):
-        assert law.get_delta_for_epsilon(at) <= conversions.pure_delta(epsilon, at) + STEP
+        assert law.get_delta_for_epsilon(at) <= conversions.dp_delta(epsilon, 0.0, at) + STEP
     # and within the Gaussian one that ε-DP implies
     assert law.get_delta_for_epsilon(epsilon / 2) <= gdp_delta(conversions.pure_mu(epsilon), epsilon / 2) + STEP
 
 
 @pytest.mark.parametrize(("epsilon", "times"), [(0.1, 30), (0.5, 8), (1.0, 3)])
 def test_pure_composition_both_ways(epsilon, times):
-    each = [Budget.declare(epsilon=epsilon)] * times
+    each = Budget.declare(epsilon=epsilon)
     composed = response(epsilon).self_compose(times)
-    pure, gdp = Budget.compose(*each), Budget.compose(*each, pure=False)
+    pure, gdp = each.times(times), Budget.declare(mu=compose([each.mu] * times))
     # just below the sum, what is left is that every answer was true; above it, nothing
     true = (1 + math.exp(-epsilon)) ** -times
     near = composed.get_delta_for_epsilon(pure.epsilon - 0.1)

@@ -29,14 +29,39 @@ def cases():
     ]
 
 
+def density(m, value, reports):
+    """Density of `reports` of one number, shape (k,), its units; of "duchi" the probability of each answer."""
+    y, u = np.asarray(reports, dtype=np.float64), m._unit([value])
+    here = (y - m._out(u)[0]) / m.scale if m.name in {"gaussian", "laplace"} else y
+    match m.name:
+        case "gaussian":
+            return np.exp(-0.5 * here**2) / (m.scale * math.sqrt(2.0 * math.pi))
+        case "laplace":
+            return np.exp(-np.abs(here)) / (2.0 * m.scale)
+        case "duchi":
+            upper = float(0.5 * (1.0 + u[0] / m._answer))
+            low, high = m.output_range
+            return np.where(np.isclose(y, high), upper, np.where(np.isclose(y, low), 1.0 - upper, 0.0))
+    edges, heights, per_unit = m._steps(u)
+    inside = (y - m._middle) / (m._half * per_unit)
+    if m.name == "square_wave":
+        slope, constant = m._line
+        inside = constant + slope * (0.5 * ((y - m._middle) / m._half + 1.0))
+    elif m.name == "square_wave_biased":
+        inside = 0.5 * ((y - m._middle) / m._half + 1.0)
+    at = np.searchsorted(edges[0], inside, side="right") - 1
+    there = np.where((at >= 0) & (at < 3), heights[0][np.clip(at, 0, 2)], 0.0)
+    return there / (m._half * per_unit)
+
+
 def expected(m, x, f):
     """E f(report) of one number, by its density and scipy's quadrature; a sum where there are two answers."""
     if m.name == "duchi":
         ends = np.array(m.output_range)
-        return float(m.density(x, ends) @ f(ends))
+        return float(density(m, x, ends) @ f(ends))
     edges = jumps(m, x) if len(jumps(m, x)) else [x - 60 * m.scale, x, x + 60 * m.scale]
     pieces = [(a, b) for a, b in itertools.pairwise(edges) if b > a]
-    return sum(quad(lambda y: float(f(y) * m.density(x, [y])[0]), a, b, limit=200)[0] for a, b in pieces)
+    return sum(quad(lambda y: float(f(y) * density(m, x, [y])[0]), a, b, limit=200)[0] for a, b in pieces)
 
 
 @pytest.mark.some(12)
@@ -79,13 +104,13 @@ def test_reports_follow_the_density(name):
     m, n, x = number_mechanism(name, Budget.declare(epsilon=1.5), 0.0, 1.0), 100_000, 0.35
     y = m.randomise(np.full(n, x), np.random.default_rng(4).standard_normal((n, m.width)))
     if name == "duchi":
-        chances, counts = m.density(x, m.output_range), [np.sum(y < 0.5), np.sum(y > 0.5)]
+        chances, counts = density(m, x, m.output_range), [np.sum(y < 0.5), np.sum(y > 0.5)]
     else:
         edges = jumps(m, x)
         cuts = np.unique(np.concatenate([np.linspace(a, b, 5) for a, b in itertools.pairwise(edges)]))
         cuts[[0, -1]] += [-1e-9, 1e-9]
         middle = 0.5 * (cuts[1:] + cuts[:-1])
-        counts, chances = np.histogram(y, cuts)[0], m.density(x, middle) * np.diff(cuts)
+        counts, chances = np.histogram(y, cuts)[0], density(m, x, middle) * np.diff(cuts)
     assert np.sum(chances) == pytest.approx(1.0, abs=1e-6)
     assert chisquare(counts, np.asarray(chances) / np.sum(chances) * n).pvalue > 1e-6
 
@@ -105,7 +130,7 @@ def test_no_answer_is_more_than_e_to_the_epsilon_as_likely(name, epsilon):
         answers = 0.5 * (edges[1:] + edges[:-1])
     worst = 0.0
     for a, b in itertools.permutations(values, 2):
-        one, two = m.density(a, answers), m.density(b, answers)
+        one, two = density(m, a, answers), density(m, b, answers)
         seen = (one > 0) | (two > 0)
         assert (two[seen] > 0).all()
         worst = max(worst, float(np.max(np.log(one[seen] / two[seen]))))
@@ -190,7 +215,7 @@ def test_words_state_the_guarantee():
     for name in NUMBER_MECHANISMS:
         m = number_mechanism(name, budget(name, 1.0), 0.0, 1.0)
         assert ("1-GDP" if name == "gaussian" else "epsilon 1") in m.words()
-        assert m.guarantee() in repr(m)
+        assert str(m.budget) in repr(m)
 
 
 def test_published_numbers():

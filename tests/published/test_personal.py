@@ -15,11 +15,11 @@ from privreg.audit.neighbours import Row
 from privreg.errors import BudgetError, InferenceError, OptionError
 from privreg.families.weights import SCORE_WEIGHTS
 from privreg.privacy.conversions import gdp_delta, gdp_mu, gdp_mus
-from privreg.privacy.mechanisms import Gaussian, Mechanism, joint_sensitivity
+from privreg.privacy.mechanisms import Mechanism, joint_sensitivity
 from privreg.privacy.noise import NoiseStream, derived_key, seeded_key
 from privreg.protocol.codes import NONE
 from privreg.published.chain import collector
-from privreg.published.chain.numbers import Device, Steps
+from privreg.published.chain.numbers import Published, Steps
 from privreg.published.chain.run import AveragedSGD
 from tests.helpers import make_test_plan
 
@@ -298,10 +298,14 @@ def test_joint_scale_is_the_papers_loop():
     np.testing.assert_allclose(res.bse**2, 6 * np.diag(sums.T @ sums / N**2)[:3] / N, rtol=1e-6)
 
 
+SCORES = {"kind": "chain"}
+
+
 def joint_plan(weights="published"):
     score, _ = pr.Huber(C, scale="joint").resolve(unit=1.0)
     w = SCORE_WEIGHTS[weights]
-    return make_test_plan(Device(score, w, Gaussian(pr.Budget.declare(mu=1)), w.reach, math.inf, joint=KAPPA), 2)
+    noise = Mechanism("gaussian", pr.Budget.declare(mu=1))
+    return make_test_plan(Published(score, w, noise, w.reach, math.inf, STEPS, joint=KAPPA), 2)
 
 
 def test_sensitivity_of_a_joint_report_is_what_is_printed():
@@ -311,7 +315,7 @@ def test_sensitivity_of_a_joint_report_is_what_is_printed():
 
     def distance(v):
         rows = [Row(v[:2], v[2]), Row(v[3:5], v[5])]
-        both = [chain.scores(plan, theta, {}, row, 1, True)[0] for row in rows]
+        both = [chain.reports(SCORES, plan, theta, row, 1, True)[0] for row in rows]
         return -float(np.linalg.norm(both[0] - both[1]))
 
     starts = [np.array([s, s, 9.0, t, t, -9.0]) * rng.choice([-1, 1], 6) for s, t in rng.uniform(0.2, 3, (12, 2))]
@@ -326,7 +330,7 @@ def test_sensitivity_of_a_joint_report_is_what_is_printed():
 @pytest.mark.parametrize("sigma", [-1.0, 0.0, 1e-300, 2.0])
 def test_joint_reports_stay_in_their_ball(row, sigma):
     plan = joint_plan()
-    (report,) = chain.scores(plan, np.array([0.1, 0.1, sigma]), {}, row, 1, True)
+    (report,) = chain.reports(SCORES, plan, np.array([0.1, 0.1, sigma]), row, 1, True)
     assert np.linalg.norm(report[:2]) <= plan.bound * (1 + 1e-12)
     assert (KAPPA - C * C) / 2 - 1e-12 <= report[2] <= KAPPA / 2 + 1e-12
 

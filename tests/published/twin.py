@@ -6,24 +6,25 @@ A device sends one report, `score_report` or `curvature_report`; `update` and `u
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from privreg.errors import DataError
 from privreg.families import scores
 from privreg.protocol import codes
-from privreg.protocol.codes import BLOCK, DIAGONAL, TINY
+from privreg.protocol.codes import BLOCK, DIAGONAL, HISTORY, TINY
 from privreg.published.chain import kernels
-from privreg.published.chain.collector import copy, folded, is_turn, recentred
+from privreg.published.chain.collector import fold, is_turn, recentred
+from privreg.published.chain.plans import State
 from tests.devices import curvature as curvature_of
 from tests.devices import inner, randomised_one
 
 if TYPE_CHECKING:
     from privreg.base.arrays import Array
     from privreg.families.weights import ScoreWeights
-    from privreg.published.chain.numbers import Device, Steps
-    from privreg.published.chain.plans import Plan, State
+    from privreg.published.chain.numbers import Published, Steps
+    from privreg.published.chain.plans import Plan
 
 
 def _one(value: float) -> Array:
@@ -43,12 +44,14 @@ def _refuse_not_finite(x: Array, y: float, offset: float) -> None:
         raise DataError("a row holds a missing or infinite value; drop it, or fill it before reporting.")
 
 
-def score_report(device: Device, theta: Array, x: Array, y: float, noise: Array, offset: float = 0.0) -> Array:
+def score_report(
+    device: Published, theta: Array, x: Array, y: float, noise: Array, offset: float = 0.0, function: Any = None
+) -> Array:
     """One person's report: the weighted, bounded score plus noise.
 
     Parameters
     ----------
-    device : Device
+    device : Published
     theta : ndarray, shape (b p,)
         Current public iterate, internal units; b > 1 blocks for a multinomial response.
     x : ndarray, shape (p,)
@@ -58,6 +61,8 @@ def score_report(device: Device, theta: Array, x: Array, y: float, noise: Array,
     noise : ndarray, shape (width,)
         Standard normals drawn for this person and never used again.
     offset : float
+    function : callable, optional
+        A user's own score over its bound.
 
     Returns
     -------
@@ -77,26 +82,27 @@ def score_report(device: Device, theta: Array, x: Array, y: float, noise: Array,
     norm2 = inner(x, x)
     if len(theta) > len(x):
         omega = _weight(device.weights, norm2, float(x[0]), len(x))
-        blocks = np.array(_blocks_score(theta, np.asarray(x), norm2, omega, y, device.bound))
+        blocks = np.array(_blocks_score(theta, np.asarray(x), norm2, omega, y, device.norm))
         return randomised_one(device.mechanism.channel(len(theta)), blocks, device.radius, noise)
     eta = inner(x, theta) + float(offset)
-    psi = float(scores.psi(device.score, _one(eta), _one(float(y)), device.function)[0])
+    psi = float(scores.psi(device.score, _one(eta), _one(float(y)), function)[0])
     factor = psi * _weight(device.weights, norm2, float(x[0]), len(x))
     norm = abs(factor) * math.sqrt(norm2)
-    if device.bound < norm < math.inf:
-        factor *= device.bound / norm
-    elif not norm <= device.bound:  # overflow: nothing but noise is sent
+    if device.norm < norm < math.inf:
+        factor *= device.norm / norm
+    elif not norm <= device.norm:  # overflow: nothing but noise is sent
         factor = 0.0
-    report = np.array([(factor * float(v) if factor != 0.0 else 0.0) - device.centre for v in x])
-    return randomised_one(device.mechanism.channel(len(x)), report, device.radius, noise) + device.centre
+    centre = 0.5 * sum(device.score.range) if device.alone else 0.0
+    report = np.array([(factor * float(v) if factor != 0.0 else 0.0) - centre for v in x])
+    return randomised_one(device.mechanism.channel(len(x)), report, device.radius, noise) + centre
 
 
-def curvature_report(device: Device, centre: Array, x: Array, y: float, noise: Array, offset: float = 0.0) -> Array:
+def curvature_report(device: Published, centre: Array, x: Array, y: float, noise: Array, offset: float = 0.0) -> Array:
     """One person's curvature report, sent *instead of* a score report.
 
     Parameters
     ----------
-    device : Device
+    device : Published
     centre : ndarray, shape (p,)
         Public running average of the iterates, internal units.
     x, y, offset
@@ -179,7 +185,7 @@ def update(state: State, plan: Plan, steps: Steps, report: Array) -> State:
     State
         A new value; the old one is unchanged.
     """
-    new = copy(state)
+    new = State._make(array.copy() for array in state)
     counts = new.counts
     counts[codes.PEOPLE] += 1
     new.spreads[0] += 1.0
@@ -213,13 +219,14 @@ def update(state: State, plan: Plan, steps: Steps, report: Array) -> State:
     counts[codes.UPDATES] = k + 1
     if slot == BLOCK - 1:
         kernels.flush_block(new.path, new.sums, plan.scaling_mode, new.reports, new.outer, plan.outer)
-        folded(new, plan)
+        if plan.scaling_mode == HISTORY:
+            fold(new.path[:, :BLOCK], new.sums)
     return recentred(new, plan)[0] if is_turn(k + 1) else new
 
 
 def update_curvature(state: State, report: Array) -> State:
     """State after one curvature report, shape (p (p + 1) / 2,)."""
-    new = copy(state)
+    new = State._make(array.copy() for array in state)
     new.curvature[:] += report
     new.counts[codes.CURVATURES] += 1
     new.spreads[1] += 1.0

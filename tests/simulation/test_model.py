@@ -408,7 +408,7 @@ def test_published_tuning_pins_the_sources_settings():
     assert [e.name for e in s.methods] == ["random_scaling"]
     assert (s.how.batch, s.efficient) == (1, None)
     assert s.how.steps == (0.5, 0.51, 0.0)
-    assert (s.how.device.score.c, s.how.weighing, s.how.bound) == (
+    assert (s.how.score.c, s.how.weighing, s.how.bound) == (
         1.345,
         "published",
         pytest.approx(np.sqrt(2) * 1.345),

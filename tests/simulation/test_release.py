@@ -44,7 +44,7 @@ def test_noise_of_the_release_has_the_stated_scale_and_is_independent(monkeypatc
     for _ in range(50):
         stream = begun(n)
         raw = {"a": stream._run.raw_curvature.copy(), "s": stream._run.raw_outer.copy()}
-        sds = {"a": 2 * stream._settings.how.device.curvature_bound, "s": 2 * stream._settings.how.bound**2}
+        sds = {"a": 2 * stream._settings.how.curvature_bound, "s": 2 * stream._settings.how.bound**2}
         seen = released(monkeypatch, stream)
         for key, matrix in raw.items():
             draws[key].append(((seen[key] * n - matrix) / sds[key])[rows, cols])
@@ -60,7 +60,7 @@ def test_noise_of_the_release_has_the_stated_scale_and_is_independent(monkeypatc
 def test_raw_sums_are_bounded_by_what_the_noise_was_scaled_for():
     n = 300
     stream = begun(n)
-    assert np.linalg.norm(stream._run.raw_curvature) <= n * stream._settings.how.device.curvature_bound
+    assert np.linalg.norm(stream._run.raw_curvature) <= n * stream._settings.how.curvature_bound
     assert np.linalg.norm(stream._run.raw_outer) <= n * stream._settings.how.bound**2
     assert np.linalg.norm(stream._run.raw_curvature) > 0
 

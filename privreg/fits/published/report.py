@@ -17,7 +17,7 @@ from privreg.base.arrays import Array
 from privreg.collector.inference import windows
 from privreg.collector.inference.methods import WIDE, Estimate, Method
 from privreg.collector.inference.pivots import Normal, RandomScaling, StudentT
-from privreg.collector.inference.resampling import FIRST, Anytime, Batches, Bootstrap
+from privreg.collector.inference.resampling import FIRST, Anytime, Bootstrap
 from privreg.collector.inference.sandwich import KAPPA, Sandwich, floored, sandwich
 from privreg.collector.inference.windows import Steps
 from privreg.errors import InferenceError
@@ -31,7 +31,7 @@ from privreg.protocol.codes import DIAGONAL, FULL, HISTORY, NONE, PEOPLE
 from privreg.published.chain import collector
 from privreg.published.chain import path as marks
 from privreg.published.chain.collector import ChainSummary
-from privreg.published.chain.numbers import Published, make_plan
+from privreg.published.chain.numbers import Published
 from privreg.published.chain.path import path_sandwich, regression
 from privreg.published.chain.plans import Plan
 from privreg.published.chain.run import BURN_IN, AveragedSGD, Mark
@@ -53,7 +53,7 @@ def begin(spec: ModelSpec, settings: Settings, key: bytes | None, start: Array |
     `key` is that of the devices' noise; None without privacy.
     """
     how, methods, p = numbers(settings), settings.methods, len(spec.design.names)
-    to_user, joint = np.asarray(np.kron(np.eye(how.blocks), spec.units.matrix)), bool(how.device.joint)
+    to_user, joint = np.asarray(np.kron(np.eye(how.blocks), spec.units.matrix)), bool(how.joint)
     mode = NONE
     if any(m.scaling for m in methods):
         # with no mixture but in the first row sums of single coefficients' paths and of the intercept's are enough
@@ -64,16 +64,8 @@ def begin(spec: ModelSpec, settings: Settings, key: bytes | None, start: Array |
     first = np.zeros(p * how.blocks) if start is None else start
     if joint:  # of which the residual scale, at first the internal unit, is none of the user's coefficients
         to_user, first = np.pad(to_user, ((0, 0), (0, 1))), np.append(first, 1.0)
-    plan = make_plan(
-        how.device,
-        p,
-        how.blocks,
-        batch=how.batch,
-        scaling_mode=mode,
-        outer=2 if any(m.path for m in methods) else int(any(m.outer for m in methods)),
-        curvature_share=how.curvature_share,
-        central=any(m.central for m in methods),
-    )
+    outer = 2 if any(m.path for m in methods) else int(any(m.outer for m in methods))
+    plan = how.plan(p, scaling_mode=mode, outer=outer, central=any(m.central for m in methods))
     state = collector.init(first, plan, to_user[0])
     anytime = any(m.name == "anytime" for m in methods)
     run = AveragedSGD(plan, how.steps, state, to_user, key, how.cut, anytime=anytime, mechanism=settings.mechanism)
@@ -99,7 +91,7 @@ def report(run: AveragedSGD, spec: ModelSpec, settings: Settings, order: NDArray
     if not trail or trail[-1].updates < chain.updates:
         trail = [*trail, Mark(chain.updates, chain.people, chain.mean, run.variances(chain))]
     people = np.array([mark.people for mark in trail], dtype=np.int64)
-    steps, weights = how.steps, how.device.weights
+    steps, weights = how.steps, how.weights
     delay = f" + {steps.delay:g}" if steps.delay else ""
     spending = "no pilot; no curvature spending"
     if chain.curvature_people:
@@ -117,14 +109,14 @@ def report(run: AveragedSGD, spec: ModelSpec, settings: Settings, order: NDArray
         trail_params=np.array([outside_of(mark.mean[:p], order, units) for mark in trail]),
         trail_senders=people,
         trail_variances=np.array([mark.variances for mark in trail]),
-        family=settings.score_text + (f": {chain.mean[p] * units.y_scale:.4g}" if how.device.joint else ""),
+        family=settings.score_text + (f": {chain.mean[p] * units.y_scale:.4g}" if how.joint else ""),
         tuning=f"published: step {steps.gamma:.4g} (k{delay})^-{steps.alpha:g}, {how.batch} a batch, averaged",
         spending=spending,
         bound=f"{how.bound:.4g} (internal units), weights ω = {weights.formula}",
         notes=() if mixing is None else (mixing,),
         mechanics=_mechanics(run, settings, personal=spec.personal),
         steps=Later(lambda: found),
-        equation=_equation(how, chain.mean[:p], float(chain.mean[p]) if how.device.joint else 1.0),
+        equation=_equation(how, chain.mean[:p], float(chain.mean[p]) if how.joint else 1.0),
     )
 
 
@@ -156,17 +148,15 @@ def _steps(
 def mixing_note(how: Published, updates: int) -> Diagnostic | None:
     """Words for a path too short to have forgotten its start, judged from public numbers only."""
     forgotten = how.steps.total(updates) * how.weakest
-    if forgotten >= MIXING:
-        return None
-    return note("few.steps", forgotten=forgotten, wanted=MIXING)
+    return note("few.steps", forgotten=forgotten, wanted=MIXING) if forgotten < MIXING else None
 
 
 def _equation(how: Published, theta: Array, sigma: float) -> Equation:
     """Estimating equation of the single chain, at the residual scale `sigma` if estimated: no row map, no offsets."""
-    p, score = len(theta) // how.blocks, how.device.score
+    p, score = len(theta) // how.blocks, how.score
     return Equation(
         shape=(score.shape.family, score.shape.a, score.shape.b),
-        weighing=how.device.weights.name,
+        weighing=how.weights.name,
         rows=np.eye(p),
         order=np.arange(p),
         constant=False,
@@ -206,7 +196,7 @@ def curator_sds(mechanism: Mechanism, plan: Plan) -> tuple[float, float]:
 
 def _mechanics(run: AveragedSGD, settings: Settings, *, personal: bool) -> tuple[dict[str, Any], ...]:
     """Inputs for an audit of the reports: numbers only."""
-    plan, alone = run.plan, numbers(settings).device.alone
+    plan, alone = run.plan, numbers(settings).alone
     kinds: dict[str, dict[str, Any]] = {"score": {"kind": "chain"}}
     if plan.curvature_share:
         kinds["curvature"] = {"kind": "curvature"}
@@ -230,8 +220,16 @@ def _of_chain(method: Method, run: AveragedSGD, chain: ChainSummary, settings: S
     user = run.outside
     p, name = len(chain.mean), method.name
     if method.blocks:
-        found = run.batches(chain, growing=name in {"batch_means", "anytime"})
-        return _of_batches(name, found, run.to_user, chain.people)
+        found, people = run.batches(chain, growing=name in {"batch_means", "anytime"}), chain.people
+        cov = np.asarray(run.to_user @ found.cov @ run.to_user.T)
+        if name == "anytime" and people < FIRST:
+            raise InferenceError(
+                f"anytime intervals begin at {FIRST:,} people whose reports enter the estimate, and {people:,} have; "
+                "ask more people, or fit with inference='batch_means'."
+            )
+        if name in {"batch_means", "anytime"}:
+            return Estimate(name, cov, StudentT(found.df) if name == "batch_means" else Anytime(people))
+        return Estimate(name, cov, Bootstrap(found.moves @ run.to_user.T, name == "block_bootstrap_t"))
     if method.scaling:
         pivot = RandomScaling(1, chain.updates)
         if chain.scaling.ndim == 1 and chain.scaling.size:
@@ -256,21 +254,6 @@ def _of_chain(method: Method, run: AveragedSGD, chain: ChainSummary, settings: S
     else:
         out = _release_central(run, settings, chain)
     return Estimate(name, user(out.cov), Normal(), out.notes)
-
-
-def _of_batches(name: str, found: Batches, linear: Array, people: int) -> Estimate:
-    """Estimate of a method that goes by batches; `linear` maps to the user's coefficients."""
-    cov = np.asarray(linear @ found.cov @ linear.T)
-    if name == "batch_means":
-        return Estimate(name, cov, StudentT(found.df))
-    if name == "anytime":
-        if people < FIRST:
-            raise InferenceError(
-                f"anytime intervals begin at {FIRST:,} people whose reports enter the estimate, and {people:,} have; "
-                "ask more people, or fit with inference='batch_means'."
-            )
-        return Estimate(name, cov, Anytime(people))
-    return Estimate(name, cov, Bootstrap(found.moves @ linear.T, name == "block_bootstrap_t"))
 
 
 def local_sandwich(path: ChainSummary, noise_sd: float, curvature_sd: float, batch: int) -> Sandwich:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -17,7 +18,7 @@ from privreg.families.weights import SCORE_WEIGHTS, ScoreWeights, omega
 from privreg.fits.settings import FitOptions, Settings
 from privreg.formula.spec import ModelSpec
 from privreg.options.table import find
-from privreg.published.chain.numbers import Device, Published, Steps, turns
+from privreg.published.chain.numbers import Published, Steps, turns
 from privreg.published.chain.path import BATCHES, Layout, growing_edges
 
 CURVATURE_SHARE: Final = 0.1
@@ -42,14 +43,18 @@ def resolve(asked: FitOptions, methods: tuple[Method, ...], spec: ModelSpec, row
     reach2 = weights.reach2 if math.isfinite(weights.reach2) else units.reach
     curvature_bound = score.curvature_bound * reach2
     kappa = clipped_square(score.c) if family.joint else 0.0
-    device = Device(score, weights, mechanism, weights.reach, curvature_bound, spec.family.unit, alone, kappa)
-    _refuse_methods(methods, asked, spec, rows, device)
+    how = Published(score, weights, mechanism, weights.reach, curvature_bound, Steps(gamma, power, delay), alone, kappa)
+    _refuse_methods(methods, asked, spec, rows, how)
     batch, share = asked.batch_size or 1, CURVATURE_SHARE if any(m.curvature for m in methods) else 0.0
     edges: tuple[int, ...] = ()
     counted = rows is not None and (share == 0.0 or rows <= 1 << 32)  # within seconds; longer streams go by equal marks
     if counted and any(m.name in {"batch_means", "anytime"} for m in methods):
         assert rows is not None
-        edges = growing_edges(_score_senders(rows, share) // batch, BATCHES, power)
+        if share:  # who sends curvature instead of a score is public before the first record
+            from privreg.published.chain.kernels import score_senders  # slow to import
+
+            rows = int(score_senders(rows, turns(share)))
+        edges = growing_edges(rows // batch, BATCHES, power)
     # blocks of n^β updates with β halfway between α and 1, as α < β < 1 is needed
     layout = Layout((1.0 - power) / 2.0, FEWEST, edges)
     return Settings(
@@ -57,11 +62,10 @@ def resolve(asked: FitOptions, methods: tuple[Method, ...], spec: ModelSpec, row
         score_text=words,
         mechanism=mechanism,
         methods=methods,
-        how=Published(
-            device,
-            Steps(gamma, power, delay),
-            batch,
-            share,
+        how=replace(
+            how,
+            batch=batch,
+            curvature_share=share,
             weakest=_weakest(family, weights, spec.probe),
             blocks=spec.blocks,
             cut=layout if any(m.blocks for m in methods) else None,
@@ -94,26 +98,17 @@ def _refuse(asked: FitOptions, spec: ModelSpec) -> None:
 _JOINT: Final = "bounds the score of a joint scale by weights of at most 1, those of 'published': leave it out"
 
 
-def _score_senders(rows: int, share: float) -> int:
-    """People of so many who send a score: who sends curvature instead is public before the first record."""
-    if share == 0.0:
-        return rows
-    from privreg.published.chain.kernels import score_senders  # slow to import
-
-    return int(score_senders(rows, turns(share)))
-
-
 def _refuse_methods(
-    methods: tuple[Method, ...], asked: FitOptions, spec: ModelSpec, rows: int | None, device: Device
+    methods: tuple[Method, ...], asked: FitOptions, spec: ModelSpec, rows: int | None, how: Published
 ) -> None:
     """Refuse methods that can't do what is asked."""
-    family, budget, score = spec.scored, spec.budget, device.score
+    family, budget, score = spec.scored, spec.budget, how.score
     if asked.alpha is not None and asked.alpha <= 0.5 and methods:
         raise InferenceError(
             f"alpha={asked.alpha:g} is the exponent of the steps, and intervals need it above 1/2 (inference=None "
             "gives estimates alone); the level of intervals is set in summary(alpha=) and conf_int(alpha=)."
         )
-    if device.mechanism.pure and any(m.central for m in methods):
+    if how.mechanism.pure and any(m.central for m in methods):
         raise InferenceError(
             "plug_in_central adds Gaussian noise at the curator's, which keeps no pure epsilon; use "
             "mechanism='gaussian' with mu=, rho= or epsilon= and delta=, or inference='random_scaling'."
@@ -139,9 +134,9 @@ def _refuse_methods(
             f"{wants_curvature[0].name} needs curvature that one person's record tells, and {family!r} has none; use "
             "inference='random_scaling', or tuning='efficient' with 'sandwich'."
         )
-    if wants_curvature and budget.private and not math.isfinite(device.curvature_bound):
+    if wants_curvature and budget.private and not math.isfinite(how.curvature_bound):
         raise InferenceError(
-            f"{wants_curvature[0].name} needs a bound on the curvature, which {device.weights.name!r} score weights "
+            f"{wants_curvature[0].name} needs a bound on the curvature, which {how.weights.name!r} score weights "
             "give only with bounded covariates: declare finite bounds=, use score_weights='published', or "
             "inference='random_scaling'."
         )

@@ -41,29 +41,16 @@ def init(start: Array, plan: Plan, functional: Array) -> State:
     )
 
 
-def copy(state: State) -> State:
-    """Copy a state, arrays included."""
-    return State(**{name: array.copy() for name, array in state._asdict().items()})
-
-
 def fold(lines: Array, sums: Array) -> None:
     """Add lines @ lines.T to the lower triangle of `sums`, shape (d, d), in place; `lines` have shape (d, m).
 
-    Up to `WIDE` coefficients every update adds s sᵀ in the compiled loop. Beyond, partial sums wait until
-    there is a block of them. Blocks end at positions of the stream, and the product gives the same bits for any number
-    of threads, so that neither chunks nor threads can change a bit.
+    For more than `WIDE` coefficients, block by block. Neither chunks of the stream nor threads change a bit.
     """
     from scipy.linalg.blas import dsyrk  # slow to import
 
     if lines.shape[1]:
         # Fortran's view of a C array is its transpose
         dsyrk(1.0, np.ascontiguousarray(lines).T, beta=1.0, c=sums.T, trans=1, lower=0, overwrite_c=1)
-
-
-def folded(state: State, plan: Plan) -> None:
-    """Take a full block of the path into its second moments, in place, where the kernel leaves that to BLAS."""
-    if plan.scaling_mode == HISTORY:
-        fold(state.path[:, :BLOCK], state.sums)
 
 
 def is_turn(updates: int) -> bool:
@@ -76,7 +63,7 @@ def recentred(state: State, plan: Plan) -> tuple[State, Array]:
 
     Between blocks only. Random scaling is a small difference of sums that grow like n³ where the origin is wrong.
     """
-    new, k, p = copy(state), int(state.counts[codes.UPDATES]), len(state.theta)
+    new, k, p = State._make(array.copy() for array in state), int(state.counts[codes.UPDATES]), len(state.theta)
     move = state.total / k
     new.origin[:] += move
     move = new.origin - state.origin  # as rounded
@@ -131,8 +118,11 @@ def final(state: State, plan: Plan, *, whole: bool = True) -> ChainSummary:
     """
     counts, p = state.counts, len(state.theta)
     k, senders = int(counts[codes.UPDATES]), int(counts[codes.CURVATURES])
-    curvature = _from_triangle(state.curvature / senders, p) if senders else np.zeros((0, 0))
-    centred, scaling, outer = state.total / max(k, 1), np.zeros(0), np.zeros((0, 0))
+    centred, scaling, outer, curvature = state.total / max(k, 1), np.zeros(0), np.zeros((0, 0)), np.zeros((0, 0))
+    if senders:
+        rows, cols = np.triu_indices(p)
+        curvature = np.zeros((p, p))
+        curvature[cols, rows] = state.curvature / senders / np.where(rows == cols, 1.0, np.sqrt(2.0))
     with np.errstate(all="ignore"):  # steps that overflow are refused where results are asked for
         if k and plan.scaling_mode != NONE and (whole or plan.scaling_mode != HISTORY):
             scaling = _scaling(state, plan, k, centred)
@@ -143,7 +133,7 @@ def final(state: State, plan: Plan, *, whole: bool = True) -> ChainSummary:
         mean = state.origin + centred
     people = int(counts[codes.PEOPLE] - counts[codes.IN_BATCH])
     spreads = state.spreads / np.maximum([int(counts[codes.PEOPLE]), senders], 1)
-    return ChainSummary(people, k, mean, state.theta.copy(), scaling, outer, curvature, senders, spreads)
+    return ChainSummary(people, k, mean, state.theta.copy(), scaling, outer, symmetric(curvature), senders, spreads)
 
 
 def _scaling(state: State, plan: Plan, k: int, centred: Array) -> Array:
@@ -178,10 +168,3 @@ def variances(state: State, mapped: csr_array[np.float64]) -> Array:
 def symmetric(lower: Array) -> Array:
     """Symmetric matrix of a lower triangle."""
     return np.tril(lower) + np.tril(lower, -1).T
-
-
-def _from_triangle(entries: Array, p: int) -> Array:
-    out = np.zeros((p, p))
-    rows, cols = np.triu_indices(p)
-    out[rows, cols] = np.where(rows == cols, entries, entries / np.sqrt(2.0))
-    return out + np.triu(out, 1).T

@@ -103,23 +103,18 @@ def unit_score(shape: Shape, c: float, eta: float, y: float) -> float:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _psi(shape: Shape, c: float, top: float, eta: float, y: float) -> float:
-    """Scalar score."""
-    if shape.family == codes.HUBER:
-        r = y - eta
-        r = c if r > c else r
-        r = -c if r < -c else r
-        return -r
-    unit: float = unit_score(shape, c, eta, y)
-    return top * unit
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def _scaled_psi(c: float, sigma: float, eta: float, y: float) -> float:
     """Huber's scalar score −ψ_c(r/σ); a scale that noise made 0 or negative counts as none, its limit."""
     u = (y - eta) / max(sigma, codes.TINY)
     u = c if u > c else u
     return -(-c if u < -c else u)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _psi(shape: Shape, c: float, top: float, eta: float, y: float) -> float:
+    """Scalar score."""
+    score: float = _scaled_psi(c, 1.0, eta, y) if shape.family == codes.HUBER else top * unit_score(shape, c, eta, y)
+    return score
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -347,11 +342,11 @@ def fused(
             for j in range(d):
                 answer[j], batch[j] = batch[j] / size, 0.0
         gamma = steps[updates - first]
-        if plan.outer == 2:
-            _iterate(theta, origin, reports, slot)
         for j in range(d):
             if plan.outer > 0:
                 reports[j, slot] = answer[j]
+            if plan.outer == 2:  # under it the iterate at which people were asked, and a 1
+                reports[d + j, slot], reports[2 * d, slot] = theta[j] - origin[j], 1.0
             t = theta[j] - gamma * answer[j]
             theta[j] = t
             t = total[j] + (t - origin[j])
@@ -372,15 +367,6 @@ def fused(
     counts[codes.PEOPLE] += used
     counts[codes.CURVATURES] += used_curvature
     return i, used, used_curvature
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _iterate(theta: Array, origin: Array, reports: Array, slot: int) -> None:
-    """Note the iterate at which people are asked under their report's place, and a 1."""
-    d = theta.shape[0]
-    for j in range(d):
-        reports[d + j, slot] = theta[j] - origin[j]
-    reports[2 * d, slot] = 1.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,42 +14,6 @@ from privreg.families.weights import ScoreWeights
 from privreg.privacy.mechanisms import Mechanism
 from privreg.published.chain.path import Layout
 from privreg.published.chain.plans import Plan
-
-
-class Device(NamedTuple):
-    """Public rule by which every device makes its report.
-
-    A device holds one row (x, y), receives the public iterate θ and sends one report. The order is always
-    score → weight → bound → clip to the bound → randomise, in the compiled loop, `kernels`. The clip is a safety net:
-    were the declared bound wrong, the report would be biased and stay private.
-    """
-
-    score: Score  # Scalar score and its bound, internal units
-    weights: ScoreWeights  # ω(x)
-    mechanism: Mechanism  # Randomiser
-    row_bound: float  # sup ‖x‖ω that holds for the declared covariates (finite for every form of weight)
-    curvature_bound: float  # sup of ‖ω ∂ψ x xᵀ‖_F, or inf where no curvature may be reported
-    function: Callable[[float, float], float] | None = None  # Score over its bound, of a family that users define
-    alone: bool = False  # True if x is the constant 1, so that a score report is one number of known range
-    joint: float = 0.0  # E min(Z², c²), Z standard normal, where a report holds a score of the residual scale; else 0
-
-    @property
-    def centre(self) -> float:
-        """Centre of the interval of a score report; 0 unless the report is one number."""
-        return 0.5 * sum(self.score.range) if self.alone else 0.0
-
-    @property
-    def radius(self) -> float:
-        """Radius by which a score report is randomised: half the range of a single number, else by its bound."""
-        low, high = self.score.range
-        if self.joint:  # whose score is in [κ − c², κ]/2, as ω ≤ 1
-            return self.mechanism.joint_radius(self.bound, 0.5 * self.score.c**2)
-        return self.mechanism.score_radius(0.5 * (high - low) if self.alone else self.bound)
-
-    @property
-    def bound(self) -> float:
-        """Declared bound B0 of the weighted score's ℓ2 norm."""
-        return self.score.bound * self.row_bound
 
 
 class Steps(NamedTuple):
@@ -75,10 +38,21 @@ class Steps(NamedTuple):
 
 @dataclass(frozen=True)
 class Published:
-    """Settings of a fit by the single chain beyond `Settings`; public."""
+    """Settings of a fit by the single chain beyond `Settings`: the public rule by which every device makes its report.
 
-    device: Device
+    A device holds one row (x, y), receives the public iterate θ and sends one report. The order is always
+    score → weight → bound → clip to the bound → randomise, in the compiled loop, `kernels`. The clip is a safety net:
+    were the declared bound wrong, the report would be biased and stay private.
+    """
+
+    score: Score  # Scalar score and its bound, internal units
+    weights: ScoreWeights  # ω(x)
+    mechanism: Mechanism  # Randomiser
+    row_bound: float  # sup ‖x‖ω that holds for the declared covariates (finite for every form of weight)
+    curvature_bound: float  # sup of ‖ω ∂ψ x xᵀ‖_F, or inf where no curvature may be reported
     steps: Steps
+    alone: bool = False  # True if x is the constant 1, so that a score report is one number of known range
+    joint: float = 0.0  # E min(Z², c²), Z standard normal, where a report holds a score of the residual scale; else 0
     batch: int = 1  # People per update
     curvature_share: float = 0.0  # Share of people who send curvature instead of a score
     weakest: float = 0.0  # Smallest eigenvalue of the curvature for unrelated covariates whose bounds are at ±4 sd
@@ -86,55 +60,57 @@ class Published:
     cut: Layout | None = None  # Marks that cut the path into blocks, if any do
 
     @property
+    def norm(self) -> float:
+        """Declared bound B0 of the weighted score's ℓ2 norm, internal units."""
+        return self.score.bound * self.row_bound
+
+    @property
+    def radius(self) -> float:
+        """Radius by which a score report is randomised: half the range of a single number, else by its bound."""
+        low, high = self.score.range
+        if self.joint:  # whose score is in [κ − c², κ]/2, as ω ≤ 1
+            return self.mechanism.joint_radius(self.norm, 0.5 * self.score.c**2)
+        return self.mechanism.score_radius(0.5 * (high - low) if self.alone else self.norm)
+
+    @property
     def bound(self) -> float:
-        """Bound of the weighted score's ℓ2 norm, internal units; half the sensitivity of a joint report."""
-        return self.device.radius if self.device.joint else self.device.bound
+        """Bound for the statement: of the weighted score's ℓ2 norm, or half the sensitivity of a joint report."""
+        return self.radius if self.joint else self.norm
 
     @property
     def weighing(self) -> str:
         """Score weights, for the header."""
-        return self.device.weights.name
+        return self.weights.name
 
     def report(self, p: int) -> tuple[float, int]:
         """Radius and size of a score report with `p` covariates."""
-        return self.device.radius, p * self.blocks + bool(self.device.joint)
+        return self.radius, p * self.blocks + bool(self.joint)
+
+    def plan(self, p: int, *, scaling_mode: int, outer: int, central: bool) -> Plan:
+        """Calibrate every number that the loop needs, for `p` covariates."""
+        bound, share = self.curvature_bound, self.curvature_share
+        return Plan(
+            shape=self.score.shape,
+            blocks=self.blocks,
+            c=self.score.c,
+            top=self.score.bound,
+            weights=self.weights.code,
+            bound=self.norm,
+            radius=self.radius,
+            middle=0.5 * sum(self.score.range) if self.alone else 0.0,
+            channel=self.mechanism.channel(self.report(p)[1]),
+            batch=self.batch,
+            scaling_mode=scaling_mode,
+            outer=outer,
+            curvature_share=turns(share),
+            curvature_bound=bound,
+            curvature_radius=self.mechanism.curvature_radius(bound) if share > 0 else 0.0,
+            curvature_channel=self.mechanism.channel(p * (p + 1) // 2),
+            central=int(central),
+            joint=self.joint,
+        )
 
 
 def turns(share: float) -> int:
     """The share of people who send curvature, in units of 2⁻³², as the loop has it."""
     return int(share * 2**32)
-
-
-def make_plan(
-    device: Device,
-    p: int,
-    blocks: int = 1,
-    *,
-    batch: int,
-    scaling_mode: int,
-    outer: int,
-    curvature_share: float,
-    central: bool,
-) -> Plan:
-    """Calibrate every number the kernel needs from the device's description, for `p` covariates."""
-    bound = device.curvature_bound
-    return Plan(
-        shape=device.score.shape,
-        blocks=blocks,
-        c=device.score.c,
-        top=device.score.bound,
-        weights=device.weights.code,
-        bound=device.bound,
-        radius=device.radius,
-        middle=device.centre,
-        channel=device.mechanism.channel(p * blocks + bool(device.joint)),
-        batch=batch,
-        scaling_mode=scaling_mode,
-        outer=outer,
-        curvature_share=turns(curvature_share),
-        curvature_bound=bound,
-        curvature_radius=device.mechanism.curvature_radius(bound) if curvature_share > 0 else 0.0,
-        curvature_channel=device.mechanism.channel(p * (p + 1) // 2),
-        central=int(central),
-        joint=device.joint,
-    )

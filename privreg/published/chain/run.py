@@ -63,10 +63,11 @@ class AveragedSGD:
         mechanism: Mechanism | None = None,
     ) -> None:
         p, d = len(state.theta), len(state.theta) // plan.blocks
-        self.width, self.curvature_width = width(plan.channel, p), width(plan.curvature_channel, d * (d + 1) // 2)
+        self.widths = {"score": width(plan.channel, p)}  # Standard normals of a report
+        if plan.curvature_share:
+            self.widths["curvature"] = width(plan.curvature_channel, d * (d + 1) // 2)
         self.plan, self.steps, self.state, self.to_user = plan, steps, state, to_user
-        self.noise: NoiseStream | None = None
-        self.curvature_noise: NoiseStream | None = None
+        self.noise = dict[str, NoiseStream]()
         if key is not None:
             self.renew(key)
         # few columns mix, so that a wide map is applied without a product of large matrices
@@ -81,8 +82,7 @@ class AveragedSGD:
         self.blocks = None if cut is None else blocks.begin(cut, len(state.theta))
         self.early_at: list[int] = []  # updates after which the products of reports and iterates were noted
         self.early_grams: list[Array] = []
-        self._silence = np.zeros((4 * BLOCK, self.width))
-        self._quiet_curvature = np.zeros((BLOCK, self.curvature_width if plan.curvature_share else 0))
+        self._silence = {kind: np.zeros((4 * BLOCK, w)) for kind, w in {"curvature": 0, **self.widths}.items()}
         self._steps = np.empty(0)
         self._steps_from = 0
 
@@ -105,9 +105,7 @@ class AveragedSGD:
 
     def renew(self, key: bytes) -> None:
         """Go on with noise of another key."""
-        self.noise = NoiseStream(derived_key(key, "score"), self.width)
-        if self.plan.curvature_share:
-            self.curvature_noise = NoiseStream(derived_key(key, "curvature"), self.curvature_width)
+        self.noise = {kind: NoiseStream(derived_key(key, kind), w) for kind, w in self.widths.items()}
 
     @property
     def updates(self) -> int:
@@ -155,20 +153,14 @@ class AveragedSGD:
 
     def secrets(self, *, close: bool = True) -> dict[str, Any]:
         """Noise not yet used; whoever has it can take the noise off the reports to come."""
-        streams = {"score": self.noise, "curvature": self.curvature_noise}
-        return {
-            f"secret_{name}_{k}": v for name, n in streams.items() if n is not None for k, v in n.secret_state().items()
-        }
+        return {f"secret_{kind}_{k}": v for kind, n in self.noise.items() for k, v in n.secret_state().items()}
 
     def take_secrets(self, secrets: dict[str, Any]) -> None:
         """Go on with the noise that `secrets` gave."""
-
-        def stream(kind: str, width: int) -> NoiseStream:
-            return NoiseStream.from_secret_state(width, secrets[f"secret_{kind}_key"], secrets[f"secret_{kind}_rest"])
-
-        self.noise = stream("score", self.width)
-        if self.plan.curvature_share:
-            self.curvature_noise = stream("curvature", self.curvature_width)
+        self.noise = {
+            kind: NoiseStream.from_secret_state(w, secrets[f"secret_{kind}_key"], secrets[f"secret_{kind}_rest"])
+            for kind, w in self.widths.items()
+        }
 
     def advance(self, y: Array, x: Array, offset: Array | None = None, weight: Array | None = None, *_: Any) -> None:
         """Play the devices of these rows, in order: internal units and finite, `x` of shape (n, p) and C-contiguous.
@@ -192,21 +184,18 @@ class AveragedSGD:
             if self.plan.scaling_mode == HISTORY:
                 stop = min(stop, k - k % BLOCK + BLOCK)
             steps = self._steps[at : at + max(stop - k, 1)]
-            noise = self._silence if self.noise is None else self.noise.peek()
-            quiet = self._quiet_curvature if self.curvature_noise is None else self.curvature_noise.peek()
-            rows, used, used_curvature = kernels.fused(
-                *(x[i:], y[i:], off[i:], steps, noise, quiet, self.plan, self.state),
+            noise = self._silence | {kind: stream.peek() for kind, stream in self.noise.items()}
+            rows, *used = kernels.fused(
+                *(x[i:], y[i:], off[i:], steps, noise["score"], noise["curvature"], self.plan, self.state),
                 *(self.raw_curvature, self.raw_outer, ratios[i:]),
             )
-            if self.noise is not None:
-                self.noise.advance(used)
-            if self.curvature_noise is not None:
-                self.curvature_noise.advance(used_curvature)
+            for stream, many in zip(self.noise.values(), used, strict=False):
+                stream.advance(many)
             i += rows
             if self.updates == k:
                 continue
-            if self.updates % BLOCK == 0:
-                collector.folded(self.state, self.plan)
+            if self.updates % BLOCK == 0 and self.plan.scaling_mode == HISTORY:
+                collector.fold(self.state.path[:, :BLOCK], self.state.sums)
             if self.blocks is not None and self.updates == blocks.next_mark(self.blocks):
                 self.blocks = blocks.noted(self.blocks, self.updates, self.state.total)
             if self.updates == mark:

@@ -22,22 +22,14 @@ class Rates(NamedTuple):
 
 
 def rates(alpha: float) -> Rates:
-    """Rates at which private estimates approach the truth, by the exponent of the steps, `alpha` in (0, 1).
+    """Rates at which private estimates approach the truth, by the exponent of the steps.
 
-    Raises
-    ------
-    OptionError
-        If `alpha` is not in (0, 1).
-
-    Notes
-    -----
     The columns of the table overlap at 1/3, 1/2 and 2/3, where they agree; at 1/3 the second column holds, in which the
     last iterate's excess loss has the exponent (3α − 1)/2 = 0, which is no rate. The table has none of an excess loss
     below 1/3, although the leading terms of its bound fall like n^−α there too.
+    Raises OptionError if `alpha` is not in (0, 1).
 
-    References
-    ----------
-    SXJKH: Shi, Xie, Jiang, Kong & He (arXiv 2507.07041), Table 1.
+    See SXJKH: Shi, Xie, Jiang, Kong & He (arXiv 2507.07041), Table 1.
 
     Examples
     --------

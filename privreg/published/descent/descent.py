@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any, Final
 
 import numpy as np
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from privreg.base.arrays import Array, Ints, Words
 from privreg.data.sources.open import Source, chunk_of, pieces, rows_of
@@ -20,7 +19,7 @@ from privreg.formula.spec import ModelSpec
 from privreg.options.running import progress_bar
 from privreg.options.table import check, documented
 from privreg.privacy.ledger import LEDGER
-from privreg.privacy.noise import NoiseStream, derived_key, fresh_key, seeded_key
+from privreg.privacy.noise import NoiseStream, cipher, derived_key, fresh_key, seeded_key
 from privreg.published.descent.kernels import slopes, walk
 from privreg.published.descent.losses import Loss, resolve, resolve_loss
 from privreg.published.descent.plan import Plan, make_plan
@@ -81,16 +80,11 @@ def fit(
         Model, with the budget, and its rows.
     **options : `options/parameters.toml`
 
-    Warns
+    Notes
     -----
-    PrivregWarning, ReliabilityWarning
-        If δ is not below one over the number of records; if rows should not be relied on, which are named.
-
-    Raises
-    ------
-    OptionError, BudgetError, UnsupportedArgumentError, MissingExtraError, DataError, SchemaError
-        If an option is out of range or does not go with another, before any row is read where possible; if rows can't
-        be used, or are too many for memory. No message quotes a value.
+    Warns (PrivregWarning) if δ is not below one over the number of records, and (ReliabilityWarning) of rows that
+    should not be relied on. Raises an error if an option is out of range or does not go with another, before any row is
+    read where possible; if rows can't be used, or are too many for memory. No message quotes a value.
     """
     options = {"perturbation": perturbation, "order": order, "epochs": epochs, "step": step, "radius": radius}
     options |= {"lanes": lanes, "average": average, "batch_size": batch_size}
@@ -100,14 +94,13 @@ def fit(
     if source is None:
         raise DataError("this model has no data; build it with data, as pickling leaves them out.")
     plan_of = partial(make_plan, loss, spec.budget, p=len(spec.coefficients), reach=spec.units.reach, **options)
-    known = source.expected()
-    early = None if known is None else plan_of(n=known)  # refuses before reading
+    if (known := source.expected()) is not None:
+        plan_of(n=known)  # refuses before reading
     y, x = read(source, spec)
-    n = len(y)
+    n, budget = len(y), spec.budget
     if n <= x.shape[1]:
         raise DataError(f"{n} rows can't determine {x.shape[1]} coefficients; more than that are needed.")
-    plan = early if early is not None and n == known else plan_of(n=n)
-    budget = spec.budget
+    plan = plan_of(n=n)
     if budget.form == "epsilon, delta" and budget.asked[1] * n >= 1:
         warnings.warn(
             f"delta={budget.asked[1]:g} is not below 1/{n:,}: publishing one record outright would keep it; take a "
@@ -131,23 +124,22 @@ class Turns:
     """Random orders and samples of records, from AES-256 in counter mode under a key for this purpose only."""
 
     def __init__(self, key: bytes) -> None:
-        self._cipher = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
+        self._cipher = cipher(key)
 
-    def words(self, k: int) -> Words:
-        """Uniform 64-bit words, each handed out once."""
+    def _words(self, k: int) -> Words:
         return np.frombuffer(self._cipher.update(bytes(8 * k)), dtype=np.uint64)
 
     def permutation(self, n: int) -> Ints:
         """Uniform order of n records, up to words that are alike, with probability n²/2⁶⁵."""
-        return np.argsort(self.words(n), kind="stable")
+        return np.argsort(self._words(n), kind="stable")
 
     def drawn(self, k: int, n: int) -> Ints:
-        """Draw k of n records with replacement."""
-        return (self.words(k) % np.uint64(n)).astype(np.int64)  # uniform up to n/2^64
+        """Draw k of n records with replacement, uniform up to n/2⁶⁴."""
+        return (self._words(k) % np.uint64(n)).astype(np.int64)
 
     def poisson(self, n: int, share: float) -> Ints:
         """Records that are in a batch, each with probability `share`, up to 2⁻⁵³, independently."""
-        return np.flatnonzero((self.words(n) >> np.uint64(11)) < np.uint64(share * 2.0**53))
+        return np.flatnonzero((self._words(n) >> np.uint64(11)) < np.uint64(share * 2.0**53))
 
     def __reduce__(self) -> str:
         raise TypeError("orders come from a secret key and can't be pickled")
@@ -201,40 +193,33 @@ def release(
         raise ValueError(f"noise has {noise.width} numbers a row, and records have {x.shape[1]}")
     lanes = []
     for part in np.split(turns.permutation(len(y)), np.cumsum(plan.sizes)[:-1]):
-        lanes.append((_noisy if plan.noisy else _walked)(x[part], y[part], loss, plan, turns, noise))
+        lanes.append(_lane(x[part], y[part], loss, plan, turns, noise))
         if bar is not None:
             bar.update(len(part))
     out = np.array(lanes)
     return Release(out, curvature(x, y, loss, plan, out.mean(axis=0), square))
 
 
-def _noisy(x: Array, y: Array, loss: Loss, plan: Plan, turns: Turns, noise: NoiseStream) -> Array:
-    """Mean of the last iterates of one lane's descent by noisy sums."""
-    n, p = x.shape
-    w, total, wait = np.zeros(p), np.zeros(p), plan.wait(n)
+def _lane(x: Array, y: Array, loss: Loss, plan: Plan, turns: Turns, noise: NoiseStream) -> Array:
+    """Mean of the last iterates of one lane's descent, by noisy sums, or by single records with noise at the end."""
+    (n, p), numbers = x.shape, (loss.code, loss.a, plan.constants.slope)
+    w, total, steps, wait = np.zeros(p), np.zeros(p), plan.steps(n), plan.wait(n)
+    at, left = 0, wait
+    while not plan.noisy and at < steps:
+        order = turns.permutation(n) if plan.order == "permuted" else turns.drawn(min(AT_ONCE, steps - at), n)
+        left = walk(x, y, order, numbers, plan.step, plan.radius or 0.0, w, total, left)
+        at += len(order)
+    if not plan.noisy:
+        return np.asarray(total / (steps - wait) + plan.noise_sd * noise.draw(1)[0])
     scale = plan.step / (plan.share * n)  # the expected size: the size itself tells who was drawn
-    for t in range(plan.steps(n)):
+    for t in range(steps):
         some = turns.poisson(n, plan.share) if plan.order == "poisson" else slice(None)
         with np.errstate(all="ignore"):  # a warning would tell of a record
-            pulls = slopes(loss.code, loss.a, plan.constants.slope, x[some] @ w, y[some])
-            w = w - scale * (pulls @ x[some] + plan.noise_sd * noise.draw(1)[0])
+            w = w - scale * (slopes(*numbers, x[some] @ w, y[some]) @ x[some] + plan.noise_sd * noise.draw(1)[0])
         if plan.radius is not None:
             w /= max(float(np.linalg.norm(w)) / plan.radius, 1.0)
         total += w if t >= wait else 0.0
-    return total / (plan.steps(n) - wait)
-
-
-def _walked(x: Array, y: Array, loss: Loss, plan: Plan, turns: Turns, noise: NoiseStream) -> Array:
-    """Noisy mean of the last iterates of one lane's descent by single records."""
-    n, p = x.shape
-    w, total, steps, at = np.zeros(p), np.zeros(p), plan.steps(n), 0
-    wait = plan.wait(n)
-    while at < steps:
-        order = turns.permutation(n) if plan.order == "permuted" else turns.drawn(min(AT_ONCE, steps - at), n)
-        numbers = loss.code, loss.a, plan.constants.slope
-        wait = walk(x, y, order, numbers, plan.step, plan.radius or 0.0, w, total, wait)
-        at += len(order)
-    return np.asarray(total / (steps - plan.wait(n)) + plan.noise_sd * noise.draw(1)[0])
+    return total / (steps - wait)
 
 
 def curvature(x: Array, y: Array, loss: Loss, plan: Plan, at: Array, square: NoiseStream) -> Array:

@@ -59,33 +59,21 @@ def restored(doc: dict[str, Any]) -> Family:
     return PowerFamily(**doc) if "q" in doc else Family(**doc)
 
 
-def _power(q: object) -> float:
+def _power(name: str, code: int, link: str, response: Any, q: object) -> Family:
     number = real(q)
     if number is None or not 1 <= number <= 2:
         raise OptionError(f"q={shown(q)} must be in [1, 2]: the loss is convex, its gradient Hölder of exponent q - 1.")
-    return number
+    return PowerFamily(name, code, link, response, q=number)
 
 
 def QHinge(q: float = 1.5) -> Family:
-    """Classifier with the hinge loss to the power q, max(0, 1 − sη)^q for s = ±1; OptionError if q is not in [1, 2].
-
-    Examples
-    --------
-    >>> QHinge(1.5)
-    QHinge(1.5)
-    """
-    return PowerFamily("QHinge", _POWER_HINGE, "margin", "binary", q=_power(q))
+    """Classifier with the hinge loss to the power q, max(0, 1 − sη)^q for s = ±1; OptionError if q is not in [1, 2]."""
+    return _power("QHinge", _POWER_HINGE, "margin", "binary", q)
 
 
 def QNorm(q: float = 1.5) -> Family:
-    """Regression with the loss abs(y − η)^q, least squares for q = 2; OptionError if q is not in [1, 2].
-
-    Examples
-    --------
-    >>> QNorm(2).estimand
-    'minimiser of the mean absolute error to the power 2; the conditional mean'
-    """
-    return PowerFamily("QNorm", _POWER_NORM, "identity", "number", q=_power(q))
+    """Regression with the loss abs(y − η)^q, least squares for q = 2; OptionError if q is not in [1, 2]."""
+    return _power("QNorm", _POWER_NORM, "identity", "number", q)
 
 
 def Absolute() -> Family:
@@ -139,11 +127,6 @@ class Loss(NamedTuple):
     def steepest(self) -> float:
         """Largest such quotient: h (2δ)^(α − 1) for the window ±δ."""
         return float(self.holder * (2.0 * self.window) ** (self.alpha - 1.0))
-
-    def slope_within(self, eta: float) -> float:
-        """Largest |φ'| at predictors up to `eta` in size."""
-        grows = self.start ** (1.0 / self.a) + eta if math.isinf(self.slope) else 0.0  # |y| or 1, and the predictor
-        return float(self.a * grows ** (self.a - 1.0)) if grows else self.slope
 
 
 def resolve_loss(family: Family, *, unit: float = 1.0, y_max: float = 1.0) -> Loss:

@@ -115,15 +115,6 @@ class Plan:
             moved = sensitivity(times, self.constants, self.step, steps)
         return math.hypot(moved / self.noise_sd, self.curvature_mu)
 
-    def words(self) -> str:
-        """Steps and average in words."""
-        size, mean = self.sizes[0], "all iterates" if self.average == 1 else f"the last {100 * self.average:g}%"
-        over = {
-            "full": "all records", "poisson": f"a Poisson sample of {self.share * size:.4g} expected",
-            "permuted": "one record, permuted", "sampled": "one record, drawn with replacement",
-        }[self.order]  # fmt: skip
-        return f"{self.steps(size):,} steps of {self.step:.4g} (internal units), each over {over}; average of {mean}"
-
 
 def make_plan(
     loss: Loss, budget: Budget, *, n: int, p: int, reach: float, perturbation: str = "gradient",

@@ -43,7 +43,6 @@ WANDER, SYMMETRIC = 0.03, 0.5
 """Largest spread of iterates, relative to the range over which the loss is quadratic; the second of regressions."""
 KINKED: Final = 0.03  # Largest spread of iterates, internal units, for losses whose kink is not symmetric
 
-ONE_LANE: Final = note("lane")
 PROTECTS: Final = (
     "one record, a row with all its values; neighbours replace one record, so the number of records is public; who has "
     "several rows is protected less"
@@ -149,11 +148,6 @@ class CentralResults(PrivateResults):
         """Refuse: the last iterate is not released."""
         raise InferenceError("a curator's descent releases the average only, and no last iterate; see params.")
 
-    @property
-    def fit_measures(self) -> pd.DataFrame:
-        """Refuse: a descent releases coefficients only."""
-        raise InferenceError("a descent releases no measures of fit; evaluate(public_test) has them of public rows.")
-
     def plot_trajectory(self, *args: Any, **options: Any) -> Any:
         """Refuse: estimates on the way are not released."""
         raise InferenceError("a descent releases one estimate, at its end, and no path; plot_coef() draws it.")
@@ -183,7 +177,7 @@ def estimate_of(lanes: Array, why: Sequence[Diagnostic] = ()) -> Estimate:
     """
     b, p = lanes.shape
     if b == 1:
-        return Estimate("between_lanes", np.full((p, p), np.nan), StudentT(1), (ONE_LANE, *why))
+        return Estimate("between_lanes", np.full((p, p), np.nan), StudentT(1), (note("lane"), *why))
     return Estimate("between_lanes", np.atleast_2d(np.cov(lanes.T)) / b, StudentT(b - 1), tuple(why))
 
 
@@ -195,13 +189,19 @@ def payload(
     names, lanes = spec.coefficients, len(plan.sizes)
     params, one = outside.mean(axis=0), np.array([n], dtype=np.int64)
     estimate = estimate_of(outside, notes(released, plan, loss, spec.units.matrix, names))
+    size, mean = plan.sizes[0], "all iterates" if plan.average == 1 else f"the last {100 * plan.average:g}%"
+    over = {
+        "full": "all records", "poisson": f"a Poisson sample of {plan.share * size:.4g} expected",
+        "permuted": "one record, permuted", "sampled": "one record, drawn with replacement",
+    }[plan.order]  # fmt: skip
+    steps = f"{plan.steps(size):,} steps of {plan.step:.4g} (internal units), each over {over}; average of {mean}"
     title = {
         "Dep. Variable": spec.design.endog_name,
         "Family": loss.words,
         "Formula": spec.formula,
         "No. Observations": f"{n:,}",
         "Trust": "trusted curator",
-        "Tuning": f"published: {plan.words()}",
+        "Tuning": f"published: {steps}",
         "Domain": "all of R^p" if plan.radius is None else f"ball of radius {plan.radius:g} (internal units)",
         "Inference": "none (one group)" if lanes == 1 else f"between {lanes} groups of disjoint records",
         "Estimand": spec.family.estimand,

@@ -40,7 +40,6 @@ class Constants(NamedTuple):
     holder: float  # L with ‖∂f(w) − ∂f(w')‖ ≤ L ‖w − w'‖^α
     gradient: float  # G = sup ‖∂f‖ over the domain
     slope: float  # Bound of φ', to which slopes are clipped: G/r
-    domain: float  # Radius of a ball that holds all iterates; ``inf`` where none is needed
 
 
 def sensitivity(times: int, c: Constants, step: float, steps: int) -> float:
@@ -89,11 +88,11 @@ def constants(loss: Loss, reach: float, radius: float | None, step: float, steps
     Raises OptionError if these have no known bound.
     """
     holder = loss.holder * reach ** (1.0 + loss.alpha)
-    domain = math.inf if radius is None else radius
-    if math.isinf(loss.slope) and radius is None:
-        domain = iterates_within(loss.alpha, holder, loss.start, step, steps)
-    top = loss.slope_within(reach * domain)
-    return Constants(loss.alpha, holder, reach * top, top, domain)
+    top = loss.slope
+    if math.isinf(top):  # |φ'| at the largest |y| or 1, and the largest predictor
+        domain = iterates_within(loss.alpha, holder, loss.start, step, steps) if radius is None else radius
+        top = float(loss.a * (loss.start ** (1.0 / loss.a) + reach * domain) ** (loss.a - 1.0))
+    return Constants(loss.alpha, holder, reach * top, top)
 
 
 def iterates_within(alpha: float, holder: float, start: float, step: float, steps: int) -> float:

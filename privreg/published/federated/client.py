@@ -18,6 +18,7 @@ from privreg.data.columns import column_of
 from privreg.data.sources.open import Source
 from privreg.errors import OptionError, PrivregError, StreamError
 from privreg.families import scores
+from privreg.families.logistic import class_shares
 from privreg.privacy.noise import NoiseStream, fresh_key, seeded_key
 from privreg.published.federated.plan import Plan
 
@@ -58,10 +59,7 @@ def of_silo(number: int) -> Iterator[None]:
 def gradient(plan: Plan, theta: Array, x: Array, y: Array) -> Array:
     """Mean gradient of the loss over records, shape (size,); internal units."""
     if plan.spec.family.scoring.multiple:
-        linear = x @ theta.reshape(plan.classes, -1).T
-        top = np.maximum(linear.max(axis=1, keepdims=True), 0.0)
-        shares = np.exp(linear - top)  # of all classes but the first, whose linear predictor is 0
-        shares /= shares.sum(axis=1, keepdims=True) + np.exp(-top)
+        shares = class_shares(x @ theta.reshape(plan.classes, -1).T)[:, 1:]
         shares -= y[:, None] == np.arange(1.0, plan.classes + 1.0)
         return np.asarray((shares.T @ x).ravel() / len(y))
     return np.asarray(x.T @ scores.psi(plan.score, x @ theta, y) / len(y))

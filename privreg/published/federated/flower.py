@@ -32,25 +32,11 @@ def client_app(model: FederatedRegression, data: Any, *, silo: int, seed: Any = 
     It answers each of the plan's rounds once, in order, and refuses further ones; it keeps that count in the node's
     state as well, so that a restart doesn't forget it.
 
-    Parameters
-    ----------
-    model : FederatedRegression
-        The same as the server's; a formula with a number for `silos` describes it without data.
-    data : DataFrame, mapping, path or table
-        This silo's records. Read here, before any message: what is wrong with them is raised here, not at the server.
-    silo : int
-        Public number of this silo, from 1.
-    seed : int, optional
-        For simulation only.
-
-    Raises
-    ------
-    MissingExtraError
-        If Flower is not installed.
-    BudgetError
-        If a limit on spending in this process (:func:`privreg.limit_spending`) would be exceeded.
-    PrivregError
-        If the records can't be used.
+    The `model` is the server's; a formula with a number for `silos` describes it without data. `data`, a DataFrame,
+    mapping, path or table, are this silo's records. They are read here, before any message: what is wrong with them is
+    raised here, not at the server. `silo` is its public number, from 1; a `seed` is for simulation only.
+    Raises MissingExtraError if Flower is not installed; BudgetError if a limit on spending in this process
+    (:func:`privreg.limit_spending`) would be exceeded; PrivregError if the records can't be used.
     """
     flwr, plan = need("flwr.clientapp", "flower", _WHAT), model.plan
     number = whole("silo", silo, 1, plan.silos)
@@ -92,13 +78,9 @@ def server_app(
     """Make the ServerApp: it sends the model, averages the answers, and calls `done` with the
     :class:`FederatedResults`.
 
-    It needs no data but an answer of every silo in every round, within `timeout` seconds if that is given, and raises
-    StreamError otherwise. Of silos that failed only the count is named.
-
-    Raises
-    ------
-    MissingExtraError
-        If Flower is not installed.
+    It needs no data but an answer of every silo in every round, within `timeout` seconds if that is given. Of silos
+    that failed only the count is named.
+    Raises MissingExtraError if Flower is not installed; StreamError, when it runs, if an answer lacks.
     """
     flwr, records, plan = need("flwr.serverapp", "flower", _WHAT), need("flwr.app", "flower", _WHAT), model.plan
     app = flwr.ServerApp()
@@ -115,26 +97,20 @@ def server_app(
             kind: dict[str, Any] = {"message_type": "train", "group_id": str(number)}
             sent = [records.Message(content, dst_node_id=node, **kind) for node in nodes]
             answers = grid.send_and_receive(sent, timeout=timeout)
-            state = step(plan, state, _reports(plan, answers))
+            found = dict[int, Array]()
+            for answer in answers:
+                if not answer.has_error():
+                    (report,) = answer.content["report"].to_numpy_ndarrays()
+                    found[int(answer.content["silo"]["number"])] = np.asarray(report, dtype=np.float64)
+            silos = range(1, plan.silos + 1)
+            if lacking := set(silos) - set(found):
+                raise StreamError(
+                    f"{len(lacking)} of {plan.silos} silos sent no report; a round needs all of them. Each silo's log "
+                    "says why; a new run spends anew."
+                )
+            state = step(plan, state, [found[i] for i in silos])
         res = make_results(plan, state, make_statement(plan, Release(0, plan.total_mu), "flower"))
         res._caution()
         done(res)
 
     return app
-
-
-def _reports(plan: Plan, answers: Any) -> list[Array]:
-    """One report of every silo, in their order."""
-    found: dict[int, Array] = {}
-    for answer in answers:
-        if answer.has_error():
-            continue
-        (report,) = answer.content["report"].to_numpy_ndarrays()
-        found[int(answer.content["silo"]["number"])] = np.asarray(report, dtype=np.float64)
-    lacking = [i for i in range(1, plan.silos + 1) if i not in found]
-    if lacking:
-        raise StreamError(
-            f"{len(lacking)} of {plan.silos} silos sent no report; a round needs all of them. Each silo's log says "
-            "why; a new run spends anew."
-        )
-    return [found[i] for i in range(1, plan.silos + 1)]

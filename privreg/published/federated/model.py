@@ -44,15 +44,10 @@ class FederatedRegression(Described):
         Designs. A column named "const" or "Intercept" is the constant 1 by declaration; no column is added.
     **options : `options/parameters.toml`
 
-    Raises
-    ------
-    FormulaError, PrivacyLeakError, SchemaError, BudgetError, OptionError, DataError
-        Each message says what was got, what is allowed, and the fix; silos are named by number, never by a value.
-
     Notes
     -----
-    Convex linear models only: images (MNIST, CIFAR) and deep networks, on which GeoDP and LDPVec were published, are
-    out of scope. Frozen: `fit` returns results and leaves the model unchanged. Pickling it leaves its data out.
+    Convex linear models only, not the deep networks on which GeoDP and LDPVec were published. Frozen: `fit` returns
+    results and leaves the model unchanged. Pickling it leaves its data out. Errors name silos by number.
 
     References
     ----------
@@ -106,13 +101,12 @@ class FederatedRegression(Described):
         endog_name: str | None = None,
         **unknown: Never,
     ) -> None:
+        refuse_unknown("silos.arrays", unknown)
         asked = SiloOptions(
-            family=family, mu=mu, epsilon=epsilon, delta=delta, rho=rho, bounds=bounds, levels=levels, moments=moments,
             rounds=rounds, local_steps=local_steps, step=step, clip=clip, batch_size=batch_size, weights=weights,
             mechanism=mechanism, beta=beta, magnitude_share=magnitude_share, debias=debias, missing=missing,
-            dataset=dataset, exog_names=exog_names, endog_name=endog_name,
+            dataset=dataset,
         )  # fmt: skip
-        refuse_unknown("silos.arrays", unknown)
         budget, fam = Budget.declare(mu, epsilon, delta, rho), resolve_family(family)
         schema = Schema.declare(bounds, levels, moments)
         ys, xs = _listed("endogs", endogs), _listed("exogs", exogs)
@@ -170,13 +164,12 @@ class FederatedRegression(Described):
             or Parquet files carry in ``attrs["privreg"]`` must agree.
         **options : `options/parameters.toml`
         """
-        asked = SiloOptions(
-            family=family, mu=mu, epsilon=epsilon, delta=delta, rho=rho, bounds=bounds, levels=levels, moments=moments,
-            schema=schema, rounds=rounds, local_steps=local_steps, step=step, clip=clip, batch_size=batch_size,
-            weights=weights, mechanism=mechanism, beta=beta, magnitude_share=magnitude_share, debias=debias,
-            missing=missing, dataset=dataset,
-        )  # fmt: skip
         refuse_unknown("silos.formula", unknown)
+        asked = SiloOptions(
+            rounds=rounds, local_steps=local_steps, step=step, clip=clip, batch_size=batch_size, weights=weights,
+            mechanism=mechanism, beta=beta, magnitude_share=magnitude_share, debias=debias, missing=missing,
+            dataset=dataset,
+        )  # fmt: skip
         budget, fam = Budget.declare(mu, epsilon, delta, rho), resolve_family(family)
         first = silos if isinstance(silos, list | tuple) else None  # all silos have the columns of the first
         declared = ModelOptions(bounds=bounds, levels=levels, moments=moments, schema=schema)
@@ -203,8 +196,8 @@ class FederatedRegression(Described):
     ) -> None:
         # a silo sends no number of records, so that leaving one out is the same as letting it count for nothing
         people = Participants.declare(missing="noise" if asked.missing == "drop" else asked.missing)
-        spec = ModelSpec.declare(design, family, budget, None, "auto", "record", people)
-        self._plan = make_plan(spec, silos, asked)
+        self._spec = ModelSpec.declare(design, family, budget, None, "auto", "record", people)
+        self._plan = make_plan(self._spec, silos, asked)
         self._sources = sources and tuple(source.of(asked.dataset) for source in sources)
         for i, source in enumerate(sources or (), 1):
             if not source.repeatable:
@@ -220,12 +213,8 @@ class FederatedRegression(Described):
         """Everything public about the fit to come: what a server and every silo must agree on."""
         return self._plan
 
-    @property
-    def _spec(self) -> ModelSpec:  # type: ignore[override]
-        return self._plan.spec
-
     def __getstate__(self) -> dict[str, Any]:
-        return {"_plan": self._plan, "_sources": None}
+        return {**self.__dict__, "_sources": None}
 
     def __repr__(self) -> str:
         return f"<FederatedRegression: {self._plan.words_of_all}>"
@@ -240,17 +229,11 @@ class FederatedRegression(Described):
         ----------
         **options : `options/parameters.toml`
 
-        Warns
+        Notes
         -----
-        ReliabilityWarning
-            If the model was still on its way, so that the coefficients should not be relied on.
-
-        Raises
-        ------
-        BudgetError
-            If a limit on spending would be exceeded for any silo; nothing is released then.
-        DataError, SchemaError
-            If a silo's records can't be used; the message names the silo and the column, never a value.
+        Warns (ReliabilityWarning) if the model was still on its way, so that the coefficients should not be relied on.
+        Raises BudgetError if a limit on spending would be exceeded for any silo, before anything is released; DataError
+        or SchemaError, which name the silo and the column, if a silo's records can't be used.
         """
         refuse_unknown("silos.fit", unknown)
         check("silos.fit", "progress", progress)

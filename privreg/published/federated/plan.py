@@ -20,7 +20,7 @@ from privreg.errors import DataError, OptionError, StreamError, real, shown
 from privreg.families.scores import Score
 from privreg.formula.spec import ModelSpec
 from privreg.options.table import check
-from privreg.privacy.ledger import UNSET, Budget
+from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import joint_sensitivity
 from privreg.privacy.scalar import share
 from privreg.published.federated.reports import GEOMETRIC, UpdateMechanism, update_mechanism
@@ -35,17 +35,8 @@ more noise, and Gaussian noise gives the mean share of m silos over all rounds t
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SiloOptions:
-    """Options of a federated model as its front door was given them, by keyword; see the table of options."""
+    """Options of a federated plan as its front door was given them, by keyword; see the table of options."""
 
-    family: Any = "logistic"
-    mu: Any = UNSET
-    epsilon: Any = None
-    delta: Any = None
-    rho: Any = None
-    bounds: Any = None
-    levels: Any = None
-    moments: Any = None
-    schema: Any = None  # For formulas
     rounds: Any = 20
     local_steps: Any = 5
     step: Any = "auto"
@@ -58,8 +49,6 @@ class SiloOptions:
     debias: Any = True
     missing: Any = "noise"
     dataset: Any = None
-    exog_names: Any = None  # For arrays, as the next
-    endog_name: Any = None
 
 
 @dataclass(frozen=True)
@@ -78,8 +67,7 @@ class Plan:
     silos: int  # Number of silos; public
     clip: float  # Largest l2 norm of an update, internal units
     kappa: float  # Factor of the share of usable records in a report; 0 if reports don't have it
-    # Public weights with sum 1; None for equal ones; shape (silos,)
-    weights: Array | None = field(compare=False, default=None)
+    shares: Array = field(compare=False)  # Public weights of the silos' reports, with sum 1; shape (silos,)
 
     def __repr__(self) -> str:
         return f"<federated plan: {self.words_of_all}>"
@@ -104,11 +92,6 @@ class Plan:
     def classes(self) -> int:
         """Linear predictors of a record: 1, or one for each level but the first."""
         return self.size // len(self.spec.design.names)
-
-    @property
-    def shares(self) -> Array:
-        """Weights of the silos' reports, shape (silos,), with sum 1."""
-        return np.full(self.silos, 1.0 / self.silos) if self.weights is None else self.weights
 
     @property
     def report_mu(self) -> float:
@@ -157,7 +140,7 @@ def make_plan(spec: ModelSpec, silos: int, asked: SiloOptions) -> Plan:
             f"silos must be 2 or more, got {silos}; the noise of one silo's reports can't be averaged out."
         )
     rounds = option("rounds")
-    low, high = (float(v) for v in spec.units.response_inside(np.array(spec.design.endog_limits)))
+    low, high = spec.response_limits
     score, words = family.resolve(unit=spec.units.y_scale, low=low, high=high)
     clip = TRAVEL / rounds if asked.clip == "auto" else option("clip")
     reach2 = spec.units.reach**2 if math.isfinite(spec.units.reach) else 2.0 * len(spec.design.names)
@@ -169,13 +152,13 @@ def make_plan(spec: ModelSpec, silos: int, asked: SiloOptions) -> Plan:
     how = {"beta": asked.beta, "magnitude_share": asked.magnitude_share, "debias": asked.debias}
     size, reach = len(spec.coefficients) + shared, 0.5 * joint_sensitivity(clip, kappa)
     mechanism = update_mechanism(asked.mechanism, share(spec.budget, rounds), size, reach, **how)
-    many, batch, weights = option("local_steps"), option("batch_size"), _weights(asked.weights, silos)
-    return Plan(spec, score, words, mechanism, rounds, many, step, batch, silos, clip, kappa, weights)
+    many, batch, shares = option("local_steps"), option("batch_size"), _shares(asked.weights, silos)
+    return Plan(spec, score, words, mechanism, rounds, many, step, batch, silos, clip, kappa, shares)
 
 
-def _weights(weights: Any, silos: int) -> Array | None:
+def _shares(weights: Any, silos: int) -> Array:
     if weights is None:
-        return None
+        return np.full(silos, 1.0 / silos)
     if isinstance(weights, str) or not isinstance(weights, Sequence | np.ndarray):
         raise OptionError(
             f"weights={shown(weights)} must be a list of numbers, one a silo, that are public (such as record counts "
@@ -194,15 +177,18 @@ def _weights(weights: Any, silos: int) -> Array | None:
 class State(NamedTuple):
     """A fit in progress. Public."""
 
-    theta: Array  # Model to be sent next, internal units; shape (size,)
-    path: tuple[Array, ...]  # The model at the start and after each round; shape (size,)
+    path: tuple[Array, ...]  # The model at the start and after each round, internal units; shape (size,)
     usable: float = 0.0  # Sum over rounds of what reports say of usable records, on average over silos
+
+    @property
+    def theta(self) -> Array:
+        """Model to be sent next, shape (size,)."""
+        return self.path[-1]
 
 
 def begin(plan: Plan) -> State:
     """The zero model."""
-    zero = np.zeros(plan.size)
-    return State(zero, (zero,))
+    return State((np.zeros(plan.size),))
 
 
 def step(plan: Plan, state: State, reports: Sequence[Array]) -> State:
@@ -217,11 +203,4 @@ def step(plan: Plan, state: State, reports: Sequence[Array]) -> State:
         if np.shape(report) != (plan.mechanism.size,) or not np.isfinite(report).all():
             raise DataError(f"the report of silo {number} is not {plan.mechanism.size} finite numbers.")
     mean = plan.shares @ np.asarray(reports)
-    theta = state.theta + mean[: plan.size]
-    return State(theta, (*state.path, theta), state.usable + float(mean[plan.size :].sum()))
-
-
-def half_mean(path: Array) -> Array:
-    """Mean of the models of the second half of the rounds, shape (size,): steadier than the last one."""
-    rounds = len(path) - 1
-    return np.asarray(path[1 + rounds // 2 :].mean(axis=0))
+    return State((*state.path, state.theta + mean[: plan.size]), state.usable + float(mean[plan.size :].sum()))

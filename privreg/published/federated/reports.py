@@ -1,4 +1,4 @@
-"""Randomisation of a silo's update before it leaves: noise scales, exact moments of reports.
+"""Randomisation of a silo's update before it leaves: noise scales, exact moments of reports, an audit of them.
 
 An update is a vector of ℓ2 norm at most `clip`. Neighbours replace a silo's records as a whole, so two updates have a
 distance of up to 2·clip; their angles as far as their box reaches, their lengths up to `clip`.
@@ -7,16 +7,20 @@ distance of up to 2·clip; their angles as far as their box reaches, their lengt
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import ClassVar, Final
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, Final
 
 import numpy as np
+from scipy.special import ndtri
 
 from privreg.base.arrays import Array
 from privreg.errors import OptionError
 from privreg.options.table import check
 from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import Mechanism, Randomiser, randomised
+from privreg.privacy.noise import NoiseStream, fresh_key, seeded_key
 from privreg.privacy.scalar import NumberMechanism, number_mechanism, share
 from privreg.published.federated.theory import AngleBox, attenuation, from_angles, magnitude_sensitivity, to_angles
 
@@ -72,7 +76,7 @@ class UpdateMechanism(Randomiser):
     @property
     def unbiased(self) -> bool:
         """True if a report's mean is the update, whatever the update."""
-        return not self.geometric or not self.budget.private
+        return not self.geometric
 
     @property
     def width(self) -> int:
@@ -212,19 +216,10 @@ def update_mechanism(
 ) -> UpdateMechanism:
     """Make the mechanism of one report.
 
-    Parameters
-    ----------
-    name : str
-        One of `UPDATE_MECHANISMS`, or "auto": whichever of the unbiased ones has the least noise at this budget.
-    budget : Budget
-        What one report may cost. A pure mechanism under another form takes the largest ε that keeps it.
-    size, clip, beta, magnitude_share, debias
-        As in :class:`UpdateMechanism`; `magnitude_share` in (0, 1) is for "geodp".
-
-    Raises
-    ------
-    OptionError
-        If the mechanism can't give what is asked.
+    `name` is one of `UPDATE_MECHANISMS`, or "auto": whichever of the unbiased ones has the least noise at this `budget`
+    of one report, of which a pure mechanism takes the largest ε that keeps it. Others are as in
+    :class:`UpdateMechanism`; `magnitude_share` in (0, 1) is for "geodp".
+    Raises OptionError if the mechanism can't give what is asked.
 
     Examples
     --------
@@ -237,40 +232,106 @@ def update_mechanism(
     width = AngleBox(max(size, 2), beta).beta  # type: ignore[arg-type]  # checked there
     if not budget.private:
         return UpdateMechanism("gaussian", budget, size, clip)
-    if got == "auto":
-        names = [n for n in UPDATE_MECHANISMS if n not in GEOMETRIC and not (budget.pure and n == "gaussian")]
-        made = [_made(n, budget, size, clip) for n in names]
-        return min(made, key=lambda m: m.mean_square(_longest(size, clip)))
     if budget.pure and (got == "gaussian" or got in GEOMETRIC):
         raise OptionError(
             f"mechanism={got!r} can't give pure epsilon={budget.epsilon:g}; add delta= (1e-6 is usual), or use "
             "'privunit', 'laplace', 'piecewise' or 'auto'."
         )
-    made_one = _made(got, budget, size, clip)
     if got in GEOMETRIC:
         AngleBox(size, width)
-        made_one = replace(made_one, beta=width, magnitude_share=part if got == "geodp" else 0.0, debias=undo)
-        log = float(-attenuation(size, made_one.angle_sd).min())
+        one = UpdateMechanism(got, budget, size, clip, width, part if got == "geodp" else 0.0, undo)
+        log = float(-attenuation(size, one.angle_sd).min())
         if undo and log > MOST_UNDONE:
             raise OptionError(
-                f"angle noise of sd {made_one.angle_sd:.3g} shrinks the last of {size} coefficients by a factor of "
+                f"angle noise of sd {one.angle_sd:.3g} shrinks the last of {size} coefficients by a factor of "
                 f"e^-{log:.4g}, which can't be undone; give debias=False (the updates stay shrunk), a smaller beta, a "
                 "larger budget or fewer rounds, or use mechanism='gaussian'."
             )
-    return made_one
+        return one
+    made = list[UpdateMechanism]()
+    if got == "gaussian" or (got == "auto" and not budget.pure):
+        made.append(UpdateMechanism("gaussian", budget, size, clip))
+    made += [UpdateMechanism(n, budget.as_pure(), size, clip) for n in ("privunit", "laplace") if got in {n, "auto"}]
+    if got in {"piecewise", "auto"}:
+        several = range(1, min(size, MOST_COORDINATES) + 1)
+        made += [UpdateMechanism("piecewise", budget, size, clip, coordinates=m) for m in several]
+    longest = np.full(size, clip / math.sqrt(size))  # as long as the clip allows, as most are, and spread evenly
+    return min(made, key=lambda m: m.mean_square(longest))
 
 
-def _made(name: str, budget: Budget, size: int, clip: float) -> UpdateMechanism:
-    if name == "gaussian" or name in GEOMETRIC:
-        return UpdateMechanism(name, budget, size, clip)
-    if name != "piecewise":
-        # on a line PrivUnit's caps are points: the core's mechanism takes the two answers by itself
-        return UpdateMechanism(name, budget.as_pure(), size, clip)
-    several = range(1, min(size, MOST_COORDINATES) + 1)
-    made = [UpdateMechanism(name, budget, size, clip, coordinates=m) for m in several]
-    return min(made, key=lambda m: m.mean_square(_longest(size, clip)))
+# --- the audit: how well do reports distinguish two silos that differ as much as silos can? ----------------
 
 
-def _longest(size: int, clip: float) -> Array:
-    """The update that mechanisms are compared by: as long as the clip allows, as most are, and spread evenly."""
-    return np.full(size, clip / math.sqrt(size))
+def worst_updates(mechanism: UpdateMechanism) -> tuple[Array, Array]:
+    """Two updates at the largest distance that the mechanism allows, each of shape (d,)."""
+    m = mechanism
+    if m.geometric:
+        box = m.box
+        low, high = box.centre - box.half, box.centre + box.half
+        # on the edge of the half circle the angle of a vector is +π; just inside, −π + a little
+        high[-1] -= 1e-9
+        low[-1] += 1e-9
+        short = 1e-6 * m.clip if m.magnitude_share else m.clip
+        inner = 1e-4  # at 0 and π exactly a vector has no further angles
+        low[:-1], high[:-1] = np.maximum(low[:-1], inner), np.minimum(high[:-1], math.pi - inner)
+        return from_angles(short, low), from_angles(m.clip, high)
+    if m.name in {"laplace", "piecewise"}:
+        along = np.full(m.size, m.clip / math.sqrt(m.size))
+    else:
+        along = m.clip * np.eye(m.size)[0]
+    return -along, along
+
+
+def evidence(mechanism: UpdateMechanism, first: Array, second: Array, normals: Array, who: int) -> Array:
+    """Log-likelihood ratios (up to constants) of reports for `second` against `first`, shape (n,).
+
+    The updates of the neighbours, shapes (d,), are as :func:`worst_updates` makes them; `who`, 0 or 1, says whose n
+    independent reports are drawn, of `normals` of shape (n, width).
+    """
+    m, update = mechanism, (first, second)[who]
+    if m.geometric:
+        magnitude, angles = m.release(update, normals)
+        ends = [m.release(u, np.zeros(m.width)) for u in (first, second)]
+        out = angles @ (ends[1][1] - ends[0][1]) / m.angle_sd**2
+        return np.asarray(out + (ends[1][0] - ends[0][0]) * magnitude / m.magnitude_sd**2 if m.magnitude_share else out)
+    reports = np.array([m.randomise(update, z) for z in normals])
+    if m.name == "laplace":
+        return np.asarray(np.sum(np.abs(reports - first) - np.abs(reports - second), axis=1))
+    if m.name == "piecewise":  # all coordinates of a worst update are alike, and windows e^ε times likelier
+        reach, sent = 1.0 / math.tanh(0.25 * m.number.epsilon), reports * (m.coordinates / m.size / m.clip)
+        gaps = (np.abs(sent - 0.5 * (reach + 1.0) * u[0] / m.clip) for u in (first, second))
+        near, there = (np.where(reports != 0.0, gap <= 0.5 * (reach - 1.0), 0.0).sum(axis=1) for gap in gaps)
+        return np.asarray(there - near)
+    along = reports @ (second - first)
+    if m.name == "privunit" and m.size > 1:  # beyond the cut it is e^ε times likelier
+        channel = m.whole.channel(m.size)
+        part = along / float(np.linalg.norm(second - first)) / (channel.scale * m.radius)
+        cut = -float(ndtri(channel.above))
+        return (part >= cut).astype(np.float64) - (part <= -cut)
+    return np.asarray(along)
+
+
+def transcripts(mechanism: UpdateMechanism, rounds: int, n: int, seed: int | None = None) -> tuple[Array, Array]:
+    """Evidence of all reports of one silo, `n` times for each of two neighbours that differ in every round; shapes
+    (n,).
+    """
+    first, second = worst_updates(mechanism)
+    out = []
+    for who in (0, 1):
+        key = fresh_key() if seed is None else seeded_key(seed, f"federated audit {who}")
+        stream, sums = NoiseStream(key, mechanism.width), np.zeros(n)
+        for _ in range(rounds):
+            sums += evidence(mechanism, first, second, stream.draw(n), who)
+        out.append(sums)
+    return out[0], out[1]
+
+
+def trials(mechanism: UpdateMechanism, *_: Any, rounds: int = 1, seed: int | None = None) -> Iterator[tuple[Any, ...]]:
+    """Fields of a trial of the reports of so many rounds together, of two silos at the largest distance."""
+    m = mechanism
+    if m.budget.pure:
+        claim = ("epsilon", rounds * m.budget.epsilon)
+    else:
+        claim = ("mu", math.sqrt(rounds * (m.coordinates or 1)) * (m.number if m.coordinates else m).budget.mu)
+    draw = partial(transcripts, mechanism, rounds, seed=seed)
+    yield "update", "silos at opposite ends", *claim, draw, math.nan, np.ones(1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, cast
@@ -13,32 +12,30 @@ import numpy as np
 import pandas as pd
 
 from privreg.base.arrays import Array
-from privreg.errors import NotPrivateError, OptionError, choose, shown
+from privreg.errors import NotPrivateError
 from privreg.options.unknown import all_known_arguments, called
 from privreg.privacy.ledger import Release, at_least
-from privreg.published.federated.plan import Plan, State, half_mean
-from privreg.published.federated.verification import trials
+from privreg.published.federated.plan import Plan, State
+from privreg.published.federated.reports import trials
 from privreg.results.base import Results
 from privreg.results.data import ResultData
 from privreg.results.plots.coefficients import about_steps, steps_of, unit_of
 from privreg.results.plots.style import COLUMN, CONSTANTS, DASHES, Axes, drawing, inks_for, literal, pyplot
 from privreg.results.postestimation.prediction import check_which, predicted
+from privreg.results.postestimation.terms import coefficients_of
 from privreg.results.statement import PrivacyStatement
 from privreg.results.summary import Summary, caution, declared_columns, level_table
 from privreg.results.wording import Unusable
 from privreg.tables import plain, shorten
-from privreg.tables.diagnostics import Diagnostic, note
+from privreg.tables.diagnostics import note
 
-STILL_MOVING: Final = note("moving.silos")
 ENOUGH: Final = 0.1  # Share of the model's length by which it may move in the second half of the rounds
 MOST: Final = 12  # Curves drawn unless terms are named: more look alike
 FAR: Final = 2.0  # Root mean squares of noise by which it may move
-_NO_ERRORS: Final = frozenset(
-    (
-        *("bse", "tvalues", "pvalues", "conf_int", "cov_params", "get_prediction", "for_marginaleffects"),
-        *("t_test", "t_test_pairwise", "wald_test", "wald_test_terms", "f_test", "anova"),
-    )
-)
+_NO_ERRORS: Final = frozenset({
+    "bse", "tvalues", "pvalues", "conf_int", "cov_params", "get_prediction", "for_marginaleffects", "t_test",
+    "t_test_pairwise", "wald_test", "wald_test_terms", "f_test", "anova",
+})  # fmt: skip
 
 
 @all_known_arguments
@@ -80,13 +77,8 @@ class FederatedResults(Results):
         """Predict at new covariate values, as :meth:`privreg.results.PrivateResults.predict` does.
 
         Predictions for private rows are computed from them without noise, and are as secret as the rows.
-
-        Raises
-        ------
-        OptionError
-            If the family has no such predictions.
-        DataError
-            If the new rows lack a column, or several pandas objects have different indexes.
+        Raises OptionError if the family has no such predictions; DataError if the new rows lack a column, or several
+        pandas objects have different indexes.
         """
         kind = check_which(which, self._fit.family)
         x, offset, index = self._exog(exog, "predict")
@@ -95,44 +87,29 @@ class FederatedResults(Results):
     def plot(self, terms: Any = None, *, ax: Any = None) -> Axes:
         """Draw coefficients over the rounds.
 
-        Parameters
-        ----------
-        terms : str or sequence of str, optional
-            Names of coefficients ("level:term" of a multinomial fit); all by default, up to twelve.
-        ax : Axes, optional
-
-        Raises
-        ------
-        OptionError
-            If a term is not known.
-        MissingExtraError
-            If matplotlib is not installed.
+        `terms` are names of coefficients ("level:term" of a multinomial fit) or terms; all by default, up to twelve.
+        Raises OptionError if a term is not known; MissingExtraError if matplotlib is not installed.
         """
         pyplot()
         fit, known = self._fit, list(self._fit.names)
         slopes = [name for name, term in zip(known, fit.labels()["term"], strict=True) if term not in CONSTANTS]
-        wanted = (slopes or known)[:MOST] if terms is None else [terms] if isinstance(terms, str) else terms
-        if not isinstance(wanted, Sequence) or not wanted:
-            raise OptionError(f"terms={shown(terms)} must be the name of a coefficient or several: {', '.join(known)}.")
-        places = [known.index(choose("terms", t, known)) for t in wanted]
-        steps = steps_of([fit])
-        values = fit.trail_params[:, places] * [steps[known[j]].size for j in places]
-        moved = [steps[known[j]].words for j in places]
-        pairs = zip(shorten([plain(known[j]) for j in places], 24), moved, strict=True)
+        wanted = (slopes or known)[:MOST] if terms is None else coefficients_of(fit, terms)
+        each = steps_of([fit])
+        steps = [each[name] for name in wanted]
+        values = fit.trail_params[:, [known.index(name) for name in wanted]] * [step.size for step in steps]
         words = unit_of(fit, exponentiate=False)
-        unit = words.stepped if any(moved) else words.plain
-        some = [] if len(places) == len(known) else [f"{len(places)} of {len(known)} terms"]
-        footer = "; ".join([*about_steps(steps[known[j]] for j in places), self.privacy.headline, *some])
-        with drawing(ax, (COLUMN, 2.6), footer) as on:
-            inks, names = inks_for(on), [", ".join(filter(None, pair)) for pair in pairs]
+        unit = words.stepped if any(step.words for step in steps) else words.plain
+        some = [] if len(wanted) == len(known) else [f"{len(wanted)} of {len(known)} terms"]
+        with drawing(ax, (COLUMN, 2.6), "; ".join([*about_steps(steps), self.privacy.headline, *some])) as on:
+            inks, names = inks_for(on), shorten([plain(name) for name in wanted], 24)
             hues = len(inks.colours)
-            for i, (name, column) in enumerate(zip(names, values.T, strict=True)):
+            for i, (name, step, column) in enumerate(zip(names, steps, values.T, strict=True)):
                 style = {"color": inks[i], "linestyle": DASHES[i // hues % len(DASHES)]}
-                on.plot(np.arange(len(column)), column, linewidth=1.2, label=literal(name), **style)
+                on.plot(column, linewidth=1.2, label=literal(", ".join(filter(None, (name, step.words)))), **style)
             on.axhline(0, color=inks.grey, linewidth=0.6, linestyle=":", zorder=0)
             on.xaxis.get_major_locator().set_params(integer=True)
             on.set(xlabel="rounds", ylabel=unit)
-            if len(names) > 1:
+            if len(wanted) > 1:
                 on.legend(frameon=False)
         return cast("Axes", on)
 
@@ -165,13 +142,25 @@ def make_results(plan: Plan, state: State, statement: PrivacyStatement) -> Feder
     """Results of the models that a server sent and ended with, internal units, and how many records were usable."""
     models, unusable = np.array(state.path), _unusable(plan, state)
     text = f"{unusable} of a silo's records could not be used, on average, by the reports, and were left out"
-    found = (*unusable.noted(text), *([STILL_MOVING] if _still_moving(plan, models) else []))
-    title = _title(plan) + ((("Unusable", f"{unusable} of a silo's records"),) if unusable.sure else ())
+    found = (*unusable.noted(text), *([note("moving.silos")] if _still_moving(plan, models) else []))
     spec, outside, many = plan.spec, plan.outside(models), len(models) - 1
+    batch = "all records" if plan.batch is None else f"{plan.batch:,} records"
+    title = {
+        "Dep. Variable": str(spec.design.endog_name),
+        "Family": plan.words,
+        "Silos": f"{plan.silos:,}",
+        "Rounds": f"{plan.rounds:,}",
+        "Local steps": f"{plan.local_steps:,} of {plan.step:.4g}, {batch}",
+        "Update clip": f"{plan.clip:.4g}",
+        "Weights": "equal" if np.ptp(plan.shares) == 0.0 else "public",
+        "Model": spec.formula,
+        "Estimand": f"{spec.family.estimand}, as far as clipping and local steps let it be reached",
+    } | ({"Unusable": f"{unusable} of a silo's records"} if unusable.sure else {})
+    half = models[1 + many // 2 :].mean(axis=0)  # steadier than the last one
     return FederatedResults(
         ResultData(
-            design=spec.design, family=spec.family, title=title, names=spec.coefficients,
-            params=plan.outside(half_mean(models)), last=outside[-1], estimates=(), nobs=plan.silos, senders=plan.silos,
+            design=spec.design, family=spec.family, title=tuple(title.items()), names=spec.coefficients,
+            params=plan.outside(half), last=outside[-1], estimates=(), nobs=plan.silos, senders=plan.silos,
             updates=many, trail_n=np.arange(many + 1), trail_senders=np.full(many + 1, plan.silos),
             trail_params=outside, trail_variances=np.full_like(outside, np.nan),
             statement=replace(statement, notes=(*found, *statement.notes)), baseline=spec.baseline,
@@ -197,22 +186,6 @@ def _still_moving(plan: Plan, path: Array) -> bool:
     return moved > max(ENOUGH * size, FAR * math.sqrt(noise))
 
 
-def _title(plan: Plan) -> tuple[tuple[str, str], ...]:
-    spec = plan.spec
-    batch = "all records" if plan.batch is None else f"{plan.batch:,} records"
-    return (
-        ("Dep. Variable", str(spec.design.endog_name)),
-        ("Family", plan.words),
-        ("Silos", f"{plan.silos:,}"),
-        ("Rounds", f"{plan.rounds:,}"),
-        ("Local steps", f"{plan.local_steps:,} of {plan.step:.4g}, {batch}"),
-        ("Update clip", f"{plan.clip:.4g}"),
-        ("Weights", "equal" if plan.weights is None else "public"),
-        ("Model", spec.formula),
-        ("Estimand", f"{spec.family.estimand}, as far as clipping and local steps let it be reached"),
-    )
-
-
 PROTECTS = (
     "one silo's whole contribution (client level): neighbours replace all records of one silo at once, and their "
     "number. Within its silo nobody is protected from the silo, which holds the raw records"
@@ -225,8 +198,18 @@ def make_statement(plan: Plan, release: Release, trust: str, *, seeded: bool = F
     `release` is the most that any of these silos has released in this process; `trust` is "simulated", if one process
     held all silos' records and played them, or "flower".
     """
-    m, private = plan.mechanism, plan.budget.private
+    m, private, rounds = plan.mechanism, plan.budget.private, plan.rounds
     beside = f", and beside it the share of usable records, times {plan.kappa:.4g}" if plan.kappa else ""
+    also_pure = f" (pure epsilon {at_least(m.budget.epsilon, 4)})" if m.budget.pure and not m.coordinates else ""
+    each = f"{at_least(plan.report_mu, 4)}-GDP{also_pure}; times sqrt({rounds}) for {rounds} rounds"
+    if plan.budget.pure:
+        each = f"{at_least(m.budget.epsilon, 4)}-DP, pure; epsilon adds up over {rounds} rounds"
+    out = [note("no_errors")]
+    if np.ptp(plan.shares) > 0.0:
+        out.append(note("public_weights"))
+    if m.geometric and private:
+        biases = {"angles": not m.debias, "box": m.beta < 1.0, "clip": m.name == "ldpvec"}
+        out += [note(f"biased.{which}", beta=m.beta) for which, holds in biases.items() if holds]
     return PrivacyStatement(
         setting="silos",
         budget=plan.budget,
@@ -236,37 +219,14 @@ def make_statement(plan: Plan, release: Release, trust: str, *, seeded: bool = F
         noise_sd=0.0,
         bound=plan.clip,
         weights=f"l2 norm of the whole update at most {plan.clip:.4g}, internal units{beside}; replacing it "
-        f"moves it by {2 * m.clip:.4g}. All rounds together can move the model by {plan.rounds * plan.clip:.4g}",
+        f"moves it by {2 * m.clip:.4g}. All rounds together can move the model by {rounds * plan.clip:.4g}",
         curvature="",
         protects=PROTECTS,
-        per_round=_per_round(plan),
+        per_round=each if private else "everything: no noise",
         release=release,
         declared=plan.spec.declared("count for nothing"),
-        notes=_notes(plan),
+        notes=(*out, note("rounding.silos")) if private else tuple(out),
         seeded=seeded,
         certain_mu=plan.total_mu if private else None,
-        neighbours=partial(trials, m, rounds=plan.rounds) if private else None,
+        neighbours=partial(trials, m, rounds=rounds) if private else None,
     )
-
-
-def _per_round(plan: Plan) -> str:
-    """Privacy loss of a silo in one round, in words."""
-    if not plan.budget.private:
-        return "everything: no noise"
-    one, rounds = plan.mechanism.budget, plan.rounds
-    if plan.budget.pure:
-        return f"{at_least(one.epsilon, 4)}-DP, pure; epsilon adds up over {rounds} rounds"
-    also_pure = f" (pure epsilon {at_least(one.epsilon, 4)})" if one.pure and not plan.mechanism.coordinates else ""
-    return f"{at_least(plan.report_mu, 4)}-GDP{also_pure}; times sqrt({rounds}) for {rounds} rounds"
-
-
-def _notes(plan: Plan) -> tuple[Diagnostic, ...]:
-    """Whatever qualifies the fit."""
-    m, private = plan.mechanism, plan.budget.private
-    out = [note("no_errors")]
-    if plan.weights is not None:
-        out.append(note("public_weights"))
-    if m.geometric and private:
-        biases = {"angles": not m.debias, "box": m.beta < 1.0, "clip": m.name == "ldpvec"}
-        out += [note(f"biased.{which}", beta=m.beta) for which, holds in biases.items() if holds]
-    return (*out, note("rounding.silos")) if private else tuple(out)

@@ -72,27 +72,15 @@ def attenuation(size: int, sd: float) -> Array:
 class AngleBox:
     """Box to which a vector's angles are clipped before noise is added: fixed in advance, whatever the data.
 
-    Parameters
-    ----------
-    size : int
-        Numbers d of a vector, 2 or more.
-    beta : float
-        Bounding factor in (0, 1]. The first d − 2 angles are within βπ/2 of π/2, the last within βπ of 0; 1 clips
-        nothing.
+    The first d − 2 angles are within βπ/2 of π/2, the last within βπ of 0; β = 1 clips nothing.
+    Raises OptionError if a number is out of range.
 
-    Raises
-    ------
-    OptionError
-        If a number is out of range.
-
-    References
-    ----------
-    Duan, Hu, Ye & Sun, arXiv 2504.05618, section V, where the region follows the gradient, which costs δ′; a box that
-    doesn't depend on data costs none.
+    See Duan, Hu, Ye & Sun, arXiv 2504.05618, section V, where the region follows the gradient, which costs δ′; a box
+    that doesn't depend on data costs none.
     """
 
-    size: int
-    beta: float = 1.0
+    size: int  # Numbers d of a vector, 2 or more
+    beta: float = 1.0  # Bounding factor β in (0, 1]
 
     def __post_init__(self) -> None:
         beta = real(self.beta)

@@ -3,17 +3,15 @@
 All of it is post-processing of estimates and their known standard deviations, on the scale where every range is [-1, 1]
 and the value to shrink to is 0.
 
-HDR4ME* needs two warnings. Its L2 rule divides by 2λ + 1, λ = q/(2θ̄), q a quantile of abs(deviation) and θ̄ the true
-mean, in whose place the source allows the deviation's mean: that is 0 for an unbiased mechanism, so that λ is infinite
-and the estimate 0, whatever the reports say. And its Theorems 4 and 5 take the probability that *some* deviation
-exceeds 1 for the probability that *all* do: with deviations that exceed 1 with probability π each and independently,
-the published bound on the improvement holds with π^d, not 1 − (1 − π)^d (`theory.threshold_probabilities`).
+HDR4ME* needs two warnings. Its L2 rule takes the deviation's mean for the true mean θ̄ in λ = q/(2θ̄), q a quantile of
+abs(deviation): that is 0 for an unbiased mechanism, so that λ is infinite and the estimate 0, whatever the reports say.
+And its Theorems 4 and 5 take the probability that *some* deviation exceeds 1 for the probability that *all* do
+(`theory.threshold_probabilities`).
 
 Measured (``python -m benchmarks.means shrinkage``): SURE wins where few means are away from the middle, James–Stein
 where all are a little away; neither was more than 4% worse than the estimates as they come, at 10 dimensions. HDR4ME*
-leaves estimates alone where their sd is below 0.3 or so, since P(abs(deviation) ≤ 1) is 1 then, and gives them up (0)
-where it is well above 1; its L1 rule alone, at a 95% quantile, makes means that are far from the middle up to five
-times worse in squared error.
+leaves estimates alone where their sd is below 0.3 or so and gives them up (0) where it is well above 1; its L1 rule
+alone, at a 95% quantile, makes means far from the middle up to five times worse in squared error.
 """
 
 from __future__ import annotations
@@ -31,13 +29,7 @@ SHRINKAGE: Final = ("sure", "james_stein", "hdr4me")
 
 
 def soft_threshold(estimates: ArrayLike, thresholds: ArrayLike) -> Array:
-    """Take estimates towards 0 by their thresholds, at most to 0; an L1 penalty's solution.
-
-    Examples
-    --------
-    >>> soft_threshold([-0.5, 0.1, 2.0], 0.3).tolist()
-    [-0.2, 0.0, 1.7]
-    """
+    """Take estimates towards 0 by their thresholds, at most to 0; an L1 penalty's solution."""
     x = np.asarray(estimates, dtype=np.float64)
     return np.asarray(np.sign(x) * np.maximum(np.abs(x) - np.asarray(thresholds), 0.0))
 
@@ -47,34 +39,13 @@ def hdr4me(
 ) -> Array:
     """Regularise estimates as HDR4ME* does, coordinate by coordinate, shape (d,).
 
-    Parameters
-    ----------
-    estimates : array_like, shape (d,)
-    sds, bias : array_like, shape (d,)
-        Standard deviations of the deviations from the true means, and their means, 0 for unbiased mechanisms.
-    quantile : float
-        λ is this quantile of abs(deviation), for L1.
-    rule : {"mixture", "l1", "l2"}
-        "mixture": none, L1 and L2 with weights P(abs(dev) ≤ 1), P(1 < abs(dev) ≤ 2) and the rest.
+    `sds` and `bias`, shape (d,), are standard deviations of the deviations from the true means, and their means, 0 for
+    unbiased mechanisms. L1 has this `quantile` of abs(deviation) for λ. L2 divides by 2λ + 1 with λ = quantile/(2
+    abs(bias)), eqs. 4.53 and 4.56, and so gives 0 for an unbiased mechanism, as published. The `rule` "mixture" takes
+    none, "l1" and "l2" with weights P(abs(dev) ≤ 1), P(1 < abs(dev) ≤ 2) and the rest.
+    Raises OptionError if the rule is unknown, or the quantile not in (0, 1).
 
-    Raises
-    ------
-    OptionError
-        If the rule is unknown, or the quantile not in (0, 1).
-
-    Notes
-    -----
-    L2 divides by 2λ + 1, λ = quantile/(2 abs(bias)) (eqs. 4.53 and 4.56): infinite for an unbiased mechanism, so that
-    L2 gives 0 for every estimate. This is built as published, to be compared.
-
-    References
-    ----------
-    Duan (2025), Benchmarking and enhancing the utility of differential privacy for data mining applications, HDR4ME*.
-
-    Examples
-    --------
-    >>> hdr4me([0.5], [0.3], bias=0.4, rule="l2").round(4).tolist()
-    [0.1546]
+    See Duan (2025), Benchmarking and enhancing the utility of differential privacy for data mining applications.
     """
     choose("rule", rule, ("mixture", "l1", "l2"))
     x, sd = np.asarray(estimates, dtype=np.float64), np.asarray(sds, dtype=np.float64)
@@ -94,9 +65,7 @@ def sure_threshold(estimates: ArrayLike, sds: ArrayLike) -> float:
 
     0 leaves the estimates, shape (d,), as they are.
 
-    References
-    ----------
-    Donoho & Johnstone (1995), Adapting to unknown smoothness via wavelet shrinkage, section 2.
+    See Donoho & Johnstone (1995), Adapting to unknown smoothness via wavelet shrinkage, section 2.
     """
     x, sd = np.asarray(estimates, dtype=np.float64), np.asarray(sds, dtype=np.float64)
     some = sd > 0.0
@@ -118,9 +87,7 @@ def james_stein(estimates: ArrayLike, sds: ArrayLike) -> Array:
     max(0, 1 − (d − 2)/Σ(x/sd)²) times the estimates; unchanged for d < 3. With equal sds its risk is below that of the
     estimates for all means; with unequal ones the risk in units of each sd is.
 
-    References
-    ----------
-    James & Stein (1961); Efron & Morris (1973), for the positive part.
+    See James & Stein (1961); Efron & Morris (1973), for the positive part.
     """
     x, sd = np.asarray(estimates, dtype=np.float64), np.asarray(sds, dtype=np.float64)
     d = len(x)
@@ -132,17 +99,10 @@ def james_stein(estimates: ArrayLike, sds: ArrayLike) -> Array:
 def shrink(estimates: ArrayLike, sds: ArrayLike, method: str = "sure") -> Array:
     """Shrink unbiased estimates of many means on [-1, 1], with their sds, shapes (d,), towards 0.
 
-    Parameters
-    ----------
-    method : {"sure", "james_stein", "hdr4me"}
-        "sure": soft thresholding at the threshold of least estimated risk, good where most means are near the middle
-        and few are not. "james_stein": positive part, good where all are somewhat near. "hdr4me": as published, with
-        λ the 95% quantile of abs(deviation); it gives up coordinates (0) whose sd is above about 1.
-
-    Raises
-    ------
-    OptionError
-        If the method is unknown, or the arrays are not finite and of one length.
+    By "sure": soft thresholding at the threshold of least estimated risk, good where most means are near the middle and
+    few are not. "james_stein": positive part, good where all are somewhat near. "hdr4me": as published, with λ the 95%
+    quantile of abs(deviation); it gives up coordinates (0) whose sd is above about 1.
+    Raises OptionError if the method is unknown, or the arrays are not finite and of one length.
 
     Examples
     --------

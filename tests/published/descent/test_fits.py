@@ -25,7 +25,7 @@ from privreg.published.descent.results import estimate_of, left_of_start
 from privreg.published.descent.theory import Constants, constants, iterates_within, sensitivity
 from tests.published.descent import twins
 
-SMOOTH = Constants(1.0, 1.0, 1.0, 1.0, math.inf)
+SMOOTH = Constants(1.0, 1.0, 1.0, 1.0)
 BUDGET = Budget.declare(epsilon=1, delta=1e-5)
 EVERY = pytest.mark.parametrize("name", FAMILIES)
 
@@ -50,7 +50,7 @@ def test_the_worked_comparison_of_the_exact_calibrations():
 
 
 def test_the_formula_of_the_sensitivity():
-    c = Constants(0.5, 2.0, 3.0, 3.0, math.inf)
+    c = Constants(0.5, 2.0, 3.0, 3.0)
     step, steps, k = 0.1, 400, 5
     c2 = (1 - 0.5) / (1 + 0.5) * (2**-0.5 * 2.0) ** (2 / (1 - 0.5))
     expected = math.sqrt(c2) * step ** (1 / (1 - 0.5)) * math.sqrt(steps) + 2 * 3.0 * step * k
@@ -62,7 +62,7 @@ def test_the_formula_of_the_sensitivity():
 @pytest.mark.parametrize(("alpha", "step"), [(1.0, 2.01), (-0.1, 0.1), (1.1, 0.1)])
 def test_steps_that_expand_and_exponents_outside_are_refused(alpha, step):
     with pytest.raises(OptionError, match=r"too large|must be in \[0, 1\]"):
-        sensitivity(1, Constants(alpha, 1.0, 1.0, 1.0, 1.0), step, 10)
+        sensitivity(1, Constants(alpha, 1.0, 1.0, 1.0), step, 10)
 
 
 @EVERY
@@ -132,7 +132,7 @@ def test_iterates_without_projection_stay_within_their_reach(family):
 
 @pytest.mark.parametrize("n", [50, 5000])
 def test_sampled_draws_spend_their_budget_and_no_more(n):
-    c = Constants(0.5, 1.0, 1.0, 1.0, math.inf)
+    c = Constants(0.5, 1.0, 1.0, 1.0)
     moves, probability = calibration.sampled_sensitivities(c, 0.05, 2 * n, n, 1e-6)
     assert probability.sum() == pytest.approx(1.0, abs=1e-12)
     sd = calibration.sampled_sd(moves, probability, 0.7, 1e-6)
