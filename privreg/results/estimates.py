@@ -173,8 +173,9 @@ class EstimatedResults(TestedResults):
         ----------
         exponentiate : bool
             Report exp(estimate) and exp(limits): odds ratios of Logistic, rate ratios of Poisson, relative risk ratios
-            against the baseline of multinomial fits, and ratios of y where the response is ``np.log(y)``; the standard
-            error stays that of the estimate itself.
+            against the baseline of multinomial fits, and ratios of y where the response is ``np.log(y)``. As in R's
+            broom, std_error and statistic stay those of the estimate itself, on the scale of logs, from which limits
+            and p-values come; ``attrs["note"]`` says so below the table.
         alpha : float
             One minus the level of the intervals.
         conf_level : float, optional
@@ -204,6 +205,7 @@ class EstimatedResults(TestedResults):
             with np.errstate(over="ignore"):  # exp of a wild estimate is inf, and means it
                 for c in {"estimate", "conf_low", "conf_high"} & set(out):
                     out[c] = np.exp(out[c])
+            out.attrs["note"] = "Note: std_error and statistic are on the scale of logs." * ("std_error" in out)
         return out
 
     def glance(self) -> pd.DataFrame:

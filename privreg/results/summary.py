@@ -36,7 +36,7 @@ class Summary(View):
     heading: str
     header: tuple[tuple[str, str], ...]  # Labels and words; those that don't fit into six lines stand below the table
     table: Table
-    below: tuple[Paragraph, ...]  # Reference distribution of the numbers, and meaning of the mark
+    below: tuple[Part, ...]  # Reference distribution of the numbers, further tables, and meaning of the mark
     statement: PrivacyStatement  # The guarantee is shown here, all of it by ``res.privacy``
     columns: tuple[str, ...] = ()  # Columns with declarations, which are left to the statement
     slim: bool = True  # True: no more than the guarantee and notes that change the reading

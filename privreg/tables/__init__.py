@@ -58,8 +58,8 @@ def rendered(
     }
     if ending in _NUMBERS - set(forms):
         raise OptionError(
-            f"save() writes {', '.join(forms)}, not {ending}; for numbers alone let pandas write the DataFrame of "
-            "tidy(), summary_frame() or table."
+            f"save() writes {', '.join(forms)}, not {ending}; numbers alone are in the DataFrame of tidy(), "
+            "summary_frame(), frame() or table: tidy().save('table.csv'), or let pandas write it."
         )
     made = forms[choose("the ending of the file", ending, forms)]()
     return made if isinstance(made, bytes) else made.encode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,8 @@ from privreg.published.shrinking.rules import shrink
 from privreg.results.base import Results
 from privreg.results.data import Frame
 from privreg.results.summary import Summary, caution
-from privreg.tables import Paragraph, Table, cells, marked
+from privreg.tables import Paragraph, Table, cells, diagnostics, marked
+from privreg.tables.diagnostics import Diagnostic
 
 
 @all_known_arguments
@@ -261,6 +263,18 @@ class MeansResults(Results):
             raise InferenceError("there are no two subgroups; fit with by='column', whose levels are declared.")
         return differences(self._fit, column, interval_level(alpha))
 
+    def _curves(self) -> tuple[set[int], list[Diagnostic], list[SurvivalCurves]]:
+        """Positions of cells that curves are made of, the notes but those on such cells alone, and the curves."""
+        cells_of = {k for one in self._fit.curves for k in range(one.here.start, one.here.stop)}
+        notes = [n for n in self.privacy.notes if not (n.rows and cells_of.issuperset(n.rows))]
+        return cells_of, notes, [self.survival() for _ in self._fit.curves]
+
+    def _caution(self, stacklevel: int = 2) -> bool:
+        _, notes, curves = self._curves()
+        said = [diagnostics.caution(self._fit.names, notes, stacklevel=stacklevel + 1)]
+        said += [diagnostics.caution(c.names, c.notes, what="the curves at", stacklevel=stacklevel + 1) for c in curves]
+        return any(said)
+
     def _reliable(self) -> NDArray[np.bool_]:
         return self.tidy()["reliable"].to_numpy(dtype=np.bool_)
 
@@ -326,14 +340,24 @@ class MeansResults(Results):
     # --- views -------------------------------------------------------------------------------------------
 
     def summary(self, alpha: float = 0.05, *, details: bool = False) -> Summary:
-        """Estimates and guarantee, as text, HTML or LaTeX; with `details` all of the header, and every note."""
-        table, statement = self.tidy(alpha=alpha), self.privacy
+        """Estimates and guarantee, as text, HTML or LaTeX; with `details` all of the header, and every note.
+
+        Of a ``Surv()`` the curves are shown, and not the cells that they are made of.
+        """
+        cells_of, notes, curves = self._curves()
+        table = self.tidy(alpha=alpha).drop(index=list(cells_of))
+        statement = replace(self.privacy, notes=tuple(dict.fromkeys([*notes, *(n for c in curves for n in c.notes)])))
+        reliable = pd.concat([table, *(c.frame(alpha=alpha) for c in curves)])
         said = f"limits are normal; {100 * (1 - alpha):.6g}% critical value {Normal().critical(alpha):.3f}"
         if self.biased:
             said += "; THESE ARE NOT MEANS: see the notes"
-        below = (Paragraph(said), *caution(table, statement.notes, statement.doubts, slim=not details))
-        shown = Table(marked(table["term"], table["reliable"]), *cells(table, alpha, "estimate", 4))
-        return Summary("Private Means and Frequencies", self.header, shown, below, statement, slim=not details)
+        parts: list[Any] = [
+            Table(marked(table["term"], table["reliable"]), *cells(table, alpha, "estimate", 4)),
+            Paragraph(said),
+        ]
+        parts = [*parts[: 2 * len(table)], *(part for c in curves for part in c._layout(alpha)[:2])]
+        below = (*parts[1:], *caution(reliable, statement.notes, statement.doubts, slim=not details))
+        return Summary("Private Means and Frequencies", self.header, parts[0], below, statement, slim=not details)
 
     def plot(self, *, alpha: float = 0.05, ax: Any = None) -> Any:
         """Draw the estimates with their intervals: shares, and means by where they are between their bounds.
