@@ -1,6 +1,6 @@
 """Questions to estimates: tests, effects, predictions. Reports only.
 
-`testing` is what may be asked where a covariance is `known`: `hypothesis` tests linear restrictions, `terms` whole
-terms; `levels` compares a factor's. `prediction` is at new rows, `hazards` of survival curves. `selection` says which
+Where a covariance is `known`, `hypothesis` tests linear restrictions, `terms` whole terms; `levels` compares a
+factor's. `prediction` is at new rows, `hazards` of survival curves. `selection` says which
 terms are needed, and `smooth` penalises a spline.
 """
