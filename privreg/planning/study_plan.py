@@ -97,7 +97,6 @@ class StudyPlan(Planned):
             By default the one with the most demanding goal; of powers all that effects were given for.
         power : bool
             Draw the probability that tests tell the effects from zero.
-        ax : Axes, optional
 
         Raises
         ------

@@ -10,7 +10,6 @@ import pandas as pd
 
 from privreg.base.arrays import Array
 from privreg.base.optional import need
-from privreg.collector.inference.methods import METHODS
 from privreg.collector.inference.pivots import Normal, StudentT
 from privreg.errors import InferenceError, OptionError
 from privreg.families.logistic import class_shares
@@ -49,12 +48,6 @@ def coefficient_table(results: Any) -> pd.DataFrame:
         limits = one.conf_int(alpha)
         columns |= {f"ci{level}l": limits[0], f"ci{level}u": limits[1]}
     return pd.DataFrame(columns).rename_axis("Coefficient")
-
-
-def statistic(results: Any, key: str) -> Any:
-    """Lines that maketables prints below the coefficients; None where rows would be needed."""
-    known = {"N": results.nobs, "se_type": METHODS[results.methods[0]].title if results.methods else None}
-    return known.get(key)
 
 
 def marginaleffects_model(results: Any, rows: Any) -> Any:

@@ -410,14 +410,8 @@ class EstimatedResults(Results):
         Returns
         -------
         marginaleffects.classes.ModelAbstract
-            As in ``marginaleffects.avg_comparisons(res.for_marginaleffects(rows))``.
-
-        Raises
-        ------
-        MissingExtraError
-            If marginaleffects is not installed: ``pip install ".[adapters]"``.
-        InferenceError
-            If there is no covariance, or t-ratios are neither normal nor Student's.
+            As in ``marginaleffects.avg_comparisons(res.for_marginaleffects(rows))``, of ``pip install ".[adapters]"``.
+            It needs a covariance, and t-ratios that are normal or Student's, else it is an InferenceError.
         """
         if rows is not None:
             refuse_fitted(rows, "predictions for them", simulated=self.privacy.seeded)
@@ -432,7 +426,8 @@ class EstimatedResults(Results):
         return str(self._fit.design.endog_name)
 
     def __maketables_stat__(self, key: str) -> Any:
-        return adapters.statistic(self, key)
+        """Lines that maketables prints below the coefficients; None where rows would be needed."""
+        return {"N": self.nobs, "se_type": METHODS[self.methods[0]].title if self.methods else None}.get(key)
 
     def design_matrix(self, exog: Any = None) -> pd.DataFrame:
         """Rows of the design at new public covariate values, as other libraries' tools need them.

@@ -144,14 +144,8 @@ class PrivacyStatement(View):
         Returns
         -------
         Verification
-            ``passed``, a ``table`` with a lower limit of μ (or ε) for each pair, and a text.
-
-        Raises
-        ------
-        BudgetError
-            If the fit was not private, is a curator's, or the statement was saved by an earlier version.
-        OptionError
-            If `n` or `alpha` is out of range.
+            ``passed``, a ``table`` with a lower limit of μ (or ε) for each pair, and a text. Of a fit that was not
+            private, of a curator's descent, and of a statement of an earlier version it is a BudgetError.
         """
         from privreg.audit import reports
         from privreg.audit.verification import verify
@@ -355,24 +349,10 @@ class PrivacyStatement(View):
     def shuffled(self, n: int | None = None, delta: float = REPORTED_DELTA) -> str:
         """Say what the reports would be worth behind a trusted shuffler, with all that has to hold.
 
-        Parameters
-        ----------
-        n : int, optional
-            People whose reports are shuffled together, one each; those of this fit by default.
-        delta : float
-            δ in (0, 1) of the central guarantee.
-
-        Returns
-        -------
-        str
-            A paragraph and its numbered conditions.
-
-        Raises
-        ------
-        BudgetError
-            If the reports are not one pure ε-DP report per person under one budget for all, if public covariates tell
-            whose they are (``private="response"``, but for ``y ~ 1``), `n` is not known, or the theorem does not cover
-            the numbers.
+        A paragraph and its numbered conditions, of the reports of `n` people, one each, those of this fit by default,
+        and the δ in (0, 1) of the central guarantee. A BudgetError if the reports are not one pure ε-DP report per
+        person under one budget for all, if public covariates tell whose they are (``private="response"``, but for ``y ~
+        1``), or the theorem does not cover the numbers.
 
         References
         ----------

@@ -169,18 +169,10 @@ def summary(
 
     Parameters
     ----------
-    alpha : float
-        One minus the level of the intervals.
-    details : bool
-        Show tuning, score weights, estimand, declarations and every note, too.
-    slim : bool, optional
-        The opposite of `details`, which it overrides.
+    details, slim : bool
+        Show tuning, score weights, estimand, declarations and every note, too, or their opposite, which goes first.
     exponentiate : bool
         Show exp(coef) with its limits, as in `PrivateResults.tidy`.
-    title : str, optional
-        Instead of "Private Online Regression Results".
-    method : str, optional
-        An inference method of this fit; its first by default.
     simultaneous : bool
         Whether all intervals are to hold together, as in `PrivateResults.conf_int`.
 

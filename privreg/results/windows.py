@@ -83,28 +83,10 @@ class Windows(View):
     def test_change(self, cols: Any = None) -> pd.DataFrame:
         """Test that coefficients are the same in all windows.
 
-        Parameters
-        ----------
-        cols : str, int or sequence of them, optional
-            Coefficients; all by default.
-
-        Returns
-        -------
-        DataFrame
-            Wald's χ² (chi2, df, p_value) of each coefficient, and, in the last row, of all of them together.
-
-        Raises
-        ------
-        InferenceError
-            If there is one window only.
-        OptionError
-            If a coefficient is not known, or none is given.
-
-        Warns
-        -----
-        ReliabilityWarning
-            If the fit's intervals of a coefficient can't be relied on. If the fit left out its first main rounds, as
-            estimates moved far there: a change at that time isn't seen.
+        Wald's χ² (chi2, df, p_value) of each coefficient in `cols`, of all by default, and, in the last row, of all of
+        them together; of one window only it is an InferenceError. A ReliabilityWarning says that the fit's intervals of
+        a coefficient can't be relied on, or that the fit left out its first main rounds, as estimates moved far there:
+        a change at that time isn't seen.
         """
         names, chosen = list(self.fit.names), self._chosen(cols)
         if self.unseen:
@@ -117,28 +99,9 @@ class Windows(View):
         return Frame(pd.DataFrame.from_dict(rows, orient="index", columns=["chi2", "df", "p_value"]))
 
     def plot(self, terms: Any = None, *, title: str | None = None, ax: Any = None) -> Axes | NDArray[Any]:
-        """Draw estimates of windows with their intervals against the number of records.
+        """Draw windows' estimates with their intervals against the number of records.
 
-        Parameters
-        ----------
-        terms : str, int or sequence of them, optional
-            Coefficients; all by default, a panel each.
-        title : str, optional
-            Above the figure.
-        ax : Axes or sequence of Axes, optional
-            Where to draw, one for each term; without it a figure is made.
-
-        Returns
-        -------
-        Axes or ndarray of Axes
-            Of one term one Axes.
-
-        Raises
-        ------
-        OptionError
-            If a term is not known, none is given, or `ax` has another number of axes than there are terms.
-        MissingExtraError
-            If matplotlib is not installed.
+        Coefficients in `terms`, of all by default, have a panel each, and `ax` is one Axes of each.
         """
         fit, table = self.fit, self.frame
         named = {fit.names[j]: j for j in self._chosen(terms)}

@@ -73,7 +73,11 @@ def write(path: str | Path, parts: Sequence[Part], more: Mapping[str, Callable[[
 
 
 class View:
-    """A page for readers: a class that lists its parts gets its text, HTML, LaTeX, Markdown and files."""
+    """A page for readers: a class that lists its parts gets its text, HTML, LaTeX, Markdown and files.
+
+    `alpha` of its methods is one minus the level of intervals, in (0, 1), else an OptionError; plots take a `title`,
+    and `ax` to be drawn on, without which a figure is made.
+    """
 
     def _layout(self) -> Sequence[Part]:
         raise NotImplementedError

@@ -29,10 +29,9 @@ from privreg.tables.diagnostics import Diagnostic
 class MeansResults(Results):
     """Results of a private estimation of means and frequencies.
 
-    Notes
-    -----
     `params` are means in the user's units and frequencies of levels, shape (p,). A frequency may come out below 0 or
-    above 1: it is unbiased as it stands.
+    above 1: it is unbiased as it stands. `alpha` is one minus the level of intervals, in (0, 1), else an OptionError;
+    what was not asked for, such as a table, subgroups or squares, is an InferenceError that says how to.
     """
 
     _fit: MeansFit
@@ -76,11 +75,6 @@ class MeansResults(Results):
         """Normal confidence intervals of the population's means and frequencies: columns 0 and 1, lower and upper
         limit.
 
-        Raises
-        ------
-        OptionError
-            If `alpha`, one minus the level, is not in (0, 1).
-
         Notes
         -----
         The variance is that of the reports as they came. It holds the mechanism's part, what comes of asking m of d
@@ -102,11 +96,6 @@ class MeansResults(Results):
 
         group, people (public, as the column is), term, estimate, std_error, conf_low, conf_high, reliable; NaN where a
         subgroup has too few people.
-
-        Raises
-        ------
-        InferenceError
-            If there are no subgroups.
         """
         f = self._fit
         if f.by is None:
@@ -119,19 +108,8 @@ class MeansResults(Results):
     def crosstab(self, table: str | None = None) -> Crosstab:
         """Two-way table of the shares of pairs of levels, with margins, standard errors and a test of independence.
 
-        It has ``shares``, ``std_errors``, ``counts``, ``conf_int()`` and ``test``, and shows as text, HTML, LaTeX.
-
-        Parameters
-        ----------
-        table : str, optional
-            Which one, as "smoker:region"; the first by default.
-
-        Raises
-        ------
-        InferenceError
-            If no two-way table was estimated.
-        OptionError
-            If none has this name.
+        It has ``shares``, ``std_errors``, ``counts``, ``conf_int()`` and ``test``, and shows as text, HTML, LaTeX. The
+        first by default; another by its name, as "smoker:region".
         """
         f = self._fit
         if not f.tables:
@@ -146,19 +124,7 @@ class MeansResults(Results):
     def histogram(self, column: str | None = None) -> Histogram:
         """Histogram of a number that was cut into classes, ``cut(age, 20)`` in the formula.
 
-        It has ``frame()``, ``quantile()`` with intervals, and ``plot()``.
-
-        Parameters
-        ----------
-        column : str, optional
-            The number; the first that was cut by default.
-
-        Raises
-        ------
-        InferenceError
-            If none was.
-        OptionError
-            If this one wasn't.
+        It has ``frame()``, ``quantile()`` with intervals, and ``plot()``; of the first that was cut by default.
         """
         f = self._fit
         if not f.cuts:
@@ -200,12 +166,7 @@ class MeansResults(Results):
         """Standard deviations of numbers: estimate, std_error, conf_low, conf_high, reliable, by column.
 
         With noise on sums of every number; with ``trust="local"`` of those whose square is in the formula, as in
-        ``age + I(age**2)``. `alpha` is one minus the level of the intervals. It costs no budget.
-
-        Raises
-        ------
-        InferenceError
-            If no squares were released.
+        ``age + I(age**2)``. It costs no budget.
 
         Notes
         -----
@@ -221,11 +182,6 @@ class MeansResults(Results):
         the p-value of no correlation. With ``trust="local"`` squares are needed as well, ``I(age**2) + I(bmi**2)``. It
         costs no budget.
 
-        Raises
-        ------
-        InferenceError
-            If no product of two numbers was released, or not the squares.
-
         Notes
         -----
         Limits are Fisher's, normal for artanh r with standard error s/(1 − r²). s has the noise's exact variance; that
@@ -236,23 +192,14 @@ class MeansResults(Results):
     def compare_groups(self, column: str | None = None, *, alpha: float = 0.05) -> pd.DataFrame:
         """Two-sample tests of means and of shares between all pairs of subgroups of ``by=``, as Welch's.
 
-        Parameters
-        ----------
-        column : str, optional
-            A column; all by default.
-        alpha : float
-            One minus the level of the intervals, each of which holds by itself.
+        Each interval holds by itself; `column` is one column, all by default. An InferenceError if there are no
+        subgroups.
 
         Returns
         -------
         DataFrame
             term, group, other, difference (group − other), std_error, statistic, df, p_value, conf_low, conf_high,
             reliable.
-
-        Raises
-        ------
-        InferenceError
-            If there are no subgroups.
 
         Notes
         -----
@@ -290,11 +237,6 @@ class MeansResults(Results):
 
         Of everybody and of each subgroup of ``by=``, with p-values of tests that subgroups are alike; ``frame()`` has
         its numbers. Free post-processing.
-
-        Raises
-        ------
-        InferenceError
-            If an earlier version saved the results.
         """
         from scipy.stats import chi2
 
@@ -314,17 +256,8 @@ class MeansResults(Results):
     def shrunk(self, method: str = "sure") -> pd.Series | pd.DataFrame:
         """Estimates shrunk towards the middles of their ranges, for many dimensions and small budgets.
 
-        They are biased, and the intervals of :meth:`conf_int` are not theirs. Free post-processing.
-
-        Parameters
-        ----------
-        method : {"sure", "james_stein", "hdr4me"}
-            See `privreg.means.shrink`.
-
-        Raises
-        ------
-        OptionError
-            If the method is unknown, or the mechanism's estimates are biased.
+        They are biased, and the intervals of :meth:`conf_int` are not theirs. Free post-processing, by `method` "sure",
+        "james_stein" or "hdr4me", see `privreg.means.shrink`; not of a biased mechanism's estimates.
         """
         f = self._fit
         if f.biased:
@@ -385,14 +318,6 @@ class MeansResults(Results):
     # --- storage -----------------------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> None:
-        """Save as one file of arrays and JSON, atomically, read by ``privreg.load``. No rows, no keys.
-
-        Raises
-        ------
-        SavedFileError
-            If the folder is missing or not writable.
-        UnsupportedArgumentError
-            If the name is that of a page, a text, a table or another program's file; the message says how to write one.
-        """
+        """Save as one file of arrays and JSON, atomically, read by ``privreg.load``. No rows, no keys."""
         archive.refuse_suffix(path)
         archive.write_archive(path, "means", *parts(self._fit))

@@ -34,8 +34,6 @@ def privacy_curve(
         promised, dotted, if it is alone.
     labels : sequence of str, optional
         Names for the legend; the guarantees themselves by default.
-    ax : sequence of two Axes, optional
-        Where to draw; a figure is made without it.
 
     Returns
     -------
@@ -43,13 +41,6 @@ def privacy_curve(
         Type II against type I error of the best test between any two records of one person (or sets of records, if
         ``max_per_id`` is above 1), and true against false positive rate of the same test, with the true positive rates
         at 1% and 5% marked and printed. A fit without privacy is drawn as no protection and says so.
-
-    Raises
-    ------
-    OptionError
-        If there is nothing to draw, the labels don't match, or `ax` is not two axes.
-    MissingExtraError
-        If matplotlib is not installed.
 
     References
     ----------

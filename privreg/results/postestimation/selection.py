@@ -62,11 +62,6 @@ class Selection(View):
     def frame(self, alpha: float = 0.05) -> pd.DataFrame:
         """Coefficients of the smaller model.
 
-        Parameters
-        ----------
-        alpha : float
-            One minus the level of the intervals.
-
         Returns
         -------
         DataFrame

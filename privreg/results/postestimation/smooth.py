@@ -40,11 +40,6 @@ class Smooth(View):
     def frame(self, alpha: float = 0.05) -> pd.DataFrame:
         """Points of the curve.
 
-        Parameters
-        ----------
-        alpha : float
-            One minus the level of the bands.
-
         Returns
         -------
         DataFrame

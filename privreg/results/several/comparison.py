@@ -44,21 +44,10 @@ def compare(
         One or more, with their names as keys of a mapping; ``compare(res1, res2)`` is ``compare([res1, res2])``. After
         them come results of other libraries, such as statsmodels', to *public* data, if there are any: whatever has
         params, bse, pvalues, nobs and conf_int(). They are labelled "not private" and are in no budget.
-    *more : PrivateResults
-        Those after a first that is not in a sequence.
     names : sequence of str, optional
         Names of the results; "(1)", "(2)", … by default.
-    alpha : float
-        One minus the level of the intervals.
     exponentiate : bool
-        Show exp(estimate) with its limits in place of the estimate with its standard error; see
-        `PrivateResults.tidy`.
-
-    Raises
-    ------
-    OptionError
-        If there is no result, something is not a result, names don't match, `alpha` is not in (0, 1), or coefficients
-        are to be exponentiated that are no logs of ratios.
+        Show exp(estimate) with its limits in place of the estimate with its standard error; see `PrivateResults.tidy`.
     """
     if isinstance(results, Mapping) and not more:
         names, results = list(results) if names is None else names, list(results.values())
@@ -181,13 +170,9 @@ class Comparison(View):
         return out
 
     def frame(self) -> pd.DataFrame:
-        """Numbers of the table.
+        """Numbers of the table: terms in order of first appearance, "level:term" of multinomial results.
 
-        Returns
-        -------
-        DataFrame
-            Index: terms in order of first appearance, "level:term" for multinomial results. Columns: (result,
-            quantity), the quantities of `PrivateResults.tidy`; NaN where a result lacks the term.
+        Columns: (result, quantity), the quantities of `PrivateResults.tidy`; NaN where a result lacks the term.
         """
         with np.errstate(over="ignore"):  # exp of an intercept in large units is infinite
             tidy = [(r._fit, r.tidy(self.exponentiate, alpha=self.alpha)) for r in self.results]
@@ -314,22 +299,14 @@ def anova(
     small : PrivateResults
     large : PrivateResults, optional
         A fit to the same people with all terms of the smaller one, and more. In either order.
-    method : str, optional
-        An inference method of the larger fit; its first by default.
 
     Returns
     -------
     WaldTest
-        Of the terms that the smaller fit lacks, within the larger one. DataFrame of `PrivateResults.anova` if there is
-        one fit only.
-
-    Raises
-    ------
-    OptionError
-        If these are not two results, or not nested: other people (by their number), another response, family, baseline,
-        offset or exposure, other bounds or levels of the columns that both use, or columns that the larger one lacks.
-    InferenceError
-        As for `PrivateResults.wald_test`.
+        Of the terms that the smaller fit lacks, within the larger one, by a `method` of its. DataFrame of
+        `PrivateResults.anova` if there is one fit only. Fits that are not nested are an OptionError: other people (by
+        their number), another response, family, baseline, offset or exposure, other bounds or levels of columns that
+        both use, or columns that the larger one lacks.
 
     Notes
     -----

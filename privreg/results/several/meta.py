@@ -64,13 +64,8 @@ def meta_analysis(
         narrower than the normal variance allows (Knapp and Hartung's q is at least 1), or normal ones, which are too
         short with few fits.
 
-    Raises
-    ------
-    OptionError
-        If there are fewer than two results, one is given twice, they are not of one model or compare factors with
-        other levels, or an option is unknown.
-    InferenceError
-        If a result has no standard errors.
+    A result without standard errors is an InferenceError; fewer than two, one that is given twice, other models, or
+    factors that are compared with other levels are an OptionError.
 
     Notes
     -----
@@ -207,10 +202,7 @@ class MetaAnalysis(View):
     def frame(self, alpha: float = 0.05) -> pd.DataFrame:
         """Pooled estimates, one coefficient a row.
 
-        Parameters
-        ----------
-        alpha : float
-            One minus the level of the intervals.
+        `alpha` is one minus the level of the intervals.
 
         Returns
         -------
@@ -244,16 +236,6 @@ class MetaAnalysis(View):
 
     def plot(self, term: str | None = None, *, alpha: float = 0.05, title: str | None = None, ax: Any = None) -> Any:
         """Draw a forest plot: each fit's estimate with its interval, and the pooled one as a diamond.
-
-        Parameters
-        ----------
-        term : str, optional
-            The coefficient, or a term, of whose coefficients each gets a panel; the first but the intercept by default.
-        alpha : float
-            One minus the level of the intervals.
-        title : str, optional
-        ax : Axes, optional
-            Of several coefficients a sequence of them.
 
         Returns
         -------

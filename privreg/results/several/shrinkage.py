@@ -32,18 +32,8 @@ def shrink(results: Any, *, names: Sequence[str] | None = None, terms: str | Seq
     ----------
     results : sequence or mapping of str to results
         Three or more, of the same model fitted to *different people*, as for :func:`privreg.meta_analysis`.
-    names : sequence of str, optional
-        Names of the fits; "(1)", "(2)", … by default.
-    terms : str or sequence of str, optional
-        Coefficients, or terms, which are all of their coefficients; all that three fits have by default.
-
-    Raises
-    ------
-    OptionError
-        If there are fewer than three results, one is given twice, or they are not of one model or compare factors with
-        other levels.
-    InferenceError
-        If a result has no standard errors.
+    names, terms : sequence of str, optional
+        As there; all terms that three fits have by default.
 
     Notes
     -----
@@ -124,16 +114,9 @@ class Shrunken(View):
     def frame(self, alpha: float = 0.05) -> pd.DataFrame:
         """Coefficients of each fit.
 
-        Parameters
-        ----------
-        alpha : float
-            One minus the level of the intervals.
-
-        Returns
-        -------
-        DataFrame
-            Index (term, fit); estimate, std_error, conf_low, conf_high (posterior mean, sd and quantiles), original
-            (the fit's estimate), original_error, pull (share of the way to the common mean, 0 to 1), reliable.
+        Index (term, fit); estimate, std_error, conf_low, conf_high (posterior mean, sd and quantiles, `alpha` being one
+        minus the level), original (the fit's estimate), original_error, pull (share of the way to the common mean, 0
+        to 1), reliable.
         """
         alpha, parts = interval_level(alpha), []
         for one in self.towards:
