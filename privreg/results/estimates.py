@@ -20,11 +20,9 @@ from privreg.results.base import Results
 from privreg.results.data import Frame, ModelNames, ResultData
 from privreg.results.postestimation.hazards import HazardPrediction, baseline
 from privreg.results.postestimation.hypothesis import ContrastTest, WaldTest, contrast_test, wald_test
-from privreg.results.postestimation.levels import PairwiseTests, pairwise, reference_grid
+from privreg.results.postestimation.penalties import Selection, Smooth, select, smooth
 from privreg.results.postestimation.prediction import ClassPrediction, Prediction, check_which, predicted, with_errors
-from privreg.results.postestimation.selection import Selection, select
-from privreg.results.postestimation.smooth import Smooth, smooth
-from privreg.results.postestimation.terms import TermTests, term_tests
+from privreg.results.postestimation.terms import PairwiseTests, TermTests, pairwise, reference_grid, term_tests
 
 BANDS: Final = ("anytime", "sandwich", "random_scaling", "random_scaling_full", "between_lanes")
 """Methods whose variances a fit keeps along the way: of those that were asked for, the first here."""

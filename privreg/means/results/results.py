@@ -297,7 +297,7 @@ class MeansResults(Results):
 
         A mean has its bounds beside its name; 0 on the axis is the lower bound, 1 the upper.
         """
-        from privreg.results.plots.dots import Drawn, Row, Unit, figure
+        from privreg.results.plots.coefficients import Drawn, Row, Unit, figure
         from privreg.results.plots.style import guarantee, inks_for
 
         f, table = self._fit, self.tidy(alpha=alpha).set_index(pd.Index(self._fit.names))
