@@ -40,16 +40,6 @@ class Stacked:
         return Frame(self._table(alpha)[["conf_low", "conf_high"]].set_axis([0, 1], axis=1))
 
 
-def coefficient_table(results: Any) -> pd.DataFrame:
-    """Coefficients under maketables' names: b, se, t, p, and limits of 95 and 90%."""
-    one = Stacked(results)
-    columns = {"b": one.params, "se": one.bse, "t": one.tvalues, "p": one.pvalues}
-    for level, alpha in (("95", 0.05), ("90", 0.1)):
-        limits = one.conf_int(alpha)
-        columns |= {f"ci{level}l": limits[0], f"ci{level}u": limits[1]}
-    return pd.DataFrame(columns).rename_axis("Coefficient")
-
-
 def marginaleffects_model(results: Any, rows: Any) -> Any:
     """Wrap results for marginaleffects; see `PrivateResults.for_marginaleffects`."""
     base, polars = (need(name, "adapters", "for_marginaleffects()") for name in ("marginaleffects.classes", "polars"))

@@ -417,7 +417,12 @@ class EstimatedResults(Results):
 
     @property
     def __maketables_coef_table__(self) -> pd.DataFrame:
-        return adapters.coefficient_table(self)
+        """Coefficients under maketables' names: b, se, t, p, and limits of 95 and 90%."""
+        one = self.stacked()
+        columns = {"b": one.params, "se": one.bse, "t": one.tvalues, "p": one.pvalues}
+        for name, alpha in (("95", 0.05), ("90", 0.1)):
+            columns |= dict(zip((f"ci{name}l", f"ci{name}u"), one.conf_int(alpha).to_numpy().T, strict=True))
+        return pd.DataFrame(columns).rename_axis("Coefficient")
 
     @property
     def __maketables_depvar__(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
@@ -11,6 +12,7 @@ from typing import Any, Final
 from privreg.audit.verification import Verification
 from privreg.base import archive
 from privreg.errors import BudgetError
+from privreg.privacy.conversions import shuffled, shuffling_limit
 from privreg.privacy.ledger import REPORTED_DELTA, Budget, Release, at_least, within
 from privreg.results import wording
 from privreg.results.wording import WHOLE_RECORD, Setting
@@ -377,8 +379,16 @@ class PrivacyStatement(View):
             )
         if n is None and not self.people:
             raise BudgetError("shuffled() needs the number of people who sent reports, n=10_000 say.")
-        n = self.people if n is None else n
-        return wording.shuffled_words(n, self.budget.epsilon, delta, seeded=self.seeded, leaked=self.leaked)
+        n, epsilon = self.people if n is None else n, self.budget.epsilon
+        values = {"n": n, "whole": at_least(shuffled(epsilon, n, delta), 3), "delta": delta, "epsilon": epsilon}
+        lead = "NOT AS RUN, because of seed=; with secret noise, i" if self.seeded else "I"
+        if self.leaked:
+            lead = f"Not counting {' and '.join(self.leaked)}, taken from the raw data: {lead.lower()}"
+        values |= {"lead": lead, "limit": shuffling_limit(n, delta)}
+        first, *conditions, last = (text.format(**values) for text in wording.SHUFFLED)
+        numbered = (f"[{i}] {text}" for i, text in enumerate(conditions, 1))
+        hung = (textwrap.fill(text, 78, subsequent_indent="    ", break_on_hyphens=False) for text in numbered)
+        return "\n".join([textwrap.fill(first, 78), *hung, textwrap.fill(last, 78)])
 
     # --- storage -----------------------------------------------------------------------------------------
 

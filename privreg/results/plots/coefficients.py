@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 from privreg.base.arrays import Array
 from privreg.errors import InferenceError, OptionError, flag
 from privreg.families.family import check_ratios
+from privreg.privacy.ledger import compose, within
 from privreg.results.data import ResultData
 from privreg.results.estimates import EstimatedResults
 from privreg.results.plots import style
-from privreg.results.plots.style import CONSTANTS, Axes, baselines, guarantee, in_all, literal, pyplot
+from privreg.results.plots.style import CONSTANTS, Axes, baselines, guarantee, literal, pyplot
 from privreg.results.postestimation.terms import coefficients_of
 from privreg.tables import shorten
 
@@ -159,7 +160,9 @@ def coefficients(
     drawn = Drawn(tables, rows, names, units + units[:1] * len(public), exponentiate)
     kind = "simultaneous intervals" if simultaneous else "intervals"
     intervals = [f"{100 * (1 - alpha):.6g}% {kind}"] if all("conf_low" in t for t in tables) else []
-    private = guarantee([r.privacy for r in results]) + in_all(fits)
+    private, releases = guarantee([r.privacy for r in results]), {f.origin: f.statement.total_mu for f in fits}
+    if len(releases) > 1 and math.isfinite(total := compose(releases.values())):
+        private += f", {within(total, 4)}-GDP in all"
     moved = (steps[r.name] for r in rows if r.name is not None and r.step)
     about = about_steps(moved) if scaled else _too_short(tables, rows)
     footer = "; ".join([*baselines(fits), *about, *intervals, private])
@@ -358,13 +361,8 @@ def _folded(row: Row, width: int, lines: int) -> str:
 
 def _on_given(ax: Any, drawn: Drawn, units: list[Unit], footer: str) -> Axes | NDArray[Any]:
     """Draw on axes that are not ours."""
-    given = style.checked(ax)
-    if len(given) != len(units):
-        named = ", ".join(unit.plain for unit in units)
-        raise OptionError(
-            f"ax has {len(given)} axes for results in {len(units)} units ({named}); give one Axes for each unit, or "
-            "leave ax out."
-        )
+    named = ", ".join(unit.plain for unit in units)
+    given = style.checked(ax, len(units), f"results in {len(units)} units ({named})")
     for panel, unit in zip(given, units, strict=True):
         _draw(panel, drawn, unit, panel.bbox.width / panel.figure.dpi / 0.7)
         if len(drawn.tables) > 1:

@@ -70,9 +70,7 @@ def privacy_curve(
             key._legend_box.align = "left"
             out: NDArray[Any] = made[0]
             return out
-    axes = style.checked(ax)
-    if axes.size != 2:
-        raise OptionError(f"ax must be two axes, one for the trade-off curve and one for the ROC; got {axes.size}.")
+    axes = style.checked(ax, 2, "two panels, the trade-off curve and the ROC")
     _draw(axes, drawn)
     key = axes[1].legend(frameon=False, fontsize=style.SMALL, loc="lower right", title=_KEY)
     key.get_title().set_fontsize(style.SMALL)

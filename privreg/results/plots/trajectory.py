@@ -11,7 +11,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from privreg.collector.inference.methods import METHODS
-from privreg.errors import OptionError
 from privreg.results.data import ResultData
 from privreg.results.estimates import EstimatedResults, band
 from privreg.results.plots import style
@@ -108,9 +107,8 @@ def _crossed(fit: ResultData, wanted: list[str]) -> tuple[int, int]:
 
 def _onto(ax: Any, terms: list[str], curves: list[pd.DataFrame], footer: str) -> Axes | NDArray[Any]:
     several = isinstance(ax, Sequence | np.ndarray)
-    axes = np.repeat(style.checked(ax), 1 if several else len(terms))
-    if len(axes) != len(terms):
-        raise OptionError(f"ax has {len(axes)} axes for {len(terms)} terms; give one Axes, or one a term.")
+    given = style.checked(ax, len(terms) if several else 1, f"{len(terms)} terms")
+    axes = given if several else np.repeat(given, len(terms))
     for i, (panel, term, curve) in enumerate(zip(axes, terms, curves, strict=True)):
         alone, name = several or len(terms) == 1, style.literal(plain(term))
         _curve(panel, curve, 0 if several else i, None if alone else name, None if several else pd.concat(curves))

@@ -54,18 +54,8 @@ class ContrastTest(Estimated):
     def conf_int(self, alpha: float = 0.05, *, simultaneous: bool = False) -> Array:
         """Confidence limits, shape (q, 2).
 
-        Parameters
-        ----------
-        alpha : float
-            One minus the level, in (0, 1).
-        simultaneous : bool
-            Whether all q intervals are to hold together at that level, see `privreg.collector.inference.simultaneous`;
-            by Bonferroni's inequality where no covariance is known.
-
-        Raises
-        ------
-        OptionError
-            If `alpha` is not in (0, 1).
+        `simultaneous` ones hold all together at that level, see `privreg.collector.inference.simultaneous`; by
+        Bonferroni's inequality where no covariance is known.
         """
         joint, level = flag("simultaneous", simultaneous), interval_level(alpha)
         cov = self.se**2 if self.cov is None else self.cov
@@ -115,13 +105,8 @@ class WaldTest(View):
 
     @property
     def citation(self) -> str:
-        """The test as reports cite it.
-
-        Returns
-        -------
-        str
-            Such as "F(3, 13) = 4.21, p = 0.028", "χ²(3) = 12.6, p = 0.006" of normal limits, and "Wald(3) = 31.2, p =
-            0.041" of a distribution that is neither.
+        """The test as reports cite it: "F(3, 13) = 4.21, p = 0.028", "χ²(3) = 12.6, p = 0.006" of normal limits, and
+        "Wald(3) = 31.2, p = 0.041" of a distribution that is neither.
         """
         if math.isnan(self.df_denom):
             head = f"Wald({self.df_num}) = {self.statistic:.4g}"
@@ -269,16 +254,6 @@ def contrast_test(known: Known, restrictions: Any) -> ContrastTest:
     return ContrastTest(matrix @ known.fit.params, se, pivot, about, TITLE, said, ok, values, joint)
 
 
-def _as_f(pivot: Pivot, statistic: float, q: int) -> tuple[float, float]:
-    """F ratio and its denominator's degrees of freedom; NaN where the statistic's distribution is no F."""
-    if isinstance(pivot, Normal):
-        return statistic / q, math.inf
-    if isinstance(pivot, StudentT):
-        spare = pivot.df - q + 1
-        return statistic * spare / (q * pivot.df), float(spare)
-    return math.nan, math.nan
-
-
 def wald_test(known: Known, restrictions: Any, about: str = "") -> WaldTest:
     """Test R θ = r jointly; see `PrivateResults.wald_test`.
     Raises InferenceError if the restrictions are redundant.
@@ -294,5 +269,10 @@ def wald_test(known: Known, restrictions: Any, about: str = "") -> WaldTest:
         raise InferenceError(
             f"the covariance of the {q} restrictions is singular; test fewer at once, or rescale their coefficients."
         ) from None
-    p, (f, df) = pivot.along(matrix).joint_sf(statistic, q), _as_f(pivot, statistic, q)
+    p, f, df = pivot.along(matrix).joint_sf(statistic, q), math.nan, math.nan  # of a distribution that is no F
+    if isinstance(pivot, Normal):
+        f, df = statistic / q, math.inf
+    elif isinstance(pivot, StudentT):
+        df = float(pivot.df - q + 1)
+        f = statistic * df / (q * pivot.df)
     return WaldTest(statistic, p, q, pivot.joint_label(q), _concerning(known.notes, matrix), f, df, about)

@@ -203,14 +203,6 @@ class PairwiseTests(Estimated):
         return [Table(names, head, rows, title), *noted(self.tests.notes)]
 
 
-def check_adjustment(method: str) -> str:
-    """Return the full name of a way of adjusting p-values, given by it or by its short name."""
-    short = {s: name for name, s in ADJUSTMENTS.items()}
-    if isinstance(method, str) and method in short:
-        return short[method]
-    return str(choose("method", method, tuple(ADJUSTMENTS)))
-
-
 def factor_of(fit: ResultData, factor: Any) -> str:
     """Column of a factor of the model, given by its name or by that of its term; None is the only one.
     Raises OptionError if it is no such factor; the message lists those there are.
@@ -242,7 +234,9 @@ def factor_of(fit: ResultData, factor: Any) -> str:
 def pairwise(known: Known, factor: Any, method: str, alpha: float) -> PairwiseTests:
     """Test the differences between a factor's levels; see `PrivateResults.t_test_pairwise`."""
     fit = known.fit
-    column, how = factor_of(fit, factor), check_adjustment(method)
+    column, short = factor_of(fit, factor), {s: name for name, s in ADJUSTMENTS.items()}
+    how = short.get(method) if isinstance(method, str) else None
+    how = how or choose("method", method, tuple(ADJUSTMENTS))
     term = next((t for t in fit.design.terms if t.levels and t.reads == (column,)), None)
     if term is None:
         raise OptionError(
