@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import pandas as pd
 from numpy.typing import NDArray
 
 from privreg.base import archive
-from privreg.errors import InferenceError, level
+from privreg.errors import InferenceError
 from privreg.families.measures import frame as measures_frame
 from privreg.options.unknown import all_known_arguments
 from privreg.results import saving
@@ -18,9 +18,7 @@ from privreg.results.estimates import EstimatedResults
 from privreg.results.plots import trajectory
 from privreg.results.plots.style import Axes
 from privreg.results.summary import summary as one_screen
-
-if TYPE_CHECKING:
-    from privreg.results.windows import Windows
+from privreg.results.windows import windows as of_stream
 
 
 @all_known_arguments
@@ -132,39 +130,7 @@ class PrivateResults(EstimatedResults):
 
     plot_trajectory = trajectory.plot_trajectory
     summary = one_screen
-
-    def windows(self, by: Any = None, *, forget: Any = None, alpha: float = 0.05) -> Windows:
-        """Estimate windows of the stream from the same reports: no further budget.
-
-        Of records in the order in which they came: of a stream, or ``fit(order="position")``. By default `fit` takes
-        rows in random order, whose windows are alike whatever changed.
-
-        Parameters
-        ----------
-        by : int
-            Records of a window. Windows begin and end with parts of rounds, and so about there.
-        forget : float
-            In place of `by`: records after which a report counts half. One estimate, of the present.
-
-        Returns
-        -------
-        Windows
-            ``frame`` is its table, ``test_change()`` tests that coefficients are the same in all windows, ``plot()``
-            draws them. Each interval holds by itself.
-
-        Notes
-        -----
-        A window's estimate is the mean of its parts' one-step estimates, from differences of sums of reports; with
-        ``tuning="published"`` the mean of its iterates, of which the first sixteenth, where they come from the start,
-        is in no window. Its coefficients may differ from other windows', but covariates are taken to be distributed
-        alike in all: second moments were learned at the beginning.
-        """
-        from privreg.collector.inference.windows import of_chain
-        from privreg.results import windows
-
-        used = None if self._fit.rounds else of_chain(self._fit.estimates)
-        doubts = [note for note in self._doubts(None if used is None else used.method) if note.code != "changing"]
-        return windows.of(self._fit, by, forget, level(alpha), doubts)
+    windows = of_stream
 
     # --- views -----------------------------------------------------------------------------------------
 

@@ -6,27 +6,23 @@ computed here.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+import pandas as pd
 
 from privreg.collector.inference.methods import METHODS, Estimate
 from privreg.collector.inference.pivots import RandomScaling
 from privreg.collector.inference.simultaneous import joint_critical
 from privreg.errors import OptionError, flag
+from privreg.results.estimates import EstimatedResults
+from privreg.results.statement import PrivacyStatement
 from privreg.results.wording import HELD_ROWS, WHOLE_RECORD
 from privreg.tables import Header, Lines, Notes, Pairs, Paragraph, Part, Table, View
 from privreg.tables.diagnostics import Diagnostic, for_reading
 from privreg.tables.words import MARK, WIDTH, cells, marked, shorten, span
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pandas as pd
-
-    from privreg.results.estimates import EstimatedResults
-    from privreg.results.statement import PrivacyStatement
 
 
 @dataclass(frozen=True, repr=False)

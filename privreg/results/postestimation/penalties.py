@@ -17,8 +17,7 @@ from privreg.errors import InferenceError, OptionError, choose, interval_level
 from privreg.results.data import Frame, ResultData
 from privreg.results.plots import style
 from privreg.results.plots.style import Axes
-from privreg.results.postestimation.hypothesis import factors_of
-from privreg.results.postestimation.known import Known
+from privreg.results.postestimation.hypothesis import Known, factors_of
 from privreg.tables import Paragraph, Part, Table, View, cells, diagnostics, noted, plain, shorten
 
 _STEPS: Final = 100  # Penalties of the path

@@ -20,7 +20,7 @@ from privreg.families.logistic import class_shares
 from privreg.options.unknown import all_known_arguments
 from privreg.results.data import ResultData
 from privreg.results.postestimation.hazards import survival
-from privreg.results.postestimation.known import Estimated, Known, means_frame
+from privreg.results.postestimation.hypothesis import Estimated, Known, means_frame
 from privreg.tables import Part, estimates_table, noted
 from privreg.tables.diagnostics import Diagnostic, along
 

@@ -17,8 +17,15 @@ from privreg.errors import InferenceError, OptionError, choose, interval_level, 
 from privreg.options.unknown import all_known_arguments
 from privreg.results.data import Frame, ResultData
 from privreg.results.plots.style import CONSTANTS
-from privreg.results.postestimation.hypothesis import ContrastTest, WaldTest, contrast_test, factors_of, wald_test
-from privreg.results.postestimation.known import Estimated, Known
+from privreg.results.postestimation.hypothesis import (
+    ContrastTest,
+    Estimated,
+    Known,
+    WaldTest,
+    contrast_test,
+    factors_of,
+    wald_test,
+)
 from privreg.tables import Part, Table, View, cells, diagnostics, in_one_format, marked, noted
 from privreg.tables.diagnostics import Diagnostic
 

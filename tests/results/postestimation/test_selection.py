@@ -13,7 +13,7 @@ import privreg as pr
 from privreg.collector.inference.pivots import Normal
 from privreg.errors import InferenceError, OptionError
 from privreg.formula.encoding import DesignTerm
-from privreg.results.postestimation.known import Known
+from privreg.results.postestimation.hypothesis import Known
 from privreg.results.postestimation.penalties import select, smooth
 from tests.helpers import array_model
 
