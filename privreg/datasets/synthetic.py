@@ -139,22 +139,11 @@ def us_insurance(n: int = 1_000_000, *, seed: int = SEED, coding: str = "labels"
     levels. The region has no effect. The error is normal with standard deviation 430; the shape of the
     original error isn't known.
 
-    Parameters
-    ----------
-    n : int
-        Number of rows. A shorter draw is the beginning of a longer one with the same seed.
-    seed : int
-        Seed of the synthetic data.
-    coding : {"labels", "integers"}
-        "labels" gives factors as categorical columns of strings; "integers" gives their positions 0, 1,
-        2, ... in the order of :func:`us_insurance_schema`. That is the coding behind the published table:
-        least squares on the standardised columns agrees with it.
-
-    Returns
-    -------
-    pandas.DataFrame
-        `n` rows, 12 columns; ``attrs["provenance"]`` says that this is a reconstruction, and ``attrs["privreg"]`` holds
-        the declarations of :func:`us_insurance_schema`, which models use.
+    `n` rows, 12 columns; a shorter draw is the beginning of a longer one with the same seed. `coding` "labels" gives
+    factors as categorical columns of strings; "integers" gives their positions 0, 1, 2, ... in the order of
+    :func:`us_insurance_schema`. That is the coding behind the published table: least squares on the standardised
+    columns agrees with it. ``attrs["provenance"]`` says that this is a reconstruction, and ``attrs["privreg"]`` holds
+    the declarations of :func:`us_insurance_schema`, which models use.
 
     Notes
     -----

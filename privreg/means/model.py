@@ -237,21 +237,7 @@ def estimate(
 ) -> MeansResults:
     """Estimate means and frequencies in one line; data and options as of :class:`PrivateMeans`, and of its ``fit``.
 
-    Parameters
-    ----------
-    columns : str or sequence of str
-        A formula, or names of columns.
-    formula : str, optional
-        A formula, in place of `columns`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import privreg as pr
-    >>> people = {"age": np.linspace(20, 60, 5000)}
-    >>> res = pr.means.estimate(people, "age", epsilon=2, bounds={"age": (0, 100)}, progress=False)
-    >>> abs(float(res.params["age"]) - 40) < 10
-    True
+    `columns` are a formula, or names of columns; `formula` may be given in their place.
     """
     if (columns is None) == (formula is None):
         raise OptionError("say what to estimate: columns, as in ['age', 'bmi'], or formula='age + C(smoker) ~ 1'.")
