@@ -181,6 +181,10 @@ class Planned(View):
     ) -> pd.DataFrame:
         """Precision of every coefficient; or mean widths of one over numbers of people and budgets.
 
+        Indexed by coefficient, with columns std_error, width (mean length of the interval) and, where effects were
+        asked for, effect and power; with `power` detectable. Or indexed by n, with a column for each budget;
+        ``attrs["reliable"]`` has by budget, for each n, whether a fit would let the interval be relied on.
+
         Parameters
         ----------
         n, mu, epsilon : sequence of numbers, optional
@@ -189,13 +193,6 @@ class Planned(View):
             Of the second form; by default the one with the most demanding goal.
         power : float, optional
             Show detectable effects, the least that tests tell from zero with this probability, in place of widths.
-
-        Returns
-        -------
-        DataFrame
-            Indexed by coefficient, with columns std_error, width (mean length of the interval) and, where effects were
-            asked for, effect and power; with `power` detectable. Or indexed by n, with a column for each budget;
-            ``attrs["reliable"]`` has by budget, for each n, whether a fit would let the interval be relied on.
         """
         if mu is not None and epsilon is not None:
             raise OptionError("give mu= or epsilon=, not both.")

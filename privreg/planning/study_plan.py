@@ -170,13 +170,10 @@ class StudyPlan(Planned):
 
         Replications, `reps`, are fits of `n` made-up people; a `seed` gives the same numbers again.
 
-        Returns
-        -------
-        DataFrame
-            Indexed by coefficient: planned and simulated mean width, their ratio with its standard error, and how often
-            intervals held the truth, with exact 99.9% limits of that share if they hold at their level. Where effects
-            were asked for, how often they were told from zero. An OptionError if the response is an expression, or
-            there are more than 10⁸ rows to fit.
+        Indexed by coefficient: planned and simulated mean width, their ratio with its standard error, and how often
+        intervals held the truth, with exact 99.9% limits of that share if they hold at their level. Where effects were
+        asked for, how often they were told from zero. An OptionError if the response is an expression, or there are
+        more than 10⁸ rows to fit.
         """
         reps, seed = whole("reps", reps, 2), check("local.fit", "seed", seed)
         if self.n * reps > MOST_ROWS:

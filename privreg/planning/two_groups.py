@@ -246,10 +246,7 @@ class TwoGroups(View):
     def compare_trust(self) -> pd.DataFrame:
         """Records needed for the difference and the power under each trust model, and without privacy.
 
-        Returns
-        -------
-        DataFrame
-            Indexed by trust model: sees_a_row, people (missing where the budget can't be kept), std_error.
+        Indexed by trust model: sees_a_row, people (missing where the budget can't be kept), std_error.
         """
         rows: dict[str, tuple[str, int | None, float]] = {}
         for trust in (*TRUST, "no privacy"):

@@ -108,6 +108,9 @@ class EstimatedResults(Results):
     ) -> pd.DataFrame:
         """Confidence intervals, one coefficient a row.
 
+        Columns 0 and 1: lower and upper limit. Of a multinomial fit the index is (level, term) and the columns are
+        "lower" and "upper", all as in statsmodels' MNLogit.
+
         Parameters
         ----------
         alpha : float
@@ -117,12 +120,6 @@ class EstimatedResults(Results):
         simultaneous : bool
             Whether the intervals that are returned are to hold all together at that level; they are wider then, by
             the distribution of the largest t-ratio (see `privreg.collector.inference.simultaneous`).
-
-        Returns
-        -------
-        DataFrame
-            Columns 0 and 1: lower and upper limit. Of a multinomial fit the index is (level, term) and the columns are
-            "lower" and "upper", all as in statsmodels' MNLogit.
 
         Notes
         -----
@@ -146,6 +143,9 @@ class EstimatedResults(Results):
     ) -> pd.DataFrame:
         """Build the one table that every view renders.
 
+        term, estimate, std_error, statistic, p_value, conf_low, conf_high, reliable (whether no note of the summary
+        takes the row back); before them the level for multinomial fits.
+
         Parameters
         ----------
         exponentiate : bool
@@ -158,12 +158,6 @@ class EstimatedResults(Results):
         simultaneous : bool
             Whether the intervals of all coefficients are to hold together, as in :meth:`conf_int`; p-values stay those
             of each coefficient alone.
-
-        Returns
-        -------
-        DataFrame
-            term, estimate, std_error, statistic, p_value, conf_low, conf_high, reliable (whether no note of the summary
-            takes the row back); before them the level for multinomial fits.
         """
         flag("simultaneous", simultaneous)
         if flag("exponentiate", exponentiate):
@@ -186,13 +180,10 @@ class EstimatedResults(Results):
     def glance(self) -> pd.DataFrame:
         """One line about the whole fit, as R's broom has it, to be stacked with those of other fits.
 
-        Returns
-        -------
-        DataFrame
-            nobs, coefficients (how many), response, family, inference, guarantee (in words), mu (of this release),
-            mu_total (of all releases from these data so far in this process), releases, epsilon (of this release at
-            delta = 1e-6, or as asked of a pure budget), delta, private (False without noise, or with a seed), reliable
-            (whether no note takes a row back); then each of :attr:`fit_measures`.
+        nobs, coefficients (how many), response, family, inference, guarantee (in words), mu (of this release), mu_total
+        (of all releases from these data so far in this process), releases, epsilon (of this release at delta = 1e-6, or
+        as asked of a pure budget), delta, private (False without noise, or with a seed), reliable (whether no note
+        takes a row back); then each of :attr:`fit_measures`.
         """
         fit, stated = self._fit, self.privacy
         private = stated.budget.private
@@ -224,6 +215,8 @@ class EstimatedResults(Results):
     def t_test(self, r_matrix: Any, *, method: str | None = None) -> ContrastTest:
         """Test linear combinations one by one.
 
+        effect, sd, tvalue, pvalue of shape (q,), conf_int(alpha), summary_frame(); both take simultaneous=True.
+
         Parameters
         ----------
         r_matrix : str, array of shape (q, p), or (array, values)
@@ -231,11 +224,6 @@ class EstimatedResults(Results):
             fit are called "level:term", as in ``"mid:age = high:age"``; in an array they come level by level. The name
             of a term, such as "C(region)" or "region", stands for all its coefficients, and so do several such names,
             ``"smoker, region"`` or a list. Names that begin with an operator or a bracket need the array.
-
-        Returns
-        -------
-        ContrastTest
-            effect, sd, tvalue, pvalue of shape (q,), conf_int(alpha), summary_frame(); both take simultaneous=True.
         """
         return contrast_test(self._known(method, "t_test"), r_matrix)
 
@@ -259,13 +247,10 @@ class EstimatedResults(Results):
     def anova(self, *, method: str | None = None) -> pd.DataFrame:
         """Test each term but the intercept, given all others (type III by the Wald test).
 
-        Returns
-        -------
-        DataFrame
-            One line a term, its name as index: df, df_denom, chi2 (the Wald statistic), F, PR(>F), reliable (whether no
-            note of the summary takes a coefficient of it back). df_denom is infinite under normal limits, where df × F
-            is χ² with df degrees of freedom, and Hotelling's under Student's t; it and F are NaN under distributions
-            that are no F, whose p-values are exact all the same.
+        One line a term, its name as index: df, df_denom, chi2 (the Wald statistic), F, PR(>F), reliable (whether no
+        note of the summary takes a coefficient of it back). df_denom is infinite under normal limits, where df × F is
+        χ² with df degrees of freedom, and Hotelling's under Student's t; it and F are NaN under distributions that are
+        no F, whose p-values are exact all the same.
 
         Notes
         -----
@@ -280,6 +265,9 @@ class EstimatedResults(Results):
     ) -> PairwiseTests:
         """Test the differences between every two levels of a factor, by its coefficients.
 
+        ``result_frame`` as in statsmodels; pvalue, pvalue_adjusted, reject. Differences are later less earlier level,
+        in the order of declaration.
+
         Parameters
         ----------
         term_name : str, optional
@@ -292,12 +280,6 @@ class EstimatedResults(Results):
             Probability of a false rejection, and one minus the level of the limits.
         inference : str, optional
             An inference method of this fit, which is called method elsewhere.
-
-        Returns
-        -------
-        PairwiseTests
-            ``result_frame`` as in statsmodels; pvalue, pvalue_adjusted, reject. Differences are later less earlier
-            level, in the order of declaration.
         """
         return pairwise(self._known(inference, "t_test_pairwise"), term_name, method, alpha)
 
@@ -313,12 +295,9 @@ class EstimatedResults(Results):
     def select(self, *, method: str | None = None) -> Selection:
         """Choose terms by the adaptive lasso, from the released estimates and their covariance.
 
-        Returns
-        -------
-        Selection
-            ``kept`` and ``dropped`` terms, ``frame()`` with the smaller model's coefficients, ``plot()`` of the path. A
-            factor's columns are kept or dropped together; the intercept stays, and so do the terms that a kept
-            interaction is made of.
+        ``kept`` and ``dropped`` terms, ``frame()`` with the smaller model's coefficients, ``plot()`` of the path. A
+        factor's columns are kept or dropped together; the intercept stays, and so do the terms that a kept interaction
+        is made of.
 
         Notes
         -----
@@ -353,6 +332,9 @@ class EstimatedResults(Results):
     def predict(self, exog: Any = None, *, which: str = "mean") -> pd.Series | pd.DataFrame:
         """Predict at new covariate values, on the response's scale.
 
+        For Multinomial a DataFrame: rows by levels, with "linear" without the baseline, whose predictor is 0. For
+        ``Surv()`` one, rows by cut points: survival, or with "linear" log hazards until then.
+
         Parameters
         ----------
         exog : DataFrame, mapping of str to array, or array of shape (n, p) for array models
@@ -368,12 +350,6 @@ class EstimatedResults(Results):
             "linear" is the linear predictor.
             "class" is the likelier class, for Logistic, Multinomial and the hinges: the declared level, or 0/1 for a
             response without levels.
-
-        Returns
-        -------
-        Series, shape (n,)
-            For Multinomial a DataFrame: rows by levels, with "linear" without the baseline, whose predictor is 0. For
-            ``Surv()`` one, rows by cut points: survival, or with "linear" log hazards until then.
 
         Notes
         -----
@@ -399,17 +375,14 @@ class EstimatedResults(Results):
     def for_marginaleffects(self, rows: Any = None) -> Any:
         """These results as a model of the library marginaleffects, for its predictions, comparisons and slopes.
 
+        As in ``marginaleffects.avg_comparisons(res.for_marginaleffects(rows))``, of ``pip install ".[adapters]"``. It
+        needs a covariance, and t-ratios that are normal or Student's, else it is an InferenceError.
+
         Parameters
         ----------
         rows : DataFrame, optional
             *Public* rows over which it averages, in place of the data, which it can't have; :meth:`reference_grid` by
             default. What resamples or fits again, and all that reads the response, can't work without rows.
-
-        Returns
-        -------
-        marginaleffects.classes.ModelAbstract
-            As in ``marginaleffects.avg_comparisons(res.for_marginaleffects(rows))``, of ``pip install ".[adapters]"``.
-            It needs a covariance, and t-ratios that are normal or Student's, else it is an InferenceError.
         """
         if rows is not None:
             refuse_fitted(rows, "predictions for them", simulated=self.privacy.seeded)
@@ -437,11 +410,8 @@ class EstimatedResults(Results):
 
         An offset or exposure is not part of it.
 
-        Returns
-        -------
-        DataFrame
-            One column for each coefficient, of a multinomial fit for each coefficient of one level; rows that can't be
-            used are NaN. Times :attr:`params` it is the linear predictor without its offset.
+        One column for each coefficient, of a multinomial fit for each coefficient of one level; rows that can't be used
+        are NaN. Times :attr:`params` it is the linear predictor without its offset.
         """
         x, _, index = self._exog(exog, "design_matrix")
         return pd.DataFrame(x, index=index, columns=list(self._fit.design.names))
@@ -495,13 +465,10 @@ class EstimatedResults(Results):
     def trajectory(self, alpha: float = 0.05, *, method: str | None = None) -> pd.DataFrame:
         """Estimates along the stream, at people counts that grow geometrically.
 
-        Returns
-        -------
-        DataFrame
-            term, n, estimate, low, high; before them the level for multinomial fits. The bands are pointwise and those
-            of anytime if it was asked for, else of sandwich, or of random scaling with published tuning; NaN where
-            there are none, as before main rounds begin. Only those of anytime hold at all n at once. Another `method`
-            is an InferenceError.
+        term, n, estimate, low, high; before them the level for multinomial fits. The bands are pointwise and those of
+        anytime if it was asked for, else of sandwich, or of random scaling with published tuning; NaN where there are
+        none, as before main rounds begin. Only those of anytime hold at all n at once. Another `method` is an
+        InferenceError.
         """
         fit, name = self._fit, band(self._fit, method)
         m, p = fit.trail_params.shape

@@ -61,15 +61,12 @@ class PrivateResults(EstimatedResults):
     def rounds(self) -> pd.DataFrame:
         """Rounds that records answered, one a row; no rows with ``tuning="published"``.
 
-        Returns
-        -------
-        DataFrame
-            round (from 1, in the order in which states were published); role ("location" of columns whose scale is
-            private, "moments", "pilot", "clamping" of long streams, "main" or "measures"); records (who were asked);
-            reports (that came: as many, but for what is lost in `privreg.simulate`; records with budgets of their own
-            count by their weight (μ_i/μ_max)²); moved (how far the round's reports moved the estimate: the largest
-            change of a coefficient, in standard errors of these results' estimate by the default method; NaN where a
-            round tells of no coefficient).
+        round (from 1, in the order in which states were published); role ("location" of columns whose scale is private,
+        "moments", "pilot", "clamping" of long streams, "main" or "measures"); records (who were asked); reports (that
+        came: as many, but for what is lost in `privreg.simulate`; records with budgets of their own count by their
+        weight (μ_i/μ_max)²); moved (how far the round's reports moved the estimate: the largest change of a
+        coefficient, in standard errors of these results' estimate by the default method; NaN where a round tells of no
+        coefficient).
         """
         columns = ["round", "role", "records", "reports", "moved"]
         return Frame(list(self._fit.rounds), columns=columns)
@@ -77,19 +74,16 @@ class PrivateResults(EstimatedResults):
     def estimand(self, rows: Any = None) -> pd.Series | pd.DataFrame:
         """Solve this fit's own equation on *public or simulated* rows, without noise: what its intervals are for.
 
+        Shaped and labelled like :attr:`params`: θ with Σ w_k n_kg E ω(z) z ψ_k(z'(θ + δ_kg), y) = 0, where ψ_k has the
+        threshold of round k, z are covariates by the row map that this run learned, δ_kg is the offset of group g, and
+        w_k n_kg is what its reports weigh in the estimate.
+
         Parameters
         ----------
         rows : DataFrame, mapping of arrays, path of a file, or (endog, exog) for array models
             With the response, and the columns of exposure, offset, personal budgets, `id` and `weights` where there are
             any (of several rows of a person the first `k_max` count, in their order); numbers are clamped to their
             declared bounds as in the fit. Nothing protects these rows.
-
-        Returns
-        -------
-        Series
-            Shaped and labelled like :attr:`params`: θ with Σ w_k n_kg E ω(z) z ψ_k(z'(θ + δ_kg), y) = 0, where ψ_k has
-            the threshold of round k, z are covariates by the row map that this run learned, δ_kg is the offset of group
-            g, and w_k n_kg is what its reports weigh in the estimate.
 
         Notes
         -----
@@ -113,16 +107,13 @@ class PrivateResults(EstimatedResults):
     def evaluate(self, public_test: Any) -> pd.DataFrame:
         """Compare predictions with responses of a *public* test set, which are used as they are.
 
+        measure, value. By family: mean, squared and absolute errors and R²; log-loss, accuracy and Brier score; mean
+        deviance; check loss and the share below the line; hinge loss and accuracy.
+
         Parameters
         ----------
         public_test : DataFrame, mapping of arrays, path of a CSV file, or (endog, exog) for array models
             Public rows, with the response; numbers are clamped to their declared bounds as in the fit.
-
-        Returns
-        -------
-        DataFrame
-            measure, value. By family: mean, squared and absolute errors and R²; log-loss, accuracy and Brier score;
-            mean deviance; check loss and the share below the line; hinge loss and accuracy.
         """
         from privreg.doors.estimand import evaluated
 

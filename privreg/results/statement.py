@@ -135,6 +135,9 @@ class PrivacyStatement(View):
     def verify(self, n: int = 20_000, *, alpha: float = 1e-6) -> Verification:
         """Audit the mechanisms that were used, on made-up neighbours at the largest distance that rows can have.
 
+        ``passed``, a ``table`` with a lower limit of μ (or ε) for each pair, and a text. Of a fit that was not private,
+        of a curator's descent, and of a statement of an earlier version it is a BudgetError.
+
         Parameters
         ----------
         n : int
@@ -142,12 +145,6 @@ class PrivacyStatement(View):
             find Gaussian noise that is 20% too small, and Laplace noise that is half of what it should be.
         alpha : float
             Probability that any of the lower confidence limits is above its true value.
-
-        Returns
-        -------
-        Verification
-            ``passed``, a ``table`` with a lower limit of μ (or ε) for each pair, and a text. Of a fit that was not
-            private, of a curator's descent, and of a statement of an earlier version it is a BudgetError.
         """
         from privreg.audit import reports
         from privreg.audit.verification import verify

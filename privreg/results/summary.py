@@ -163,6 +163,9 @@ def summary(
 
     Rows that should not be relied on are marked, and a line below the table names the notes that say why.
 
+    ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()``; ``tables`` has its parts as statsmodels'
+    `SimpleTable`, the coefficients in ``tables[1]``.
+
     Parameters
     ----------
     details, slim : bool
@@ -171,12 +174,6 @@ def summary(
         Show exp(coef) with its limits, as in `PrivateResults.tidy`.
     simultaneous : bool
         Whether all intervals are to hold together, as in `PrivateResults.conf_int`.
-
-    Returns
-    -------
-    Summary
-        ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()``; ``tables`` has its parts as statsmodels'
-        `SimpleTable`, the coefficients in ``tables[1]``.
     """
     fit, slim = self._fit, not flag("details", details) if slim is None else flag("slim", slim)
     if title is not None and not isinstance(title, str):

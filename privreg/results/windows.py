@@ -49,12 +49,9 @@ class Windows(View):
     def frame(self) -> pd.DataFrame:
         """One row a window and coefficient.
 
-        Returns
-        -------
-        DataFrame
-            term (before it the level for multinomial fits), begin and end (records before the window, and with it),
-            estimate, std_error, conf_low, conf_high, reliable (whether no note of the fit's summary takes the
-            coefficient's intervals back).
+        term (before it the level for multinomial fits), begin and end (records before the window, and with it),
+        estimate, std_error, conf_low, conf_high, reliable (whether no note of the fit's summary takes the coefficient's
+        intervals back).
         """
         w, p = self.found.estimate.shape
         estimate, error = self.found.estimate.reshape(-1), np.sqrt(np.einsum("wpwp->wp", self.found.cov)).reshape(-1)
@@ -149,18 +146,15 @@ def windows(self: Any, by: Any = None, *, forget: Any = None, alpha: float = 0.0
     Of records in the order in which they came: of a stream, or ``fit(order="position")``. By default `fit` takes
     rows in random order, whose windows are alike whatever changed.
 
+    ``frame`` is its table, ``test_change()`` tests that coefficients are the same in all windows, ``plot()`` draws
+    them. Each interval holds by itself.
+
     Parameters
     ----------
     by : int
         Records of a window. Windows begin and end with parts of rounds, and so about there.
     forget : float
         In place of `by`: records after which a report counts half. One estimate, of the present.
-
-    Returns
-    -------
-    Windows
-        ``frame`` is its table, ``test_change()`` tests that coefficients are the same in all windows, ``plot()``
-        draws them. Each interval holds by itself.
 
     Notes
     -----

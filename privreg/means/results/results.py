@@ -195,11 +195,8 @@ class MeansResults(Results):
         Each interval holds by itself; `column` is one column, all by default. An InferenceError if there are no
         subgroups.
 
-        Returns
-        -------
-        DataFrame
-            term, group, other, difference (group − other), std_error, statistic, df, p_value, conf_low, conf_high,
-            reliable.
+        term, group, other, difference (group − other), std_error, statistic, df, p_value, conf_low, conf_high,
+        reliable.
 
         Notes
         -----

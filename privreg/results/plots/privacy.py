@@ -27,6 +27,10 @@ def privacy_curve(
 ) -> NDArray[Any]:
     """Draw what guarantees mean: the trade-off curve between an attacker's two errors, and the attacker's ROC.
 
+    Type II against type I error of the best test between any two records of one person (or sets of records, if
+    ``max_per_id`` is above 1), and true against false positive rate of the same test, with the true positive rates at
+    1% and 5% marked and printed. A fit without privacy is drawn as no protection and says so.
+
     Parameters
     ----------
     statement : PrivacyStatement, Budget or sequence of them
@@ -34,13 +38,6 @@ def privacy_curve(
         promised, dotted, if it is alone.
     labels : sequence of str, optional
         Names for the legend; the guarantees themselves by default.
-
-    Returns
-    -------
-    ndarray of Axes, shape (2,)
-        Type II against type I error of the best test between any two records of one person (or sets of records, if
-        ``max_per_id`` is above 1), and true against false positive rate of the same test, with the true positive rates
-        at 1% and 5% marked and printed. A fit without privacy is drawn as no protection and says so.
 
     References
     ----------

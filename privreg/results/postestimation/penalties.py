@@ -63,11 +63,8 @@ class Selection(View):
     def frame(self, alpha: float = 0.05) -> pd.DataFrame:
         """Coefficients of the smaller model.
 
-        Returns
-        -------
-        DataFrame
-            Index: coefficients; estimate, std_error, conf_low, conf_high (0, NaN, NaN, NaN of what is dropped),
-            original (of the whole model), kept, reliable.
+        Index: coefficients; estimate, std_error, conf_low, conf_high (0, NaN, NaN, NaN of what is dropped), original
+        (of the whole model), kept, reliable.
         """
         params, cov = self._given()
         error = np.sqrt(np.maximum(np.diag(cov), 0.0))
@@ -239,10 +236,7 @@ class Smooth(View):
     def frame(self, alpha: float = 0.05) -> pd.DataFrame:
         """Points of the curve.
 
-        Returns
-        -------
-        DataFrame
-            Index: the covariate; effect, std_error, conf_low, conf_high, unpenalised.
+        Index: the covariate; effect, std_error, conf_low, conf_high, unpenalised.
         """
         half = self.known.pivot.critical(interval_level(alpha)) * self.error
         columns = {"effect": self.effect, "std_error": self.error, "conf_low": self.effect - half}

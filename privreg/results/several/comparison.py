@@ -190,10 +190,7 @@ class Comparison(View):
     ) -> Axes | NDArray[Any]:
         """Draw the coefficients; exponentiated as the table is by default. See `PrivateResults.plot_coef`.
 
-        Returns
-        -------
-        Axes or ndarray of Axes
-            An array if the results have several units.
+        An array if the results have several units.
         """
         from privreg.results.plots import coefficients
 
@@ -294,19 +291,16 @@ def anova(
 ) -> WaldTest | pd.DataFrame:
     """Test what a larger fit has beside a smaller one; of one fit, each of its terms.
 
+    Terms that the smaller fit lacks are tested within the larger one, by a `method` of its. DataFrame of
+    `PrivateResults.anova` if there is one fit only. Fits that are not nested are an OptionError: other people (by their
+    number), another response, family, baseline, offset or exposure, other bounds or levels of columns that both use, or
+    columns that the larger one lacks.
+
     Parameters
     ----------
     small : PrivateResults
     large : PrivateResults, optional
         A fit to the same people with all terms of the smaller one, and more. In either order.
-
-    Returns
-    -------
-    WaldTest
-        Of the terms that the smaller fit lacks, within the larger one, by a `method` of its. DataFrame of
-        `PrivateResults.anova` if there is one fit only. Fits that are not nested are an OptionError: other people (by
-        their number), another response, family, baseline, offset or exposure, other bounds or levels of columns that
-        both use, or columns that the larger one lacks.
 
     Notes
     -----

@@ -205,13 +205,10 @@ class MetaAnalysis(View):
 
         `alpha` is one minus the level of the intervals.
 
-        Returns
-        -------
-        DataFrame
-            Index term; estimate, std_error, statistic, p_value, conf_low, conf_high; with random effects pred_low and
-            pred_high, between which the true coefficient of another such fit would be; k (fits), tau, i2 (share of the
-            variance of estimates that is between fits), q, q_p_value (of no differences between fits), reliable
-            (whether no fit's summary takes its estimate back).
+        Index term; estimate, std_error, statistic, p_value, conf_low, conf_high; with random effects pred_low and
+        pred_high, between which the true coefficient of another such fit would be; k (fits), tau, i2 (share of the
+        variance of estimates that is between fits), q, q_p_value (of no differences between fits), reliable (whether no
+        fit's summary takes its estimate back).
         """
         alpha, rows = interval_level(alpha), []
         for one in self.pooled:
@@ -238,11 +235,8 @@ class MetaAnalysis(View):
     def plot(self, term: str | None = None, *, alpha: float = 0.05, title: str | None = None, ax: Any = None) -> Any:
         """Draw a forest plot: each fit's estimate with its interval, and the pooled one as a diamond.
 
-        Returns
-        -------
-        Axes or array of Axes
-            Squares are as large as the fits' weights; at the right are estimates and limits. Hollow ones should not
-            be relied on. A thin line behind the diamond is the interval of another fit's true coefficient.
+        Squares are as large as the fits' weights; at the right are estimates and limits. Hollow ones should not be
+        relied on. A thin line behind the diamond is the interval of another fit's true coefficient.
         """
         found = [p.term for p in self.pooled]
         size = (1.6 * style.COLUMN, 0.9 + 0.22 * (len(self.held.names) + 1))
