@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any, Final, NamedTuple
@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.linalg import block_diag
 
 from privreg.base import archive
 from privreg.base.arrays import Array
@@ -224,21 +225,13 @@ def _numbers(f: MeansFit) -> dict[str, _Number]:
     return out
 
 
-def _variance(f: MeansFit, slopes: dict[int, float], numbers: dict[str, tuple[float, float]]) -> float:
-    """Variance of what has these slopes by estimates, and by mean and square of numbers: all of it, or of the noise."""
-    found, at, by = _numbers(f), dict(slopes), 0.0
-    for name, (mean, square) in numbers.items():
-        one = found[name]
-        if one.square_at is None:
-            by += mean**2 * f.moments[1, one.at] + square**2 * f.moments[2, one.at]
-            by += 2.0 * mean * square * f.moments[3, one.at]
-        else:
-            at[one.at] = at.get(one.at, 0.0) + mean
-            at[one.square_at] = at.get(one.square_at, 0.0) + square
-    if any(found[name].square_at is None for name in numbers):
-        return float(by + sum(s**2 * f.moments[1, k] for k, s in slopes.items()))
-    places, values = list(at), np.array(list(at.values()))
-    return float(values @ f.cov[np.ix_(places, places)] @ values)
+def _cov(f: MeansFit, numbers: Sequence[_Number], *products: int) -> Array:
+    """Covariance of each number's mean and square, and of products: all of it, or with noise on sums the noise's."""
+    if numbers[0].square_at is not None:
+        places: list[Any] = [*(k for one in numbers for k in (one.at, one.square_at)), *products]
+        return f.cov[np.ix_(places, places)]
+    each = [f.moments[[[1, 3], [3, 2]], one.at] for one in numbers]
+    return np.asarray(block_diag(*each, *(f.moments[1, k] for k in products)), dtype=np.float64)
 
 
 def deviations(f: MeansFit, reliable: NDArray[np.bool_], alpha: float) -> pd.DataFrame:
@@ -248,7 +241,8 @@ def deviations(f: MeansFit, reliable: NDArray[np.bool_], alpha: float) -> pd.Dat
         raise InferenceError("no squares were released; with trust='local' ask for them, as in 'age + I(age**2) ~ 1'.")
     kept = list(found.values())
     variance = np.array([one.variance if one.variance > 0.0 else math.nan for one in kept])
-    error2 = np.array([_variance(f, {}, {name: (-2.0 * one.mean, 1.0)}) for name, one in found.items()])
+    slopes = [np.array([-2.0 * one.mean, 1.0]) for one in kept]
+    error2 = np.array([by @ _cov(f, [one]) @ by for by, one in zip(slopes, kept, strict=True)])
     normal = np.array([f.moments[4, one.at] if one.square_at is None else math.inf for one in kept])
     sd = np.sqrt(variance)
     error = np.sqrt(error2 + 2.0 * variance**2 / (f.nobs * normal)) / (2.0 * sd)
@@ -313,7 +307,7 @@ def correlations(f: MeansFit, reliable: NDArray[np.bool_], alpha: float) -> Corr
             "a correlation needs both means and the mean product, as in 'age + bmi + age:bmi ~ 1'; with trust='local' "
             "the squares, too: '+ I(age**2) + I(bmi**2)'."
         )
-    out = list(_correlations(f, found, pairs))
+    out = list(_correlations(f, [(found[a], found[b], k) for a, b, k in pairs]))
     ok = np.array([reliable[[found[a].at, found[b].at, k]].all() for a, b, k in pairs], dtype=np.bool_)
     estimate, error = (np.array(v) for v in zip(*out, strict=True))
     names = tuple((a, b) for a, b, _ in pairs)
@@ -321,22 +315,20 @@ def correlations(f: MeansFit, reliable: NDArray[np.bool_], alpha: float) -> Corr
     return Correlations(names, estimate, error, ok & np.isfinite(error), alpha, stated.short, stated.doubts)
 
 
-def _correlations(
-    f: MeansFit, found: dict[str, _Number], pairs: list[tuple[str, str, int]]
-) -> Iterator[tuple[float, float]]:
+def _correlations(f: MeansFit, pairs: list[tuple[_Number, _Number, int]]) -> Iterator[tuple[float, float]]:
     """Each pair's correlation with its standard error, by the delta method."""
-    for a, b, k in pairs:
-        one, other = found[a], found[b]
+    for one, other, k in pairs:
         if min(one.variance, other.variance) <= 0.0:
             yield math.nan, math.nan
             continue
         scale = math.sqrt(one.variance * other.variance)
         shared = 0.0 if one.square_at is None else float(f.cov[one.at, other.at])  # of the noise in both means
         r = float(f.params[k] - one.mean * other.mean + shared) / scale
-        slopes = {}
-        for name, x, y in ((a, one, other), (b, other, one)):
-            slopes[name] = (-y.mean / scale + r * x.mean / x.variance, -0.5 * r / x.variance)
-        error2 = _variance(f, {k: 1.0 / scale}, slopes)
+        slopes = [
+            [-y.mean / scale + r * x.mean / x.variance, -0.5 * r / x.variance] for x, y in ((one, other), (other, one))
+        ]
+        by = np.array([*slopes[0], *slopes[1], 1.0 / scale])
+        error2 = float(by @ _cov(f, [one, other], k) @ by)
         if abs(r) >= 1.0 or not math.isfinite(error2):
             yield math.nan, math.nan
             continue
