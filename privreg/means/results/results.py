@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from numpy.typing import NDArray
 from privreg.base import archive
 from privreg.collector.inference.pivots import Normal
 from privreg.errors import InferenceError, NotPrivateError, OptionError, choose, interval_level, level
-from privreg.means.results.fit import Correlations, MeansFit, correlations, deviations, differences, limits, parts
+from privreg.means.results.fit import Correlations, MeansFit, correlations, covariance, limits, numbers, parts
 from privreg.means.results.shares import COLUMNS, Crossed, Crosstab, Histogram, IndependenceTest, TableOne
 from privreg.means.results.survival import SurvivalCurves
 from privreg.options.unknown import all_known_arguments, needs_rows
@@ -173,7 +175,20 @@ class MeansResults(Results):
         Limits are normal ones of log sd. Local reports tell all variances. With noise on sums the sampling variance of
         s² is taken as 2 s⁴/n, as of normal numbers, to which the noise's exact one is added.
         """
-        return deviations(self._fit, self._reliable(), alpha)
+        f, reliable = self._fit, self._reliable()
+        if not (found := numbers(f)):
+            raise InferenceError("no squares were released; with trust='local' ask for them: 'age + I(age**2) ~ 1'.")
+        kept = list(found.values())
+        variance = np.array([one.variance if one.variance > 0.0 else math.nan for one in kept])
+        slopes = [np.array([-2.0 * one.mean, 1.0]) for one in kept]
+        error2 = np.array([by @ covariance(f, [one]) @ by for by, one in zip(slopes, kept, strict=True)])
+        normal = np.array([f.moments[4, one.at] if one.square_at is None else math.inf for one in kept])
+        sd = np.sqrt(variance)
+        error = np.sqrt(error2 + 2.0 * variance**2 / (f.nobs * normal)) / (2.0 * sd)
+        of_log = limits(0.0, error / sd, alpha).items()
+        columns = {"estimate": sd, "std_error": error} | {name: sd * np.exp(limit) for name, limit in of_log}
+        columns["reliable"] = reliable[[one.at for one in kept]] & np.isfinite(sd)
+        return Frame(columns, index=pd.Index(list(found), name="column"))
 
     def corr(self, *, alpha: float = 0.05) -> Correlations:
         """Correlations of the numbers whose product is in the formula, as in ``age + bmi + age:bmi``.
@@ -187,7 +202,20 @@ class MeansResults(Results):
         Limits are Fisher's, normal for artanh r with standard error s/(1 − r²). s has the noise's exact variance; that
         of sampling comes with local reports from the reports, with noise on sums it is (1 − r²)²/n, as of normal pairs.
         """
-        return correlations(self._fit, self._reliable(), level(alpha))
+        f, reliable, alpha = self._fit, self._reliable(), level(alpha)
+        found = numbers(f)
+        pairs = [(a, b, k) for a, b, k in f.products if a != b and a in found and b in found]
+        if not pairs:
+            raise InferenceError(
+                "a correlation needs both means and the mean product, as in 'age + bmi + age:bmi ~ 1'; with "
+                "trust='local' the squares, too: '+ I(age**2) + I(bmi**2)'."
+            )
+        out = list(correlations(f, [(found[a], found[b], k) for a, b, k in pairs]))
+        ok = np.array([reliable[[found[a].at, found[b].at, k]].all() for a, b, k in pairs], dtype=np.bool_)
+        estimate, error = (np.array(v) for v in zip(*out, strict=True))
+        names = tuple((a, b) for a, b, _ in pairs)
+        said = f.statement.short, f.statement.doubts
+        return Correlations(names, estimate, error, ok & np.isfinite(error), alpha, *said)
 
     def compare_groups(self, column: str | None = None, *, alpha: float = 0.05) -> pd.DataFrame:
         """Two-sample tests of means and of shares between all pairs of subgroups of ``by=``, as Welch's.
@@ -205,7 +233,28 @@ class MeansResults(Results):
         """
         if self._fit.by is None or len(self._fit.groups) < 2:
             raise InferenceError("there are no two subgroups; fit with by='column', whose levels are declared.")
-        return differences(self._fit, column, interval_level(alpha))
+        from scipy.stats import t
+
+        f, alpha = self._fit, interval_level(alpha)
+        names = np.array([name for name, levels in f.variables for _ in levels or (None,)])
+        wanted = column is None or names == choose("column", column, tuple(dict.fromkeys(names.tolist())))
+        at = np.flatnonzero(np.broadcast_to(wanted, names.shape))
+        one, other = (np.array(v) for v in zip(*combinations(range(len(f.groups)), 2), strict=True))
+        at, one, other = np.repeat(at, len(one)), np.tile(one, len(at)), np.tile(other, len(at))
+        v, w = f.group_variances[one, at], f.group_variances[other, at]
+        difference, error = f.group_params[one, at] - f.group_params[other, at], np.sqrt(v + w)
+        have = np.array(f.group_people)[:, None] * (1.0 - np.nan_to_num(f.lost[1:]))
+        free = np.maximum(have - 1.0, 1.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            df = (v + w) ** 2 / (v**2 / free[one, at] + w**2 / free[other, at])
+            ratio = difference / error
+        half = t.ppf(1.0 - alpha / 2.0, df) * error
+        columns = {"term": np.take(f.names, at), "group": np.take(f.groups, one), "other": np.take(f.groups, other)}
+        columns |= {"difference": difference, "std_error": error, "statistic": ratio, "df": df}
+        columns |= {"p_value": 2.0 * t.sf(np.abs(ratio), df)}
+        columns |= {"conf_low": difference - half, "conf_high": difference + half}
+        ok = f.group_reliable[one, at] & f.group_reliable[other, at]
+        return Frame(columns | {"reliable": ok & np.isfinite(error)})
 
     def _curves(self) -> tuple[set[int], list[Diagnostic], list[SurvivalCurves]]:
         """Positions of cells that curves are made of, the notes but those on such cells alone, and the curves."""
