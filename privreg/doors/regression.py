@@ -436,7 +436,9 @@ class PrivateOnlineRegression(Described):
             return res
         stream = begin(self._spec, asked, start_params, seed, rows)
         with progress_bar(rows, progress) as bar:
-            take_all(stream, source, read_threads(threads, rows, parallel=stream.parallel), bar, kept)
+            usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+            paying = min(usable, MOST_DEFAULT_THREADS) if rows is not None and rows >= LONG else 1
+            take_all(stream, source, int(threads or paying) if stream.parallel else 1, bar, kept)
         refuse_few(stream.rows_read, 0, source.kind)
         res = stream._results()
         forget(kept)
@@ -452,13 +454,3 @@ def _named(asked: ModelOptions) -> ModelOptions:
     from privreg.published.descent.losses import resolve
 
     return replace(asked, family=resolve(asked.family))
-
-
-def read_threads(threads: Any, rows: int | None, *, parallel: bool) -> int:
-    """Threads of a fit: as asked, or as many as pay; one if more are of no use."""
-    if not parallel:
-        return 1
-    if threads is not None:
-        return int(threads)
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(usable, MOST_DEFAULT_THREADS) if rows is not None and rows >= LONG else 1

@@ -289,15 +289,6 @@ def _doubts(plan: Planned) -> list[Diagnostic]:
     return out
 
 
-def _missed(plan: Planned) -> str:
-    """Which goals so many people don't reach, in words."""
-    table, goal = plan._table().to_dict("index"), plan.goal
-    wide = [c for c, most in goal.widths.items() if table[c]["width"] > most * (1.0 + CLOSE)]
-    weak = [c for c in goal.effects if table[c]["power"] < goal.power - CLOSE]
-    out = [f"the width of {c} was to be {goal.widths[c]:g} at most" for c in wide]
-    return ", ".join(out + [f"the power for {c} was to be {goal.power:g}" for c in weak])
-
-
 def notes(plan: Planned) -> tuple[Diagnostic, ...]:
     """Notes on the answer."""
     spec, assumed, local = plan.spec, plan.assumed, plan.spec.trust == "local"
@@ -307,8 +298,17 @@ def notes(plan: Planned) -> tuple[Diagnostic, ...]:
         out.append(note("power", alpha=plan.alpha))
     if plan.asked == "people" and plan.needed < plan.n:
         out.append(note("raised", needed=plan.needed, reliable=plan.reliable))
-    if plan.asked == "precision" and (missed := _missed(plan)):
-        out.append(note("missed", missed=missed))
+    table, goal = plan._table().to_dict("index"), plan.goal
+    missed = [
+        f"the width of {c} was to be {w:g} at most"
+        for c, w in goal.widths.items()
+        if table[c]["width"] > w * (1.0 + CLOSE)
+    ]
+    missed += [
+        f"the power for {c} was to be {goal.power:g}" for c in goal.effects if table[c]["power"] < goal.power - CLOSE
+    ]
+    if plan.asked == "precision" and missed:
+        out.append(note("missed", missed=", ".join(missed)))
     out += _doubts(plan)
     if spec.unweighted:
         usual = precision_of(replace(spec, score_weights=None), assumed)

@@ -164,7 +164,11 @@ def coefficients(
     if len(releases) > 1 and math.isfinite(total := compose(releases.values())):
         private += f", {within(total, 4)}-GDP in all"
     moved = (steps[r.name] for r in rows if r.name is not None and r.step)
-    about = about_steps(moved) if scaled else _too_short(tables, rows)
+    about = about_steps(moved) if scaled else []
+    for part in (among(t, rows) for t in tables if "conf_low" in t and not scaled):
+        ends = part[["conf_low", "conf_high"]].to_numpy(dtype=float)
+        if len(part) and np.nanmin(ends[:, 1] - ends[:, 0]) < _SEEN * np.abs(ends).max():
+            about = ["dots hide some intervals: scaled=True draws comparable steps"]
     footer = "; ".join([*baselines(fits), *about, *intervals, private])
     return figure(drawn, footer, title, ax)
 
@@ -215,15 +219,6 @@ def _rows(
     return out
 
 
-def _too_short(tables: list[pd.DataFrame], rows: list[Row]) -> list[str]:
-    """Footer about rows whose intervals are too short to be seen beside the others."""
-    drawn = [part for t in tables if "conf_low" in (part := among(t, rows)) and len(part)]
-    lengths = [(part["conf_high"] - part["conf_low"]).to_numpy(dtype=float) for part in drawn]
-    ends = [np.abs(part[["conf_low", "conf_high"]].to_numpy(dtype=float)).max() for part in drawn]
-    short = any(np.nanmin(length) < _SEEN * end for length, end in zip(lengths, ends, strict=True))
-    return ["dots hide some intervals: scaled=True draws comparable steps"] if short else []
-
-
 # --- dots and whiskers ----------------------------------------------------------------------------
 
 
@@ -263,7 +258,15 @@ def figure(drawn: Drawn, footer: str, title: str | None, ax: Any) -> Axes | NDAr
         footer += f"\n{_HOLLOW}"
     units = list(dict.fromkeys(drawn.units))
     if ax is not None:
-        there = _on_given(ax, drawn, units, footer)
+        named = ", ".join(unit.plain for unit in units)
+        given = style.checked(ax, len(units), f"results in {len(units)} units ({named})")
+        for panel, unit in zip(given, units, strict=True):
+            _draw(panel, drawn, unit, panel.bbox.width / panel.figure.dpi / 0.7)
+            if len(drawn.tables) > 1:
+                panel.legend(frameon=False)
+        room = max(int(16 * given[-1].bbox.x1 / given[-1].figure.dpi), 12)
+        style.add_corner(given[-1], "\n".join(textwrap.fill(line, room) for line in footer.split("\n")))
+        there: Axes | NDArray[Any] = given if isinstance(ax, Sequence | np.ndarray) else ax
         style.add_title(there, title, made=False)
         return there
     longest = max(len(r.label) for r in drawn.rows)
@@ -357,17 +360,3 @@ def _folded(row: Row, width: int, lines: int) -> str:
             return f"{shorten([row.label], width - len(row.step) - 2)[0]}, {row.step}"
         return f"{style.folded(row.label, width, lines - 1)},\n{row.step}"
     return style.folded(row.label, width, lines)
-
-
-def _on_given(ax: Any, drawn: Drawn, units: list[Unit], footer: str) -> Axes | NDArray[Any]:
-    """Draw on axes that are not ours."""
-    named = ", ".join(unit.plain for unit in units)
-    given = style.checked(ax, len(units), f"results in {len(units)} units ({named})")
-    for panel, unit in zip(given, units, strict=True):
-        _draw(panel, drawn, unit, panel.bbox.width / panel.figure.dpi / 0.7)
-        if len(drawn.tables) > 1:
-            panel.legend(frameon=False)
-    width = max(int(16 * given[-1].bbox.x1 / given[-1].figure.dpi), 12)
-    style.add_corner(given[-1], "\n".join(textwrap.fill(line, width) for line in footer.split("\n")))
-    out: NDArray[Any] = given
-    return ax if not isinstance(ax, Sequence | np.ndarray) else out

@@ -325,22 +325,8 @@ def anova(
     if len(large._fit.design.names) < len(small._fit.design.names):
         small, large = large, small
     a, b = small._fit, large._fit
-    _check_nested(small, large)
     there, names = set(map(factor_plain, a.design.names)), list(map(factor_plain, b.design.names))
-    lacking = [t.name for t in b.design.terms if any(names[j] not in there for j in t.columns)]
-    at = [j for j in range(len(b.names)) if names[j % len(names)] not in there]
-    words = (
-        f"Wald test within the larger fit: {', '.join(lacking)}. The smaller fit has other noise and isn't used: "
-        f"the larger fit's wald_test({lacking!r}) says the same without it."
-    )
-    return wald_test(large._known(method, "anova"), np.eye(len(b.names))[at], words)
-
-
-def _check_nested(small: PrivateResults, large: PrivateResults) -> None:
-    """Refuse fits of which the first is not the second without some of its terms, to as many people."""
-    a, b = small._fit, large._fit
-    there, one, two = set(map(factor_plain, b.design.names)), a.design.schema, b.design.schema
-    extra = [n for n in a.design.names if factor_plain(n) not in there]
+    one, two, extra = a.design.schema, b.design.schema, [n for n in a.design.names if factor_plain(n) not in names]
     both = sorted(set(a.design.columns) & set(b.design.columns))
     other = [c for c in both if (one.bounds.get(c), one.levels.get(c)) != (two.bounds.get(c), two.levels.get(c))]
     added = [(fit.design.offset, fit.design.exposure) for fit in (a, b)]
@@ -357,6 +343,13 @@ def _check_nested(small: PrivateResults, large: PrivateResults) -> None:
     for true, reason in reasons:
         if true:
             raise OptionError(f"anova() compares nested fits, and these are not: {reason}.")
+    lacking = [t.name for t in b.design.terms if any(names[j] not in there for j in t.columns)]
+    at = [j for j in range(len(b.names)) if names[j % len(names)] not in there]
+    words = (
+        f"Wald test within the larger fit: {', '.join(lacking)}. The smaller fit has other noise and isn't used: "
+        f"the larger fit's wald_test({lacking!r}) says the same without it."
+    )
+    return wald_test(large._known(method, "anova"), np.eye(len(b.names))[at], words)
 
 
 def _response(fit: ResultData) -> str:

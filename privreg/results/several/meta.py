@@ -97,10 +97,9 @@ def meta_analysis(
         raise OptionError(f"no coefficient is in two of these fits: {', '.join(few)}.")
     if held.relative:
         held.notes.insert(0, SPREAD)
-        spread = tuple(pooled_by_spread(t, *held.of(t)[1:]) for t in held.terms if t not in few)
-        return MetaAnalysis(held, spread, False, method, "spread", tuple(few))
+        test = "spread"
     found = tuple(pooled(t, *held.of(t)[1:], random, method, test) for t in held.terms if t not in few)
-    return MetaAnalysis(held, found, random, method, test, tuple(few))
+    return MetaAnalysis(held, found, random and not held.relative, method, test, tuple(few))
 
 
 @dataclass(frozen=True)
@@ -149,6 +148,10 @@ def tau2_reml(y: Array, v: Array) -> float:
 def pooled(term: str, y: Array, v: Array, random: bool, method: str, test: str) -> Pooled:
     """Pool estimates y with variances v, shape (k,); options as of :func:`meta_analysis`."""
     k, fixed = len(y), 1.0 / v
+    if test == "spread":  # variances are in proportion to v; the factor is estimated, too
+        mean = float(fixed @ y / fixed.sum())
+        error = math.sqrt(float(fixed @ (y - mean) ** 2) / (k - 1) / fixed.sum())
+        return Pooled(term, mean, error, k - 1.0, math.nan, math.nan, fixed / fixed.sum())
     if method == "hodges_lehmann":
         return pooled_robustly(term, y, v)
     q = float(fixed @ (y - fixed @ y / fixed.sum()) ** 2)
@@ -178,14 +181,6 @@ def pooled_robustly(term: str, y: Array, v: Array) -> Pooled:
     return Pooled(
         term, mean, (12.0 * k) ** -0.5 / density, math.inf, 0.0, float(((y - mean) ** 2 / v).sum()), np.full(k, 1.0 / k)
     )
-
-
-def pooled_by_spread(term: str, y: Array, v: Array) -> Pooled:
-    """Pool estimates y whose variances are in proportion to v, shape (k,); the factor is estimated, too."""
-    w, k = 1.0 / v, len(y)
-    mean = float(w @ y / w.sum())
-    error = math.sqrt(float(w @ (y - mean) ** 2) / (k - 1) / w.sum())
-    return Pooled(term, mean, error, k - 1.0, math.nan, math.nan, w / w.sum())
 
 
 @all_known_arguments
