@@ -37,8 +37,7 @@ from scipy.stats import beta, norm
 import privreg as pr
 from benchmarks.store import save_table
 from privreg.errors import ReliabilityWarning
-from privreg.results.several.meta import pooled
-from privreg.results.several.shrinkage import Towards, posterior
+from privreg.results.several.meta import Towards, pooled, posterior
 
 RESULTS: Final = Path(__file__).parent / "results" / "several.csv"
 WAYS: Final = {

@@ -39,7 +39,7 @@ from privreg.privacy.ledger import limit_spending as limit_spending
 from privreg.results.several.comparison import anova as anova
 from privreg.results.several.comparison import compare as compare
 from privreg.results.several.meta import meta_analysis as meta_analysis
-from privreg.results.several.shrinkage import shrink as shrink
+from privreg.results.several.meta import shrink as shrink
 from privreg.schema.declarations import Schema as Schema
 from privreg.simulation.simulate import simulate as simulate
 

@@ -114,8 +114,7 @@ def _rendered(shown: Shown, kind: str, a: argparse.Namespace) -> bytes:
     if kind == ".html":
         page = as_page(a.formula, f"<style>{_STYLE}</style>\n{as_html(parts)}")
         return f"{page}\n".encode()
-    csv = partial(shown.table.to_csv, index=False, lineterminator="\n")
-    return rendered(parts, kind, a.formula, {".csv": csv, ".json": partial(_json, shown, a)})
+    return rendered(parts, kind, a.formula, {".csv": shown.table._as_csv, ".json": partial(_json, shown, a)})
 
 
 def _json(shown: Shown, a: argparse.Namespace) -> str:

@@ -87,10 +87,14 @@ def means(a: argparse.Namespace) -> int:
 
 def _estimates(res: Any, targets: Sequence[Path], a: argparse.Namespace, alpha: float) -> int:
     """Write and print means, those of subgroups after them."""
-    summary, table = res.summary(alpha, details=a.details), res.tidy(alpha=alpha)
-    status = output.deliver(output.Shown(res, summary, table, {}, "estimates"), targets, a)
-    if res.by is not None and not a.quiet:
-        print(f"\n{res.by_group(alpha=alpha).to_string(index=False, float_format='{:.4g}'.format)}", flush=True)
+    summary, table, rows = res.summary(alpha, details=a.details), res.tidy(alpha=alpha), "estimates"
+    cells = {name for one in res._fit.curves for name in res._fit.names[one.here]}
+    if cells.issuperset(table["term"]):
+        table, rows = res.survival().frame(alpha=alpha), "curves"
+    status = output.deliver(output.Shown(res, summary, table, {}, rows), targets, a)
+    if res.by is not None and not a.quiet and rows == "estimates":
+        shown = res.by_group(alpha=alpha).query("term not in @cells")
+        print(f"\n{shown.to_string(index=False, float_format='{:.4g}'.format)}", flush=True)
     return status
 
 

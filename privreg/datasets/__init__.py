@@ -1,6 +1,6 @@
 """Data to try things on: two labelled reconstructions of published examples, and one set of real records.
 
-`synthetic` draws the rows of the reconstructions, which `writing` writes to files; `health` has the real records.
+`synthetic` draws the rows of the reconstructions, and writes them to files; `health` has the real records.
 """
 
 from privreg.datasets.health import randhie, randhie_schema
@@ -10,8 +10,9 @@ from privreg.datasets.synthetic import (
     ride_sharing_schema,
     us_insurance,
     us_insurance_schema,
+    write_csv,
+    write_parquet,
 )
-from privreg.datasets.writing import write_csv, write_parquet
 from privreg.options.unknown import public_names
 
 __all__ = [

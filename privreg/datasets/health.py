@@ -12,14 +12,10 @@ from privreg.datasets.synthetic import Declarations, carried
 def randhie() -> pd.DataFrame:
     """Load the RAND health insurance records that statsmodels carries: 20,190 real, long public observations.
 
-    Returns
-    -------
-    pandas.DataFrame
-        20,190 rows and 10 columns: ``mdvis`` (visits to a doctor), ``lncoins`` (log coinsurance rate),
-        ``idp`` (individual deductible plan), ``lpi`` (log participation payment), ``fmde`` (log maximum
-        expenditure), ``physlm`` (physical limitation), ``disea`` (chronic diseases), ``hlthg``, ``hlthf``,
-        ``hlthp`` (health rated good, fair, poor; excellent is left out). ``attrs["privreg"]`` holds the declarations of
-        :func:`randhie_schema`, which models use.
+    Columns are ``mdvis`` (visits to a doctor), ``lncoins`` (log coinsurance rate), ``idp`` (individual deductible
+    plan), ``lpi`` (log participation payment), ``fmde`` (log maximum expenditure), ``physlm`` (physical limitation),
+    ``disea`` (chronic diseases), ``hlthg``, ``hlthf``, ``hlthp`` (health rated good, fair, poor; excellent is left
+    out). ``attrs["privreg"]`` holds the declarations of :func:`randhie_schema`, which models use.
 
     Notes
     -----

@@ -110,6 +110,23 @@ def estimand(fit: ResultData, rows: Any) -> Array:
     return np.concatenate([units.params_outside(block) for block in out])
 
 
+def evaluated(fit: ResultData, public_test: Any) -> pd.DataFrame:
+    """Predictions of a fit compared with the responses of public rows; see `PrivateResults.evaluate`."""
+    if fit.family.scoring.censored:
+        raise OptionError(
+            f"{fit.family!r} predicts the uncensored response, and test rows have it where it isn't censored alone; "
+            "fit(measures=0.1) compares shares that are censored with those predicted, and has the log-likelihood."
+        )
+    fit.refuse_levels("a prediction")
+    rows = [fit.design.encode(batch) for batch in public_batches(public_test, fit.design, "measures of prediction")]
+    y = np.concatenate([some.endog for some in rows]) if rows else np.zeros(0)
+    if not len(y):
+        raise OptionError("the public test set has no rows.")
+    eta = [fit.predictors(some.exog, 0.0 if some.offset is None else some.offset) for some in rows]
+    out = {"rows": float(len(y)), **fit.family.scoring.compared(fit.family, y, np.concatenate(eta))}
+    return pd.DataFrame({"measure": list(out), "value": list(out.values())})
+
+
 # --- rows ------------------------------------------------------------------------------------------------------
 
 

@@ -30,25 +30,17 @@ def load(path: str | Path, *, functions: Mapping[str, Rowwise] | None = None, tr
     Continue only streams you saved: whoever makes up a file chooses its noise. A stream's file is therefore sealed
     under a secret of who saved it, and loads where that secret is. Results hold no keys and load anywhere.
 
+    A stream goes on exactly where it was saved. Its file's key is taken out on the way, so that the same noise is never
+    used for other people; a second load draws fresh noise. A file that is missing, damaged, or was not saved by
+    privreg, or a stream that was not saved by you, is a SavedFileError.
+
     Parameters
     ----------
-    path : str or Path
     functions : mapping of str to Rowwise, optional
         The ``privreg.rowwise`` functions that the formula calls; code is never stored.
     trust : str or Path, optional
         To move a stream of yours from another machine: a copy of your secret there, the file that the environment
         variable ``PRIVREG_SECRET`` names, else ``~/.local/share/privreg/secret``.
-
-    Returns
-    -------
-    PrivateResults, Stream or MeansResults
-        A stream goes on exactly where it was saved. Its file's key is taken out on the way, so that the same
-        noise is never used for other people; a second load draws fresh noise.
-
-    Raises
-    ------
-    SavedFileError
-        If the file is missing, damaged, or was not saved by privreg; or is a stream that was not saved by you.
     """
     return _load(path, functions, trust, streams=True)
 

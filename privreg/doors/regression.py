@@ -40,14 +40,10 @@ class PrivateOnlineRegression(Described):
         Design. A column named "const" or "Intercept" is the constant 1 by declaration; no column is added.
     **options : `options/parameters.toml`
 
-    Raises
-    ------
-    FormulaError, PrivacyLeakError, SchemaError, BudgetError, OptionError, DataError
-        Each message says what was got, what is allowed, and the fix.
-
     Notes
     -----
-    Frozen: `fit` returns results and leaves the model unchanged. Pickling a model leaves its data out.
+    Each message of an error says what was got, what is allowed, and the fix. Frozen: `fit` returns results and leaves
+    the model unchanged. Pickling a model leaves its data out.
 
     Local reports by rounds go up to 100 coefficients. With published tuning and more of them random scaling keeps
     variances only: intervals and tests of single coefficients; for tests of several ask for batch_means or
@@ -175,16 +171,7 @@ class PrivateOnlineRegression(Described):
             slices and copies, also after you have changed a column: give the `bounds` of such a column.
         **options : `options/parameters.toml`
 
-        Returns
-        -------
-        PrivateOnlineRegression
-
-        Raises
-        ------
-        PrivacyLeakError
-            If a term would learn from the rows (``center``, ``x.mean()``, ``pd.qcut``, …).
-        FormulaError, SchemaError, BudgetError, OptionError, DataError
-            Each message says what was got, what is allowed, and the fix.
+        A term that would learn from the rows (``center``, ``x.mean()``, ``pd.qcut``, …) is a PrivacyLeakError.
         """
         refuse_positional(more, "from_formula(formula, data")
         asked = ModelOptions(
@@ -256,11 +243,6 @@ class PrivateOnlineRegression(Described):
         FitPlan
             It can be printed, is plain JSON by ``to_dict()``, and is played by `privreg.simulate`. How many people a
             study needs is found by `privreg.plan`.
-
-        Raises
-        ------
-        OptionError, InferenceError
-            If an option is out of range or a method can't do what is asked.
         """
         refuse_unknown("local.start", unknown, "plan")
         expected = self._expected() if rows is None else check("local.formula", "rows", rows)
@@ -306,19 +288,10 @@ class PrivateOnlineRegression(Described):
     ) -> Stream:
         """Begin a fit that is fed batch by batch; see `fit` for the options.
 
-        The plan follows `rows`, if it was given to the model, not the data the model may hold.
-
-        Returns
-        -------
-        Stream
-            With ``update(batch)``, ``results()`` at any time and ``save(path)``.
-
-        Raises
-        ------
-        InferenceError
-            For a method that allows one release only (plug_in_central).
-        BudgetError
-            Under a limit (`privreg.limit_spending`), as a stream has no source to count by but a `dataset`.
+        The Stream has ``update(batch)``, ``results()`` at any time and ``save(path)``. The plan follows `rows`, if it
+        was given to the model, not the data the model may hold. A method that allows one release only (plug_in_central)
+        is an InferenceError; under a limit (`privreg.limit_spending`) it is a BudgetError, as a stream has no source to
+        count by but a `dataset`.
         """
         refuse_unknown("local.start", unknown)
         if self._spec.noise.again:
@@ -386,34 +359,17 @@ class PrivateOnlineRegression(Described):
         ----------
         **options : `options/parameters.toml`
 
-        Returns
-        -------
-        PrivateResults
-
-        Warns
-        -----
-        ReliabilityWarning
-            Once, if rows of the results should not be relied on; it names them and why.
-
         Notes
         -----
-        Unless `order` is random, rows are taken in the order they come, and their order must have nothing to do with
-        their values: a file sorted by the response or a covariate biases the estimates. Shuffle first
-        (``data.sample(frac=1)``) if it might. Row groups of Parquet files are read at random, but the rows of each
-        together.
+        A ReliabilityWarning names rows of the results that should not be relied on, and why. Unless `order` is random,
+        rows are taken in the order they come, and their order must have nothing to do with their values: a file sorted
+        by the response or a covariate biases the estimates. Shuffle first (``data.sample(frac=1)``) if it might. Row
+        groups of Parquet files are read at random, but the rows of each together.
 
-        Raises
-        ------
-        OptionError, InferenceError
-            If an option is out of range or a method can't do what is asked.
-        NotPrivateError
-            If `covariates` were fitted privately in this process, or are among the rows to be fitted.
-        BudgetError
-            If it would exceed the limit that `privreg.limit_spending` has set; nothing is then spent.
-        DataError, SchemaError
-            If rows can't be used; no message quotes a value.
-        SavedFileError, UnsupportedArgumentError
-            If the checkpoint is of another fit or of other rows, or the rows are of a kind that can't be kept.
+        `covariates` that were fitted privately in this process, or are among the rows to be fitted, are a
+        NotPrivateError; a limit that `privreg.limit_spending` has set, and this would exceed, is a BudgetError, and
+        nothing is then spent; rows that can't be used are a DataError or SchemaError, which quotes no value; a
+        checkpoint of another fit or of other rows is a SavedFileError.
         """
         refuse_unknown("local.fit", unknown)
         asked = FitOptions(
@@ -480,7 +436,9 @@ class PrivateOnlineRegression(Described):
             return res
         stream = begin(self._spec, asked, start_params, seed, rows)
         with progress_bar(rows, progress) as bar:
-            take_all(stream, source, read_threads(threads, rows, parallel=stream.parallel), bar, kept)
+            usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+            paying = min(usable, MOST_DEFAULT_THREADS) if rows is not None and rows >= LONG else 1
+            take_all(stream, source, int(threads or paying) if stream.parallel else 1, bar, kept)
         refuse_few(stream.rows_read, 0, source.kind)
         res = stream._results()
         forget(kept)
@@ -496,13 +454,3 @@ def _named(asked: ModelOptions) -> ModelOptions:
     from privreg.published.descent.losses import resolve
 
     return replace(asked, family=resolve(asked.family))
-
-
-def read_threads(threads: Any, rows: int | None, *, parallel: bool) -> int:
-    """Threads of a fit: as asked, or as many as pay; one if more are of no use."""
-    if not parallel:
-        return 1
-    if threads is not None:
-        return int(threads)
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(usable, MOST_DEFAULT_THREADS) if rows is not None and rows >= LONG else 1

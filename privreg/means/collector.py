@@ -290,11 +290,19 @@ def alike(plan: Plan, state: State, rows: int) -> float:
 
 def few(plan: Plan, state: State) -> frozenset[int]:
     """Terms of which some answer was given or withheld by so few that normal limits don't hold; from reports."""
+    out = set[int]()
     if plan.vector is not None or not state.people:
         return frozenset()
     if plan.sums is not None:
-        return _few_of_sums(plan, plan.sums, state)
-    (n, theta), out = _means(plan, state), set()
+        noise = state.people**2 * plan.sums.variances(state.people)
+        for here, item in ((i.here, i) for i in plan.items if isinstance(i.mechanism, FactorMechanism)):
+            # a noised count that is as skew as one of FEW without noise; for 0, what noise hides
+            count = np.maximum(state.sums[here] / plan.sums.scales[here], np.sqrt(noise[here]))
+            least = np.minimum(count, np.maximum(state.people - count, np.sqrt(noise[here])))
+            if (least > FEW**-0.5 * (least + noise[here]) ** 1.5).any():
+                out.add(item.term)
+        return frozenset(out)
+    n, theta = _means(plan, state)
     for item in plan.items:
         here, m = item.here, item.mechanism
         low, high = -math.inf, math.inf  # reports between which answers are, of two answers
@@ -308,18 +316,6 @@ def few(plan: Plan, state: State) -> frozenset[int]:
             given = (theta[here] - low) / (high - low)  # people who gave the one, a share
             least = (n[here] * np.minimum(given, 1.0 - given)).min()
         if least < FEW:
-            out.add(item.term)
-    return frozenset(out)
-
-
-def _few_of_sums(plan: Plan, sums: Sums, state: State) -> frozenset[int]:
-    """Factors with a level of which a noised count is as skew as one of FEW without noise."""
-    n, out = state.people, set()
-    noise = n**2 * sums.variances(n)
-    for here, item in ((i.here, i) for i in plan.items if isinstance(i.mechanism, FactorMechanism)):
-        count = np.maximum(state.sums[here] / sums.scales[here], np.sqrt(noise[here]))  # for 0, what noise hides
-        least = np.minimum(count, np.maximum(n - count, np.sqrt(noise[here])))
-        if (least > FEW**-0.5 * (least + noise[here]) ** 1.5).any():
             out.add(item.term)
     return frozenset(out)
 

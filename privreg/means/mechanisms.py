@@ -40,18 +40,8 @@ class Moments:
 def moments(mechanism: NumberMechanism, values: ArrayLike, weights: ArrayLike | None = None) -> Moments:
     """Exact moments of a mechanism's reports for a distribution of values.
 
-    Parameters
-    ----------
-    mechanism : NumberMechanism
-    values : array_like, shape (k,)
-        Public or made-up values, clamped to the mechanism's range.
-    weights : array_like, shape (k,), optional
-        Their probabilities; equal by default.
-
-    Raises
-    ------
-    DataError
-        If values or weights are not finite numbers, or weights not probabilities up to a factor.
+    `values`, shape (k,), are public or made up, and clamped to the mechanism's range; `weights`, shape (k,), are their
+    probabilities up to a factor, equal by default.
 
     Examples
     --------
@@ -130,10 +120,8 @@ def benchmark(
         Names of `privreg.privacy.scalar`; all that the budget allows by default.
     mu, epsilon, delta, rho : float
         Budget per person.
-    d : int
-        Columns.
-    m : int, optional
-        Columns each person is asked, all by default.
+    d, m : int
+        Columns, and of how many each person is asked, all by default.
     tolerance : float, optional
         Half width, the values' units, of which the probability to stay within is wanted; 1% of the range by default.
     weights : array_like, shape (k,), optional
@@ -146,10 +134,6 @@ def benchmark(
         (1 − m/d) Var(t)/r, which LDPTube omits; mse = bias² + both, about the mean of the n people; within, the normal
         probability of an error of at most `tolerance`; berry_esseen, by which any such distribution function is off
         at most.
-
-    Raises
-    ------
-    OptionError, BudgetError, DataError
 
     References
     ----------

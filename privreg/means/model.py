@@ -40,11 +40,6 @@ class PrivateMeans:
         fed by :meth:`start` only.
     **options : `options/parameters.toml`
 
-    Raises
-    ------
-    FormulaError, SchemaError, BudgetError, OptionError, DataError
-        Each message says what was got, what is allowed, and the fix.
-
     Notes
     -----
     An item is a numeric column (two where there may be nothing to tell: the number, and whether there is one) or a
@@ -116,17 +111,9 @@ class PrivateMeans:
     def from_formula(cls, formula: str, data: Any = None, **options: Any) -> PrivateMeans:
         """Describe the estimates by a formula; `data` and options are those of the class.
 
-        Parameters
-        ----------
-        formula : str
-            Columns joined by +, with 1 on the right: ``"age + bmi + C(smoker) ~ 1"``. ``Q("body mass")`` names a column
-            with a blank, ``C(smoker):C(region)`` a two-way table, and
-            ``"Surv(time, event, [30, 60, 90]) ~ C(arm)"`` survival curves; see :func:`survival`.
-
-        Raises
-        ------
-        FormulaError, SchemaError, BudgetError, OptionError, DataError
-            As for the class.
+        Columns are joined by +, with 1 on the right: ``"age + bmi + C(smoker) ~ 1"``. ``Q("body mass")`` names a column
+        with a blank, ``C(smoker):C(region)`` a two-way table, and ``"Surv(time, event, [30, 60, 90]) ~ C(arm)"``
+        survival curves; see :func:`survival`.
         """
         refuse_unknown("means.formula", [name for name in options if name not in accepted("means.formula")])
         try:
@@ -171,12 +158,8 @@ class PrivateMeans:
     def start(self, *, seed: int | None = None, **unknown: Never) -> MeansStream:
         """Begin estimates that are fed batch by batch, with ``update(batch)`` and ``results()`` at any time.
 
-        Raises
-        ------
-        BudgetError
-            Under a limit (`privreg.limit_spending`), as a stream has no source to count by but a `dataset`.
-        UnsupportedArgumentError
-            If noise is added to sums, which is done once.
+        Under a limit (`privreg.limit_spending`) it is a BudgetError, as a stream has no source to count by but a
+        `dataset`; an UnsupportedArgumentError if noise is added to sums, which is done once.
         """
         refuse_unknown("means.start", unknown)
         if self._spec.trust != "local":
@@ -195,19 +178,9 @@ class PrivateMeans:
         ----------
         **options : `options/parameters.toml`
 
-        Warns
-        -----
-        ReliabilityWarning
-            Once, if rows of the results should not be relied on; it names them and why.
-
-        Raises
-        ------
-        BudgetError
-            If it would exceed the limit that `privreg.limit_spending` has set; nothing is then spent.
-        DataError, SchemaError
-            If rows can't be used; no message quotes a value.
-        InferenceError
-            If there are too few people.
+        A ReliabilityWarning names rows of the results that should not be relied on, and why. A limit that
+        `privreg.limit_spending` has set, and this would exceed, is a BudgetError; nothing is then spent. Too few people
+        are an InferenceError, rows that can't be used a DataError or SchemaError, which quotes no value.
         """
         refuse_unknown("means.fit", unknown)
         res = self._released(seed, progress)
@@ -264,26 +237,7 @@ def estimate(
 ) -> MeansResults:
     """Estimate means and frequencies in one line; data and options as of :class:`PrivateMeans`, and of its ``fit``.
 
-    Parameters
-    ----------
-    columns : str or sequence of str
-        A formula, or names of columns.
-    formula : str, optional
-        A formula, in place of `columns`.
-
-    Raises
-    ------
-    FormulaError, SchemaError, BudgetError, OptionError, DataError, InferenceError
-        As of the class and its ``fit``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import privreg as pr
-    >>> people = {"age": np.linspace(20, 60, 5000)}
-    >>> res = pr.means.estimate(people, "age", epsilon=2, bounds={"age": (0, 100)}, progress=False)
-    >>> abs(float(res.params["age"]) - 40) < 10
-    True
+    `columns` are a formula, or names of columns; `formula` may be given in their place.
     """
     if (columns is None) == (formula is None):
         raise OptionError("say what to estimate: columns, as in ['age', 'bmi'], or formula='age + C(smoker) ~ 1'.")
@@ -298,18 +252,8 @@ def table_one(data: Any, columns: Any = None, *, by: str | None = None, **option
 
     It shows as text, HTML, Markdown, LaTeX and, by ``save("table.docx")``, for Word.
 
-    Parameters
-    ----------
-    data, columns, **options
-        As of :func:`estimate`.
-    by : str, optional
-        Column of *public* subgroups, its levels declared. Everybody is in one of them, so that the table costs each
-        person the budget once.
-
-    Raises
-    ------
-    FormulaError, SchemaError, BudgetError, OptionError, DataError, InferenceError
-        As of :func:`estimate`.
+    `data`, `columns` and **options are as of :func:`estimate`; `by` is a column of *public* subgroups, its levels
+    declared. Everybody is in one of them, so that the table costs each person the budget once.
 
     Examples
     --------

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privreg.base.arrays import Array, Ints
+from privreg.collector.aggregate.lattice import with_noise
 from privreg.errors import BudgetError, OptionError, shown
 from privreg.means.factors import FactorMechanism, factor_mechanism
 from privreg.means.terms import Term
@@ -302,10 +303,9 @@ class Sums:
 
     def noised(self, exact: Ints, key: bytes) -> Array:
         """Release a sum, or several, shape (…, width): add each collector's noise, from a key for them alone."""
-        with np.errstate(over="ignore"):  # sums are modulo 2⁶⁴
-            for k in range(self.collectors if self.mu < math.inf else 0):
-                drawn = normals(derived_key(key, f"collector {k}"), exact.size).reshape(exact.shape)
-                exact = exact + np.rint(self.sd * drawn).astype(np.int64)
+        for k in range(self.collectors if self.mu < math.inf else 0):
+            drawn = normals(derived_key(key, f"collector {k}"), exact.size).reshape(exact.shape)
+            exact = with_noise(exact, self.sd, drawn)
         return exact.astype(np.float64)
 
     def variances(self, people: int) -> Array:

@@ -98,7 +98,7 @@ def declared(
     groups = read_groups(by, schema, [*names, *people.columns])
     if by is None and by_budget is not None:
         raise OptionError("by_budget= is by subgroup; name their public column too, by='column'.")
-    budgets = read_budgets(budget, groups, {} if by_budget is None else _by_group(by_budget, groups))
+    budgets = read_budgets(budget, groups, by_budget)
     nonresponse = people.missing == "noise" or people.id is not None
     most = max(budgets, key=lambda b: b.mu)  # all keep the kind of guarantee that suits it best
     kind = make_plan(terms, most, nonresponse=nonresponse, **how).budget.pure
@@ -120,30 +120,24 @@ def read_groups(by: Any, schema: Schema, private: Sequence[str]) -> tuple[Any, .
     return schema.levels[by]
 
 
-def _by_group(given: Any, groups: Sequence[Any]) -> Mapping[Any, Any]:
-    if not isinstance(given, Mapping):
-        raise OptionError(f"by_budget must be a mapping from subgroups, got {type(given).__name__}.")
-    named = {normalize("NFC", name) if isinstance(name, str) else name: value for name, value in given.items()}
-    for name in named:
-        if name not in groups:
-            listed = ", ".join(map(repr, groups))
-            raise OptionError(f"by_budget names {shown(name)}, which is no subgroup; they are {listed}.")
-    return named
-
-
-def read_budgets(budget: Budget, groups: Sequence[Any], given: Mapping[Any, Any]) -> list[Budget]:
+def read_budgets(budget: Budget, groups: Sequence[Any], given: Any) -> list[Budget]:
     """Budget of every subgroup, in the form of the model's."""
+    if given is not None and not isinstance(given, Mapping):
+        raise OptionError(f"by_budget must be a mapping from subgroups, got {type(given).__name__}.")
     if given and not budget.private:
         raise BudgetError("by_budget= needs a budget of the model, the largest of all, and mu=None is none.")
     out = dict.fromkeys(groups, budget)
-    for name, asked in given.items():
-        value = real(asked)
+    for name, asked in (given or {}).items():
+        group, value = normalize("NFC", name) if isinstance(name, str) else name, real(asked)
+        if group not in groups:
+            listed = ", ".join(map(repr, groups))
+            raise OptionError(f"by_budget names {shown(group)}, which is no subgroup; they are {listed}.")
         if value is None or not 0.0 < value <= budget.asked[0]:
             raise BudgetError(
-                f"by_budget[{name!r}] is {shown(asked)}; it must be a number above 0 and at most the model's budget, "
+                f"by_budget[{group!r}] is {shown(asked)}; it must be a number above 0 and at most the model's budget, "
                 f"{budget.asked[0]:g}."
             )
-        out[name] = Budget.restore(budget.form, (value, *budget.asked[1:]))
+        out[group] = Budget.restore(budget.form, (value, *budget.asked[1:]))
     return list(out.values())
 
 

@@ -68,18 +68,10 @@ class MeansStream:
     def update(self, batch: Any, *, charge: Charge | None = None) -> None:
         """Let the next people send their reports.
 
-        Parameters
-        ----------
-        batch : DataFrame, mapping of str to array, or table of Arrow or polars
-        charge : Charge, optional
-            What the batch is a part of; by default it is entered in the ledger by itself.
-
-        Raises
-        ------
-        BudgetError
-            Under a limit (`privreg.limit_spending`) that it would exceed, or if nothing tells whose these rows are.
-        DataError, SchemaError
-            If a row can't be used; nobody of the piece of rows that holds it has then reported.
+        The batch is a DataFrame, mapping of str to array, or table of Arrow or polars, and a part of a `charge`; by
+        default it is entered in the ledger by itself: a BudgetError under a limit (`privreg.limit_spending`) that it
+        would exceed, or if nothing tells whose these rows are. If a row can't be used, it is a DataError or
+        SchemaError, and nobody of the piece of rows that holds it has reported.
         """
         widest = max(p.width + 3 * len(p.columns) for p in self._spec.plans)
         spec, charge = self._spec, charge or self.charged(named(batch, self._dataset), self._release)
@@ -147,15 +139,8 @@ class MeansStream:
     def results(self) -> MeansResults:
         """Results so far; looking at them costs nothing.
 
-        Warns
-        -----
-        ReliabilityWarning
-            Once for each stream, if rows of the results should not be relied on; it names them and why.
-
-        Raises
-        ------
-        InferenceError
-            If there are too few people.
+        A ReliabilityWarning says, once for each stream, which rows should not be relied on, and why; too few people are
+        an InferenceError.
         """
         res = self.released(Release(0, self._spec.total_mu))
         if not self._cautioned:

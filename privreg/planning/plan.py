@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any, Final, Self, TypeAlias
 
 import numpy as np
 import pandas as pd
+from scipy.optimize import brentq
 from scipy.stats import norm
 
 from privreg.base.arrays import Array
 from privreg.errors import InferenceError, OptionError, meant, shown
 from privreg.formula.spec import ModelSpec
 from privreg.options.table import check
-from privreg.planning import search
 from privreg.planning.precision import ASKED, FittedPrecision, PlainPrecision, Precision, precision_of, worth
 from privreg.planning.scenario import Assumed
 from privreg.privacy.ledger import Budget
@@ -111,7 +111,7 @@ class Planned(View):
         out = pd.DataFrame({"std_error": se, "width": 2.0 * self._z * se}, index=index)
         if self.goal.effects:
             out["effect"] = [self.goal.effects.get(name, math.nan) for name in index]
-            out["power"] = search.power_of(np.abs(out["effect"]) / se, self._z)
+            out["power"] = power_of(np.abs(out["effect"]) / se, self._z)
         return out
 
     def _shift(self, power: Any) -> float:
@@ -119,7 +119,7 @@ class Planned(View):
         share = check("plan.formula", "power", power)
         if share <= self.alpha:
             raise OptionError(f"power={shown(power)} must be above alpha = {self.alpha:g}, which no effect has.")
-        return search.shift_for(share, self._z)
+        return shift_for(share, self._z)
 
     def _targets(self) -> dict[str, dict[float, str]]:
         """Mean widths that the goal allows, by coefficient; each with what it is for, in words."""
@@ -136,8 +136,8 @@ class Planned(View):
 
     def _people(self, each: AnyPrecision) -> int:
         """Least number of people that reach the goal."""
-        start = search.START if self.spec.trust == "local" else FEW
-        return search.people_for(lambda n: max(self._hardness(n, each).values()), start)
+        start = START if self.spec.trust == "local" else FEW
+        return people_for(lambda n: max(self._hardness(n, each).values()), start)
 
     def _at(self, spec: ModelSpec) -> Self:
         """Plan of another model that answers the same question."""
@@ -150,14 +150,14 @@ class Planned(View):
         """
         out = self
         if not self.n:
-            needed = search.enough(self._people(self._precision))
+            needed = enough(self._people(self._precision))
             out = replace(self, n=needed, asked="people", needed=needed)
         names = list(self.spec.coefficients)
         columns = {names.index(c) % len(self.spec.design.names) for c in self._targets() or names}
-        found = search.least(lambda n: self._precision.reliable(n, columns))
-        raised = out.asked == "people" and found <= search.MOST_PEOPLE
+        found = least(lambda n: self._precision.reliable(n, columns))
+        raised = out.asked == "people" and found <= MOST_PEOPLE
         return replace(
-            out, n=max(out.n, found) if raised else out.n, reliable=found if found <= search.MOST_PEOPLE else math.inf
+            out, n=max(out.n, found) if raised else out.n, reliable=found if found <= MOST_PEOPLE else math.inf
         )
 
     def _with_least_budget(self) -> Self:
@@ -169,7 +169,7 @@ class Planned(View):
         def apart(mu: float) -> float:
             return max(at(mu)._hardness(self.n).values())
 
-        found = search.reach(apart, 1.0, *BUDGETS, 1.0, CLOSE_MU, search.interpolated(apart))
+        found = reach(apart, 1.0, *BUDGETS, 1.0, CLOSE_MU, interpolated(apart))
         if found == math.inf:
             raise InferenceError(
                 f"{self.n:,} records are too few for that even at mu = {BUDGETS[1]:g}; ask more people, or for less."
@@ -181,28 +181,18 @@ class Planned(View):
     ) -> pd.DataFrame:
         """Precision of every coefficient; or mean widths of one over numbers of people and budgets.
 
+        Indexed by coefficient, with columns std_error, width (mean length of the interval) and, where effects were
+        asked for, effect and power; with `power` detectable. Or indexed by n, with a column for each budget;
+        ``attrs["reliable"]`` has by budget, for each n, whether a fit would let the interval be relied on.
+
         Parameters
         ----------
-        n, mu : sequence of numbers, optional
-            People and budgets μ per person; one of them is enough.
+        n, mu, epsilon : sequence of numbers, optional
+            People, and budgets μ per person or, in place of them, pure ones; one of them is enough.
         coef : str, optional
             Of the second form; by default the one with the most demanding goal.
-        epsilon : sequence of numbers, optional
-            Pure budgets per person, in place of `mu`.
         power : float, optional
             Show detectable effects, the least that tests tell from zero with this probability, in place of widths.
-
-        Returns
-        -------
-        DataFrame
-            Indexed by coefficient, with columns std_error, width (mean length of the interval) and, where effects were
-            asked for, effect and power; with `power` detectable. Or indexed by n, with a column for each budget;
-            ``attrs["reliable"]`` has by budget, for each n, whether a fit would let the interval be relied on.
-
-        Raises
-        ------
-        OptionError, BudgetError
-            If a number of people, a budget or a coefficient is none.
         """
         if mu is not None and epsilon is not None:
             raise OptionError("give mu= or epsilon=, not both.")
@@ -282,3 +272,98 @@ def read_people(n: Any) -> int:
 def with_mu(spec: ModelSpec, mu: float) -> ModelSpec:
     """Model at another budget."""
     return replace(spec, budget=Budget.declare(None if math.isinf(mu) else mu))
+
+
+# --- searches for the least number that is enough: of people, of a budget, of a difference; to three digits
+
+
+FEWEST: Final = 100
+MOST_PEOPLE: Final = 10**13
+START: Final = 64_000  # First number of people of a search
+CLOSE: Final = 1e-4  # Relative error of a search, at most
+
+
+def reach(
+    apart: Callable[[float], float], start: float, low: float, high: float, power: float, close: float, near: Any = None
+) -> float:
+    """Least number in [low, high], to three digits, at which `apart` is at most 1; inf if it is at none.
+
+    `apart` falls about as its argument to the power −`power`; by steps of that size the number is enclosed, and found
+    up to a part `close`: by `near`, if given, which is `apart` but for some percent.
+    """
+
+    @cache
+    def log_apart(at: float) -> float:
+        found = (near or apart)(math.exp(at))
+        return math.log(max(found, 1e-9)) if found < 1e9 else math.log(1e9)  # where nothing is known, too
+
+    ends, at = (math.log(low), math.log(high)), math.log(start)
+    far, first = 2.0 * close, log_apart(at)
+    while True:
+        far *= 2.0
+        step = max(1.1 * abs(log_apart(at)) / power, far)  # a little farther, as errors may fall more slowly
+        to = min(max(at + math.copysign(step, first), ends[0]), ends[1])
+        if to == at:
+            return rounded_up(math.exp(at)) if first <= 0.0 else math.inf
+        if (log_apart(to) <= 0.0) != (first <= 0.0):
+            break
+        at = to
+    out = rounded_up(math.exp(float(brentq(log_apart, at, to, xtol=close))))
+    while out < high and (left := apart(out)) > 1.0:
+        out = rounded_up(out * max(1.0 + close, left ** (1.0 / power)))
+    return out
+
+
+def interpolated(apart: Callable[[float], float]) -> Callable[[float], float]:
+    """`apart` from its values at powers of √2, each found once; as it is beside those where nothing is known."""
+    known = cache(lambda k: apart(2.0 ** (0.5 * k)))
+
+    def between(at: float) -> float:
+        place = round(2.0 * math.log2(at), 9)
+        here, there, share = known(math.floor(place)), known(math.ceil(place)), place % 1.0
+        return float(here ** (1.0 - share) * there**share) if max(here, there) < math.inf else apart(at)
+
+    return between
+
+
+def least(enough: Callable[[int], bool]) -> int:
+    """Least number of people for which something holds, to three digits; it is taken to hold from there on."""
+    low, high = math.log(FEWEST), math.log(MOST_PEOPLE)
+    if enough(FEWEST):
+        return FEWEST
+    if not enough(MOST_PEOPLE):
+        return MOST_PEOPLE + 1
+    while high - low > 1e-3:
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if enough(int(math.exp(middle))) else (middle, high)
+    return int(rounded_up(math.exp(high)))
+
+
+def people_for(apart: Callable[[float], float], start: float = START) -> int:
+    """Least number of people for which `apart`, errors over those that are allowed, is at most 1; to three digits.
+    Above `MOST_PEOPLE` if none is enough.
+    """
+    return int(min(reach(apart, start, FEWEST, MOST_PEOPLE, 0.5, CLOSE), MOST_PEOPLE + 1))
+
+
+def enough(people: int) -> int:
+    """Refuse more people than there ever are."""
+    if people > MOST_PEOPLE:
+        raise InferenceError(f"even {MOST_PEOPLE:.0e} records would not do; raise the budget, or ask for less.")
+    return people
+
+
+def rounded_up(value: float) -> float:
+    """Up to three digits."""
+    digits = 2 - math.floor(math.log10(value))
+    return round(math.ceil(value * 10.0**digits - 1e-9) / 10.0**digits, digits)
+
+
+def power_of(shift: Any, crit: float) -> Any:
+    """Power of the two-sided test of an effect of `shift` standard errors."""
+    return norm.sf(crit - shift) + norm.cdf(-crit - shift)
+
+
+def shift_for(power: float, crit: float) -> float:
+    """Effect in standard errors that the two-sided test finds with this probability."""
+    return float(brentq(lambda v: power_of(v, crit) - power, 0.0, 60.0))

@@ -10,8 +10,7 @@ import numpy as np
 
 from privreg.base.arrays import Array
 from privreg.errors import InferenceError, OptionError
-from privreg.planning.plan import Planned
-from privreg.planning.search import power_of
+from privreg.planning.plan import Planned, power_of
 from privreg.results.plots.style import COLUMN, DASHES, SMALL, Axes, drawing, inks_for, literal
 from privreg.tables import shorten
 

@@ -95,20 +95,14 @@ def plan(
         As for :meth:`PrivateOnlineRegression.from_formula`.
     **options : `options/parameters.toml`
 
-    Raises
-    ------
-    OptionError, SchemaError, FormulaError, BudgetError
-        Each message says what was got, what is allowed, and the fix.
-    InferenceError
-        If no number of people, or no budget, is enough.
-
     Notes
     -----
-    A fit is rehearsed at a few numbers of people: its own rounds, states and estimate, on the mean of what assumed
-    people would report and noise of the size that it would have. In simulations mean widths of intervals were those
-    planned but for some 10% (``python -m benchmarks.plans``), where people were as assumed. Covariates that are skewed,
-    related or rarely vary, and residuals that spread more for some people than for others, cost many times the people
-    that even, independent ones do: give public rows like them, and `scale` by row.
+    If no number of people, or no budget, is enough, it is an InferenceError. A fit is rehearsed at a few numbers of
+    people: its own rounds, states and estimate, on the mean of what assumed people would report and noise of the size
+    that it would have. In simulations mean widths of intervals were those planned but for some 10% (``python -m
+    benchmarks.plans``), where people were as assumed. Covariates that are skewed, related or rarely vary, and residuals
+    that spread more for some people than for others, cost many times the people that even, independent ones do: give
+    public rows like them, and `scale` by row.
 
     References
     ----------

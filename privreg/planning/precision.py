@@ -101,7 +101,7 @@ class Precision:
                 # noise and its opposite: what is linear in it drops out of the mean
                 for sign in (1.0, -1.0):
                     rng = np.random.Generator(np.random.PCG64([SEED, k, pair]))
-                    cov = rehearse(plan, self.people, rng, sign, self._begun).cov
+                    cov = rehearse(plan, self.people, rng, sign, self._begun)
                     found.append(np.sqrt(np.maximum(((linear @ cov) * linear).sum(axis=1), 0.0)))
             self._known[k] = math.sqrt(n) * np.mean(found, axis=0)
         return self._known[k]

@@ -37,18 +37,12 @@ class People(NamedTuple):
     persons: Block | None = None  # People with their rows, of which the above are, where a report is of several
 
 
-class Expected(NamedTuple):
-    """Result of a fit of so many people."""
-
-    cov: Array  # Covariance that the fit would estimate, internal units; shape (b d, b d)
-    progress: Progress
-
-
 def rehearse(
     plan: Plan, people: People, rng: np.random.Generator | None, sign: float = 1.0, begun: Progress | None = None
-) -> Expected:
-    """Hold all rounds of a plan, with its number of records.
+) -> Array:
+    """Hold all rounds of a plan, with its number of records; the covariance that the fit would estimate.
 
+    Internal units; shape (b d, b d).
     `rng` is of the noise, None for reports without; `sign` is −1 for the opposite noise. `begun` is the progress after
     the rounds on location, of a plan with other numbers of records; see `located`.
     """
@@ -72,7 +66,7 @@ def rehearse(
     found = estimate(plan, progress)
     assert found is not None
     linear = coordinates.linear(plan, progress.state)
-    return Expected(linear @ found.cov @ linear.T, progress)
+    return linear @ found.cov @ linear.T
 
 
 def located(plan: Plan, people: People) -> Progress:

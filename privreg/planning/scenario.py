@@ -354,7 +354,14 @@ class Assumed:
                 out.append((c, "by the records of silos"))
             elif c in schema.levels:
                 shares = self.shares.get(c)
-                out.append((c, "levels equally frequent" if shares is None else "shares " + _percent(shares)))
+                out.append(
+                    (
+                        c,
+                        "levels equally frequent"
+                        if shares is None
+                        else "shares " + ", ".join(f"{100.0 * v:.3g}%" for v in shares),
+                    )
+                )
             elif c in self.moments.moments:
                 mean, sd = self.moments.moments[c]
                 out.append((c, "mean {:g}, sd {:g} on {} to {}".format(mean, sd, *schema.bounds_text(c))))
@@ -417,7 +424,3 @@ def _read(value: float) -> str:
 def _levels(given: Sequence[Any]) -> Any:
     """Levels as an array, each of its own type: NumPy would make texts of 1 beside "b"."""
     return np.asarray(given, dtype=None if len({type(v) for v in given}) == 1 else object)
-
-
-def _percent(shares: Sequence[float]) -> str:
-    return ", ".join(f"{100.0 * v:.3g}%" for v in shares)

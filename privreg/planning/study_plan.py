@@ -20,9 +20,8 @@ from privreg.fits.outcome import of_many_rows
 from privreg.formula.spec import ModelSpec
 from privreg.options.running import progress_bar, waiting
 from privreg.options.table import check
-from privreg.planning.plan import TRUST, Planned, find
+from privreg.planning.plan import CLOSE, MOST_PEOPLE, TRUST, Planned, find, least
 from privreg.planning.precision import MOST, SEED, fit_of, plain_precision, precision_of
-from privreg.planning.search import CLOSE, MOST_PEOPLE, least
 from privreg.results.plots.style import Axes
 from privreg.tables import Lines, Notes, Paragraph, Part, Table, View, in_one_format
 from privreg.tables.diagnostics import Diagnostic, doubt, note
@@ -91,18 +90,8 @@ class StudyPlan(Planned):
     def plot(self, coef: str | None = None, *, power: bool = False, ax: Axes | None = None) -> Axes:
         """Contours of an interval's mean width over budget and people; or the power of tests over people.
 
-        Parameters
-        ----------
-        coef : str, optional
-            By default the one with the most demanding goal; of powers all that effects were given for.
-        power : bool
-            Draw the probability that tests tell the effects from zero.
-        ax : Axes, optional
-
-        Raises
-        ------
-        OptionError
-            If powers are to be drawn, and the plan has no effect of the coefficient.
+        `coef` is by default the one with the most demanding goal; with `power` all that effects were given for, and the
+        probability that tests tell them from zero is drawn.
         """
         from privreg.planning import plots
 
@@ -114,17 +103,9 @@ class StudyPlan(Planned):
     # --- the same question otherwise -------------------------------------------------------------------
 
     def compare_trust(self, coef: str | None = None) -> StudyTable:
-        """Ask the same question under each trust model, and without privacy.
+        """Ask the same question under each trust model, and without privacy; show the precision of `coef`.
 
-        Parameters
-        ----------
-        coef : str, optional
-            Whose precision is shown; by default the one with the most demanding goal.
-
-        Returns
-        -------
-        StudyTable
-            It prints as a table; ``table`` is the DataFrame.
+        By default that with the most demanding goal. It prints as a table; ``table`` is the DataFrame.
         """
         coef = self._coef(coef)
         trusts = [*TRUST] if not self.spec.silos else ["local", "two_collectors", "silos", "central"]
@@ -141,12 +122,8 @@ class StudyPlan(Planned):
         """Ask the same question of each family for such a response.
 
         Of numbers Huber(), Huber(1.345), Expectile(0.5) and Squared(); of counts Poisson(y_max), and the same with
-        c = 1.5; and the plan's own. `coef` and the table are as of :meth:`compare_trust`.
-
-        Raises
-        ------
-        OptionError
-            If the response is neither a number nor a count.
+        c = 1.5; and the plan's own. `coef` and the table are as of :meth:`compare_trust`. Of another response it is an
+        OptionError.
         """
         own, families = self.spec.family, list[Family]()
         if own.response == "count":
@@ -191,25 +168,12 @@ class StudyPlan(Planned):
     def check(self, reps: int = 20, *, seed: int | None = None, progress: bool | None = None) -> pd.DataFrame:
         """Simulate people as assumed, fit them, and compare.
 
-        Parameters
-        ----------
-        reps : int
-            Replications; each is a fit of `n` made-up people.
-        seed : int, optional
-            For the same numbers again.
-        progress : bool, optional
+        Replications, `reps`, are fits of `n` made-up people; a `seed` gives the same numbers again.
 
-        Returns
-        -------
-        DataFrame
-            Indexed by coefficient: planned and simulated mean width, their ratio with its standard error, and how often
-            intervals held the truth, with exact 99.9% limits of that share if they hold at their level. Where effects
-            were asked for, how often they were told from zero.
-
-        Raises
-        ------
-        OptionError
-            If the response is an expression, or there are more than 10⁸ rows to fit.
+        Indexed by coefficient: planned and simulated mean width, their ratio with its standard error, and how often
+        intervals held the truth, with exact 99.9% limits of that share if they hold at their level. Where effects were
+        asked for, how often they were told from zero. An OptionError if the response is an expression, or there are
+        more than 10⁸ rows to fit.
         """
         reps, seed = whole("reps", reps, 2), check("local.fit", "seed", seed)
         if self.n * reps > MOST_ROWS:
@@ -242,22 +206,14 @@ class StudyPlan(Planned):
 
 @dataclass(frozen=True, repr=False)
 class StudyTable(View):
-    """Study under each trust model and without noise, or with each family.
+    """Study under each trust model and without noise, or with each family."""
 
-    Parameters
-    ----------
-    table : DataFrame
-        Indexed by "local", "two_collectors", "silos" (of a plan with silos), "central" and "no privacy", or by family:
-        who sees a row (of trust
-        models), people (needed, or given), the coefficient's standard error and mean width of its interval, and whether
-        a fit lets it be relied on.
-    title : str
-    notes : tuple of str
-        What each family estimates; what a line means that misses the goal, exceeds it, or has no numbers.
-    """
-
+    # Indexed by "local", "two_collectors", "silos" (of a plan with silos), "central" and "no privacy", or by family:
+    # who sees a row (of trust models), people (needed, or given), the coefficient's standard error and mean width of
+    # its interval, and whether a fit lets it be relied on
     table: pd.DataFrame
     title: str
+    # Estimands by family; meaning of a line that misses the goal, exceeds it, or has no numbers
     notes: tuple[str, ...] = ()
 
     def _layout(self) -> list[Part]:
@@ -333,15 +289,6 @@ def _doubts(plan: Planned) -> list[Diagnostic]:
     return out
 
 
-def _missed(plan: Planned) -> str:
-    """Which goals so many people don't reach, in words."""
-    table, goal = plan._table().to_dict("index"), plan.goal
-    wide = [c for c, most in goal.widths.items() if table[c]["width"] > most * (1.0 + CLOSE)]
-    weak = [c for c in goal.effects if table[c]["power"] < goal.power - CLOSE]
-    out = [f"the width of {c} was to be {goal.widths[c]:g} at most" for c in wide]
-    return ", ".join(out + [f"the power for {c} was to be {goal.power:g}" for c in weak])
-
-
 def notes(plan: Planned) -> tuple[Diagnostic, ...]:
     """Notes on the answer."""
     spec, assumed, local = plan.spec, plan.assumed, plan.spec.trust == "local"
@@ -351,8 +298,17 @@ def notes(plan: Planned) -> tuple[Diagnostic, ...]:
         out.append(note("power", alpha=plan.alpha))
     if plan.asked == "people" and plan.needed < plan.n:
         out.append(note("raised", needed=plan.needed, reliable=plan.reliable))
-    if plan.asked == "precision" and (missed := _missed(plan)):
-        out.append(note("missed", missed=missed))
+    table, goal = plan._table().to_dict("index"), plan.goal
+    missed = [
+        f"the width of {c} was to be {w:g} at most"
+        for c, w in goal.widths.items()
+        if table[c]["width"] > w * (1.0 + CLOSE)
+    ]
+    missed += [
+        f"the power for {c} was to be {goal.power:g}" for c in goal.effects if table[c]["power"] < goal.power - CLOSE
+    ]
+    if plan.asked == "precision" and missed:
+        out.append(note("missed", missed=", ".join(missed)))
     out += _doubts(plan)
     if spec.unweighted:
         usual = precision_of(replace(spec, score_weights=None), assumed)

@@ -16,8 +16,7 @@ from privreg.means.factors import FactorMechanism
 from privreg.means.plan import Plan, make_plan
 from privreg.means.terms import Term
 from privreg.options.unknown import known_arguments
-from privreg.planning.plan import TRUST, read_people
-from privreg.planning.search import enough, people_for, power_of, shift_for
+from privreg.planning.plan import TRUST, enough, people_for, power_of, read_people, shift_for
 from privreg.planning.study_plan import SEES
 from privreg.privacy.ledger import UNSET, Budget
 from privreg.results.plots import style
@@ -67,21 +66,14 @@ def plan_two_groups(
         Level of the two-sided test.
     ratio : float
         Records of the second group over those of the first.
-    trust : {"local", "two_collectors", "central"}
-    missing : {"noise", "raise"}
+    trust, missing : str
         As of :func:`privreg.means.estimate`: by default whether somebody answered is private, too.
 
     Returns
     -------
     TwoGroups
-        ``n``, ``power``, ``difference``, ``compare_trust()`` and ``plot()``.
-
-    Raises
-    ------
-    OptionError, BudgetError
-        Each message says what was got, what is allowed, and the fix.
-    InferenceError
-        If no number of people is enough.
+        ``n``, ``power``, ``difference``, ``compare_trust()`` and ``plot()``. If no number of people is enough, it is an
+        InferenceError.
 
     Notes
     -----
@@ -254,10 +246,7 @@ class TwoGroups(View):
     def compare_trust(self) -> pd.DataFrame:
         """Records needed for the difference and the power under each trust model, and without privacy.
 
-        Returns
-        -------
-        DataFrame
-            Indexed by trust model: sees_a_row, people (missing where the budget can't be kept), std_error.
+        Indexed by trust model: sees_a_row, people (missing where the budget can't be kept), std_error.
         """
         rows: dict[str, tuple[str, int | None, float]] = {}
         for trust in (*TRUST, "no privacy"):

@@ -10,7 +10,6 @@ import pandas as pd
 
 from privreg.base.arrays import Array
 from privreg.base.optional import need
-from privreg.collector.inference.methods import METHODS
 from privreg.collector.inference.pivots import Normal, StudentT
 from privreg.errors import InferenceError, OptionError
 from privreg.families.logistic import class_shares
@@ -39,22 +38,6 @@ class Stacked:
     def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
         """Lower and upper limit, columns 0 and 1."""
         return Frame(self._table(alpha)[["conf_low", "conf_high"]].set_axis([0, 1], axis=1))
-
-
-def coefficient_table(results: Any) -> pd.DataFrame:
-    """Coefficients under maketables' names: b, se, t, p, and limits of 95 and 90%."""
-    one = Stacked(results)
-    columns = {"b": one.params, "se": one.bse, "t": one.tvalues, "p": one.pvalues}
-    for level, alpha in (("95", 0.05), ("90", 0.1)):
-        limits = one.conf_int(alpha)
-        columns |= {f"ci{level}l": limits[0], f"ci{level}u": limits[1]}
-    return pd.DataFrame(columns).rename_axis("Coefficient")
-
-
-def statistic(results: Any, key: str) -> Any:
-    """Lines that maketables prints below the coefficients; None where rows would be needed."""
-    known = {"N": results.nobs, "se_type": METHODS[results.methods[0]].title if results.methods else None}
-    return known.get(key)
 
 
 def marginaleffects_model(results: Any, rows: Any) -> Any:

@@ -16,7 +16,7 @@ from privreg.options.unknown import MEASURES, unavailable
 from privreg.privacy.ledger import refuse_fitted
 from privreg.results.data import Frame
 from privreg.results.postestimation.hazards import of_intervals
-from privreg.results.postestimation.known import Known
+from privreg.results.postestimation.hypothesis import Known
 from privreg.results.postestimation.prediction import note_outside
 from privreg.results.statement import PrivacyStatement
 from privreg.tables import View, diagnostics

@@ -125,18 +125,29 @@ _TESTS: Final = re.compile(r"(?i)p[_>(]|pr[(]|(statistic|[tzf]|chi2|df|df_denom)
 _MOST: Final = 60  # Rows, as pandas' display.max_rows
 
 
+def _shielded(name: Any) -> Any:
+    """A cell of a CSV file; a text that a spreadsheet would take for a formula as text (OWASP's CSV injection)."""
+    return f"'{name}" if isinstance(name, str) and name.startswith(tuple("=+-@\t\r\n")) else name
+
+
 class Frame(pd.DataFrame, metaclass=_AnyFrame):
     """A table that prints all its columns, then ``attrs["note"]``; what is computed from it is a plain DataFrame."""
 
     def save(self, path: str | Path) -> None:
         """Write to a file, atomically: .txt, .md, .html, .tex, .docx or, numbers alone in full precision, .csv.
 
+        In a .csv file names that a spreadsheet would compute, such as ``=1+1``, have an apostrophe before them.
+
         Raises OptionError if the ending of `path` is another; MissingExtraError if it is .docx, and python-docx is not
         installed; SavedFileError if the file can't be written.
         """
-        index = not isinstance(self.index, pd.RangeIndex)
         parts = self._parts(math.inf, math.inf) or [Paragraph(repr(self))]
-        write(path, parts, {".csv": lambda: str(self.to_csv(index=index))})
+        write(path, parts, {".csv": self._as_csv})
+
+    def _as_csv(self) -> str:
+        frame = pd.DataFrame(self).map(_shielded).rename_axis(index=_shielded)
+        frame = frame.rename(index=_shielded, columns=_shielded)
+        return str(frame.to_csv(index=not isinstance(self.index, pd.RangeIndex), lineterminator="\n"))
 
     def _parts(self, most: float = _MOST, room: float = WIDTH) -> list[Part]:
         """Cells in the formats of a summary, and the note; none where they are too many for a screen."""

@@ -16,10 +16,13 @@ from privreg.errors import InferenceError, OptionError, choose, flag, interval_l
 from privreg.families.family import Family, check_ratios
 from privreg.privacy.ledger import REPORTED_DELTA, refuse_fitted
 from privreg.results import adapters
+from privreg.results.base import Results
 from privreg.results.data import Frame, ModelNames, ResultData
 from privreg.results.postestimation.hazards import HazardPrediction, baseline
+from privreg.results.postestimation.hypothesis import ContrastTest, WaldTest, contrast_test, wald_test
+from privreg.results.postestimation.penalties import Selection, Smooth, select, smooth
 from privreg.results.postestimation.prediction import ClassPrediction, Prediction, check_which, predicted, with_errors
-from privreg.results.postestimation.testing import TestedResults
+from privreg.results.postestimation.terms import PairwiseTests, TermTests, pairwise, reference_grid, term_tests
 
 BANDS: Final = ("anytime", "sandwich", "random_scaling", "random_scaling_full", "between_lanes")
 """Methods whose variances a fit keeps along the way: of those that were asked for, the first here."""
@@ -40,20 +43,8 @@ def band(fit: ResultData, method: str | None = None) -> str | None:
     )
 
 
-def alpha_of(alpha: float, conf_level: float | None) -> float:
-    """One minus the level of intervals, of which either is given."""
-    if conf_level is None:
-        return alpha
-    if alpha != 0.05:
-        raise OptionError("give alpha= or conf_level=, which is one minus alpha, not both.")
-    try:
-        return level(round(1.0 - float(conf_level), 12))
-    except (TypeError, ValueError, OptionError):
-        raise OptionError(f"conf_level={shown(conf_level)} must be a number in (0, 1), such as 0.95.") from None
-
-
-class EstimatedResults(TestedResults):
-    """Results whose numbers can be asked for."""
+class EstimatedResults(Results):
+    """Results whose numbers can be asked for, tested and predicted from; `PrivateResults` says what methods share."""
 
     _fit: ResultData
 
@@ -109,11 +100,6 @@ class EstimatedResults(TestedResults):
         """Covariance of the estimates on the scale of :attr:`bse`, DataFrame of shape (p, p).
 
         Of a multinomial fit rows and columns are labelled by (level, term), as in statsmodels' MNLogit.
-
-        Raises
-        ------
-        InferenceError
-            If the method was not asked for or keeps only variances.
         """
         return self._covariance(method)
 
@@ -122,30 +108,18 @@ class EstimatedResults(TestedResults):
     ) -> pd.DataFrame:
         """Confidence intervals, one coefficient a row.
 
+        Columns 0 and 1: lower and upper limit. Of a multinomial fit the index is (level, term) and the columns are
+        "lower" and "upper", all as in statsmodels' MNLogit.
+
         Parameters
         ----------
         alpha : float
-            One minus the level, in (0, 1); above 0.5 it warns that it may be the level itself.
+            One minus the level; above 0.5 it warns that it may be the level itself.
         cols : list of str or int, optional
             Coefficients wanted; all by default. Of a multinomial fit they are called "level:term".
-        method : str, optional
-            An inference method of this fit; its first by default.
         simultaneous : bool
             Whether the intervals that are returned are to hold all together at that level; they are wider then, by
             the distribution of the largest t-ratio (see `privreg.collector.inference.simultaneous`).
-
-        Returns
-        -------
-        DataFrame
-            Columns 0 and 1: lower and upper limit. Of a multinomial fit the index is (level, term) and the columns are
-            "lower" and "upper", all as in statsmodels' MNLogit.
-
-        Raises
-        ------
-        OptionError
-            If `alpha` is not in (0, 1).
-        InferenceError
-            If the method was not asked for.
 
         Notes
         -----
@@ -169,53 +143,47 @@ class EstimatedResults(TestedResults):
     ) -> pd.DataFrame:
         """Build the one table that every view renders.
 
+        term, estimate, std_error, statistic, p_value, conf_low, conf_high, reliable (whether no note of the summary
+        takes the row back); before them the level for multinomial fits.
+
         Parameters
         ----------
         exponentiate : bool
             Report exp(estimate) and exp(limits): odds ratios of Logistic, rate ratios of Poisson, relative risk ratios
-            against the baseline of multinomial fits, and ratios of y where the response is ``np.log(y)``; the standard
-            error stays that of the estimate itself.
-        alpha : float
-            One minus the level of the intervals.
+            against the baseline of multinomial fits, and ratios of y where the response is ``np.log(y)``. As in R's
+            broom, std_error and statistic stay those of the estimate itself, on the scale of logs, from which limits
+            and p-values come; ``attrs["note"]`` says so below the table.
         conf_level : float, optional
-            Their level in place of `alpha`, as in R's broom.
-        method : str, optional
+            Level of the intervals in place of `alpha`, as in R's broom.
         simultaneous : bool
             Whether the intervals of all coefficients are to hold together, as in :meth:`conf_int`; p-values stay those
             of each coefficient alone.
-
-        Returns
-        -------
-        DataFrame
-            term, estimate, std_error, statistic, p_value, conf_low, conf_high, reliable (whether no note of the summary
-            takes the row back); before them the level for multinomial fits.
-
-        Raises
-        ------
-        OptionError
-            If coefficients are to be exponentiated that are no logs of ratios, or `alpha` is not in (0, 1).
         """
         flag("simultaneous", simultaneous)
         if flag("exponentiate", exponentiate):
             check_ratios(self._fit.family, self._fit.design.endog_name)
-        alpha = alpha_of(alpha, conf_level)
+        if conf_level is not None:
+            if alpha != 0.05:
+                raise OptionError("give alpha= or conf_level=, which is one minus alpha, not both.")
+            try:
+                alpha = level(round(1.0 - float(conf_level), 12))
+            except (TypeError, ValueError, OptionError):
+                raise OptionError(f"conf_level={shown(conf_level)} must be a number in (0, 1), such as 0.95.") from None
         out = self._table(alpha, method, simultaneous)
         if exponentiate:
             with np.errstate(over="ignore"):  # exp of a wild estimate is inf, and means it
                 for c in {"estimate", "conf_low", "conf_high"} & set(out):
                     out[c] = np.exp(out[c])
+            out.attrs["note"] = "Note: std_error and statistic are on the scale of logs." * ("std_error" in out)
         return out
 
     def glance(self) -> pd.DataFrame:
         """One line about the whole fit, as R's broom has it, to be stacked with those of other fits.
 
-        Returns
-        -------
-        DataFrame
-            nobs, coefficients (how many), response, family, inference, guarantee (in words), mu (of this release),
-            mu_total (of all releases from these data so far in this process), releases, epsilon (of this release at
-            delta = 1e-6, or as asked of a pure budget), delta, private (False without noise, or with a seed), reliable
-            (whether no note takes a row back); then each of :attr:`fit_measures`.
+        nobs, coefficients (how many), response, family, inference, guarantee (in words), mu (of this release), mu_total
+        (of all releases from these data so far in this process), releases, epsilon (of this release at delta = 1e-6, or
+        as asked of a pure budget), delta, private (False without noise, or with a seed), reliable (whether no note
+        takes a row back); then each of :attr:`fit_measures`.
         """
         fit, stated = self._fit, self.privacy
         private = stated.budget.private
@@ -242,8 +210,130 @@ class EstimatedResults(TestedResults):
         line |= {m.name: m.estimate for m in fit.measures}
         return Frame([line])
 
+    # --- tests -----------------------------------------------------------------------------------------
+
+    def t_test(self, r_matrix: Any, *, method: str | None = None) -> ContrastTest:
+        """Test linear combinations one by one.
+
+        effect, sd, tvalue, pvalue of shape (q,), conf_int(alpha), summary_frame(); both take simultaneous=True.
+
+        Parameters
+        ----------
+        r_matrix : str, array of shape (q, p), or (array, values)
+            As in statsmodels: ``"age = bmi"`` or ``"age - bmi, smoker[T.yes] = 0"``. Coefficients of a multinomial
+            fit are called "level:term", as in ``"mid:age = high:age"``; in an array they come level by level. The name
+            of a term, such as "C(region)" or "region", stands for all its coefficients, and so do several such names,
+            ``"smoker, region"`` or a list. Names that begin with an operator or a bracket need the array.
+        """
+        return contrast_test(self._known(method, "t_test"), r_matrix)
+
+    def wald_test(self, r_matrix: Any, *, method: str | None = None) -> WaldTest:
+        """Test linear restrictions, written as in :meth:`t_test`, jointly, exactly for the method's limit distribution.
+
+        WaldTest with statistic (formed with :meth:`cov_params`), pvalue, df_num, fvalue, df_denom, and ``citation`` as
+        reports have it. Redundant restrictions are an InferenceError, and so are so many that random scaling has had
+        too few updates.
+        """
+        return wald_test(self._known(method, "wald_test"), r_matrix)
+
+    def wald_test_terms(self, *, skip_single: bool = False, method: str | None = None) -> TermTests:
+        """Test each term jointly, given all others; with `skip_single` those of several coefficients.
+
+        ``table`` of the TermTests has a line a term: statistic, pvalue, df_constraint, fvalue, df_denom, reliable. Of a
+        multinomial fit a term is tested over all levels of the response together.
+        """
+        return term_tests(self._known(method, "wald_test_terms"), skip_single=flag("skip_single", skip_single))
+
+    def anova(self, *, method: str | None = None) -> pd.DataFrame:
+        """Test each term but the intercept, given all others (type III by the Wald test).
+
+        One line a term, its name as index: df, df_denom, chi2 (the Wald statistic), F, PR(>F), reliable (whether no
+        note of the summary takes a coefficient of it back). df_denom is infinite under normal limits, where df × F is
+        χ² with df degrees of freedom, and Hotelling's under Student's t; it and F are NaN under distributions that are
+        no F, whose p-values are exact all the same.
+
+        Notes
+        -----
+        There are no sums of squares, which would need every residual. With interactions a test of a main effect
+        depends on how factors are coded, as always with type III; `privreg.anova` tests nested fits.
+        :meth:`wald_test_terms` has the same tests as a view with ``save("tests.docx")`` and ``to_markdown()``.
+        """
+        return term_tests(self._known(method, "anova"), skip_single=False).anova()
+
+    def t_test_pairwise(
+        self, term_name: str | None = None, method: str = "holm", *, alpha: float = 0.05, inference: str | None = None
+    ) -> PairwiseTests:
+        """Test the differences between every two levels of a factor, by its coefficients.
+
+        ``result_frame`` as in statsmodels; pvalue, pvalue_adjusted, reject. Differences are later less earlier level,
+        in the order of declaration.
+
+        Parameters
+        ----------
+        term_name : str, optional
+            The factor's column or term: "region" or "C(region)"; of a model with one factor it may be left out.
+        method : str
+            How p-values are adjusted for the number of differences, as in statsmodels' `multipletests`: "holm"
+            (default), "bonferroni", "sidak", "holm-sidak" ("hs"), "simes-hochberg", "hommel", "fdr_bh", "fdr_by",
+            "fdr_tsbh" or "fdr_tsbky". Holm's holds whatever the tests have to do with each other.
+        alpha : float
+            Probability of a false rejection, and one minus the level of the limits.
+        inference : str, optional
+            An inference method of this fit, which is called method elsewhere.
+        """
+        return pairwise(self._known(inference, "t_test_pairwise"), term_name, method, alpha)
+
+    def reference_grid(self) -> pd.DataFrame:
+        """Covariates from what is declared: all combinations of factors' levels, numbers at the middle of their bounds.
+
+        Public rows for :meth:`predict` and :meth:`design_matrix`. Marginal means are those of the library
+        marginaleffects, ``avg_predictions(res.for_marginaleffects(), by="region")``. An OptionError if a number's scale
+        is private, or there are more than 10,000 combinations.
+        """
+        return reference_grid(self._fit.design)
+
+    def select(self, *, method: str | None = None) -> Selection:
+        """Choose terms by the adaptive lasso, from the released estimates and their covariance.
+
+        ``kept`` and ``dropped`` terms, ``frame()`` with the smaller model's coefficients, ``plot()`` of the path. A
+        factor's columns are kept or dropped together; the intercept stays, and so do the terms that a kept interaction
+        is made of.
+
+        Notes
+        -----
+        Minimises (b − θ̂)' V⁻¹ (b − θ̂)/2 + λ Σ_g √d_g ‖b_g‖/‖θ̂_g‖ over b, V the covariance and g a term with d_g
+        columns, each norm in the term's own standard errors; λ has the least (b − θ̂)' V⁻¹ (b − θ̂) + log(n) times the
+        number of coefficients that are kept. Intervals are those of the smaller model as if it had been chosen
+        beforehand: they hold where effects are 0 or large, and are too short otherwise.
+
+        References
+        ----------
+        Wang & Leng (2007), Unified lasso estimation by least squares approximation, JASA 102, 1039-1048; Wang & Leng
+        (2008), A note on adaptive group lasso, Computational Statistics & Data Analysis 52, 5277-5286.
+        """
+        return select(self._known(method, "select"))
+
+    def smooth(self, term: str | None = None, *, method: str | None = None) -> Smooth:
+        """Smooth the curve of a spline, a term or its covariate, by a penalty on its roughness.
+
+        ``frame()`` and ``plot()`` of the Smooth have the curve over the declared bounds, with pointwise bands, and
+        ``edf`` its effective number of coefficients.
+
+        Notes
+        -----
+        The penalty is λ ∫ f″², with λ of the largest marginal likelihood of θ̂ ~ N(θ, V) under the prior of which it is
+        the logarithm (REML). Bands are of that posterior; they hold on average along the curve (Nychka 1988, JASA 83,
+        1134-1143).
+        """
+        return smooth(self._known(method, "smooth"), term)
+
+    # --- predictions -----------------------------------------------------------------------------------
+
     def predict(self, exog: Any = None, *, which: str = "mean") -> pd.Series | pd.DataFrame:
         """Predict at new covariate values, on the response's scale.
+
+        For Multinomial a DataFrame: rows by levels, with "linear" without the baseline, whose predictor is 0. For
+        ``Surv()`` one, rows by cut points: survival, or with "linear" log hazards until then.
 
         Parameters
         ----------
@@ -261,35 +351,15 @@ class EstimatedResults(TestedResults):
             "class" is the likelier class, for Logistic, Multinomial and the hinges: the declared level, or 0/1 for a
             response without levels.
 
-        Returns
-        -------
-        Series, shape (n,)
-            For Multinomial a DataFrame: rows by levels, with "linear" without the baseline, whose predictor is 0. For
-            ``Surv()`` one, rows by cut points: survival, or with "linear" log hazards until then.
-
         Notes
         -----
         Coefficients are private, so predictions at public covariate values are too. A prediction for somebody's own
         row is as secret as that row: it is computed from it without noise, and what the statement of privacy says
         does not cover it.
 
-        Warns
-        -----
-        PrivregWarning
-            If covariates are outside their declared bounds, or hold values that are no declared level or no number; it
-            names the columns.
-
-        Raises
-        ------
-        OptionError
-            If the family has no such predictions.
-        UnsupportedArgumentError
-            For arguments of other libraries; the message says what to write.
-        NotPrivateError
-            Without `exog`, or with rows that were fitted privately in this process (unless with a seed, in a
-            simulation).
-        DataError
-            If the new rows lack a column, or several pandas objects have different indexes.
+        Columns outside their declared bounds, and those with values that are no declared level or no number, are named
+        in a PrivregWarning. Rows that were fitted privately in this process are a NotPrivateError, unless with a seed,
+        in a simulation; a family without such predictions is an OptionError, and a missing column a DataError.
         """
         which = check_which(which, self._fit.family)
         x, offset, index = self._exog(exog, "predict")
@@ -305,32 +375,14 @@ class EstimatedResults(TestedResults):
     def for_marginaleffects(self, rows: Any = None) -> Any:
         """These results as a model of the library marginaleffects, for its predictions, comparisons and slopes.
 
+        As in ``marginaleffects.avg_comparisons(res.for_marginaleffects(rows))``, of ``pip install ".[adapters]"``. It
+        needs a covariance, and t-ratios that are normal or Student's, else it is an InferenceError.
+
         Parameters
         ----------
         rows : DataFrame, optional
             *Public* rows over which it averages, in place of the data, which it can't have; :meth:`reference_grid` by
             default. What resamples or fits again, and all that reads the response, can't work without rows.
-
-        Returns
-        -------
-        marginaleffects.classes.ModelAbstract
-            As in ``marginaleffects.avg_comparisons(res.for_marginaleffects(rows))``.
-
-        Warns
-        -----
-        ReliabilityWarning
-            If a coefficient can't be relied on: the library's tables have no marks.
-
-        Raises
-        ------
-        MissingExtraError
-            If marginaleffects is not installed: ``pip install ".[adapters]"``.
-        OptionError
-            If the model has no formula.
-        InferenceError
-            If there is no covariance, or t-ratios are neither normal nor Student's.
-        NotPrivateError
-            If the rows were fitted privately in this process.
         """
         if rows is not None:
             refuse_fitted(rows, "predictions for them", simulated=self.privacy.seeded)
@@ -338,33 +390,28 @@ class EstimatedResults(TestedResults):
 
     @property
     def __maketables_coef_table__(self) -> pd.DataFrame:
-        return adapters.coefficient_table(self)
+        """Coefficients under maketables' names: b, se, t, p, and limits of 95 and 90%."""
+        one = self.stacked()
+        columns = {"b": one.params, "se": one.bse, "t": one.tvalues, "p": one.pvalues}
+        for name, alpha in (("95", 0.05), ("90", 0.1)):
+            columns |= dict(zip((f"ci{name}l", f"ci{name}u"), one.conf_int(alpha).to_numpy().T, strict=True))
+        return pd.DataFrame(columns).rename_axis("Coefficient")
 
     @property
     def __maketables_depvar__(self) -> str:
         return str(self._fit.design.endog_name)
 
     def __maketables_stat__(self, key: str) -> Any:
-        return adapters.statistic(self, key)
+        """Lines that maketables prints below the coefficients; None where rows would be needed."""
+        return {"N": self.nobs, "se_type": METHODS[self.methods[0]].title if self.methods else None}.get(key)
 
     def design_matrix(self, exog: Any = None) -> pd.DataFrame:
         """Rows of the design at new public covariate values, as other libraries' tools need them.
 
-        Parameters
-        ----------
-        exog
-            As in :meth:`predict`; an offset or exposure is not part of it.
+        An offset or exposure is not part of it.
 
-        Returns
-        -------
-        DataFrame
-            One column for each coefficient, of a multinomial fit for each coefficient of one level; rows that can't be
-            used are NaN. Times :attr:`params` it is the linear predictor without its offset.
-
-        Raises
-        ------
-        NotPrivateError, DataError, SchemaError
-            As for :meth:`predict`.
+        One column for each coefficient, of a multinomial fit for each coefficient of one level; rows that can't be used
+        are NaN. Times :attr:`params` it is the linear predictor without its offset.
         """
         x, _, index = self._exog(exog, "design_matrix")
         return pd.DataFrame(x, index=index, columns=list(self._fit.design.names))
@@ -373,12 +420,6 @@ class EstimatedResults(TestedResults):
         self, exog: Any = None, *, method: str | None = None
     ) -> Prediction | ClassPrediction | HazardPrediction:
         """Predictions with standard errors and confidence intervals of the mean.
-
-        Parameters
-        ----------
-        exog
-            As in :meth:`predict`.
-        method : str, optional
 
         Returns
         -------
@@ -396,18 +437,6 @@ class EstimatedResults(TestedResults):
         Predictions for private rows are not protected; see :meth:`predict`. These are limits of the mean. There are no
         prediction intervals of single responses, which need their spread; fits with ``Quantile(0.025)`` and
         ``Quantile(0.975)``, two more releases, estimate such limits.
-
-        Warns
-        -----
-        PrivregWarning
-            As for :meth:`predict`.
-
-        Raises
-        ------
-        InferenceError
-            If the method was not asked for or keeps only variances.
-        NotPrivateError, DataError, SchemaError
-            As for :meth:`predict`.
         """
         if self._fit.cuts:
             return self.hazards(exog, method=method)
@@ -417,24 +446,13 @@ class EstimatedResults(TestedResults):
     def hazards(self, new: Any = None, *, method: str | None = None) -> HazardPrediction:
         """Hazards by interval, and survival curves, of a fit of ``Surv(time, event, [cuts])``.
 
+        HazardPrediction with ``frame(alpha)``, ``plot()`` and ``notes`` (which take limits back).
+
         Parameters
         ----------
         new : DataFrame or mapping of str to array, optional
             *Public* values of covariates, as in :meth:`predict`; without it the baseline hazards, of people whose
             numbers are 0 and whose factors have their first level.
-        method : str, optional
-
-        Returns
-        -------
-        HazardPrediction
-            frame(alpha), plot(), notes (which take limits back).
-
-        Raises
-        ------
-        InferenceError
-            If the fit is of another family, or the method was not asked for.
-        NotPrivateError, DataError, SchemaError
-            As for :meth:`predict`.
         """
         fit, j = self._fit, len(self._fit.cuts)
         if not j:
@@ -447,24 +465,10 @@ class EstimatedResults(TestedResults):
     def trajectory(self, alpha: float = 0.05, *, method: str | None = None) -> pd.DataFrame:
         """Estimates along the stream, at people counts that grow geometrically.
 
-        Parameters
-        ----------
-        alpha : float
-            One minus the level of the bands, pointwise.
-        method : str, optional
-            Method that the bands must be of; they are of one only, see below.
-
-        Returns
-        -------
-        DataFrame
-            term, n, estimate, low, high; before them the level for multinomial fits. The bands are those of anytime
-            if it was asked for, else of sandwich, or of random scaling with published tuning; NaN where there are
-            none, as before main rounds begin. Only those of anytime hold at all n at once.
-
-        Raises
-        ------
-        InferenceError
-            If the bands are not of `method`.
+        term, n, estimate, low, high; before them the level for multinomial fits. The bands are pointwise and those of
+        anytime if it was asked for, else of sandwich, or of random scaling with published tuning; NaN where there are
+        none, as before main rounds begin. Only those of anytime hold at all n at once. Another `method` is an
+        InferenceError.
         """
         fit, name = self._fit, band(self._fit, method)
         m, p = fit.trail_params.shape

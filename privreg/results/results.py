@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import pandas as pd
 from numpy.typing import NDArray
 
 from privreg.base import archive
-from privreg.doors import predictions
-from privreg.errors import InferenceError, level
+from privreg.errors import InferenceError
 from privreg.families.measures import frame as measures_frame
 from privreg.options.unknown import all_known_arguments
 from privreg.results import saving
@@ -19,9 +18,7 @@ from privreg.results.estimates import EstimatedResults
 from privreg.results.plots import trajectory
 from privreg.results.plots.style import Axes
 from privreg.results.summary import summary as one_screen
-
-if TYPE_CHECKING:
-    from privreg.results.windows import Windows
+from privreg.results.windows import windows as of_stream
 
 
 @all_known_arguments
@@ -29,7 +26,10 @@ class PrivateResults(EstimatedResults):
     """Results of a private online regression.
 
     Tests, effects, predictions and tables take `method`, an inference method of this fit, its first by default; it is
-    an InferenceError if it was not asked for, or keeps only variances where a covariance is needed.
+    an InferenceError if it was not asked for, or keeps only variances where a covariance is needed. `alpha` is one
+    minus the level of intervals or bands; outside (0, 1) it is an OptionError. A string or name that can't be read is a
+    FormulaError or an OptionError, new rows that can't be read a DataError or SchemaError. Plots have a `title`, and
+    `ax` to be drawn on; without it a figure is made. Matplotlib may be missing, a MissingExtraError.
     """
 
     _fit: ResultData
@@ -41,15 +41,8 @@ class PrivateResults(EstimatedResults):
 
         The first is the dispersion of ``NegativeBinomial()`` or the sd of ``Tobit()``, which all their fits have.
 
-        Returns
-        -------
-        DataFrame
-            measure, estimate, std_error, conf_low, conf_high (95%, normal), meaning.
-
-        Raises
-        ------
-        InferenceError
-            If none were asked for, or the records that tell them have not reported yet.
+        measure, estimate, std_error, conf_low, conf_high (95%, normal), meaning. An InferenceError if none were asked
+        for, or the records that tell them have not reported yet.
         """
         if not self._fit.measures:
             later = next((n for n in self.privacy.notes if n.code == "later"), None)
@@ -68,22 +61,12 @@ class PrivateResults(EstimatedResults):
     def rounds(self) -> pd.DataFrame:
         """Rounds that records answered, one a row; no rows with ``tuning="published"``.
 
-        Returns
-        -------
-        DataFrame
-            round : int
-                From 1, in the order in which states were published.
-            role : str
-                "location" (of columns whose scale is private), "moments", "pilot", "clamping" (of long streams),
-                "main" or "measures".
-            records : int
-                Who were asked.
-            reports : float
-                Reports that came: as many, but for what is lost in `privreg.simulate`; records with budgets of their
-                own count by their weight (μ_i/μ_max)².
-            moved : float
-                How far the round's reports moved the estimate: the largest change of a coefficient, in standard errors
-                of these results' estimate by the default method. NaN where a round tells of no coefficient.
+        round (from 1, in the order in which states were published); role ("location" of columns whose scale is private,
+        "moments", "pilot", "clamping" of long streams, "main" or "measures"); records (who were asked); reports (that
+        came: as many, but for what is lost in `privreg.simulate`; records with budgets of their own count by their
+        weight (μ_i/μ_max)²); moved (how far the round's reports moved the estimate: the largest change of a
+        coefficient, in standard errors of these results' estimate by the default method; NaN where a round tells of no
+        coefficient).
         """
         columns = ["round", "role", "records", "reports", "moved"]
         return Frame(list(self._fit.rounds), columns=columns)
@@ -91,19 +74,16 @@ class PrivateResults(EstimatedResults):
     def estimand(self, rows: Any = None) -> pd.Series | pd.DataFrame:
         """Solve this fit's own equation on *public or simulated* rows, without noise: what its intervals are for.
 
+        Shaped and labelled like :attr:`params`: θ with Σ w_k n_kg E ω(z) z ψ_k(z'(θ + δ_kg), y) = 0, where ψ_k has the
+        threshold of round k, z are covariates by the row map that this run learned, δ_kg is the offset of group g, and
+        w_k n_kg is what its reports weigh in the estimate.
+
         Parameters
         ----------
         rows : DataFrame, mapping of arrays, path of a file, or (endog, exog) for array models
             With the response, and the columns of exposure, offset, personal budgets, `id` and `weights` where there are
             any (of several rows of a person the first `k_max` count, in their order); numbers are clamped to their
             declared bounds as in the fit. Nothing protects these rows.
-
-        Returns
-        -------
-        Series
-            Shaped and labelled like :attr:`params`: θ with Σ w_k n_kg E ω(z) z ψ_k(z'(θ + δ_kg), y) = 0, where ψ_k has
-            the threshold of round k, z are covariates by the row map that this run learned, δ_kg is the offset of group
-            g, and w_k n_kg is what its reports weigh in the estimate.
 
         Notes
         -----
@@ -116,64 +96,32 @@ class PrivateResults(EstimatedResults):
         estimate reach is returned, with a PrivregWarning. Scores of multinomial fits and of ``Poisson(c=)`` may have
         several roots, of which that is returned which such steps reach, from the estimate or the likelihood's.
 
-        Raises
-        ------
-        NotPrivateError
-            If no rows are given, or they were fitted privately in this process (unless with a seed, in a simulation).
-        InferenceError
-            If the results hold no equation, as a curator's, or it has no root on these rows.
-        DataError, SchemaError
-            If the rows can't be used: they are public, so that a value that is missing or not declared is an error.
+        They are public, so that a value that is missing or not declared is an error; rows that were fitted privately in
+        this process are a NotPrivateError, unless with a seed, in a simulation. Results without an equation, as a
+        curator's descent's, or whose equation has no root there, are an InferenceError.
         """
         from privreg.doors.estimand import estimand  # it plays rows, and takes results
 
         return self._fit.shaped(estimand(self._fit, rows))
 
-    evaluate = predictions.evaluate
-    plot_trajectory = trajectory.plot_trajectory
-    summary = one_screen
+    def evaluate(self, public_test: Any) -> pd.DataFrame:
+        """Compare predictions with responses of a *public* test set, which are used as they are.
 
-    def windows(self, by: Any = None, *, forget: Any = None, alpha: float = 0.05) -> Windows:
-        """Estimate windows of the stream from the same reports: no further budget.
-
-        Of records in the order in which they came: of a stream, or ``fit(order="position")``. By default `fit` takes
-        rows in random order, whose windows are alike whatever changed.
+        measure, value. By family: mean, squared and absolute errors and R²; log-loss, accuracy and Brier score; mean
+        deviance; check loss and the share below the line; hinge loss and accuracy.
 
         Parameters
         ----------
-        by : int
-            Records of a window. Windows begin and end with parts of rounds, and so about there.
-        forget : float
-            In place of `by`: records after which a report counts half. One estimate, of the present.
-        alpha : float
-            One minus the level of the intervals, each by itself.
-
-        Returns
-        -------
-        Windows
-            ``frame`` is its table, ``test_change()`` tests that coefficients are the same in all windows, ``plot()``
-            draws them.
-
-        Notes
-        -----
-        A window's estimate is the mean of its parts' one-step estimates, from differences of sums of reports; with
-        ``tuning="published"`` the mean of its iterates, of which the first sixteenth, where they come from the start,
-        is in no window. Its coefficients may differ from other windows', but covariates are taken to be distributed
-        alike in all: second moments were learned at the beginning.
-
-        Raises
-        ------
-        OptionError
-            If neither, or both, of `by` and `forget` are given, or out of range.
-        InferenceError
-            If the results hold no estimates along the stream, or records came in random order.
+        public_test : DataFrame, mapping of arrays, path of a CSV file, or (endog, exog) for array models
+            Public rows, with the response; numbers are clamped to their declared bounds as in the fit.
         """
-        from privreg.collector.inference.windows import of_chain
-        from privreg.results import windows
+        from privreg.doors.estimand import evaluated
 
-        used = None if self._fit.rounds else of_chain(self._fit.estimates)
-        doubts = [note for note in self._doubts(None if used is None else used.method) if note.code != "changing"]
-        return windows.of(self._fit, by, forget, level(alpha), doubts)
+        return evaluated(self._fit, public_test)
+
+    plot_trajectory = trajectory.plot_trajectory
+    summary = one_screen
+    windows = of_stream
 
     # --- views -----------------------------------------------------------------------------------------
 
@@ -195,8 +143,6 @@ class PrivateResults(EstimatedResults):
         ----------
         terms : str or sequence of str, optional
             Coefficients wanted, or terms, such as a factor; all but the intercept by default.
-        alpha : float
-            One minus the level of the intervals.
         intercept : bool
             Whether to draw the intercept, a coefficient called Intercept or const, which usually dwarfs all others.
         scaled : bool
@@ -209,22 +155,12 @@ class PrivateResults(EstimatedResults):
             Multinomial, rate ratios of Poisson, ratios where the response is ``np.log(y)``.
         simultaneous : bool
             Whether all intervals (the intercept's too) are to hold together, as in :meth:`conf_int`.
-        title : str, optional
-            Above the figure, or on one Axes of yours.
         ax : Axes or sequence of Axes, optional
-            Where to draw; a sequence where results have several units, such as dollars and log-odds, one Axes each.
-            Long names are wrapped or shortened; ``plt.subplots(layout="constrained")`` leaves room for them. Without it
-            a figure is made, with a panel for each unit.
+            Where to draw; a sequence where results have several units, such as dollars and log-odds, one Axes each,
+            which come back as an array. Long names are wrapped or shortened; ``plt.subplots(layout="constrained")``
+            leaves room for them.
 
-        Returns
-        -------
-        Axes
-            It is saved by ``axes.figure.savefig(path)``. Of results with several units an array, one for each.
-
-        Raises
-        ------
-        OptionError
-            If coefficients are to be exponentiated that are no logs of ratios.
+        It is saved by ``axes.figure.savefig(path)``.
 
         References
         ----------
@@ -258,12 +194,7 @@ class PrivateResults(EstimatedResults):
     def save(self, path: str | Path) -> None:
         """Save as one file of arrays and JSON, atomically. No rows, no keys.
 
-        Raises
-        ------
-        SavedFileError
-            If the folder is missing or not writable.
-        UnsupportedArgumentError
-            If the name is that of a page, a text, a table or another program's file; the message says how to write one.
+        A name of a page, a text, a table or another program's file is refused; the message says how to write one.
         """
         archive.refuse_suffix(path)
         document, arrays = saving.parts(self._fit)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
@@ -11,6 +12,7 @@ from typing import Any, Final
 from privreg.audit.verification import Verification
 from privreg.base import archive
 from privreg.errors import BudgetError
+from privreg.privacy.conversions import shuffled, shuffling_limit
 from privreg.privacy.ledger import REPORTED_DELTA, Budget, Release, at_least, within
 from privreg.results import wording
 from privreg.results.wording import WHOLE_RECORD, Setting
@@ -133,6 +135,9 @@ class PrivacyStatement(View):
     def verify(self, n: int = 20_000, *, alpha: float = 1e-6) -> Verification:
         """Audit the mechanisms that were used, on made-up neighbours at the largest distance that rows can have.
 
+        ``passed``, a ``table`` with a lower limit of μ (or ε) for each pair, and a text. Of a fit that was not private,
+        of a curator's descent, and of a statement of an earlier version it is a BudgetError.
+
         Parameters
         ----------
         n : int
@@ -140,18 +145,6 @@ class PrivacyStatement(View):
             find Gaussian noise that is 20% too small, and Laplace noise that is half of what it should be.
         alpha : float
             Probability that any of the lower confidence limits is above its true value.
-
-        Returns
-        -------
-        Verification
-            ``passed``, a ``table`` with a lower limit of μ (or ε) for each pair, and a text.
-
-        Raises
-        ------
-        BudgetError
-            If the fit was not private, is a curator's, or the statement was saved by an earlier version.
-        OptionError
-            If `n` or `alpha` is out of range.
         """
         from privreg.audit import reports
         from privreg.audit.verification import verify
@@ -355,24 +348,10 @@ class PrivacyStatement(View):
     def shuffled(self, n: int | None = None, delta: float = REPORTED_DELTA) -> str:
         """Say what the reports would be worth behind a trusted shuffler, with all that has to hold.
 
-        Parameters
-        ----------
-        n : int, optional
-            People whose reports are shuffled together, one each; those of this fit by default.
-        delta : float
-            δ in (0, 1) of the central guarantee.
-
-        Returns
-        -------
-        str
-            A paragraph and its numbered conditions.
-
-        Raises
-        ------
-        BudgetError
-            If the reports are not one pure ε-DP report per person under one budget for all, if public covariates tell
-            whose they are (``private="response"``, but for ``y ~ 1``), `n` is not known, or the theorem does not cover
-            the numbers.
+        A paragraph and its numbered conditions, of the reports of `n` people, one each, those of this fit by default,
+        and the δ in (0, 1) of the central guarantee. A BudgetError if the reports are not one pure ε-DP report per
+        person under one budget for all, if public covariates tell whose they are (``private="response"``, but for ``y ~
+        1``), or the theorem does not cover the numbers.
 
         References
         ----------
@@ -397,8 +376,16 @@ class PrivacyStatement(View):
             )
         if n is None and not self.people:
             raise BudgetError("shuffled() needs the number of people who sent reports, n=10_000 say.")
-        n = self.people if n is None else n
-        return wording.shuffled_words(n, self.budget.epsilon, delta, seeded=self.seeded, leaked=self.leaked)
+        n, epsilon = self.people if n is None else n, self.budget.epsilon
+        values = {"n": n, "whole": at_least(shuffled(epsilon, n, delta), 3), "delta": delta, "epsilon": epsilon}
+        lead = "NOT AS RUN, because of seed=; with secret noise, i" if self.seeded else "I"
+        if self.leaked:
+            lead = f"Not counting {' and '.join(self.leaked)}, taken from the raw data: {lead.lower()}"
+        values |= {"lead": lead, "limit": shuffling_limit(n, delta)}
+        first, *conditions, last = (text.format(**values) for text in wording.SHUFFLED)
+        numbered = (f"[{i}] {text}" for i, text in enumerate(conditions, 1))
+        hung = (textwrap.fill(text, 78, subsequent_indent="    ", break_on_hyphens=False) for text in numbered)
+        return "\n".join([textwrap.fill(first, 78), *hung, textwrap.fill(last, 78)])
 
     # --- storage -----------------------------------------------------------------------------------------
 

@@ -6,27 +6,23 @@ computed here.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+import pandas as pd
 
-from privreg.collector.inference.methods import METHODS, Estimate
+from privreg.collector.inference.methods import METHODS
 from privreg.collector.inference.pivots import RandomScaling
 from privreg.collector.inference.simultaneous import joint_critical
 from privreg.errors import OptionError, flag
+from privreg.results.estimates import EstimatedResults
+from privreg.results.statement import PrivacyStatement
 from privreg.results.wording import HELD_ROWS, WHOLE_RECORD
 from privreg.tables import Header, Lines, Notes, Pairs, Paragraph, Part, Table, View
 from privreg.tables.diagnostics import Diagnostic, for_reading
 from privreg.tables.words import MARK, WIDTH, cells, marked, shorten, span
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pandas as pd
-
-    from privreg.results.estimates import EstimatedResults
-    from privreg.results.statement import PrivacyStatement
 
 
 @dataclass(frozen=True, repr=False)
@@ -36,7 +32,7 @@ class Summary(View):
     heading: str
     header: tuple[tuple[str, str], ...]  # Labels and words; those that don't fit into six lines stand below the table
     table: Table
-    below: tuple[Paragraph, ...]  # Reference distribution of the numbers, and meaning of the mark
+    below: tuple[Part, ...]  # Reference distribution of the numbers, further tables, and meaning of the mark
     statement: PrivacyStatement  # The guarantee is shown here, all of it by ``res.privacy``
     columns: tuple[str, ...] = ()  # Columns with declarations, which are left to the statement
     slim: bool = True  # True: no more than the guarantee and notes that change the reading
@@ -76,20 +72,16 @@ class Summary(View):
         declared = ((n, text.replace("these bounds", "the declared bounds")) for n, text in s.declared)
         return out + [(f"Public: {name}", text) for name, text in declared if name not in self.columns]
 
-    def _split(self) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
-        """Entries of the header that fit into its lines, and the others."""
-        if self.slim:
-            whole = _SLIM if "Dep. Variable" in dict(self.header) else _SLIM | {"Formula"}
-            return [pair for pair in self.header if pair[0] in whole], []
-        held: list[tuple[str, str]] = []
-        for pair in self.header:
-            tried = Header((*held, pair), "")
-            if pair[0] not in _BELOW and tried.lines() <= _LINES:
-                held.append(pair)
-        return held, [pair for pair in self.header if pair not in held]
-
     def _layout(self) -> list[Part]:
-        double, (held, others) = Lines(("=" * WIDTH,)), self._split()
+        double, held, others = Lines(("=" * WIDTH,)), list[tuple[str, str]](), list[tuple[str, str]]()
+        whole = _SLIM if "Dep. Variable" in dict(self.header) else _SLIM | {"Formula"}
+        for pair in self.header:
+            if self.slim:
+                held += [pair] * (pair[0] in whole)
+            elif pair[0] not in _BELOW and Header((*held, pair), "").lines() <= _LINES:
+                held.append(pair)
+            else:
+                others.append(pair)
         head, first = Header(held, self.heading, self.statement.loud), [Pairs(others)] * bool(others)
         facts, notes = Pairs(self._facts()), Notes(self.notes, "Notes:")
         rest = f"More: {self.rest}; privacy statement: " if self.slim else "All of the privacy statement: "
@@ -167,28 +159,17 @@ def summary(
 
     Rows that should not be relied on are marked, and a line below the table names the notes that say why.
 
+    ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()``; ``tables`` has its parts as statsmodels'
+    `SimpleTable`, the coefficients in ``tables[1]``.
+
     Parameters
     ----------
-    alpha : float
-        One minus the level of the intervals.
-    details : bool
-        Show tuning, score weights, estimand, declarations and every note, too.
-    slim : bool, optional
-        The opposite of `details`, which it overrides.
+    details, slim : bool
+        Show tuning, score weights, estimand, declarations and every note, too, or their opposite, which goes first.
     exponentiate : bool
         Show exp(coef) with its limits, as in `PrivateResults.tidy`.
-    title : str, optional
-        Instead of "Private Online Regression Results".
-    method : str, optional
-        An inference method of this fit; its first by default.
     simultaneous : bool
         Whether all intervals are to hold together, as in `PrivateResults.conf_int`.
-
-    Returns
-    -------
-    Summary
-        ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()``; ``tables`` has its parts as statsmodels'
-        `SimpleTable`, the coefficients in ``tables[1]``.
     """
     fit, slim = self._fit, not flag("details", details) if slim is None else flag("slim", slim)
     if title is not None and not isinstance(title, str):
@@ -198,8 +179,17 @@ def summary(
         e = self._estimate(method)
         table = self.tidy(exponentiate, alpha=alpha, method=method, simultaneous=simultaneous)
         if not np.isnan(e.variances).all():
-            said = _reference(e, alpha, len(table), several=len(fit.estimates) > 1, simultaneous=simultaneous)
-            reference = (Paragraph(said),)
+            called, random = e.pivot.label, e.pivot if isinstance(e.pivot, RandomScaling) else None
+            if random is not None:
+                called = f"random-scaling limit{f' of {random.lanes} groups' if random.lanes > 1 else ''}"
+            by = METHODS[e.method].title if e.method in METHODS else e.method
+            by = f"std err by {by}; " if len(fit.estimates) > 1 else ""
+            critical = joint_critical(e.pivot, e.cov, alpha) if simultaneous else e.pivot.critical(alpha)
+            found = np.atleast_1d(critical)
+            value = f"value {found[0]:.3f}" if len(found) == 1 else f"values {found.min():.3f} to {found.max():.3f}"
+            words = f"{100 * (1 - alpha):.6g}% critical {value}"
+            words = f"the {len(table)} intervals hold together, {words}" if simultaneous else words
+            reference = (Paragraph(f"{by}t and P>|t| refer to the {called}; {words}"),)
     else:
         table = self.tidy(exponentiate)
     if exponentiate:
@@ -219,19 +209,3 @@ def summary(
 def declared_columns(schema: Any) -> list[str]:
     """Columns whose declarations are left to the whole statement: all but dates, whose unit coefficients go by."""
     return [c for c in (*schema.bounds, *schema.levels, *schema.moments, *schema.private) if c not in schema.dates]
-
-
-def _reference(e: Estimate, alpha: float, rows: int, *, several: bool, simultaneous: bool) -> str:
-    """Reference distribution of t and P>|t|, and the critical value."""
-    called = e.pivot.label
-    if isinstance(e.pivot, RandomScaling):
-        groups = f" of {e.pivot.lanes} groups" if e.pivot.lanes > 1 else ""
-        called = f"random-scaling limit{groups}"
-    by = METHODS[e.method].title if e.method in METHODS else e.method
-    by = f"std err by {by}; " if several else ""
-    found = np.atleast_1d(joint_critical(e.pivot, e.cov, alpha) if simultaneous else e.pivot.critical(alpha))
-    value = f"value {found[0]:.3f}" if len(found) == 1 else f"values {found.min():.3f} to {found.max():.3f}"
-    words = f"{100 * (1 - alpha):.6g}% critical {value}"
-    if simultaneous:
-        words = f"the {rows} intervals hold together, {words}"
-    return f"{by}t and P>|t| refer to the {called}; {words}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,9 +12,9 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from privreg.base.arrays import Array
-from privreg.collector.inference import windows
+from privreg.collector.inference import windows as stream
 from privreg.collector.inference.windows import Windowed
-from privreg.errors import InferenceError, OptionError, ReliabilityWarning, number
+from privreg.errors import InferenceError, OptionError, ReliabilityWarning, level, number
 from privreg.results.data import Frame, ResultData
 from privreg.results.plots import style
 from privreg.results.plots.style import Axes
@@ -50,12 +49,9 @@ class Windows(View):
     def frame(self) -> pd.DataFrame:
         """One row a window and coefficient.
 
-        Returns
-        -------
-        DataFrame
-            term (before it the level for multinomial fits), begin and end (records before the window, and with it),
-            estimate, std_error, conf_low, conf_high, reliable (whether no note of the fit's summary takes the
-            coefficient's intervals back).
+        term (before it the level for multinomial fits), begin and end (records before the window, and with it),
+        estimate, std_error, conf_low, conf_high, reliable (whether no note of the fit's summary takes the coefficient's
+        intervals back).
         """
         w, p = self.found.estimate.shape
         estimate, error = self.found.estimate.reshape(-1), np.sqrt(np.einsum("wpwp->wp", self.found.cov)).reshape(-1)
@@ -83,62 +79,25 @@ class Windows(View):
     def test_change(self, cols: Any = None) -> pd.DataFrame:
         """Test that coefficients are the same in all windows.
 
-        Parameters
-        ----------
-        cols : str, int or sequence of them, optional
-            Coefficients; all by default.
-
-        Returns
-        -------
-        DataFrame
-            Wald's χ² (chi2, df, p_value) of each coefficient, and, in the last row, of all of them together.
-
-        Raises
-        ------
-        InferenceError
-            If there is one window only.
-        OptionError
-            If a coefficient is not known, or none is given.
-
-        Warns
-        -----
-        ReliabilityWarning
-            If the fit's intervals of a coefficient can't be relied on. If the fit left out its first main rounds, as
-            estimates moved far there: a change at that time isn't seen.
+        Wald's χ² (chi2, df, p_value) of each coefficient in `cols`, of all by default, and, in the last row, of all of
+        them together; of one window only it is an InferenceError. A ReliabilityWarning says that the fit's intervals of
+        a coefficient can't be relied on, or that the fit left out its first main rounds, as estimates moved far there:
+        a change at that time isn't seen.
         """
         names, chosen = list(self.fit.names), self._chosen(cols)
         if self.unseen:
             warnings.warn(self.unseen, ReliabilityWarning, stacklevel=2)
         if not self._reliable[chosen].all():
             diagnostics.caution(names, self.doubts, what="windows of")
-        rows = {names[j]: windows.change(self.found, [j]) for j in chosen}
+        rows = {names[j]: stream.change(self.found, [j]) for j in chosen}
         if len(chosen) > 1:
-            rows["all"] = windows.change(self.found, chosen)
+            rows["all"] = stream.change(self.found, chosen)
         return Frame(pd.DataFrame.from_dict(rows, orient="index", columns=["chi2", "df", "p_value"]))
 
     def plot(self, terms: Any = None, *, title: str | None = None, ax: Any = None) -> Axes | NDArray[Any]:
-        """Draw estimates of windows with their intervals against the number of records.
+        """Draw windows' estimates with their intervals against the number of records.
 
-        Parameters
-        ----------
-        terms : str, int or sequence of them, optional
-            Coefficients; all by default, a panel each.
-        title : str, optional
-            Above the figure.
-        ax : Axes or sequence of Axes, optional
-            Where to draw, one for each term; without it a figure is made.
-
-        Returns
-        -------
-        Axes or ndarray of Axes
-            Of one term one Axes.
-
-        Raises
-        ------
-        OptionError
-            If a term is not known, none is given, or `ax` has another number of axes than there are terms.
-        MissingExtraError
-            If matplotlib is not installed.
+        Coefficients in `terms`, of all by default, have a panel each, and `ax` is one Axes of each.
         """
         fit, table = self.fit, self.frame
         named = {fit.names[j]: j for j in self._chosen(terms)}
@@ -172,7 +131,7 @@ class Windows(View):
             head, values = cells(one.reset_index(drop=True), self.alpha)
             out.append(Table(marked(rows, one["reliable"]), head, values, f"{name}, by records"))
         if len(rows) > 1:
-            chi2, df, p_value = windows.change(self.found, list(range(p)))
+            chi2, df, p_value = stream.change(self.found, list(range(p)))
             out.append(
                 Paragraph(f"All coefficients the same in all windows: chi2({df}) = {chi2:.2f}, p = {p_value:.3g}")
             )
@@ -181,10 +140,29 @@ class Windows(View):
         return [*out, *(Paragraph(f"{note}.") for note in notes if note)]
 
 
-def of(
-    fit: ResultData, by: object, forget: object, alpha: float, doubts: Sequence[diagnostics.Diagnostic] = ()
-) -> Windows:
-    """Windows of `by` records, or one that forgets, of a fit that has `doubts`; see `PrivateResults.windows`."""
+def windows(self: Any, by: Any = None, *, forget: Any = None, alpha: float = 0.05) -> Windows:
+    """Estimate windows of the stream from the same reports: no further budget.
+
+    Of records in the order in which they came: of a stream, or ``fit(order="position")``. By default `fit` takes
+    rows in random order, whose windows are alike whatever changed.
+
+    ``frame`` is its table, ``test_change()`` tests that coefficients are the same in all windows, ``plot()`` draws
+    them. Each interval holds by itself.
+
+    Parameters
+    ----------
+    by : int
+        Records of a window. Windows begin and end with parts of rounds, and so about there.
+    forget : float
+        In place of `by`: records after which a report counts half. One estimate, of the present.
+
+    Notes
+    -----
+    A window's estimate is the mean of its parts' one-step estimates, from differences of sums of reports; with
+    ``tuning="published"`` the mean of its iterates, of which the first sixteenth, where they come from the start,
+    is in no window. Its coefficients may differ from other windows', but covariates are taken to be distributed
+    alike in all: second moments were learned at the beginning.
+    """
     if (by is None) == (forget is None):
         raise OptionError(
             "windows() takes by=, the records of a window, or forget=, the records after which a report counts half; "
@@ -192,14 +170,16 @@ def of(
         )
     name, value = ("by", by) if forget is None else ("forget", forget)
     size = number(name, value, "be a number of records, 1 or more", 1.0, closed=True)
-    steps = fit.steps.value
+    fit, steps = self._fit, self._fit.steps.value
     if steps is None or not len(steps.ends):
         raise InferenceError(
             "these results hold no estimates along the stream: windows are there once main rounds have begun, of "
             "records in the order in which they came, start() or fit(order='position'), for designs whose correlations "
             "are learned, without cluster=, with trust='local', and with "
-            f"tuning='published' beside inference={', '.join(map(repr, windows.OF_CHAIN[:-1]))} or "
-            f"{windows.OF_CHAIN[-1]!r}."
+            f"tuning='published' beside inference={', '.join(map(repr, stream.OF_CHAIN[:-1]))} or "
+            f"{stream.OF_CHAIN[-1]!r}."
         )
-    weights: Array = windows.equal(steps, size) if forget is None else windows.forgetting(steps, size)
-    return Windows(fit, windows.windowed(steps, weights), alpha, tuple(doubts))
+    weights: Array = stream.equal(steps, size) if forget is None else stream.forgetting(steps, size)
+    used = None if fit.rounds else stream.of_chain(fit.estimates)
+    doubts = tuple(n for n in self._doubts(None if used is None else used.method) if n.code != "changing")
+    return Windows(fit, stream.windowed(steps, weights), level(alpha), doubts)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import textwrap
 import tomllib
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
@@ -12,7 +11,6 @@ from typing import Final, NamedTuple
 from scipy.special import ndtr
 
 from privreg.collector.levels import SURE
-from privreg.privacy.conversions import shuffled, shuffling_limit
 from privreg.privacy.ledger import Budget, at_least
 from privreg.tables.diagnostics import Diagnostic, doubt, note
 
@@ -183,23 +181,3 @@ def closing_notes(asked: Budget, kept: Budget, *, whole: bool = False) -> list[D
     if asked.form == "epsilon, delta" and asked.asked[1] > LARGE_DELTA:
         out.append(note("delta", delta=asked.asked[1]))
     return [*out, note("rounding.reports")] if kept.private and not whole else out
-
-
-# --- a trusted shuffler --------------------------------------------------------------------------------------
-
-
-def shuffled_words(n: int, epsilon: float, delta: float, *, seeded: bool, leaked: Sequence[str]) -> str:
-    """Say what n reports, each under pure ε, would be worth; see `PrivacyStatement.shuffled`.
-
-    `seeded` says whether noise was reproducible, `leaked` what was taken from the raw data.
-    """
-    whole = shuffled(epsilon, n, delta)
-    limit = shuffling_limit(n, delta)
-    lead = "NOT AS RUN, because of seed=; with secret noise, i" if seeded else "I"
-    if leaked:
-        lead = f"Not counting {' and '.join(leaked)}, taken from the raw data: {lead.lower()}"
-    values = {"lead": lead, "n": n, "whole": at_least(whole, 3), "delta": delta, "limit": limit, "epsilon": epsilon}
-    first, *conditions, last = (text.format(**values) for text in SHUFFLED)
-    numbered = (f"[{i}] {text}" for i, text in enumerate(conditions, 1))
-    hung = (textwrap.fill(text, 78, subsequent_indent="    ", break_on_hyphens=False) for text in numbered)
-    return "\n".join([textwrap.fill(first, 78), *hung, textwrap.fill(last, 78)])

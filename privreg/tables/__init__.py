@@ -58,8 +58,8 @@ def rendered(
     }
     if ending in _NUMBERS - set(forms):
         raise OptionError(
-            f"save() writes {', '.join(forms)}, not {ending}; for numbers alone let pandas write the DataFrame of "
-            "tidy(), summary_frame() or table."
+            f"save() writes {', '.join(forms)}, not {ending}; numbers alone are in the DataFrame of tidy(), "
+            "summary_frame(), frame() or table: tidy().save('table.csv'), or let pandas write it."
         )
     made = forms[choose("the ending of the file", ending, forms)]()
     return made if isinstance(made, bytes) else made.encode()
@@ -73,7 +73,11 @@ def write(path: str | Path, parts: Sequence[Part], more: Mapping[str, Callable[[
 
 
 class View:
-    """A page for readers: a class that lists its parts gets its text, HTML, LaTeX, Markdown and files."""
+    """A page for readers: a class that lists its parts gets its text, HTML, LaTeX, Markdown and files.
+
+    `alpha` of its methods is one minus the level of intervals, in (0, 1), else an OptionError; plots take a `title`,
+    and `ax` to be drawn on, without which a figure is made.
+    """
 
     def _layout(self) -> Sequence[Part]:
         raise NotImplementedError

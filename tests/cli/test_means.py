@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -52,6 +53,37 @@ def test_it_writes_every_kind_of_file(run, tmp_path):
     assert "[0.05" in (tmp_path / "means.txt").read_text()
     assert "<table" in (tmp_path / "means.html").read_text()
     assert r"\toprule" in (tmp_path / "means.tex").read_text()
+
+
+SURVIVAL = "Surv(time, event, [20, 40, 60]) ~ C(arm)"
+
+
+@pytest.mark.parametrize("beside", ["", "cut(time, 4) + "])
+def test_survival_prints_curves_and_no_cells(beside, tmp_path, capsys):
+    rng = np.random.default_rng(1)
+    time, arm = rng.exponential(50, 5000), rng.choice(["a", "b"], 5000)
+    people = pd.DataFrame({"time": np.minimum(time, 80), "event": (time <= 80).astype(int), "arm": arm})
+    people.to_csv(tmp_path / "people.csv", index=False)
+    formula = beside + SURVIVAL.replace("C(arm)", "1") if beside else SURVIVAL
+    out = [tmp_path / f"curves{kind}" for kind in (".csv", ".json", ".privreg")]
+    given = ["--mu", "1", "--trust", "central", "--levels", "arm=a,b", "--bounds", "time=0:120", "--seed", "1"]
+    assert (
+        main(["means", formula, str(tmp_path / "people.csv"), *given, *(w for f in out for w in ("--out", f"{f}"))])
+        == 0
+    )
+    printed, err = capsys.readouterr()
+    assert err == ""
+    assert "survival" in printed
+    assert "event[1]" not in printed
+    assert ("time[0 to 30]" in printed) == bool(beside)
+    curves = pr.load(out[2]).survival()
+    assert str(curves.summary()).split("\n5,000 records")[0].splitlines()[-1] in printed
+    told = json.loads(out[1].read_text())
+    if not beside:
+        assert pd.read_csv(out[0])["survival"].tolist() == pytest.approx(curves.frame()["survival"].tolist())
+        assert told["curves"][0]["survival"] == pytest.approx(curves.frame()["survival"].iloc[0])
+    assert main(["show", str(out[2])]) == 0
+    assert "event[1]" not in capsys.readouterr().out
 
 
 def test_a_formula_and_a_file_are_needed(capsys):

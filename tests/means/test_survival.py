@@ -98,6 +98,7 @@ def test_restricted_means_and_quantiles_follow_from_the_curve():
     assert median["estimate"].tolist() == [CUTS[int(np.flatnonzero(line <= 0.5)[0])] for line in curve]
     assert (median["conf_low"] <= median["estimate"]).all()
     assert np.isnan(made.quantile(0.999)["estimate"]).all()
+    assert f"not reached by the last cut point, {CUTS[-1]:g}" in repr(made.quantile(0.999))
 
 
 def test_a_life_table_has_those_who_are_censored_at_risk_for_half_the_time():

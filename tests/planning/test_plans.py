@@ -24,9 +24,9 @@ from privreg.errors import (
     SchemaError,
 )
 from privreg.planning import precision
+from privreg.planning.plan import least, reach
 from privreg.planning.precision import ASKED
 from privreg.planning.rehearsal import enough_in_main
-from privreg.planning.search import least, reach
 from privreg.planning.study_plan import StudyPlan
 from privreg.simulation.streaming.stream import begin
 

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.papers import store
 from privreg import datasets
-from privreg.datasets import synthetic, writing
+from privreg.datasets import synthetic
 from privreg.errors import DataError, OptionError
 from privreg.schema.declarations import Schema
 
@@ -233,7 +233,7 @@ def test_a_failed_write_leaves_the_target_as_it_was(wrong, before, tmp_path, mon
     target = tmp_path / "people.csv"
     if before is not None:
         target.write_text(before)
-    inner, seen = writing.frame_of, []
+    inner, seen = synthetic.frame_of, []
 
     def fail_on_the_second(*args, **kwargs):
         seen.append([p.stat().st_size for p in tmp_path.glob(".people.csv.*.part")])
@@ -241,7 +241,7 @@ def test_a_failed_write_leaves_the_target_as_it_was(wrong, before, tmp_path, mon
             raise wrong
         return inner(*args, **kwargs)
 
-    monkeypatch.setattr(writing, "frame_of", fail_on_the_second)
+    monkeypatch.setattr(synthetic, "frame_of", fail_on_the_second)
     with pytest.raises(type(wrong)):
         datasets.write_csv("us_insurance", target, BLOCK + 1, progress=False)
     assert len(seen) == 2

@@ -1,9 +1,13 @@
 """Tables of numbers print all their columns, whatever the terminal, and no option of pandas is changed for it."""
 
+import csv
+
+import numpy as np
 import pandas as pd
 import pytest
 
 import privreg as pr
+from privreg.results.data import Frame
 from tests.helpers import array_model
 
 ROWS = {"a": [0.1, 0.2], "b": [0.0, 0.0], "c": [0.5, 0.5], "const": [1.0, 1.0]}
@@ -49,3 +53,34 @@ def test_what_is_computed_from_a_table_is_a_plain_one(res):
 def test_comparisons_are_printed_whole(res):
     with pd.option_context("display.max_columns", 0, "display.width", 80):
         assert "..." not in repr(pr.compare([res, res]).frame())
+
+
+NAMED = {
+    "cells": Frame({"term": ["=1+1", "@x", "y"], "estimate": [1.0, -2.0, 3.0]}),
+    "index": Frame({"-share": [1.0, -2.0]}, index=pd.Index(["+a", "b"], name="=q")),
+    "levels": Frame({"n": [1, 2]}, index=pd.MultiIndex.from_tuples([("\tx", 1), ("b", 2)], names=["g", None])),
+    "categories": Frame({"term": pd.Categorical(["=x", "y"]), "reliable": [True, False]}),
+}
+
+
+@pytest.mark.parametrize("frame", NAMED.values(), ids=NAMED)
+def test_no_name_is_computed_by_a_spreadsheet(frame, tmp_path):
+    frame.save(tmp_path / "table.csv")
+    with (tmp_path / "table.csv").open(newline="") as file:
+        cells = [cell for row in csv.reader(file) for cell in row]
+    assert any(cell.startswith("'") for cell in cells)
+    plain = [cell for cell in cells if cell[:1] in set("=+-@\t")]
+    assert all(float(cell) < 0 for cell in plain)  # numbers stay numbers
+    assert len(cells) == (len(frame) + 1) * (frame.shape[1] + frame.index.nlevels * (frame.index[0] != 0))
+
+
+def test_ratios_say_whose_errors_stand_beside_them():
+    rng = np.random.default_rng(1)
+    x = rng.uniform(-1, 1, 20_000)
+    data = pd.DataFrame({"x": x, "y": (rng.uniform(size=len(x)) < 0.5 + 0.2 * x).astype(int)})
+    given = {"bounds": {"x": (-1, 1)}, "levels": {"y": [0, 1]}, "trust": "central", "mu": 1, "family": "logistic"}
+    res = pr.PrivateOnlineRegression.from_formula("y ~ x", data, **given).fit(seed=1, progress=False)
+    logs, ratios = res.tidy(), res.tidy(exponentiate=True)
+    assert ratios["std_error"].tolist() == logs["std_error"].tolist()
+    assert "scale of logs" in repr(ratios)
+    assert "note" not in logs.attrs

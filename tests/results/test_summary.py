@@ -216,7 +216,7 @@ def test_a_summary_is_written_by_the_ending_of_its_name(fitted, tmp_path):
     summary.save(tmp_path / "a.html")
     page = summary.as_html().replace(f"<p>{hint.strip()}</p>\n", "")
     assert page in (tmp_path / "a.html").read_text("utf-8")
-    for ending, said in ((".pdf", r"\.docx"), (".csv", r"tidy\(\), summary_frame\(\) or table")):
+    for ending, said in ((".pdf", r"\.docx"), (".csv", r"tidy\(\)\.save\(.table\.csv.\)")):
         with pytest.raises(OptionError, match=said):
             summary.save(tmp_path / f"a{ending}")
 

@@ -17,7 +17,7 @@ from privreg.collector.inference.methods import Estimate
 from privreg.collector.inference.pivots import Normal, RandomScaling, StudentT
 from privreg.errors import FormulaError, InferenceError, OptionError
 from privreg.families import FAMILIES
-from privreg.results.postestimation.levels import ADJUSTMENTS
+from privreg.results.postestimation.terms import ADJUSTMENTS
 from privreg.tables.diagnostics import doubt
 from tests.helpers import array_model
 from tests.results.made import BOUNDS, made

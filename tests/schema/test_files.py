@@ -14,7 +14,7 @@ import privreg as pr
 from privreg import datasets
 from privreg.cli.app import main
 from privreg.data.inspect import described, mismatches, template
-from privreg.datasets import synthetic, writing
+from privreg.datasets import synthetic
 from privreg.errors import (
     DataError,
     MissingExtraError,
@@ -451,7 +451,7 @@ def test_a_failed_parquet_leaves_the_target_as_it_was(tmp_path, monkeypatch):
     target = tmp_path / "p.parquet"
     target.write_text("kept")
     monkeypatch.setattr(synthetic, "BLOCK", 1000)
-    inner, seen = writing.frame_of, []
+    inner, seen = synthetic.frame_of, []
 
     def fail_on_the_second(*args, **kwargs):
         seen.append(1)
@@ -459,7 +459,7 @@ def test_a_failed_parquet_leaves_the_target_as_it_was(tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return inner(*args, **kwargs)
 
-    monkeypatch.setattr(writing, "frame_of", fail_on_the_second)
+    monkeypatch.setattr(synthetic, "frame_of", fail_on_the_second)
     with pytest.raises(KeyboardInterrupt):
         datasets.write_parquet("us_insurance", target, 2000, progress=False)
     assert target.read_text() == "kept"

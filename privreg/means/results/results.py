@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,7 @@ from numpy.typing import NDArray
 from privreg.base import archive
 from privreg.collector.inference.pivots import Normal
 from privreg.errors import InferenceError, NotPrivateError, OptionError, choose, interval_level, level
-from privreg.means.results.fit import Correlations, MeansFit, correlations, deviations, differences, limits, parts
+from privreg.means.results.fit import Correlations, MeansFit, correlations, covariance, limits, numbers, parts
 from privreg.means.results.shares import COLUMNS, Crossed, Crosstab, Histogram, IndependenceTest, TableOne
 from privreg.means.results.survival import SurvivalCurves
 from privreg.options.unknown import all_known_arguments, needs_rows
@@ -20,17 +23,17 @@ from privreg.published.shrinking.rules import shrink
 from privreg.results.base import Results
 from privreg.results.data import Frame
 from privreg.results.summary import Summary, caution
-from privreg.tables import Paragraph, Table, cells, marked
+from privreg.tables import Paragraph, Table, cells, diagnostics, marked
+from privreg.tables.diagnostics import Diagnostic
 
 
 @all_known_arguments
 class MeansResults(Results):
     """Results of a private estimation of means and frequencies.
 
-    Notes
-    -----
     `params` are means in the user's units and frequencies of levels, shape (p,). A frequency may come out below 0 or
-    above 1: it is unbiased as it stands.
+    above 1: it is unbiased as it stands. `alpha` is one minus the level of intervals, in (0, 1), else an OptionError;
+    what was not asked for, such as a table, subgroups or squares, is an InferenceError that says how to.
     """
 
     _fit: MeansFit
@@ -74,11 +77,6 @@ class MeansResults(Results):
         """Normal confidence intervals of the population's means and frequencies: columns 0 and 1, lower and upper
         limit.
 
-        Raises
-        ------
-        OptionError
-            If `alpha`, one minus the level, is not in (0, 1).
-
         Notes
         -----
         The variance is that of the reports as they came. It holds the mechanism's part, what comes of asking m of d
@@ -100,11 +98,6 @@ class MeansResults(Results):
 
         group, people (public, as the column is), term, estimate, std_error, conf_low, conf_high, reliable; NaN where a
         subgroup has too few people.
-
-        Raises
-        ------
-        InferenceError
-            If there are no subgroups.
         """
         f = self._fit
         if f.by is None:
@@ -117,19 +110,8 @@ class MeansResults(Results):
     def crosstab(self, table: str | None = None) -> Crosstab:
         """Two-way table of the shares of pairs of levels, with margins, standard errors and a test of independence.
 
-        It has ``shares``, ``std_errors``, ``counts``, ``conf_int()`` and ``test``, and shows as text, HTML, LaTeX.
-
-        Parameters
-        ----------
-        table : str, optional
-            Which one, as "smoker:region"; the first by default.
-
-        Raises
-        ------
-        InferenceError
-            If no two-way table was estimated.
-        OptionError
-            If none has this name.
+        It has ``shares``, ``std_errors``, ``counts``, ``conf_int()`` and ``test``, and shows as text, HTML, LaTeX. The
+        first by default; another by its name, as "smoker:region".
         """
         f = self._fit
         if not f.tables:
@@ -144,19 +126,7 @@ class MeansResults(Results):
     def histogram(self, column: str | None = None) -> Histogram:
         """Histogram of a number that was cut into classes, ``cut(age, 20)`` in the formula.
 
-        It has ``frame()``, ``quantile()`` with intervals, and ``plot()``.
-
-        Parameters
-        ----------
-        column : str, optional
-            The number; the first that was cut by default.
-
-        Raises
-        ------
-        InferenceError
-            If none was.
-        OptionError
-            If this one wasn't.
+        It has ``frame()``, ``quantile()`` with intervals, and ``plot()``; of the first that was cut by default.
         """
         f = self._fit
         if not f.cuts:
@@ -198,19 +168,27 @@ class MeansResults(Results):
         """Standard deviations of numbers: estimate, std_error, conf_low, conf_high, reliable, by column.
 
         With noise on sums of every number; with ``trust="local"`` of those whose square is in the formula, as in
-        ``age + I(age**2)``. `alpha` is one minus the level of the intervals. It costs no budget.
-
-        Raises
-        ------
-        InferenceError
-            If no squares were released.
+        ``age + I(age**2)``. It costs no budget.
 
         Notes
         -----
         Limits are normal ones of log sd. Local reports tell all variances. With noise on sums the sampling variance of
         s² is taken as 2 s⁴/n, as of normal numbers, to which the noise's exact one is added.
         """
-        return deviations(self._fit, self._reliable(), alpha)
+        f, reliable = self._fit, self._reliable()
+        if not (found := numbers(f)):
+            raise InferenceError("no squares were released; with trust='local' ask for them: 'age + I(age**2) ~ 1'.")
+        kept = list(found.values())
+        variance = np.array([one.variance if one.variance > 0.0 else math.nan for one in kept])
+        slopes = [np.array([-2.0 * one.mean, 1.0]) for one in kept]
+        error2 = np.array([by @ covariance(f, [one]) @ by for by, one in zip(slopes, kept, strict=True)])
+        normal = np.array([f.moments[4, one.at] if one.square_at is None else math.inf for one in kept])
+        sd = np.sqrt(variance)
+        error = np.sqrt(error2 + 2.0 * variance**2 / (f.nobs * normal)) / (2.0 * sd)
+        of_log = limits(0.0, error / sd, alpha).items()
+        columns = {"estimate": sd, "std_error": error} | {name: sd * np.exp(limit) for name, limit in of_log}
+        columns["reliable"] = reliable[[one.at for one in kept]] & np.isfinite(sd)
+        return Frame(columns, index=pd.Index(list(found), name="column"))
 
     def corr(self, *, alpha: float = 0.05) -> Correlations:
         """Correlations of the numbers whose product is in the formula, as in ``age + bmi + age:bmi``.
@@ -219,38 +197,34 @@ class MeansResults(Results):
         the p-value of no correlation. With ``trust="local"`` squares are needed as well, ``I(age**2) + I(bmi**2)``. It
         costs no budget.
 
-        Raises
-        ------
-        InferenceError
-            If no product of two numbers was released, or not the squares.
-
         Notes
         -----
         Limits are Fisher's, normal for artanh r with standard error s/(1 − r²). s has the noise's exact variance; that
         of sampling comes with local reports from the reports, with noise on sums it is (1 − r²)²/n, as of normal pairs.
         """
-        return correlations(self._fit, self._reliable(), level(alpha))
+        f, reliable, alpha = self._fit, self._reliable(), level(alpha)
+        found = numbers(f)
+        pairs = [(a, b, k) for a, b, k in f.products if a != b and a in found and b in found]
+        if not pairs:
+            raise InferenceError(
+                "a correlation needs both means and the mean product, as in 'age + bmi + age:bmi ~ 1'; with "
+                "trust='local' the squares, too: '+ I(age**2) + I(bmi**2)'."
+            )
+        out = list(correlations(f, [(found[a], found[b], k) for a, b, k in pairs]))
+        ok = np.array([reliable[[found[a].at, found[b].at, k]].all() for a, b, k in pairs], dtype=np.bool_)
+        estimate, error = (np.array(v) for v in zip(*out, strict=True))
+        names = tuple((a, b) for a, b, _ in pairs)
+        said = f.statement.short, f.statement.doubts
+        return Correlations(names, estimate, error, ok & np.isfinite(error), alpha, *said)
 
     def compare_groups(self, column: str | None = None, *, alpha: float = 0.05) -> pd.DataFrame:
         """Two-sample tests of means and of shares between all pairs of subgroups of ``by=``, as Welch's.
 
-        Parameters
-        ----------
-        column : str, optional
-            A column; all by default.
-        alpha : float
-            One minus the level of the intervals, each of which holds by itself.
+        Each interval holds by itself; `column` is one column, all by default. An InferenceError if there are no
+        subgroups.
 
-        Returns
-        -------
-        DataFrame
-            term, group, other, difference (group − other), std_error, statistic, df, p_value, conf_low, conf_high,
-            reliable.
-
-        Raises
-        ------
-        InferenceError
-            If there are no subgroups.
+        term, group, other, difference (group − other), std_error, statistic, df, p_value, conf_low, conf_high,
+        reliable.
 
         Notes
         -----
@@ -259,7 +233,40 @@ class MeansResults(Results):
         """
         if self._fit.by is None or len(self._fit.groups) < 2:
             raise InferenceError("there are no two subgroups; fit with by='column', whose levels are declared.")
-        return differences(self._fit, column, interval_level(alpha))
+        from scipy.stats import t
+
+        f, alpha = self._fit, interval_level(alpha)
+        names = np.array([name for name, levels in f.variables for _ in levels or (None,)])
+        wanted = column is None or names == choose("column", column, tuple(dict.fromkeys(names.tolist())))
+        at = np.flatnonzero(np.broadcast_to(wanted, names.shape))
+        one, other = (np.array(v) for v in zip(*combinations(range(len(f.groups)), 2), strict=True))
+        at, one, other = np.repeat(at, len(one)), np.tile(one, len(at)), np.tile(other, len(at))
+        v, w = f.group_variances[one, at], f.group_variances[other, at]
+        difference, error = f.group_params[one, at] - f.group_params[other, at], np.sqrt(v + w)
+        have = np.array(f.group_people)[:, None] * (1.0 - np.nan_to_num(f.lost[1:]))
+        free = np.maximum(have - 1.0, 1.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            df = (v + w) ** 2 / (v**2 / free[one, at] + w**2 / free[other, at])
+            ratio = difference / error
+        half = t.ppf(1.0 - alpha / 2.0, df) * error
+        columns = {"term": np.take(f.names, at), "group": np.take(f.groups, one), "other": np.take(f.groups, other)}
+        columns |= {"difference": difference, "std_error": error, "statistic": ratio, "df": df}
+        columns |= {"p_value": 2.0 * t.sf(np.abs(ratio), df)}
+        columns |= {"conf_low": difference - half, "conf_high": difference + half}
+        ok = f.group_reliable[one, at] & f.group_reliable[other, at]
+        return Frame(columns | {"reliable": ok & np.isfinite(error)})
+
+    def _curves(self) -> tuple[set[int], list[Diagnostic], list[SurvivalCurves]]:
+        """Positions of cells that curves are made of, the notes but those on such cells alone, and the curves."""
+        cells_of = {k for one in self._fit.curves for k in range(one.here.start, one.here.stop)}
+        notes = [n for n in self.privacy.notes if not (n.rows and cells_of.issuperset(n.rows))]
+        return cells_of, notes, [self.survival() for _ in self._fit.curves]
+
+    def _caution(self, stacklevel: int = 2) -> bool:
+        _, notes, curves = self._curves()
+        said = [diagnostics.caution(self._fit.names, notes, stacklevel=stacklevel + 1)]
+        said += [diagnostics.caution(c.names, c.notes, what="the curves at", stacklevel=stacklevel + 1) for c in curves]
+        return any(said)
 
     def _reliable(self) -> NDArray[np.bool_]:
         return self.tidy()["reliable"].to_numpy(dtype=np.bool_)
@@ -276,11 +283,6 @@ class MeansResults(Results):
 
         Of everybody and of each subgroup of ``by=``, with p-values of tests that subgroups are alike; ``frame()`` has
         its numbers. Free post-processing.
-
-        Raises
-        ------
-        InferenceError
-            If an earlier version saved the results.
         """
         from scipy.stats import chi2
 
@@ -300,17 +302,8 @@ class MeansResults(Results):
     def shrunk(self, method: str = "sure") -> pd.Series | pd.DataFrame:
         """Estimates shrunk towards the middles of their ranges, for many dimensions and small budgets.
 
-        They are biased, and the intervals of :meth:`conf_int` are not theirs. Free post-processing.
-
-        Parameters
-        ----------
-        method : {"sure", "james_stein", "hdr4me"}
-            See `privreg.means.shrink`.
-
-        Raises
-        ------
-        OptionError
-            If the method is unknown, or the mechanism's estimates are biased.
+        They are biased, and the intervals of :meth:`conf_int` are not theirs. Free post-processing, by `method` "sure",
+        "james_stein" or "hdr4me", see `privreg.means.shrink`; not of a biased mechanism's estimates.
         """
         f = self._fit
         if f.biased:
@@ -326,21 +319,31 @@ class MeansResults(Results):
     # --- views -------------------------------------------------------------------------------------------
 
     def summary(self, alpha: float = 0.05, *, details: bool = False) -> Summary:
-        """Estimates and guarantee, as text, HTML or LaTeX; with `details` all of the header, and every note."""
-        table, statement = self.tidy(alpha=alpha), self.privacy
+        """Estimates and guarantee, as text, HTML or LaTeX; with `details` all of the header, and every note.
+
+        Of a ``Surv()`` the curves are shown, and not the cells that they are made of.
+        """
+        cells_of, notes, curves = self._curves()
+        table = self.tidy(alpha=alpha).drop(index=list(cells_of))
+        statement = replace(self.privacy, notes=tuple(dict.fromkeys([*notes, *(n for c in curves for n in c.notes)])))
+        reliable = pd.concat([table, *(c.frame(alpha=alpha) for c in curves)])
         said = f"limits are normal; {100 * (1 - alpha):.6g}% critical value {Normal().critical(alpha):.3f}"
         if self.biased:
             said += "; THESE ARE NOT MEANS: see the notes"
-        below = (Paragraph(said), *caution(table, statement.notes, statement.doubts, slim=not details))
-        shown = Table(marked(table["term"], table["reliable"]), *cells(table, alpha, "estimate", 4))
-        return Summary("Private Means and Frequencies", self.header, shown, below, statement, slim=not details)
+        parts: list[Any] = [
+            Table(marked(table["term"], table["reliable"]), *cells(table, alpha, "estimate", 4)),
+            Paragraph(said),
+        ]
+        parts = [*parts[: 2 * len(table)], *(part for c in curves for part in c._layout(alpha)[:2])]
+        below = (*parts[1:], *caution(reliable, statement.notes, statement.doubts, slim=not details))
+        return Summary("Private Means and Frequencies", self.header, parts[0], below, statement, slim=not details)
 
     def plot(self, *, alpha: float = 0.05, ax: Any = None) -> Any:
         """Draw the estimates with their intervals: shares, and means by where they are between their bounds.
 
         A mean has its bounds beside its name; 0 on the axis is the lower bound, 1 the upper.
         """
-        from privreg.results.plots.dots import Drawn, Row, Unit, figure
+        from privreg.results.plots.coefficients import Drawn, Row, Unit, figure
         from privreg.results.plots.style import guarantee, inks_for
 
         f, table = self._fit, self.tidy(alpha=alpha).set_index(pd.Index(self._fit.names))
@@ -361,14 +364,6 @@ class MeansResults(Results):
     # --- storage -----------------------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> None:
-        """Save as one file of arrays and JSON, atomically, read by ``privreg.load``. No rows, no keys.
-
-        Raises
-        ------
-        SavedFileError
-            If the folder is missing or not writable.
-        UnsupportedArgumentError
-            If the name is that of a page, a text, a table or another program's file; the message says how to write one.
-        """
+        """Save as one file of arrays and JSON, atomically, read by ``privreg.load``. No rows, no keys."""
         archive.refuse_suffix(path)
         archive.write_archive(path, "means", *parts(self._fit))

@@ -120,20 +120,10 @@ class Crosstab(View):
         return self.shares * (self.people * (1.0 - float(np.nan_to_num(self.missing))))
 
     def proportions(self, margin: str = "rows", *, alpha: float = 0.05) -> pd.DataFrame:
-        """Shares within rows or columns, as R's ``prop.table(table, 1)``.
+        """Shares within rows or columns, by `margin`, as R's ``prop.table(table, 1)``.
 
-        Parameters
-        ----------
-        margin : {"rows", "columns"}
-            Within which shares add up to 1.
-        alpha : float
-            One minus the level of the intervals.
-
-        Returns
-        -------
-        DataFrame
-            Index: row and column level; share, std_error, conf_low, conf_high, normal limits by the delta method. NaN
-            of a row whose share came out as 0 or less. ``["share"].unstack()`` is the table.
+        Index: row and column level; share, std_error, conf_low, conf_high, normal limits by the delta method. NaN of a
+        row whose share came out as 0 or less. ``["share"].unstack()`` is the table.
         """
         rows = choose("margin", margin, ("rows", "columns")) == "rows"
         a, b = self.estimates.shape
@@ -147,7 +137,7 @@ class Crosstab(View):
         return Frame({"share": share, "std_error": error, **limits(share, error, alpha)}, index=index)
 
     def conf_int(self, alpha: float = 0.05) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Lower and upper normal limits of every share, each by itself; `alpha` is in (0, 1)."""
+        """Lower and upper normal limits of every share, each by itself."""
         low, high = limits(self.shares, self.std_errors, alpha).values()
         return low, high
 
@@ -200,37 +190,14 @@ class Histogram(View):
     notes: tuple[Diagnostic, ...] = ()
 
     def frame(self, alpha: float = 0.05) -> pd.DataFrame:
-        """One class a row: low, high (its ends), share, std_error, conf_low, conf_high, density (share over length).
-
-        Parameters
-        ----------
-        alpha : float
-            One minus the level of the normal limits, each by itself.
-        """
+        """One class a row: low, high (its ends), share, std_error, conf_low, conf_high, density (share over length)."""
         error = _errors(np.eye(len(self.shares)), self.cov)
         columns = {"low": self.edges[:-1], "high": self.edges[1:], "share": self.shares, "std_error": error}
         density = {"density": self.shares / np.diff(self.edges)}
         return Frame(columns | limits(self.shares, error, alpha) | density)
 
     def quantile(self, q: float | Sequence[float] = 0.5, *, alpha: float = 0.05) -> pd.DataFrame:
-        """Quantiles, by a smooth curve through the cumulated shares of classes.
-
-        Parameters
-        ----------
-        q : float or sequence of float
-            In (0, 1).
-        alpha : float
-            One minus the level of the intervals.
-
-        Returns
-        -------
-        DataFrame
-            Index q; estimate, conf_low, conf_high.
-
-        Raises
-        ------
-        OptionError
-            If a `q` is not in (0, 1).
+        """Quantiles by a smooth curve through the cumulated shares of classes: index q; estimate, conf_low, conf_high.
 
         Notes
         -----
@@ -269,16 +236,7 @@ class Histogram(View):
         return np.asarray(at[j - 1] + np.clip(part, 0.0, 1.0) * (at[j] - at[j - 1]))
 
     def plot(self, *, alpha: float = 0.05, title: str | None = None, ax: Axes | None = None) -> Axes:
-        """Draw the density with intervals of each class.
-
-        Parameters
-        ----------
-        alpha : float
-            One minus the level of the intervals.
-        title : str, optional
-        ax : Axes, optional
-            Where to draw; without it a figure is made.
-        """
+        """Draw the density with intervals of each class."""
         frame, lengths = self.frame(alpha), np.diff(self.edges)
         footer = f"{100 * (1 - alpha):.6g}% intervals; {self.guarantee}"
         footer += f"\n{self.notes[0]}" if self.notes else ""

@@ -407,9 +407,11 @@ class SurvivalCurves(View):
         curves = {"estimate": self._curves.values, "conf_low": low, "conf_high": high}
         found = {name: np.array([self._reached(line, 1.0 - share) for line in c]) for name, c in curves.items()}
         fine = self._fine(np.nan_to_num(found["conf_high"], nan=math.inf))
-        return Frame(
-            found | {"reliable": fine}, index=pd.Index([g or "all" for g in self.of.groups], name=self.of.group or None)
-        )
+        index = pd.Index([g or "all" for g in self.of.groups], name=self.of.group or None)
+        out = Frame(found | {"reliable": fine}, index=index)
+        if out.isna().any(axis=None):
+            out.attrs["note"] = f"Note: nan: not reached by the last cut point, {self.of.cuts[-1]:g}."
+        return out
 
     def _reached(self, curve: Array, level: float) -> float:
         """First time at which a curve is at most `level`."""
@@ -431,10 +433,14 @@ class SurvivalCurves(View):
         said, times = (1.0 - alpha, self.privacy.short, self.notes), np.array([0.0, *self.of.cuts])
         return style.curves(times, names, lines, said, labels, title, ax, steps=not self.life)
 
-    def _layout(self) -> list[Part]:
-        table, g = self.frame(), self.of.shape[0]
+    def summary(self) -> SurvivalCurves:
+        """The curves themselves, which print as a table."""
+        return self
+
+    def _layout(self, alpha: float = 0.05) -> list[Part]:
+        table, g = self.frame(alpha=alpha), self.of.shape[0]
         head, rows = cells(table[["survival", "std_error", "conf_low", "conf_high"]].rename(
-            columns={"survival": "estimate"}), 0.05, "survival")  # fmt: skip
+            columns={"survival": "estimate"}), alpha, "survival")  # fmt: skip
         counts = table[["at_risk", "events"]].to_numpy()
         rows = [[f"{n:.0f}", f"{d:.0f}", *row] for (n, d), row in zip(counts, rows, strict=True)]
         names = marked([f"{t:g}" for t in table["time"]], table["reliable"])

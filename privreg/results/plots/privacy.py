@@ -27,6 +27,10 @@ def privacy_curve(
 ) -> NDArray[Any]:
     """Draw what guarantees mean: the trade-off curve between an attacker's two errors, and the attacker's ROC.
 
+    Type II against type I error of the best test between any two records of one person (or sets of records, if
+    ``max_per_id`` is above 1), and true against false positive rate of the same test, with the true positive rates at
+    1% and 5% marked and printed. A fit without privacy is drawn as no protection and says so.
+
     Parameters
     ----------
     statement : PrivacyStatement, Budget or sequence of them
@@ -34,22 +38,6 @@ def privacy_curve(
         promised, dotted, if it is alone.
     labels : sequence of str, optional
         Names for the legend; the guarantees themselves by default.
-    ax : sequence of two Axes, optional
-        Where to draw; a figure is made without it.
-
-    Returns
-    -------
-    ndarray of Axes, shape (2,)
-        Type II against type I error of the best test between any two records of one person (or sets of records, if
-        ``max_per_id`` is above 1), and true against false positive rate of the same test, with the true positive rates
-        at 1% and 5% marked and printed. A fit without privacy is drawn as no protection and says so.
-
-    Raises
-    ------
-    OptionError
-        If there is nothing to draw, the labels don't match, or `ax` is not two axes.
-    MissingExtraError
-        If matplotlib is not installed.
 
     References
     ----------
@@ -79,9 +67,7 @@ def privacy_curve(
             key._legend_box.align = "left"
             out: NDArray[Any] = made[0]
             return out
-    axes = style.checked(ax)
-    if axes.size != 2:
-        raise OptionError(f"ax must be two axes, one for the trade-off curve and one for the ROC; got {axes.size}.")
+    axes = style.checked(ax, 2, "two panels, the trade-off curve and the ROC")
     _draw(axes, drawn)
     key = axes[1].legend(frameon=False, fontsize=style.SMALL, loc="lower right", title=_KEY)
     key.get_title().set_fontsize(style.SMALL)

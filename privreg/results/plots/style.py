@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privreg.errors import MissingExtraError, OptionError, shown
-from privreg.privacy.ledger import compose, within
 from privreg.results.data import ResultData
 from privreg.results.statement import PrivacyStatement
 from privreg.tables import plain, shorten
@@ -73,31 +72,23 @@ def panels(rows: int, columns: int, size: tuple[float, float], **more: Any) -> I
         yield figure, axes
 
 
-def checked(ax: Any) -> NDArray[Any]:
-    """Axes that a user gave, one or several, as an array.
-    Raises OptionError if they are none.
+def checked(ax: Any, wanted: int, what: str) -> NDArray[Any]:
+    """Axes that a user gave for `what`, one or several, as an array.
+    Raises OptionError if they are none, or not as many as are wanted.
     """
     given = np.asarray(ax, dtype=object).ravel()
     if not all(hasattr(panel, "get_xlim") for panel in given):
         raise OptionError(f"ax={shown(ax)} must be Axes of matplotlib, as plt.subplots() gives, or be left out.")
+    if len(given) != wanted:
+        raise OptionError(f"ax has {len(given)} axes for {what}; give one Axes each, or leave it out.")
     return given
-
-
-def only(ax: Any) -> Any:
-    """The only Axes that a user gave.
-    Raises OptionError if there are several, or they are none.
-    """
-    given = checked(ax)
-    if len(given) != 1:
-        raise OptionError(f"ax has {len(given)} axes where one is drawn on; give one Axes, or leave it out.")
-    return given[0]
 
 
 @contextmanager
 def drawing(ax: Any, size: tuple[float, float], footer: str, title: str | None = None) -> Iterator[Any]:
     """Axes to draw on, a user's or those of a new figure of that size in inches, with a footer and a title."""
     if ax is not None:
-        given = only(ax)
+        (given,) = checked(ax, 1, "one panel")
         yield given
         add_corner(given, footer)
         add_title(given, title, made=False)
@@ -121,11 +112,7 @@ def each_drawn(
                 add_footer(on, draw(term, on), size[0])
             add_title(grid[0, 0], title, made=True)
         return grid[0, 0] if len(terms) == 1 else grid[:, 0]
-    given = checked(ax)
-    if len(given) != len(terms):
-        raise OptionError(
-            f"ax has {len(given)} axes for {len(terms)} coefficients; give one Axes each, or leave it out."
-        )
+    given = checked(ax, len(terms), f"{len(terms)} coefficients")
     for term, on in zip(terms, given, strict=True):
         add_corner(on, draw(term, on))
     add_title(ax, title, made=False)
@@ -180,13 +167,6 @@ def guarantee(statements: Sequence[PrivacyStatement]) -> str:
     """Name the guarantees, each once; of one result also that of all releases from its data."""
     each = list(dict.fromkeys([s.short for s in statements] if len(statements) > 1 else [statements[0].headline]))
     return f"per person: {', '.join(each)}" if len(each) > 1 else each[0].replace("-GDP", "-GDP per person", 1)
-
-
-def in_all(fits: Sequence[ResultData]) -> str:
-    """Cost of several releases together, as `Comparison` says it; nothing of one."""
-    releases = {f.origin: f.statement.total_mu for f in fits}
-    total = compose(releases.values())
-    return f", {within(total, 4)}-GDP in all" if len(releases) > 1 and math.isfinite(total) else ""
 
 
 def baselines(fits: Sequence[ResultData]) -> list[str]:

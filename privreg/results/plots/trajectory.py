@@ -11,7 +11,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from privreg.collector.inference.methods import METHODS
-from privreg.errors import OptionError
 from privreg.results.data import ResultData
 from privreg.results.estimates import EstimatedResults, band
 from privreg.results.plots import style
@@ -36,31 +35,11 @@ def plot_trajectory(
     terms : str or sequence of str, optional
         Coefficients wanted, or terms, such as a factor; all by default. Of a multinomial fit "level:term", or a
         name without the level for all levels.
-    alpha : float
-        One minus the level of the bands.
-    method : str, optional
-        Method that the bands must be of; see `PrivateResults.trajectory`.
-    title : str, optional
-        Above the figure, or in place of the term's name on one Axes of yours.
     ax : Axes or sequence of Axes, optional
-        Where to draw. One Axes holds all terms, with a legend; a sequence holds one term each. Without
-        it a figure is made, with one panel a term, since coefficients rarely share a scale. Two or three levels of
-        a multinomial response stand side by side, the panels of a term on one scale.
-
-    Returns
-    -------
-    Axes or ndarray of Axes
-        Of one term, or of a single `ax`, one Axes; otherwise an array, one a term, in their order. A figure of
-        several is saved by ``axes[0].figure.savefig(path)``.
-
-    Raises
-    ------
-    OptionError
-        If a term is not known, or `ax` has another number of axes than there are terms.
-    InferenceError
-        If the bands are not of `method`.
-    MissingExtraError
-        If matplotlib is not installed.
+        Where to draw. One Axes holds all terms, with a legend, and comes back; a sequence holds one term each. Without
+        it a figure is made, with one panel a term, since coefficients rarely share a scale, and an array of several
+        Axes comes back: ``axes[0].figure.savefig(path)`` saves them. Two or three levels of a multinomial response
+        stand side by side, the panels of a term on one scale.
 
     Notes
     -----
@@ -128,9 +107,8 @@ def _crossed(fit: ResultData, wanted: list[str]) -> tuple[int, int]:
 
 def _onto(ax: Any, terms: list[str], curves: list[pd.DataFrame], footer: str) -> Axes | NDArray[Any]:
     several = isinstance(ax, Sequence | np.ndarray)
-    axes = np.repeat(style.checked(ax), 1 if several else len(terms))
-    if len(axes) != len(terms):
-        raise OptionError(f"ax has {len(axes)} axes for {len(terms)} terms; give one Axes, or one a term.")
+    given = style.checked(ax, len(terms) if several else 1, f"{len(terms)} terms")
+    axes = given if several else np.repeat(given, len(terms))
     for i, (panel, term, curve) in enumerate(zip(axes, terms, curves, strict=True)):
         alone, name = several or len(terms) == 1, style.literal(plain(term))
         _curve(panel, curve, 0 if several else i, None if alone else name, None if several else pd.concat(curves))

@@ -1,6 +1,5 @@
 """Questions to estimates: tests, effects, predictions. Reports only.
 
-`testing` is what may be asked where a covariance is `known`: `hypothesis` tests linear restrictions, `terms` whole
-terms; `levels` compares a factor's. `prediction` is at new rows, `hazards` of survival curves. `selection` says which
-terms are needed, and `smooth` penalises a spline.
+Of a known covariance `hypothesis` tests linear restrictions, `terms` whole terms and a factor's levels.
+`prediction` is at new rows, `hazards` of survival curves. `penalties` choose terms, and smooth a spline.
 """

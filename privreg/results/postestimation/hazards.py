@@ -16,7 +16,7 @@ from privreg.errors import DataError, OptionError, interval_level
 from privreg.families.hazards import AT_RISK, INTERVAL
 from privreg.results.data import Frame, ResultData
 from privreg.results.plots import style
-from privreg.results.postestimation.known import Known
+from privreg.results.postestimation.hypothesis import Known
 from privreg.tables import Part, Table, View, noted
 from privreg.tables.diagnostics import along
 

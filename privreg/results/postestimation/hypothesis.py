@@ -1,4 +1,4 @@
-"""Tests of linear restrictions, from estimates, a covariance and a pivot."""
+"""Tests of linear restrictions, from estimates whose covariance and pivot are known."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,9 +18,61 @@ from privreg.collector.inference.simultaneous import joint_critical
 from privreg.errors import FormulaError, InferenceError, OptionError, flag, interval_level, nearest, shown
 from privreg.options.unknown import all_known_arguments
 from privreg.results.data import Frame, ResultData
-from privreg.results.postestimation.known import Estimated, Known
-from privreg.tables import MARK, Paragraph, Part, View, noted
+from privreg.tables import MARK, Paragraph, Part, View, estimates_table, noted
 from privreg.tables.diagnostics import Diagnostic, along, doubts, entered
+
+
+class Known(NamedTuple):
+    """Estimates with their precision by one method."""
+
+    fit: ResultData
+    cov: Array  # Shape (p, p), on the scale of standard errors
+    pivot: Pivot  # Distribution of the t-ratios
+    notes: tuple[Diagnostic, ...]  # Whatever takes these estimates back
+
+    def precision(self, what: str) -> Array:
+        """Inverse of the covariance, which `what` needs, in a symmetric matrix.
+        Raises InferenceError if some combination of the coefficients has no positive variance.
+        """
+        # of correlations: whether they are of full rank has nothing to do with units
+        scale = np.sqrt(np.diag(self.cov)) if (np.diag(self.cov) > 0.0).all() else np.full(len(self.cov), math.nan)
+        if np.isfinite(self.cov).all() and np.isfinite(scale).all():
+            values, vectors = np.linalg.eigh(self.cov / np.outer(scale, scale))
+            if values[0] > len(scale) * np.finfo(float).eps * values[-1]:
+                return np.asarray((vectors / values) @ vectors.T / np.outer(scale, scale))
+        raise InferenceError(
+            f"{what}() needs a covariance under which every combination of coefficients has a variance, and this one "
+            "has not; fit with more people, a larger budget or fewer terms, or choose another method=."
+        )
+
+    def errors(self, gradient: Array) -> Array:
+        """Standard errors of what has these gradients by the coefficients, shape (q, p); shape (q,)."""
+        return np.asarray(np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", gradient, self.cov, gradient), 0.0)))
+
+
+class Estimated(View):
+    """Estimates with standard errors and limits, a line each: those of the first column of their frame."""
+
+    pivot: Pivot
+    title: str
+    notes: tuple[Diagnostic, ...]
+
+    def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Return the numbers of the table; the last three columns are limits, and whether no note takes a line back."""
+        raise NotImplementedError
+
+    def _layout(self) -> list[Part]:
+        return [estimates_table(self.summary_frame(), f"{self.title} ({self.pivot.label})"), *noted(self.notes)]
+
+
+def means_frame(mean: Array, se: Array, limits: Array, reliable: NDArray[np.bool_], index: pd.Index) -> pd.DataFrame:
+    """Columns mean, mean_se, mean_ci_lower, mean_ci_upper, reliable, of any shape flattened."""
+    low, high = limits.reshape(-1, 2).T
+    columns = {"mean": mean.ravel(), "mean_se": se.ravel(), "mean_ci_lower": low, "mean_ci_upper": high}
+    return Frame(columns | {"reliable": reliable}, index=index)
+
+
+# --- tests ----------------------------------------------------------------------------------------------
 
 TITLE: Final = "Tests of linear combinations"
 
@@ -54,18 +106,8 @@ class ContrastTest(Estimated):
     def conf_int(self, alpha: float = 0.05, *, simultaneous: bool = False) -> Array:
         """Confidence limits, shape (q, 2).
 
-        Parameters
-        ----------
-        alpha : float
-            One minus the level, in (0, 1).
-        simultaneous : bool
-            Whether all q intervals are to hold together at that level, see `privreg.collector.inference.simultaneous`;
-            by Bonferroni's inequality where no covariance is known.
-
-        Raises
-        ------
-        OptionError
-            If `alpha` is not in (0, 1).
+        `simultaneous` ones hold all together at that level, see `privreg.collector.inference.simultaneous`; by
+        Bonferroni's inequality where no covariance is known.
         """
         joint, level = flag("simultaneous", simultaneous), interval_level(alpha)
         cov = self.se**2 if self.cov is None else self.cov
@@ -115,13 +157,8 @@ class WaldTest(View):
 
     @property
     def citation(self) -> str:
-        """The test as reports cite it.
-
-        Returns
-        -------
-        str
-            Such as "F(3, 13) = 4.21, p = 0.028", "χ²(3) = 12.6, p = 0.006" of normal limits, and "Wald(3) = 31.2, p =
-            0.041" of a distribution that is neither.
+        """The test as reports cite it: "F(3, 13) = 4.21, p = 0.028", "χ²(3) = 12.6, p = 0.006" of normal limits, and
+        "Wald(3) = 31.2, p = 0.041" of a distribution that is neither.
         """
         if math.isnan(self.df_denom):
             head = f"Wald({self.df_num}) = {self.statistic:.4g}"
@@ -268,16 +305,6 @@ def contrast_test(known: Known, restrictions: Any) -> ContrastTest:
     return ContrastTest(matrix @ known.fit.params, se, pivot, about, TITLE, said, ok, values, joint)
 
 
-def _as_f(pivot: Pivot, statistic: float, q: int) -> tuple[float, float]:
-    """F ratio and its denominator's degrees of freedom; NaN where the statistic's distribution is no F."""
-    if isinstance(pivot, Normal):
-        return statistic / q, math.inf
-    if isinstance(pivot, StudentT):
-        spare = pivot.df - q + 1
-        return statistic * spare / (q * pivot.df), float(spare)
-    return math.nan, math.nan
-
-
 def wald_test(known: Known, restrictions: Any, about: str = "") -> WaldTest:
     """Test R θ = r jointly; see `PrivateResults.wald_test`.
     Raises InferenceError if the restrictions are redundant.
@@ -293,5 +320,10 @@ def wald_test(known: Known, restrictions: Any, about: str = "") -> WaldTest:
         raise InferenceError(
             f"the covariance of the {q} restrictions is singular; test fewer at once, or rescale their coefficients."
         ) from None
-    p, (f, df) = pivot.along(matrix).joint_sf(statistic, q), _as_f(pivot, statistic, q)
+    p, f, df = pivot.along(matrix).joint_sf(statistic, q), math.nan, math.nan  # of a distribution that is no F
+    if isinstance(pivot, Normal):
+        f, df = statistic / q, math.inf
+    elif isinstance(pivot, StudentT):
+        df = float(pivot.df - q + 1)
+        f = statistic * df / (q * pivot.df)
     return WaldTest(statistic, p, q, pivot.joint_label(q), _concerning(known.notes, matrix), f, df, about)

@@ -20,7 +20,7 @@ from privreg.families.logistic import class_shares
 from privreg.options.unknown import all_known_arguments
 from privreg.results.data import ResultData
 from privreg.results.postestimation.hazards import survival
-from privreg.results.postestimation.known import Estimated, Known, means_frame
+from privreg.results.postestimation.hypothesis import Estimated, Known, means_frame
 from privreg.tables import Part, estimates_table, noted
 from privreg.tables.diagnostics import Diagnostic, along
 
@@ -65,7 +65,9 @@ def with_errors(known: Known, x: Array, offset: Array, index: pd.Index) -> Predi
     """Predictions with their errors at rows `x`, shape (n, p); see `PrivateResults.get_prediction`."""
     fit, eta = known.fit, known.fit.predictors(x, offset)
     if fit.design.cuts is not None:
-        share, by = in_order(fit, x, offset)
+        above, slope = fit.family.inverse_link(eta), fit.family.inverse_link_derivative(eta)
+        share = -np.diff(above, axis=1, prepend=1.0, append=0.0)  # of levels in order, shape (n, K)
+        by = -np.diff(slope[:, :, None] * (x[:, None] + fit.design.cuts), axis=1, prepend=0.0, append=0.0)
         by = by[:, 1:] / share[:, 1:, None] - by[:, :1] / share[:, :1, None]  # of log-odds
         covs, ok = np.einsum("ikp,pq,ilq->ikl", by, known.cov, by), along(known.notes, np.abs(by).sum(axis=1))
         odds = fit.family.scoring.log_odds(eta)
@@ -77,14 +79,6 @@ def with_errors(known: Known, x: Array, offset: Array, index: pd.Index) -> Predi
         return ClassPrediction(eta, covs, known.pivot, fit.levels, index, x, known.notes, ok)
     ok = along(known.notes, x)
     return Prediction(eta[:, 0], known.errors(x), known.pivot.along(x), fit.family, index, known.notes, ok)
-
-
-def in_order(fit: ResultData, x: Any, offset: Any) -> tuple[Any, Any]:
-    """Probabilities of levels in order, shape (n, K), and their derivatives by the coefficients, (n, K, p)."""
-    eta = fit.predictors(x, offset)
-    above, slope = fit.family.inverse_link(eta), fit.family.inverse_link_derivative(eta)
-    by = slope[:, :, None] * (x[:, None] + fit.design.cuts)
-    return -np.diff(above, axis=1, prepend=1.0, append=0.0), -np.diff(by, axis=1, prepend=0.0, append=0.0)
 
 
 def _with_baseline(linear: Array) -> Array:
@@ -206,8 +200,11 @@ class ClassPrediction(_Predicted):
 
     def conf_int(self, alpha: float = 0.05) -> Array:
         """Confidence limits of the probabilities, shape (n, k + 1, 2): those of their logits, mapped back."""
-        logit, se = self._logits()
-        half = self._critical(interval_level(alpha)) * se
+        (logit, se), critical = self._logits(), self.pivot.critical(interval_level(alpha))
+        if isinstance(self.pivot, Bootstrap):
+            rows = np.einsum("ilk,ip->ilkp", self._gradients(), self.exog).reshape(se.size, -1)
+            critical = np.reshape(self.pivot.along(rows).critical(alpha), se.shape)
+        half = critical * se
         return np.stack([expit(logit - half), expit(logit + half)], axis=-1)
 
     def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
@@ -217,14 +214,6 @@ class ClassPrediction(_Predicted):
         frame = means_frame(self.predicted_mean, self.se_mean, limits, ok, rows)
         frame.insert(0, "level", pd.Index(self.levels).take(np.tile(np.arange(n), len(self.index))))
         return frame
-
-    def _critical(self, alpha: float) -> float | Array:
-        if not isinstance(self.pivot, Bootstrap):
-            return self.pivot.critical(alpha)
-        gradients = self._gradients()  # (n, k + 1, k)
-        rows = np.einsum("ilk,ip->ilkp", gradients, self.exog)
-        n, classes = gradients.shape[:2]
-        return np.reshape(self.pivot.along(rows.reshape(n * classes, -1)).critical(alpha), (n, classes))
 
     def _logits(self) -> tuple[Array, Array]:
         """Logit of each probability and its standard error, shapes (n, k + 1).

@@ -44,21 +44,10 @@ def compare(
         One or more, with their names as keys of a mapping; ``compare(res1, res2)`` is ``compare([res1, res2])``. After
         them come results of other libraries, such as statsmodels', to *public* data, if there are any: whatever has
         params, bse, pvalues, nobs and conf_int(). They are labelled "not private" and are in no budget.
-    *more : PrivateResults
-        Those after a first that is not in a sequence.
     names : sequence of str, optional
         Names of the results; "(1)", "(2)", … by default.
-    alpha : float
-        One minus the level of the intervals.
     exponentiate : bool
-        Show exp(estimate) with its limits in place of the estimate with its standard error; see
-        `PrivateResults.tidy`.
-
-    Raises
-    ------
-    OptionError
-        If there is no result, something is not a result, names don't match, `alpha` is not in (0, 1), or coefficients
-        are to be exponentiated that are no logs of ratios.
+        Show exp(estimate) with its limits in place of the estimate with its standard error; see `PrivateResults.tidy`.
     """
     if isinstance(results, Mapping) and not more:
         names, results = list(results) if names is None else names, list(results.values())
@@ -181,13 +170,9 @@ class Comparison(View):
         return out
 
     def frame(self) -> pd.DataFrame:
-        """Numbers of the table.
+        """Numbers of the table: terms in order of first appearance, "level:term" of multinomial results.
 
-        Returns
-        -------
-        DataFrame
-            Index: terms in order of first appearance, "level:term" for multinomial results. Columns: (result,
-            quantity), the quantities of `PrivateResults.tidy`; NaN where a result lacks the term.
+        Columns: (result, quantity), the quantities of `PrivateResults.tidy`; NaN where a result lacks the term.
         """
         with np.errstate(over="ignore"):  # exp of an intercept in large units is infinite
             tidy = [(r._fit, r.tidy(self.exponentiate, alpha=self.alpha)) for r in self.results]
@@ -205,10 +190,7 @@ class Comparison(View):
     ) -> Axes | NDArray[Any]:
         """Draw the coefficients; exponentiated as the table is by default. See `PrivateResults.plot_coef`.
 
-        Returns
-        -------
-        Axes or ndarray of Axes
-            An array if the results have several units.
+        An array if the results have several units.
         """
         from privreg.results.plots import coefficients
 
@@ -309,27 +291,16 @@ def anova(
 ) -> WaldTest | pd.DataFrame:
     """Test what a larger fit has beside a smaller one; of one fit, each of its terms.
 
+    Terms that the smaller fit lacks are tested within the larger one, by a `method` of its. DataFrame of
+    `PrivateResults.anova` if there is one fit only. Fits that are not nested are an OptionError: other people (by their
+    number), another response, family, baseline, offset or exposure, other bounds or levels of columns that both use, or
+    columns that the larger one lacks.
+
     Parameters
     ----------
     small : PrivateResults
     large : PrivateResults, optional
         A fit to the same people with all terms of the smaller one, and more. In either order.
-    method : str, optional
-        An inference method of the larger fit; its first by default.
-
-    Returns
-    -------
-    WaldTest
-        Of the terms that the smaller fit lacks, within the larger one. DataFrame of `PrivateResults.anova` if there is
-        one fit only.
-
-    Raises
-    ------
-    OptionError
-        If these are not two results, or not nested: other people (by their number), another response, family, baseline,
-        offset or exposure, other bounds or levels of the columns that both use, or columns that the larger one lacks.
-    InferenceError
-        As for `PrivateResults.wald_test`.
 
     Notes
     -----
@@ -354,22 +325,8 @@ def anova(
     if len(large._fit.design.names) < len(small._fit.design.names):
         small, large = large, small
     a, b = small._fit, large._fit
-    _check_nested(small, large)
     there, names = set(map(factor_plain, a.design.names)), list(map(factor_plain, b.design.names))
-    lacking = [t.name for t in b.design.terms if any(names[j] not in there for j in t.columns)]
-    at = [j for j in range(len(b.names)) if names[j % len(names)] not in there]
-    words = (
-        f"Wald test within the larger fit: {', '.join(lacking)}. The smaller fit has other noise and isn't used: "
-        f"the larger fit's wald_test({lacking!r}) says the same without it."
-    )
-    return wald_test(large._known(method, "anova"), np.eye(len(b.names))[at], words)
-
-
-def _check_nested(small: PrivateResults, large: PrivateResults) -> None:
-    """Refuse fits of which the first is not the second without some of its terms, to as many people."""
-    a, b = small._fit, large._fit
-    there, one, two = set(map(factor_plain, b.design.names)), a.design.schema, b.design.schema
-    extra = [n for n in a.design.names if factor_plain(n) not in there]
+    one, two, extra = a.design.schema, b.design.schema, [n for n in a.design.names if factor_plain(n) not in names]
     both = sorted(set(a.design.columns) & set(b.design.columns))
     other = [c for c in both if (one.bounds.get(c), one.levels.get(c)) != (two.bounds.get(c), two.levels.get(c))]
     added = [(fit.design.offset, fit.design.exposure) for fit in (a, b)]
@@ -386,6 +343,13 @@ def _check_nested(small: PrivateResults, large: PrivateResults) -> None:
     for true, reason in reasons:
         if true:
             raise OptionError(f"anova() compares nested fits, and these are not: {reason}.")
+    lacking = [t.name for t in b.design.terms if any(names[j] not in there for j in t.columns)]
+    at = [j for j in range(len(b.names)) if names[j % len(names)] not in there]
+    words = (
+        f"Wald test within the larger fit: {', '.join(lacking)}. The smaller fit has other noise and isn't used: "
+        f"the larger fit's wald_test({lacking!r}) says the same without it."
+    )
+    return wald_test(large._known(method, "anova"), np.eye(len(b.names))[at], words)
 
 
 def _response(fit: ResultData) -> str:

@@ -78,18 +78,7 @@ def gathered(results: Any, names: Sequence[str] | None, terms: Any, caller: str,
                 f"no result has the coefficient or term {t!r}; "
                 + (f"did you mean {near!r}?" if near else f"choose one of {', '.join(map(repr, known))}.")
             )
-    relative = [name for name, r in named if _silos(r)]
-    if relative:
-        _refuse_unlike(named, len(results), caller)
-    responses = {str(r._fit.design.endog_name): None for r in private}
-    links = {r._fit.family.link: None for r in private}
-    for what, found in (("responses", responses), ("links", links)):
-        if len(found) > 1:
-            raise OptionError(
-                f"{caller}() takes fits of one model to different people, and these have the {what} {', '.join(found)}."
-            )
-    _refuse_twice(named, caller)
-    _refuse_other_meanings(named, wanted, caller)
+    _refuse(named, len(results), wanted, caller)
     table = pd.concat([t.reindex(wanted) for t in tables], keys=range(len(tables)))
     shape = (len(tables), len(wanted))
     columns = [table[c].to_numpy(dtype=float).reshape(shape) for c in ("estimate", "conf_low", "conf_high", "reliable")]
@@ -105,7 +94,7 @@ def gathered(results: Any, names: Sequence[str] | None, terms: Any, caller: str,
         (ok != 0.0) | np.isnan(error),
         [*targets(private), *_budget(labels, results)],
         of,
-        bool(relative),
+        any(map(_silos, private)),
     )
 
 
@@ -132,46 +121,43 @@ def _silos(r: Any) -> int:
     return int(r.silos) if isinstance(r, Results) and not r._fit.estimates and hasattr(type(r), "silos") else 0
 
 
-def _refuse_unlike(named: Sequence[tuple[str, Any]], fits: int, caller: str) -> None:
-    """Refuse federated fits beside others, and ones that converge elsewhere by their options."""
-    if caller != "meta_analysis":
+def _refuse(named: Sequence[tuple[str, Any]], fits: int, wanted: Sequence[str], caller: str) -> None:
+    """Refuse fits that are not alike, one that is given twice, as it would count as two, and names with other meanings.
+
+    Federated fits converge elsewhere by their options, and their spread tells their error where budgets are the same.
+    """
+    silos = [dict(r._fit.title) | {"Budget": r.privacy.budget} for _, r in named if _silos(r)]
+    if silos and caller != "meta_analysis":
         raise InferenceError(
             f"{caller}() needs standard errors, which federated fits don't have. Fit each silo's rows by themselves, "
             "with PrivateOnlineRegression or privreg.central, and give these results."
         )
-    if not all(_silos(r) for _, r in named) or len(named) < fits:
+    if silos and len(silos) < fits:
         raise InferenceError(
             "federated fits have no standard errors, so that nothing tells their weight beside fits that have; pool "
             "federated fits alone, whose spread tells their error."
         )
-    titles = [dict(r._fit.title) for _, r in named]
-    budgets = {r.privacy.budget for _, r in named}
-    for what in ("Rounds", "Local steps", "Update clip", "Family"):
-        if len({t[what] for t in titles}) > 1:
+    facts: dict[str, list[Any]] = {
+        "responses": [r._fit.design.endog_name for _, r in named],
+        "links": [r._fit.family.link for _, r in named],
+        "baselines of the response": [r._fit.baseline[:1] for _, r in named],
+    }
+    options = ("Rounds", "Local steps", "Update clip", "Family", "Budget")
+    facts |= {f"options {what.lower()}": [one[what] for one in silos] for what in options if silos}
+    for what, values in facts.items():
+        if len(set(values)) > 1:
+            by_name = {n: v[0] if isinstance(v, tuple) else v for (n, _), v in zip(named, values, strict=True) if v}
+            found = ", ".join(f"{value} in {name}" for name, value in by_name.items())
             raise OptionError(
-                f"{caller}() takes federated fits with the same options, which move the limit of the rounds: their "
-                f"{what.lower()} differ."
+                f"{caller}() takes fits of one model to different people, with the same options, and their {what} "
+                f"differ: {found}; give all fits the same."
             )
-    if len(budgets) > 1:
-        raise OptionError(f"{caller}() takes federated fits with one budget, as their spread is to tell their error.")
-
-
-def _refuse_twice(named: Sequence[tuple[str, Any]], caller: str) -> None:
-    """Refuse a fit that is given twice, also along one stream, or as saved: it would count as two."""
     for i, (name, r) in enumerate(named):
         for other, s in named[:i]:
             if r._fit.origin == s._fit.origin or np.array_equal(r._fit.params, s._fit.params):
                 raise OptionError(
                     f"{other} and {name} are results of one fit; {caller}() takes fits to different people, each once."
                 )
-
-
-def _refuse_other_meanings(named: Sequence[tuple[str, Any]], wanted: Sequence[str], caller: str) -> None:
-    """Refuse coefficients of one name that are relative to different levels."""
-    baselines = {r._fit.baseline[0]: name for name, r in reversed(named) if r._fit.baseline}
-    if len(baselines) > 1:
-        found = ", ".join(f"{level} in {name}" for level, name in baselines.items())
-        raise OptionError(f"baselines of the response differ: {found}. Give all fits the same first level of it.")
     for column, by in references(named).items():
         for _, r in named:
             fit = r._fit

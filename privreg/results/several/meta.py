@@ -1,4 +1,4 @@
-"""Meta-analysis: one estimate a term from fits to different people, with how much the fits differ."""
+"""Estimates of fits to different people: pooled term by term, with how much fits differ, or drawn towards another."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 from scipy import optimize, stats
+from scipy.special import ndtr
 
 from privreg.base.arrays import Array
 from privreg.errors import OptionError, choose, flag, interval_level
@@ -64,13 +65,8 @@ def meta_analysis(
         narrower than the normal variance allows (Knapp and Hartung's q is at least 1), or normal ones, which are too
         short with few fits.
 
-    Raises
-    ------
-    OptionError
-        If there are fewer than two results, one is given twice, they are not of one model or compare factors with
-        other levels, or an option is unknown.
-    InferenceError
-        If a result has no standard errors.
+    A result without standard errors is an InferenceError; fewer than two, one that is given twice, other models, or
+    factors that are compared with other levels are an OptionError.
 
     Notes
     -----
@@ -101,10 +97,9 @@ def meta_analysis(
         raise OptionError(f"no coefficient is in two of these fits: {', '.join(few)}.")
     if held.relative:
         held.notes.insert(0, SPREAD)
-        spread = tuple(pooled_by_spread(t, *held.of(t)[1:]) for t in held.terms if t not in few)
-        return MetaAnalysis(held, spread, False, method, "spread", tuple(few))
+        test = "spread"
     found = tuple(pooled(t, *held.of(t)[1:], random, method, test) for t in held.terms if t not in few)
-    return MetaAnalysis(held, found, random, method, test, tuple(few))
+    return MetaAnalysis(held, found, random and not held.relative, method, test, tuple(few))
 
 
 @dataclass(frozen=True)
@@ -153,6 +148,10 @@ def tau2_reml(y: Array, v: Array) -> float:
 def pooled(term: str, y: Array, v: Array, random: bool, method: str, test: str) -> Pooled:
     """Pool estimates y with variances v, shape (k,); options as of :func:`meta_analysis`."""
     k, fixed = len(y), 1.0 / v
+    if test == "spread":  # variances are in proportion to v; the factor is estimated, too
+        mean = float(fixed @ y / fixed.sum())
+        error = math.sqrt(float(fixed @ (y - mean) ** 2) / (k - 1) / fixed.sum())
+        return Pooled(term, mean, error, k - 1.0, math.nan, math.nan, fixed / fixed.sum())
     if method == "hodges_lehmann":
         return pooled_robustly(term, y, v)
     q = float(fixed @ (y - fixed @ y / fixed.sum()) ** 2)
@@ -184,14 +183,6 @@ def pooled_robustly(term: str, y: Array, v: Array) -> Pooled:
     )
 
 
-def pooled_by_spread(term: str, y: Array, v: Array) -> Pooled:
-    """Pool estimates y whose variances are in proportion to v, shape (k,); the factor is estimated, too."""
-    w, k = 1.0 / v, len(y)
-    mean = float(w @ y / w.sum())
-    error = math.sqrt(float(w @ (y - mean) ** 2) / (k - 1) / w.sum())
-    return Pooled(term, mean, error, k - 1.0, math.nan, math.nan, w / w.sum())
-
-
 @all_known_arguments
 @dataclass(frozen=True, repr=False)
 class MetaAnalysis(View):
@@ -207,18 +198,12 @@ class MetaAnalysis(View):
     def frame(self, alpha: float = 0.05) -> pd.DataFrame:
         """Pooled estimates, one coefficient a row.
 
-        Parameters
-        ----------
-        alpha : float
-            One minus the level of the intervals.
+        `alpha` is one minus the level of the intervals.
 
-        Returns
-        -------
-        DataFrame
-            Index term; estimate, std_error, statistic, p_value, conf_low, conf_high; with random effects pred_low and
-            pred_high, between which the true coefficient of another such fit would be; k (fits), tau, i2 (share of the
-            variance of estimates that is between fits), q, q_p_value (of no differences between fits), reliable
-            (whether no fit's summary takes its estimate back).
+        Index term; estimate, std_error, statistic, p_value, conf_low, conf_high; with random effects pred_low and
+        pred_high, between which the true coefficient of another such fit would be; k (fits), tau, i2 (share of the
+        variance of estimates that is between fits), q, q_p_value (of no differences between fits), reliable (whether no
+        fit's summary takes its estimate back).
         """
         alpha, rows = interval_level(alpha), []
         for one in self.pooled:
@@ -245,21 +230,8 @@ class MetaAnalysis(View):
     def plot(self, term: str | None = None, *, alpha: float = 0.05, title: str | None = None, ax: Any = None) -> Any:
         """Draw a forest plot: each fit's estimate with its interval, and the pooled one as a diamond.
 
-        Parameters
-        ----------
-        term : str, optional
-            The coefficient, or a term, of whose coefficients each gets a panel; the first but the intercept by default.
-        alpha : float
-            One minus the level of the intervals.
-        title : str, optional
-        ax : Axes, optional
-            Of several coefficients a sequence of them.
-
-        Returns
-        -------
-        Axes or array of Axes
-            Squares are as large as the fits' weights; at the right are estimates and limits. Hollow ones should not
-            be relied on. A thin line behind the diamond is the interval of another fit's true coefficient.
+        Squares are as large as the fits' weights; at the right are estimates and limits. Hollow ones should not be
+        relied on. A thin line behind the diamond is the interval of another fit's true coefficient.
         """
         found = [p.term for p in self.pooled]
         size = (1.6 * style.COLUMN, 0.9 + 0.22 * (len(self.held.names) + 1))
@@ -323,3 +295,151 @@ class MetaAnalysis(View):
             doubtful = [n for i, n in enumerate(self.held.names) if not self.held.reliable[i].all()]
             notes.insert(0, f"Marked rows hold estimates that their fits' summaries take back: {', '.join(doubtful)}.")
         return [pooled, *([] if self.held.relative else [between]), Paragraph("\n".join(notes))]
+
+
+# --- partial pooling: estimates drawn towards each other by empirical Bayes -----------------------
+
+
+PULL: Final = "pull: share of the way from a fit's estimate to the fits' common mean, on average over τ."
+
+
+@known_arguments
+def shrink(results: Any, *, names: Sequence[str] | None = None, terms: str | Sequence[str] | None = None) -> Shrunken:
+    """Draw the coefficients of fits to different people towards their common mean, the noisier the more.
+
+    Parameters
+    ----------
+    results : sequence or mapping of str to results
+        Three or more, of the same model fitted to *different people*, as for :func:`privreg.meta_analysis`.
+    names, terms : sequence of str, optional
+        As there; all terms that three fits have by default.
+
+    Notes
+    -----
+    True coefficients are taken to be normal with mean m and sd τ. Given τ, a fit's estimate y with standard error s
+    becomes (1 − B) y + B m̂ with B = s²/(s² + τ²). τ is not plugged in but averaged over its posterior under a flat
+    prior, so that intervals count that it is hardly known from few fits; they hold on average over fits, not for a fit
+    that is unlike all others.
+
+    References
+    ----------
+    Efron & Morris (1975), JASA 70, 311-319; Gelman (2006), Bayesian Analysis 1, 515-534, on the flat prior of τ.
+    """
+    held = gathered(results, names, terms, "shrink", 3)
+    usable = [t for t in held.terms if len(held.of(t)[0]) >= 3]
+    for t in held.terms if not usable or terms is not None else ():
+        if t not in usable:
+            choose("terms", t, usable)
+    return Shrunken(held, tuple(Towards(t, *posterior(*held.of(t)[1:])) for t in usable))
+
+
+@dataclass(frozen=True)
+class Towards:
+    """One coefficient of k fits: posterior given each of m values of τ."""
+
+    term: str
+    share: Array  # Posterior of the values of τ, shape (m,)
+    tau: Array  # Shape (m,)
+    mean: Array  # Shape (m, k)
+    sd: Array  # Shape (m, k)
+
+    @property
+    def estimate(self) -> Array:
+        """Posterior means of the fits, shape (k,)."""
+        return self.share @ self.mean
+
+    @property
+    def error(self) -> Array:
+        """Posterior standard deviations of the fits, shape (k,)."""
+        return np.sqrt(self.share @ (self.sd**2 + (self.mean - self.estimate) ** 2))
+
+    def limit(self, p: float) -> Array:
+        """Posterior quantiles of the fits, shape (k,)."""
+        middle, spread = self.estimate, self.error
+        out = np.empty(len(middle))
+        for i in range(len(out)):
+            # in standard deviations, since the search ends by an absolute tolerance
+            z = optimize.brentq(lambda z, i=i: self.below(middle[i] + z * spread[i], i) - p, -60.0, 60.0)
+            out[i] = middle[i] + z * spread[i]
+        return out
+
+    def below(self, x: Any, i: Any = slice(None)) -> Any:
+        """Posterior probabilities that true coefficients of the fits, or of fit i, are below x; shape (k,)."""
+        return self.share @ ndtr((x - self.mean[:, i]) / self.sd[:, i])
+
+
+def posterior(y: Array, v: Array) -> tuple[Array, Array, Array, Array]:
+    """Posterior shares of values of τ, these values, and means and sds of the true coefficients given each."""
+    widest = 20.0 * (np.std(y) + np.sqrt(v.max()))  # beyond it the likelihood is as good as nothing from 4 fits on
+    tau = np.linspace(0.0, 1.0, 400) ** 2 * widest
+    log = restricted(tau**2, y, v)
+    share = np.exp(log - log.max()) * np.gradient(tau)
+    w = 1.0 / (v + tau[:, None] ** 2)
+    centre = (w @ y / w.sum(axis=1))[:, None]
+    pull = v * w
+    mean = (1.0 - pull) * y + pull * centre
+    sd = np.sqrt((1.0 - pull) * v + pull**2 / w.sum(axis=1)[:, None])
+    return share / share.sum(), tau, mean, sd
+
+
+@all_known_arguments
+@dataclass(frozen=True, repr=False)
+class Shrunken(View):
+    """Coefficients of several fits, each drawn towards the others. Made by :func:`shrink`."""
+
+    held: Gathered
+    towards: tuple[Towards, ...]
+
+    def frame(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Coefficients of each fit.
+
+        Index (term, fit); estimate, std_error, conf_low, conf_high (posterior mean, sd and quantiles, `alpha` being one
+        minus the level), original (the fit's estimate), original_error, pull (share of the way to the common mean, 0
+        to 1), reliable.
+        """
+        alpha, parts = interval_level(alpha), []
+        for one in self.towards:
+            names, y, v = self.held.of(one.term)
+            pull = one.share @ (v / (v + one.tau[:, None] ** 2))
+            at = [self.held.names.index(n) for n in names]
+            columns: dict[str, Any] = {"estimate": one.estimate, "std_error": one.error}
+            columns |= {"conf_low": one.limit(alpha / 2.0), "conf_high": one.limit(1.0 - alpha / 2.0)}
+            columns |= {"original": y, "original_error": np.sqrt(v), "pull": pull}
+            columns["reliable"] = self.held.reliable[at, self.held.terms.index(one.term)]
+            index = pd.MultiIndex.from_product([[one.term], names], names=["term", "fit"])
+            parts.append(pd.DataFrame(columns, index=index))
+        return Frame(pd.concat(parts))
+
+    def plot(self, term: str | None = None, *, alpha: float = 0.05, title: str | None = None, ax: Any = None) -> Any:
+        """Draw each fit's estimate and what it becomes, of one coefficient or of a term with a panel for each."""
+        found = [t.term for t in self.towards]
+        size = (1.2 * style.COLUMN, 0.9 + 0.26 * len(self.held.names))
+        return style.each_drawn(partial(self._drawn, alpha), self.held.meant(term, found), title, ax, size)
+
+    def _drawn(self, alpha: float, term: str, ax: Any) -> str:
+        """Draw one coefficient; gives the footer."""
+        part = self.frame(alpha).loc[term]
+        footer = f"{100 * (1 - alpha):.6g}% intervals; open: each fit by itself, filled: drawn towards the others"
+        inks, at = style.inks_for(ax), np.arange(len(part), 0, -1.0)
+        half = float(stats.norm.ppf(1.0 - alpha / 2.0)) * part["original_error"]
+        ax.hlines(at + 0.12, part["original"] - half, part["original"] + half, color=inks.grey, linewidth=0.8)
+        ax.plot(part["original"], at + 0.12, "o", color=inks.grey, markerfacecolor=style.ground(ax), markersize=4)
+        ax.hlines(at - 0.12, part["conf_low"], part["conf_high"], color=inks[0], linewidth=1.0)
+        ax.plot(part["estimate"], at - 0.12, "o", color=inks[0], markersize=4)
+        ax.set_yticks(at, [*map(style.literal, shorten(map(str, part.index), 24))])
+        ax.set_ylim(0.4, len(part) + 0.6)
+        ax.set_xlabel(style.literal(plain(term)))
+        return footer
+
+    def _layout(self) -> list[Part]:
+        frame = self.frame()
+        tidy = frame[["estimate", "std_error", "conf_low", "conf_high"]]
+        head, rows = cells(tidy, 0.05)
+        original = in_one_format(frame["original"], 4, float(frame["original_error"].min()))
+        rows = [[o, *row, f"{100 * p:.0f}%"] for o, row, p in zip(original, rows, frame["pull"], strict=True)]
+        names = marked((fit for _, fit in frame.index), frame["reliable"])
+        begins = np.cumsum([0, *(len(self.held.of(t.term)[0]) for t in self.towards)])
+        blocks = {int(b): t.term for b, t in zip(begins, self.towards, strict=False)}
+        title = f"Coefficients of {len(self.held.names)} Fits, Partially Pooled"
+        table = Table(names, ["by itself", *head, "pull"], rows, title, blocks)
+        return [table, Paragraph("\n".join([PULL, *self.held.notes]))]

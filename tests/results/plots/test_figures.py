@@ -251,7 +251,7 @@ def test_the_privacy_plot_of_results_is_that_of_their_statement(fitted):
     np.testing.assert_allclose(true[1:-1], norm.cdf(norm.ppf(false[1:-1]) + 1.0))
     assert (true[0], true[-1]) == (0, 1)
     np.testing.assert_array_equal(tradeoff.lines[0].get_ydata(), 1 - true)
-    with pytest.raises(OptionError, match="two axes"):
+    with pytest.raises(OptionError, match="1 axes for two panels"):
         fitted.plot_privacy(ax=[roc])
 
 

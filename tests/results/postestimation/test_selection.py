@@ -13,9 +13,8 @@ import privreg as pr
 from privreg.collector.inference.pivots import Normal
 from privreg.errors import InferenceError, OptionError
 from privreg.formula.encoding import DesignTerm
-from privreg.results.postestimation.known import Known
-from privreg.results.postestimation.selection import select
-from privreg.results.postestimation.smooth import smooth
+from privreg.results.postestimation.hypothesis import Known
+from privreg.results.postestimation.penalties import select, smooth
 from tests.helpers import array_model
 
 SPLINE = "bs(x, knots=(2, 4, 6, 8), lower_bound=0, upper_bound=10)"
@@ -111,7 +110,7 @@ def test_the_parts_of_a_kept_interaction_stay() -> None:
 
 def test_collinear_terms_take_few_sweeps(monkeypatch) -> None:
     """The path meets its first-order conditions after 30 sweeps a point; block descent alone does not."""
-    monkeypatch.setattr("privreg.results.postestimation.selection._SWEEPS", 30)
+    monkeypatch.setattr("privreg.results.postestimation.penalties._SWEEPS", 30)
     p = 30
     rng, correlated = np.random.default_rng(0), 0.98 ** np.abs(np.subtract.outer(np.arange(p), np.arange(p)))
     names, information = ["Intercept", *(f"x{i}" for i in range(1, p))], 400.0 * correlated
