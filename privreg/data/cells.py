@@ -32,6 +32,7 @@ _TRUTH: Final = {"true": 1, "false": 0}
 _TOGETHER: Final = 1 << 12  # Rows
 _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 """Types of cells that are compared with each other; the code of others could say that they equal any."""
+_NESTED: Final = (np.void, np.object_)  # Types of NumPy's that are not one cell
 
 
 def unmasked(values: Any) -> Any:
@@ -52,8 +53,17 @@ def plain_vector(values: Any) -> NDArray[Any]:
     if not _is_list(values):
         return np.asarray(unmasked(values))
     cells = list(values)
-    if all(map(_is_scalar, set(map(type, cells)))):
-        return _of_scalars(cells)
+    kinds = set(map(type, cells))
+    if all(k in _PLAIN or (issubclass(k, np.generic) and not issubclass(k, _NESTED)) for k in kinds):
+        try:  # numbers as NumPy has them, if it keeps all of their digits
+            with np.errstate(all="ignore"):  # short numbers can't be compared with large ones
+                out = np.asarray(cells)
+                # whole numbers beside others become doubles, which hold some digits only
+                rounded = out.dtype.kind == "f" and bool((np.abs(out) >= 2.0**53).any())
+            if out.ndim == 1 and out.dtype.kind in "biufO" and not rounded:
+                return out
+        except Exception:  # a number too large for all others' type, say
+            pass
     return np.fromiter((None if cell is np.ma.masked else cell for cell in cells), dtype=object, count=len(cells))
 
 
@@ -72,31 +82,12 @@ def plain_table(values: Any, width: int | None = None) -> NDArray[Any]:
     return flat.reshape(len(rows), width)
 
 
-def _of_scalars(cells: list[Any]) -> NDArray[Any]:
-    """Numbers as NumPy has them, if it keeps all of their digits; else objects."""
-    try:
-        with np.errstate(all="ignore"):  # short numbers can't be compared with large ones
-            out = np.asarray(cells)
-            # whole numbers beside others become doubles, which hold some digits only
-            rounded = out.dtype.kind == "f" and bool((np.abs(out) >= 2.0**53).any())
-        if out.ndim == 1 and out.dtype.kind in "biufO" and not rounded:
-            return out
-    except Exception:  # a number too large for all others' type, say
-        pass
-    return np.fromiter(cells, dtype=object, count=len(cells))
-
-
 def _is_list(values: Any) -> bool:
     """True if values come one by one, and not as an array, a text or a mapping."""
     if isinstance(values, str | bytes | bytearray | memoryview | array | range | Mapping | Set):
         return False
     arrays = any(hasattr(values, name) for name in ("dtype", "__array__", "__array_interface__"))
     return not arrays and hasattr(values, "__len__") and hasattr(values, "__iter__")
-
-
-def _is_scalar(kind: type) -> bool:
-    """True if cells of this type are one cell, of which NumPy makes nothing else."""
-    return kind in _PLAIN or (issubclass(kind, np.generic) and not issubclass(kind, np.void | np.object_))
 
 
 def _row(row: Any) -> list[Any]:
@@ -221,12 +212,12 @@ def _each_number(series: Any) -> Floats:
 def _number(cell: Any) -> float:
     """A cell as a double, NaN if it is no number."""
     try:
-        return float(_exact(cell))
+        return float(exact(cell))
     except Exception:  # whatever the cell is, its own code may raise anything
         return np.nan
 
 
-def _exact(cell: Any) -> Any:
+def exact(cell: Any) -> Any:
     """The number a cell is or reads as, whole numbers exactly; NaN if it is none."""
     if isinstance(cell, bytes):
         cell = _decoded(cell)
@@ -261,7 +252,7 @@ def _decoded(cell: bytes) -> str:
     return cell.decode("utf-8", "replace")
 
 
-class _Levels:
+class Places:
     """Positions of declared levels, by what a cell says: its text, or the number that it is or reads as.
 
     A reader that takes "1" for a number or "yes" for a truth value must not change what a cell means, so a number
@@ -270,10 +261,10 @@ class _Levels:
 
     def __init__(self, levels: Sequence[Any]) -> None:
         self.texts = {normalize("NFC", level): i for i, level in enumerate(levels) if isinstance(level, str)}
-        self.numbers = {_exact(level): i for i, level in enumerate(levels) if not isinstance(level, str)}
+        self.numbers = {exact(level): i for i, level in enumerate(levels) if not isinstance(level, str)}
         reads: dict[Any, list[int]] = {}
         for level, i in self.texts.items():
-            number = _exact(level)
+            number = exact(level)
             if -np.inf < number < np.inf:
                 reads.setdefault(number, []).append(i)
         for number, found in reads.items():
@@ -286,17 +277,14 @@ class _Levels:
             cell = _decoded(cell) if isinstance(cell, bytes) else iso_text(cell)
             if isinstance(cell, str) and (text := normalize("NFC", cell)) in self.texts:
                 return self.texts[text]
-            number = _exact(cell)
+            number = exact(cell)
             found = self.numbers.get(number, UNKNOWN)
             return self.numbers.get(float(number), UNKNOWN) if found == UNKNOWN else found
         except Exception:  # whatever the cell is, its own code may raise anything
             return UNKNOWN
 
 
-@lru_cache(maxsize=64)
-def places_of(levels: tuple[Any, ...]) -> _Levels:
-    """Places of declared levels by a cell's content; made once for a factor."""
-    return _Levels(levels)
+places_of = lru_cache(maxsize=64)(Places)  # Made once for a factor
 
 
 def factorized(raw: Any) -> tuple[NDArray[Any], list[Any]]:
@@ -343,7 +331,7 @@ def _sound(cell: Any) -> Any:
             cell.encode()
         cell = iso_text(cell)
         if type(cell) not in _PLAIN:
-            cell = _exact(cell)
+            cell = exact(cell)
             if not abs(cell) < LARGEST:  # a decimal number of a line may be one of millions of digits
                 return object()
             cell = int(cell) if cell == int(cell) else float(cell)

@@ -46,21 +46,6 @@ class Encoded(NamedTuple):
     kept: Flags | None = None  # the raw rows that are in the batch, for ``missing="drop"``; None if all of them are
 
 
-def without_unusable(rows: Encoded, usable: Flags | None, missing: str) -> Encoded:
-    """Rows as `missing`, "noise" or "drop", asks for them; `usable` are rows with sound covariates, None if all are."""
-    if usable is not None:
-        rows.endog[~usable] = np.nan
-        rows.exog[~usable] = np.nan
-        if rows.offset is not None:
-            rows.offset[~usable] = np.nan
-    if missing == "noise":
-        return rows
-    kept = ~np.isnan(rows.endog)
-    if kept.all():
-        return rows
-    return Encoded(rows.endog[kept], rows.exog[kept], None if rows.offset is None else rows.offset[kept], kept)
-
-
 def spread(values: Floats, kept: Flags | None) -> Floats:
     """Values at the raw rows that `kept` says, all if None, and NaN in the others."""
     if kept is None:
@@ -305,55 +290,35 @@ def prepare(
     columns that are known to have none.
     """
     out: dict[str, NDArray[Any]] = {}
-    names = list(names)
-    together = _together(frame, names, schema, clamp, new=new, gaps=gaps, whole=whole)
+    names, whole = list(names), set() if whole is None else whole
+    if isinstance(frame, Taken):
+        # doubles in memory, in few operations on all: threads that do one little one after another wait for each other
+        some, held = frame.doubles(name for name in names if name not in schema.levels and name not in schema.dates)
+        with np.errstate(all="ignore"):  # a warning would reveal a value
+            for name, values, sure in zip(some, held, np.isfinite(held.sum(axis=1)).tolist(), strict=True):
+                if sure:  # as of `all_finite`
+                    whole.add(name)
+                    continue
+                values[np.isinf(values)] = np.nan
+                if not gaps and np.isnan(values).any():
+                    raise _gap(name, dates=False, new=new)
+            limits = np.array([schema.limits(n) if n in clamp else (-np.inf, np.inf) for n in some]).reshape(-1, 2)
+            np.clip(held, limits[:, :1], limits[:, 1:], out=held)
+        out.update(zip(some, held, strict=True))
     for name in names:
-        if name in together:
-            out[name] = together[name]
+        if name in out:
             continue
         raw = column_of(frame, name)
         if name in schema.levels:
             out[name] = level_codes(raw, name, schema.levels[name], gaps=gaps, new=new)
         else:
             values, sure = _numbers(raw, name, gaps=gaps, dates=name in schema.dates, new=new)
-            if sure and whole is not None:
+            if sure:
                 whole.add(name)
             out[name] = clamped(values, schema.limits(name)) if name in clamp else values
     if len({len(v) for v in out.values()}) > 1:
         raise DataError("the columns differ in length.")
     return out
-
-
-def _together(
-    frame: Any,
-    names: Sequence[str],
-    schema: Schema,
-    clamp: Container[str | None],
-    *,
-    gaps: bool,
-    new: bool,
-    whole: set[str] | None,
-) -> dict[str, Floats]:
-    """Numbers of columns of doubles that are taken from memory, in few operations on all of them.
-
-    Threads that do one little operation after another wait for each other.
-    """
-    if not isinstance(frame, Taken):
-        return {}
-    some, out = frame.doubles(name for name in names if name not in schema.levels and name not in schema.dates)
-    with np.errstate(all="ignore"):  # a warning would reveal a value
-        sure = np.isfinite(out.sum(axis=1))  # as of `all_finite`
-        for name, values, fine in zip(some, out, sure.tolist(), strict=True):
-            if fine:
-                if whole is not None:
-                    whole.add(name)
-                continue
-            values[np.isinf(values)] = np.nan
-            if not gaps and np.isnan(values).any():
-                raise _gap(name, dates=False, new=new)
-        limits = np.array([schema.limits(n) if n in clamp else (-np.inf, np.inf) for n in some]).reshape(-1, 2)
-        np.clip(out, limits[:, :1], limits[:, 1:], out=out)
-    return dict(zip(some, out, strict=True))
 
 
 def all_finite(values: Floats) -> bool:
@@ -379,13 +344,6 @@ def clamped(values: Floats, limits: tuple[float, float]) -> Floats:
 def beyond(values: Floats, limits: tuple[float, float]) -> Flags:
     """Which numbers are outside limits; one that is missing doesn't."""
     return np.asarray((values < limits[0]) | (values > limits[1]))
-
-
-def log_exposure(values: Floats, name: str) -> Floats:
-    """Logarithm of an exposure that isn't clamped."""
-    if (values <= 0).any():
-        raise DataError(f"the exposure {name!r} must be positive in every row; mend such rows or leave them out.")
-    return np.asarray(np.log(values))
 
 
 def zero_one(values: Floats, name: str, *, gaps: bool = False) -> Floats:

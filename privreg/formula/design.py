@@ -22,11 +22,9 @@ from privreg.data.columns import (
     clamped,
     complete_rows,
     length,
-    log_exposure,
     prepare,
     repeated,
     row_labels,
-    without_unusable,
     zero_one,
 )
 from privreg.data.sources.open import as_frame
@@ -45,7 +43,6 @@ from privreg.formula.encoding import (
     shown_box,
     stand_in,
     take,
-    wide_box,
 )
 from privreg.formula.language.allowlist import check_exposure, misfit, undeclared_offset
 from privreg.formula.language.parse import ParsedFormula, check_formula, read
@@ -58,6 +55,7 @@ from privreg.schema.declarations import Schema
 RESPONSE_ROWS: Final = 4096  # Public rows on which the range of a computed response is found
 SINGLE_ROWS: Final = 12  # Public rows whose terms are computed one by one, too
 UNBOUNDED: Final = (-np.inf, np.inf)
+FAR: Final = 100.0  # Limits, at least, that are tried of columns whose scale is private
 
 
 def unclamped(schema: Schema, name: str | None, kind: str) -> Schema:
@@ -230,8 +228,16 @@ class Design:
         right = {name: values for name, values in read.items() if name not in left}
         known = complete_rows(values for name, values in right.items() if name not in whole)
         exog, fine = self._exog(right, n, known=known, gaps=True)
+        endog, offset = self._endog(left, gaps=True), self._offset(right)
         usable = known if fine is None else fine if known is None else fine & known
-        return without_unusable(Encoded(self._endog(left, gaps=True), exog, self._offset(right)), usable, missing)
+        if usable is not None:
+            for part in (endog, exog, offset):
+                if part is not None:
+                    part[~usable] = np.nan
+        kept = ~np.isnan(endog) if missing == "drop" else None
+        if kept is None or kept.all():
+            return Encoded(endog, exog, offset)
+        return Encoded(endog[kept], exog[kept], None if offset is None else offset[kept], kept)
 
     def scaled(self, centre: Floats, scale: Floats) -> Design:
         """Design for encoding only, whose column j is (x_j − centre_j) / scale_j."""
@@ -304,16 +310,16 @@ class Design:
                 raise DataError(
                     f"the new rows lack {name!r}, the model's {what}; give the column, a number for each row."
                 )
-            values = self.values_of(new, name, gaps=gaps)
+            values = prepare(new, (name,), self.schema, clamp=(), gaps=gaps, new=True)[name]
             if len(values) != len(x):
                 raise DataError(f"the new rows are {len(x)} but {name!r} has {len(values)}; give one number a row.")
-            total += values if name == self.offset else log_exposure(values, name)
+            if name == self.exposure and (values <= 0).any():
+                raise DataError(
+                    f"the exposure {name!r} must be positive in every row; mend such rows or leave them out."
+                )
+            total += values if name == self.offset else np.log(values)
         x[np.isnan(total)] = np.nan
         return x, total
-
-    def values_of(self, new: Any, name: str, *, gaps: bool = False) -> Floats:
-        """A numeric column of rows for prediction, unclamped; of dates their days since 1970-01-01."""
-        return np.array(prepare(new, (name,), self.schema, clamp=(), gaps=gaps, new=True)[name])
 
     def outside(self, new: Any) -> tuple[str, ...]:
         """Covariates of rows for prediction of which some are outside their declared bounds."""
@@ -398,7 +404,16 @@ def formula_design(
     if kind == "ordinal":
         return with_cuts(make(formula, schema, kind="levels", reports=reports), make, (formula, schema))
     parsed = check_formula(formula, schema, functions or {}, kind=kind, reports=reports)
-    _check_offset(offset, exposure, schema, parsed.response_columns)
+    response_columns = parsed.response_columns
+    if exposure is not None:
+        if exposure in response_columns or exposure == offset:
+            other = "offset" if exposure == offset else "response"
+            raise SchemaError(f"exposure={exposure!r} is the {other} too; name another column with positive bounds.")
+        check_exposure(exposure, schema)
+    if offset is not None and (offset in schema.levels or offset in response_columns):
+        raise SchemaError(f"offset={offset!r} must be a numeric column other than the response.")
+    if offset is not None and not schema.is_declared_number(offset):
+        raise SchemaError(undeclared_offset(offset, schema))
     terms = read(formula)[0].rhs_termlist
     cells = {
         tuple(parsed.plain[f.code] for f in t.factors if parsed.plain.get(f.code) in schema.levels): None for t in terms
@@ -430,9 +445,10 @@ def formula_design(
     )
     sources = tuple(t.reads for t in parts for _ in t.columns)
     bare = tuple(None if t.levels else parsed.plain.get(t.name) for t in parts for _ in t.columns)
-    wide = wide_box(parsed.exog_columns, schema, parsed.constants)
-    tried = probe
-    if wide:  # some terms are constant on the box that stands for a private scale, and not beyond it
+    tried, private = probe, [name for name in parsed.exog_columns if name in schema.private]
+    if private:  # I(x > 40), say, is constant on the box that stands for a private scale, and not beyond it
+        edge = max([FAR, *(2 * abs(c) for c in parsed.constants)])
+        wide = dict.fromkeys(private, (-edge, edge))
         more = probe_rows(parsed.exog_columns, schema, parsed.constants, [c for c in cells if c], boxes=wide)
         far, _, _ = encoder.exog(more, len(next(iter(more.values()))))
         tried = np.vstack([probe, far[np.isfinite(far).all(axis=1)]])
@@ -465,17 +481,3 @@ def formula_design(
         info=info,
         parsed=parsed,
     )
-
-
-def _check_offset(offset: str | None, exposure: str | None, schema: Schema, response: Sequence[str]) -> None:
-    if exposure is not None:
-        if exposure in response or exposure == offset:
-            other = "offset" if exposure == offset else "response"
-            raise SchemaError(f"exposure={exposure!r} is the {other} too; name another column with positive bounds.")
-        check_exposure(exposure, schema)
-    if offset is None:
-        return
-    if offset in schema.levels or offset in response:
-        raise SchemaError(f"offset={offset!r} must be a numeric column other than the response.")
-    if not schema.is_declared_number(offset):
-        raise SchemaError(undeclared_offset(offset, schema))

@@ -6,6 +6,7 @@ data nobody has read yet: ranges, rank, the constant and the row-by-row check of
 
 from __future__ import annotations
 
+import ast
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,13 +17,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from patsy import NAAction, Term, design_matrix_builders
-from patsy.builtins import C
+from patsy.builtins import C, Diff, Helmert, Poly, Sum, Treatment
 from patsy.eval import EvalFactor
 
 from privreg.collector.inference.methods import WIDE
 from privreg.data.cells import Flags, Floats
 from privreg.errors import FormulaError
-from privreg.formula.language.parse import ParsedFormula, contrast_of
+from privreg.formula.language.parse import ParsedFormula, term_tree
 from privreg.formula.trees.compile import FactorColumn, term_trees
 from privreg.formula.trees.evaluate import Program, Tree
 from privreg.schema.declarations import Schema
@@ -33,7 +34,6 @@ _CORNER_AXES = 6  # all corners of the box up to 2**6, a fixed sample of them be
 _CELL_ROWS = 3
 _MAX_CELLS = 20_000
 _RANK_TOLERANCE = 1e-12
-_FAR = 100.0
 SURE = 1e-10
 
 
@@ -105,15 +105,6 @@ def _special_rows(
         return out
 
     return column, int(begins[-1])
-
-
-def wide_box(names: Sequence[str], schema: Schema, constants: Sequence[float]) -> dict[str, tuple[float, float]]:
-    """Limits far around the numbers of the formula for the columns whose scale is private.
-
-    Their reference box says nothing about their values: ``I(x > 40)`` is constant on it, and not on the data.
-    """
-    edge = max([_FAR, *(2 * abs(c) for c in constants)])
-    return {name: (-edge, edge) for name in names if name in schema.private}
 
 
 def shown_box(names: Sequence[str], schema: Schema) -> str:
@@ -355,6 +346,7 @@ class _Valued(EvalFactor):  # type: ignore[misc]
         return self._value
 
 
+_CONTRASTS: Final = {one.__name__: one for one in (Treatment, Sum, Helmert, Poly, Diff)}
 _KEEP_ALL = NAAction(on_NA="raise", NA_types=[])
 
 
@@ -365,15 +357,20 @@ def coded_terms(
 
     `values` are those of factors that are computed, by code; factors that stand for themselves are columns of `rows`.
     """
-
-    def valued(code: str) -> _Valued:
+    known = dict[str, _Valued]()
+    for code in parsed.reads:
         name = parsed.plain.get(code)
         if name is None or name not in schema.levels:
-            return _Valued(code, values[code] if name is None else rows[name])
+            known[code] = _Valued(code, values[code] if name is None else rows[name])
+            continue
         kind: Any = pd.CategoricalDtype(list(schema.levels[name]))
-        return _Valued(code, C(pd.Categorical.from_codes(rows[name], dtype=kind), contrast_of(code, parsed.formula)))
-
-    known = {code: valued(code) for code in parsed.reads}
+        levels = pd.Categorical.from_codes(rows[name], dtype=kind)
+        node, contrast = term_tree(code, parsed.formula), None
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "C":
+            given = [*node.args[1:], *(word.value for word in node.keywords)]
+            code_of = compile(ast.Expression(given[0]), "contrast", "eval") if given else None
+            contrast = None if code_of is None else eval(code_of, {**_CONTRASTS, "__builtins__": {}})
+        known[code] = _Valued(code, C(levels, contrast))
     again = [Term([known[f.code] for f in term.factors]) for term in terms]
     return design_matrix_builders([again], lambda: iter([{}]), 0, NA_action=_KEEP_ALL)[0]
 
@@ -400,17 +397,13 @@ def make_encoder(
             contrast = subterms[0].contrast_matrices.get(term.factors[0])
         if contrast is not None:
             matrix = np.asarray(contrast.matrix, dtype=np.float64)
-            part = part._replace(column=str(plain[0]), matrix=matrix, hot=_one_hot(matrix))
+            at = matrix.argmax(axis=1)
+            one = matrix[np.arange(len(matrix)), at] == 1.0
+            single = ((matrix != 0.0).sum(axis=1) == one).all() and matrix.shape[1] > 1
+            hot = np.where(one, at, -1) if single else None
+            part = part._replace(column=str(plain[0]), matrix=matrix, hot=hot)
         else:
             part = part._replace(trees=term_trees(subterms, info, parsed, schema, factors.__getitem__))
         parts.append(part)
     program = Program([tree for part in parts for tree in part.trees], schema, parsed.functions, rows)
     return Encoder(len(info.column_names), tuple(parts), program, response)
-
-
-def _one_hot(matrix: Floats) -> NDArray[np.int64] | None:
-    """Column of the only 1 of each level, −1 for a level without; None for other contrasts."""
-    at = matrix.argmax(axis=1)
-    hot = matrix[np.arange(len(matrix)), at] == 1.0
-    single = ((matrix != 0.0).sum(axis=1) == hot).all()
-    return np.where(hot, at, -1) if single and matrix.shape[1] > 1 else None

@@ -51,16 +51,6 @@ def _together(x: Array, *columns: Array) -> Iterator[tuple[Array, list[Array]]]:
         yield x, list(columns)
 
 
-def linear_rows(x: Array, matrix_t: Array) -> None:
-    """X ← x @ matrix_t in place, column by column: a matrix product's bits depend on how many rows it is given."""
-    with np.errstate(all="ignore"):
-        whole = [np.zeros(len(x)) for _ in matrix_t]
-        for j, m in np.argwhere(matrix_t != 0.0):
-            whole[m] += x[:, j] * matrix_t[j, m]
-    for m, column in enumerate(whole):
-        x[:, m] = column
-
-
 CROWDED = 30.0  # Condition number of the probe's correlation matrix above which columns are made orthogonal
 SAME = 1e-9  # Rounding error of a computed constant 1
 ALONE = 5.0  # Variance inflation up to which a column is left as it is where others are crowded
@@ -150,8 +140,15 @@ class Units:
 
     def rows_mixed(self, x: Array) -> None:
         """The second half of it, for rows whose columns are centred and scaled."""
-        if self.mix is not None:
-            linear_rows(x, np.ascontiguousarray(self.mix.T))
+        if self.mix is None:
+            return
+        # column by column: a matrix product's bits depend on how many rows it is given
+        with np.errstate(all="ignore"):
+            whole = [np.zeros(len(x)) for _ in self.mix]
+            for j, m in np.argwhere(self.mix.T != 0.0):
+                whole[m] += x[:, j] * self.mix[m, j]
+        for m, column in enumerate(whole):
+            x[:, m] = column
 
     def response_inside(self, y: Array) -> Array:
         """Map responses to internal units."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache, partial
 from typing import Any, Final
 
@@ -16,7 +15,7 @@ import pyarrow.compute as compute
 from privreg.data.cells import GAP, plain_vector, read_numbers
 from privreg.data.columns import as_dates
 from privreg.data.sources.source import CHUNK, Batch, Wanted, beyond
-from privreg.errors import DataError, SchemaError, quietly
+from privreg.errors import DataError, quietly
 from privreg.schema.declarations import PER_DAY
 
 _EXACT_DIGITS: Final = 15  # Decimals with so many are told apart by doubles
@@ -26,16 +25,6 @@ DAMAGED: Final = {
     for kind, words in (("Parquet", "Parquet"), ("Feather", "Feather or Arrow IPC"))
 }
 """Words for a file, by its kind."""
-
-
-def attrs_of(name: str, metadata: Mapping[bytes, bytes] | None) -> Any:
-    """The attrs of the DataFrame that a file or table was made of: as pandas keeps them, else as Arrow does."""
-    held = metadata or {}
-    wrong = SchemaError(f"{name}: its attrs are not readable as JSON; write it again.")
-    if b"PANDAS_ATTRS" in held:
-        return quietly(lambda: json.loads(held[b"PANDAS_ATTRS"]), wrong)
-    about = quietly(lambda: json.loads(held.get(b"pandas", b"{}")), wrong)
-    return about.get("attributes") if isinstance(about, Mapping) else None
 
 
 def kind_of(type_: Any) -> str:
@@ -49,7 +38,7 @@ def kind_of(type_: Any) -> str:
         return "boolean"
     if types.is_integer(type_) or types.is_floating(type_) or types.is_decimal(type_):
         return "number"
-    if _is_text(type_) or _is_bytes(type_):
+    if _holds_texts(type_):
         return "text"
     if types.is_null(type_):
         return "empty"
@@ -58,12 +47,13 @@ def kind_of(type_: Any) -> str:
     return "time or duration" if types.is_temporal(type_) else "of another kind"
 
 
+def _holds_texts(type_: Any) -> bool:
+    """True of texts, and of bytes, which may be texts."""
+    return _is_text(type_) or type_ in (pa.binary(), pa.large_binary()) or _is_odd(type_)
+
+
 def _is_text(type_: Any) -> bool:
     return type_ in (pa.string(), pa.large_string(), pa.string_view())
-
-
-def _is_bytes(type_: Any) -> bool:
-    return type_ in (pa.binary(), pa.large_binary()) or _is_odd(type_)
 
 
 def _is_odd(type_: Any) -> bool:
@@ -95,16 +85,6 @@ def texts_of(array: Any) -> list[Any]:
 
 _PLAIN: Final = r"^-?(?:[0-9]{1,20}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})(?:[eE][-+]?[0-9]{1,2})?$"
 """Numbers in plain digits, of which none is beyond the doubles; others are read one by one."""
-
-
-def number_texts(array: Any) -> np.ndarray:
-    """Numbers of a column of texts or bytes, shape (n,), each by itself; NaN where it is none."""
-    plain = compute.match_substring_regex(array, _PLAIN).fill_null(False)
-    at = plain.to_numpy(zero_copy_only=False)
-    out = np.empty(len(array))
-    out[at] = array.filter(plain).cast(pa.string()).cast(pa.float64()).to_numpy()
-    out[~at] = read_numbers(plain_vector(texts_of(array.filter(compute.invert(plain)))))
-    return out
 
 
 def as_bytes(array: Any) -> Any:
@@ -154,13 +134,17 @@ def _values(array: Any, levels: tuple[Any, ...] | None, number: bool) -> Any:
             if levels is not None and small
             else _values(array.dictionary_decode(), levels, number)
         )
-    text = _is_text(type_) or _is_bytes(type_)
+    text = _holds_texts(type_)
     if levels is not None and text:
         return _codes(array.dictionary_encode(), levels)
     if types.is_date(type_) or types.is_timestamp(type_):
         return _days(array)
-    if text and number:
-        return number_texts(array)
+    if text and number:  # each by itself, NaN where it is none
+        plain = compute.match_substring_regex(array, _PLAIN).fill_null(False)
+        at, out = plain.to_numpy(zero_copy_only=False), np.empty(len(array))
+        out[at] = array.filter(plain).cast(pa.string()).cast(pa.float64()).to_numpy()
+        out[~at] = read_numbers(plain_vector(texts_of(array.filter(compute.invert(plain)))))
+        return out
     if text:
         out = np.empty(len(array), dtype=object)
         out[:] = texts_of(array)
@@ -211,19 +195,16 @@ def _codes(array: Any, declared: tuple[Any, ...]) -> Any:
     return pd.Categorical.from_codes(codes, dtype=kind, validate=False)
 
 
-def read_stream(arrow: Iterable[Any], wanted: Wanted, where: str) -> Iterator[Batch]:
-    """Arrow record batches, which a library makes as they are asked for, as batches of rows."""
-    waiting = iter(arrow)
-    problem = DataError(f"{where}: reading broke off; mend the file, the table or the query.")
-    while (part := quietly(lambda: next(waiting, None), problem)) is not None:
-        yield from batches_of(part, wanted, where)
-
-
 def streamed(make: Callable[[], Iterable[Any]], wanted: Wanted, where: str) -> Callable[[int], Iterator[Batch]]:
-    """Batches of Arrow record batches that are made anew for every reader."""
+    """Batches of Arrow record batches that are made anew for every reader, as they are asked for."""
+    problem = DataError(f"{where}: reading broke off; mend the file, the table or the query.")
+
+    def read(waiting: Iterator[Any]) -> Iterator[Batch]:
+        while (part := quietly(lambda: next(waiting, None), problem)) is not None:
+            yield from batches_of(part, wanted, where)
 
     def batches(skip: int) -> Iterator[Batch]:
         parts = quietly(make, DataError(f"{where} can't be read; mend it, or its query."))
-        return beyond(read_stream(parts, wanted, where), skip)
+        return beyond(read(iter(parts)), skip)
 
     return batches

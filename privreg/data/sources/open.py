@@ -6,6 +6,7 @@ Only the columns asked for are touched, and nothing here computes anything from 
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -21,7 +22,7 @@ import pandas as pd
 
 from privreg.base.optional import comes_from
 from privreg.data.columns import check_mapping, column_of, missing
-from privreg.data.sources.arrow import attrs_of, kind_of
+from privreg.data.sources.arrow import kind_of
 from privreg.data.sources.csv import PLAIN, Csv, check_commas, header_of
 from privreg.data.sources.database import Sql, open_sql
 from privreg.data.sources.files import FEATHER, PARQUET, arrow_schema, files_of, is_dask, open_files, paths_of
@@ -49,6 +50,7 @@ from privreg.errors import (
     SchemaError,
     UnsupportedArgumentError,
     nearest,
+    quietly,
 )
 from privreg.privacy.ledger import refuse_fitted
 from privreg.schema.declarations import Schema
@@ -77,7 +79,11 @@ def table_of(data: Any) -> Table:
     Paths are of CSV, Parquet and Feather files, or of a folder of Parquet files; SQL comes by `privreg.sql`. A Dask
     DataFrame stands for the Parquet files it was read from.
     """
-    holders = partial(_holders, data)
+    arrow = comes_from(data, "pyarrow", "Table", "RecordBatch", "RecordBatchReader", "Dataset")
+
+    def holders() -> Iterable[tuple[str, Any]]:
+        return [("the data", data.schema if arrow else data)]
+
     if isinstance(data, Silos):
         return Table(partial(_refuse, "rows of several silos are fitted with trust='silos'."), data.check, data.holders)
     if isinstance(data, pd.DataFrame):
@@ -106,9 +112,15 @@ def table_of(data: Any) -> Table:
         return Table(partial(open_mapping, data), partial(_check_names, data), holders)
     read = partial(open_frames, data)
     if several:
+
+        def each() -> Iterator[tuple[str, Any]]:
+            for i, item in enumerate(data, 1):
+                for where, held in table_of(item).holders():
+                    yield f"item {i}" if where == "the data" else where, held
+
         named = bool(data) and not isinstance(data[0], str | Path)  # as its first is
         check = {"check": table_of(data[0]).check} if named else {}
-        return Table(read, **check, holders=partial(_holders_of_items, data))
+        return Table(read, **check, holders=each)
     if isinstance(data, Iterable) and not single:
         return Table(read, holders=holders)
     words = (
@@ -263,17 +275,6 @@ def _check_file(given: Any, how: Csv, columns: Collection[str]) -> list[Any] | N
     return labels
 
 
-def _holders(data: Any) -> list[tuple[str, Any]]:
-    arrow = comes_from(data, "pyarrow", "Table", "RecordBatch", "RecordBatchReader", "Dataset")
-    return [("the data", data.schema if arrow else data)]
-
-
-def _holders_of_items(data: Sequence[Any]) -> Iterator[tuple[str, Any]]:
-    for i, item in enumerate(data, 1):
-        for where, held in table_of(item).holders():
-            yield f"item {i}" if where == "the data" else where, held
-
-
 def _holders_of_files(given: Path | Sequence[Path]) -> Iterator[tuple[str, Any]]:
     """Declarations of Parquet and Feather files; a CSV file carries nothing."""
     for path in [given] if isinstance(given, Path) else given:
@@ -338,8 +339,11 @@ def completed(
     wanted = [c for c in dict.fromkeys(columns) if not schema.declares(c)]
     if not wanted or data is None:
         return schema
-    attrs = ((where, _attrs(where, held)) for where, held in table_of(data).holders())
-    found = [(where, _narrowed(_read(where, held[KEY]), wanted)) for where, held in attrs if KEY in held]
+    found = []
+    for where, held in table_of(data).holders():
+        attrs = _attrs(where, held)
+        if isinstance(attrs, Mapping) and KEY in attrs:
+            found.append((where, _narrowed(_read(where, attrs[KEY]), wanted)))
     if not found:
         return schema
     first, own = found[0]
@@ -374,6 +378,18 @@ def _narrowed(schema: Schema, names: Iterable[str]) -> Schema:
     )
 
 
+def _attrs(where: str, held: Any) -> Any:
+    """Attrs of a DataFrame, also of one that Arrow's table was made of: as pandas keeps them, else as Arrow does."""
+    if not comes_from(held, "pyarrow", "Schema"):
+        return getattr(held, "attrs", None)
+    metadata: Mapping[bytes, bytes] = held.metadata or {}
+    wrong = SchemaError(f"{where}: its attrs are not readable as JSON; write it again.")
+    if b"PANDAS_ATTRS" in metadata:
+        return quietly(lambda: json.loads(metadata[b"PANDAS_ATTRS"]), wrong)
+    about = quietly(lambda: json.loads(metadata.get(b"pandas", b"{}")), wrong)
+    return about.get("attributes") if isinstance(about, Mapping) else None
+
+
 def _read(where: str, doc: Any) -> Schema:
     """Declarations, checked like a user's own."""
     plain = {k: v for k, v in doc.items() if v or k not in _EMPTY} if isinstance(doc, Mapping) else doc
@@ -382,12 +398,6 @@ def _read(where: str, doc: Any) -> Schema:
     except SchemaError as e:
         problem = SchemaError(f"attrs[{KEY!r}] of {where}: {e}")
     raise problem
-
-
-def _attrs(where: str, held: Any) -> Mapping[str, Any]:
-    arrow = comes_from(held, "pyarrow", "Schema")
-    attrs = attrs_of(where, held.metadata) if arrow else getattr(held, "attrs", None)
-    return attrs if isinstance(attrs, Mapping) else {}
 
 
 def with_truth_values(schema: Schema, data: Any, columns: Iterable[str]) -> Schema:

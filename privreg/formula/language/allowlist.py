@@ -12,7 +12,7 @@ from typing import Any, Final, NoReturn
 
 import numpy as np
 
-from privreg.errors import FormulaError, PrivacyLeakError, SchemaError, meant
+from privreg.errors import FormulaError, PrivacyLeakError, PrivregError, SchemaError, meant
 from privreg.formula.language.spelling import contrast_here, explained, spelt_here
 from privreg.formula.trees.evaluate import problem
 from privreg.options.unknown import WORDS, by_name
@@ -105,7 +105,14 @@ class Walker:
         elif isinstance(node, ast.Compare):
             self._compare(node)
         elif isinstance(node, ast.Attribute):
-            self._attribute(node)
+            numpy = isinstance(node.value, ast.Name) and node.value.id in ("np", "numpy")
+            if numpy and node.attr not in NUMPY_CONSTANTS:
+                self._refuse(ast.unparse(node), node.attr)
+            ours = contrast_here(node)
+            if ours is not None and ast.unparse(node.value) == "contr":
+                self._mend(ast.unparse(node), f"write C(x, {ours})")
+            if not numpy:
+                self._refuse(f"the attribute .{node.attr}", node.attr, explained(self.code))
         elif isinstance(node, ast.Call):
             self._call(node)
         elif isinstance(node, ast.Subscript):
@@ -201,20 +208,12 @@ class Walker:
                 f"declared are {list(self.schema.levels[name])!r}."
             )
 
-    def _attribute(self, node: ast.Attribute) -> None:
-        if isinstance(node.value, ast.Name) and node.value.id in ("np", "numpy"):
-            if node.attr in NUMPY_CONSTANTS:
-                return
-            self._refuse(f"{node.value.id}.{node.attr}", node.attr)
-        ours = contrast_here(node)
-        if ours is not None and ast.unparse(node.value) == "contr":
-            self._mend(ast.unparse(node), f"write C(x, {ours})")
-        self._refuse(f"the attribute .{node.attr}", node.attr, explained(self.code))
-
-    def _foreign(self, node: ast.Call) -> None:
+    def _foreign(self, node: ast.Call, why: str, key: str = "") -> NoReturn:
+        """Refuse a call, by its name here if it has one."""
         fix = spelt_here(node, _ARGUMENTS)
         if fix is not None:
             self._mend(f"{ast.unparse(node.func)}()", fix)
+        self._refuse(why, key)
 
     def _call(self, node: ast.Call) -> None:
         func = node.func
@@ -222,11 +221,17 @@ class Walker:
             module = func.value.id if isinstance(func.value, ast.Name) else ""
             if module in ("np", "numpy") and func.attr in NUMPY_FUNCTIONS:
                 if func.attr == "round" and len(node.args) == 2:
-                    self._places(node.args[1])
+                    places = node.args[1]
+                    if isinstance(places, ast.UnaryOp) and isinstance(places.op, ast.USub):
+                        places = places.operand
+                    if not (
+                        isinstance(places, ast.Constant) and type(places.value) is int and places.value <= MOST_PLACES
+                    ):
+                        fix = f"give whole decimals from -{MOST_PLACES} to {MOST_PLACES}, as in np.round(x, 1)"
+                        self._mend("this rounding", fix)
                 self._arguments(node, f"{module}.{func.attr}()", *_ARGUMENTS[func.attr])
             else:
-                self._foreign(node)
-                self._refuse(f"calling {ast.unparse(func)}()", func.attr)
+                self._foreign(node, f"calling {ast.unparse(func)}()", func.attr)
         elif not isinstance(func, ast.Name):
             self._refuse("calling something that is not a plain name")
         elif func.id == "I":
@@ -237,15 +242,7 @@ class Walker:
         elif func.id == "C" or func.id in SPLINES:
             self._refuse(f"{func.id}() inside another expression (let it stand alone or in a product a:b)")
         else:
-            self._foreign(node)
-            self._refuse(f"calling {func.id}()", func.id)
-
-    def _places(self, node: ast.expr) -> None:
-        inner = node.operand if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else node
-        if not (isinstance(inner, ast.Constant) and type(inner.value) is int and inner.value <= MOST_PLACES):
-            self._mend(
-                "this rounding", f"give whole decimals from -{MOST_PLACES} to {MOST_PLACES}, as in np.round(x, 1)"
-            )
+            self._foreign(node, f"calling {func.id}()", func.id)
 
     def _arguments(self, node: ast.Call, what: str, low: int, high: int, kind: str = "number") -> None:
         if node.keywords:
@@ -293,7 +290,7 @@ class Walker:
             self._refuse(f"these arguments of {func.id}()")
         for arg in [*node.args, *(w.value for w in node.keywords)]:
             if func.id == "Poly":
-                self._literals(arg, "scores")
+                self._literal(arg, "scores", several=True)
             elif func.id in ("Treatment", "Sum") and isinstance(arg, ast.Constant):
                 self._level(name, arg.value)
             else:
@@ -320,7 +317,7 @@ class Walker:
         self._number(node.args[0])
         for word, value in given.items():
             if word == "knots":
-                self._literals(value, "knots")
+                self._literal(value, "knots", several=True)
             elif word == "include_intercept":
                 if not (isinstance(value, ast.Constant) and isinstance(value.value, bool)):
                     self._refuse("include_intercept other than True or False")
@@ -332,13 +329,14 @@ class Walker:
             raise FormulaError(f"formula term {self.code!r}: {what}() has {wrong}.")
         self.width = len(numbers["knots"]) + int(numbers.get("degree", 3)) + 1
 
-    def _literals(self, node: ast.expr, what: str) -> None:
-        if not isinstance(node, ast.List | ast.Tuple):
-            self._refuse(f"{what} that are not a list of numbers")
-        for item in node.elts:
-            self._literal(item, what)
-
-    def _literal(self, node: ast.expr, what: str) -> None:
+    def _literal(self, node: ast.expr, what: str, *, several: bool = False) -> None:
+        """A number, or a list of `several`."""
+        if several:
+            if not isinstance(node, ast.List | ast.Tuple):
+                self._refuse(f"{what} that are not a list of numbers")
+            for item in node.elts:
+                self._literal(item, what)
+            return
         inner = node.operand if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else node
         if not (isinstance(inner, ast.Constant) and type(inner.value) in (int, float)):
             self._refuse(f"{what} that is not written as a number")
@@ -373,11 +371,16 @@ def undeclared_offset(name: str, schema: Schema) -> str:
     return f"offset={name!r}: {undeclared(name, schema, learnable=False)} {why}"
 
 
-def check_levels(response: str, schema: Schema) -> None:
-    """Refuse a response of kind "levels" whose levels are not declared, or too many.
+def check_levels(response: str, schema: Schema, error: type[PrivregError] = SchemaError) -> None:
+    """Refuse a response of kind "levels" whose levels are not declared, or too many; a number by this kind of error.
 
     How many there are isn't said: with ``allow_leak=("levels",)`` they come from the rows.
     """
+    if schema.is_declared_number(response):
+        raise error(
+            f"the response {response!r} is declared as a number, but this family models levels; give "
+            f"levels={{{response!r}: [...]}} in place of bounds or moments, or choose a family for numbers."
+        )
     if response not in schema.levels:
         raise SchemaError(
             f"the response {response!r} has no declared levels, and this family models levels; give "
@@ -389,14 +392,6 @@ def check_levels(response: str, schema: Schema) -> None:
             f"levels before fitting, or declare it as a number, bounds={{{response!r}: (low, high)}}, for a family of "
             "numbers."
         )
-
-
-def number_not_levels(response: str) -> str:
-    """Message for a response that is declared as a number, of a family that models levels."""
-    return (
-        f"the response {response!r} is declared as a number, but this family models levels; give "
-        f"levels={{{response!r}: [...]}} in place of bounds or moments, or choose a family for numbers."
-    )
 
 
 def misfit(response: str, levels: Sequence[Any], kind: str) -> str | None:

@@ -38,6 +38,7 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -50,15 +51,6 @@ from privreg.formula.trees.evaluate import Tree, const
 from privreg.schema.declarations import Schema
 
 EXACT: Final = 2.0**53  # Whole numbers below it are doubles
-
-
-class CompiledTerm(NamedTuple):
-    """A term of the right-hand side."""
-
-    name: str
-    place: slice  # Columns of the design
-    trees: tuple[Tree, ...] | None  # One for each; None if it can't be compiled
-    problem: str = ""  # Why it can't
 
 
 class Trees(NamedTuple):
@@ -85,6 +77,12 @@ def _truth(tree: Tree) -> FactorColumn:
     return FactorColumn(tree, "bool", 1.0)
 
 
+_INSTEAD: Final = (
+    " Write it with arithmetic, comparisons, np.log, np.log1p, np.exp, np.sqrt, np.abs, np.round, np.where, "
+    "np.minimum, np.maximum, C(), bs() or cr()."
+)
+
+
 def compile_trees(design: Any) -> Trees:
     """All trees of a design, of closed operations only."""
     schema, offset = design.schema, None
@@ -97,23 +95,20 @@ def compile_trees(design: Any) -> Trees:
         exog = tuple(tree for part in design.encoder.parts for tree in part.trees)
         return Trees(_response(design, ["col", design.endog_name], bare=True), exog, offset)
     made: list[Tree] = [[]] * len(design.info.column_names)
-    for term in compile_terms(design.info, design.parsed, schema):
-        if term.trees is None:
-            raise FormulaError(
-                f"formula term {term.name!r} can't be written for devices: {term.problem}. Write it with arithmetic, "
-                "comparisons, np.log, np.log1p, np.exp, np.sqrt, np.abs, np.round, np.where, np.minimum, np.maximum, "
-                "C(), bs() or cr()."
-            )
-        made[term.place] = term.trees
-    if design.cuts is not None:  # whose columns come last, and take the place of the constant
-        kept = [tree for name, tree in zip(design.info.column_names, made, strict=True) if name in design.names]
-        made = [*kept, *design.encoder.parts[-1].trees]
     parsed = design.parsed
+    factors = partial(read_factor, parsed=parsed, schema=schema, closed=True)
+    what, instead = f"the response {parsed.response!r}", ""
     try:
-        (left,) = read_factor(parsed.response, parsed, schema, closed=True)
+        (left,) = factors(parsed.response)
+        for term, subterms in design.info.term_codings.items():
+            what, instead = f"formula term {term.name()!r}", _INSTEAD
+            made[design.info.term_slices[term]] = term_trees(subterms, design.info, parsed, schema, factors)
     except _BeyondError as e:
-        problem = FormulaError(f"the response {parsed.response!r} can't be written for devices: {e}.")
+        problem = FormulaError(f"{what} can't be written for devices: {e}.{instead}")
     else:
+        if design.cuts is not None:  # whose columns come last, and take the place of the constant
+            kept = [tree for name, tree in zip(design.info.column_names, made, strict=True) if name in design.names]
+            made = [*kept, *design.encoder.parts[-1].trees]
         return Trees(_response(design, left.tree, bare=parsed.response in parsed.plain), tuple(made), offset)
     raise problem
 
@@ -133,23 +128,6 @@ def _response(design: Any, tree: Tree, *, bare: bool) -> Tree:
     return tree
 
 
-def compile_terms(info: Any, parsed: ParsedFormula, schema: Schema) -> list[CompiledTerm]:
-    """Trees of every term of patsy's coding, of a device's operations only."""
-
-    def factors(code: str) -> list[FactorColumn]:
-        return read_factor(code, parsed, schema, closed=True)
-
-    out = []
-    for term, subterms in info.term_codings.items():
-        trees, problem = None, ""
-        try:
-            trees = term_trees(subterms, info, parsed, schema, factors)
-        except _BeyondError as e:
-            problem = str(e)
-        out.append(CompiledTerm(term.name(), info.term_slices[term], trees, problem))
-    return out
-
-
 Factors = Callable[[str], Sequence[FactorColumn]]  # Columns of a factor by its code
 
 
@@ -162,25 +140,21 @@ def term_trees(
         columns: list[Tree | None] = [None]
         for factor in subterm.factors:
             made = [column.tree for column in factors(factor.code)]
-            if info.factor_infos[factor].type == "categorical":
-                made = _contrasts(factor.code, made[0], subterm.contrast_matrices[factor].matrix, parsed, schema)
+            if info.factor_infos[factor].type == "categorical":  # of a condition, whose levels are False and True, too
+                weights = np.asarray(subterm.contrast_matrices[factor].matrix, dtype=np.float64).T.tolist()
+                column = parsed.plain.get(factor.code)
+                if column is not None and column in schema.levels:
+                    levels = [["level", column, level] for level in schema.levels[column]]
+                    made = [
+                        _sum([_times(v, tree) for v, tree in zip(w, levels, strict=True) if v != 0.0]) for w in weights
+                    ]
+                else:
+                    of = made[0]
+                    plain = {(0.0, 1.0): of, (1.0, 0.0): ["not", of]}
+                    made = [plain.get((no, yes), ["where", of, const(yes), const(no)]) for no, yes in weights]
             columns = [tree if before is None else ["mul", before, tree] for tree in made for before in columns]
         out += [const(1.0) if tree is None else tree for tree in columns]
     return tuple(out)
-
-
-def _contrasts(code: str, of: Tree, matrix: Any, parsed: ParsedFormula, schema: Schema) -> list[Tree]:
-    """Columns of a coded factor; of a condition, whose levels are False and True, too."""
-    weights = np.asarray(matrix, dtype=np.float64).T.tolist()
-    column = parsed.plain.get(code)
-    if column is not None and column in schema.levels:
-        levels = schema.levels[column]
-        return [
-            _sum([_times(v, ["level", column, lev]) for v, lev in zip(w, levels, strict=True) if v != 0.0])
-            for w in weights
-        ]
-    plain = {(0.0, 1.0): of, (1.0, 0.0): ["not", of]}
-    return [plain.get((no, yes), ["where", of, const(yes), const(no)]) for no, yes in weights]
 
 
 def _sum(trees: Sequence[Tree]) -> Tree:
@@ -245,7 +219,14 @@ class _Reader:
         if isinstance(node, ast.UnaryOp):
             return self._sign(node.op, self.read(node.operand))
         if isinstance(node, ast.BinOp):
-            return self._operator(node)
+            left = self.read(node.left)
+            if isinstance(node.op, ast.Pow) and left.kind == "float":
+                of = left.tree  # powers that NumPy's ** does not leave to its power function
+                short = {2.0: ["mul", of, of], 1.0: of, 0.5: ["sqrt", of], -1.0: ["div", const(1.0), of]}
+                power = constant_value(node.right)
+                if power in short:
+                    return FactorColumn(short[power])
+            return self.arithmetic(evaluate.OPERATORS[type(node.op)], left, self.read(node.right))
         assert isinstance(node, ast.Compare)
         return self._compare(node)
 
@@ -283,16 +264,6 @@ class _Reader:
             return self._typed("the sign of a condition", "python", "pos" if plus else "neg", value)
         return value if plus else value._replace(tree=["mul", const(-1.0), value.tree])
 
-    def _operator(self, node: ast.BinOp) -> FactorColumn:
-        left, right = self.read(node.left), self.read(node.right)
-        if isinstance(node.op, ast.Pow) and left.kind == "float":
-            of = left.tree  # powers that NumPy's ** does not leave to its power function
-            short = {2.0: ["mul", of, of], 1.0: of, 0.5: ["sqrt", of], -1.0: ["div", const(1.0), of]}
-            power = constant_value(node.right)
-            if power in short:
-                return FactorColumn(short[power])
-        return self.arithmetic(evaluate.OPERATORS[type(node.op)], left, right)
-
     def arithmetic(self, op: str, a: FactorColumn, b: FactorColumn) -> FactorColumn:
         """Arithmetic of two parts with the types that NumPy gives them."""
         kinds = {a.kind, b.kind}
@@ -324,7 +295,12 @@ class _Reader:
         name = node.func.attr
         given = [self.read(arg) for arg in node.args]
         if name in {"round", "rint"} and len(given) == 2:
-            return self._decimals(given[0], constant_value(node.args[1]))
+            of, places = given[0], constant_value(node.args[1])
+            if of.kind != "float":
+                return self._typed(_NO_DOUBLES, "numpy", "round", of, FactorColumn(const(places), "int"))
+            ten = const(10.0 ** abs(places))
+            to, back = ("mul", "div") if places > 0 else ("div", "mul")
+            return FactorColumn([back, ["round", [to, of.tree, ten]], ten] if places else ["round", of.tree])
         name = evaluate.SAME.get(name, name)
         if name in evaluate.BINARY:
             return self.arithmetic(evaluate.BINARY[name], *given)
@@ -378,13 +354,6 @@ class _Reader:
         kinds = {a.kind, b.kind}
         kind = next((k for k in ("other", "float", "int") if k in kinds), "bool")
         return FactorColumn(["where", self.truth(condition), a.tree, b.tree], kind, max(a.most, b.most))
-
-    def _decimals(self, of: FactorColumn, places: int) -> FactorColumn:
-        if of.kind != "float":
-            return self._typed(_NO_DOUBLES, "numpy", "round", of, FactorColumn(const(places), "int"))
-        ten = const(10.0 ** abs(places))
-        to, back = ("mul", "div") if places > 0 else ("div", "mul")
-        return FactorColumn([back, ["round", [to, of.tree, ten]], ten] if places else ["round", of.tree])
 
 
 def _as_typed(value: FactorColumn) -> Tree:

@@ -103,17 +103,13 @@ def _tanh(a: Tree) -> Tree:
     return _signed(a, ["div", ["sub", _ONE, small], ["add", _ONE, small]])
 
 
-def _halves(op: str) -> Callable[[Tree], Tree]:
-    return lambda a: ["div", [op, ["exp", a], ["exp", _negative(a)]], _TWO]
-
-
 CLOSED_ONLY: Final[Mapping[str, Callable[..., Tree]]] = {
     "log2": lambda a: ["div", ["log", a], const(math.log(2.0))],
     "log10": lambda a: ["div", ["log", a], const(math.log(10.0))],
     "exp2": lambda a: ["pow", _TWO, a],
     "expm1": lambda a: ["sub", ["exp", a], _ONE],
-    "sinh": _halves("sub"),
-    "cosh": _halves("add"),
+    "sinh": lambda a: ["div", ["sub", ["exp", a], ["exp", _negative(a)]], _TWO],
+    "cosh": lambda a: ["div", ["add", ["exp", a], ["exp", _negative(a)]], _TWO],
     "tanh": _tanh,
     "arcsinh": lambda a: _signed(a, ["log", ["add", ["abs", a], ["sqrt", ["add", ["mul", a, a], _ONE]]]]),
     "arccosh": lambda a: ["log", ["add", a, ["sqrt", ["sub", ["mul", a, a], _ONE]]]],
@@ -389,8 +385,12 @@ class Program:
 
     def _called(self, k: int, of: Sequence[Any], known: Flags | None, failed: dict[int, Flags]) -> NDArray[Any]:
         name, places = self._nodes[k].given
-        parts = map(_readonly, of)
+        parts = iter(of)
         args = [next(parts) if place is None else place for place in places]
+        for j, arg in enumerate(args):
+            if isinstance(arg, np.ndarray):  # into which the function must not write
+                args[j] = arg.view()
+                args[j].flags.writeable = False
         if k not in self._like:
             made = np.asarray(self._functions[name](*args))
             return made.astype(np.float64) if made.dtype.kind in "iuf" else made
@@ -406,14 +406,6 @@ class Program:
         if without.any():
             failed[k] = without
         return out
-
-
-def _readonly(values: Any) -> Any:
-    """An argument of a function, which must not write into it."""
-    if isinstance(values, np.ndarray):
-        values = values.view()
-        values.flags.writeable = False
-    return values
 
 
 def _computed(op: str, given: Any, args: Sequence[Any], *, beyond: bool) -> Any:
