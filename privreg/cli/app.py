@@ -18,7 +18,6 @@ from typing import Final
 from privreg.base.optional import FIELD, added, find
 from privreg.cli.output import FAILED, complain
 from privreg.cli.parser import parsers, spread
-from privreg.cli.values import check_ranges
 from privreg.cli.verbs import VERBS
 from privreg.errors import (
     DataError,
@@ -29,6 +28,7 @@ from privreg.errors import (
     ReliabilityWarning,
     choose,
 )
+from privreg.options.table import of_verb
 
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141  # what a shell reports for a writer whose reader has gone
@@ -65,21 +65,18 @@ def _one_line_warnings() -> Iterator[None]:
         yield
 
 
-def _about(verb: str) -> str:
-    """Line of help of a verb that another distribution adds, whatever is wrong with it."""
-    try:
-        return str(find("verbs", verb).about)
-    except Exception:
-        return "which can't be imported"
-
-
 def _run(arguments: Sequence[str]) -> int:
     first, *rest = arguments or ["--help"]
     more = None if first in VERBS or first.startswith("-") else find("verbs", first)
     if more is not None:  # it has no option of the table
         return int(more(rest))
-    asked = added("verbs") if first in {"-h", "--help"} else {}
-    top, verbs = parsers(VERBS, {name: _about(name) for name in asked if name not in VERBS})
+    others = dict[str, str]()
+    for name in added("verbs") if first in {"-h", "--help"} else ():
+        if name not in VERBS:
+            others[name] = "which can't be imported"  # whatever is wrong with it
+            with suppress(Exception):
+                others[name] = str(find("verbs", name).about)
+    top, verbs = parsers(VERBS, others)
     if first.startswith("-"):
         top.check_options([first])
     elif first == "experiment":
@@ -89,7 +86,9 @@ def _run(arguments: Sequence[str]) -> int:
     a = top.parse_args(spread([first, *rest]))
     if getattr(a, "quiet", False):  # files say it too
         warnings.simplefilter("ignore", ReliabilityWarning)
-    check_ranges(a)
+    for o in of_verb(a.verb):  # what is outside the range of an option that the command line alone has
+        if o.what and not o.doors:
+            o.check(getattr(a, o.dest), f"{o.spelt} ")
     return int(VERBS[a.verb](a))
 
 

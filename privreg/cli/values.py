@@ -30,25 +30,15 @@ def check_order(a: argparse.Namespace) -> None:
     raise OptionError(f"the formula comes first and the data second: privreg {a.verb} {quoted(path)} {quoted(formula)}")
 
 
-def data_of(a: argparse.Namespace) -> str | Csv | dict[str, str | Csv]:
-    """The file, or files by silo."""
-    if a.trust != "silos":
-        return csv_of(a, a.path) or a.path
-    silos = dict(part.partition("=")[::2] for part in a.path.split(","))
-    if not all(silos.values()) or len(silos) < len(a.path.split(",")):
-        raise OptionError("--trust silos takes a file of each silo, by name: north=north.csv,south=south.csv.")
-    return {name: csv_of(a, path) or path for name, path in silos.items()}
-
-
-def csv_of(a: argparse.Namespace, path: str | None = None) -> Csv | None:
-    """A file as a CSV file, if anything is said of how it is written; a tab may be written as a word."""
+def csv_of(a: argparse.Namespace, path: str) -> str | Csv:
+    """The file, as a CSV file if anything is said of how it is written; a tab may be written as a word."""
     from privreg.data.sources.csv import csv
 
     said = {name: getattr(a, name, None) for name in ("sep", "decimal", "dates", "encoding")}
     given = {name: text for name, text in said.items() if text is not None}
     if given.get("sep") in {"tab", "\\t"}:
         given["sep"] = "\t"
-    return csv(path or a.path, **given) if given else None
+    return csv(path, **given) if given else path
 
 
 _TIME: Final = r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d)?)?"
@@ -213,10 +203,8 @@ def family(a: argparse.Namespace) -> tuple[str, dict[str, Any]]:
 
 def _sizes(option: str, given: Sequence[str], form: str) -> Any:
     """One number for all coefficients, or numbers by name."""
-    if len(given) == 1:
-        with suppress(ValueError):
-            return float(given[0])
-    return single(option, given, f"NAME=NUMBER, such as {option} age=20")
+    found = floats(given[0], ",") if len(given) == 1 else None
+    return found[0] if found and len(found) == 1 else single(option, given, f"NAME=NUMBER, such as {option} age=20")
 
 
 def single(option: str, given: Sequence[str], form: str) -> dict[str, float]:
@@ -251,7 +239,7 @@ _READ: Final[dict[str, Callable[[str, Any, str], Any]]] = {
     "coefficients": single,
     "sizes": _sizes,
     "names": _names,
-    "counts": lambda option, given, form: _counts(option, given, form),
+    "counts": _counts,
     "texts": lambda _, given, __: tuple(given),
 }
 
@@ -270,10 +258,3 @@ def given(a: argparse.Namespace, door: str) -> dict[str, Any]:
             read = _READ.get(o.kind)
             out[o.name] = value if read is None else read(o.spelt, value, o.metavar or "")
     return out
-
-
-def check_ranges(a: argparse.Namespace) -> None:
-    """Refuse what is outside the range of an option that the command line alone has."""
-    for o in of_verb(a.verb):
-        if o.what and not o.doors:
-            o.check(getattr(a, o.dest), f"{o.spelt} ")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from privreg.cli import output
-from privreg.cli.values import budget, check_order, csv_of, data_of, family, floats, given, single
+from privreg.cli.values import budget, check_order, csv_of, family, floats, given, single
 from privreg.errors import OptionError, choose, quietly
 from privreg.options.spelling import in_shell, quoted
 
@@ -37,13 +37,19 @@ def fit(a: argparse.Namespace) -> int:
     targets, alpha = output.targets(a), output.alpha(a)
     loss, constants = family(a)
     described, asked = {**budget(a), **given(a, "local.formula")}, given(a, "local.fit")
+    files: Any = a.path
+    if a.trust == "silos":
+        files = dict(part.partition("=")[::2] for part in a.path.split(","))
+        if not all(files.values()) or len(files) < len(a.path.split(",")):
+            raise OptionError("--trust silos takes a file of each silo, by name: north=north.csv,south=south.csv.")
+    people = {name: csv_of(a, path) for name, path in files.items()} if a.trust == "silos" else csv_of(a, files)
 
     from privreg.doors.loading import load_results
     from privreg.doors.regression import PrivateOnlineRegression
     from privreg.families import FAMILIES
     from privreg.families.family import check_ratios
 
-    model = PrivateOnlineRegression.from_formula(a.formula, data_of(a), family=FAMILIES[loss](**constants), **described)
+    model = PrivateOnlineRegression.from_formula(a.formula, people, family=FAMILIES[loss](**constants), **described)
     if a.exponentiate:  # before anybody's budget is spent
         check_ratios(model.family, model.endog_names)
     if "like" in asked:
@@ -80,8 +86,8 @@ def means(a: argparse.Namespace) -> int:
     groups = {str(g): g for g in options.get("levels", {}).get(a.by, ())}
     given_budgets = single("--by-budget", a.by_budget, "GROUP=NUMBER, such as --by-budget north=0.5")
     budgets = {groups.get(name, name): value for name, value in given_budgets.items()}
-    data, spent = csv_of(a) or a.path, budget(a)
-    model = PrivateMeans.from_formula(a.formula, data, **spent, **options, by_budget=budgets or None)
+    spent, by = budget(a), budgets or None
+    model = PrivateMeans.from_formula(a.formula, csv_of(a, a.path), **spent, **options, by_budget=by)
     return _estimates(model.fit(progress=False if a.quiet else None, **given(a, "means.fit")), targets, a, alpha)
 
 
@@ -154,18 +160,36 @@ def data(a: argparse.Namespace) -> int:
 
 def schema(a: argparse.Namespace) -> int:
     """Compare a file's columns with public declarations, without a look at its rows; 2 if they differ."""
+    from privreg.data.inspect import described, mismatches, template
+
+    how = csv_of(a, a.path)
+    written = [] if isinstance(how, str) else [how]
     if choose("what", a.what, ("check", "template")) == "template":
-        return _template(a)
+        if a.schema is not None or a.formula is not None:
+            raise OptionError("template takes the data alone; name the file to write by --out SCHEMA.")
+
+        from privreg.base import archive
+
+        text = template(a.path, *written)
+        if a.out is None:
+            print(text, end="", flush=True)
+            return 0
+        if Path(a.out).suffix.lower() not in {".yaml", ".yml"}:
+            raise OptionError(f"--out {a.out!r}: a skeleton is YAML; name it .yaml.")
+        if Path(a.out).exists():
+            raise OptionError(f"--out {a.out!r} exists, and may have been filled in; give another name.")
+        archive.write_bytes(a.out, text.encode())
+        print(f"Wrote {a.out!r}; fill in what is public, and delete the other columns.", flush=True)
+        return 0
     if a.schema is None or a.out is not None:
         raise OptionError("check takes the data and the schema: privreg schema check DATA SCHEMA [--formula FORMULA].")
 
-    from privreg.data.inspect import described, mismatches
     from privreg.formula.language.parse import read_formula
     from privreg.schema.declarations import Schema
 
     declared = Schema.from_file(a.schema)
     wanted = None if a.formula is None else read_formula(a.formula, {}).columns
-    files = described(a.path, *filter(None, [csv_of(a)]))
+    files = described(a.path, *written)
     found = [(file.name, line) for file in files for line in mismatches(declared, file, wanted)]
     count = f"{len(found)} mismatch{'' if len(found) == 1 else 'es'}"
     print(f"{a.path} against {a.schema}: {count if found else 'nothing found'}")
@@ -175,26 +199,6 @@ def schema(a: argparse.Namespace) -> int:
     looked = "names of columns (a CSV file has no types)" if only_names else "names and types of columns"
     print(f"Only {looked} were looked at, no row.", flush=True)
     return 2 if found else 0
-
-
-def _template(a: argparse.Namespace) -> int:
-    if a.schema is not None or a.formula is not None:
-        raise OptionError("template takes the data alone; name the file to write by --out SCHEMA.")
-
-    from privreg.base import archive
-    from privreg.data.inspect import template
-
-    text = template(a.path, *filter(None, [csv_of(a)]))
-    if a.out is None:
-        print(text, end="", flush=True)
-        return 0
-    if Path(a.out).suffix.lower() not in {".yaml", ".yml"}:
-        raise OptionError(f"--out {a.out!r}: a skeleton is YAML; name it .yaml.")
-    if Path(a.out).exists():
-        raise OptionError(f"--out {a.out!r} exists, and may have been filled in; give another name.")
-    archive.write_bytes(a.out, text.encode())
-    print(f"Wrote {a.out!r}; fill in what is public, and delete the other columns.", flush=True)
-    return 0
 
 
 def plan(a: argparse.Namespace) -> int:

@@ -53,19 +53,9 @@ def day_of(value: Any) -> float | None:
 
 def days_of_times(values: np.ndarray) -> np.ndarray:
     """Days since 1970-01-01 of an array of NumPy's times; NaN where there is none."""
-    unit = np.datetime_data(values.dtype)
-    if unit[0] in {"Y", "M", "W", "generic"} or unit[1] != 1:
-        values, unit = values.astype("datetime64[D]"), ("D", 1)
-    whole = values.astype(values.dtype.newbyteorder("=")).view(np.int64)
-    out = whole / float(PER_DAY[unit[0]])
-    out[np.isnat(values)] = np.nan
-    return np.asarray(out)
-
-
-PER_DAY: Final = {
-    **{"D": 1, "h": 24, "m": 1440, "s": 86_400, "ms": 86_400 * 10**3, "us": 86_400 * 10**6},
-    **{"ns": 86_400 * 10**9, "ps": 86_400 * 10**12, "fs": 86_400 * 10**15, "as": 86_400 * 10**18},
-}
+    if np.datetime_data(values.dtype)[0] in {"ps", "fs", "as"}:  # which NumPy can't compare with days
+        values = values.astype("datetime64[ns]")
+    return np.asarray((values - np.datetime64(0, "D")) / np.timedelta64(1, "D"))
 
 
 def iso(day: float) -> str:
@@ -136,53 +126,9 @@ def _bound(name: str, value: object) -> Pair:
     return low, high
 
 
-def _moment(name: str, value: object) -> Pair:
-    mean, sd = _pair("moments", name, value)
-    if not (math.isfinite(mean) and math.isfinite(sd) and sd >= SMALLEST):
-        raise SchemaError(
-            f"moments[{name!r}] = ({mean:g}, {sd:g}): (mean, sd) must be finite with sd > 0, {SMALLEST:g} at least."
-        )
-    return mean, sd
-
-
 def _levels(name: str, value: object) -> tuple[Any, ...]:
-    got = _listed(name, value)
-    if len(got) < 2:
-        raise SchemaError(f"levels[{name!r}] has {len(got)} level(s); a factor needs at least two.")
-    if not all(isinstance(v, str | bool | int | float) for v in got):
-        raise SchemaError(f"levels[{name!r}]: levels are strings, booleans or numbers.")
-    if any(isinstance(v, float) and not math.isfinite(v) for v in got):
-        raise SchemaError(f"levels[{name!r}]: a level can't be NaN or infinite; leave it out.")
-    if len(set(got)) != len(got):
-        rows = ""
-        if type(value).__name__ == "Series":
-            rows = " Got a Series that is not of type category, whose values are taken for the levels."
-        raise SchemaError(f"levels[{name!r}] names a level twice; list each level once.{rows}")
-    if len({plain_text(str(v)) for v in got}) < len(got):
-        warnings.warn(
-            f"levels[{name!r}] has levels that differ only by blanks at their ends or by .0 after a whole number, and "
-            "are told apart letter by letter; if they are one, list it once and mend the data.",
-            PrivregWarning,
-            stacklevel=2,
-        )
-    return got
-
-
-def plain_text(text: str) -> str:
-    """A text in Unicode's form NFC, without blanks at its ends, and a whole number without zeros after its point.
-
-    Examples
-    --------
-    >>> plain_text(" a "), plain_text("12.0"), plain_text("007")
-    ('a', '12', '007')
-    """
-    text = normalize("NFC", text).strip()
-    found = _POINT_ZEROS.fullmatch(text)
-    return text if found is None else found[1]
-
-
-def _listed(name: str, value: object) -> tuple[Any, ...]:
-    """Levels as given: a list, or an array, Index or Categorical's categories; what has no order is refused."""
+    """Levels of a list, or an array, Index or Categorical's categories; what has no order is refused."""
+    given = value
     if isinstance(value, Set):
         raise SchemaError(
             f"levels[{name!r}] is of type {type(value).__name__}, which has no order, and the first level is the "
@@ -197,7 +143,33 @@ def _listed(name: str, value: object) -> tuple[Any, ...]:
         )
     plain: Any = value.tolist() if hasattr(value, "tolist") else value
     single = (v.item() if hasattr(v, "item") and getattr(v, "ndim", 1) == 0 else v for v in plain)
-    return tuple(normalize("NFC", v) if isinstance(v, str) else v for v in single)
+    got = tuple(normalize("NFC", v) if isinstance(v, str) else v for v in single)
+    if len(got) < 2:
+        raise SchemaError(f"levels[{name!r}] has {len(got)} level(s); a factor needs at least two.")
+    if not all(isinstance(v, str | bool | int | float) for v in got):
+        raise SchemaError(f"levels[{name!r}]: levels are strings, booleans or numbers.")
+    if any(isinstance(v, float) and not math.isfinite(v) for v in got):
+        raise SchemaError(f"levels[{name!r}]: a level can't be NaN or infinite; leave it out.")
+    if len(set(got)) != len(got):
+        rows = ""
+        if type(given).__name__ == "Series":
+            rows = " Got a Series that is not of type category, whose values are taken for the levels."
+        raise SchemaError(f"levels[{name!r}] names a level twice; list each level once.{rows}")
+    if len({plain_text(str(v)) for v in got}) < len(got):
+        warnings.warn(
+            f"levels[{name!r}] has levels that differ only by blanks at their ends or by .0 after a whole number, and "
+            "are told apart letter by letter; if they are one, list it once and mend the data.",
+            PrivregWarning,
+            stacklevel=2,
+        )
+    return got
+
+
+def plain_text(text: str) -> str:
+    """A text in Unicode's form NFC, without blanks at its ends, and a whole number without zeros after its point."""
+    text = normalize("NFC", text).strip()
+    found = _POINT_ZEROS.fullmatch(text)
+    return text if found is None else found[1]
 
 
 def public_mapping(kind: str, value: object) -> Mapping[Any, Any]:
@@ -241,22 +213,13 @@ def _correlations(given: Mapping[Names, object], moments: Mapping[str, Pair]) ->
                 "Of two columns that determine each other, leave one out of the model."
             )
         out[a, b] = rho
-    for names in _connected(out):
-        if np.linalg.eigvalsh(_matrix(names, out))[0] < SMALLEST_EIGENVALUE:
-            raise SchemaError(
-                f"the correlations of {', '.join(map(repr, names))} can't hold together (their matrix is not positive "
-                "definite; a pair that is left out counts as 0); declare every pair of them, or values nearer to 0."
-            )
+    names = sorted({name for pair in out for name in pair})
+    if names and np.linalg.eigvalsh(_matrix(names, out))[0] < SMALLEST_EIGENVALUE:
+        raise SchemaError(
+            f"the correlations of {', '.join(map(repr, names))} can't hold together (their matrix is not positive "
+            "definite; a pair that is left out counts as 0); declare every pair of them, or values nearer to 0."
+        )
     return {pair: out[pair] for pair in sorted(out)}
-
-
-def _connected(pairs: Mapping[Names, float]) -> list[list[str]]:
-    """Groups of columns linked by declared correlations."""
-    groups: list[set[str]] = []
-    for pair in pairs:
-        linked = [g for g in groups if g & set(pair)]
-        groups = [g for g in groups if not g & set(pair)] + [set(pair).union(*linked)]
-    return [sorted(g) for g in groups]
 
 
 def _matrix(names: Sequence[str], correlations: Mapping[Names, float]) -> np.ndarray:
@@ -314,7 +277,13 @@ class Schema:
         lows = {name: _bound(name, value) for name, value in limits.items()}
         dates = tuple(sorted(name for name, value in limits.items() if _are_dates(value)))
         cats = {name: _levels(name, value) for name, value in public_mapping("levels", levels).items()}
-        moms = {name: _moment(name, value) for name, value in given.items() if isinstance(name, str)}
+        moms = {name: _pair("moments", name, value) for name, value in given.items() if isinstance(name, str)}
+        for name, (mean, sd) in moms.items():
+            if not (math.isfinite(mean) and math.isfinite(sd) and sd >= SMALLEST):
+                raise SchemaError(
+                    f"moments[{name!r}] = ({mean:g}, {sd:g}): (mean, sd) must be finite with sd > 0, {SMALLEST:g} at "
+                    "least."
+                )
         both = sorted((set(lows) | set(moms)) & set(cats))
         if both:
             raise SchemaError(

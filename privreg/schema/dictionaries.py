@@ -8,13 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+import pandas as pd
 
 from privreg.base.optional import need
 from privreg.errors import SchemaError, shown
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Declared = tuple[dict[str, tuple[Any, Any]], dict[str, list[Any]]]
 """Bounds and levels by column."""
@@ -91,8 +90,6 @@ def _codes(codes: list[str]) -> list[Any]:
 
 def _opened(path: str | Path, sheet: str | None, columns: list[str]) -> pd.DataFrame:
     """Cells of a CSV file, or of a sheet, as texts; raises SchemaError if it can't be read or lacks a column."""
-    import pandas as pd
-
     read: Any = pd.read_csv if sheet is None else pd.read_excel
     how = {"encoding": "utf-8-sig"} if sheet is None else {"sheet_name": sheet}
     try:

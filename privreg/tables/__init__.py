@@ -113,17 +113,7 @@ class View:
         """Lay out as Markdown with GitHub's tables."""
         return as_markdown(self._exported())
 
-    def to_html(self) -> str:
-        """Same as ``as_html()``, under pandas' name."""
-        return self.as_html()
-
-    def to_latex(self) -> str:
-        """Same as ``as_latex()``, under pandas' name."""
-        return self.as_latex()
-
-    def to_markdown(self) -> str:
-        """Same as ``as_markdown()``, under pandas' name."""
-        return self.as_markdown()
+    to_html, to_latex, to_markdown = as_html, as_latex, as_markdown  # Under pandas' names
 
     def save(self, path: str | Path) -> None:
         """Write to a file, atomically.

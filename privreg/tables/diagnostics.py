@@ -65,15 +65,7 @@ class Diagnostic(str):
 def note(
     code: str, rows: Iterable[int] | None = None, *, of: str = "", methods: Iterable[str] = (), **values: Any
 ) -> Diagnostic:
-    """Make a note by its text in the table, in which `values` are filled in.
-
-    Examples
-    --------
-    >>> str(note("split", lanes=8))[:44]
-    'each of 8 random groups spends the whole bud'
-    >>> str(note("limit"))[:45], note("moving.far").code
-    ("don't rely on the interval: the estimate lies", 'moving')
-    """
+    """Make a note by its text in the table, in which `values` are filled in; of several texts "code.name" is one."""
     code, _, which = code.partition(".")
     known = CODES[code]
     text = (known.text[which] if which else known.text).format(**values)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from privreg.tables.parts import Header, Lines, Notes, Pairs, Paragraph, Part, Table
+from privreg.tables.parts import Header, Notes, Pairs, Paragraph, Part, Table
 from privreg.tables.words import plain
 
 _TEX: Final = {
@@ -55,7 +55,26 @@ def tex(text: object, *, breaks: bool = False) -> str:
 
 def as_latex(parts: Iterable[Part]) -> str:
     """Parts below each other, each a paragraph, in small type; the first line says which packages they need."""
-    body = "\n\n\\smallskip\n".join(p for part in parts for p in _paragraphs(part))
+    out = list[str]()
+    for part in parts:
+        match part:
+            case Paragraph():
+                out.append(_ragged(part.words.split("\n")))
+            case Notes():
+                out += [_ragged(f"[{i}] {note}" for i, note in enumerate(part.notes, 1))] if part.notes else []
+            case Pairs():
+                out.append(_pairs(part.pairs, part.title))
+            case Header() | Table():
+                out += [f"{{\\normalsize\\textbf{{{tex(part.title)}}}}}"] if part.title else []
+        if isinstance(part, Header):
+            out += [*([f"\\textbf{{{tex(part.loud)}}}"] if part.loud else []), _pairs(part.pairs)]
+        elif isinstance(part, Table):
+            # names wrap where they are long, and columns go on below where they hold words
+            wrap = max(map(len, part.names), default=0) > 22
+            per = (3 if wrap else 4) if part.facts else len(part.head)
+            starts = range(0, len(part.head), per)
+            out += [_columns(part, slice(start, start + per), wrap=wrap) for start in starts]
+    body = "\n\n\\smallskip\n".join(out)
     needs, settings = r"\usepackage{booktabs} and \usepackage{array}", r"\footnotesize\setlength{\tabcolsep}{3pt}%"
     if "{longtable}" in body:
         needs = r"\usepackage{booktabs}, \usepackage{array} and \usepackage{longtable}"
@@ -64,26 +83,10 @@ def as_latex(parts: Iterable[Part]) -> str:
     return f"% needs {needs}\n\\begin{{center}}\n{settings}\n{body}\n\\end{{center}}\n"
 
 
-def _paragraphs(part: Part) -> list[str]:
-    match part:
-        case Lines():
-            return []
-        case Paragraph():
-            return [_ragged(map(tex, part.words.split("\n")))]
-        case Notes():
-            notes = [f"{{[}}{i}{{]}} {tex(n)}" for i, n in enumerate(part.notes, 1)]
-            return [_ragged(notes)] if notes else []
-        case Pairs():
-            return [_pairs(part.pairs, part.title)]
-        case Header():
-            loud = [f"\\textbf{{{tex(part.loud)}}}"] if part.loud else []
-            return [*_heading(part.title), *loud, _pairs(part.pairs)]
-        case Table():
-            # names wrap where they are long, and columns go on below where they hold words
-            wrap = max(map(len, part.names), default=0) > 22
-            per = (3 if wrap else 4) if part.facts else len(part.head)
-            slices = [slice(start, start + per) for start in range(0, len(part.head), per)]
-            return [*_heading(part.title), *(_columns(part, columns, wrap=wrap) for columns in slices)]
+def _ragged(lines: Iterable[str]) -> str:
+    """Paragraphs as wide as the text."""
+    body = "\\par\n".join(map(tex, lines))
+    return f"{{\\raggedright\n{body}\\par}}"
 
 
 def _columns(table: Table, part: slice, *, wrap: bool) -> str:
@@ -130,11 +133,6 @@ def _row(label: str, values: Iterable[str]) -> str:
     return " & ".join([inside + tex(label.lstrip(" "), breaks=True), *shown]) + r" \\"
 
 
-def _heading(title: str) -> list[str]:
-    """A title above, if there is one."""
-    return [f"{{\\normalsize\\textbf{{{tex(title)}}}}}"] if title else []
-
-
 def _pairs(rows: Sequence[tuple[str, str]], title: str = "") -> str:
     """Labels and their text as wide as the text: under a rule, or with a `title` between rules."""
     body = [f"{tex(a, breaks=True)} & {tex(b, breaks=True)} \\\\" for a, b in rows]
@@ -152,9 +150,3 @@ def _environment(columns: str, top: list[str], body: Sequence[str], end: list[st
         return "\n".join(out)
     begin, name = (r"{tabular*}{\linewidth}", "tabular*") if fill else ("{tabular}", "tabular")
     return "\n".join([rf"\begin{begin}{{{columns}}}", *top, *body, *end, rf"\end{{{name}}}"])
-
-
-def _ragged(lines: Iterable[str]) -> str:
-    """Paragraphs as wide as the text."""
-    body = "\\par\n".join(lines)
-    return f"{{\\raggedright\n{body}\\par}}"

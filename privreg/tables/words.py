@@ -46,13 +46,7 @@ def in_one_format(values: Iterable[float], digits: int, least: float = math.nan)
 
 
 def in_one_unit(columns: Mapping[str, tuple[Iterable[float], int]], least: float) -> dict[str, list[str]]:
-    """Format columns of one unit, each with its digits: all in powers of ten where one of them needs these.
-
-    Examples
-    --------
-    >>> in_one_unit({"estimate": ([14950.7, 0.00095], 4), "conf_low": ([14020.1, -0.00028], 3)}, 0.00063)
-    {'estimate': ['1.4951e+04', '9.5000e-04'], 'conf_low': ['1.402e+04', '-2.800e-04']}
-    """
+    """Format columns of one unit, each with its digits: all in powers of ten where one of them needs these."""
     out = {k: in_one_format(v, digits, least) for k, (v, digits) in columns.items()}
     if any("e" in cell for column in out.values() for cell in column):
         return {k: [f"{v:.{digits}e}" for v in values] for k, (values, digits) in columns.items()}
@@ -69,13 +63,7 @@ def plain(name: object) -> str:
 
 
 def span(text: str) -> int:
-    """Columns that a terminal gives to `text`: two for an East Asian character, none for an accent put over another.
-
-    Examples
-    --------
-    >>> span("süd"), span("東京")
-    (3, 4)
-    """
+    """Columns that a terminal gives to `text`: two for an East Asian character, none for an accent put over another."""
     if text.isascii():
         return len(text)
     return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)

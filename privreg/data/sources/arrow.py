@@ -16,7 +16,7 @@ from privreg.data.cells import GAP, plain_vector, read_numbers
 from privreg.data.columns import as_dates
 from privreg.data.sources.source import CHUNK, Batch, Wanted, beyond
 from privreg.errors import DataError, quietly
-from privreg.schema.declarations import PER_DAY
+from privreg.schema.declarations import days_of_times
 
 _EXACT_DIGITS: Final = 15  # Decimals with so many are told apart by doubles
 
@@ -126,7 +126,7 @@ def _values(array: Any, levels: tuple[Any, ...] | None, number: bool) -> Any:
     factor = levels is not None
     type_, types = array.type, pa.types
     if types.is_dictionary(type_) and (types.is_date(type_.value_type) or types.is_timestamp(type_.value_type)):
-        return _days(array.dictionary_decode())
+        return days_of_times(array.dictionary_decode().to_numpy(zero_copy_only=False))
     if types.is_dictionary(type_):
         small = len(array.dictionary) <= max(len(array), 1)
         return (
@@ -138,7 +138,7 @@ def _values(array: Any, levels: tuple[Any, ...] | None, number: bool) -> Any:
     if levels is not None and text:
         return _codes(array.dictionary_encode(), levels)
     if types.is_date(type_) or types.is_timestamp(type_):
-        return _days(array)
+        return days_of_times(array.to_numpy(zero_copy_only=False))  # with a zone they are held in UTC
     if text and number:  # each by itself, NaN where it is none
         plain = compute.match_substring_regex(array, _PLAIN).fill_null(False)
         at, out = plain.to_numpy(zero_copy_only=False), np.empty(len(array))
@@ -157,17 +157,6 @@ def _values(array: Any, levels: tuple[Any, ...] | None, number: bool) -> Any:
     if types.is_decimal(type_) and not factor and type_.precision <= _EXACT_DIGITS:
         return array.cast(pa.string()).cast(pa.float64()).to_numpy(zero_copy_only=False)  # the nearest doubles
     return array.to_pandas()
-
-
-def _days(array: Any) -> np.ndarray:
-    """Dates and times as days since 1970-01-01; with a zone they are held in UTC."""
-    days = pa.types.is_date32(array.type)
-    one = 1 if days else PER_DAY[getattr(array.type, "unit", "ms")]  # 64 bits of a date count milliseconds
-    whole = array.cast(pa.int32() if days else pa.int64())
-    out = whole.fill_null(0).to_numpy(zero_copy_only=False) / float(one)
-    if array.null_count:
-        out[array.is_null().to_numpy(zero_copy_only=False)] = np.nan
-    return np.asarray(out)
 
 
 @lru_cache(maxsize=256)

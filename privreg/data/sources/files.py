@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from privreg.base.optional import comes_from
 from privreg.data.sources.arrow import DAMAGED
 from privreg.data.sources.csv import PLAIN, Csv, header_of, open_csv
 from privreg.data.sources.parquet import open_feather, open_parquet, partitions
@@ -36,7 +35,9 @@ def open_files(given: Path | Sequence[Path], wanted: Wanted, how: Csv = PLAIN) -
         raise UnsupportedArgumentError("pr.csv() is for CSV files; give the path of another file alone.")
     paths = list(files.values())
     if kinds == {"Parquet"}:
-        return open_parquet(files, wanted, _words(given, paths))
+        folder = f" in {given.name}" if isinstance(given, Path) else ""
+        words = f"Parquet file {paths[0].name}" if len(paths) == 1 else f"{len(paths)} Parquet files{folder}"
+        return open_parquet(files, wanted, words)
     if kinds == {"CSV"} and len(paths) > 1:
         first = header_of(paths[0], how)
         for path in paths[1:]:
@@ -72,8 +73,16 @@ def files_of(given: Path | Sequence[Path]) -> Mapping[str, Path]:
     if one is of a kind that can't be read.
     """
     if isinstance(given, Path):
-        if given.is_dir():
-            return _folder(given)
+        if given.is_dir():  # its Parquet files and those below it, numbers in their names by size: part-2, part-10
+            found = {}
+            for path in given.rglob("*"):
+                inside = path.relative_to(given)
+                if path.suffix.lower() in PARQUET and path.is_file() and not any(p[0] in "._" for p in inside.parts):
+                    found[inside.as_posix()] = path
+            if not found:
+                raise DataError(f"there is no file with Parquet rows ({', '.join(sorted(PARQUET))}) in {str(given)!r}.")
+            _refuse_twice(list(found.values()), f"{str(given)!r} holds")
+            return {name: found[name] for name in sorted(found, key=_natural)}
         files = {given.name: given}
     else:
         if not given:
@@ -95,19 +104,6 @@ def files_of(given: Path | Sequence[Path]) -> Mapping[str, Path]:
 
 _ADDRESS: Final = re.compile(r"(https?|ftp|s3|gs|abfss?|hdfs):/", re.IGNORECASE)
 """The beginning of a URL, of whose two slashes a path keeps one."""
-
-
-def _folder(folder: Path) -> Mapping[str, Path]:
-    """Parquet files of a folder and those below it, numbers in their names by size: part-2 before part-10."""
-    found = {}
-    for path in folder.rglob("*"):
-        inside = path.relative_to(folder)
-        if path.suffix.lower() in PARQUET and path.is_file() and not any(p[0] in "._" for p in inside.parts):
-            found[inside.as_posix()] = path
-    if not found:
-        raise DataError(f"there is no file with Parquet rows ({', '.join(sorted(PARQUET))}) in {str(folder)!r}.")
-    _refuse_twice(list(found.values()), f"{str(folder)!r} holds")
-    return {name: found[name] for name in sorted(found, key=_natural)}
 
 
 def _refuse_twice(paths: Sequence[Path], what: str) -> None:
@@ -134,13 +130,6 @@ def _kind(path: Path) -> str:
     return "Parquet" if suffix in PARQUET else "Feather" if suffix in FEATHER else "CSV"
 
 
-def _words(given: Path | Sequence[Path], paths: Sequence[Path]) -> str:
-    if len(paths) == 1:
-        return f"Parquet file {paths[0].name}"
-    folder = f" in {given.name}" if isinstance(given, Path) else ""
-    return f"{len(paths)} Parquet files{folder}"
-
-
 def _chained(sources: Sequence[Source], paths: Sequence[Path], wanted: Wanted) -> Source:
     """Several files one after the other."""
 
@@ -164,11 +153,6 @@ def _chained(sources: Sequence[Source], paths: Sequence[Path], wanted: Wanted) -
 
 _OPERANDS: Final = ("filters", "_partitions", "storage_options")
 """Operands of read_parquet by which rows are left out, or files are elsewhere."""
-
-
-def is_dask(data: object) -> bool:
-    """True if this is a Dask DataFrame."""
-    return comes_from(data, "dask", "DataFrame", "FrameBase") or comes_from(data, "dask_expr", "FrameBase")
 
 
 def paths_of(frame: Any) -> Path | list[Path]:

@@ -25,7 +25,7 @@ from privreg.data.columns import check_mapping, column_of, missing
 from privreg.data.sources.arrow import kind_of
 from privreg.data.sources.csv import PLAIN, Csv, check_commas, header_of
 from privreg.data.sources.database import Sql, open_sql
-from privreg.data.sources.files import FEATHER, PARQUET, arrow_schema, files_of, is_dask, open_files, paths_of
+from privreg.data.sources.files import FEATHER, PARQUET, arrow_schema, files_of, open_files, paths_of
 from privreg.data.sources.source import (
     CHUNK,
     Batch,
@@ -99,7 +99,7 @@ def table_of(data: Any) -> Table:
         return Table(lambda wanted: open_files(data.files, wanted, data), partial(_check_file, data.files, data))
     if isinstance(data, Sql):
         return Table(partial(open_sql, data))
-    if is_dask(data):
+    if comes_from(data, "dask", "DataFrame", "FrameBase") or comes_from(data, "dask_expr", "FrameBase"):
         return Table(
             lambda wanted: replace(open_files(paths_of(data), wanted), kind="Dask DataFrame", parts=True),
             holders=lambda: _holders_of_files(paths_of(data)),

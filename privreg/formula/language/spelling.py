@@ -85,13 +85,7 @@ def bare(formula: str) -> str:
 
 
 def explained(formula: str) -> str | None:
-    """Message on a formula, or a term, that can't be read, with what to write; None if no cause of it is known.
-
-    Examples
-    --------
-    >>> explained("y ~ d$x")
-    "data$x is R's; a column is written by its name alone, x"
-    """
+    """Message on a formula, or a term, that can't be read, with what to write; None if no cause of it is known."""
     plain = bare(formula)
     if plain.count("(") != plain.count(")"):
         return None
@@ -204,12 +198,6 @@ def refuse_arrays(**columns: Any) -> None:
 
 
 def logged(code: str) -> str | None:
-    """The column that an expression takes the logarithm of; None if it is anything else.
-
-    Examples
-    --------
-    >>> logged("np.log(years)"), logged("years")
-    ('years', None)
-    """
+    """The column that an expression takes the logarithm of; None if it is anything else."""
     found = _LOG.fullmatch(code)
     return None if found is None else found[1]
