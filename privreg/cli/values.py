@@ -115,28 +115,21 @@ def levels(given: Sequence[str]) -> dict[str, list[Any]]:
                 f"--levels: {item!r} has two '='; write a first level that has one in quotes, as in "
                 "--levels 'g=\"1=a\",b'; a column whose name has one is declared in a file, --schema schema.yaml."
             )
-        out[name] = _typed(item, value)
+        texts, at, more = list[str](), 0, True
+        while more:
+            found = _LEVEL.match(value, at)
+            if found is None or not (found[1] or found[2]):
+                raise SchemaError(f"--levels: {item!r} has an empty or badly quoted level; write NAME=A,B,...")
+            texts.append(found[2] if found[1] is None else found[1].replace('""', '"'))
+            at, more = found.end(), bool(found[3])
+        if all(map(_WHOLE.fullmatch, texts)):
+            out[name] = [int(t) for t in texts]
+        elif all(map(_NUMBER.fullmatch, texts)):
+            out[name] = [float(t) for t in texts]
+        else:
+            truth = all(t.lower() in {"true", "false"} for t in texts)
+            out[name] = [t.lower() == "true" for t in texts] if truth else texts
     return out
-
-
-def _typed(item: str, value: str) -> list[Any]:
-    """Split a list of levels and give them the type that pandas gives to a CSV column of such cells."""
-    texts, at = [], 0
-    while True:
-        found = _LEVEL.match(value, at)
-        if found is None or not (found[1] or found[2]):
-            raise SchemaError(f"--levels: {item!r} has an empty or badly quoted level; write NAME=A,B,...")
-        texts.append(found[2] if found[1] is None else found[1].replace('""', '"'))
-        at = found.end()
-        if not found[3]:
-            break
-    if all(_WHOLE.fullmatch(t) for t in texts):
-        return [int(t) for t in texts]
-    if all(_NUMBER.fullmatch(t) for t in texts):
-        return [float(t) for t in texts]
-    if all(t.lower() in {"true", "false"} for t in texts):
-        return [t.lower() == "true" for t in texts]
-    return texts
 
 
 def _once(option: str, name: str, seen: Iterable[str]) -> None:

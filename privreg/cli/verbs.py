@@ -209,7 +209,7 @@ def plan(a: argparse.Namespace) -> int:
 
     from privreg.families import FAMILIES
     from privreg.planning import power as planning
-    from privreg.tables import as_text, respelt
+    from privreg.tables import Table, as_text, in_one_format, respelt
 
     for option in {"covariates", "pilot"} & set(options):
         options[option] = _public(option, options[option])
@@ -221,8 +221,11 @@ def plan(a: argparse.Namespace) -> int:
         return as_text(respelt(view._layout(), partial(in_shell, verb="plan")))
 
     print(shown(found))
-    if power is not None:
-        print(f"\n{_detectable(found, power)}")
+    if power is not None:  # effects that tests find with it
+        table = found.table(power=power)
+        rows = list(zip(*(in_one_format(table[c], 3) for c in ("std_error", "detectable")), strict=True))
+        title = f"Least effects that tests at level {found.alpha:g} find with power {power:g}"
+        print(f"\n{as_text([Table(list(table.index), ['std err', 'detectable'], rows, title)])}")
     if a.at_n is not None or a.at_mu is not None:
         print(f"\n{_grid(found, a)}")
     if a.compare_trust:
@@ -232,7 +235,17 @@ def plan(a: argparse.Namespace) -> int:
     if a.check is not None:
         print(f"\n{found.check(a.check, seed=a.seed).round(4).to_string()}", flush=True)
     if a.plot is not None:
-        _draw(found, a)
+        from io import BytesIO
+
+        from privreg.base import archive
+
+        target, kinds = Path(a.plot), (".png", ".pdf", ".svg")
+        if target.suffix.lower() not in kinds or not target.parent.is_dir():
+            raise OptionError(f"--plot {a.plot!r}: give a file in a folder that exists, named {', '.join(kinds)}.")
+        figure: Any = found.plot(a.coef).figure
+        picture = BytesIO()
+        figure.savefig(picture, format=target.suffix[1:].lower(), dpi=200)
+        archive.write_bytes(target, picture.getvalue())
     return 0
 
 
@@ -252,16 +265,6 @@ def _public(option: str, path: str) -> Any:
     return quietly(lambda: kinds[Path(path).suffix.lower()](path), broken)
 
 
-def _detectable(found: StudyPlan, power: float) -> str:
-    """Effects that tests find with the power, by coefficient."""
-    from privreg.tables import Table, as_text, in_one_format
-
-    table = found.table(power=power)
-    rows = list(zip(*(in_one_format(table[c], 3) for c in ("std_error", "detectable")), strict=True))
-    title = f"Least effects that tests at level {found.alpha:g} find with power {power:g}"
-    return as_text([Table(list(table.index), ["std err", "detectable"], rows, title)])
-
-
 def _grid(found: StudyPlan, a: argparse.Namespace) -> str:
     """Mean widths over people and budgets."""
     import pandas as pd
@@ -276,20 +279,6 @@ def _grid(found: StudyPlan, a: argparse.Namespace) -> str:
     body = table.map("{:.4g}".format) + trusted.replace({True: "  ", False: " †"})
     said = "" if trusted.to_numpy().all() else "\n† a fit would say not to rely on such an interval"
     return f"mean width of the intervals of {table.attrs['coef']}\n{body.to_string()}{said}"
-
-
-def _draw(found: StudyPlan, a: argparse.Namespace) -> None:
-    target, kinds = Path(a.plot), (".png", ".pdf", ".svg")
-    if target.suffix.lower() not in kinds or not target.parent.is_dir():
-        raise OptionError(f"--plot {a.plot!r}: give a file in a folder that exists, named {', '.join(kinds)}.")
-    import io
-
-    from privreg.base import archive
-
-    figure: Any = found.plot(a.coef).figure
-    picture = io.BytesIO()
-    figure.savefig(picture, format=target.suffix[1:].lower(), dpi=200)
-    archive.write_bytes(target, picture.getvalue())
 
 
 VERBS: Final = {verb.__name__: verb for verb in (fit, means, show, data, plan, schema)}

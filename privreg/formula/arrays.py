@@ -10,9 +10,8 @@ import numpy as np
 
 from privreg.errors import SchemaError, choose
 from privreg.formula.batches import CONSTANTS, EXPOSURE, OFFSET, ArrayRows
-from privreg.formula.cuts import with_cuts
 from privreg.formula.design import Design, unclamped
-from privreg.formula.encoding import DesignTerm, Encoder, TermPart, check_rank, probe_rows, public_constant
+from privreg.formula.encoding import DesignTerm, Encoder, TermPart, check_rank, probe_rows, public_constant, with_cuts
 from privreg.formula.language.allowlist import (
     check_exposure,
     check_levels,

@@ -30,7 +30,6 @@ from privreg.data.columns import (
 from privreg.data.sources.open import as_frame
 from privreg.errors import DataError, FormulaError, PrivacyLeakError, SchemaError, quietly
 from privreg.formula.batches import ArrayRows
-from privreg.formula.cuts import with_cuts
 from privreg.formula.encoding import (
     DesignTerm,
     Encoder,
@@ -43,6 +42,7 @@ from privreg.formula.encoding import (
     shown_box,
     stand_in,
     take,
+    with_cuts,
 )
 from privreg.formula.language.allowlist import check_exposure, misfit, undeclared_offset
 from privreg.formula.language.parse import ParsedFormula, check_formula, read
@@ -241,11 +241,11 @@ class Design:
 
     def scaled(self, centre: Floats, scale: Floats) -> Design:
         """Design for encoding only, whose column j is (x_j − centre_j) / scale_j."""
-        return replace(self, encoder=self.encoder.scaled(centre, scale))
+        return replace(self, encoder=replace(self.encoder, affine=(centre, scale)))
 
     def ordered(self, order: NDArray[np.intp]) -> Design:
         """Design for encoding only, with its columns in this order."""
-        return replace(self, encoder=self.encoder.ordered(order))
+        return replace(self, encoder=replace(self.encoder, places=np.argsort(order)))
 
     def _offset(self, rows: Prepared) -> Floats | None:
         offset = None if self.offset is None else np.array(rows[self.offset])

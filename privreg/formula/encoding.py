@@ -11,7 +11,8 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from itertools import pairwise
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -25,7 +26,7 @@ from privreg.data.cells import Flags, Floats
 from privreg.errors import FormulaError
 from privreg.formula.language.parse import ParsedFormula, term_tree
 from privreg.formula.trees.compile import FactorColumn, term_trees
-from privreg.formula.trees.evaluate import Program, Tree
+from privreg.formula.trees.evaluate import Program, Tree, const
 from privreg.schema.declarations import Schema
 
 Prepared = Mapping[str, NDArray[Any]]  # numbers as float64, factors as codes of the declared levels
@@ -233,14 +234,6 @@ class Encoder:
     affine: tuple[Floats, Floats] | None = None  # Centre and scale of each column, if it comes in internal units
     places: NDArray[np.intp] | None = None  # Place of each column, if not in the order of the design
 
-    def scaled(self, centre: Floats, scale: Floats) -> Encoder:
-        """Encoder whose column j is (x_j − centre_j) / scale_j."""
-        return replace(self, affine=(centre, scale))
-
-    def ordered(self, order: NDArray[np.intp]) -> Encoder:
-        """Encoder with its columns in this order."""
-        return replace(self, places=np.argsort(order))
-
     @property
     def computed_columns(self) -> tuple[str, ...]:
         """Raw columns that terms other than bare columns and factors read."""
@@ -272,7 +265,14 @@ class Encoder:
                 if not finite.all():
                     fine = finite if fine is None else np.logical_and(fine, finite)
                     problem = problem or f"formula term {part.name!r} is not finite, or can't be computed,"
-                self._write(out, j, value)
+                to = out[:, self._at(j)]
+                centre, scale = (0.0, 1.0) if self.affine is None else (self.affine[0][j], self.affine[1][j])
+                if centre != 0.0:
+                    value = np.subtract(value, centre, out=to)
+                if scale != 1.0:
+                    np.divide(value, scale, out=to)
+                elif centre == 0.0:
+                    to[:] = value
         return out if self.affine is not None else np.ascontiguousarray(out), fine, problem
 
     def _inside(self, j: Any, values: Any) -> Any:
@@ -281,16 +281,6 @@ class Encoder:
 
     def _at(self, j: int) -> int:
         return j if self.places is None else int(self.places[j])
-
-    def _write(self, out: Floats, j: int, value: Any) -> None:
-        to = out[:, self._at(j)]
-        centre, scale = (0.0, 1.0) if self.affine is None else (self.affine[0][j], self.affine[1][j])
-        if centre != 0.0:
-            value = np.subtract(value, centre, out=to)
-        if scale != 1.0:
-            np.divide(value, scale, out=to)
-        elif centre == 0.0:
-            to[:] = value
 
     @cached_property
     def _tables(self) -> dict[str, Floats]:
@@ -407,3 +397,52 @@ def make_encoder(
         parts.append(part)
     program = Program([tree for part in parts for tree in part.trees], schema, parsed.functions, rows)
     return Encoder(len(info.column_names), tuple(parts), program, response)
+
+
+D = TypeVar("D")
+
+
+def with_cuts(design: Any, make: Callable[..., D], given: tuple[Any, ...]) -> D:
+    """Design with a column for each cut point between the levels of its response, after all others.
+
+    A row of the design is a record at its first cut point, where this column is −1 and the others are 0: the linear
+    predictor is x'β − κ_0. At cut point k it is that of the row plus ``cuts[k]``. `make` and `given` are a function
+    and its arguments that make this design again.
+    Raises FormulaError if a constant is made of several columns, or of a raw one.
+    """
+    levels, one, parts = design.endog_levels or (), design.constant, list(design.encoder.parts)
+    ones = [] if one is None else np.flatnonzero(one).tolist()
+    if len(ones) > 1 or any(design.sources[j] for j in ones):
+        raise FormulaError(
+            f"cut points between levels of {design.endog_name!r} take the place of an intercept, which "
+            f"{', '.join(design.names[j] for j in ones)} would be, too; leave '- 1', '+ 0' or a constant column out."
+        )
+    kept, k = [j for j in range(len(design.names)) if j not in ones], len(levels) - 1
+    place, p = {j: i for i, j in enumerate(kept)}, len(kept)
+    names = tuple(f"{low}|{high}" for low, high in pairwise(levels))
+    cuts = np.zeros((k, p + k))
+    cuts[np.arange(k), p + np.arange(k)] = -1.0
+    first = TermPart("|", slice(p, p + k), (), tuple(const(v) for v in cuts[0, p:]))
+
+    def moved(part: TermPart) -> TermPart:
+        at = [place[j] for j in range(part.place.start, part.place.stop)]
+        return part._replace(place=slice(at[0], at[-1] + 1))
+
+    parts = [*(moved(part) for part in parts if part.place.start in place), first]
+    program = design.encoder.program.of([tree for part in parts for tree in part.trees])
+    terms = [t._replace(columns=tuple(place[j] for j in t.columns)) for t in design.terms if t.columns[0] in place]
+    probe = np.hstack([np.repeat(design.probe[:, kept], k, axis=0), np.tile(cuts[:, p:], (len(design.probe), 1))])
+    made: D = replace(
+        design,
+        kind="ordinal",
+        names=(*(design.names[j] for j in kept), *names),
+        probe=probe,
+        constant=np.repeat([0.0, -1.0], [p, k]),
+        sources=(*(design.sources[j] for j in kept), *((),) * k),
+        bare=(*(design.bare[j] for j in kept), *(None,) * k),
+        terms=(*terms, DesignTerm("Intercept", tuple(range(p, p + k)))),
+        encoder=replace(design.encoder, width=p + k, parts=tuple(parts), program=program),
+        cuts=cuts - cuts[0],
+        made=(make, given),
+    )
+    return made

@@ -294,10 +294,6 @@ def _mix(
     return mix, reach
 
 
-def _crowded(correlation: Array) -> bool:
-    return bool(np.linalg.cond(correlation) > CROWDED)
-
-
 def _correlation(columns: Array) -> Array:
     """Second moments of columns relative to their sizes; correlations, if they are centred."""
     gram = columns.T @ columns / columns.shape[0]
@@ -322,14 +318,14 @@ def _orthogonal(inside: Array) -> Array | None:
         return _correlation(columns if varies.all() else columns - columns.mean(axis=0))
 
     identity = np.eye(len(varies))
-    if not varies.any() or not _crowded(correlation(identity)):
+    if not varies.any() or np.linalg.cond(correlation(identity)) <= CROWDED:
         return None
     crowd = ~varies
     crowd[varies] = np.diag(np.linalg.inv(correlation(identity))) > ALONE
     two = ((inside == low) | (inside == high)).all(axis=0)
     rows = _residuals(inside, crowd, crowd & ~two)
     everything = np.ones_like(varies)
-    return _residuals(inside, everything, everything) if _crowded(correlation(rows)) else rows
+    return _residuals(inside, everything, everything) if np.linalg.cond(correlation(rows)) > CROWDED else rows
 
 
 def _residuals(inside: Array, crowd: Flags, changed: Flags) -> Array:

@@ -488,7 +488,10 @@ class Schema:
     def to_json(self) -> dict[str, Any]:
         """Represent the schema by JSON values."""
         out = {
-            "bounds": {k: [_out(x) for x in v] for k, v in self.bounds_as_given().items()},
+            "bounds": {
+                k: [x if isinstance(x, str) or math.isfinite(x) else str(x) for x in v]
+                for k, v in self.bounds_as_given().items()
+            },
             "levels": {k: list(v) for k, v in self.levels.items()},
             "moments": {k: list(v) for k, v in self.moments.items()},
             "leaked": list(self.leaked),
@@ -507,10 +510,6 @@ class Schema:
         plain = cls.declare(bounds, doc["levels"], moments, private=tuple(map(str, doc["private"])))
         carried = tuple(map(str, doc.get("carried", ())))
         return replace(plain, leaked=tuple(doc["leaked"]), leaked_columns=tuple(doc["leaked_columns"]), carried=carried)
-
-
-def _out(x: float | str) -> float | str:
-    return x if isinstance(x, str) or math.isfinite(x) else str(x)
 
 
 def combined(schema: object, bounds: object, levels: object, moments: object) -> Schema:

@@ -1,6 +1,6 @@
 """Tables and other views as text, HTML, LaTeX and Markdown.
 
-`words` has numbers, names and lines, `parts` what a view consists of; `text` (Markdown, too), `html`, `latex` and
+`parts` has what a view consists of, with its numbers, names and lines; `text` (Markdown, too), `html`, `latex` and
 `docx` lay it out. `diagnostics` are the notes of results, by code and severity.
 """
 
@@ -16,9 +16,29 @@ from privreg.options.unknown import WORDS
 from privreg.tables.docx import as_docx
 from privreg.tables.html import as_html, as_page
 from privreg.tables.latex import as_latex, tex
-from privreg.tables.parts import Header, Lines, Notes, Pairs, Paragraph, Part, Table, estimates_table, noted, respelt
+from privreg.tables.parts import (
+    MARK,
+    WIDTH,
+    Header,
+    Lines,
+    Notes,
+    Pairs,
+    Paragraph,
+    Part,
+    Table,
+    cells,
+    estimates_table,
+    fold,
+    in_one_format,
+    limits_header,
+    marked,
+    noted,
+    plain,
+    respelt,
+    shorten,
+    span,
+)
 from privreg.tables.text import as_markdown, as_text
-from privreg.tables.words import MARK, WIDTH, cells, fold, in_one_format, limits_header, marked, plain, shorten, span
 
 __all__ = [
     "MARK", "WIDTH", "Header", "Lines", "Notes", "Pairs", "Paragraph", "Part", "Table", "View", "as_html", "as_latex",
@@ -113,7 +133,17 @@ class View:
         """Lay out as Markdown with GitHub's tables."""
         return as_markdown(self._exported())
 
-    to_html, to_latex, to_markdown = as_html, as_latex, as_markdown  # Under pandas' names
+    def to_html(self) -> str:
+        """Same as ``as_html()``, under pandas' name."""
+        return self.as_html()
+
+    def to_latex(self) -> str:
+        """Same as ``as_latex()``, under pandas' name."""
+        return self.as_latex()
+
+    def to_markdown(self) -> str:
+        """Same as ``as_markdown()``, under pandas' name."""
+        return self.as_markdown()
 
     def save(self, path: str | Path) -> None:
         """Write to a file, atomically.

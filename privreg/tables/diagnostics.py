@@ -148,22 +148,21 @@ def from_json(texts: Iterable[str], about: Iterable[Any] | None) -> tuple[Diagno
     """Notes from their texts and :func:`to_json`; in files of 0.1 remarks have no code, in older ones no note has.
     Raises ValueError if they are not as many, a code is unknown, or a number is no position.
     """
-    if about is None:
-        return tuple(map(_without_code, texts))
     out = []
+    for text in texts if about is None else []:  # the one place where how a text begins tells what it is
+        head, early, named = text.partition(":")[0].partition("no intervals yet")
+        if text.startswith("don't rely on"):
+            out.append(Diagnostic("before", text))
+        elif early and not head:
+            methods = [m for m in named.removeprefix(" by ").split(", ") if m]
+            out.append(Diagnostic("early", text, methods=methods))
+        else:
+            out.append(Diagnostic("remark", text))
+    if about is None:
+        return tuple(out)
     for text, said in zip(texts, about, strict=True):
         code, rows, methods = ("remark", None, ()) if said is None else said
         if rows is not None and any(isinstance(j, bool) or not isinstance(j, int) or j < 0 for j in rows):
             raise ValueError("not positions of coefficients")  # load() says that the file is damaged
         out.append(Diagnostic(_RENAMED.get(str(code), str(code)), text, rows, map(str, methods)))
     return tuple(out)
-
-
-def _without_code(text: str) -> Diagnostic:
-    """Note of a file that has texts alone: the one place where how it begins tells what it is."""
-    if text.startswith("don't rely on"):
-        return Diagnostic("before", text)
-    head, early, named = text.partition(":")[0].partition("no intervals yet")
-    if early and not head:
-        return Diagnostic("early", text, methods=[m for m in named.removeprefix(" by ").split(", ") if m])
-    return Diagnostic("remark", text)

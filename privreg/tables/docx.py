@@ -9,8 +9,7 @@ from io import BytesIO
 from typing import Any, Final
 
 from privreg.base.optional import need
-from privreg.tables.parts import Header, Lines, Notes, Pairs, Paragraph, Part, Table
-from privreg.tables.words import plain
+from privreg.tables.parts import Header, Notes, Pairs, Paragraph, Part, Table, plain
 
 PAGE: Final = (210.0, 297.0)
 MARGIN: Final = 20.0  # Size of the page, A4, and its margins, mm
@@ -23,20 +22,33 @@ MINUS: Final = re.compile(r"(?<=\de)-(?=\d)|(?:(?<=^)|(?<=\())-(?=[\d.]|inf)")  
 def as_docx(parts: Iterable[Part]) -> bytes:
     """Parts below each other as a document whose tables can be edited, as bytes of a .docx file."""
     parts = list(parts)
-    document = _page(need("docx", "docx", "a .docx file").Document(), across=any(map(_crowded, parts)))
+    new, across = need("docx", "docx", "a .docx file").Document, False
     for part in parts:
-        _add(document, part)
+        if isinstance(part, Table):  # numbers would leave less than half the longest name's width to the rows' names
+            names, *others = _wanted(_cells(part), across=False)
+            across |= PAGE[0] - 2.0 * MARGIN - sum(others) < 0.5 * names
+    document = _page(new(), across=across)
+    for part in parts:
+        match part:
+            case Paragraph():
+                for line in part.words.split("\n"):
+                    _words(document, line, bold=bool(part.style))
+            case Notes():
+                for i, note in enumerate(part.notes, 1):
+                    _words(document, f"[{i}] {note}")
+            case Header() | Pairs():
+                for words in filter(None, (part.title, part.loud)):
+                    _words(document, words, bold=True)
+                if part.pairs:
+                    rows = part.arranged() if isinstance(part, Header) else [[pair] for pair in part.pairs]
+                    wide = 2 * max(map(len, rows))
+                    cells = [[word for pair in row for word in pair] for row in rows]
+                    _grid(document, [[*row, *[""] * (wide - len(row))] for row in cells], numbers=False)
+            case Table():
+                _table(document, part)
     out = BytesIO()
     document.save(out)
     return out.getvalue()
-
-
-def _crowded(part: Part) -> bool:
-    """True for a table whose numbers would leave less than half the longest name's width to the names of its rows."""
-    if not isinstance(part, Table):
-        return False
-    names, *others = _wanted(_cells(part), across=False)
-    return PAGE[0] - 2.0 * MARGIN - sum(others) < 0.5 * names
 
 
 def _page(document: Any, *, across: bool) -> Any:
@@ -51,28 +63,6 @@ def _page(document: Any, *, across: bool) -> Any:
     style.paragraph_format.space_before = style.paragraph_format.space_after = shared.Pt(1.0)
     style.paragraph_format.line_spacing = 1.0
     return document
-
-
-def _add(document: Any, part: Part) -> None:
-    match part:
-        case Lines():
-            return
-        case Paragraph():
-            for line in part.words.split("\n"):
-                _words(document, line, bold=bool(part.style))
-        case Notes():
-            for i, note in enumerate(part.notes, 1):
-                _words(document, f"[{i}] {note}")
-        case Header() | Pairs():
-            for words in filter(None, (part.title, part.loud)):
-                _words(document, words, bold=True)
-            if part.pairs:
-                rows = part.arranged() if isinstance(part, Header) else [[pair] for pair in part.pairs]
-                wide = 2 * max(map(len, rows))
-                cells = [[word for pair in row for word in pair] for row in rows]
-                _grid(document, [[*row, *[""] * (wide - len(row))] for row in cells], numbers=False)
-        case Table():
-            _table(document, part)
 
 
 def _words(document: Any, text: str, *, bold: bool = False) -> None:

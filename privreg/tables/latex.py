@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from privreg.tables.parts import Header, Notes, Pairs, Paragraph, Part, Table
-from privreg.tables.words import plain
+from privreg.tables.parts import Header, Notes, Pairs, Paragraph, Part, Table, plain
 
 _TEX: Final = {
     **{c: f"\\{c}" for c in "{}$&#_%"},
@@ -121,14 +120,10 @@ _TEXT_COLUMN: Final = r">{\raggedright\arraybackslash}p{\dimexpr0.78\linewidth-2
 _PAGE: Final = 30  # Lines of a table that stay on one page; longer tables may break over pages
 
 
-def _number(text: str) -> str:
-    """Number with a proper minus sign; anything else escaped."""
-    return "$-$" + tex(text[1:]) if re.match(r"-\d", text) else tex(text)
-
-
 def _row(label: str, values: Iterable[str]) -> str:
     """One row, escaped; the lines of a value are put below each other where the column is a paragraph."""
-    shown = [r"\par ".join(map(_number, v.split("\n"))) for v in values]
+    lines = ([("$-$" + tex(x[1:])) if re.match(r"-\d", x) else tex(x) for x in v.split("\n")] for v in values)
+    shown = map(r"\par ".join, lines)
     inside = r"\quad " if label[:1] == " " else ""  # spaces alone would go
     return " & ".join([inside + tex(label.lstrip(" "), breaks=True), *shown]) + r" \\"
 

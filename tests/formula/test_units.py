@@ -12,8 +12,7 @@ import pandas as pd
 import pytest
 
 import privreg as pr
-from privreg.cli.app import VERBS, main
-from privreg.cli.parser import parsers, spread
+from privreg.cli.app import VERBS, main, parsers, spread
 from privreg.doors.loading import upgraded
 from privreg.errors import DataError, FormulaError, OptionError, SchemaError
 from privreg.formula.arrays import array_design

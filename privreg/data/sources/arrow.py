@@ -107,18 +107,15 @@ def batches_of(arrow: Any, wanted: Wanted, where: str, most: int = CHUNK) -> Ite
         if kind in {"date", "time or duration", "of another kind"}:
             held = {"date": "holds dates", "time or duration": "holds times or durations"}.get(kind, f"is {kind}")
             raise DataError(f"{where}: column {name!r} {held}; make it a number or a text first.")
-    for a in range(0, arrow.num_rows, most):
-        part = arrow.slice(a, most)
-        yield quietly(partial(_columns, part, wanted), DataError(f"{where}: {_UNREADABLE}"))
-
-
-_UNREADABLE: Final = "a column can't be read; it is damaged, or of a type that holds neither numbers nor texts."
-
-
-def _columns(part: Any, wanted: Wanted) -> Batch:
+    unreadable = "a column can't be read; it is damaged, or of a type that holds neither numbers nor texts."
     levels = {c: tuple(wanted.schema.levels.get(c, ())) for c in wanted.coded}
     numbers = {c for c in wanted.columns if wanted.schema.is_number(c)} - wanted.verbatim
-    return {c: _values(_plain(part.column(c)), levels.get(c), c in numbers) for c in wanted.columns}
+
+    def columns(part: Any) -> Batch:
+        return {c: _values(_plain(part.column(c)), levels.get(c), c in numbers) for c in wanted.columns}
+
+    for a in range(0, arrow.num_rows, most):
+        yield quietly(partial(columns, arrow.slice(a, most)), DataError(f"{where}: {unreadable}"))
 
 
 def _values(array: Any, levels: tuple[Any, ...] | None, number: bool) -> Any:

@@ -86,18 +86,14 @@ def csv(
     day = datetime(2001, 2, 3)
     if dates is not None and not (isinstance(dates, str) and _iso(day.strftime(dates), dates) == day.isoformat()):
         raise OptionError(f"dates={shown(dates)} must be a format with day, month and year, such as '%d.%m.%Y'.")
-    files = Path(path) if isinstance(path, str | Path) else tuple(map(Path, path))
-    return Csv(files, sep, decimal, dates, _named(encoding))
-
-
-def _named(encoding: str) -> str:
-    wrong = f"encoding={shown(encoding)} must be 'utf-8', or of one byte a letter, such as 'latin-1' or 'cp1252'."
-    name = quietly(lambda: codecs.lookup(encoding).name.removesuffix("-sig"), OptionError(wrong))
-    signs = bytes(range(256))
-    read = quietly(lambda: signs.decode(name, "replace"), OptionError(wrong))
+    wrong = OptionError(
+        f"encoding={shown(encoding)} must be 'utf-8', or of one byte a letter, such as 'latin-1' or 'cp1252'."
+    )
+    name, signs = quietly(lambda: codecs.lookup(encoding).name.removesuffix("-sig"), wrong), bytes(range(256))
+    read = quietly(lambda: signs.decode(name, "replace"), wrong)
     if name != "utf-8" and (len(read) < len(signs) or read[:128] != signs[:128].decode()):
-        raise OptionError(wrong)
-    return name
+        raise wrong
+    return Csv(Path(path) if isinstance(path, str | Path) else tuple(map(Path, path)), sep, decimal, dates, name)
 
 
 def _iso(text: Any, written: Any) -> str:

@@ -162,8 +162,13 @@ def _fetched(data: Sql, columns: Sequence[str], where: str) -> Iterator[Batch]:
     try:
         with opening(data, columns, where) as fetch:
             while rows := fetch():
-                begun = True
-                yield _batch(rows, columns)
+                begun, held = True, dict[str, Any]()
+                # a connection may hand out rows by name
+                plain = [[row[c] for c in columns] if isinstance(row, Mapping) else row for row in rows]
+                for name, values in zip(columns, zip(*plain, strict=True), strict=True):
+                    held[name] = np.empty(len(plain), dtype=object)
+                    held[name][:] = values
+                yield held
     except (DataError, MissingExtraError):
         raise
     except ModuleNotFoundError as e:
@@ -177,17 +182,6 @@ def _fetched(data: Sql, columns: Sequence[str], where: str) -> Iterator[Batch]:
         )
     if problem is not None:
         raise problem
-
-
-def _batch(rows: Sequence[Sequence[Any]], columns: Sequence[str]) -> Batch:
-    out: dict[str, Any] = {}
-    # a connection may hand out rows by name
-    named: Sequence[Any] = rows
-    rows = [[row[c] for c in columns] if isinstance(row, Mapping) else row for row in named]
-    for name, values in zip(columns, zip(*rows, strict=True), strict=True):
-        out[name] = np.empty(len(rows), dtype=object)
-        out[name][:] = values
-    return out
 
 
 @contextmanager

@@ -406,7 +406,11 @@ def with_truth_values(schema: Schema, data: Any, columns: Iterable[str]) -> Sche
     Such a type is public, and the same whether or not a cell is missing; that of pandas is not.
     """
     types = _types_of(data)
-    own = [c for c in columns if types and not schema.declares(c) and all(_truth(held, c) for held in types)]
+
+    def truth(held: Any, name: str) -> bool:
+        return held.names.count(name) == 1 and kind_of(held.field(name).type) == "boolean"
+
+    own = [c for c in columns if types and not schema.declares(c) and all(truth(held, c) for held in types)]
     return replace(schema, levels={**schema.levels, **dict.fromkeys(own, (False, True))}) if own else schema
 
 
@@ -431,10 +435,6 @@ def refuse_texts(schema: Schema, data: Any, name: str) -> None:
 def _types_of(data: Any) -> list[Any]:
     """Arrow's types of the data, where they have such."""
     return [held for _, held in table_of(data).holders() if comes_from(held, "pyarrow", "Schema")]
-
-
-def _truth(types: Any, name: str) -> bool:
-    return types.names.count(name) == 1 and kind_of(types.field(name).type) == "boolean"
 
 
 _QUOTED: Final = re.compile(r"""Q\(\s*(["']).*?\1\s*\)""")
@@ -469,16 +469,10 @@ def check_declared(asked: Mapping[str, Any], names: Collection[Any]) -> None:
     ``schema=`` may declare more: it is for several models, and for several tables.
     """
     for option in _DECLARING:
-        for name in _named(asked.get(option)):
-            if name not in names:
+        for key in asked.get(option) or ():  # that of a correlation names two
+            for name in (name for name in (key if isinstance(key, tuple) else (key,)) if name not in names):
                 near = nearest(name, names)
                 raise SchemaError(
                     f"{option}= declares {name!r}, which is a column neither of the data nor of the model. "
                     + ("Mend the name, or leave it out." if near is None else f"Did you mean {near!r}?")
                 )
-
-
-def _named(declared: Any) -> Iterable[str]:
-    """Columns of one kind of declaration; the key of a correlation names two."""
-    for key in declared or ():
-        yield from key if isinstance(key, tuple) else (key,)

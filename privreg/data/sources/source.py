@@ -393,7 +393,8 @@ def by_person(source: Source, column: str, *, gaps: bool) -> Source:
         codes = np.repeat(np.arange(len(first) - 1), np.diff(first))
     else:
         codes, found = pd.factorize(values)
-        order = _in_order(codes)
+        low = np.argsort((codes & 0xFFFF).astype(np.uint16), kind="stable")  # sorted by halves, below 0 for nobody
+        order = low[np.argsort((codes[low] >> 16).astype(np.int16), kind="stable")][np.count_nonzero(codes < 0) :]
         first = np.r_[0, np.bincount(codes[codes >= 0], minlength=len(found)).cumsum()]
     people = len(first) - 1
     if not gaps and first[-1] < len(codes):
@@ -424,10 +425,3 @@ def by_person(source: Source, column: str, *, gaps: bool) -> Source:
         at=None,
         gathered=True,
     )
-
-
-def _in_order(codes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Places of people's rows, person by person, of a number for each row, below 0 for nobody: sorted by halves."""
-    low = np.argsort((codes & 0xFFFF).astype(np.uint16), kind="stable")
-    order = low[np.argsort((codes[low] >> 16).astype(np.int16), kind="stable")]
-    return order[np.count_nonzero(codes < 0) :]

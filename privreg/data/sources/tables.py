@@ -69,11 +69,11 @@ class Kind(NamedTuple):
 
 def kind_of_table(data: Any) -> Kind | None:
     """The kind of a table of another library; None if it isn't one."""
-    stream = _of_stream(type(data).__name__) if hasattr(data, "__arrow_c_stream__") else None
-    return next((kind for kind in _KINDS if comes_from(data, kind.package, kind.type)), stream)
+    kind = next((kind for kind in _KINDS if comes_from(data, kind.package, kind.type)), None)
+    if kind is not None or not hasattr(data, "__arrow_c_stream__"):
+        return kind
+    name = type(data).__name__
 
-
-def _of_stream(name: str) -> Kind:
     def batches(data: Any, columns: list[str]) -> Any:
         reader = pa.RecordBatchReader.from_stream(data)
         check_labels(columns, reader.schema.names, f"the {name}")

@@ -224,8 +224,9 @@ def collect_rowwise(formula: str, namespaces: Sequence[Mapping[str, Any]]) -> di
     :class:`Rowwise` values are taken.
     """
     found: dict[str, Rowwise] = {}
-    for code in _codes(_parse(formula)):
-        for node in ast.walk(term_tree(code, formula)):
+    desc = _parse(formula)
+    for factor in chain.from_iterable(term.factors for term in (*desc.lhs_termlist, *desc.rhs_termlist)):
+        for node in ast.walk(term_tree(factor.code, formula)):
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
                 continue
             name = node.func.id
@@ -270,11 +271,6 @@ def _powers(node: ParseNode) -> list[tuple[str, str]]:
     if node.type == "**" and node.args[0].type == "PYTHON_EXPR":
         return [tuple(arg.token.extra for arg in node.args)]
     return [power for arg in node.args for power in _powers(arg)]
-
-
-def _codes(desc: ModelDesc) -> list[str]:
-    terms = [*desc.lhs_termlist, *desc.rhs_termlist]
-    return [factor.code for term in terms for factor in term.factors]
 
 
 def term_tree(code: str, formula: str) -> ast.expr:

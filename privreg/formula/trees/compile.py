@@ -313,7 +313,9 @@ class _Reader:
         if name == "logical_xor":
             return _truth(["cmp", "ne", *map(self.truth, given)])
         if name == "where":
-            return self._where(*given)
+            condition, a, b = given
+            kind = next((k for k in ("other", "float", "int") if k in {a.kind, b.kind}), "bool")
+            return FactorColumn(["where", self.truth(condition), a.tree, b.tree], kind, max(a.most, b.most))
         if name == "negative" or name == "positive":
             return self._sign(ast.USub() if name == "negative" else ast.UAdd(), given[0])
         if name == "abs" and given[0].kind == "int":
@@ -349,11 +351,6 @@ class _Reader:
             else:
                 given.append(_as_typed(self.read(arg)))
         return FactorColumn(["call", name, *given], "other")
-
-    def _where(self, condition: FactorColumn, a: FactorColumn, b: FactorColumn) -> FactorColumn:
-        kinds = {a.kind, b.kind}
-        kind = next((k for k in ("other", "float", "int") if k in kinds), "bool")
-        return FactorColumn(["where", self.truth(condition), a.tree, b.tree], kind, max(a.most, b.most))
 
 
 def _as_typed(value: FactorColumn) -> Tree:
