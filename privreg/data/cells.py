@@ -113,43 +113,22 @@ def read_numbers(raw: Any) -> Floats:
     return read(raw)[0]
 
 
-def read(raw: Any) -> tuple[Floats, bool]:
-    """Numbers of cells, and True if all are known to be finite."""
+def read(raw: Any, *, dates: bool = False) -> tuple[Floats, bool]:
+    """Numbers of cells, NaN where a cell is none, and True if all are known to be finite.
+
+    Of `dates` they are days since 1970-01-01: a cell is a date or a time, an ISO text of one, or a number of days.
+    """
     dtype = getattr(raw, "dtype", None)
     with np.errstate(all="ignore"):  # a warning would reveal a value
         if isinstance(dtype, np.dtype) and dtype.kind in "biuf":
             values = np.ascontiguousarray(raw, dtype=np.float64)
+        elif dates and isinstance(raw, np.ndarray) and raw.dtype.kind == "M":  # pandas has not all of NumPy's units
+            values = days_of_times(raw)
         else:
-            values = _each_number(as_series(raw))
+            values = _each_number(as_series(raw), dates)
         if np.isfinite(values.sum()):  # as of `all_finite`
             return values, True
         return np.where(np.isinf(values), np.nan, values) if np.isinf(values).any() else values, False
-
-
-def read_days(raw: Any) -> Floats:
-    """Read a raw column of dates as days since 1970-01-01, every cell by itself; NaN where it is no date.
-
-    A cell is a date or a time, an ISO text of one, or a number, which counts days.
-    """
-    dtype = getattr(raw, "dtype", None)
-    if isinstance(dtype, np.dtype) and dtype.kind in "biuf":
-        return read_numbers(raw)
-    if isinstance(raw, np.ndarray) and raw.dtype.kind == "M":  # pandas has not all of NumPy's units
-        return days_of_times(raw)
-    series = as_series(raw)
-    if isinstance(series.dtype, pd.CategoricalDtype):
-        table = np.append(read_days(as_series(series.cat.categories)), np.nan)
-        return np.asarray(table[series.cat.codes.to_numpy()])
-    if isinstance(series.dtype, pd.DatetimeTZDtype):
-        series = series.dt.tz_convert(None)
-    if isinstance(series.dtype, np.dtype) and series.dtype.kind == "M":
-        return days_of_times(series.to_numpy())
-    if pd.api.types.is_numeric_dtype(series.dtype):
-        return read_numbers(series)
-    cells = _cells(series)
-    texts = {c: _day(c) for c in {c for c in cells if type(c) is str}}  # of many records few dates differ
-    out = np.fromiter((texts[c] if type(c) is str else _day(c) for c in cells), np.float64, len(cells))
-    return np.where(np.isinf(out), np.nan, out)
 
 
 def _cells(series: Any) -> NDArray[Any]:
@@ -189,11 +168,15 @@ def as_series(raw: Any) -> Any:
         return pd.Series(np.fromiter(raw, dtype=object, count=len(raw)), dtype=object)
 
 
-def _each_number(series: Any) -> Floats:
-    """Cells of a column that is not of one of NumPy's types of numbers."""
+def _each_number(series: Any, dates: bool) -> Floats:
+    """Cells of a column that is not of one of NumPy's types of numbers, or days of `dates`."""
     if isinstance(series.dtype, pd.CategoricalDtype):
-        table = np.append(_each_number(as_series(series.cat.categories)), np.nan)
+        table = np.append(_each_number(as_series(series.cat.categories), dates), np.nan)
         return np.asarray(table[series.cat.codes.to_numpy()])
+    if dates and isinstance(series.dtype, pd.DatetimeTZDtype):
+        series = series.dt.tz_convert(None)
+    if dates and isinstance(series.dtype, np.dtype) and series.dtype.kind == "M":
+        return days_of_times(series.to_numpy())
     types = pd.api.types
     if types.is_complex_dtype(series.dtype):  # of plain numbers, too, if one cell among them is complex
         values = series.to_numpy(dtype=np.complex128, na_value=np.nan)
@@ -204,9 +187,13 @@ def _each_number(series: Any) -> Floats:
             return np.ascontiguousarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
     except Exception:  # a number too large for a double, say; the others are read all the same
         pass
+    cells = _cells(series)
+    if dates:
+        texts = {c: _day(c) for c in {c for c in cells if type(c) is str}}  # of many records few dates differ
+        return np.fromiter((texts[c] if type(c) is str else _day(c) for c in cells), np.float64, len(cells))
     if types.is_datetime64_any_dtype(series.dtype) or types.is_timedelta64_dtype(series.dtype):
         return np.full(len(series), np.nan)
-    return np.fromiter((_number(v) for v in _cells(series)), np.float64, len(series))
+    return np.fromiter(map(_number, cells), np.float64, len(cells))
 
 
 def _number(cell: Any) -> float:

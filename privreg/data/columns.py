@@ -25,7 +25,6 @@ from privreg.data.cells import (
     factorized,
     places_of,
     read,
-    read_days,
     unmasked,
 )
 from privreg.errors import DataError, SchemaError, quietly
@@ -169,7 +168,7 @@ def numbers(raw: Any, name: str, *, gaps: bool = False, dates: bool = False, new
 
 def _numbers(raw: Any, name: str, *, gaps: bool, dates: bool, new: bool) -> tuple[Floats, bool]:
     """Numbers of a column, and True if all are known to be finite."""
-    values, whole = quietly(lambda: (read_days(raw), False) if dates else read(raw), _unreadable(name))
+    values, whole = quietly(lambda: read(raw, dates=dates), _unreadable(name))
     if not (gaps or whole) and np.isnan(values).any():
         raise _gap(name, dates=dates, new=new)
     return values, whole

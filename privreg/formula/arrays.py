@@ -13,11 +13,10 @@ from privreg.formula.batches import CONSTANTS, EXPOSURE, OFFSET, ArrayRows
 from privreg.formula.design import Design, unclamped
 from privreg.formula.encoding import DesignTerm, Encoder, TermPart, check_rank, probe_rows, public_constant, with_cuts
 from privreg.formula.language.allowlist import (
-    check_exposure,
+    check_added,
     check_levels,
     misfit,
     undeclared,
-    undeclared_offset,
 )
 from privreg.formula.trees.evaluate import Program, const
 from privreg.schema.declarations import RESPONSE_KINDS, Schema
@@ -63,12 +62,9 @@ def array_design(
     for name in (*names, *([OFFSET] if offset else [])):
         if name in full.levels:
             raise SchemaError(f"column {name!r} of an array is a number, but levels= declares it; use a formula.")
-        if offset and name == OFFSET and not full.is_declared_number(name):
-            raise SchemaError(undeclared_offset(name, schema))
-        if not full.is_number(name):
+        if name in names and not full.is_number(name):
             raise SchemaError(undeclared(name, schema, dates=False))
-    if exposure:
-        check_exposure(EXPOSURE, schema)
+    check_added(OFFSET if offset else None, EXPOSURE if exposure else None, schema)
     if schema.dates:
         raise SchemaError(
             f"bounds[{schema.dates[0]!r}] are dates, and arrays hold numbers; use from_formula() for columns of dates."

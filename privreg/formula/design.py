@@ -44,7 +44,7 @@ from privreg.formula.encoding import (
     take,
     with_cuts,
 )
-from privreg.formula.language.allowlist import check_exposure, misfit, undeclared_offset
+from privreg.formula.language.allowlist import check_added, misfit
 from privreg.formula.language.parse import ParsedFormula, check_formula, read
 from privreg.formula.language.rowwise import PIECE, Rowwise
 from privreg.formula.trees.compile import FactorColumn, Trees, compile_trees, read_factor
@@ -404,16 +404,12 @@ def formula_design(
     if kind == "ordinal":
         return with_cuts(make(formula, schema, kind="levels", reports=reports), make, (formula, schema))
     parsed = check_formula(formula, schema, functions or {}, kind=kind, reports=reports)
-    response_columns = parsed.response_columns
-    if exposure is not None:
-        if exposure in response_columns or exposure == offset:
-            other = "offset" if exposure == offset else "response"
-            raise SchemaError(f"exposure={exposure!r} is the {other} too; name another column with positive bounds.")
-        check_exposure(exposure, schema)
-    if offset is not None and (offset in schema.levels or offset in response_columns):
+    if exposure is not None and exposure in {*parsed.response_columns, offset}:
+        other = "offset" if exposure == offset else "response"
+        raise SchemaError(f"exposure={exposure!r} is the {other} too; name another column with positive bounds.")
+    if offset is not None and offset in {*schema.levels, *parsed.response_columns}:
         raise SchemaError(f"offset={offset!r} must be a numeric column other than the response.")
-    if offset is not None and not schema.is_declared_number(offset):
-        raise SchemaError(undeclared_offset(offset, schema))
+    check_added(offset, exposure, schema)
     terms = read(formula)[0].rhs_termlist
     cells = {
         tuple(parsed.plain[f.code] for f in t.factors if parsed.plain.get(f.code) in schema.levels): None for t in terms

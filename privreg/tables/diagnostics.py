@@ -154,8 +154,7 @@ def from_json(texts: Iterable[str], about: Iterable[Any] | None) -> tuple[Diagno
         if text.startswith("don't rely on"):
             out.append(Diagnostic("before", text))
         elif early and not head:
-            methods = [m for m in named.removeprefix(" by ").split(", ") if m]
-            out.append(Diagnostic("early", text, methods=methods))
+            out.append(Diagnostic("early", text, methods=filter(None, named.removeprefix(" by ").split(", "))))
         else:
             out.append(Diagnostic("remark", text))
     if about is None:

@@ -1,4 +1,4 @@
-"""Rows of files: of Parquet, also folders and lists of them, read by row groups, of Feather, and several of one kind."""
+"""Rows of files: of Parquet, also folders and lists of them, by row groups, of Feather, and several files of a kind."""
 
 from __future__ import annotations
 
@@ -354,19 +354,10 @@ def paths_of(frame: Any) -> Path | list[Path]:
     if any(node.operand(name) is not None for name in node._parameters if name in _OPERANDS):
         raise refusal
     given = node.operand("path")
-    if isinstance(given, str | Path) and not _pattern(str(given)):
-        given = str(given)
-        if "://" in given:
-            raise refusal
-        return Path(given)
-    out: list[Path] = []
-    for one in [given] if isinstance(given, str | Path) else list(given):
-        text = str(one)
-        if "://" in text:
-            raise refusal
-        out += [Path(name) for name in sorted(glob(text), key=_natural)] if _pattern(text) else [Path(text)]
-    return out
-
-
-def _pattern(text: str) -> bool:
-    return any(c in text for c in "*?[")
+    texts = [str(one) for one in ([given] if isinstance(given, str | Path) else given)]
+    if any("://" in text for text in texts):
+        raise refusal
+    names = [sorted(glob(text), key=_natural) if set(text) & set("*?[") else [text] for text in texts]
+    if names == [texts]:  # one path, which may be a folder
+        return Path(texts[0])
+    return [Path(name) for some in names for name in some]

@@ -265,27 +265,22 @@ def open_frame(data: Any, wanted: Wanted) -> Source:
 
 def open_mapping(data: Mapping[str, Any], wanted: Wanted) -> Source:
     """Rows of a mapping of arrays."""
-    columns = wanted.columns
-    given = {c: data[c] for c in columns if c in data}
-    held = {c: _column(values, c) for c, values in given.items()}
-    lengths = {len(v) for v in held.values()}
-    if len(held) < len(columns) or not held:
+    given = {c: data[c] for c in wanted.columns if c in data}
+    held = dict[str, Any]()
+    for c, column in given.items():
+        wrong = DataError(f"column {c!r} of the mapping must be one-dimensional, with one number or level a row.")
+        values = unmasked(column)
+        held[c] = values if hasattr(values, "dtype") else quietly(partial(plain_vector, values), wrong)
+        if getattr(held[c], "ndim", 0) != 1:
+            raise wrong
+    if len(held) < len(wanted.columns) or not held:
         return Source("mapping of arrays", None, lambda skip: iter([data]), None)
-    if len(lengths) > 1:
+    n = len(next(iter(held.values())))
+    if any(len(values) != n for values in held.values()):
         raise DataError("the columns of the mapping differ in length.")
-    row_labels(data, columns)
-    n = lengths.pop()
-    held = {c: _values(v) for c, v in held.items()}
-    return _columnwise("mapping of arrays", held, n, of_mapping(data, given.values()), wanted.coded)
-
-
-def _column(values: Any, name: str) -> Any:
-    wrong = DataError(f"column {name!r} of the mapping must be one-dimensional, with one number or level a row.")
-    values = unmasked(values)
-    out = values if hasattr(values, "dtype") else quietly(lambda: plain_vector(values), wrong)
-    if getattr(out, "ndim", 0) != 1:
-        raise wrong
-    return out
+    row_labels(data, wanted.columns)
+    columns, whose = {c: _values(v) for c, v in held.items()}, of_mapping(data, given.values())
+    return _columnwise("mapping of arrays", columns, n, whose, wanted.coded)
 
 
 def open_frames(data: Iterable[Any], wanted: Wanted) -> Source:

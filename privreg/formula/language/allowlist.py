@@ -365,12 +365,6 @@ def undeclared(name: str, schema: Schema, *, learnable: bool = True, reports: bo
     )
 
 
-def undeclared_offset(name: str, schema: Schema) -> str:
-    """Message for an offset that has neither bounds nor moments, which ``scaling="private"`` doesn't replace."""
-    why = 'An offset must be declared with scaling="private" too: its scale is not learned.'
-    return f"offset={name!r}: {undeclared(name, schema, learnable=False)} {why}"
-
-
 def check_levels(response: str, schema: Schema, error: type[PrivregError] = SchemaError) -> None:
     """Refuse a response of kind "levels" whose levels are not declared, or too many; a number by this kind of error.
 
@@ -408,8 +402,13 @@ def misfit(response: str, levels: Sequence[Any], kind: str) -> str | None:
     )
 
 
-def check_exposure(exposure: str, schema: Schema) -> None:
-    """Refuse an exposure whose declared bounds are not positive: its logarithm is taken."""
+def check_added(offset: str | None, exposure: str | None, schema: Schema) -> None:
+    """Refuse an offset that is not declared, and an exposure whose bounds are not positive: its logarithm is taken."""
+    if offset is not None and not schema.is_declared_number(offset):
+        why = 'An offset must be declared with scaling="private" too: its scale is not learned.'
+        raise SchemaError(f"offset={offset!r}: {undeclared(offset, schema, learnable=False)} {why}")
+    if exposure is None:
+        return
     fix = f"give bounds={{{exposure!r}: (low, high)}} with 0 < low, so that its logarithm has a range."
     if exposure in schema.levels:
         raise SchemaError(f"exposure={exposure!r} must be a numeric column, but levels= declares it; {fix}")
