@@ -139,28 +139,16 @@ def _once(option: str, name: str, seen: Iterable[str]) -> None:
 
 def budget(a: argparse.Namespace, *, needed: bool = True) -> dict[str, Any]:
     """Read the one form of budget, as keyword arguments of the model.
-    Raises BudgetError if more than one form is given, or none though it is needed, or --mu names a column without
-    --mu-max.
+    Raises BudgetError if more than one form is given, or none though it is needed.
     """
     names = ("mu", "mu_max", "epsilon", "epsilon_max", "delta", "rho")
     given = {n: getattr(a, n) for n in names if vars(a).get(n) is not None}
-    if "delta" in given and "epsilon" not in given:
-        raise BudgetError("--delta goes with --epsilon: --epsilon 1 --delta 1e-6.")
     got = [f"--{n}" for n in ("mu", "epsilon", "rho") if n in given] + ["--no-privacy"] * a.no_privacy
     if len(got) > 1 or (needed and not got):
         raise BudgetError(
             f"give exactly one budget, got {' and '.join(got) or 'none'}: --mu 1, or --epsilon 1 --delta 1e-6, "
             "or --epsilon 1 alone for pure differential privacy, or --rho 0.5 (or --no-privacy)."
         )
-    for name in ("mu", "epsilon"):
-        column = isinstance(given.get(name), str)
-        if column and f"{name}_max" not in given:
-            raise BudgetError(
-                f"--{name} {given[name]!r} is not a number. If it is a column of personal budgets, add the largest of "
-                f"them, --{name}-max 1, say."
-            )
-        if f"{name}_max" in given and not column:
-            raise BudgetError(f"--{name}-max is the largest of a column of personal budgets; name it, --{name} COLUMN.")
     return {"mu": None} if a.no_privacy else given
 
 

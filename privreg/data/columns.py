@@ -152,11 +152,6 @@ def reads_as_number(label: str) -> bool:
     return True
 
 
-def length(frame: Any) -> int:
-    """Count the rows of a frame."""
-    return len(frame) if isinstance(frame, pd.DataFrame) else max((len(v) for v in frame.values()), default=0)
-
-
 def numbers(raw: Any, name: str, *, gaps: bool = False, dates: bool = False, new: bool = False) -> Floats:
     """Return a raw column as contiguous float64; cells that are no finite number are NaN with `gaps`, else an error.
 

@@ -26,7 +26,7 @@ from privreg.schema.declarations import plain_text
 
 Hashes = NDArray[np.uint64]
 Counts = NDArray[np.int64]
-WITHIN, DIFFERENCES = "within", "differences"  # How persons' levels are taken out of rows before they are reported
+WITHIN, DIFFERENCES = "within", "differences"  # Removal of persons' levels from rows before they are reported
 
 LEAST_WEIGHT: Final = 0.99e-6
 """Smallest squared share of the largest budget. Sums are rounded to 2⁻³²; beside less that would count."""

@@ -21,13 +21,12 @@ from privreg.data.columns import (
     beyond,
     clamped,
     complete_rows,
-    length,
     prepare,
     repeated,
     row_labels,
     zero_one,
 )
-from privreg.data.sources.open import as_frame
+from privreg.data.sources.open import as_frame, rows_of
 from privreg.errors import DataError, FormulaError, PrivacyLeakError, SchemaError, quietly
 from privreg.formula.batches import ArrayRows
 from privreg.formula.encoding import (
@@ -271,7 +270,7 @@ class Design:
     def _matrix(self, new: Any, *, clamp: bool, gaps: bool) -> Floats:
         columns = self._right
         rows = prepare(new, columns, self.schema, clamp=set(columns) if clamp else (), gaps=gaps, new=True)
-        n = len(next(iter(rows.values()))) if rows else length(new)
+        n = len(next(iter(rows.values()))) if rows else rows_of(new)
         known = complete_rows(rows.values()) if gaps else None
         x, fine = self._exog(rows, n, known=known, clamp=clamp, gaps=gaps)
         for usable in (known, fine):
@@ -323,18 +322,21 @@ class Design:
 
     def outside(self, new: Any) -> tuple[str, ...]:
         """Covariates of rows for prediction of which some are outside their declared bounds."""
-        new = new if self.rows is None else self.rows.of_new(new)
         constant = [part.name for part in self.encoder.parts if part.trees and part.trees[0][0] == "const"]
         numeric = [c for c in self.covariates if c in self.schema.bounds and c not in constant]
-        rows = prepare(new, numeric, self.schema, clamp=(), gaps=True, new=True)
+        rows = self._new(new, numeric)[1]
         return tuple(c for c in numeric if beyond(rows[c], self.schema.limits(c)).any())
 
     def unread(self, new: Any) -> tuple[str, ...]:
         """Covariates of rows for prediction of which some value is there, but no declared level or no number."""
-        new = new if self.rows is None else self.rows.of_new(new)
-        rows = prepare(new, self.covariates, self.schema, clamp=(), gaps=True, new=True)
+        new, rows = self._new(new, self.covariates)
         gaps = {c: np.isnan(v) if v.dtype.kind == "f" else v == GAP for c, v in rows.items()}
         return tuple(c for c, gap in gaps.items() if gap.any() and (gap & ~pd.isna(np.asarray(new[c], object))).any())
+
+    def _new(self, new: Any, names: Sequence[str]) -> tuple[Any, Prepared]:
+        """Rows for prediction by column, and those of these names, unclamped."""
+        new = new if self.rows is None else self.rows.of_new(new)
+        return new, prepare(new, names, self.schema, clamp=(), gaps=True, new=True)
 
     def clamps(self, frame: Any, names: Sequence[str]) -> Flags:
         """True if a raw value is outside the declared bounds of a column, and so is clamped; shape (n, m)."""

@@ -158,37 +158,28 @@ def check_rank(probe: Floats, names: Sequence[str], hint: str = "") -> None:
         )
 
 
-def find_constant(probe: Floats, names: Sequence[str]) -> Floats | None:
-    """Coefficients e with ``probe @ e == 1`` in every row, or None."""
-    if "Intercept" in names and (probe[:, names.index("Intercept")] == 1).all():
-        unit = np.zeros(len(names))
-        unit[names.index("Intercept")] = 1.0
-        return unit
-    ones = np.flatnonzero((probe == 1).all(axis=0))
-    if len(names) > WIDE and ones.size:
-        return np.asarray(np.eye(1, len(names), int(ones[0]))[0])
-    size = np.abs(probe).max(axis=0)
-    e: Floats = np.linalg.lstsq(probe / size, np.ones(len(probe)), rcond=None)[0] / size
-    tidy: Floats = np.round(e, 6) + 0.0
-    if np.abs(probe @ tidy - 1).max() < 1e-14:
-        return tidy
-    return e if np.abs(probe @ e - 1).max() < 1e-9 else None
-
-
 def public_constant(
     probe: Floats, names: Sequence[str], sources: Sequence[Sequence[str]], schema: Schema
 ) -> Floats | None:
-    """Coefficients of the constant among the columns that don't depend on a private scale, or None.
+    """Coefficients e with ``probe @ e == 1`` in every row, of columns that depend on no private scale, or None.
 
     ``I(x > 0)`` is 1 in every probe row of an x with a private scale, and not on the data.
     """
     public = [j for j, made_of in enumerate(sources) if not any(c in schema.private for c in made_of)]
-    e = find_constant(probe[:, public], [names[j] for j in public]) if public else None
-    if e is None:
-        return None
+    ones = [j for j in public if (probe[:, j] == 1).all()]
+    ones = [j for j in ones if names[j] == "Intercept"] or ones
     out = np.zeros(len(names))
-    out[public] = e
-    return out
+    if ones and (names[ones[0]] == "Intercept" or len(public) > WIDE):
+        out[ones[0]] = 1.0
+        return out
+    if not public:
+        return None
+    part = probe[:, public]
+    size = np.abs(part).max(axis=0)
+    e: Floats = np.linalg.lstsq(part / size, np.ones(len(part)), rcond=None)[0] / size
+    tidy: Floats = np.round(e, 6) + 0.0
+    out[public] = tidy if np.abs(part @ tidy - 1).max() < 1e-14 else e
+    return out if np.abs(probe @ out - 1).max() < 1e-9 else None
 
 
 class DesignTerm(NamedTuple):

@@ -22,35 +22,6 @@ from privreg.errors import SchemaError
 from privreg.formula.design import Design
 from privreg.schema.declarations import Schema
 
-LINE: Final = 1024  # Numbers in a line, about
-CACHED: Final = 1 << 15  # Numbers that several operations follow each other on: 256 kB
-
-
-def affine_rows(x: Array, centre: Array, scale: Array) -> None:
-    """x[:, j] ← (x[:, j] − centre[j]) / scale[j], in place."""
-    if not centre.any() and (scale == 1.0).all():
-        return
-    with np.errstate(all="ignore"):  # a warning would reveal a value
-        for part, (middle, by) in _together(x, centre, scale):
-            np.subtract(part, middle, out=part)
-            np.divide(part, by, out=part)
-
-
-def _together(x: Array, *columns: Array) -> Iterator[tuple[Array, list[Array]]]:
-    """Rows, shape (n, p), many in a line with as many copies of numbers by column: NumPy takes lines one by one."""
-    n, p = x.shape
-    k = max(LINE // max(p, 1), 1)
-    whole = n // k * k
-    if whole and x.flags.c_contiguous:
-        lines, repeated = x[:whole].reshape(-1, k * p), [np.tile(c, k) for c in columns]
-        each = max(CACHED // (k * p), 1)
-        for a in range(0, len(lines), each):
-            yield lines[a : a + each], repeated
-        x = x[whole:]
-    if len(x):
-        yield x, list(columns)
-
-
 CROWDED = 30.0  # Condition number of the probe's correlation matrix above which columns are made orthogonal
 SAME = 1e-9  # Rounding error of a computed constant 1
 ALONE = 5.0  # Variance inflation up to which a column is left as it is where others are crowded
@@ -135,7 +106,9 @@ class Units:
 
     def rows_inside(self, x: Array) -> None:
         """Map rows to internal units in place; each row on its own, so chunking can't change a bit."""
-        affine_rows(x, self.centre, self.scale)
+        with np.errstate(all="ignore"):  # a warning would reveal a value
+            np.subtract(x, self.centre, out=x)
+            np.divide(x, self.scale, out=x)
         self.rows_mixed(x)
 
     def rows_mixed(self, x: Array) -> None:

@@ -45,7 +45,14 @@ def as_docx(parts: Iterable[Part]) -> bytes:
                     cells = [[word for pair in row for word in pair] for row in rows]
                     _grid(document, [[*row, *[""] * (wide - len(row))] for row in cells], numbers=False)
             case Table():
-                _table(document, part)
+                if part.title:
+                    _words(document, part.title, bold=True)
+                made = _grid(document, _cells(part), numbers=True)
+                made.rows[0]._tr.get_or_add_trPr().append(_element("tblHeader"))  # again on each page
+                for cell in made.rows[-len(part.facts)].cells if part.facts else ():
+                    borders = _element("tcBorders")
+                    borders.append(_element("top", val="single", sz="4"))
+                    cell._tc.get_or_add_tcPr().append(borders)
     out = BytesIO()
     document.save(out)
     return out.getvalue()
@@ -69,17 +76,6 @@ def _words(document: Any, text: str, *, bold: bool = False) -> None:
     paragraph = document.add_paragraph()
     paragraph.add_run(MINUS.sub("−", plain(text))).bold = bold
     paragraph.paragraph_format.keep_with_next = bold
-
-
-def _table(document: Any, table: Table) -> None:
-    if table.title:
-        _words(document, table.title, bold=True)
-    made = _grid(document, _cells(table), numbers=True)
-    made.rows[0]._tr.get_or_add_trPr().append(_element("tblHeader"))  # again on each page
-    for cell in made.rows[-len(table.facts)].cells if table.facts else ():
-        borders = _element("tcBorders")
-        borders.append(_element("top", val="single", sz="4"))
-        cell._tc.get_or_add_tcPr().append(borders)
 
 
 def _cells(table: Table) -> list[list[str]]:

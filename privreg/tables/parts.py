@@ -117,14 +117,9 @@ def _upto(text: str, width: int) -> int:
     return k
 
 
-def limits_header(alpha: float) -> tuple[str, str]:
-    """Headings of the two columns of confidence limits."""
-    return f"[{alpha / 2:.10g}", f"{1 - alpha / 2:.10g}]"
-
-
 def cells(frame: pd.DataFrame, alpha: float, first: str = "coef", digits: int = 3) -> tuple[list[str], list[list[str]]]:
     """Headings and formatted rows of a tidy table, those of its columns that are there, without the names."""
-    low, high = limits_header(alpha)
+    low, high = f"[{alpha / 2:.10g}", f"{1 - alpha / 2:.10g}]"  # Confidence limits
     columns = {"estimate": first, "std_error": "std err", "statistic": "t", "p_value": "P>|t|"}
     columns = {k: v for k, v in {**columns, "conf_low": low, "conf_high": high}.items() if k in frame}
     errors = [e for e in frame["std_error"] if e > 0.0 and math.isfinite(e)] if "std_error" in frame else []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from glob import glob
 from importlib import import_module
@@ -36,14 +36,14 @@ from privreg.privacy.accounts import of_files
 _READ: Final[dict[str, Any]] = {"memory_map": False, "pre_buffer": False, "buffer_size": 1 << 16}
 """Pages come through a small buffer; whole columns of a row group, or a mapped file, would be held in memory."""
 
-OPEN: Final = 32  # Files that are open at a time
-
 
 class _File(NamedTuple):
     """Content of a file's footer."""
 
     path: Path
     name: str
+    mark: list[Any]  # See `file_mark`
+    footer: Any  # Arrow's `FileMetaData`, with which the file is opened again for little
     groups: tuple[int, ...]
     kinds: Mapping[str, str]
     folders: Mapping[str, str | None]  # Columns that it hasn't, which the folders' names give
@@ -61,55 +61,32 @@ def open_parquet(files: Mapping[str, Path], wanted: Wanted, kind: str) -> Source
     held = [_footer(name, path, wanted.columns) for name, path in files.items()]
     _check_kinds(held)
 
-    blocks = [(place, group) for place, file in enumerate(held) for group in range(len(file.groups))]
+    def pieces(most: int = CHUNK) -> list[Piece]:
+        return [Piece(n, partial(_group, file, k, wanted, most)) for file in held for k, n in enumerate(file.groups)]
 
-    def read(how: Callable[[list[Piece], int], Iterator[Batch]], skip: int, most: int = CHUNK) -> Iterator[Batch]:
-        opened: dict[int, Any] = {}
-
-        def at(place: int) -> Any:  # the footer of a file with a thousand row groups takes as long as one of these
-            if place not in opened and len(opened) == OPEN:
-                opened.pop(next(iter(opened))).close()
-            opened[place] = opened.get(place) or _open(held[place], wanted)
-            return opened[place]
-
-        try:
-            groups = [
-                Piece(held[i].groups[k], partial(_group, partial(at, i), held[i], k, wanted, most)) for i, k in blocks
-            ]
-            yield from how(groups, skip)
-        finally:
-            for file in opened.values():
-                file.close()
-
-    def dealt(key: bytes | None, groups: list[Piece], skip: int) -> Iterator[Batch]:
-        return dealt_pieces(lambda: groups, wanted)(key)(skip)
-
+    dealt = dealt_pieces(lambda: pieces(held_rows(len(wanted.columns))), wanted)
     paths = [file.path for file in held]
     return Source(
         kind,
         sum(sum(file.groups) for file in held),
-        lambda skip: ahead(read(chained, skip)),
+        lambda skip: ahead(chained(pieces(), skip)),
         of_files(paths),
         stamp=lambda: [file_mark(path) for path in paths],
-        part=lambda skip, rows: first(read(chained, skip), rows),
-        dealt=lambda key: lambda skip: ahead(read(partial(dealt, key), skip, held_rows(len(wanted.columns)))),
+        part=lambda skip, rows: first(chained(pieces(), skip), rows),
+        dealt=lambda key: lambda skip: ahead(dealt(key)(skip)),
         blocks=tuple(n for file in held for n in file.groups),
     )
 
 
 def _footer(name: str, path: Path, columns: Sequence[str]) -> _File:
-    import pyarrow.parquet as pq
-
-    def read() -> tuple[tuple[int, ...], dict[str, str], list[str]]:
-        with pq.ParquetFile(path, **_READ) as opened:
-            meta, schema = opened.metadata, opened.schema_arrow
-            groups = tuple(meta.row_group(g).num_rows for g in range(meta.num_row_groups))
-            return groups, {f.name: kind_of(f.type) for f in schema if f.name in columns}, schema.names
-
-    groups, kinds, names = quietly(read, DataError(f"{name}: {DAMAGED['Parquet']}"))
-    folders = {c: text for c, text in partitions(path).items() if c in columns and c not in names}
-    check_labels(columns, [*names, *folders], name)
-    return _File(path, name, groups, kinds | dict.fromkeys(folders, "empty"), folders)
+    damaged, library = DataError(f"{name}: {DAMAGED['Parquet']}"), import_module("pyarrow.parquet")
+    mark, footer = quietly(lambda: (file_mark(path), library.read_metadata(path)), damaged)
+    schema = quietly(footer.schema.to_arrow_schema, damaged)
+    kinds = quietly(lambda: {f.name: kind_of(f.type) for f in schema if f.name in columns}, damaged)
+    folders = {c: text for c, text in partitions(path).items() if c in columns and c not in schema.names}
+    check_labels(columns, [*schema.names, *folders], name)
+    groups = tuple(footer.row_group(g).num_rows for g in range(footer.num_row_groups))
+    return _File(path, name, mark, footer, groups, kinds | dict.fromkeys(folders, "empty"), folders)
 
 
 def _check_kinds(files: Sequence[_File]) -> None:
@@ -127,40 +104,38 @@ def _check_kinds(files: Sequence[_File]) -> None:
 
 def _open(file: _File, wanted: Wanted) -> Any:
     """A file whose footer says what it said before."""
-    import pyarrow.parquet as pq
-
+    damaged, library = DataError(f"{file.name}: {DAMAGED['Parquet']}"), import_module("pyarrow.parquet")
+    # its footer is read anew only if the file was touched: of a thousand row groups that takes as long as one of these
+    same = quietly(
+        lambda: file_mark(file.path) == file.mark or library.read_metadata(file.path).equals(file.footer), damaged
+    )
+    if not same:
+        raise DataError(f"{file.name} was changed after it was opened; build the model again.")
     coded = [c for c in wanted.columns if c in wanted.coded and file.kinds[c] == "text"]
     # checksums, where the file has them: a flipped bit in a number can't be found otherwise
-    opened = quietly(
-        lambda: pq.ParquetFile(file.path, read_dictionary=coded, page_checksum_verification=True, **_READ),
-        DataError(f"{file.name}: {DAMAGED['Parquet']}"),
-    )
-    meta = opened.metadata
-    if tuple(meta.row_group(g).num_rows for g in range(meta.num_row_groups)) != file.groups:
-        opened.close()
-        raise DataError(f"{file.name} was changed after it was opened; build the model again.")
-    return opened
+    how = {"metadata": file.footer, "read_dictionary": coded, "page_checksum_verification": True, **_READ}
+    return quietly(lambda: library.ParquetFile(file.path, **how), damaged)
 
 
-def _group(opened: Callable[[], Any], file: _File, group: int, wanted: Wanted, most: int, skip: int) -> Iterator[Batch]:
-    where = f"{file.name}, row group {group}"
+def _group(file: _File, group: int, wanted: Wanted, most: int, skip: int) -> Iterator[Batch]:
+    """Batches of a row group, after so many rows."""
+    where, read = f"{file.name}, row group {group}", 0
     broken = DataError(f"{where}: it is damaged; write or download the file again.")
-    # by batches in one thread: reading costs a tenth of a fit, and threads hold more of a row group at a time
-    columns, held = [c for c in wanted.columns if c not in file.folders], opened()
-    parts = quietly(
-        lambda: held.iter_batches(most, row_groups=[group], columns=columns, use_threads=most > CHUNK), broken
-    )
-    read = 0
-    while (part := quietly(lambda: next(parts, None), broken)) is not None:
-        n = part.num_rows
-        if read + n > skip:
-            some = part.slice(max(skip - read, 0))
-            codes = pa.array(np.zeros(some.num_rows, dtype=np.int32))
-            for name, text in file.folders.items():
-                column = pa.DictionaryArray.from_arrays(codes, pa.array([text], pa.string()))
-                some = some.append_column(name, column)
-            yield from batches_of(some, wanted, where, most)
-        read += n
+    columns = [c for c in wanted.columns if c not in file.folders]
+    with _open(file, wanted) as held:
+        # by batches in one thread: reading costs a tenth of a fit, and threads hold more of a row group at a time
+        how = {"row_groups": [group], "columns": columns, "use_threads": most > CHUNK}
+        parts = quietly(lambda: held.iter_batches(most, **how), broken)
+        while (part := quietly(lambda: next(parts, None), broken)) is not None:
+            n = part.num_rows
+            if read + n > skip:
+                some = part.slice(max(skip - read, 0))
+                codes = pa.array(np.zeros(some.num_rows, dtype=np.int32))
+                for name, text in file.folders.items():
+                    column = pa.DictionaryArray.from_arrays(codes, pa.array([text], pa.string()))
+                    some = some.append_column(name, column)
+                yield from batches_of(some, wanted, where, most)
+            read += n
     if read != file.groups[group]:
         raise broken
 

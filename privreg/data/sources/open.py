@@ -343,7 +343,7 @@ def completed(
     for where, held in table_of(data).holders():
         attrs = _attrs(where, held)
         if isinstance(attrs, Mapping) and KEY in attrs:
-            found.append((where, _narrowed(_read(where, attrs[KEY]), wanted)))
+            found.append((where, _read(where, attrs[KEY], wanted if numbers else [], wanted if factors else [])))
     if not found:
         return schema
     first, own = found[0]
@@ -353,28 +353,14 @@ def completed(
                 f"attrs[{KEY!r}] of {where} declares other bounds or levels than that of {first}; make them equal, or "
                 "give schema= (or bounds= and levels=) for all."
             )
-    bounds, moments = (own.bounds, own.moments_as_given()) if numbers else ({}, {})
-    levels = own.levels if factors else {}
-    correlations = {pair: rho for pair, rho in moments.items() if isinstance(pair, tuple)}
     return replace(
         schema,
-        bounds={**schema.bounds, **bounds},
-        dates=tuple(sorted({*schema.dates, *(n for n in own.dates if n in bounds)})),
-        levels={**schema.levels, **levels},
-        moments={**schema.moments, **{n: m for n, m in moments.items() if n not in correlations}},
-        correlations=dict(sorted({**schema.correlations, **correlations}.items())),
-        carried=tuple(n for n in wanted if n in bounds or n in levels or n in moments),
-    )
-
-
-def _narrowed(schema: Schema, names: Iterable[str]) -> Schema:
-    kept = set(names)
-    return Schema(
-        {n: v for n, v in schema.bounds.items() if n in kept},
-        {n: v for n, v in schema.levels.items() if n in kept},
-        {n: v for n, v in schema.moments.items() if n in kept},
-        correlations={pair: rho for pair, rho in schema.correlations.items() if kept.issuperset(pair)},
-        dates=tuple(n for n in schema.dates if n in kept),
+        bounds={**schema.bounds, **own.bounds},
+        dates=tuple(sorted({*schema.dates, *own.dates})),
+        levels={**schema.levels, **own.levels},
+        moments={**schema.moments, **own.moments},
+        correlations=dict(sorted({**schema.correlations, **own.correlations}.items())),
+        carried=tuple(n for n in wanted if own.declares(n)),
     )
 
 
@@ -390,13 +376,21 @@ def _attrs(where: str, held: Any) -> Any:
     return about.get("attributes") if isinstance(about, Mapping) else None
 
 
-def _read(where: str, doc: Any) -> Schema:
-    """Declarations, checked like a user's own."""
+def _read(where: str, doc: Any, numbers: Collection[str], factors: Collection[str]) -> Schema:
+    """Declarations of some numbers and factors, checked like a user's own."""
     plain = {k: v for k, v in doc.items() if v or k not in _EMPTY} if isinstance(doc, Mapping) else doc
     try:
-        return Schema.from_document(plain)
+        whole = Schema.from_document(plain)
     except SchemaError as e:
         problem = SchemaError(f"attrs[{KEY!r}] of {where}: {e}")
+    else:
+        return Schema(
+            {n: v for n, v in whole.bounds.items() if n in numbers},
+            {n: v for n, v in whole.levels.items() if n in factors},
+            {n: v for n, v in whole.moments.items() if n in numbers},
+            correlations={pair: rho for pair, rho in whole.correlations.items() if set(numbers).issuperset(pair)},
+            dates=tuple(n for n in whole.dates if n in numbers),
+        )
     raise problem
 
 
@@ -438,7 +432,6 @@ def _types_of(data: Any) -> list[Any]:
 
 
 _QUOTED: Final = re.compile(r"""Q\(\s*(["']).*?\1\s*\)""")
-_DECLARING: Final = ("bounds", "levels", "moments")
 
 
 def check_columns(data: Any, columns: Collection[str]) -> list[Any] | None:
@@ -468,7 +461,7 @@ def check_declared(asked: Mapping[str, Any], names: Collection[Any]) -> None:
     To be asked where columns are declared otherwise too, so that a misspelt name would change nothing, silently. A
     ``schema=`` may declare more: it is for several models, and for several tables.
     """
-    for option in _DECLARING:
+    for option in ("bounds", "levels", "moments"):
         for key in asked.get(option) or ():  # that of a correlation names two
             for name in (name for name in (key if isinstance(key, tuple) else (key,)) if name not in names):
                 near = nearest(name, names)

@@ -387,15 +387,9 @@ def by_person(source: Source, column: str, *, gaps: bool) -> Source:
     ids = [ids_of(column_of(batch, column)) for batch in source.batches(0)]
     if len({some.dtype for some in ids}) != 1:
         ids = [np.zeros(0, dtype=object), *map(texts_of, ids)]
-    values, order = np.concatenate(ids), None
-    if values.dtype.kind in "iu" and (values[1:] >= values[:-1]).all():
-        first = np.r_[np.flatnonzero(np.r_[True, values[1:] != values[:-1]])[: len(values)], len(values)]
-        codes = np.repeat(np.arange(len(first) - 1), np.diff(first))
-    else:
-        codes, found = pd.factorize(values)
-        low = np.argsort((codes & 0xFFFF).astype(np.uint16), kind="stable")  # sorted by halves, below 0 for nobody
-        order = low[np.argsort((codes[low] >> 16).astype(np.int16), kind="stable")][np.count_nonzero(codes < 0) :]
-        first = np.r_[0, np.bincount(codes[codes >= 0], minlength=len(found)).cumsum()]
+    codes, found = pd.factorize(np.concatenate(ids))
+    order = np.argsort(codes, kind="stable")[np.count_nonzero(codes < 0) :]  # of those with an id
+    first = np.r_[0, np.bincount(codes[codes >= 0], minlength=len(found)).cumsum()]
     people = len(first) - 1
     if not gaps and first[-1] < len(codes):
         raise without_id(column)
@@ -407,8 +401,7 @@ def by_person(source: Source, column: str, *, gaps: bool) -> Source:
             b = min(a + chunk_of(1), int(ends[-1]))
             i, j = np.searchsorted(ends, [a, b - 1], side="right")
             times = np.diff(np.minimum(ends[i : j + 1], b), prepend=a)
-            places = np.arange(a, b) + np.repeat(moves[i : j + 1], times)
-            places = places if order is None else order[places]
+            places = order[np.arange(a, b) + np.repeat(moves[i : j + 1], times)]
             batch = source.at(places)  # type: ignore[misc]
             yield Taken({**batch.columns, column: codes}, places)
 

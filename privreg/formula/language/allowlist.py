@@ -14,7 +14,7 @@ import numpy as np
 
 from privreg.errors import FormulaError, PrivacyLeakError, PrivregError, SchemaError, meant
 from privreg.formula.language.spelling import contrast_here, explained, spelt_here
-from privreg.formula.trees.evaluate import problem
+from privreg.formula.trees.evaluate import COMPARISONS, OPERATORS, problem
 from privreg.options.unknown import WORDS, by_name
 from privreg.schema.declarations import MOST_LEVELS, Schema
 
@@ -37,8 +37,6 @@ _ARGUMENTS: Final = {name: _ARITY.get(name) or (getattr(np, name).nin,) * 2 for 
 MOST_PLACES: Final = 22
 """Decimals that a number is rounded to: powers of ten up to it are doubles, and NumPy makes them one by one."""
 
-_OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.BitAnd, ast.BitOr)
-_COMPARISONS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
 _ALLOWED = (
     'Allowed are columns, numbers, arithmetic, single comparisons with & | ~, I(), Q("name"), C(column), '
     "elementwise NumPy functions such as np.log, bs/cr/cc with all knots and both bounds, and functions "
@@ -94,7 +92,7 @@ class Walker:
             self._constant(node)
         elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd | ast.Invert):
             self._number(node.operand)
-        elif isinstance(node, ast.BinOp) and isinstance(node.op, _OPERATORS):
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, tuple(OPERATORS)):
             if isinstance(node.op, ast.BitAnd | ast.BitOr) and any(map(self._column_name, (node.left, node.right))):
                 self._mend("& or | of a column", "they join comparisons, as in (a > 1) & (b > 1); interactions are a:b")
             before = len(self.columns)
@@ -184,7 +182,7 @@ class Walker:
     def _compare(self, node: ast.Compare) -> None:
         if len(node.ops) != 1:
             self._refuse("a chained comparison (write (18 < age) & (age < 30))")
-        if not isinstance(node.ops[0], _COMPARISONS):
+        if not isinstance(node.ops[0], tuple(COMPARISONS)):
             self._refuse("'in' or 'is'")
         left, right = node.left, node.comparators[0]
         if isinstance(left, ast.Constant):

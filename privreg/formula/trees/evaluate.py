@@ -198,11 +198,6 @@ def bsplines(x: Floats, degree: int, knots: Floats) -> tuple[list[Any], Any]:
     return values, at - degree
 
 
-def one_of(values: list[Any], first: Any, i: int) -> Any:
-    """Basis function i, by what `bsplines` gives."""
-    return np.sum([np.where(first + r == i, value, 0.0 * value) for r, value in enumerate(values)], axis=0)
-
-
 def cubic(
     x: Floats, knots: Floats, values: Floats, curvatures: Floats, *, beyond: bool = False, around: bool = False
 ) -> Floats:
@@ -434,7 +429,7 @@ def _computed(op: str, given: Any, args: Sequence[Any], *, beyond: bool) -> Any:
             return args[0][:, given]
         case "bspline":
             values, first = args[0]
-            return one_of(values, first, given)
+            return np.sum([np.where(first + r == given, value, 0.0 * value) for r, value in enumerate(values)], axis=0)
         case "bsplines":
             return bsplines(np.asarray(args[0], dtype=np.float64), *given)
     return cubic(np.asarray(args[0], dtype=np.float64), *given, beyond=beyond, around=op == "cc")
