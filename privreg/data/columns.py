@@ -152,17 +152,16 @@ def reads_as_number(label: str) -> bool:
     return True
 
 
-def numbers(raw: Any, name: str, *, gaps: bool = False, dates: bool = False, new: bool = False) -> Floats:
+def numbers(raw: Any, name: str, *, gaps: bool = False, dates: bool = False) -> Floats:
     """Return a raw column as contiguous float64; cells that are no finite number are NaN with `gaps`, else an error.
 
-    Of a column of `dates` the numbers are days since 1970-01-01. `new` says that the rows are public ones, for
-    predictions.
+    Of a column of `dates` the numbers are days since 1970-01-01.
     """
-    return _numbers(raw, name, gaps=gaps, dates=dates, new=new)[0]
+    return _numbers(raw, name, gaps=gaps, dates=dates, new=False)[0]
 
 
 def _numbers(raw: Any, name: str, *, gaps: bool, dates: bool, new: bool) -> tuple[Floats, bool]:
-    """Numbers of a column, and True if all are known to be finite."""
+    """Numbers of a column, and True if all are known to be finite; `new` rows are public ones, for predictions."""
     values, whole = quietly(lambda: read(raw, dates=dates), _unreadable(name))
     if not (gaps or whole) and np.isnan(values).any():
         raise _gap(name, dates=dates, new=new)
@@ -195,8 +194,8 @@ def as_dates(name: str) -> str:
 def level_codes(raw: Any, name: str, levels: Sequence[Any], *, gaps: bool = False, new: bool = False) -> Codes:
     """Position of every value among the declared levels: one hash pass, then a small lookup table.
 
-    With `gaps`, the code of a value that is missing or not declared is -1; without, it is an error. `new` as in
-    :func:`numbers`.
+    With `gaps`, the code of a value that is missing or not declared is -1; without, it is an error. `new` rows are
+    public ones, for predictions.
     """
     codes, places = _coded(raw, name, levels)
     out: Codes = np.array([*places, GAP], dtype=np.intp).take(codes)  # a missing value has code -1: the last entry
@@ -280,7 +279,7 @@ def prepare(
 ) -> dict[str, NDArray[Any]]:
     """Read the named columns: numbers as float64 (those in `clamp` clamped), factors as codes of levels.
 
-    With `gaps`, missing values are NaN and -1; without, an error. `new` as in :func:`numbers`. `whole` takes names of
+    With `gaps`, missing values are NaN and -1; without, an error. `new` as in `level_codes`. `whole` takes names of
     columns that are known to have none.
     """
     out: dict[str, NDArray[Any]] = {}

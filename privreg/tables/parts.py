@@ -134,10 +134,10 @@ def cells(frame: pd.DataFrame, alpha: float, first: str = "coef", digits: int = 
     return list(columns.values()), [list(row) for row in zip(*(shown[k] for k in columns), strict=True)]
 
 
-def wrapped(label: str, text: str, indent: int, width: int = WIDTH) -> list[str]:
+def wrapped(label: str, text: str, indent: int) -> list[str]:
     """`label` and then `text` from column `indent` on; a longer label gets a line of its own."""
-    lines = fold(plain(text), max(width - indent, 1)) or [""]
-    label = _cut(plain(label), width, width // 2)
+    lines = fold(plain(text), max(WIDTH - indent, 1)) or [""]
+    label = _cut(plain(label), WIDTH, WIDTH // 2)
     if span(label) >= indent:
         return [label, *(" " * indent + line for line in lines)]
     return [left(label, indent) + lines[0], *(" " * indent + line for line in lines[1:])]

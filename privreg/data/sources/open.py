@@ -134,25 +134,13 @@ def table_of(data: Any) -> Table:
 SILO: Final = "silo"  # Column that says which silo holds a row; not one of its own columns
 
 
-class OfSilo(Mapping[str, Any]):
-    """A batch of rows that one silo holds, with its name in the column `SILO`."""
-
-    def __init__(self, batch: Batch, place: int, names: Sequence[str]) -> None:
-        self._batch, self._place, self._names = batch, place, names
-
-    def __getitem__(self, name: str) -> Any:
-        if name == SILO:
-            return pd.Categorical.from_codes(np.full(rows_of(self._batch), self._place), pd.Index(self._names))
-        column = column_of(self._batch, name)
-        if not isinstance(column, pd.Series):  # whose rows have labels, not places
-            return column
-        return column.to_numpy() if isinstance(column.dtype, np.dtype) else column.array
-
-    def __iter__(self) -> Iterator[str]:
-        return iter([*(c for c in self._batch if c != SILO), SILO])
-
-    def __len__(self) -> int:
-        return len(list(iter(self)))
+def of_silo(batch: Batch, place: int, names: Sequence[str], columns: Iterable[str]) -> Batch:
+    """Columns of a batch of rows that one silo holds, with its name in the column `SILO`."""
+    held = {c: column_of(batch, c) for c in columns if c != SILO}
+    for c, column in held.items():  # rows of a Series have labels, not places
+        if isinstance(column, pd.Series):
+            held[c] = column.to_numpy() if isinstance(column.dtype, np.dtype) else column.array
+    return held | {SILO: pd.Categorical.from_codes(np.full(rows_of(batch), place), pd.Index(names))}
 
 
 class Silos:
@@ -193,8 +181,8 @@ class Silos:
                 found = list(table_of(part).holders())
             yield from ((f"silo {name!r}" if where == "the data" else where, held) for where, held in found)
 
-    def open(self, rows: Callable[[Any], Source]) -> Source:
-        """All rows, silo by silo, with the column `SILO`; `rows` opens those of one."""
+    def open(self, rows: Callable[[Any], Source], columns: Sequence[str]) -> Source:
+        """All rows of these columns, silo by silo, with the column `SILO`; `rows` opens those of one."""
         sources = dict[str, Source]()
         for name, part in self.parts.items():
             with _in_silo(name):
@@ -204,7 +192,7 @@ class Silos:
         def batches() -> Iterator[Batch]:
             for place, (name, source) in enumerate(sources.items()):
                 with _in_silo(name):
-                    yield from (OfSilo(batch, place, names) for batch in source.batches(0))
+                    yield from (of_silo(batch, place, names, columns) for batch in source.batches(0))
 
         def summed(counts: list[int | None]) -> int | None:
             return None if None in counts else sum(n or 0 for n in counts)
@@ -222,7 +210,6 @@ class Silos:
             stamp=stamp,
             repeatable=all(source.repeatable for source in each),
             gathered=all(source.gathered for source in each),
-            parts_rows=tuple(source.rows for source in each),
         )
 
 

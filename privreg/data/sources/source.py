@@ -79,7 +79,6 @@ class Source:
     at: Callable[[NDArray[np.int64]], Batch] | None = field(repr=False, default=None)
     gathered: bool = False  # whether rows come person by person, everybody once, with their numbers in place of ids
     blocks: tuple[int, ...] = field(repr=False, default=())  # rows of the pieces that files are read by
-    parts_rows: tuple[int | None, ...] = ()  # of silos: rows of each, if known without reading them
 
     def of(self, dataset: Any) -> Source:
         """The source with a name for its people, see `privreg.privacy.accounts.named`."""
@@ -138,10 +137,10 @@ def first(batches: Iterable[Batch], rows: int) -> Iterator[Batch]:
             return
 
 
-def ahead(items: Iterable[Any], work: Callable[[Any], Any] | None = None, most: int = 2) -> Iterator[Any]:
+def ahead(items: Iterable[Any], work: Callable[[Any], Any] | None = None) -> Iterator[Any]:
     """Batches, or results of `work` on each, the next ones in threads while one is worked on."""
     coming, waiting = iter(items), deque[Future[Any]]()
-    with ThreadPoolExecutor(1) as reader, ThreadPoolExecutor(most) as pool:
+    with ThreadPoolExecutor(1) as reader, ThreadPoolExecutor(2) as pool:
         read = reader.submit(next, coming, None)
         while read.exception() is None and (item := read.result()) is not None:
             read = reader.submit(next, coming, None)
@@ -149,7 +148,7 @@ def ahead(items: Iterable[Any], work: Callable[[Any], Any] | None = None, most: 
                 yield item
                 continue
             waiting.append(pool.submit(work, item))
-            if len(waiting) > most:
+            if len(waiting) > 2:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
