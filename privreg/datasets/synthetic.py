@@ -58,8 +58,6 @@ def carried(public: Declarations) -> dict[str, Any]:
 
 def frame_of(recipe: Recipe, columns: Columns, labels: bool) -> pd.DataFrame:
     """Drawn columns as a frame that carries where they are from and what is declared."""
-    import pandas as pd
-
     data: dict[str, Any] = {}
     for name, values in columns.items():
         if name not in recipe.levels:

@@ -11,7 +11,7 @@ import numpy as np
 from privreg.errors import SchemaError, choose
 from privreg.formula.batches import CONSTANTS, EXPOSURE, OFFSET, ArrayRows
 from privreg.formula.design import Design, unclamped
-from privreg.formula.encoding import DesignTerm, Encoder, TermPart, check_rank, probe_rows, public_constant, with_cuts
+from privreg.formula.encoding import DesignTerm, Encoder, check_rank, probe_rows, public_constant, with_cuts
 from privreg.formula.language.allowlist import (
     check_added,
     check_levels,
@@ -76,7 +76,7 @@ def array_design(
     fixed = {name: low for name, (low, high) in ((name, full.limits(name)) for name in names) if low == high}
     sources = tuple(() if name in known else (name,) for name in names)
     parts = tuple(
-        TermPart(name, slice(j, j + 1), sources[j], (const(fixed[name]) if name in fixed else ["col", name],))
+        DesignTerm(name, slice(j, j + 1), sources[j], (const(fixed[name]) if name in fixed else ["col", name],))
         for j, name in enumerate(names)
     )
     encoder = Encoder(len(names), parts, Program([tree for part in parts for tree in part.trees], full), None)
@@ -114,7 +114,6 @@ def array_design(
         endog_limits=limits,
         sources=sources,
         bare=tuple(None if name in known else name for name in names),
-        terms=tuple(DesignTerm(part.name, (j,), part.reads) for j, part in enumerate(parts)),
         endog_bare=None if levels else endog_name,
         endog_levels=levels,
         rows=ArrayRows(names, endog_name, offset, exposure),

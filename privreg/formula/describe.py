@@ -114,6 +114,21 @@ class ModelOptions:
         """Declarations beside a schema, by name."""
         return {"bounds": self.bounds, "levels": self.levels, "moments": self.moments}
 
+    def learned(self) -> tuple[tuple[str, ...], bool]:
+        """Kinds of declaration that ``allow_leak=`` takes off rows; True if ``scaling=`` learns scales from reports."""
+        given = (self.allow_leak,) if isinstance(self.allow_leak, str) else self.allow_leak
+        known = find("local.formula", "allow_leak").choices
+        if not isinstance(given, Sequence) or len(given) > len(known):
+            raise OptionError(f"allow_leak={shown(self.allow_leak)} must be a tuple from {known}.")
+        leaks = tuple(choose("allow_leak", kind, known) for kind in given)
+        private = check("local.formula", "scaling", self.scaling) == "private"
+        if private and "scale" in leaks:
+            raise OptionError(
+                'scaling="private" learns scales from privatised reports and allow_leak="scale" takes them from the '
+                "raw rows; keep one."
+            )
+        return leaks, private
+
     def reports(self) -> tuple[Any, Any, Any]:
         """Options of reports, as `ModelSpec.declare` takes them."""
         return self.score_weights, self.mechanism, self.private
@@ -155,8 +170,7 @@ def read_design(
     refuse_arrays(**places)
     refuse_other(formula)
     formula = as_labelled(formula, [*schema.bounds, *schema.levels, *schema.moments] if named is None else named)
-    leaks = read_leaks(asked.allow_leak)
-    learn = read_scaling(asked.scaling, leaks)
+    leaks, learn = asked.learned()
     who = [name for name in (asked.id, asked.mu, asked.epsilon, asked.cluster, asked.weights) if isinstance(name, str)]
     try:
         schema = with_counts(schema, family, formula.partition("~")[0].strip())
@@ -254,8 +268,7 @@ def array_spec(endog: Any, exog: Any, asked: ModelOptions) -> tuple[ModelSpec, S
     check_array_levels(schema, held.endog_name)
     schema = with_counts(schema, family, held.endog_name)
     people = Participants.declare(missing=asked.missing)
-    leaks = read_leaks(asked.allow_leak)
-    learn, numeric = read_scaling(asked.scaling, leaks), held.numeric(family.kind)
+    (leaks, learn), numeric = asked.learned(), held.numeric(family.kind)
     if "levels" in leaks:
         raise OptionError("allow_leak='levels' is for formulas; array columns have no levels.")
     if learn or leaks:
@@ -296,26 +309,6 @@ def design_from_json(doc: Mapping[str, Any], functions: Mapping[str, Rowwise] | 
             "the file is damaged or comes from another version."
         )
     return design
-
-
-def read_leaks(allow_leak: Any) -> tuple[str, ...]:
-    """Read ``allow_leak=``: one or several of "levels" and "scale"."""
-    given = (allow_leak,) if isinstance(allow_leak, str) else allow_leak
-    known = find("local.formula", "allow_leak").choices
-    if not isinstance(given, Sequence) or len(given) > len(known):
-        raise OptionError(f"allow_leak={shown(allow_leak)} must be a tuple from {known}.")
-    return tuple(choose("allow_leak", g, known) for g in given)
-
-
-def read_scaling(scaling: Any, leaks: Sequence[str]) -> bool:
-    """True if undeclared scales are learned from privatised reports: ``scaling=`` beside ``allow_leak=``."""
-    private: bool = check("local.formula", "scaling", scaling) == "private"
-    if private and "scale" in leaks:
-        raise OptionError(
-            'scaling="private" learns scales from privatised reports and allow_leak="scale" takes them from the raw '
-            "rows; keep one."
-        )
-    return private
 
 
 def _with_leaks(schema: Schema, data: Any, kind: str, columns: Sequence[str]) -> Schema:

@@ -183,8 +183,6 @@ class Design:
     sources: tuple[tuple[str, ...], ...] = field(compare=False, repr=False)
     # The raw numeric column that a design column equals, else None
     bare: tuple[str | None, ...] = field(compare=False, repr=False)
-    # Terms of the right-hand side, in the order of their columns
-    terms: tuple[DesignTerm, ...] = field(compare=False, repr=False)
     endog_bare: str | None = field(compare=False, repr=False)  # Raw numeric column that the response equals, or None
     endog_levels: tuple[Any, ...] | None = field(compare=False, repr=False)  # Declared levels of a factor's response
     encoder: Encoder = field(compare=False, repr=False)
@@ -200,6 +198,11 @@ class Design:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return self.made
+
+    @property
+    def terms(self) -> tuple[DesignTerm, ...]:
+        """Terms of the right-hand side, in the order of their columns."""
+        return self.encoder.parts
 
     @property
     def _right(self) -> tuple[str, ...]:
@@ -436,13 +439,8 @@ def formula_design(
             f"tighten the bounds or change the term.{stand_in(named, schema)}"
         )
     names = tuple(info.column_names)
-    parts = tuple(
-        DesignTerm(p.name, tuple(range(p.place.start, p.place.stop)), p.reads, of, p.matrix)
-        for p in encoder.parts
-        for of in [() if p.matrix is None else tuple(schema.levels[p.column])]
-    )
-    sources = tuple(t.reads for t in parts for _ in t.columns)
-    bare = tuple(None if t.levels else parsed.plain.get(t.name) for t in parts for _ in t.columns)
+    sources = tuple(t.reads for t in encoder.parts for _ in t.columns)
+    bare = tuple(None if t.levels else parsed.plain.get(t.name) for t in encoder.parts for _ in t.columns)
     tried, private = probe, [name for name in parsed.exog_columns if name in schema.private]
     if private:  # I(x > 40), say, is constant on the box that stands for a private scale, and not beyond it
         edge = max([FAR, *(2 * abs(c) for c in parsed.constants)])
@@ -471,7 +469,6 @@ def formula_design(
         endog_limits=limits,
         sources=sources,
         bare=bare,
-        terms=parts,
         endog_bare=None if endog_bare in schema.levels else endog_bare,
         endog_levels=schema.levels.get(endog_bare or ""),
         encoder=encoder,

@@ -182,14 +182,35 @@ def public_constant(
     return out if np.abs(probe @ out - 1).max() < 1e-9 else None
 
 
+LARGEST: Final = 1 << 14
+"""Numbers of a factor's contrasts that are looked up as a table; of larger ones the ones are set."""
+
+
 class DesignTerm(NamedTuple):
-    """One term of a formula, or one column of arrays."""
+    """One term of a formula, or one column of arrays, whose columns are made by levels or by trees."""
 
     name: str  # Name as patsy writes it: "Intercept", "age", "C(region)", "age:smoker"
-    columns: tuple[int, ...]  # Positions of its design columns
+    place: slice  # Its columns of the design
     reads: tuple[str, ...] = ()  # Raw columns that it is made from; none for the intercept
+    trees: tuple[Tree, ...] = ()  # One for each column; none of a factor by itself
     levels: tuple[Any, ...] = ()  # Declared levels, if the term is a factor by itself; none for other terms
     coding: Floats | None = None  # Values of its columns at each of these levels, shape (levels, columns)
+    hot: NDArray[np.int64] | None = None  # Column of each level's only 1, −1 for one that has none; None of others
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """Positions of its design columns."""
+        return tuple(range(self.place.start, self.place.stop))
+
+    @property
+    def bare(self) -> bool:
+        """True of a raw number, which is finite."""
+        return len(self.trees) == 1 and self.trees[0][0] == "col"
+
+    @property
+    def large(self) -> bool:
+        """True of a factor so large that its ones are set one by one, rather than its columns looked up."""
+        return self.hot is not None and self.coding is not None and self.coding.size > LARGEST
 
     @property
     def reference(self) -> Any:
@@ -198,28 +219,12 @@ class DesignTerm(NamedTuple):
         return None if coded.all() else self.levels[int(np.argmin(coded))]
 
 
-LARGEST: Final = 1 << 14
-"""Numbers of a factor's contrasts that are looked up as a table; of larger ones the ones are set."""
-
-
-class TermPart(NamedTuple):
-    """A term of the right-hand side, whose columns are made by levels or by trees."""
-
-    name: str
-    place: slice
-    reads: tuple[str, ...]  # Raw columns
-    trees: tuple[Tree, ...] = ()
-    column: str = ""  # A factor that stands for itself
-    matrix: Floats | None = None  # Contrasts of that factor, a row for each level
-    hot: NDArray[np.int64] | None = None  # Column of each level's only 1, −1 for one that has none; None of others
-
-
 @dataclass(frozen=True)
 class Encoder:
     """Encoder of a design; rebuilt from the formula, never pickled or saved."""
 
     width: int
-    parts: tuple[TermPart, ...]
+    parts: tuple[DesignTerm, ...]
     program: Program  # All trees of the parts, in order
     response: Program | None  # None when the response is a column itself
     affine: tuple[Floats, Floats] | None = None  # Centre and scale of each column, if it comes in internal units
@@ -228,7 +233,7 @@ class Encoder:
     @property
     def computed_columns(self) -> tuple[str, ...]:
         """Raw columns that terms other than bare columns and factors read."""
-        computed = [part for part in self.parts if part.matrix is None and not _is_bare(part)]
+        computed = [part for part in self.parts if part.coding is None and not part.bare]
         return tuple(dict.fromkeys(name for part in computed for name in part.reads))
 
     @np.errstate(all="ignore")  # a warning would reveal a value
@@ -247,12 +252,12 @@ class Encoder:
         fine: Any = None
         problem: str | None = None
         for part in self.parts:
-            if part.matrix is not None:
-                self._write_levels(out, part, rows[part.column])
+            if part.coding is not None:
+                self._write_levels(out, part, rows[part.reads[0]])
                 continue
-            for j in range(part.place.start, part.place.stop):
+            for j in part.columns:
                 value = next(values)
-                finite = np.True_ if _is_bare(part) else np.isfinite(value)
+                finite = np.True_ if part.bare else np.isfinite(value)
                 if not finite.all():
                     fine = finite if fine is None else np.logical_and(fine, finite)
                     problem = problem or f"formula term {part.name!r} is not finite, or can't be computed,"
@@ -277,18 +282,17 @@ class Encoder:
     def _tables(self) -> dict[str, Floats]:
         """Columns of factors at each level, shape (columns, levels), those that are hot and large left out."""
         return {
-            part.name: np.ascontiguousarray(self._inside(np.arange(part.place.start, part.place.stop), part.matrix).T)
+            part.name: np.ascontiguousarray(self._inside(np.array(part.columns), part.coding).T)
             for part in self.parts
-            if part.matrix is not None and not _is_large(part)
+            if part.coding is not None and not part.large
         }
 
-    def _write_levels(self, out: Floats, part: TermPart, codes: NDArray[Any]) -> None:
-        first, columns = part.place.start, range(part.place.start, part.place.stop)
-        if part.hot is None or not _is_large(part):
+    def _write_levels(self, out: Floats, part: DesignTerm, codes: NDArray[Any]) -> None:
+        first, columns = part.place.start, part.columns
+        if part.hot is None or not part.large:
             for j, values in zip(columns, self._tables[part.name], strict=True):
-                values.take(
-                    codes, out=out[:, self._at(j)], mode="clip"
-                )  # all are inside; by default NumPy makes a copy
+                to = out[:, self._at(j)]
+                values.take(codes, out=to, mode="clip")  # all are inside; by default NumPy makes a copy
             return
         ends = self._inside(np.array(columns), np.array([[0.0], [1.0]]) * np.ones(len(columns)))
         for j in columns:
@@ -297,16 +301,6 @@ class Encoder:
         some = np.flatnonzero(at >= 0)
         to = first + at[some]
         out[some, to if self.places is None else self.places[to]] = ends[1][at[some]]
-
-
-def _is_bare(part: TermPart) -> bool:
-    """True if a term is a raw column, and so finite."""
-    return len(part.trees) == 1 and part.trees[0][0] == "col"
-
-
-def _is_large(part: TermPart) -> bool:
-    """True if a factor is so large that its ones are set one by one, rather than its columns looked up."""
-    return part.hot is not None and part.matrix is not None and part.matrix.size > LARGEST
 
 
 # --- from the formula ------------------------------------------------------------------------------------
@@ -368,24 +362,22 @@ def make_encoder(
 
     `factors` are the columns of each factor, by code; `rows` are public.
     """
-    parts: list[TermPart] = []
+    parts: list[DesignTerm] = []
     for term, subterms in info.term_codings.items():
         plain = [parsed.plain.get(f.code) for f in term.factors]
         reads = tuple(dict.fromkeys(name for f in term.factors for name in parsed.reads[f.code]))
-        part = TermPart(term.name(), info.term_slices[term], reads)
-        contrast = None
+        part, contrast = DesignTerm(term.name(), info.term_slices[term], reads), None
         if len(plain) == 1 and plain[0] is not None and len(subterms) == 1:
             contrast = subterms[0].contrast_matrices.get(term.factors[0])
-        if contrast is not None:
-            matrix = np.asarray(contrast.matrix, dtype=np.float64)
-            at = matrix.argmax(axis=1)
-            one = matrix[np.arange(len(matrix)), at] == 1.0
-            single = ((matrix != 0.0).sum(axis=1) == one).all() and matrix.shape[1] > 1
-            hot = np.where(one, at, -1) if single else None
-            part = part._replace(column=str(plain[0]), matrix=matrix, hot=hot)
-        else:
-            part = part._replace(trees=term_trees(subterms, info, parsed, schema, factors.__getitem__))
-        parts.append(part)
+        if contrast is None:
+            parts.append(part._replace(trees=term_trees(subterms, info, parsed, schema, factors.__getitem__)))
+            continue
+        coding = np.asarray(contrast.matrix, dtype=np.float64)
+        at = coding.argmax(axis=1)
+        one = coding[np.arange(len(coding)), at] == 1.0
+        single = ((coding != 0.0).sum(axis=1) == one).all() and coding.shape[1] > 1
+        hot = np.where(one, at, -1) if single else None
+        parts.append(part._replace(levels=tuple(schema.levels[str(plain[0])]), coding=coding, hot=hot))
     program = Program([tree for part in parts for tree in part.trees], schema, parsed.functions, rows)
     return Encoder(len(info.column_names), tuple(parts), program, response)
 
@@ -413,15 +405,14 @@ def with_cuts(design: Any, make: Callable[..., D], given: tuple[Any, ...]) -> D:
     names = tuple(f"{low}|{high}" for low, high in pairwise(levels))
     cuts = np.zeros((k, p + k))
     cuts[np.arange(k), p + np.arange(k)] = -1.0
-    first = TermPart("|", slice(p, p + k), (), tuple(const(v) for v in cuts[0, p:]))
+    first = DesignTerm("Intercept", slice(p, p + k), (), tuple(const(v) for v in cuts[0, p:]))
 
-    def moved(part: TermPart) -> TermPart:
-        at = [place[j] for j in range(part.place.start, part.place.stop)]
+    def moved(part: DesignTerm) -> DesignTerm:
+        at = [place[j] for j in part.columns]
         return part._replace(place=slice(at[0], at[-1] + 1))
 
     parts = [*(moved(part) for part in parts if part.place.start in place), first]
     program = design.encoder.program.of([tree for part in parts for tree in part.trees])
-    terms = [t._replace(columns=tuple(place[j] for j in t.columns)) for t in design.terms if t.columns[0] in place]
     probe = np.hstack([np.repeat(design.probe[:, kept], k, axis=0), np.tile(cuts[:, p:], (len(design.probe), 1))])
     made: D = replace(
         design,
@@ -431,7 +422,6 @@ def with_cuts(design: Any, make: Callable[..., D], given: tuple[Any, ...]) -> D:
         constant=np.repeat([0.0, -1.0], [p, k]),
         sources=(*(design.sources[j] for j in kept), *((),) * k),
         bare=(*(design.bare[j] for j in kept), *(None,) * k),
-        terms=(*terms, DesignTerm("Intercept", tuple(range(p, p + k)))),
         encoder=replace(design.encoder, width=p + k, parts=tuple(parts), program=program),
         cuts=cuts - cuts[0],
         made=(make, given),

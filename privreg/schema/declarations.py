@@ -365,7 +365,7 @@ class Schema:
         return cls.declare(*xlsform(path))
 
     @classmethod
-    def from_document(cls, doc: Any) -> Schema:
+    def from_document(cls, doc: Any, private: Sequence[str] = ()) -> Schema:
         """Declarations of a document of plain values, each checked like a user's own.
 
         Raises
@@ -387,9 +387,8 @@ class Schema:
                 if value is None or value == []:
                     raise SchemaError(f"{kind}[{name!r}] is empty; fill it in, or leave the column out.")
         numbers = {kind: {k: numbers_of(v) for k, v in parts[kind].items()} for kind in ("bounds", "moments")}
-        return cls.declare(
-            numbers["bounds"], parts["levels"], {**numbers["moments"], **dict(pairs(doc.get("correlations")))}
-        )
+        moments = {**numbers["moments"], **dict(pairs(doc.get("correlations")))}
+        return cls.declare(numbers["bounds"], parts["levels"], moments, private)
 
     def to_file(self, path: str | Path) -> None:
         """Write the declarations to a file that :meth:`from_file` reads; .yaml, .yml or .json.
@@ -504,10 +503,7 @@ class Schema:
     @classmethod
     def from_json(cls, doc: Mapping[str, Any]) -> Schema:
         """Rebuild a schema from :meth:`to_json`, checked like a user's own declaration."""
-        bounds = {k: tuple(v) if _are_dates(v) else (float(v[0]), float(v[1])) for k, v in doc["bounds"].items()}
-        moments: dict[Any, Any] = {k: (float(v[0]), float(v[1])) for k, v in doc["moments"].items()}
-        moments |= {(str(a), str(b)): rho for a, b, rho in doc["correlations"]}
-        plain = cls.declare(bounds, doc["levels"], moments, private=tuple(map(str, doc["private"])))
+        plain = cls.from_document({kind: doc[kind] for kind in PARTS}, tuple(map(str, doc["private"])))
         carried = tuple(map(str, doc.get("carried", ())))
         return replace(plain, leaked=tuple(doc["leaked"]), leaked_columns=tuple(doc["leaked_columns"]), carried=carried)
 

@@ -19,7 +19,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as compute
@@ -189,6 +188,9 @@ def _blocks(path: Path, how: Csv) -> Iterator[bytes]:
             size = min(len(block) * CHUNK // (block.count(b"\n") + 1), MOST)
 
 
+_BLANKS: Final = (b"\n", b"\r", b" ", b"\t")  # Begins of lines that may be blank
+
+
 def _is_blank(line: bytes, sep: bytes) -> bool:
     """True if a line is no record of a table of several columns; one of tabs is, where tabs are between fields."""
     return not line.strip(b" \t\r".replace(sep, b""))
@@ -200,12 +202,9 @@ def _count_lines(path: Path, how: Csv = PLAIN) -> int | None:
     try:
         several = len(header_of(path, how)) > 1
         for block in _blocks(path, how):
-            held = np.frombuffer(block, dtype=np.uint8)
-            ends = np.flatnonzero(held == ord("\n"))
-            begins = np.append(0, ends[:-1] + 1)
-            count += len(ends)
-            for k in np.flatnonzero(np.isin(held[begins], tuple(b"\n\r \t"))) if several else ():  # few begin so
-                count -= _is_blank(block[begins[k] : ends[k]], sep)
+            count += block.count(b"\n")
+            if several and any(begin == block[:1] or b"\n" + begin in block for begin in _BLANKS):  # few are
+                count -= sum(_is_blank(line, sep) for line in block.split(b"\n")[:-1])
     except Exception:  # whatever is wrong with the file, reading its rows says so in words of our own
         return None
     return count
