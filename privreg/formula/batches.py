@@ -12,6 +12,7 @@ import pandas as pd
 from privreg.data.cells import plain_table, unmasked
 from privreg.data.columns import same_rows
 from privreg.data.sources.open import as_frame
+from privreg.data.sources.source import check_labels
 from privreg.errors import DataError, quietly
 
 CONSTANTS: Final = ("const", "Intercept")
@@ -39,7 +40,9 @@ class ArrayRows(NamedTuple):
             )
         endog, exog, offset, exposure = (*batch, None, None)[:4]
         if [offset is not None, exposure is not None] != [self.has_offset, self.has_exposure]:
-            raise DataError(f"as the model was declared, each batch is ({', '.join(self._form('endog', 'exog'))}).")
+            form = ", ".join(self._form("endog", "exog"))
+            words = "with an offset and an exposure only if it was declared with them"
+            raise DataError(f"each batch of this model is ({form}), {words}.")
         same_rows(endog=endog, exog=exog, offset=offset, exposure=exposure)
         out = {self.endog_name: _vector(endog, self.endog_name), **self._exog(exog, len(self.names))}
         return self._whole(out, offset, exposure)
@@ -86,12 +89,7 @@ class ArrayRows(NamedTuple):
         if not hasattr(exog, "columns"):
             return self._exog(exog)
         labels = list(exog.columns)
-        lacking = [n for n in self.names if n not in labels and n not in CONSTANTS]
-        if lacking:
-            raise DataError(f"the new rows lack the column {lacking[0]!r}; needed: {', '.join(self.names)}.")
-        twice = [n for n in self.names if labels.count(n) > 1]
-        if twice:
-            raise DataError(f"the new rows have more than one column named {twice[0]!r}; rename or drop one.")
+        check_labels([n for n in self.names if n in labels or n not in CONSTANTS], labels, "the new rows")
         return {n: exog[n] if n in labels else np.ones(len(exog)) for n in self.names}
 
 

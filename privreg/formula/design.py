@@ -223,14 +223,11 @@ class Design:
         whole: set[str] = set()
         given = rows if self.rows is None else self.rows.of_batch(rows)
         read = prepare(given, self.columns, self.schema, clamp=set(self.columns), gaps=gaps, whole=whole)
-        n = len(read[self.columns[0]])
-        if not gaps:
-            return Encoded(self._endog(read, gaps=False), self._exog(read, n, gaps=False)[0], self._offset(read))
         left = {name: read[name] for name in self.endog_sources}
         right = {name: values for name, values in read.items() if name not in left}
         known = complete_rows(values for name, values in right.items() if name not in whole)
-        exog, fine = self._exog(right, n, known=known, gaps=True)
-        endog, offset = self._endog(left, gaps=True), self._offset(right)
+        exog, fine = self._exog(right, len(read[self.columns[0]]), known=known, gaps=gaps)
+        endog, offset = self._endog(left, gaps=gaps), self._offset(right)
         usable = known if fine is None else fine if known is None else fine & known
         if usable is not None:
             for part in (endog, exog, offset):

@@ -122,16 +122,7 @@ def no_rows_in(name: str) -> AttributeError:
 
 
 def public_names(module: str, names: Iterable[str]) -> tuple[Callable[[], list[str]], Callable[[str], Any]]:
-    """``__dir__`` and ``__getattr__`` of a module that shows `names` only, and says which of them was meant.
-
-    Examples
-    --------
-    >>> shown, refused = public_names("privreg.families", ["Huber", "Logistic"])
-    >>> shown(), str(refused("Binomial"))
-    Traceback (most recent call last):
-        ...
-    AttributeError: privreg.families has no 'Binomial'; it is called pr.Logistic().
-    """
+    """``__dir__`` and ``__getattr__`` of a module that shows `names` only, and says which of them was meant."""
     known = sorted(names)
 
     def refused(name: str) -> Any:
@@ -272,18 +263,7 @@ C = TypeVar("C", bound=type)
 
 
 def known_arguments(function: Callable[P, R]) -> Callable[P, R]:
-    """Let a function refuse keywords that it does not have with the list of those that it has.
-
-    Examples
-    --------
-    >>> @known_arguments
-    ... def table(alpha=0.05):
-    ...     return alpha
-    >>> table(alhpa=0.1)
-    Traceback (most recent call last):
-        ...
-    privreg.errors.UnsupportedArgumentError: table() has no argument 'alhpa'. Did you mean 'alpha'? It takes alpha=.
-    """
+    """Let a function refuse keywords that it does not have with the list of those that it has."""
     parameters = inspect.signature(function).parameters
     known = [name for name, p in parameters.items() if name != "self" and p.kind is not p.VAR_POSITIONAL]
     most = sum(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters.values())

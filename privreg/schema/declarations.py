@@ -18,8 +18,9 @@ from unicodedata import normalize
 
 import numpy as np
 
-from privreg.errors import PrivregWarning, SchemaError, meant, real, shown
-from privreg.schema.files import PARTS, checked_path, document, numbers_of, pairs, write
+from privreg.base import archive
+from privreg.errors import PrivregWarning, SchemaError, located, meant, real, shown
+from privreg.schema.files import PARTS, checked_path, document, numbers_of, pairs, text_of
 
 EPOCH_TEXT: Final = "1970-01-01"  # Day 0
 _EPOCH: Final = datetime(1970, 1, 1)
@@ -337,11 +338,8 @@ class Schema:
         {'smoker': ('no', 'yes')}
         """
         file = checked_path(path)
-        try:
+        with located(file.name):
             return cls.from_document(document(file))
-        except SchemaError as e:
-            problem = SchemaError(f"{file.name}: {e}")
-        raise problem
 
     @classmethod
     def from_redcap(cls, path: str | Path) -> Schema:
@@ -403,7 +401,8 @@ class Schema:
             If the file can't be written.
         """
         self.refuse_leaked()
-        write(self.to_json(), path)
+        file = checked_path(path)
+        archive.write_bytes(file, text_of(self.to_json(), yaml=file.suffix.lower() != ".json").encode())
 
     def refuse_leaked(self) -> None:
         """Refuse what was learned from rows where only public declarations may be."""

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Final
 from unicodedata import normalize
 
-from privreg.base import archive
 from privreg.base.optional import need
 from privreg.errors import SchemaError, quietly, shown
 
@@ -175,12 +174,6 @@ def _number(value: Any) -> Any:
 
 
 # --- writing ---------------------------------------------------------------------------------------------
-
-
-def write(doc: dict[str, Any], path: str | Path) -> None:
-    """Write declarations as YAML or JSON, by the suffix; a killed process leaves the old file or the new one."""
-    file = checked_path(path)
-    archive.write_bytes(file, text_of(doc, yaml=file.suffix.lower() != ".json").encode())
 
 
 def text_of(doc: dict[str, Any], *, yaml: bool = True) -> str:

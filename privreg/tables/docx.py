@@ -27,7 +27,15 @@ def as_docx(parts: Iterable[Part]) -> bytes:
         if isinstance(part, Table):  # numbers would leave less than half the longest name's width to the rows' names
             names, *others = _wanted(_cells(part), across=False)
             across |= PAGE[0] - 2.0 * MARGIN - sum(others) < 0.5 * names
-    document = _page(new(), across=across)
+    document, shared = new(), import_module("docx.shared")  # A4, lying if tables go across, small letters, no spaces
+    section, style = document.sections[0], document.styles["Normal"]
+    section.page_width, section.page_height = map(shared.Mm, PAGE[::-1] if across else PAGE)
+    section.orientation = import_module("docx.enum.section").WD_ORIENT(int(across))
+    for side in ("left", "right", "top", "bottom"):
+        setattr(section, f"{side}_margin", shared.Mm(MARGIN))
+    style.font.size = shared.Pt(SIZE)
+    style.paragraph_format.space_before = style.paragraph_format.space_after = shared.Pt(1.0)
+    style.paragraph_format.line_spacing = 1.0
     for part in parts:
         match part:
             case Paragraph():
@@ -56,20 +64,6 @@ def as_docx(parts: Iterable[Part]) -> bytes:
     out = BytesIO()
     document.save(out)
     return out.getvalue()
-
-
-def _page(document: Any, *, across: bool) -> Any:
-    """The document as a page of A4, lying if tables go `across`, in small letters without space between paragraphs."""
-    shared = import_module("docx.shared")
-    section, style = document.sections[0], document.styles["Normal"]
-    section.page_width, section.page_height = map(shared.Mm, PAGE[::-1] if across else PAGE)
-    section.orientation = import_module("docx.enum.section").WD_ORIENT(int(across))
-    for side in ("left", "right", "top", "bottom"):
-        setattr(section, f"{side}_margin", shared.Mm(MARGIN))
-    style.font.size = shared.Pt(SIZE)
-    style.paragraph_format.space_before = style.paragraph_format.space_after = shared.Pt(1.0)
-    style.paragraph_format.line_spacing = 1.0
-    return document
 
 
 def _words(document: Any, text: str, *, bold: bool = False) -> None:

@@ -104,7 +104,7 @@ def operations(tree):
 
 def trees_here(design):
     """Terms that this process computes by trees; factors that stand for themselves are looked up."""
-    return [part for part in design.encoder.parts if part.matrix is None]
+    return [part for part in design.encoder.parts if part.coding is None]
 
 
 def by_patsy(right, data):

@@ -43,7 +43,7 @@ class _File(NamedTuple):
     path: Path
     name: str
     mark: list[Any]  # See `file_mark`
-    footer: Any  # Arrow's `FileMetaData`, with which the file is opened again for little
+    footer: Any  # Arrow's metadata, with which the file is opened again for little
     groups: tuple[int, ...]
     kinds: Mapping[str, str]
     folders: Mapping[str, str | None]  # Columns that it hasn't, which the folders' names give

@@ -10,7 +10,6 @@ import json
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from keyword import iskeyword
@@ -21,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from privreg.base.optional import comes_from
-from privreg.data.columns import check_mapping, column_of, missing
+from privreg.data.columns import check_mapping, column_of
 from privreg.data.sources.arrow import kind_of
 from privreg.data.sources.csv import PLAIN, Csv, check_commas, header_of
 from privreg.data.sources.database import Sql, open_sql
@@ -49,6 +48,7 @@ from privreg.errors import (
     PrivregError,
     SchemaError,
     UnsupportedArgumentError,
+    located,
     nearest,
     quietly,
 )
@@ -56,7 +56,7 @@ from privreg.privacy.ledger import refuse_fitted
 from privreg.schema.declarations import Schema
 
 __all__ = [
-    "CHUNK", "SILO", "Batch", "Silos", "Source", "as_frame", "chunk_of", "file_mark", "first", "one_batch",
+    "CHUNK", "SILO", "Batch", "Silos", "Source", "as_frame", "chunk_of", "file_mark", "first",
     "open_arrays", "open_table", "pieces", "public_batches", "refuse_few", "rows_of", "table_of",
 ]  # fmt: skip
 
@@ -87,7 +87,7 @@ def table_of(data: Any) -> Table:
     if isinstance(data, Silos):
         return Table(partial(_refuse, "rows of several silos are fitted with trust='silos'."), data.check, data.holders)
     if isinstance(data, pd.DataFrame):
-        return Table(partial(open_frame, data), partial(_check_names, data), holders)
+        return Table(partial(open_frame, data), partial(check_labels, labels=list(data)), holders)
     if isinstance(data, str) and _QUERY.match(data) and not Path(data[:255]).exists():
         words = "a string is the path of a file; an SQL query is given as pr.sql(query, connection)."
         return Table(partial(_refuse, words))
@@ -109,7 +109,7 @@ def table_of(data: Any) -> Table:
     if kind is not None:
         return Table(partial(kind.rows, data), partial(kind.check, data), holders)
     if isinstance(data, Mapping):
-        return Table(partial(open_mapping, data), partial(_check_names, data), holders)
+        return Table(partial(open_mapping, data), partial(check_labels, labels=list(data)), holders)
     read = partial(open_frames, data)
     if several:
 
@@ -166,7 +166,7 @@ class Silos:
         """Refuse columns that a silo doesn't have, and return the names of those that all have; see `Table.check`."""
         out: list[Any] | None = [SILO]
         for name, part in self.parts.items():
-            with _in_silo(name):
+            with located(f"silo {name!r}"):
                 labels = table_of(part).check([c for c in columns if c != SILO])
             if labels is not None and SILO in labels and SILO in columns:
                 raise DataError(f"silo {name!r} has a column {SILO!r}, which says here whose rows they are; rename it.")
@@ -177,7 +177,7 @@ class Silos:
     def holders(self) -> Iterator[tuple[str, Any]]:
         """Each silo's holders of declarations, see `Table.holders`."""
         for name, part in self.parts.items():
-            with _in_silo(name):
+            with located(f"silo {name!r}"):
                 found = list(table_of(part).holders())
             yield from ((f"silo {name!r}" if where == "the data" else where, held) for where, held in found)
 
@@ -185,13 +185,13 @@ class Silos:
         """All rows of these columns, silo by silo, with the column `SILO`; `rows` opens those of one."""
         sources = dict[str, Source]()
         for name, part in self.parts.items():
-            with _in_silo(name):
+            with located(f"silo {name!r}"):
                 sources[name] = rows(part).of(self.datasets.get(name))
         each, names = list(sources.values()), list(sources)
 
         def batches() -> Iterator[Batch]:
             for place, (name, source) in enumerate(sources.items()):
-                with _in_silo(name):
+                with located(f"silo {name!r}"):
                     yield from (of_silo(batch, place, names, columns) for batch in source.batches(0))
 
         def summed(counts: list[int | None]) -> int | None:
@@ -213,16 +213,6 @@ class Silos:
         )
 
 
-@contextmanager
-def _in_silo(name: str) -> Iterator[None]:
-    """Say in which silo data can't be read."""
-    try:
-        yield
-    except DataError as e:
-        e.args = (f"silo {name!r}: {e}", *e.args[1:])
-        raise
-
-
 def open_table(data: Any, columns: tuple[str, ...], schema: Schema, text: Iterable[str] = ()) -> Source:
     """Rows of data of any supported kind; only `columns` are read, `text` ones off CSV as they are written.
     Raises DataError if the file is missing or the columns differ in length; MissingExtraError if the package that reads
@@ -239,14 +229,6 @@ def _refuse(words: str, wanted: Wanted) -> Source:
     raise UnsupportedArgumentError(words)
 
 
-def _check_names(data: Any, columns: Collection[str]) -> list[Any]:
-    labels = list(data)
-    absent = next((c for c in columns if c not in labels), None)
-    if absent is not None:
-        raise missing(absent, labels, columns)
-    return labels
-
-
 def _check_file(given: Any, how: Csv, columns: Collection[str]) -> list[Any] | None:
     """Declarations of a single file; its faults are said in full where it is opened."""
     if not isinstance(given, Path) or len(str(given)) >= _LONGEST or not given.is_file():
@@ -258,8 +240,7 @@ def _check_file(given: Any, how: Csv, columns: Collection[str]) -> list[Any] | N
         return None
     if held is None:
         check_commas(given, labels, columns)
-    check_labels(columns, labels, given.name)
-    return labels
+    return check_labels(columns, labels, given.name)
 
 
 def _holders_of_files(given: Path | Sequence[Path]) -> Iterator[tuple[str, Any]]:
@@ -270,15 +251,13 @@ def _holders_of_files(given: Path | Sequence[Path]) -> Iterator[tuple[str, Any]]
                 yield name, arrow_schema(name, file)
 
 
-def one_batch(data: Any, columns: tuple[str, ...], schema: Schema) -> Any:
-    """A table of another library as one batch of the encoders; anything else as it is."""
-    if isinstance(data, Mapping):
-        check_mapping(data, columns)
-    return as_frame(data, columns, schema)
-
-
 def as_frame(data: Any, columns: tuple[str, ...] | None = None, schema: Schema | None = None) -> Any:
-    """A table of another library as a DataFrame of these columns, all by default; anything else as it is."""
+    """A table of another library as a DataFrame of these columns, all by default; anything else as it is.
+
+    Raises DataError if a mapping has single values, or unlike indexes, in these columns.
+    """
+    if isinstance(data, Mapping) and columns is not None:
+        check_mapping(data, columns)
     kind = kind_of_table(data)
     if isinstance(data, pd.DataFrame | Mapping | tuple) or len(getattr(data, "shape", (0, 0))) == 1 or kind is None:
         return data
@@ -366,19 +345,15 @@ def _attrs(where: str, held: Any) -> Any:
 def _read(where: str, doc: Any, numbers: Collection[str], factors: Collection[str]) -> Schema:
     """Declarations of some numbers and factors, checked like a user's own."""
     plain = {k: v for k, v in doc.items() if v or k not in _EMPTY} if isinstance(doc, Mapping) else doc
-    try:
+    with located(f"attrs[{KEY!r}] of {where}"):
         whole = Schema.from_document(plain)
-    except SchemaError as e:
-        problem = SchemaError(f"attrs[{KEY!r}] of {where}: {e}")
-    else:
-        return Schema(
-            {n: v for n, v in whole.bounds.items() if n in numbers},
-            {n: v for n, v in whole.levels.items() if n in factors},
-            {n: v for n, v in whole.moments.items() if n in numbers},
-            correlations={pair: rho for pair, rho in whole.correlations.items() if set(numbers).issuperset(pair)},
-            dates=tuple(n for n in whole.dates if n in numbers),
-        )
-    raise problem
+    return Schema(
+        {n: v for n, v in whole.bounds.items() if n in numbers},
+        {n: v for n, v in whole.levels.items() if n in factors},
+        {n: v for n, v in whole.moments.items() if n in numbers},
+        correlations={pair: rho for pair, rho in whole.correlations.items() if set(numbers).issuperset(pair)},
+        dates=tuple(n for n in whole.dates if n in numbers),
+    )
 
 
 def with_truth_values(schema: Schema, data: Any, columns: Iterable[str]) -> Schema:

@@ -185,14 +185,15 @@ def file_mark(path: Path) -> list[Any]:
     return [str(path.resolve()), stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns]
 
 
-def check_labels(columns: Iterable[str], labels: Iterable[Any], where: str) -> None:
-    """Refuse a table without one of the columns, or with several of that name."""
-    names, wanted = list(labels), list(columns)
+def check_labels(columns: Iterable[str], labels: Iterable[Any], where: str = "") -> list[Any]:
+    """Refuse a table without one of the columns, or with several of that name, and return the names of all it has."""
+    names, wanted, head = list(labels), list(columns), f"{where}: " if where else ""
     for name in wanted:
         if name not in names:
-            raise DataError(f"{where}: {missing(name, names, wanted)}")
+            raise DataError(f"{head}{missing(name, names, wanted)}")
         if names.count(name) > 1:
-            raise DataError(f"{where}: there is more than one column named {name!r}; rename or drop one.")
+            raise DataError(f"{head}there is more than one column named {name!r}; rename or drop one.")
+    return names
 
 
 def once(batches: Iterator[Batch], what: str) -> Callable[[int], Iterator[Batch]]:

@@ -51,11 +51,7 @@ class Kind(NamedTuple):
 
     def check(self, data: Any, columns: Iterable[str]) -> list[str] | None:
         """Refuse a table without one of the columns, and return the names of those it has, if they are told unread."""
-        if self.labels is None:
-            return None
-        labels = list(self.labels(data))
-        check_labels(columns, labels, f"the {self.called}")
-        return labels
+        return None if self.labels is None else check_labels(columns, self.labels(data), f"the {self.called}")
 
     def part(self, data: Any, wanted: Wanted) -> Callable[[int], Iterator[Batch]]:
         """Batches of a table of this kind, or of a part of one."""
@@ -250,11 +246,8 @@ def _values(column: Any) -> Any:
 
 def open_frame(data: Any, wanted: Wanted) -> Source:
     """Rows of a DataFrame."""
-    columns = wanted.columns
-    names = list(data.columns)
-    twice = [c for c in columns if names.count(c) > 1]
-    if twice:
-        raise DataError(f"the data have more than one column named {twice[0]!r}; rename or drop one.")
+    columns, names = wanted.columns, list(data.columns)
+    check_labels([c for c in columns if c in names], names)
     # Slices of single columns are views: nothing is copied but the chunk being encoded.
     held = {c: _values(data[c]) for c in columns if c in names}
     if len(held) < len(columns):

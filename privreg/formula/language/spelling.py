@@ -99,13 +99,7 @@ _GROUPS: Final = re.compile(r"~([^~|]*)\|\|?([^~|]*)")
 
 
 def foreign(formula: str) -> str | None:
-    """Message on R's words and signs in a formula, with the spelling here; None if there are none.
-
-    Examples
-    --------
-    >>> foreign("y ~ as.factor(region)")
-    "as.factor() is R's: write C(region), with levels={'region': [...]}, the reference first"
-    """
+    """Message on R's words and signs in a formula, with the spelling here; None if there are none."""
     for sign, text in _SIGNS.items():
         found = re.search(sign, formula)
         if found is not None:

@@ -46,7 +46,7 @@ COMPARISONS: Final[Mapping[type, str]] = {
 PYTHON: Final = {"div": "truediv", "and": "and_", "or": "or_"}
 """Names of operations in the module `operator`, where it has others."""
 
-SAME: Final = {"absolute": "abs", "fabs": "abs", "rint": "round"}
+SAME: Final = {"absolute": "abs", "fabs": "abs", "rint": "round", "radians": "deg2rad", "degrees": "rad2deg"}
 BINARY: Final = {
     "add": "add", "subtract": "sub", "multiply": "mul", "divide": "div", "true_divide": "div", "mod": "mod",
     "remainder": "mod", "floor_divide": "floordiv", "maximum": "max", "minimum": "min",
@@ -120,9 +120,7 @@ CLOSED_ONLY: Final[Mapping[str, Callable[..., Tree]]] = {
     "logaddexp": _log_sum(1.0),
     "logaddexp2": _log_sum(math.log(2.0)),
     "deg2rad": lambda a: ["mul", a, const(math.pi / 180.0)],
-    "radians": lambda a: ["mul", a, const(math.pi / 180.0)],
     "rad2deg": lambda a: ["mul", a, const(180.0 / math.pi)],
-    "degrees": lambda a: ["mul", a, const(180.0 / math.pi)],
     "floor": _floor,
     "ceil": lambda a: _negative(_floor(_negative(a))),
     "trunc": lambda a: _signed(a, _floor(["abs", a])),
