@@ -430,7 +430,8 @@ def formula_design(
     m = len(next(iter(rows.values()))) if rows else 1
     probe, _, problem = encoder.exog(rows, m)
     if problem is not None:
-        named = encoder.computed_columns
+        computed = [t for t in encoder.parts if t.coding is None and not t.bare]
+        named = tuple(dict.fromkeys(name for t in computed for name in t.reads))
         raise FormulaError(
             f"{problem} somewhere inside the declared bounds {{{shown_box(named, schema)}}}; "
             f"tighten the bounds or change the term.{stand_in(named, schema)}"

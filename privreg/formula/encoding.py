@@ -230,12 +230,6 @@ class Encoder:
     affine: tuple[Floats, Floats] | None = None  # Centre and scale of each column, if it comes in internal units
     places: NDArray[np.intp] | None = None  # Place of each column, if not in the order of the design
 
-    @property
-    def computed_columns(self) -> tuple[str, ...]:
-        """Raw columns that terms other than bare columns and factors read."""
-        computed = [part for part in self.parts if part.coding is None and not part.bare]
-        return tuple(dict.fromkeys(name for part in computed for name in part.reads))
-
     @np.errstate(all="ignore")  # a warning would reveal a value
     def exog(
         self, rows: Prepared, n: int, known: Flags | None = None, *, beyond: bool = False

@@ -10,7 +10,7 @@ bit.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -20,7 +20,6 @@ from privreg.base.arrays import Array, Flags
 from privreg.collector.inference.methods import WIDE
 from privreg.errors import SchemaError
 from privreg.formula.design import Design
-from privreg.schema.declarations import Schema
 
 CROWDED = 30.0  # Condition number of the probe's correlation matrix above which columns are made orthogonal
 SAME = 1e-9  # Rounding error of a computed constant 1
@@ -151,7 +150,7 @@ def public_units(design: Design, *, scale_response: bool) -> Units:
     ones = np.zeros(p) if constant is None else constant
     low, high = probe.min(axis=0), probe.max(axis=0)
     centre, scale, edges = np.zeros(p), np.ones(p), np.zeros(p)
-    unscaled = np.array([_is_private(made_of, schema) for made_of in design.sources], dtype=np.bool_)
+    unscaled = np.array([not set(schema.private).isdisjoint(c) for c in design.sources], dtype=np.bool_)
     for j, name in enumerate(design.bare):
         varies = bool(ones[j] == 0.0 and high[j] > low[j])
         if varies and not unscaled[j]:
@@ -189,15 +188,11 @@ def public_units(design: Design, *, scale_response: bool) -> Units:
     return Units(centre, scale, mix, y_centre, y_scale, ones, math.sqrt(float(edges @ edges)), unscaled, y_unscaled)
 
 
-def _is_private(made_of: Sequence[str], schema: Schema) -> bool:
-    return any(name in schema.private for name in made_of)
-
-
 def _response(design: Design) -> tuple[float, float, bool]:
     """Centre and scale of the response, and whether they are left to be learned."""
     schema, (low, high) = design.schema, design.endog_limits
     bounded = math.isfinite(low) and math.isfinite(high)  # I(y > 3) is, whatever y
-    if _is_private(design.endog_sources, schema) and not bounded:
+    if not bounded and not set(schema.private).isdisjoint(design.endog_sources):
         return 0.0, 1.0, True
     if design.endog_bare is not None:
         return *schema.scale(design.endog_bare), False

@@ -47,18 +47,13 @@ def kind_of(type_: Any) -> str:
     return "time or duration" if types.is_temporal(type_) else "of another kind"
 
 
+_TEXTS: Final = (pa.string(), pa.large_string(), pa.string_view())
+_BYTES: Final = (pa.binary(), pa.large_binary(), pa.binary_view())
+
+
 def _holds_texts(type_: Any) -> bool:
     """True of texts, and of bytes, which may be texts."""
-    return _is_text(type_) or type_ in (pa.binary(), pa.large_binary()) or _is_odd(type_)
-
-
-def _is_text(type_: Any) -> bool:
-    return type_ in (pa.string(), pa.large_string(), pa.string_view())
-
-
-def _is_odd(type_: Any) -> bool:
-    """True if bytes are held in a form of which many of Arrow's functions make nothing."""
-    return bool(type_ == pa.binary_view() or pa.types.is_fixed_size_binary(type_))
+    return type_ in (*_TEXTS, *_BYTES) or pa.types.is_fixed_size_binary(type_)
 
 
 def _plain(array: Any) -> Any:
@@ -71,7 +66,8 @@ def _plain(array: Any) -> Any:
         return pa.DictionaryArray.from_arrays(array.indices, _plain(array.dictionary))
     if pa.types.is_string_view(array.type):
         return array.cast(pa.large_string())
-    return array.cast(pa.large_binary()) if _is_odd(array.type) else array
+    fixed = pa.types.is_fixed_size_binary(array.type) or array.type == pa.binary_view()
+    return array.cast(pa.large_binary()) if fixed else array
 
 
 def texts_of(array: Any) -> list[Any]:
@@ -91,7 +87,7 @@ def as_bytes(array: Any) -> Any:
     """A column of texts as one of bytes, which may be any, also where they are a dictionary's; others as they are."""
     if pa.types.is_dictionary(array.type):
         return pa.DictionaryArray.from_arrays(array.indices, as_bytes(array.dictionary))
-    return array.cast(pa.large_binary()) if _is_text(array.type) else array
+    return array.cast(pa.large_binary()) if array.type in _TEXTS else array
 
 
 def batches_of(arrow: Any, wanted: Wanted, where: str, most: int = CHUNK) -> Iterator[Batch]:

@@ -361,12 +361,8 @@ def with_truth_values(schema: Schema, data: Any, columns: Iterable[str]) -> Sche
 
     Such a type is public, and the same whether or not a cell is missing; that of pandas is not.
     """
-    types = _types_of(data)
-
-    def truth(held: Any, name: str) -> bool:
-        return held.names.count(name) == 1 and kind_of(held.field(name).type) == "boolean"
-
-    own = [c for c in columns if types and not schema.declares(c) and all(truth(held, c) for held in types)]
+    kinds = _kinds(data, columns)
+    own = [c for c, found in kinds.items() if not schema.declares(c) and found == {"boolean"}]
     return replace(schema, levels={**schema.levels, **dict.fromkeys(own, (False, True))}) if own else schema
 
 
@@ -378,8 +374,7 @@ def refuse_texts(schema: Schema, data: Any, name: str) -> None:
     """
     if schema.declares(name):
         return
-    types = _types_of(data)
-    text = any(held.names.count(name) == 1 and kind_of(held.field(name).type) == "text" for held in types)
+    text = "text" in _kinds(data, [name])[name]
     dtypes = getattr(data, "dtypes", None) if isinstance(data, pd.DataFrame) else None
     if text or (dtypes is not None and isinstance(dtypes.get(name), pd.CategoricalDtype)):
         raise SchemaError(
@@ -388,9 +383,10 @@ def refuse_texts(schema: Schema, data: Any, name: str) -> None:
         )
 
 
-def _types_of(data: Any) -> list[Any]:
-    """Arrow's types of the data, where they have such."""
-    return [held for _, held in table_of(data).holders() if comes_from(held, "pyarrow", "Schema")]
+def _kinds(data: Any, columns: Iterable[str]) -> dict[str, set[str]]:
+    """Kinds of columns by the data's types of Arrow's, if they have such; "" of one that is absent, or there twice."""
+    types = [held for _, held in table_of(data).holders() if comes_from(held, "pyarrow", "Schema")]
+    return {c: {kind_of(held.field(c).type) if held.names.count(c) == 1 else "" for held in types} for c in columns}
 
 
 _QUOTED: Final = re.compile(r"""Q\(\s*(["']).*?\1\s*\)""")
