@@ -37,7 +37,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -196,14 +196,47 @@ def read_factor(code: str, parsed: ParsedFormula, schema: Schema, *, closed: boo
 _OF_CONDITIONS: Final = {"add": "or", "mul": "and", "max": "or", "min": "and", "and": "and", "or": "or"}
 """Logical operations that NumPy's arithmetic is for two conditions."""
 
+WRITTEN: Final = {"square": "a * a", "reciprocal": "1.0 / a", "clip": "np.minimum(np.maximum(a, b), c)"}
+"""NumPy's functions, of a, b and c, that are computed by these very operations."""
+
+CLOSED_ONLY: Final = {
+    "log2": f"np.log(a) / {math.log(2.0)!r}",
+    "log10": f"np.log(a) / {math.log(10.0)!r}",
+    "exp2": "2.0 ** a",
+    "expm1": "np.exp(a) - 1.0",
+    "sinh": "(np.exp(a) - np.exp(-a)) / 2.0",
+    "cosh": "(np.exp(a) + np.exp(-a)) / 2.0",
+    "tanh": "np.copysign((1.0 - np.exp(-2.0 * np.abs(a))) / (1.0 + np.exp(-2.0 * np.abs(a))), a)",
+    "arcsinh": "np.copysign(np.log(np.abs(a) + np.sqrt(a * a + 1.0)), a)",
+    "arccosh": "np.log(a + np.sqrt(a * a - 1.0))",
+    "arctanh": "np.log((1.0 + a) / (1.0 - a)) / 2.0",
+    "float_power": "np.power(a, b)",
+    "cbrt": "np.copysign(np.abs(a) ** (1.0 / 3.0), a)",
+    "hypot": "np.sqrt(a * a + b * b)",
+    "logaddexp": "np.maximum(a, b) + np.log1p(np.exp(-np.abs(a - b)))",
+    "logaddexp2": f"np.maximum(a, b) + np.log1p(np.exp(-{math.log(2.0)!r} * np.abs(a - b))) / {math.log(2.0)!r}",
+    "deg2rad": f"a * {math.pi / 180.0!r}",
+    "rad2deg": f"a * {180.0 / math.pi!r}",
+    "floor": "a // 1.0",
+    "ceil": "-(-a // 1.0)",
+    "trunc": "np.copysign(np.floor(np.abs(a)), a)",
+    "fmin": "np.where(a != a, b, np.where(b != b, a, np.minimum(a, b)))",
+    "fmax": "np.where(a != a, b, np.where(b != b, a, np.maximum(a, b)))",
+    "fmod": "np.copysign(np.mod(np.abs(a), np.abs(b)), a)",
+    "sign": "np.where(a > 0.0, 1.0, np.where(a < 0.0, -1.0, a))",
+    "copysign": "np.where(b < 0.0, -np.abs(a), np.abs(a))",
+    "heaviside": "np.where(a != a, a, np.where(a == 0.0, b, np.where(a > 0.0, 1.0, 0.0)))",
+}
+"""Functions that devices do without, by others: the last digits may differ from NumPy's, and the sign of 0."""
+
 _NO_DOUBLES: Final = "it computes with whole numbers or truth values where this needs decimals"
 
 
 class _Reader:
     """Reader that makes trees of the syntax of a factor that passed the allow-list."""
 
-    def __init__(self, schema: Schema, closed: bool) -> None:
-        self.schema, self.closed = schema, closed
+    def __init__(self, schema: Schema, closed: bool, given: Mapping[str, FactorColumn] | None = None) -> None:
+        self.schema, self.closed, self.given = schema, closed, given or {}
 
     def read(self, node: ast.expr) -> FactorColumn:
         """The tree of a part of a factor."""
@@ -213,7 +246,7 @@ class _Reader:
             return FactorColumn(const(float(known)), kind, abs(float(known)))
         name = _column(node)
         if name is not None:
-            return FactorColumn(["col", name])
+            return self.given.get(name) or FactorColumn(["col", name])
         if isinstance(node, ast.Call):
             return self._call(node)
         if isinstance(node, ast.UnaryOp):
@@ -329,10 +362,11 @@ class _Reader:
             return FactorColumn(["pow", *trees])
         if name in evaluate.UNARY:
             return FactorColumn([name, *trees])
-        if name in evaluate.WRITTEN:
-            return FactorColumn(evaluate.WRITTEN[name](*trees))
-        if self.closed and name in evaluate.CLOSED_ONLY:
-            return FactorColumn(evaluate.CLOSED_ONLY[name](*trees))
+        if name in WRITTEN or (self.closed and name in CLOSED_ONLY):
+            text = (WRITTEN | CLOSED_ONLY)[name]
+            return _Reader(Schema(), self.closed, dict(zip("abc", given, strict=False))).read(
+                ast.parse(text, mode="eval").body
+            )
         return self._typed(f"np.{name}() is not among a device's functions", "numpy", name, *given)._replace(
             kind="float"
         )
