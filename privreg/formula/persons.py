@@ -18,6 +18,7 @@ from privreg.families import Huber
 from privreg.families.family import Family
 from privreg.families.hazards import ENDED, INTERVAL, USUAL
 from privreg.formula.design import Design
+from privreg.formula.language.allowlist import column_name
 from privreg.formula.language.parse import constant_value, refuse_deep, syntax
 from privreg.formula.units import Units
 
@@ -48,7 +49,7 @@ def without_survival(formula: Any) -> tuple[Any, Followed | None]:
         raise wrong
     refuse_deep(call, left)
     given = {word.arg: word.value for word in call.keywords}
-    columns = [_column(node) for node in call.args[:-1]]
+    columns = [column_name(node) for node in call.args[:-1]]
     if set(given) - {"cause"} or not 2 <= len(columns) <= 3 or None in columns:
         raise wrong
     match call.args[-1], given.get("cause"):
@@ -73,15 +74,6 @@ def without_survival(formula: Any) -> tuple[Any, Followed | None]:
 def _of_intervals(followed: Followed) -> str:
     """The term of intervals, where there are several."""
     return f"C({INTERVAL}) + " if len(followed.cuts) > 1 else ""
-
-
-def _column(node: ast.expr) -> str | None:
-    match node:
-        case ast.Name(name):
-            return name
-        case ast.Call(ast.Name("Q"), [ast.Constant(str(name))], []):
-            return name
-    return None
 
 
 def refuse_beside(followed: Followed, people: Participants, asked: Any, design: Any, named: Any) -> None:

@@ -344,6 +344,14 @@ class Walker:
 _LEAK_LEVELS: Final = 'allow_leak=("levels",)'
 
 
+def column_name(node: ast.expr) -> str | None:
+    """The column that a part of a formula is, a name or Q() of a text; None of any other part."""
+    match node:
+        case ast.Name(name) | ast.Call(ast.Name("Q"), [ast.Constant(str(name))], []):
+            return name
+    return None
+
+
 def undeclared(name: str, schema: Schema, *, learnable: bool = True, reports: bool = True, dates: bool = True) -> str:
     """Message for a column that has no declaration.
 

@@ -44,7 +44,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from privreg.errors import FormulaError
-from privreg.formula.language.allowlist import SPLINES
+from privreg.formula.language.allowlist import SPLINES, column_name
 from privreg.formula.language.parse import ParsedFormula, constant_value, term_tree
 from privreg.formula.trees import evaluate
 from privreg.formula.trees.evaluate import Tree, const
@@ -244,7 +244,7 @@ class _Reader:
         if known is not None:
             kind = {"b": "bool", "f": "float"}.get(np.asarray(known).dtype.kind, "int")
             return FactorColumn(const(float(known)), kind, abs(float(known)))
-        name = _column(node)
+        name = column_name(node)
         if name is not None:
             return self.given.get(name) or FactorColumn(["col", name])
         if isinstance(node, ast.Call):
@@ -278,7 +278,7 @@ class _Reader:
     def _compare(self, node: ast.Compare) -> FactorColumn:
         how, sides = evaluate.COMPARISONS[type(node.ops[0])], [node.left, node.comparators[0]]
         first = isinstance(sides[0], ast.Constant)
-        name = _column(sides[first])
+        name = column_name(sides[first])
         if name is not None and name in self.schema.levels:
             level = ast.literal_eval(sides[not first])
             label = next(known for known in self.schema.levels[name] if known == level)
@@ -377,7 +377,7 @@ class _Reader:
             raise _BeyondError(f"it calls the function {name}()")
         given: list[Any] = []
         for arg in args:
-            number, column = constant_value(arg), _column(arg)
+            number, column = constant_value(arg), column_name(arg)
             if number is not None:
                 given.append(number)
             elif column is not None and column in self.schema.levels:
@@ -391,12 +391,3 @@ def _as_typed(value: FactorColumn) -> Tree:
     """The tree of what is computed with NumPy's own types; trees have doubles for whole numbers."""
     whole = value.kind == "int" or (value.kind == "bool" and value.tree[0] == "const")
     return ["as", value.kind, value.tree] if whole else value.tree
-
-
-def _column(node: ast.expr) -> str | None:
-    """The column that a node is, if it is one."""
-    if isinstance(node, ast.Name):
-        return node.id
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Q":
-        return str(ast.literal_eval(node.args[0]))
-    return None
