@@ -12,7 +12,8 @@ import math
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from decimal import Decimal
 from difflib import get_close_matches
 from numbers import Integral, Real
@@ -23,7 +24,7 @@ __all__ = [
     "BudgetError", "DataError", "FormulaError", "InferenceError", "MissingExtraError", "NotPrivateError", "OptionError",
     "PrivacyLeakError", "PrivacyLeakWarning", "PrivregError", "PrivregWarning", "ReliabilityWarning", "SavedFileError",
     "SchemaError", "StreamError", "StudyError", "UnsupportedArgumentError", "choose", "equation", "flag",
-    "interval_level", "level", "meant", "nearest", "quietly", "real", "shown", "whole",
+    "interval_level", "level", "located", "meant", "nearest", "quietly", "real", "shown", "whole",
 ]  # fmt: skip
 
 
@@ -264,6 +265,16 @@ def equation(formula: str) -> str | None:
     if found is None or found[1].count("(") != found[1].count(")"):
         return None
     return f"{found[1]} ~ {found[2]}"
+
+
+@contextmanager
+def located(where: str) -> Iterator[None]:
+    """Say where data, or declarations, are that can't be read."""
+    try:
+        yield
+    except (DataError, SchemaError) as e:
+        e.args = (f"{where}: {e}", *e.args[1:])
+        raise
 
 
 def quietly(make: Callable[[], T], error: PrivregError) -> T:

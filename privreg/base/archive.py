@@ -1,18 +1,23 @@
 """Saved files: a zip of arrays (npz) and one JSON document. Loading executes nothing.
 
 A file is written under a temporary name in the same folder and renamed, so that a killed process leaves the
-old file or the new one, never half of one. What holds noise keys is sealed, see `privreg.base.sealing`.
+old file or the new one, never half of one. A stream goes on with the noise keys that its file holds, so a file made up
+by somebody else could choose the noise: it is sealed by HMAC-SHA256 under a secret of the user's, 32 random bytes in a
+file that nobody else can read.
 """
 
 from __future__ import annotations
 
 import errno
+import hashlib
+import hmac
 import io
 import json
 import math
 import os
 import re
 import secrets
+import time
 import zipfile
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -22,8 +27,100 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from privreg.base import sealing
 from privreg.errors import SavedFileError, UnsupportedArgumentError
+
+BYTES: Final = 32
+VARIABLE: Final = "PRIVREG_SECRET"
+"""Environment variable that names the secret's file, where it is not to be in the user's data folder."""
+
+_CONTEXT: Final = b"privreg archive 1"
+
+
+def secret_file() -> Path:
+    """File of this user's secret: as `VARIABLE` says, else in the user's data folder."""
+    if given := os.environ.get(VARIABLE):
+        return Path(given)
+    data = os.environ.get("XDG_DATA_HOME", "")
+    if not Path(data).is_absolute():  # which is then to be ignored, says the convention
+        data = os.environ.get("LOCALAPPDATA", "") if os.name == "nt" else ""
+    try:
+        return (Path(data) if data else Path.home() / ".local" / "share") / "privreg" / "secret"
+    except RuntimeError:
+        pass
+    raise SavedFileError(f"this user has no home folder to keep a secret in; let {VARIABLE} name a file for it.")
+
+
+def there(path: Path) -> bool:
+    """True if there is a file of that name, as far as this user may know."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
+def read_secret(path: Path, *, mine: bool) -> bytes:
+    """Read a secret; the user's, `mine`, must be nobody else's to read.
+    Raises SavedFileError if it is missing, no secret, or open to others.
+    """
+    what = "your secret" if mine else "the secret to trust"
+    try:
+        content, waited = path.read_bytes(), 0
+        while not content and waited < 50:  # another process is about to fill it
+            time.sleep(0.02)
+            content, waited = path.read_bytes(), waited + 1
+        shared = mine and os.name == "posix" and path.stat().st_mode & 0o077
+    except OSError as e:
+        raise SavedFileError(f"{what}, {str(path)!r}, can't be read: {e.strerror or 'no such file'}.") from None
+    if len(content) != BYTES:
+        fix = "remove it, and begin anew what was saved with it" if mine else "give the file that was made by privreg"
+        raise SavedFileError(f"{what}, {str(path)!r}, is not {BYTES} bytes long; {fix}.")
+    if shared:
+        raise SavedFileError(f"{what}, {str(path)!r}, can be read by others; keep it yours: chmod 600.")
+    return content
+
+
+def seal(members: Mapping[str, bytes], secret: bytes) -> bytes:
+    """The seal of an archive's members, whatever their order."""
+    mac = hmac.new(secret, _CONTEXT, hashlib.sha256)
+    for name in sorted(members):
+        for part in (name.encode(), members[name]):
+            mac.update(len(part).to_bytes(8, "big") + part)
+    return mac.hexdigest().encode()
+
+
+def check_seal(path: Path, members: Mapping[str, bytes], found: bytes | None, trust: Any, *, checkpoint: bool) -> None:
+    """Refuse an archive that neither this user sealed nor who has the secret in the file `trust`.
+
+    `found` is the seal it came with; a `checkpoint` is continued by the fit's own call.
+    """
+    if trust is not None and not isinstance(trust, str | Path):
+        raise SavedFileError(f"a secret to trust is named by a string or Path, got {type(trust).__name__}.")
+    anew = "remove it to begin anew" if checkpoint else "begin the stream anew"
+    if found is None:
+        raise SavedFileError(
+            f"{str(path)!r} holds noise keys and no seal of who saved it: it is of an earlier version, or made up. "
+            f"Continue only what you saved: {anew}."
+        )
+    if trust is not None and _sealed(members, found, read_secret(Path(trust), mine=False)):
+        return
+    file = secret_file()
+    if there(file) and _sealed(members, found, read_secret(file, mine=True)):
+        return
+    how = (
+        "checkpoint_trust=KEYFILE, at the shell --checkpoint-trust KEYFILE"
+        if checkpoint
+        else "load(path, trust=KEYFILE)"
+    )
+    raise SavedFileError(
+        f"{str(path)!r} was saved by another user or on another machine, or changed since, and it would choose the "
+        f"noise. Continue it where it was saved; or, if that was you, say {how}, a copy of the secret there "
+        f"(${VARIABLE}, or ~/.local/share/privreg/secret); otherwise {anew}."
+    )
+
+
+def _sealed(members: Mapping[str, bytes], found: bytes, secret: bytes) -> bool:
+    return hmac.compare_digest(seal(members, secret), found)
+
 
 FORMAT: Final = 1
 STREAM: Final = "stream"
@@ -134,7 +231,7 @@ def write_archive(
         np.lib.format.write_array(part, np.asarray(array), allow_pickle=False)
         members[f"{name}.npy"] = part.getvalue()
     if kind in _SEALED:
-        members[_SEAL] = sealing.seal(members, _own_secret())
+        members[_SEAL] = seal(members, _own_secret())
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as z:
         for name, content in members.items():
@@ -150,18 +247,18 @@ def expect(*fits: bool) -> None:
 
 def _own_secret() -> bytes:
     """Secret of this user, made if there is none yet; of two processes at once, both get the same."""
-    file = sealing.secret_file()
-    if not sealing.there(file):
+    file = secret_file()
+    if not there(file):
         try:
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_bytes(file, os.urandom(sealing.BYTES), secret=True, new=True)
+            write_bytes(file, os.urandom(BYTES), secret=True, new=True)
         except (OSError, SavedFileError):
-            if not sealing.there(file):
+            if not there(file):
                 raise SavedFileError(
                     f"{str(file)!r} can't be written, and it is to hold the secret that seals saved streams; let the "
-                    f"environment variable {sealing.VARIABLE} name a file in a folder that you can write to."
+                    f"environment variable {VARIABLE} name a file in a folder that you can write to."
                 ) from None
-    return sealing.read_secret(file, mine=True)
+    return read_secret(file, mine=True)
 
 
 LONGEST: Final = 1 << 25  # Bytes of a document or a plan, at most
@@ -224,7 +321,7 @@ def read(
             raise damaged from None
     found = held.pop(_SEAL, None)
     if kind in _SEALED:
-        sealing.check(target, held, found, trust, checkpoint=kind == CHECKPOINT)
+        check_seal(target, held, found, trust, checkpoint=kind == CHECKPOINT)
     try:
         return document, {name[:-4]: _array(held[name]) for name in held if name != _DOCUMENT}
     except Exception:

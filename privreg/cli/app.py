@@ -7,18 +7,20 @@ compiler wait until a verb runs, so that ``--help`` answers at once. Nothing pri
 
 from __future__ import annotations
 
+import argparse
 import os
+import re
 import sys
+import tomllib
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NoReturn
 
 from privreg.base.optional import FIELD, added, find
+from privreg.base.version import __version__
 from privreg.cli.output import FAILED, complain
-from privreg.cli.parser import parsers, spread
-from privreg.cli.values import check_ranges
 from privreg.cli.verbs import VERBS
 from privreg.errors import (
     DataError,
@@ -28,7 +30,131 @@ from privreg.errors import (
     PrivregWarning,
     ReliabilityWarning,
     choose,
+    nearest,
 )
+from privreg.options.table import BUDGET, TABLE, of_verb
+from privreg.options.unknown import OPTIONS, TIMES
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose complaints are one line, like every other error of the command."""
+
+    def __init__(self, **given: Any) -> None:
+        # Abbreviations are off: an option added later must not change what a script says.
+        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **given)
+
+    def error(self, message: str) -> NoReturn:
+        hint = ""
+        if message.startswith("unrecognized arguments: "):
+            hint = "; a formula with blanks goes in quotes; declarations have none: --bounds age=18:65 --levels g=a,b"
+            if all(re.search(r"\w\.[a-z]+$", word) for word in message.partition(": ")[2].split()):
+                hint = "; DATA is one file or folder, of silos north=north.csv,south=south.csv"
+        raise OptionError(f"{message}{hint} (see '{self.prog} --help').")
+
+    def check_options(self, arguments: Iterable[str]) -> None:
+        """Name the nearest option before argparse complains about what follows from a misspelt one."""
+        known = list(self._option_string_actions)
+        for argument in arguments:
+            option = argument.partition("=")[0]
+            if option == "--":
+                return
+            if option.startswith("--") and option not in known:
+                name = option[2:].replace("-", "_")
+                ours = [f"--{o.option.replace('_', '-')}" for o in OPTIONS if name in o.names]
+                near = next((o for o in ours if o in known), None) or nearest(option, known)
+                hint = "" if near is None else f" Did you mean {near}?"
+                hint = f" {TIMES.hint[:1].upper()}{TIMES.hint[1:]}." if name in TIMES.names else hint
+                raise OptionError(f"there is no option {option}.{hint} '{self.prog} --help' lists them all.")
+
+
+def _number_or(*words: str) -> Callable[[str], float | str]:
+    """Reader of a number or one of `words`; without any of a number or the name of a column."""
+
+    def read(text: str) -> float | str:
+        try:
+            return text if text in words else float(text)
+        except ValueError:
+            if not words:
+                return text
+            named = " nor ".join(map(repr, words))
+            raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor {named}") from None
+
+    return read
+
+
+_MANY: Final[dict[str, Any]] = {"action": "append", "default": []}
+_KINDS: Final[dict[str, dict[str, Any]]] = {
+    "word?": {"nargs": "?"},
+    "flag": {"action": "store_true"},
+    "number": {"type": float},
+    "count": {"type": float},
+    "whole": {"type": int},
+    "budget": {"type": _number_or()},
+    "auto": {"type": _number_or("auto")},
+    "scale": {"type": _number_or("auto", "joint")},
+    "texts": {"nargs": "+", "action": "extend", "default": []},
+    **dict.fromkeys(("pairs", "levels", "numbers", "coefficients", "sizes", "budgets", "files"), _MANY),
+}
+"""Readers of options for argparse, by kind; others are texts."""
+
+_DECLARATIONS: Final = {
+    o.spelt for o in TABLE if o.verbs and o.kind in {"pairs", "levels", "numbers", "coefficients", "sizes"}
+}
+_TITLES: Final = {("plan", BUDGET): "one of the three: the budget per person (in one form)"}
+
+
+def spread(arguments: Sequence[str]) -> list[str]:
+    """Repeat an option for each of its declarations, so that a file's name after them isn't taken for one.
+
+    Examples
+    --------
+    >>> spread(["--bounds", "x=0:1", "y=0:2", "people.csv"])
+    ['--bounds=x=0:1', '--bounds=y=0:2', 'people.csv']
+    """
+    out: list[str] = []
+    option, first = "", False
+    for word in arguments:
+        if option and not word.startswith("--") and (first or ("=" in word and "~" not in word)):
+            out.append(f"{option}={word}")
+            first = False
+            continue
+        if first:
+            out.append(option)  # without a value: argparse refuses it
+        option, first = (word, True) if word in _DECLARATIONS else ("", False)
+        if not option:
+            out.append(word)
+    return [*out, option] if first else out
+
+
+def parsers(verbs: Iterable[str], added: Mapping[str, str]) -> tuple[_Parser, dict[str, _Parser]]:
+    """Build the parser of the command, and those of its verbs by name. Of verbs that are `added` it has a line each."""
+    said = tomllib.loads(Path(__file__).with_name("help.toml").read_text("utf-8"))
+    more = "".join(f"  {name:<10} {about}\n" for name, about in sorted(added.items())) or said["privreg"]["absent"]
+    epilog = f"{said['privreg']['examples']}{said['privreg']['studies']}{more}{said['privreg']['status']}"
+    top = _Parser(prog="privreg", description=said["privreg"]["help"], epilog=epilog)
+    top.add_argument("--version", action="version", version=f"privreg {__version__}")
+    under = top.add_subparsers(dest="verb", title="verbs", metavar="VERB")
+    made = {}
+    for name in verbs:
+        about = said[name]
+        made[name] = under.add_parser(
+            name, help=about["about"], usage=about.get("usage"), description=about["help"], epilog=about["examples"]
+        )
+        groups: dict[str, Any] = {"": made[name]}
+        for option in of_verb(name):
+            title = _TITLES.get((name, option.group), option.group)
+            if title not in groups:
+                groups[title] = made[name].add_argument_group(title)
+            how = {"default": option.default or None, **_KINDS.get(option.kind, {})}
+            if option.kind == "flag":
+                how.pop("default")
+            elif option.metavar is not None:
+                how["metavar"] = option.metavar
+            if not option.kind.startswith("word"):
+                how["dest"] = option.dest
+            groups[title].add_argument(option.spelt, help=option.help, **how)
+    return top, made
+
 
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141  # what a shell reports for a writer whose reader has gone
@@ -65,21 +191,18 @@ def _one_line_warnings() -> Iterator[None]:
         yield
 
 
-def _about(verb: str) -> str:
-    """Line of help of a verb that another distribution adds, whatever is wrong with it."""
-    try:
-        return str(find("verbs", verb).about)
-    except Exception:
-        return "which can't be imported"
-
-
 def _run(arguments: Sequence[str]) -> int:
     first, *rest = arguments or ["--help"]
     more = None if first in VERBS or first.startswith("-") else find("verbs", first)
     if more is not None:  # it has no option of the table
         return int(more(rest))
-    asked = added("verbs") if first in {"-h", "--help"} else {}
-    top, verbs = parsers(VERBS, {name: _about(name) for name in asked if name not in VERBS})
+    others = dict[str, str]()
+    for name in added("verbs") if first in {"-h", "--help"} else ():
+        if name not in VERBS:
+            others[name] = "which can't be imported"  # whatever is wrong with it
+            with suppress(Exception):
+                others[name] = str(find("verbs", name).about)
+    top, verbs = parsers(VERBS, others)
     if first.startswith("-"):
         top.check_options([first])
     elif first == "experiment":
@@ -89,7 +212,9 @@ def _run(arguments: Sequence[str]) -> int:
     a = top.parse_args(spread([first, *rest]))
     if getattr(a, "quiet", False):  # files say it too
         warnings.simplefilter("ignore", ReliabilityWarning)
-    check_ranges(a)
+    for o in of_verb(a.verb):  # what is outside the range of an option that the command line alone has
+        if o.what and not o.doors:
+            o.check(getattr(a, o.dest), f"{o.spelt} ")
     return int(VERBS[a.verb](a))
 
 
@@ -98,12 +223,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     0 done, 2 an error that was explained on standard error, 3 a fit was done but most records seem to have sent noise
     only, 70 an unexpected error, 130 interrupted, 141 if the reader of standard output has gone.
-
-    Examples
-    --------
-    >>> main(["--version"])
-    privreg 0.2.0
-    0
     """
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # μ and ‖x‖ must not fail where the terminal can't show them

@@ -7,7 +7,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -78,15 +78,27 @@ def deliver(shown: Shown, files: Sequence[Path], a: argparse.Namespace) -> int:
     from dataclasses import replace  # which takes longer than all else of --help
 
     from privreg.base import archive
+    from privreg.tables import as_html, as_page, rendered
 
     problems = []
-    shown = shown._replace(summary=replace(shown.summary, whole=_whole([*files, Path(a.path)]), rest="--details"))
+    sources = [*files, Path(a.path)]  # of the whole privacy statement, for users without results in Python
+    kept = next((f for kind in (".json", ".privreg") for f in sources if f.suffix.lower() == kind), None)
+    whole = "in FILE.json, if --out FILE.json is given" if kept is None else f"in {kept.name}"
+    if kept is not None and kept.suffix.lower() == ".privreg":
+        whole = f"privreg.load({kept.name!r}).privacy"
+    shown = shown._replace(summary=replace(shown.summary, whole=whole, rest="--details"))
+    parts = shown.summary._exported()
+    more: dict[str, Callable[[], str]] = {
+        ".html": lambda: as_page(a.formula, f"<style>{_STYLE}</style>\n{as_html(parts)}") + "\n",
+        ".csv": shown.table._as_csv,
+        ".json": partial(_json, shown, a),
+    }
     for target in files:
         try:
             if target.suffix.lower() == ".privreg":
                 shown.res.save(target)
             else:
-                archive.write_bytes(target, _rendered(shown, target.suffix.lower(), a))
+                archive.write_bytes(target, rendered(parts, target.suffix.lower(), a.formula, more))
         except PrivregError as e:
             problems.append(e)
     if not a.quiet:
@@ -97,24 +109,6 @@ def deliver(shown: Shown, files: Sequence[Path], a: argparse.Namespace) -> int:
     if a.quiet and silent:
         print("privreg: warning: most records seem to have sent noise only; the files say more.", file=sys.stderr)
     return FAILED if problems else NOTHING if silent and a.verb != "show" else 0
-
-
-def _whole(files: Sequence[Path]) -> str:
-    """Place of the whole privacy statement, for users without results in Python."""
-    kept = next((f for kind in (".json", ".privreg") for f in files if f.suffix.lower() == kind), None)
-    if kept is None:
-        return "in FILE.json, if --out FILE.json is given"
-    return f"in {kept.name}" if kept.suffix.lower() == ".json" else f"privreg.load({kept.name!r}).privacy"
-
-
-def _rendered(shown: Shown, kind: str, a: argparse.Namespace) -> bytes:
-    from privreg.tables import as_html, as_page, rendered
-
-    parts = shown.summary._exported()
-    if kind == ".html":
-        page = as_page(a.formula, f"<style>{_STYLE}</style>\n{as_html(parts)}")
-        return f"{page}\n".encode()
-    return rendered(parts, kind, a.formula, {".csv": shown.table._as_csv, ".json": partial(_json, shown, a)})
 
 
 def _json(shown: Shown, a: argparse.Namespace) -> str:

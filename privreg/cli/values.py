@@ -30,25 +30,15 @@ def check_order(a: argparse.Namespace) -> None:
     raise OptionError(f"the formula comes first and the data second: privreg {a.verb} {quoted(path)} {quoted(formula)}")
 
 
-def data_of(a: argparse.Namespace) -> str | Csv | dict[str, str | Csv]:
-    """The file, or files by silo."""
-    if a.trust != "silos":
-        return csv_of(a, a.path) or a.path
-    silos = dict(part.partition("=")[::2] for part in a.path.split(","))
-    if not all(silos.values()) or len(silos) < len(a.path.split(",")):
-        raise OptionError("--trust silos takes a file of each silo, by name: north=north.csv,south=south.csv.")
-    return {name: csv_of(a, path) or path for name, path in silos.items()}
-
-
-def csv_of(a: argparse.Namespace, path: str | None = None) -> Csv | None:
-    """A file as a CSV file, if anything is said of how it is written; a tab may be written as a word."""
+def csv_of(a: argparse.Namespace, path: str) -> str | Csv:
+    """The file, as a CSV file if anything is said of how it is written; a tab may be written as a word."""
     from privreg.data.sources.csv import csv
 
     said = {name: getattr(a, name, None) for name in ("sep", "decimal", "dates", "encoding")}
     given = {name: text for name, text in said.items() if text is not None}
     if given.get("sep") in {"tab", "\\t"}:
         given["sep"] = "\t"
-    return csv(path or a.path, **given) if given else None
+    return csv(path, **given) if given else path
 
 
 _TIME: Final = r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d)?)?"
@@ -125,28 +115,21 @@ def levels(given: Sequence[str]) -> dict[str, list[Any]]:
                 f"--levels: {item!r} has two '='; write a first level that has one in quotes, as in "
                 "--levels 'g=\"1=a\",b'; a column whose name has one is declared in a file, --schema schema.yaml."
             )
-        out[name] = _typed(item, value)
+        texts, at, more = list[str](), 0, True
+        while more:
+            found = _LEVEL.match(value, at)
+            if found is None or not (found[1] or found[2]):
+                raise SchemaError(f"--levels: {item!r} has an empty or badly quoted level; write NAME=A,B,...")
+            texts.append(found[2] if found[1] is None else found[1].replace('""', '"'))
+            at, more = found.end(), bool(found[3])
+        if all(map(_WHOLE.fullmatch, texts)):
+            out[name] = [int(t) for t in texts]
+        elif all(map(_NUMBER.fullmatch, texts)):
+            out[name] = [float(t) for t in texts]
+        else:
+            truth = all(t.lower() in {"true", "false"} for t in texts)
+            out[name] = [t.lower() == "true" for t in texts] if truth else texts
     return out
-
-
-def _typed(item: str, value: str) -> list[Any]:
-    """Split a list of levels and give them the type that pandas gives to a CSV column of such cells."""
-    texts, at = [], 0
-    while True:
-        found = _LEVEL.match(value, at)
-        if found is None or not (found[1] or found[2]):
-            raise SchemaError(f"--levels: {item!r} has an empty or badly quoted level; write NAME=A,B,...")
-        texts.append(found[2] if found[1] is None else found[1].replace('""', '"'))
-        at = found.end()
-        if not found[3]:
-            break
-    if all(_WHOLE.fullmatch(t) for t in texts):
-        return [int(t) for t in texts]
-    if all(_NUMBER.fullmatch(t) for t in texts):
-        return [float(t) for t in texts]
-    if all(t.lower() in {"true", "false"} for t in texts):
-        return [t.lower() == "true" for t in texts]
-    return texts
 
 
 def _once(option: str, name: str, seen: Iterable[str]) -> None:
@@ -156,28 +139,16 @@ def _once(option: str, name: str, seen: Iterable[str]) -> None:
 
 def budget(a: argparse.Namespace, *, needed: bool = True) -> dict[str, Any]:
     """Read the one form of budget, as keyword arguments of the model.
-    Raises BudgetError if more than one form is given, or none though it is needed, or --mu names a column without
-    --mu-max.
+    Raises BudgetError if more than one form is given, or none though it is needed.
     """
     names = ("mu", "mu_max", "epsilon", "epsilon_max", "delta", "rho")
     given = {n: getattr(a, n) for n in names if vars(a).get(n) is not None}
-    if "delta" in given and "epsilon" not in given:
-        raise BudgetError("--delta goes with --epsilon: --epsilon 1 --delta 1e-6.")
     got = [f"--{n}" for n in ("mu", "epsilon", "rho") if n in given] + ["--no-privacy"] * a.no_privacy
     if len(got) > 1 or (needed and not got):
         raise BudgetError(
             f"give exactly one budget, got {' and '.join(got) or 'none'}: --mu 1, or --epsilon 1 --delta 1e-6, "
             "or --epsilon 1 alone for pure differential privacy, or --rho 0.5 (or --no-privacy)."
         )
-    for name in ("mu", "epsilon"):
-        column = isinstance(given.get(name), str)
-        if column and f"{name}_max" not in given:
-            raise BudgetError(
-                f"--{name} {given[name]!r} is not a number. If it is a column of personal budgets, add the largest of "
-                f"them, --{name}-max 1, say."
-            )
-        if f"{name}_max" in given and not column:
-            raise BudgetError(f"--{name}-max is the largest of a column of personal budgets; name it, --{name} COLUMN.")
     return {"mu": None} if a.no_privacy else given
 
 
@@ -213,10 +184,8 @@ def family(a: argparse.Namespace) -> tuple[str, dict[str, Any]]:
 
 def _sizes(option: str, given: Sequence[str], form: str) -> Any:
     """One number for all coefficients, or numbers by name."""
-    if len(given) == 1:
-        with suppress(ValueError):
-            return float(given[0])
-    return single(option, given, f"NAME=NUMBER, such as {option} age=20")
+    found = floats(given[0], ",") if len(given) == 1 else None
+    return found[0] if found and len(found) == 1 else single(option, given, f"NAME=NUMBER, such as {option} age=20")
 
 
 def single(option: str, given: Sequence[str], form: str) -> dict[str, float]:
@@ -251,7 +220,7 @@ _READ: Final[dict[str, Callable[[str, Any, str], Any]]] = {
     "coefficients": single,
     "sizes": _sizes,
     "names": _names,
-    "counts": lambda option, given, form: _counts(option, given, form),
+    "counts": _counts,
     "texts": lambda _, given, __: tuple(given),
 }
 
@@ -270,10 +239,3 @@ def given(a: argparse.Namespace, door: str) -> dict[str, Any]:
             read = _READ.get(o.kind)
             out[o.name] = value if read is None else read(o.spelt, value, o.metavar or "")
     return out
-
-
-def check_ranges(a: argparse.Namespace) -> None:
-    """Refuse what is outside the range of an option that the command line alone has."""
-    for o in of_verb(a.verb):
-        if o.what and not o.doors:
-            o.check(getattr(a, o.dest), f"{o.spelt} ")

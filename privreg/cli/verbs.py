@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from privreg.cli import output
-from privreg.cli.values import budget, check_order, csv_of, data_of, family, floats, given, single
+from privreg.cli.values import budget, check_order, csv_of, family, floats, given, single
 from privreg.errors import OptionError, choose, quietly
 from privreg.options.spelling import in_shell, quoted
 
@@ -37,13 +37,19 @@ def fit(a: argparse.Namespace) -> int:
     targets, alpha = output.targets(a), output.alpha(a)
     loss, constants = family(a)
     described, asked = {**budget(a), **given(a, "local.formula")}, given(a, "local.fit")
+    files: Any = a.path
+    if a.trust == "silos":
+        files = dict(part.partition("=")[::2] for part in a.path.split(","))
+        if not all(files.values()) or len(files) < len(a.path.split(",")):
+            raise OptionError("--trust silos takes a file of each silo, by name: north=north.csv,south=south.csv.")
+    people = {name: csv_of(a, path) for name, path in files.items()} if a.trust == "silos" else csv_of(a, files)
 
     from privreg.doors.loading import load_results
     from privreg.doors.regression import PrivateOnlineRegression
     from privreg.families import FAMILIES
     from privreg.families.family import check_ratios
 
-    model = PrivateOnlineRegression.from_formula(a.formula, data_of(a), family=FAMILIES[loss](**constants), **described)
+    model = PrivateOnlineRegression.from_formula(a.formula, people, family=FAMILIES[loss](**constants), **described)
     if a.exponentiate:  # before anybody's budget is spent
         check_ratios(model.family, model.endog_names)
     if "like" in asked:
@@ -80,8 +86,8 @@ def means(a: argparse.Namespace) -> int:
     groups = {str(g): g for g in options.get("levels", {}).get(a.by, ())}
     given_budgets = single("--by-budget", a.by_budget, "GROUP=NUMBER, such as --by-budget north=0.5")
     budgets = {groups.get(name, name): value for name, value in given_budgets.items()}
-    data, spent = csv_of(a) or a.path, budget(a)
-    model = PrivateMeans.from_formula(a.formula, data, **spent, **options, by_budget=budgets or None)
+    spent, by = budget(a), budgets or None
+    model = PrivateMeans.from_formula(a.formula, csv_of(a, a.path), **spent, **options, by_budget=by)
     return _estimates(model.fit(progress=False if a.quiet else None, **given(a, "means.fit")), targets, a, alpha)
 
 
@@ -158,18 +164,36 @@ def data(a: argparse.Namespace) -> int:
 
 def schema(a: argparse.Namespace) -> int:
     """Compare a file's columns with public declarations, without a look at its rows; 2 if they differ."""
+    from privreg.data.inspect import described, mismatches, template
+
+    how = csv_of(a, a.path)
+    written = [] if isinstance(how, str) else [how]
     if choose("what", a.what, ("check", "template")) == "template":
-        return _template(a)
+        if a.schema is not None or a.formula is not None:
+            raise OptionError("template takes the data alone; name the file to write by --out SCHEMA.")
+
+        from privreg.base import archive
+
+        text = template(a.path, *written)
+        if a.out is None:
+            print(text, end="", flush=True)
+            return 0
+        if Path(a.out).suffix.lower() not in {".yaml", ".yml"}:
+            raise OptionError(f"--out {a.out!r}: a skeleton is YAML; name it .yaml.")
+        if Path(a.out).exists():
+            raise OptionError(f"--out {a.out!r} exists, and may have been filled in; give another name.")
+        archive.write_bytes(a.out, text.encode())
+        print(f"Wrote {a.out!r}; fill in what is public, and delete the other columns.", flush=True)
+        return 0
     if a.schema is None or a.out is not None:
         raise OptionError("check takes the data and the schema: privreg schema check DATA SCHEMA [--formula FORMULA].")
 
-    from privreg.data.inspect import described, mismatches
     from privreg.formula.language.parse import read_formula
     from privreg.schema.declarations import Schema
 
     declared = Schema.from_file(a.schema)
     wanted = None if a.formula is None else read_formula(a.formula, {}).columns
-    files = described(a.path, *filter(None, [csv_of(a)]))
+    files = described(a.path, *written)
     found = [(file.name, line) for file in files for line in mismatches(declared, file, wanted)]
     count = f"{len(found)} mismatch{'' if len(found) == 1 else 'es'}"
     print(f"{a.path} against {a.schema}: {count if found else 'nothing found'}")
@@ -181,26 +205,6 @@ def schema(a: argparse.Namespace) -> int:
     return 2 if found else 0
 
 
-def _template(a: argparse.Namespace) -> int:
-    if a.schema is not None or a.formula is not None:
-        raise OptionError("template takes the data alone; name the file to write by --out SCHEMA.")
-
-    from privreg.base import archive
-    from privreg.data.inspect import template
-
-    text = template(a.path, *filter(None, [csv_of(a)]))
-    if a.out is None:
-        print(text, end="", flush=True)
-        return 0
-    if Path(a.out).suffix.lower() not in {".yaml", ".yml"}:
-        raise OptionError(f"--out {a.out!r}: a skeleton is YAML; name it .yaml.")
-    if Path(a.out).exists():
-        raise OptionError(f"--out {a.out!r} exists, and may have been filled in; give another name.")
-    archive.write_bytes(a.out, text.encode())
-    print(f"Wrote {a.out!r}; fill in what is public, and delete the other columns.", flush=True)
-    return 0
-
-
 def plan(a: argparse.Namespace) -> int:
     """Find people, precision or budget before any data."""
     check_order(a)
@@ -209,7 +213,7 @@ def plan(a: argparse.Namespace) -> int:
 
     from privreg.families import FAMILIES
     from privreg.planning import power as planning
-    from privreg.tables import as_text, respelt
+    from privreg.tables import Table, as_text, in_one_format, respelt
 
     for option in {"covariates", "pilot"} & set(options):
         options[option] = _public(option, options[option])
@@ -221,8 +225,11 @@ def plan(a: argparse.Namespace) -> int:
         return as_text(respelt(view._layout(), partial(in_shell, verb="plan")))
 
     print(shown(found))
-    if power is not None:
-        print(f"\n{_detectable(found, power)}")
+    if power is not None:  # effects that tests find with it
+        table = found.table(power=power)
+        rows = list(zip(*(in_one_format(table[c], 3) for c in ("std_error", "detectable")), strict=True))
+        title = f"Least effects that tests at level {found.alpha:g} find with power {power:g}"
+        print(f"\n{as_text([Table(list(table.index), ['std err', 'detectable'], rows, title)])}")
     if a.at_n is not None or a.at_mu is not None:
         print(f"\n{_grid(found, a)}")
     if a.compare_trust:
@@ -232,7 +239,17 @@ def plan(a: argparse.Namespace) -> int:
     if a.check is not None:
         print(f"\n{found.check(a.check, seed=a.seed).round(4).to_string()}", flush=True)
     if a.plot is not None:
-        _draw(found, a)
+        from io import BytesIO
+
+        from privreg.base import archive
+
+        target, kinds = Path(a.plot), (".png", ".pdf", ".svg")
+        if target.suffix.lower() not in kinds or not target.parent.is_dir():
+            raise OptionError(f"--plot {a.plot!r}: give a file in a folder that exists, named {', '.join(kinds)}.")
+        figure: Any = found.plot(a.coef).figure
+        picture = BytesIO()
+        figure.savefig(picture, format=target.suffix[1:].lower(), dpi=200)
+        archive.write_bytes(target, picture.getvalue())
     return 0
 
 
@@ -252,16 +269,6 @@ def _public(option: str, path: str) -> Any:
     return quietly(lambda: kinds[Path(path).suffix.lower()](path), broken)
 
 
-def _detectable(found: StudyPlan, power: float) -> str:
-    """Effects that tests find with the power, by coefficient."""
-    from privreg.tables import Table, as_text, in_one_format
-
-    table = found.table(power=power)
-    rows = list(zip(*(in_one_format(table[c], 3) for c in ("std_error", "detectable")), strict=True))
-    title = f"Least effects that tests at level {found.alpha:g} find with power {power:g}"
-    return as_text([Table(list(table.index), ["std err", "detectable"], rows, title)])
-
-
 def _grid(found: StudyPlan, a: argparse.Namespace) -> str:
     """Mean widths over people and budgets."""
     import pandas as pd
@@ -276,20 +283,6 @@ def _grid(found: StudyPlan, a: argparse.Namespace) -> str:
     body = table.map("{:.4g}".format) + trusted.replace({True: "  ", False: " †"})
     said = "" if trusted.to_numpy().all() else "\n† a fit would say not to rely on such an interval"
     return f"mean width of the intervals of {table.attrs['coef']}\n{body.to_string()}{said}"
-
-
-def _draw(found: StudyPlan, a: argparse.Namespace) -> None:
-    target, kinds = Path(a.plot), (".png", ".pdf", ".svg")
-    if target.suffix.lower() not in kinds or not target.parent.is_dir():
-        raise OptionError(f"--plot {a.plot!r}: give a file in a folder that exists, named {', '.join(kinds)}.")
-    import io
-
-    from privreg.base import archive
-
-    figure: Any = found.plot(a.coef).figure
-    picture = io.BytesIO()
-    figure.savefig(picture, format=target.suffix[1:].lower(), dpi=200)
-    archive.write_bytes(target, picture.getvalue())
 
 
 VERBS: Final = {verb.__name__: verb for verb in (fit, means, show, data, plan, schema)}

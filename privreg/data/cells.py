@@ -32,6 +32,7 @@ _TRUTH: Final = {"true": 1, "false": 0}
 _TOGETHER: Final = 1 << 12  # Rows
 _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 """Types of cells that are compared with each other; the code of others could say that they equal any."""
+_NESTED: Final = (np.void, np.object_)  # Types of NumPy's that are not one cell
 
 
 def unmasked(values: Any) -> Any:
@@ -52,8 +53,17 @@ def plain_vector(values: Any) -> NDArray[Any]:
     if not _is_list(values):
         return np.asarray(unmasked(values))
     cells = list(values)
-    if all(map(_is_scalar, set(map(type, cells)))):
-        return _of_scalars(cells)
+    kinds = set(map(type, cells))
+    if all(k in _PLAIN or (issubclass(k, np.generic) and not issubclass(k, _NESTED)) for k in kinds):
+        try:  # numbers as NumPy has them, if it keeps all of their digits
+            with np.errstate(all="ignore"):  # short numbers can't be compared with large ones
+                out = np.asarray(cells)
+                # whole numbers beside others become doubles, which hold some digits only
+                rounded = out.dtype.kind == "f" and bool((np.abs(out) >= 2.0**53).any())
+            if out.ndim == 1 and out.dtype.kind in "biufO" and not rounded:
+                return out
+        except Exception:  # a number too large for all others' type, say
+            pass
     return np.fromiter((None if cell is np.ma.masked else cell for cell in cells), dtype=object, count=len(cells))
 
 
@@ -72,31 +82,12 @@ def plain_table(values: Any, width: int | None = None) -> NDArray[Any]:
     return flat.reshape(len(rows), width)
 
 
-def _of_scalars(cells: list[Any]) -> NDArray[Any]:
-    """Numbers as NumPy has them, if it keeps all of their digits; else objects."""
-    try:
-        with np.errstate(all="ignore"):  # short numbers can't be compared with large ones
-            out = np.asarray(cells)
-            # whole numbers beside others become doubles, which hold some digits only
-            rounded = out.dtype.kind == "f" and bool((np.abs(out) >= 2.0**53).any())
-        if out.ndim == 1 and out.dtype.kind in "biufO" and not rounded:
-            return out
-    except Exception:  # a number too large for all others' type, say
-        pass
-    return np.fromiter(cells, dtype=object, count=len(cells))
-
-
 def _is_list(values: Any) -> bool:
     """True if values come one by one, and not as an array, a text or a mapping."""
     if isinstance(values, str | bytes | bytearray | memoryview | array | range | Mapping | Set):
         return False
     arrays = any(hasattr(values, name) for name in ("dtype", "__array__", "__array_interface__"))
     return not arrays and hasattr(values, "__len__") and hasattr(values, "__iter__")
-
-
-def _is_scalar(kind: type) -> bool:
-    """True if cells of this type are one cell, of which NumPy makes nothing else."""
-    return kind in _PLAIN or (issubclass(kind, np.generic) and not issubclass(kind, np.void | np.object_))
 
 
 def _row(row: Any) -> list[Any]:
@@ -122,43 +113,22 @@ def read_numbers(raw: Any) -> Floats:
     return read(raw)[0]
 
 
-def read(raw: Any) -> tuple[Floats, bool]:
-    """Numbers of cells, and True if all are known to be finite."""
+def read(raw: Any, *, dates: bool = False) -> tuple[Floats, bool]:
+    """Numbers of cells, NaN where a cell is none, and True if all are known to be finite.
+
+    Of `dates` they are days since 1970-01-01: a cell is a date or a time, an ISO text of one, or a number of days.
+    """
     dtype = getattr(raw, "dtype", None)
     with np.errstate(all="ignore"):  # a warning would reveal a value
         if isinstance(dtype, np.dtype) and dtype.kind in "biuf":
             values = np.ascontiguousarray(raw, dtype=np.float64)
+        elif dates and isinstance(raw, np.ndarray) and raw.dtype.kind == "M":  # pandas has not all of NumPy's units
+            values = days_of_times(raw)
         else:
-            values = _each_number(as_series(raw))
+            values = _each_number(as_series(raw), dates)
         if np.isfinite(values.sum()):  # as of `all_finite`
             return values, True
         return np.where(np.isinf(values), np.nan, values) if np.isinf(values).any() else values, False
-
-
-def read_days(raw: Any) -> Floats:
-    """Read a raw column of dates as days since 1970-01-01, every cell by itself; NaN where it is no date.
-
-    A cell is a date or a time, an ISO text of one, or a number, which counts days.
-    """
-    dtype = getattr(raw, "dtype", None)
-    if isinstance(dtype, np.dtype) and dtype.kind in "biuf":
-        return read_numbers(raw)
-    if isinstance(raw, np.ndarray) and raw.dtype.kind == "M":  # pandas has not all of NumPy's units
-        return days_of_times(raw)
-    series = as_series(raw)
-    if isinstance(series.dtype, pd.CategoricalDtype):
-        table = np.append(read_days(as_series(series.cat.categories)), np.nan)
-        return np.asarray(table[series.cat.codes.to_numpy()])
-    if isinstance(series.dtype, pd.DatetimeTZDtype):
-        series = series.dt.tz_convert(None)
-    if isinstance(series.dtype, np.dtype) and series.dtype.kind == "M":
-        return days_of_times(series.to_numpy())
-    if pd.api.types.is_numeric_dtype(series.dtype):
-        return read_numbers(series)
-    cells = _cells(series)
-    texts = {c: _day(c) for c in {c for c in cells if type(c) is str}}  # of many records few dates differ
-    out = np.fromiter((texts[c] if type(c) is str else _day(c) for c in cells), np.float64, len(cells))
-    return np.where(np.isinf(out), np.nan, out)
 
 
 def _cells(series: Any) -> NDArray[Any]:
@@ -198,11 +168,15 @@ def as_series(raw: Any) -> Any:
         return pd.Series(np.fromiter(raw, dtype=object, count=len(raw)), dtype=object)
 
 
-def _each_number(series: Any) -> Floats:
-    """Cells of a column that is not of one of NumPy's types of numbers."""
+def _each_number(series: Any, dates: bool) -> Floats:
+    """Cells of a column that is not of one of NumPy's types of numbers, or days of `dates`."""
     if isinstance(series.dtype, pd.CategoricalDtype):
-        table = np.append(_each_number(as_series(series.cat.categories)), np.nan)
+        table = np.append(_each_number(as_series(series.cat.categories), dates), np.nan)
         return np.asarray(table[series.cat.codes.to_numpy()])
+    if dates and isinstance(series.dtype, pd.DatetimeTZDtype):
+        series = series.dt.tz_convert(None)
+    if dates and isinstance(series.dtype, np.dtype) and series.dtype.kind == "M":
+        return days_of_times(series.to_numpy())
     types = pd.api.types
     if types.is_complex_dtype(series.dtype):  # of plain numbers, too, if one cell among them is complex
         values = series.to_numpy(dtype=np.complex128, na_value=np.nan)
@@ -213,20 +187,24 @@ def _each_number(series: Any) -> Floats:
             return np.ascontiguousarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
     except Exception:  # a number too large for a double, say; the others are read all the same
         pass
+    cells = _cells(series)
+    if dates:
+        texts = {c: _day(c) for c in {c for c in cells if type(c) is str}}  # of many records few dates differ
+        return np.fromiter((texts[c] if type(c) is str else _day(c) for c in cells), np.float64, len(cells))
     if types.is_datetime64_any_dtype(series.dtype) or types.is_timedelta64_dtype(series.dtype):
         return np.full(len(series), np.nan)
-    return np.fromiter((_number(v) for v in _cells(series)), np.float64, len(series))
+    return np.fromiter(map(_number, cells), np.float64, len(cells))
 
 
 def _number(cell: Any) -> float:
     """A cell as a double, NaN if it is no number."""
     try:
-        return float(_exact(cell))
+        return float(exact(cell))
     except Exception:  # whatever the cell is, its own code may raise anything
         return np.nan
 
 
-def _exact(cell: Any) -> Any:
+def exact(cell: Any) -> Any:
     """The number a cell is or reads as, whole numbers exactly; NaN if it is none."""
     if isinstance(cell, bytes):
         cell = _decoded(cell)
@@ -261,7 +239,7 @@ def _decoded(cell: bytes) -> str:
     return cell.decode("utf-8", "replace")
 
 
-class _Levels:
+class Places:
     """Positions of declared levels, by what a cell says: its text, or the number that it is or reads as.
 
     A reader that takes "1" for a number or "yes" for a truth value must not change what a cell means, so a number
@@ -270,10 +248,10 @@ class _Levels:
 
     def __init__(self, levels: Sequence[Any]) -> None:
         self.texts = {normalize("NFC", level): i for i, level in enumerate(levels) if isinstance(level, str)}
-        self.numbers = {_exact(level): i for i, level in enumerate(levels) if not isinstance(level, str)}
+        self.numbers = {exact(level): i for i, level in enumerate(levels) if not isinstance(level, str)}
         reads: dict[Any, list[int]] = {}
         for level, i in self.texts.items():
-            number = _exact(level)
+            number = exact(level)
             if -np.inf < number < np.inf:
                 reads.setdefault(number, []).append(i)
         for number, found in reads.items():
@@ -286,17 +264,14 @@ class _Levels:
             cell = _decoded(cell) if isinstance(cell, bytes) else iso_text(cell)
             if isinstance(cell, str) and (text := normalize("NFC", cell)) in self.texts:
                 return self.texts[text]
-            number = _exact(cell)
+            number = exact(cell)
             found = self.numbers.get(number, UNKNOWN)
             return self.numbers.get(float(number), UNKNOWN) if found == UNKNOWN else found
         except Exception:  # whatever the cell is, its own code may raise anything
             return UNKNOWN
 
 
-@lru_cache(maxsize=64)
-def places_of(levels: tuple[Any, ...]) -> _Levels:
-    """Places of declared levels by a cell's content; made once for a factor."""
-    return _Levels(levels)
+places_of = lru_cache(maxsize=64)(Places)  # Made once for a factor
 
 
 def factorized(raw: Any) -> tuple[NDArray[Any], list[Any]]:
@@ -343,7 +318,7 @@ def _sound(cell: Any) -> Any:
             cell.encode()
         cell = iso_text(cell)
         if type(cell) not in _PLAIN:
-            cell = _exact(cell)
+            cell = exact(cell)
             if not abs(cell) < LARGEST:  # a decimal number of a line may be one of millions of digits
                 return object()
             cell = int(cell) if cell == int(cell) else float(cell)

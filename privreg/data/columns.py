@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Container, Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 from unicodedata import normalize
 
@@ -26,10 +25,9 @@ from privreg.data.cells import (
     factorized,
     places_of,
     read,
-    read_days,
     unmasked,
 )
-from privreg.errors import DataError, SchemaError, quietly
+from privreg.errors import DataError, SchemaError, nearest, quietly
 from privreg.schema.declarations import Schema
 
 _MEND: Final = "drop or fill such rows; fits and means let them send noise by missing='noise', their default."
@@ -45,21 +43,6 @@ class Encoded(NamedTuple):
     exog: Floats
     offset: Floats | None  # (n,), what is added to the linear predictor: the offset and the log of the exposure
     kept: Flags | None = None  # the raw rows that are in the batch, for ``missing="drop"``; None if all of them are
-
-
-def without_unusable(rows: Encoded, usable: Flags | None, missing: str) -> Encoded:
-    """Rows as `missing`, "noise" or "drop", asks for them; `usable` are rows with sound covariates, None if all are."""
-    if usable is not None:
-        rows.endog[~usable] = np.nan
-        rows.exog[~usable] = np.nan
-        if rows.offset is not None:
-            rows.offset[~usable] = np.nan
-    if missing == "noise":
-        return rows
-    kept = ~np.isnan(rows.endog)
-    if kept.all():
-        return rows
-    return Encoded(rows.endog[kept], rows.exog[kept], None if rows.offset is None else rows.offset[kept], kept)
 
 
 def spread(values: Floats, kept: Flags | None) -> Floats:
@@ -151,11 +134,11 @@ def missing(name: str, labels: Iterable[Any], others: Iterable[str] = ()) -> Dat
             f"column {name!r} is missing; the data's column labels look like values or positions. Give the table a "
             "header of names, or name its columns."
         )
-    near = [c for c in names if c.lower() == name.lower()]
-    if not near and not set(others).isdisjoint(names):
-        near = get_close_matches(name, names, n=1) or get_close_matches(name.lower(), map(str.lower, names), n=1)
-        near = [c for c in names if c.lower() == near[0].lower()] if near else []
-    hint = f"Did you mean {near[0]!r}?" if near else "Rename a column of the data, or change the name where it is used."
+    near = next((c for c in names if c.lower() == name.lower()), None)
+    if near is None and not set(others).isdisjoint(names):
+        near = nearest(name, names)
+    rename = "Rename a column of the data, or change the name where it is used."
+    hint = rename if near is None else f"Did you mean {near!r}?"
     return DataError(
         f"column {name!r} is missing from the data, which have {len(names)} column{'s' * (len(names) != 1)}. {hint}"
     )
@@ -170,23 +153,17 @@ def reads_as_number(label: str) -> bool:
     return True
 
 
-def length(frame: Any) -> int:
-    """Count the rows of a frame."""
-    return len(frame) if isinstance(frame, pd.DataFrame) else max((len(v) for v in frame.values()), default=0)
-
-
-def numbers(raw: Any, name: str, *, gaps: bool = False, dates: bool = False, new: bool = False) -> Floats:
+def numbers(raw: Any, name: str, *, gaps: bool = False, dates: bool = False) -> Floats:
     """Return a raw column as contiguous float64; cells that are no finite number are NaN with `gaps`, else an error.
 
-    Of a column of `dates` the numbers are days since 1970-01-01. `new` says that the rows are public ones, for
-    predictions.
+    Of a column of `dates` the numbers are days since 1970-01-01.
     """
-    return _numbers(raw, name, gaps=gaps, dates=dates, new=new)[0]
+    return _numbers(raw, name, gaps=gaps, dates=dates, new=False)[0]
 
 
 def _numbers(raw: Any, name: str, *, gaps: bool, dates: bool, new: bool) -> tuple[Floats, bool]:
-    """Numbers of a column, and True if all are known to be finite."""
-    values, whole = quietly(lambda: (read_days(raw), False) if dates else read(raw), _unreadable(name))
+    """Numbers of a column, and True if all are known to be finite; `new` rows are public ones, for predictions."""
+    values, whole = quietly(lambda: read(raw, dates=dates), _unreadable(name))
     if not (gaps or whole) and np.isnan(values).any():
         raise _gap(name, dates=dates, new=new)
     return values, whole
@@ -218,8 +195,8 @@ def as_dates(name: str) -> str:
 def level_codes(raw: Any, name: str, levels: Sequence[Any], *, gaps: bool = False, new: bool = False) -> Codes:
     """Position of every value among the declared levels: one hash pass, then a small lookup table.
 
-    With `gaps`, the code of a value that is missing or not declared is -1; without, it is an error. `new` as in
-    :func:`numbers`.
+    With `gaps`, the code of a value that is missing or not declared is -1; without, it is an error. `new` rows are
+    public ones, for predictions.
     """
     codes, places = _coded(raw, name, levels)
     out: Codes = np.array([*places, GAP], dtype=np.intp).take(codes)  # a missing value has code -1: the last entry
@@ -303,59 +280,39 @@ def prepare(
 ) -> dict[str, NDArray[Any]]:
     """Read the named columns: numbers as float64 (those in `clamp` clamped), factors as codes of levels.
 
-    With `gaps`, missing values are NaN and -1; without, an error. `new` as in :func:`numbers`. `whole` takes names of
+    With `gaps`, missing values are NaN and -1; without, an error. `new` as in `level_codes`. `whole` takes names of
     columns that are known to have none.
     """
     out: dict[str, NDArray[Any]] = {}
-    names = list(names)
-    together = _together(frame, names, schema, clamp, new=new, gaps=gaps, whole=whole)
+    names, whole = list(names), set() if whole is None else whole
+    if isinstance(frame, Taken):
+        # doubles in memory, in few operations on all: threads that do one little one after another wait for each other
+        some, held = frame.doubles(name for name in names if name not in schema.levels and name not in schema.dates)
+        with np.errstate(all="ignore"):  # a warning would reveal a value
+            for name, values, sure in zip(some, held, np.isfinite(held.sum(axis=1)).tolist(), strict=True):
+                if sure:  # as of `all_finite`
+                    whole.add(name)
+                    continue
+                values[np.isinf(values)] = np.nan
+                if not gaps and np.isnan(values).any():
+                    raise _gap(name, dates=False, new=new)
+            limits = np.array([schema.limits(n) if n in clamp else (-np.inf, np.inf) for n in some]).reshape(-1, 2)
+            np.clip(held, limits[:, :1], limits[:, 1:], out=held)
+        out.update(zip(some, held, strict=True))
     for name in names:
-        if name in together:
-            out[name] = together[name]
+        if name in out:
             continue
         raw = column_of(frame, name)
         if name in schema.levels:
             out[name] = level_codes(raw, name, schema.levels[name], gaps=gaps, new=new)
         else:
             values, sure = _numbers(raw, name, gaps=gaps, dates=name in schema.dates, new=new)
-            if sure and whole is not None:
+            if sure:
                 whole.add(name)
             out[name] = clamped(values, schema.limits(name)) if name in clamp else values
     if len({len(v) for v in out.values()}) > 1:
         raise DataError("the columns differ in length.")
     return out
-
-
-def _together(
-    frame: Any,
-    names: Sequence[str],
-    schema: Schema,
-    clamp: Container[str | None],
-    *,
-    gaps: bool,
-    new: bool,
-    whole: set[str] | None,
-) -> dict[str, Floats]:
-    """Numbers of columns of doubles that are taken from memory, in few operations on all of them.
-
-    Threads that do one little operation after another wait for each other.
-    """
-    if not isinstance(frame, Taken):
-        return {}
-    some, out = frame.doubles(name for name in names if name not in schema.levels and name not in schema.dates)
-    with np.errstate(all="ignore"):  # a warning would reveal a value
-        sure = np.isfinite(out.sum(axis=1))  # as of `all_finite`
-        for name, values, fine in zip(some, out, sure.tolist(), strict=True):
-            if fine:
-                if whole is not None:
-                    whole.add(name)
-                continue
-            values[np.isinf(values)] = np.nan
-            if not gaps and np.isnan(values).any():
-                raise _gap(name, dates=False, new=new)
-        limits = np.array([schema.limits(n) if n in clamp else (-np.inf, np.inf) for n in some]).reshape(-1, 2)
-        np.clip(out, limits[:, :1], limits[:, 1:], out=out)
-    return dict(zip(some, out, strict=True))
 
 
 def all_finite(values: Floats) -> bool:
@@ -381,13 +338,6 @@ def clamped(values: Floats, limits: tuple[float, float]) -> Floats:
 def beyond(values: Floats, limits: tuple[float, float]) -> Flags:
     """Which numbers are outside limits; one that is missing doesn't."""
     return np.asarray((values < limits[0]) | (values > limits[1]))
-
-
-def log_exposure(values: Floats, name: str) -> Floats:
-    """Logarithm of an exposure that isn't clamped."""
-    if (values <= 0).any():
-        raise DataError(f"the exposure {name!r} must be positive in every row; mend such rows or leave them out.")
-    return np.asarray(np.log(values))
 
 
 def zero_one(values: Floats, name: str, *, gaps: bool = False) -> Floats:

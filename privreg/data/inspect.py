@@ -28,16 +28,16 @@ class Described(NamedTuple):
 
 def described(path: str | Path, how: Csv = PLAIN) -> list[Described]:
     """Names and types of the columns of a file, or of each file of a folder; `how` says how a CSV file is written."""
-    return [_described(name, file, how) for name, file in files_of(Path(path)).items()]
-
-
-def _described(name: str, path: Path, how: Csv) -> Described:
-    schema = arrow_schema(name, path)
-    if schema is None:
-        labels = header_of(path, how)
-        check_commas(path, labels, {""})
-        return Described(name, labels, None)
-    return Described(name, schema.names, {field.name: kind_of(field.type) for field in schema})
+    out = []
+    for name, file in files_of(Path(path)).items():
+        schema = arrow_schema(name, file)
+        if schema is None:
+            labels = header_of(file, how)
+            check_commas(file, labels, {""})
+            out.append(Described(name, labels, None))
+        else:
+            out.append(Described(name, schema.names, {field.name: kind_of(field.type) for field in schema}))
+    return out
 
 
 _AS_NUMBERS: Final = frozenset({"number", "boolean", "empty"})

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from numbers import Complex, Number, Real
+from numbers import Number
 from typing import Any, Final
 from uuid import UUID
 
@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from privreg.data.cells import LARGEST, Flags, Floats, as_series, read_numbers
+from privreg.data.cells import LARGEST, Flags, Floats, as_series, exact, read_numbers
 from privreg.data.columns import column_of, level_codes, numbers
 from privreg.data.followed import Followed
 from privreg.errors import BudgetError, DataError, OptionError, SchemaError, quietly, real, shown
@@ -26,10 +26,7 @@ from privreg.schema.declarations import plain_text
 
 Hashes = NDArray[np.uint64]
 Counts = NDArray[np.int64]
-WITHIN, DIFFERENCES = (
-    "within",
-    "differences",
-)  # Way in which levels of persons are taken out, of rows before they are reported
+WITHIN, DIFFERENCES = "within", "differences"  # Removal of persons' levels from rows before they are reported
 
 LEAST_WEIGHT: Final = 0.99e-6
 """Smallest squared share of the largest budget. Sums are rounded to 2⁻³²; beside less that would count."""
@@ -413,14 +410,11 @@ def _text(value: Any) -> str | None:
             return plain_text(value) or None
         if isinstance(value, UUID):
             return str(value)
-        value = value.item() if isinstance(value, np.inexact) else value  # which doesn't warn of its few digits
-        if isinstance(value, Complex) and not isinstance(value, Real):
-            value = value.real if value.imag == 0 else None
-        if isinstance(value, float) and not abs(value) < 2.0**53:  # of several people, perhaps, before it was rounded
-            return None
+        number = exact(value) if isinstance(value, Number) else np.nan
+        most = 2.0**53 if isinstance(number, float) else LARGEST  # of several people, perhaps, before it was rounded
         # a decimal number of a line may be one of millions of digits
-        if isinstance(value, Number) and abs(value) < LARGEST and value == int(value):  # type: ignore[arg-type,call-overload]
-            return str(int(value))  # type: ignore[call-overload]
+        if abs(number) < most and number == int(number):
+            return str(int(number))
     except Exception:  # a number with thousands of digits, say
         pass
     return None

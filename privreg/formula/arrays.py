@@ -10,16 +10,13 @@ import numpy as np
 
 from privreg.errors import SchemaError, choose
 from privreg.formula.batches import CONSTANTS, EXPOSURE, OFFSET, ArrayRows
-from privreg.formula.cuts import with_cuts
 from privreg.formula.design import Design, unclamped
-from privreg.formula.encoding import DesignTerm, Encoder, TermPart, check_rank, probe_rows, public_constant
+from privreg.formula.encoding import DesignTerm, Encoder, check_rank, probe_rows, public_constant, with_cuts
 from privreg.formula.language.allowlist import (
-    check_exposure,
+    check_added,
     check_levels,
     misfit,
-    number_not_levels,
     undeclared,
-    undeclared_offset,
 )
 from privreg.formula.trees.evaluate import Program, const
 from privreg.schema.declarations import RESPONSE_KINDS, Schema
@@ -65,12 +62,9 @@ def array_design(
     for name in (*names, *([OFFSET] if offset else [])):
         if name in full.levels:
             raise SchemaError(f"column {name!r} of an array is a number, but levels= declares it; use a formula.")
-        if offset and name == OFFSET and not full.is_declared_number(name):
-            raise SchemaError(undeclared_offset(name, schema))
-        if not full.is_number(name):
+        if name in names and not full.is_number(name):
             raise SchemaError(undeclared(name, schema, dates=False))
-    if exposure:
-        check_exposure(EXPOSURE, schema)
+    check_added(OFFSET if offset else None, EXPOSURE if exposure else None, schema)
     if schema.dates:
         raise SchemaError(
             f"bounds[{schema.dates[0]!r}] are dates, and arrays hold numbers; use from_formula() for columns of dates."
@@ -82,11 +76,27 @@ def array_design(
     fixed = {name: low for name, (low, high) in ((name, full.limits(name)) for name in names) if low == high}
     sources = tuple(() if name in known else (name,) for name in names)
     parts = tuple(
-        TermPart(name, slice(j, j + 1), sources[j], (const(fixed[name]) if name in fixed else ["col", name],))
+        DesignTerm(name, slice(j, j + 1), sources[j], (const(fixed[name]) if name in fixed else ["col", name],))
         for j, name in enumerate(names)
     )
     encoder = Encoder(len(names), parts, Program([tree for part in parts for tree in part.trees], full), None)
-    levels = endog_name in schema.levels
+    if kind == "levels":
+        check_levels(endog_name, schema)
+    levels, limits = schema.levels.get(endog_name), schema.limits(endog_name)
+    if levels is not None:
+        if wrong := misfit(endog_name, levels, kind):
+            raise SchemaError(f"the response {endog_name!r} {wrong}")
+        limits = 0.0, len(levels) - 1.0
+    elif not schema.is_number(endog_name):
+        if kind != "binary":
+            raise SchemaError(undeclared(endog_name, schema, dates=False))
+        limits = 0.0, 1.0
+    elif kind == "binary" and limits != (0.0, 1.0):
+        raise SchemaError(
+            f"a binary response is 0 or 1; declare bounds={{{endog_name!r}: (0, 1)}} or leave them out; of a column of "
+            f"two other values levels={{{endog_name!r}: [...]}}; or choose a family for numbers, such as "
+            "family='huber'."
+        )
     return Design(
         formula=None,
         schema=unclamped(schema, endog_name, kind),
@@ -101,35 +111,12 @@ def array_design(
         covariates=tuple(name for name in names if name not in known),
         probe=probe,
         constant=public_constant(probe, names, [(name,) for name in names], full),
-        endog_limits=_endog_limits(endog_name, schema, kind),
+        endog_limits=limits,
         sources=sources,
         bare=tuple(None if name in known else name for name in names),
-        terms=tuple(DesignTerm(part.name, (j,), part.reads) for j, part in enumerate(parts)),
         endog_bare=None if levels else endog_name,
-        endog_levels=schema.levels.get(endog_name),
+        endog_levels=levels,
         rows=ArrayRows(names, endog_name, offset, exposure),
         encoder=encoder,
         made=(make, (names, endog_name, schema)),
     )
-
-
-def _endog_limits(name: str, schema: Schema, kind: str) -> tuple[float, float]:
-    if kind == "levels":
-        if schema.is_declared_number(name):
-            raise SchemaError(number_not_levels(name))
-        check_levels(name, schema)
-    if name in schema.levels:
-        if wrong := misfit(name, schema.levels[name], kind):
-            raise SchemaError(f"the response {name!r} {wrong}")
-        return 0.0, len(schema.levels[name]) - 1.0
-    if not schema.is_number(name):
-        if kind != "binary":
-            raise SchemaError(undeclared(name, schema, dates=False))
-        return 0.0, 1.0
-    limits = schema.limits(name)
-    if kind == "binary" and limits != (0.0, 1.0):
-        raise SchemaError(
-            f"a binary response is 0 or 1; declare bounds={{{name!r}: (0, 1)}} or leave them out; of a column of two "
-            f"other values levels={{{name!r}: [...]}}; or choose a family for numbers, such as family='huber'."
-        )
-    return limits

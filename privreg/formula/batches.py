@@ -12,6 +12,7 @@ import pandas as pd
 from privreg.data.cells import plain_table, unmasked
 from privreg.data.columns import same_rows
 from privreg.data.sources.open import as_frame
+from privreg.data.sources.source import check_labels
 from privreg.errors import DataError, quietly
 
 CONSTANTS: Final = ("const", "Intercept")
@@ -38,23 +39,26 @@ class ArrayRows(NamedTuple):
                 f"(endog, exog, offset, exposure), got a {type(batch).__name__}{several}."
             )
         endog, exog, offset, exposure = (*batch, None, None)[:4]
-        for given, name, declared in ((offset, OFFSET, self.has_offset), (exposure, EXPOSURE, self.has_exposure)):
-            if (given is not None) != declared:
-                how = "with" if declared else "without"
-                form = ", ".join(["endog", "exog", *self._added()])
-                raise DataError(f"the model was declared {how} {name}=, so each batch is ({form}).")
+        if [offset is not None, exposure is not None] != [self.has_offset, self.has_exposure]:
+            form = ", ".join(self._form("endog", "exog"))
+            words = "with an offset and an exposure only if it was declared with them"
+            raise DataError(f"each batch of this model is ({form}), {words}.")
         same_rows(endog=endog, exog=exog, offset=offset, exposure=exposure)
         out = {self.endog_name: _vector(endog, self.endog_name), **self._exog(exog, len(self.names))}
-        out |= {name: _vector(v, name) for name, v in ((OFFSET, offset), (EXPOSURE, exposure)) if v is not None}
-        if len({len(values) for values in out.values()}) > 1:
-            raise DataError("endog, exog, offset and exposure differ in their number of rows.")
-        return out
+        return self._whole(out, offset, exposure)
 
-    def _added(self) -> list[str]:
-        """Names of the parts of a batch after exog."""
-        if self.has_exposure:
-            return [OFFSET if self.has_offset else "None", EXPOSURE]
-        return [OFFSET] if self.has_offset else []
+    def _form(self, *first: str) -> list[str]:
+        """Names of the parts that rows come in, after the first ones."""
+        offset = [OFFSET] if self.has_offset else ["None"] * self.has_exposure
+        return [*first, *offset, *[EXPOSURE] * self.has_exposure]
+
+    def _whole(self, columns: dict[str, Any], *added: Any) -> dict[str, Any]:
+        """Columns with those of an offset and an exposure, where they are given."""
+        given = zip((OFFSET, EXPOSURE), added, strict=True)
+        out = columns | {name: _vector(values, name) for name, values in given if values is not None}
+        if len({len(values) for values in out.values()}) > 1:
+            raise DataError("endog, exog, offset and exposure differ in their number of rows; give one number a row.")
+        return out
 
     def _exog(self, exog: Any, width: int | None = None) -> dict[str, Any]:
         x = _array(exog, "exog", partial(plain_table, width=width))
@@ -74,30 +78,18 @@ class ArrayRows(NamedTuple):
 
     def of_new(self, new: Any) -> dict[str, Any]:
         """Columns of rows for prediction: an array or DataFrame of covariates, or ``(exog, offset[, exposure])``."""
-        form = ["exog", *self._added()]
+        form = self._form("exog")
         given = (*new, None)[:3] if isinstance(new, tuple) and len(new) == len(form) > 1 else (new, None, None)
         if [v is not None for v in given[1:]] != [self.has_offset, self.has_exposure]:
             raise DataError(f"new rows of this model are ({', '.join(form)}): every row needs all of them.")
-        out = self.of_exog(given[0])
-        n = len(out[self.names[0]])
-        for name, values in zip((OFFSET, EXPOSURE), given[1:], strict=True):
-            if values is not None:
-                out[name] = _vector(values, name)
-                if len(out[name]) != n:
-                    raise DataError(f"the new rows are {n} but the {name} has {len(out[name])}; give one number a row.")
-        return out
+        return self._whole(self.of_exog(given[0]), *given[1:])
 
     def of_exog(self, exog: Any) -> dict[str, Any]:
         """Columns of covariates: of a DataFrame by name, ones for a constant that it has not."""
         if not hasattr(exog, "columns"):
             return self._exog(exog)
         labels = list(exog.columns)
-        lacking = [n for n in self.names if n not in labels and n not in CONSTANTS]
-        if lacking:
-            raise DataError(f"the new rows lack the column {lacking[0]!r}; needed: {', '.join(self.names)}.")
-        twice = [n for n in self.names if labels.count(n) > 1]
-        if twice:
-            raise DataError(f"the new rows have more than one column named {twice[0]!r}; rename or drop one.")
+        check_labels([n for n in self.names if n in labels or n not in CONSTANTS], labels, "the new rows")
         return {n: exog[n] if n in labels else np.ones(len(exog)) for n in self.names}
 
 

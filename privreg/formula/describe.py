@@ -32,6 +32,7 @@ from privreg.data.sources.open import (
     check_declared,
     completed,
     open_arrays,
+    open_table,
     refuse_bare,
     refuse_texts,
     with_truth_values,
@@ -113,6 +114,25 @@ class ModelOptions:
         """Declarations beside a schema, by name."""
         return {"bounds": self.bounds, "levels": self.levels, "moments": self.moments}
 
+    def learned(self) -> tuple[tuple[str, ...], bool]:
+        """Kinds of declaration that ``allow_leak=`` takes off rows; True if ``scaling=`` learns scales from reports."""
+        given = (self.allow_leak,) if isinstance(self.allow_leak, str) else self.allow_leak
+        known = find("local.formula", "allow_leak").choices
+        if not isinstance(given, Sequence) or len(given) > len(known):
+            raise OptionError(f"allow_leak={shown(self.allow_leak)} must be a tuple from {known}.")
+        leaks = tuple(choose("allow_leak", kind, known) for kind in given)
+        private = check("local.formula", "scaling", self.scaling) == "private"
+        if private and "scale" in leaks:
+            raise OptionError(
+                'scaling="private" learns scales from privatised reports and allow_leak="scale" takes them from the '
+                "raw rows; keep one."
+            )
+        return leaks, private
+
+    def reports(self) -> tuple[Any, Any, Any]:
+        """Options of reports, as `ModelSpec.declare` takes them."""
+        return self.score_weights, self.mechanism, self.private
+
 
 def callers_scopes() -> list[Mapping[str, Any]]:
     """Scopes for the functions that a formula names: locals and globals of the first frame outside it and its kit.
@@ -150,8 +170,7 @@ def read_design(
     refuse_arrays(**places)
     refuse_other(formula)
     formula = as_labelled(formula, [*schema.bounds, *schema.levels, *schema.moments] if named is None else named)
-    leaks = read_leaks(asked.allow_leak)
-    learn = read_scaling(asked.scaling, leaks)
+    leaks, learn = asked.learned()
     who = [name for name in (asked.id, asked.mu, asked.epsilon, asked.cluster, asked.weights) if isinstance(name, str)]
     try:
         schema = with_counts(schema, family, formula.partition("~")[0].strip())
@@ -160,8 +179,13 @@ def read_design(
         columns = tuple(dict.fromkeys([*parsed.columns, *(name for name in places.values() if name is not None)]))
         columns = columns if followed is None else followed.read(columns)
         labels = check_columns(table, (*columns, *who))
-        if isinstance(table, Silos) and SILO in {*columns, *who}:
-            schema = _with_silos(schema, table)
+        if isinstance(table, Silos) and SILO in {*columns, *who}:  # its levels, as they are declared or in their order
+            silos = schema.levels.get(SILO, tuple(table.parts))
+            if set(silos) != set(table.parts) or SILO in schema.bounds:
+                raise SchemaError(
+                    f"the levels of {SILO!r} are the silos of the data; declare these in another order, or none."
+                )
+            schema = combined(schema, None, {SILO: list(silos)}, None)
     except (FormulaError, PrivacyLeakError, DataError):
         refuse_bare(formula, table)
         raise
@@ -221,18 +245,11 @@ def formula_spec(
         refuse_beside(followed, people, asked, design, named)
         people = replace(people, followed=followed)
     people.check_columns(design.columns)
-    spec = _spec(design, family, budget, asked, people, tuple(data.parts) if isinstance(data, Silos) else ())
+    silos = tuple(data.parts) if isinstance(data, Silos) else ()
+    spec = ModelSpec.declare(design, family, budget, *asked.reports(), people, asked.trust, silos)
     if data is None or spec.silos:
         return spec, None if data is None else spec.open(data)
     return spec, spec.open(data).of(asked.dataset)
-
-
-def _with_silos(schema: Schema, silos: Silos) -> Schema:
-    """A schema with the silos as levels of their column, in the order of the data or as they are declared."""
-    names = tuple(silos.parts)
-    if set(schema.levels.get(SILO, names)) != set(names) or SILO in schema.bounds:
-        raise SchemaError(f"the levels of {SILO!r} are the silos of the data; declare these in another order, or none.")
-    return combined(schema, None, {SILO: list(schema.levels.get(SILO, names))}, None)
 
 
 def array_spec(endog: Any, exog: Any, asked: ModelOptions) -> tuple[ModelSpec, Source]:
@@ -251,29 +268,21 @@ def array_spec(endog: Any, exog: Any, asked: ModelOptions) -> tuple[ModelSpec, S
     check_array_levels(schema, held.endog_name)
     schema = with_counts(schema, family, held.endog_name)
     people = Participants.declare(missing=asked.missing)
-    leaks = read_leaks(asked.allow_leak)
-    learn, numeric = read_scaling(asked.scaling, leaks), held.numeric(family.kind)
+    (leaks, learn), numeric = asked.learned(), held.numeric(family.kind)
     if "levels" in leaks:
         raise OptionError("allow_leak='levels' is for formulas; array columns have no levels.")
     if learn or leaks:
         check_declared(asked.declarations(), (*held.names, held.endog_name, "offset", "exposure"))
     if "scale" in leaks:
         columns = {n: held.exog[:, j] for j, n in enumerate(held.names)} | {held.endog_name: held.endog}
-        schema = complete_scale(schema, columns, numeric)
+        schema = _with_leaks(schema, columns, "scale", numeric)
     if learn:
         schema = replace(schema, private=tuple(n for n in numeric if not schema.is_number(n)))
     extra = {"offset": held.offset is not None, "exposure": held.exposure is not None}
     design = array_design(held.names, held.endog_name, schema, **extra, kind=family.kind)
     given = (endog, exog, asked.offset, asked.exposure)
     source = open_arrays(held.endog, held.exog, held.offset, given, exposure=held.exposure)
-    return _spec(design, family, budget, asked, people), source.of(asked.dataset)
-
-
-def _spec(
-    design: Any, family: Family, budget: Budget, asked: ModelOptions, people: Participants, silos: tuple[str, ...] = ()
-) -> ModelSpec:
-    how = (asked.score_weights, asked.mechanism, asked.private, people, asked.trust, silos)
-    return ModelSpec.declare(design, family, budget, *how)
+    return ModelSpec.declare(design, family, budget, *asked.reports(), people, asked.trust), source.of(asked.dataset)
 
 
 def design_from_json(doc: Mapping[str, Any], functions: Mapping[str, Rowwise] | None = None) -> Design:
@@ -302,91 +311,56 @@ def design_from_json(doc: Mapping[str, Any], functions: Mapping[str, Rowwise] | 
     return design
 
 
-def read_leaks(allow_leak: Any) -> tuple[str, ...]:
-    """Read ``allow_leak=``: one or several of "levels" and "scale"."""
-    given = (allow_leak,) if isinstance(allow_leak, str) else allow_leak
-    known = find("local.formula", "allow_leak").choices
-    if not isinstance(given, Sequence) or len(given) > len(known):
-        raise OptionError(f"allow_leak={shown(allow_leak)} must be a tuple from {known}.")
-    return tuple(choose("allow_leak", g, known) for g in given)
-
-
-def read_scaling(scaling: Any, leaks: Sequence[str]) -> bool:
-    """True if undeclared scales are learned from privatised reports: ``scaling=`` beside ``allow_leak=``."""
-    private: bool = check("local.formula", "scaling", scaling) == "private"
-    if private and "scale" in leaks:
-        raise OptionError(
-            'scaling="private" learns scales from privatised reports and allow_leak="scale" takes them from the raw '
-            "rows; keep one."
-        )
-    return private
-
-
-def _warn_leak(what: str) -> None:
-    warnings.warn(
-        f"{what} taken from the raw data: this step is not private, and the summary says so. Declare them to mend it.",
-        PrivacyLeakWarning,
-        stacklevel=4,
-    )
-
-
-def complete_scale(schema: Schema, data: Any, columns: Sequence[str]) -> Schema:
-    """Add mean and sd of the undeclared `columns`, computed from the raw data, with a warning."""
+def _with_leaks(schema: Schema, data: Any, kind: str, columns: Sequence[str]) -> Schema:
+    """Add "levels", or mean and sd ("scale"), of the undeclared `columns`, taken from the raw data, with a warning."""
     missing = [c for c in columns if not schema.is_number(c)]
     if not missing:
         return schema
-    _warn_leak(f"mean and sd of {', '.join(missing)}")
-    learned = {c: learn_moments(data, c) for c in missing}
-    full = Schema.declare(schema.bounds_as_given(), schema.levels, {**schema.moments_as_given(), **learned})
+    what = "levels" if kind == "levels" else "mean and sd"
+    warnings.warn(
+        f"{what} of {', '.join(missing)} taken from the raw data: this step is not private, and the summary says so. "
+        "Declare them to mend it.",
+        PrivacyLeakWarning,
+        stacklevel=3,
+    )
+    levels, moments = dict[str, Any](schema.levels), schema.moments_as_given()
+    if kind == "levels":
+        levels |= {c: learn_levels(data, c) for c in missing}
+    else:
+        moments |= {c: learn_moments(data, c) for c in missing}
     names = (*schema.leaked_columns, *missing)
-    return replace(full, leaked=(*schema.leaked, "scale"), leaked_columns=names, carried=schema.carried)
-
-
-def _in_memory(data: Any, columns: tuple[str, ...], schema: Schema) -> Any:
-    """Columns of a file, table or query that can be read twice, as one DataFrame."""
-    import pandas as pd
-
-    from privreg.data.sources.open import open_table
-
-    if isinstance(data, pd.DataFrame | Mapping):
-        return data
-    source = None if data is None else open_table(data, columns, schema)
-    if source is None or not source.repeatable or source.kind == "iterable of DataFrames":
-        raise PrivacyLeakError(
-            "allow_leak needs the rows in memory, as a DataFrame, a table or a file; or declare levels= and bounds=."
-        )
-    batches = [pd.DataFrame(b) for b in source.batches(0)]
-    if not batches:
-        raise DataError(f"{source.kind}: there are no rows.")
-    return pd.concat(batches, ignore_index=True)
+    full = Schema.declare(schema.bounds_as_given(), levels, moments)
+    return replace(full, leaked=(*schema.leaked, kind), leaked_columns=names, carried=schema.carried)
 
 
 def complete(
     schema: Schema, data: Any, parsed: ParsedFormula, offset: str | None, leaks: tuple[str, ...], kind: str
 ) -> Schema:
-    """Complete the schema from raw data: the user's explicit opt-out."""
+    """Complete the schema from raw data that can be read twice: the user's explicit opt-out."""
     wanted = tuple(dict.fromkeys([*parsed.columns, *([offset] if offset else [])]))
-    held = _in_memory(data, wanted, schema)
+    held = data
+    if not isinstance(data, pd.DataFrame | Mapping):
+        source = None if data is None else open_table(data, wanted, schema)
+        if source is None or not source.repeatable or source.kind == "iterable of DataFrames":
+            raise PrivacyLeakError(
+                "allow_leak needs the rows in memory, as a DataFrame, a table or a file; or declare levels= and "
+                "bounds=."
+            )
+        batches = [pd.DataFrame(b) for b in source.batches(0)]
+        if not batches:
+            raise DataError(f"{source.kind}: there are no rows.")
+        held = pd.concat(batches, ignore_index=True)
     undeclared = [c for c in wanted if c in held and not schema.declares(c)]
     coded = {*parsed.coded, *(parsed.response_columns if kind in {"levels", "ordinal"} else ())}
-    factors = [c for c in undeclared if c in coded or _is_text(held[c])]
-    if "levels" in leaks and factors:
-        _warn_leak(f"levels of {', '.join(factors)}")
-        found = {c: learn_levels(held, c) for c in factors}
-        full = Schema.declare(schema.bounds_as_given(), {**schema.levels, **found}, schema.moments_as_given())
-        schema = replace(full, leaked=("levels",), leaked_columns=tuple(factors), carried=schema.carried)
+    types = {c: held[c] if hasattr(held[c], "dtype") else np.asarray(held[c]) for c in undeclared}
+    numbers = {c for c, v in types.items() if pd.api.types.is_numeric_dtype(v) or pd.api.types.is_bool_dtype(v)}
+    factors = [c for c in undeclared if c in coded or c not in numbers]
+    if "levels" in leaks:
+        schema = _with_leaks(schema, held, "levels", factors)
     if "scale" in leaks:
         numeric = [c for c in undeclared if c not in factors and (kind == "number" or c not in parsed.response_columns)]
-        schema = complete_scale(schema, held, numeric)
+        schema = _with_leaks(schema, held, "scale", numeric)
     return schema
-
-
-def _is_text(values: Any) -> bool:
-    import numpy as np
-    import pandas as pd
-
-    values = values if hasattr(values, "dtype") else np.asarray(values)
-    return not (pd.api.types.is_numeric_dtype(values) or pd.api.types.is_bool_dtype(values))
 
 
 MOST: Final = 2048
@@ -482,19 +456,15 @@ def public_rows(spec: ModelSpec, covariates: Any, fitted: Any = None) -> PublicR
                 "them out, as by covariates.dropna()."
             )
     used = min(len(frame), MOST)
-    x = _encoded(spec, frame.iloc[np.arange(used) * len(frame) // used])
+    x = None
+    with contextlib.suppress(PrivregError):  # whose fix is for who fits these rows
+        part = frame.iloc[np.arange(used) * len(frame) // used]  # numbers are clamped as those of records are
+        x = np.array(design.encode_exog(part, clamp=True), dtype=np.float64, order="C")
+    if x is None:
+        raise DataError("covariates has rows for which a term of the formula is not finite; leave them out.")
     _check_varied(x, design.names, spec.units.constant)
     spec.units.rows_inside(x)
     return PublicRows(x, len(frame), accounts.weak())
-
-
-def _encoded(spec: ModelSpec, frame: pd.DataFrame) -> Array:
-    """Rows of the design, the user's units; numbers are clamped as those of records are."""
-    try:
-        return np.array(spec.design.encode_exog(frame, clamp=True), dtype=np.float64, order="C")
-    except PrivregError:  # whose fix is for who fits these rows
-        problem = DataError("covariates has rows for which a term of the formula is not finite; leave them out.")
-    raise problem
 
 
 def _check_varied(x: Array, names: Sequence[str], constant: Array) -> None:
@@ -522,8 +492,6 @@ def check_covariates(covariates: Any, columns: Sequence[str], what: str, name: s
     """Public rows to take covariates from, those columns alone; `what` would tell of them, were they people's.
     Raises NotPrivateError if they were fitted privately in this process.
     """
-    import pandas as pd
-
     if not isinstance(covariates, pd.DataFrame):
         raise OptionError(f"{name} is of type {type(covariates).__name__}; give a DataFrame of public or made-up rows.")
     lacking = [c for c in columns if c not in covariates]

@@ -21,18 +21,14 @@ from privreg.data.columns import (
     beyond,
     clamped,
     complete_rows,
-    length,
-    log_exposure,
     prepare,
     repeated,
     row_labels,
-    without_unusable,
     zero_one,
 )
-from privreg.data.sources.open import as_frame
+from privreg.data.sources.open import as_frame, rows_of
 from privreg.errors import DataError, FormulaError, PrivacyLeakError, SchemaError, quietly
 from privreg.formula.batches import ArrayRows
-from privreg.formula.cuts import with_cuts
 from privreg.formula.encoding import (
     DesignTerm,
     Encoder,
@@ -45,9 +41,9 @@ from privreg.formula.encoding import (
     shown_box,
     stand_in,
     take,
-    wide_box,
+    with_cuts,
 )
-from privreg.formula.language.allowlist import check_exposure, misfit, undeclared_offset
+from privreg.formula.language.allowlist import check_added, misfit
 from privreg.formula.language.parse import ParsedFormula, check_formula, read
 from privreg.formula.language.rowwise import PIECE, Rowwise
 from privreg.formula.trees.compile import FactorColumn, Trees, compile_trees, read_factor
@@ -58,6 +54,7 @@ from privreg.schema.declarations import Schema
 RESPONSE_ROWS: Final = 4096  # Public rows on which the range of a computed response is found
 SINGLE_ROWS: Final = 12  # Public rows whose terms are computed one by one, too
 UNBOUNDED: Final = (-np.inf, np.inf)
+FAR: Final = 100.0  # Limits, at least, that are tried of columns whose scale is private
 
 
 def unclamped(schema: Schema, name: str | None, kind: str) -> Schema:
@@ -186,8 +183,6 @@ class Design:
     sources: tuple[tuple[str, ...], ...] = field(compare=False, repr=False)
     # The raw numeric column that a design column equals, else None
     bare: tuple[str | None, ...] = field(compare=False, repr=False)
-    # Terms of the right-hand side, in the order of their columns
-    terms: tuple[DesignTerm, ...] = field(compare=False, repr=False)
     endog_bare: str | None = field(compare=False, repr=False)  # Raw numeric column that the response equals, or None
     endog_levels: tuple[Any, ...] | None = field(compare=False, repr=False)  # Declared levels of a factor's response
     encoder: Encoder = field(compare=False, repr=False)
@@ -203,6 +198,11 @@ class Design:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return self.made
+
+    @property
+    def terms(self) -> tuple[DesignTerm, ...]:
+        """Terms of the right-hand side, in the order of their columns."""
+        return self.encoder.parts
 
     @property
     def _right(self) -> tuple[str, ...]:
@@ -223,23 +223,28 @@ class Design:
         whole: set[str] = set()
         given = rows if self.rows is None else self.rows.of_batch(rows)
         read = prepare(given, self.columns, self.schema, clamp=set(self.columns), gaps=gaps, whole=whole)
-        n = len(read[self.columns[0]])
-        if not gaps:
-            return Encoded(self._endog(read, gaps=False), self._exog(read, n, gaps=False)[0], self._offset(read))
         left = {name: read[name] for name in self.endog_sources}
         right = {name: values for name, values in read.items() if name not in left}
         known = complete_rows(values for name, values in right.items() if name not in whole)
-        exog, fine = self._exog(right, n, known=known, gaps=True)
+        exog, fine = self._exog(right, len(read[self.columns[0]]), known=known, gaps=gaps)
+        endog, offset = self._endog(left, gaps=gaps), self._offset(right)
         usable = known if fine is None else fine if known is None else fine & known
-        return without_unusable(Encoded(self._endog(left, gaps=True), exog, self._offset(right)), usable, missing)
+        if usable is not None:
+            for part in (endog, exog, offset):
+                if part is not None:
+                    part[~usable] = np.nan
+        kept = ~np.isnan(endog) if missing == "drop" else None
+        if kept is None or kept.all():
+            return Encoded(endog, exog, offset)
+        return Encoded(endog[kept], exog[kept], None if offset is None else offset[kept], kept)
 
     def scaled(self, centre: Floats, scale: Floats) -> Design:
         """Design for encoding only, whose column j is (x_j − centre_j) / scale_j."""
-        return replace(self, encoder=self.encoder.scaled(centre, scale))
+        return replace(self, encoder=replace(self.encoder, affine=(centre, scale)))
 
     def ordered(self, order: NDArray[np.intp]) -> Design:
         """Design for encoding only, with its columns in this order."""
-        return replace(self, encoder=self.encoder.ordered(order))
+        return replace(self, encoder=replace(self.encoder, places=np.argsort(order)))
 
     def _offset(self, rows: Prepared) -> Floats | None:
         offset = None if self.offset is None else np.array(rows[self.offset])
@@ -265,7 +270,7 @@ class Design:
     def _matrix(self, new: Any, *, clamp: bool, gaps: bool) -> Floats:
         columns = self._right
         rows = prepare(new, columns, self.schema, clamp=set(columns) if clamp else (), gaps=gaps, new=True)
-        n = len(next(iter(rows.values()))) if rows else length(new)
+        n = len(next(iter(rows.values()))) if rows else rows_of(new)
         known = complete_rows(rows.values()) if gaps else None
         x, fine = self._exog(rows, n, known=known, clamp=clamp, gaps=gaps)
         for usable in (known, fine):
@@ -304,31 +309,34 @@ class Design:
                 raise DataError(
                     f"the new rows lack {name!r}, the model's {what}; give the column, a number for each row."
                 )
-            values = self.values_of(new, name, gaps=gaps)
+            values = prepare(new, (name,), self.schema, clamp=(), gaps=gaps, new=True)[name]
             if len(values) != len(x):
                 raise DataError(f"the new rows are {len(x)} but {name!r} has {len(values)}; give one number a row.")
-            total += values if name == self.offset else log_exposure(values, name)
+            if name == self.exposure and (values <= 0).any():
+                raise DataError(
+                    f"the exposure {name!r} must be positive in every row; mend such rows or leave them out."
+                )
+            total += values if name == self.offset else np.log(values)
         x[np.isnan(total)] = np.nan
         return x, total
 
-    def values_of(self, new: Any, name: str, *, gaps: bool = False) -> Floats:
-        """A numeric column of rows for prediction, unclamped; of dates their days since 1970-01-01."""
-        return np.array(prepare(new, (name,), self.schema, clamp=(), gaps=gaps, new=True)[name])
-
     def outside(self, new: Any) -> tuple[str, ...]:
         """Covariates of rows for prediction of which some are outside their declared bounds."""
-        new = new if self.rows is None else self.rows.of_new(new)
         constant = [part.name for part in self.encoder.parts if part.trees and part.trees[0][0] == "const"]
         numeric = [c for c in self.covariates if c in self.schema.bounds and c not in constant]
-        rows = prepare(new, numeric, self.schema, clamp=(), gaps=True, new=True)
+        rows = self._new(new, numeric)[1]
         return tuple(c for c in numeric if beyond(rows[c], self.schema.limits(c)).any())
 
     def unread(self, new: Any) -> tuple[str, ...]:
         """Covariates of rows for prediction of which some value is there, but no declared level or no number."""
-        new = new if self.rows is None else self.rows.of_new(new)
-        rows = prepare(new, self.covariates, self.schema, clamp=(), gaps=True, new=True)
+        new, rows = self._new(new, self.covariates)
         gaps = {c: np.isnan(v) if v.dtype.kind == "f" else v == GAP for c, v in rows.items()}
         return tuple(c for c, gap in gaps.items() if gap.any() and (gap & ~pd.isna(np.asarray(new[c], object))).any())
+
+    def _new(self, new: Any, names: Sequence[str]) -> tuple[Any, Prepared]:
+        """Rows for prediction by column, and those of these names, unclamped."""
+        new = new if self.rows is None else self.rows.of_new(new)
+        return new, prepare(new, names, self.schema, clamp=(), gaps=True, new=True)
 
     def clamps(self, frame: Any, names: Sequence[str]) -> Flags:
         """True if a raw value is outside the declared bounds of a column, and so is clamped; shape (n, m)."""
@@ -398,7 +406,12 @@ def formula_design(
     if kind == "ordinal":
         return with_cuts(make(formula, schema, kind="levels", reports=reports), make, (formula, schema))
     parsed = check_formula(formula, schema, functions or {}, kind=kind, reports=reports)
-    _check_offset(offset, exposure, schema, parsed.response_columns)
+    if exposure is not None and exposure in {*parsed.response_columns, offset}:
+        other = "offset" if exposure == offset else "response"
+        raise SchemaError(f"exposure={exposure!r} is the {other} too; name another column with positive bounds.")
+    if offset is not None and offset in {*schema.levels, *parsed.response_columns}:
+        raise SchemaError(f"offset={offset!r} must be a numeric column other than the response.")
+    check_added(offset, exposure, schema)
     terms = read(formula)[0].rhs_termlist
     cells = {
         tuple(parsed.plain[f.code] for f in t.factors if parsed.plain.get(f.code) in schema.levels): None for t in terms
@@ -417,22 +430,19 @@ def formula_design(
     m = len(next(iter(rows.values()))) if rows else 1
     probe, _, problem = encoder.exog(rows, m)
     if problem is not None:
-        named = encoder.computed_columns
+        computed = [t for t in encoder.parts if t.coding is None and not t.bare]
+        named = tuple(dict.fromkeys(name for t in computed for name in t.reads))
         raise FormulaError(
             f"{problem} somewhere inside the declared bounds {{{shown_box(named, schema)}}}; "
             f"tighten the bounds or change the term.{stand_in(named, schema)}"
         )
     names = tuple(info.column_names)
-    parts = tuple(
-        DesignTerm(p.name, tuple(range(p.place.start, p.place.stop)), p.reads, of, p.matrix)
-        for p in encoder.parts
-        for of in [() if p.matrix is None else tuple(schema.levels[p.column])]
-    )
-    sources = tuple(t.reads for t in parts for _ in t.columns)
-    bare = tuple(None if t.levels else parsed.plain.get(t.name) for t in parts for _ in t.columns)
-    wide = wide_box(parsed.exog_columns, schema, parsed.constants)
-    tried = probe
-    if wide:  # some terms are constant on the box that stands for a private scale, and not beyond it
+    sources = tuple(t.reads for t in encoder.parts for _ in t.columns)
+    bare = tuple(None if t.levels else parsed.plain.get(t.name) for t in encoder.parts for _ in t.columns)
+    tried, private = probe, [name for name in parsed.exog_columns if name in schema.private]
+    if private:  # I(x > 40), say, is constant on the box that stands for a private scale, and not beyond it
+        edge = max([FAR, *(2 * abs(c) for c in parsed.constants)])
+        wide = dict.fromkeys(private, (-edge, edge))
         more = probe_rows(parsed.exog_columns, schema, parsed.constants, [c for c in cells if c], boxes=wide)
         far, _, _ = encoder.exog(more, len(next(iter(more.values()))))
         tried = np.vstack([probe, far[np.isfinite(far).all(axis=1)]])
@@ -457,7 +467,6 @@ def formula_design(
         endog_limits=limits,
         sources=sources,
         bare=bare,
-        terms=parts,
         endog_bare=None if endog_bare in schema.levels else endog_bare,
         endog_levels=schema.levels.get(endog_bare or ""),
         encoder=encoder,
@@ -465,17 +474,3 @@ def formula_design(
         info=info,
         parsed=parsed,
     )
-
-
-def _check_offset(offset: str | None, exposure: str | None, schema: Schema, response: Sequence[str]) -> None:
-    if exposure is not None:
-        if exposure in response or exposure == offset:
-            other = "offset" if exposure == offset else "response"
-            raise SchemaError(f"exposure={exposure!r} is the {other} too; name another column with positive bounds.")
-        check_exposure(exposure, schema)
-    if offset is None:
-        return
-    if offset in schema.levels or offset in response:
-        raise SchemaError(f"offset={offset!r} must be a numeric column other than the response.")
-    if not schema.is_declared_number(offset):
-        raise SchemaError(undeclared_offset(offset, schema))

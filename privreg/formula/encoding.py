@@ -6,25 +6,27 @@ data nobody has read yet: ranges, rank, the constant and the row-by-row check of
 
 from __future__ import annotations
 
+import ast
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from itertools import pairwise
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from patsy import NAAction, Term, design_matrix_builders
-from patsy.builtins import C
+from patsy.builtins import C, Diff, Helmert, Poly, Sum, Treatment
 from patsy.eval import EvalFactor
 
 from privreg.collector.inference.methods import WIDE
 from privreg.data.cells import Flags, Floats
 from privreg.errors import FormulaError
-from privreg.formula.language.parse import ParsedFormula, contrast_of
+from privreg.formula.language.parse import ParsedFormula, term_tree
 from privreg.formula.trees.compile import FactorColumn, term_trees
-from privreg.formula.trees.evaluate import Program, Tree
+from privreg.formula.trees.evaluate import Program, Tree, const
 from privreg.schema.declarations import Schema
 
 Prepared = Mapping[str, NDArray[Any]]  # numbers as float64, factors as codes of the declared levels
@@ -33,7 +35,6 @@ _CORNER_AXES = 6  # all corners of the box up to 2**6, a fixed sample of them be
 _CELL_ROWS = 3
 _MAX_CELLS = 20_000
 _RANK_TOLERANCE = 1e-12
-_FAR = 100.0
 SURE = 1e-10
 
 
@@ -107,15 +108,6 @@ def _special_rows(
     return column, int(begins[-1])
 
 
-def wide_box(names: Sequence[str], schema: Schema, constants: Sequence[float]) -> dict[str, tuple[float, float]]:
-    """Limits far around the numbers of the formula for the columns whose scale is private.
-
-    Their reference box says nothing about their values: ``I(x > 40)`` is constant on it, and not on the data.
-    """
-    edge = max([_FAR, *(2 * abs(c) for c in constants)])
-    return {name: (-edge, edge) for name in names if name in schema.private}
-
-
 def shown_box(names: Sequence[str], schema: Schema) -> str:
     """Limits of the named columns, for a message."""
     return ", ".join(f"{n!r}: {schema.reference(n)}" for n in names if n not in schema.levels)
@@ -166,47 +158,59 @@ def check_rank(probe: Floats, names: Sequence[str], hint: str = "") -> None:
         )
 
 
-def find_constant(probe: Floats, names: Sequence[str]) -> Floats | None:
-    """Coefficients e with ``probe @ e == 1`` in every row, or None."""
-    if "Intercept" in names and (probe[:, names.index("Intercept")] == 1).all():
-        unit = np.zeros(len(names))
-        unit[names.index("Intercept")] = 1.0
-        return unit
-    ones = np.flatnonzero((probe == 1).all(axis=0))
-    if len(names) > WIDE and ones.size:
-        return np.asarray(np.eye(1, len(names), int(ones[0]))[0])
-    size = np.abs(probe).max(axis=0)
-    e: Floats = np.linalg.lstsq(probe / size, np.ones(len(probe)), rcond=None)[0] / size
-    tidy: Floats = np.round(e, 6) + 0.0
-    if np.abs(probe @ tidy - 1).max() < 1e-14:
-        return tidy
-    return e if np.abs(probe @ e - 1).max() < 1e-9 else None
-
-
 def public_constant(
     probe: Floats, names: Sequence[str], sources: Sequence[Sequence[str]], schema: Schema
 ) -> Floats | None:
-    """Coefficients of the constant among the columns that don't depend on a private scale, or None.
+    """Coefficients e with ``probe @ e == 1`` in every row, of columns that depend on no private scale, or None.
 
     ``I(x > 0)`` is 1 in every probe row of an x with a private scale, and not on the data.
     """
     public = [j for j, made_of in enumerate(sources) if not any(c in schema.private for c in made_of)]
-    e = find_constant(probe[:, public], [names[j] for j in public]) if public else None
-    if e is None:
-        return None
+    ones = [j for j in public if (probe[:, j] == 1).all()]
+    ones = [j for j in ones if names[j] == "Intercept"] or ones
     out = np.zeros(len(names))
-    out[public] = e
-    return out
+    if ones and (names[ones[0]] == "Intercept" or len(public) > WIDE):
+        out[ones[0]] = 1.0
+        return out
+    if not public:
+        return None
+    part = probe[:, public]
+    size = np.abs(part).max(axis=0)
+    e: Floats = np.linalg.lstsq(part / size, np.ones(len(part)), rcond=None)[0] / size
+    tidy: Floats = np.round(e, 6) + 0.0
+    out[public] = tidy if np.abs(part @ tidy - 1).max() < 1e-14 else e
+    return out if np.abs(probe @ out - 1).max() < 1e-9 else None
+
+
+LARGEST: Final = 1 << 14
+"""Numbers of a factor's contrasts that are looked up as a table; of larger ones the ones are set."""
 
 
 class DesignTerm(NamedTuple):
-    """One term of a formula, or one column of arrays."""
+    """One term of a formula, or one column of arrays, whose columns are made by levels or by trees."""
 
     name: str  # Name as patsy writes it: "Intercept", "age", "C(region)", "age:smoker"
-    columns: tuple[int, ...]  # Positions of its design columns
+    place: slice  # Its columns of the design
     reads: tuple[str, ...] = ()  # Raw columns that it is made from; none for the intercept
+    trees: tuple[Tree, ...] = ()  # One for each column; none of a factor by itself
     levels: tuple[Any, ...] = ()  # Declared levels, if the term is a factor by itself; none for other terms
     coding: Floats | None = None  # Values of its columns at each of these levels, shape (levels, columns)
+    hot: NDArray[np.int64] | None = None  # Column of each level's only 1, −1 for one that has none; None of others
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """Positions of its design columns."""
+        return tuple(range(self.place.start, self.place.stop))
+
+    @property
+    def bare(self) -> bool:
+        """True of a raw number, which is finite."""
+        return len(self.trees) == 1 and self.trees[0][0] == "col"
+
+    @property
+    def large(self) -> bool:
+        """True of a factor so large that its ones are set one by one, rather than its columns looked up."""
+        return self.hot is not None and self.coding is not None and self.coding.size > LARGEST
 
     @property
     def reference(self) -> Any:
@@ -215,46 +219,16 @@ class DesignTerm(NamedTuple):
         return None if coded.all() else self.levels[int(np.argmin(coded))]
 
 
-LARGEST: Final = 1 << 14
-"""Numbers of a factor's contrasts that are looked up as a table; of larger ones the ones are set."""
-
-
-class TermPart(NamedTuple):
-    """A term of the right-hand side, whose columns are made by levels or by trees."""
-
-    name: str
-    place: slice
-    reads: tuple[str, ...]  # Raw columns
-    trees: tuple[Tree, ...] = ()
-    column: str = ""  # A factor that stands for itself
-    matrix: Floats | None = None  # Contrasts of that factor, a row for each level
-    hot: NDArray[np.int64] | None = None  # Column of each level's only 1, −1 for one that has none; None of others
-
-
 @dataclass(frozen=True)
 class Encoder:
     """Encoder of a design; rebuilt from the formula, never pickled or saved."""
 
     width: int
-    parts: tuple[TermPart, ...]
+    parts: tuple[DesignTerm, ...]
     program: Program  # All trees of the parts, in order
     response: Program | None  # None when the response is a column itself
     affine: tuple[Floats, Floats] | None = None  # Centre and scale of each column, if it comes in internal units
     places: NDArray[np.intp] | None = None  # Place of each column, if not in the order of the design
-
-    def scaled(self, centre: Floats, scale: Floats) -> Encoder:
-        """Encoder whose column j is (x_j − centre_j) / scale_j."""
-        return replace(self, affine=(centre, scale))
-
-    def ordered(self, order: NDArray[np.intp]) -> Encoder:
-        """Encoder with its columns in this order."""
-        return replace(self, places=np.argsort(order))
-
-    @property
-    def computed_columns(self) -> tuple[str, ...]:
-        """Raw columns that terms other than bare columns and factors read."""
-        computed = [part for part in self.parts if part.matrix is None and not _is_bare(part)]
-        return tuple(dict.fromkeys(name for part in computed for name in part.reads))
 
     @np.errstate(all="ignore")  # a warning would reveal a value
     def exog(
@@ -272,16 +246,23 @@ class Encoder:
         fine: Any = None
         problem: str | None = None
         for part in self.parts:
-            if part.matrix is not None:
-                self._write_levels(out, part, rows[part.column])
+            if part.coding is not None:
+                self._write_levels(out, part, rows[part.reads[0]])
                 continue
-            for j in range(part.place.start, part.place.stop):
+            for j in part.columns:
                 value = next(values)
-                finite = np.True_ if _is_bare(part) else np.isfinite(value)
+                finite = np.True_ if part.bare else np.isfinite(value)
                 if not finite.all():
                     fine = finite if fine is None else np.logical_and(fine, finite)
                     problem = problem or f"formula term {part.name!r} is not finite, or can't be computed,"
-                self._write(out, j, value)
+                to = out[:, self._at(j)]
+                centre, scale = (0.0, 1.0) if self.affine is None else (self.affine[0][j], self.affine[1][j])
+                if centre != 0.0:
+                    value = np.subtract(value, centre, out=to)
+                if scale != 1.0:
+                    np.divide(value, scale, out=to)
+                elif centre == 0.0:
+                    to[:] = value
         return out if self.affine is not None else np.ascontiguousarray(out), fine, problem
 
     def _inside(self, j: Any, values: Any) -> Any:
@@ -291,32 +272,21 @@ class Encoder:
     def _at(self, j: int) -> int:
         return j if self.places is None else int(self.places[j])
 
-    def _write(self, out: Floats, j: int, value: Any) -> None:
-        to = out[:, self._at(j)]
-        centre, scale = (0.0, 1.0) if self.affine is None else (self.affine[0][j], self.affine[1][j])
-        if centre != 0.0:
-            value = np.subtract(value, centre, out=to)
-        if scale != 1.0:
-            np.divide(value, scale, out=to)
-        elif centre == 0.0:
-            to[:] = value
-
     @cached_property
     def _tables(self) -> dict[str, Floats]:
         """Columns of factors at each level, shape (columns, levels), those that are hot and large left out."""
         return {
-            part.name: np.ascontiguousarray(self._inside(np.arange(part.place.start, part.place.stop), part.matrix).T)
+            part.name: np.ascontiguousarray(self._inside(np.array(part.columns), part.coding).T)
             for part in self.parts
-            if part.matrix is not None and not _is_large(part)
+            if part.coding is not None and not part.large
         }
 
-    def _write_levels(self, out: Floats, part: TermPart, codes: NDArray[Any]) -> None:
-        first, columns = part.place.start, range(part.place.start, part.place.stop)
-        if part.hot is None or not _is_large(part):
+    def _write_levels(self, out: Floats, part: DesignTerm, codes: NDArray[Any]) -> None:
+        first, columns = part.place.start, part.columns
+        if part.hot is None or not part.large:
             for j, values in zip(columns, self._tables[part.name], strict=True):
-                values.take(
-                    codes, out=out[:, self._at(j)], mode="clip"
-                )  # all are inside; by default NumPy makes a copy
+                to = out[:, self._at(j)]
+                values.take(codes, out=to, mode="clip")  # all are inside; by default NumPy makes a copy
             return
         ends = self._inside(np.array(columns), np.array([[0.0], [1.0]]) * np.ones(len(columns)))
         for j in columns:
@@ -325,16 +295,6 @@ class Encoder:
         some = np.flatnonzero(at >= 0)
         to = first + at[some]
         out[some, to if self.places is None else self.places[to]] = ends[1][at[some]]
-
-
-def _is_bare(part: TermPart) -> bool:
-    """True if a term is a raw column, and so finite."""
-    return len(part.trees) == 1 and part.trees[0][0] == "col"
-
-
-def _is_large(part: TermPart) -> bool:
-    """True if a factor is so large that its ones are set one by one, rather than its columns looked up."""
-    return part.hot is not None and part.matrix is not None and part.matrix.size > LARGEST
 
 
 # --- from the formula ------------------------------------------------------------------------------------
@@ -355,6 +315,7 @@ class _Valued(EvalFactor):  # type: ignore[misc]
         return self._value
 
 
+_CONTRASTS: Final = {one.__name__: one for one in (Treatment, Sum, Helmert, Poly, Diff)}
 _KEEP_ALL = NAAction(on_NA="raise", NA_types=[])
 
 
@@ -365,15 +326,20 @@ def coded_terms(
 
     `values` are those of factors that are computed, by code; factors that stand for themselves are columns of `rows`.
     """
-
-    def valued(code: str) -> _Valued:
+    known = dict[str, _Valued]()
+    for code in parsed.reads:
         name = parsed.plain.get(code)
         if name is None or name not in schema.levels:
-            return _Valued(code, values[code] if name is None else rows[name])
+            known[code] = _Valued(code, values[code] if name is None else rows[name])
+            continue
         kind: Any = pd.CategoricalDtype(list(schema.levels[name]))
-        return _Valued(code, C(pd.Categorical.from_codes(rows[name], dtype=kind), contrast_of(code, parsed.formula)))
-
-    known = {code: valued(code) for code in parsed.reads}
+        levels = pd.Categorical.from_codes(rows[name], dtype=kind)
+        node, contrast = term_tree(code, parsed.formula), None
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "C":
+            given = [*node.args[1:], *(word.value for word in node.keywords)]
+            code_of = compile(ast.Expression(given[0]), "contrast", "eval") if given else None
+            contrast = None if code_of is None else eval(code_of, {**_CONTRASTS, "__builtins__": {}})
+        known[code] = _Valued(code, C(levels, contrast))
     again = [Term([known[f.code] for f in term.factors]) for term in terms]
     return design_matrix_builders([again], lambda: iter([{}]), 0, NA_action=_KEEP_ALL)[0]
 
@@ -390,27 +356,68 @@ def make_encoder(
 
     `factors` are the columns of each factor, by code; `rows` are public.
     """
-    parts: list[TermPart] = []
+    parts: list[DesignTerm] = []
     for term, subterms in info.term_codings.items():
         plain = [parsed.plain.get(f.code) for f in term.factors]
         reads = tuple(dict.fromkeys(name for f in term.factors for name in parsed.reads[f.code]))
-        part = TermPart(term.name(), info.term_slices[term], reads)
-        contrast = None
+        part, contrast = DesignTerm(term.name(), info.term_slices[term], reads), None
         if len(plain) == 1 and plain[0] is not None and len(subterms) == 1:
             contrast = subterms[0].contrast_matrices.get(term.factors[0])
-        if contrast is not None:
-            matrix = np.asarray(contrast.matrix, dtype=np.float64)
-            part = part._replace(column=str(plain[0]), matrix=matrix, hot=_one_hot(matrix))
-        else:
-            part = part._replace(trees=term_trees(subterms, info, parsed, schema, factors.__getitem__))
-        parts.append(part)
+        if contrast is None:
+            parts.append(part._replace(trees=term_trees(subterms, info, parsed, schema, factors.__getitem__)))
+            continue
+        coding = np.asarray(contrast.matrix, dtype=np.float64)
+        at = coding.argmax(axis=1)
+        one = coding[np.arange(len(coding)), at] == 1.0
+        single = ((coding != 0.0).sum(axis=1) == one).all() and coding.shape[1] > 1
+        hot = np.where(one, at, -1) if single else None
+        parts.append(part._replace(levels=tuple(schema.levels[str(plain[0])]), coding=coding, hot=hot))
     program = Program([tree for part in parts for tree in part.trees], schema, parsed.functions, rows)
     return Encoder(len(info.column_names), tuple(parts), program, response)
 
 
-def _one_hot(matrix: Floats) -> NDArray[np.int64] | None:
-    """Column of the only 1 of each level, −1 for a level without; None for other contrasts."""
-    at = matrix.argmax(axis=1)
-    hot = matrix[np.arange(len(matrix)), at] == 1.0
-    single = ((matrix != 0.0).sum(axis=1) == hot).all()
-    return np.where(hot, at, -1) if single and matrix.shape[1] > 1 else None
+D = TypeVar("D")
+
+
+def with_cuts(design: Any, make: Callable[..., D], given: tuple[Any, ...]) -> D:
+    """Design with a column for each cut point between the levels of its response, after all others.
+
+    A row of the design is a record at its first cut point, where this column is −1 and the others are 0: the linear
+    predictor is x'β − κ_0. At cut point k it is that of the row plus ``cuts[k]``. `make` and `given` are a function
+    and its arguments that make this design again.
+    Raises FormulaError if a constant is made of several columns, or of a raw one.
+    """
+    levels, one, parts = design.endog_levels or (), design.constant, list(design.encoder.parts)
+    ones = [] if one is None else np.flatnonzero(one).tolist()
+    if len(ones) > 1 or any(design.sources[j] for j in ones):
+        raise FormulaError(
+            f"cut points between levels of {design.endog_name!r} take the place of an intercept, which "
+            f"{', '.join(design.names[j] for j in ones)} would be, too; leave '- 1', '+ 0' or a constant column out."
+        )
+    kept, k = [j for j in range(len(design.names)) if j not in ones], len(levels) - 1
+    place, p = {j: i for i, j in enumerate(kept)}, len(kept)
+    names = tuple(f"{low}|{high}" for low, high in pairwise(levels))
+    cuts = np.zeros((k, p + k))
+    cuts[np.arange(k), p + np.arange(k)] = -1.0
+    first = DesignTerm("Intercept", slice(p, p + k), (), tuple(const(v) for v in cuts[0, p:]))
+
+    def moved(part: DesignTerm) -> DesignTerm:
+        at = [place[j] for j in part.columns]
+        return part._replace(place=slice(at[0], at[-1] + 1))
+
+    parts = [*(moved(part) for part in parts if part.place.start in place), first]
+    program = design.encoder.program.of([tree for part in parts for tree in part.trees])
+    probe = np.hstack([np.repeat(design.probe[:, kept], k, axis=0), np.tile(cuts[:, p:], (len(design.probe), 1))])
+    made: D = replace(
+        design,
+        kind="ordinal",
+        names=(*(design.names[j] for j in kept), *names),
+        probe=probe,
+        constant=np.repeat([0.0, -1.0], [p, k]),
+        sources=(*(design.sources[j] for j in kept), *((),) * k),
+        bare=(*(design.bare[j] for j in kept), *(None,) * k),
+        encoder=replace(design.encoder, width=p + k, parts=tuple(parts), program=program),
+        cuts=cuts - cuts[0],
+        made=(make, given),
+    )
+    return made

@@ -18,6 +18,7 @@ from privreg.families import Huber
 from privreg.families.family import Family
 from privreg.families.hazards import ENDED, INTERVAL, USUAL
 from privreg.formula.design import Design
+from privreg.formula.language.allowlist import column_name
 from privreg.formula.language.parse import constant_value, refuse_deep, syntax
 from privreg.formula.units import Units
 
@@ -48,7 +49,7 @@ def without_survival(formula: Any) -> tuple[Any, Followed | None]:
         raise wrong
     refuse_deep(call, left)
     given = {word.arg: word.value for word in call.keywords}
-    columns = [_column(node) for node in call.args[:-1]]
+    columns = [column_name(node) for node in call.args[:-1]]
     if set(given) - {"cause"} or not 2 <= len(columns) <= 3 or None in columns:
         raise wrong
     match call.args[-1], given.get("cause"):
@@ -70,23 +71,9 @@ def without_survival(formula: Any) -> tuple[Any, Followed | None]:
     return f"{ENDED} ~ {_of_intervals(out)}{right.strip()}", out
 
 
-def with_survival(formula: str, followed: Followed) -> str:
-    """The formula that `without_survival` was given."""
-    return f"{followed.written} ~ {formula.removeprefix(f'{ENDED} ~ {_of_intervals(followed)}')}"
-
-
 def _of_intervals(followed: Followed) -> str:
     """The term of intervals, where there are several."""
     return f"C({INTERVAL}) + " if len(followed.cuts) > 1 else ""
-
-
-def _column(node: ast.expr) -> str | None:
-    match node:
-        case ast.Name(name):
-            return name
-        case ast.Call(ast.Name("Q"), [ast.Constant(str(name))], []):
-            return name
-    return None
 
 
 def refuse_beside(followed: Followed, people: Participants, asked: Any, design: Any, named: Any) -> None:
@@ -152,7 +139,17 @@ def without_effect(formula: str) -> tuple[str, tuple[str, str] | None]:
     >>> without_effect("y ~ I((x > 1) | (x < 0))")
     ('y ~ I((x > 1) | (x < 0))', None)
     """
-    at = _bar(formula)
+    depth, quote, at = 0, "", None
+    for place, sign in enumerate(formula):  # the first | outside of brackets and quotes
+        if quote:
+            quote = "" if sign == quote else quote
+        elif sign in "'\"":
+            quote = sign
+        elif sign == "|" and depth == 0:
+            at = place
+            break
+        else:
+            depth += (sign in "([{") - (sign in ")]}")
     if at is None:
         return formula, None
     left, right = formula[:at].rstrip(), formula[at + 1 :]
@@ -172,27 +169,13 @@ def without_effect(formula: str) -> tuple[str, tuple[str, str] | None]:
 def with_effect(formula: str, people: Participants) -> str:
     """A formula with the part that `without_effect` took from it."""
     if people.followed is not None:
-        return with_survival(formula, people.followed)
+        right = formula.removeprefix(f"{ENDED} ~ {_of_intervals(people.followed)}")
+        return f"{people.followed.written} ~ {right}"
     if people.effect is None:
         return formula
     name = str(people.id)
     name = name if name.isidentifier() else f"Q({name!r})"
     return f"{formula} | {name if people.effect == WITHIN else f'diff({name})'}"
-
-
-def _bar(formula: str) -> int | None:
-    """Place of the first | outside of brackets and quotes."""
-    depth, quote = 0, ""
-    for at, sign in enumerate(formula):
-        if quote:
-            quote = "" if sign == quote else quote
-        elif sign in "'\"":
-            quote = sign
-        elif sign == "|" and depth == 0:
-            return at
-        else:
-            depth += (sign in "([{") - (sign in ")]}")
-    return None
 
 
 def refuse_of_persons(
@@ -212,8 +195,12 @@ def refuse_of_persons(
             f"{option} goes with private='record': how many rows a person has, and their weight, are no more public "
             "than what is in them; leave private= out."
         )
-    if trust == "local":
-        _refuse_local(option, family, design, units)
+    # without second moments nothing shows how much of a local report of several rows is filled
+    if trust == "local" and (units.unscaled.any() or (units.y_unscaled and family.scoring.residual)):
+        raise SchemaError(
+            f"{option} needs public bounds of every number, as reports on scales don't tell how many rows a person "
+            "has; declare bounds=."
+        )
     if people.mu is not None:
         raise UnsupportedArgumentError(
             f"{people.spent}={people.mu!r} of personal budgets doesn't go with {option}; give one budget for all."
@@ -255,15 +242,6 @@ def _refuse_clusters(people: Participants, design: Design, private: str) -> None
     if people.mu is not None or private == "response" or people.missing == "drop":
         raise UnsupportedArgumentError(
             f"cluster={people.cluster!r} goes with one mu=, private='record' and missing='noise'; leave the others out."
-        )
-
-
-def _refuse_local(option: str, family: Family, design: Design, units: Units) -> None:
-    """Refuse models without second moments, which show how much of a local report of several rows is filled."""
-    if units.unscaled.any() or (units.y_unscaled and family.scoring.residual):
-        raise SchemaError(
-            f"{option} needs public bounds of every number, as reports on scales don't tell how many rows a person "
-            "has; declare bounds=."
         )
 
 

@@ -305,11 +305,6 @@ class ModelSpec:
         return all(n in schema.moments for n in numbers) and (len(numbers) < 2 or bool(schema.correlations))
 
     @property
-    def standardised(self) -> bool:
-        """True if the scale was taken from the data, as in the papers' applications."""
-        return "scale" in self.design.schema.leaked
-
-    @property
     def personal(self) -> bool:
         """True if records have personal budgets."""
         return self.people.mu is not None
@@ -321,7 +316,7 @@ class ModelSpec:
     def open(self, data: Any) -> Source:
         """Source of a table's rows; see `open_table`."""
         if isinstance(data, Silos):
-            return data.open(self.open)
+            return data.open(self.open, self.columns)
         columns = tuple(c for c in self.columns if c != SILO) if self.silos else self.columns
         people = self.people
         source = open_table(data, columns, self.design.schema, text=people.text)

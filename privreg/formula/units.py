@@ -10,7 +10,7 @@ bit.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -20,46 +20,6 @@ from privreg.base.arrays import Array, Flags
 from privreg.collector.inference.methods import WIDE
 from privreg.errors import SchemaError
 from privreg.formula.design import Design
-from privreg.schema.declarations import Schema
-
-LINE: Final = 1024  # Numbers in a line, about
-CACHED: Final = 1 << 15  # Numbers that several operations follow each other on: 256 kB
-
-
-def affine_rows(x: Array, centre: Array, scale: Array) -> None:
-    """x[:, j] ← (x[:, j] − centre[j]) / scale[j], in place."""
-    if not centre.any() and (scale == 1.0).all():
-        return
-    with np.errstate(all="ignore"):  # a warning would reveal a value
-        for part, (middle, by) in _together(x, centre, scale):
-            np.subtract(part, middle, out=part)
-            np.divide(part, by, out=part)
-
-
-def _together(x: Array, *columns: Array) -> Iterator[tuple[Array, list[Array]]]:
-    """Rows, shape (n, p), many in a line with as many copies of numbers by column: NumPy takes lines one by one."""
-    n, p = x.shape
-    k = max(LINE // max(p, 1), 1)
-    whole = n // k * k
-    if whole and x.flags.c_contiguous:
-        lines, repeated = x[:whole].reshape(-1, k * p), [np.tile(c, k) for c in columns]
-        each = max(CACHED // (k * p), 1)
-        for a in range(0, len(lines), each):
-            yield lines[a : a + each], repeated
-        x = x[whole:]
-    if len(x):
-        yield x, list(columns)
-
-
-def linear_rows(x: Array, matrix_t: Array) -> None:
-    """X ← x @ matrix_t in place, column by column: a matrix product's bits depend on how many rows it is given."""
-    with np.errstate(all="ignore"):
-        whole = [np.zeros(len(x)) for _ in matrix_t]
-        for j, m in np.argwhere(matrix_t != 0.0):
-            whole[m] += x[:, j] * matrix_t[j, m]
-    for m, column in enumerate(whole):
-        x[:, m] = column
-
 
 CROWDED = 30.0  # Condition number of the probe's correlation matrix above which columns are made orthogonal
 SAME = 1e-9  # Rounding error of a computed constant 1
@@ -145,13 +105,22 @@ class Units:
 
     def rows_inside(self, x: Array) -> None:
         """Map rows to internal units in place; each row on its own, so chunking can't change a bit."""
-        affine_rows(x, self.centre, self.scale)
+        with np.errstate(all="ignore"):  # a warning would reveal a value
+            np.subtract(x, self.centre, out=x)
+            np.divide(x, self.scale, out=x)
         self.rows_mixed(x)
 
     def rows_mixed(self, x: Array) -> None:
         """The second half of it, for rows whose columns are centred and scaled."""
-        if self.mix is not None:
-            linear_rows(x, np.ascontiguousarray(self.mix.T))
+        if self.mix is None:
+            return
+        # column by column: a matrix product's bits depend on how many rows it is given
+        with np.errstate(all="ignore"):
+            whole = [np.zeros(len(x)) for _ in self.mix]
+            for j, m in np.argwhere(self.mix.T != 0.0):
+                whole[m] += x[:, j] * self.mix[m, j]
+        for m, column in enumerate(whole):
+            x[:, m] = column
 
     def response_inside(self, y: Array) -> Array:
         """Map responses to internal units."""
@@ -181,7 +150,7 @@ def public_units(design: Design, *, scale_response: bool) -> Units:
     ones = np.zeros(p) if constant is None else constant
     low, high = probe.min(axis=0), probe.max(axis=0)
     centre, scale, edges = np.zeros(p), np.ones(p), np.zeros(p)
-    unscaled = np.array([_is_private(made_of, schema) for made_of in design.sources], dtype=np.bool_)
+    unscaled = np.array([not set(schema.private).isdisjoint(c) for c in design.sources], dtype=np.bool_)
     for j, name in enumerate(design.bare):
         varies = bool(ones[j] == 0.0 and high[j] > low[j])
         if varies and not unscaled[j]:
@@ -219,15 +188,11 @@ def public_units(design: Design, *, scale_response: bool) -> Units:
     return Units(centre, scale, mix, y_centre, y_scale, ones, math.sqrt(float(edges @ edges)), unscaled, y_unscaled)
 
 
-def _is_private(made_of: Sequence[str], schema: Schema) -> bool:
-    return any(name in schema.private for name in made_of)
-
-
 def _response(design: Design) -> tuple[float, float, bool]:
     """Centre and scale of the response, and whether they are left to be learned."""
     schema, (low, high) = design.schema, design.endog_limits
     bounded = math.isfinite(low) and math.isfinite(high)  # I(y > 3) is, whatever y
-    if _is_private(design.endog_sources, schema) and not bounded:
+    if not bounded and not set(schema.private).isdisjoint(design.endog_sources):
         return 0.0, 1.0, True
     if design.endog_bare is not None:
         return *schema.scale(design.endog_bare), False
@@ -297,10 +262,6 @@ def _mix(
     return mix, reach
 
 
-def _crowded(correlation: Array) -> bool:
-    return bool(np.linalg.cond(correlation) > CROWDED)
-
-
 def _correlation(columns: Array) -> Array:
     """Second moments of columns relative to their sizes; correlations, if they are centred."""
     gram = columns.T @ columns / columns.shape[0]
@@ -325,14 +286,14 @@ def _orthogonal(inside: Array) -> Array | None:
         return _correlation(columns if varies.all() else columns - columns.mean(axis=0))
 
     identity = np.eye(len(varies))
-    if not varies.any() or not _crowded(correlation(identity)):
+    if not varies.any() or np.linalg.cond(correlation(identity)) <= CROWDED:
         return None
     crowd = ~varies
     crowd[varies] = np.diag(np.linalg.inv(correlation(identity))) > ALONE
     two = ((inside == low) | (inside == high)).all(axis=0)
     rows = _residuals(inside, crowd, crowd & ~two)
     everything = np.ones_like(varies)
-    return _residuals(inside, everything, everything) if _crowded(correlation(rows)) else rows
+    return _residuals(inside, everything, everything) if np.linalg.cond(correlation(rows)) > CROWDED else rows
 
 
 def _residuals(inside: Array, crowd: Flags, changed: Flags) -> Array:

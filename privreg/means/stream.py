@@ -9,7 +9,7 @@ import numpy as np
 
 from privreg.data.columns import complete_rows, prepare
 from privreg.data.participants import Counter
-from privreg.data.sources.open import CHUNK, chunk_of, one_batch, pieces
+from privreg.data.sources.open import CHUNK, as_frame, chunk_of, pieces
 from privreg.errors import DataError, InferenceError
 from privreg.means import collector, device
 from privreg.means.factors import FactorMechanism
@@ -75,7 +75,7 @@ class MeansStream:
         """
         widest = max(p.width + 3 * len(p.columns) for p in self._spec.plans)
         spec, charge = self._spec, charge or self.charged(named(batch, self._dataset), self._release)
-        batch = one_batch(batch, (*spec.columns, *spec.people.columns), spec.schema)
+        batch = as_frame(batch, (*spec.columns, *spec.people.columns), spec.schema)
         for piece in pieces([batch], min(chunk_of(widest), CHUNK - 1)):  # CHUNK itself would take a batch whole
             self._take(piece, charge)
 

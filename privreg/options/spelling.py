@@ -82,7 +82,15 @@ def in_study(message: str) -> str:
             return said if found["pair"] else f"{option.name} of {found['column']!r}"
         if found["value"] in {None, "None"} and option.families:
             return f"family: {{{option.families.split()[0]}: {{{option.name}: {option.metavar}}}}}"
-        return f"{option.name}: {_in_yaml(found['value'] or '')}".rstrip()
+        value = found["value"] or ""
+        if value[:1] == "{":
+            said = f"{{{', '.join(f'{name}: {_listed(one)}' for _, name, one in _ENTRY.findall(value))}}}"
+        elif family := _family(value):
+            constants = ", ".join(f"{k}: {v}" for k, v in family[1])
+            said = f"{{{family[0]}: {{{constants}}}}}" if constants else family[0]
+        else:
+            said = _listed(value)
+        return f"{option.name}: {said}".rstrip()
 
     message = re.sub(r" \(or None[^()]*\)| to the model\b", "", _followed(message, options, planned))
     return _PLACES.sub(r"[\1, \2]", _SAID.sub(spelt, message))
@@ -126,16 +134,6 @@ def _given(option: Option, value: str) -> str:
     if not (family := _family(value)):
         return quoted(value.strip("'\""))
     return " ".join([family[0], *(f"--{k.replace('_', '-')} {v}" for k, v in family[1])])
-
-
-def _in_yaml(value: str) -> str:
-    """Values as YAML has them."""
-    if value[:1] == "{":
-        return f"{{{', '.join(f'{name}: {_listed(said)}' for _, name, said in _ENTRY.findall(value))}}}"
-    if not (family := _family(value)):
-        return _listed(value)
-    constants = ", ".join(f"{k}: {v}" for k, v in family[1])
-    return f"{{{family[0]}: {{{constants}}}}}" if constants else family[0]
 
 
 def _family(value: str) -> tuple[str, list[tuple[str, str]]] | None:

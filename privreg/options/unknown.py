@@ -17,20 +17,14 @@ from pathlib import PurePath
 from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 
 from privreg.errors import NotPrivateError, OptionError, UnsupportedArgumentError, choose, meant, nearest, shown
-from privreg.options.table import DOORS, TABLE, Option, accepted
+from privreg.options.table import DOORS, TABLE, accepted
 
 WORDS: Final[dict[str, Any]] = json.loads(files("privreg.options").joinpath("elsewhere.json").read_text("utf-8"))
 """Tables of names: attributes of results, views and the package, arguments of methods and of plots, options, terms."""
 
 
 def by_name(table: Mapping[str, str]) -> dict[str, str]:
-    """Turn a table of names by text, several in one string, into texts by name.
-
-    Examples
-    --------
-    >>> by_name({"use log": "ln logn"})
-    {'ln': 'use log', 'logn': 'use log'}
-    """
+    """Turn a table of names by text, several in one string, into texts by name."""
     return {name: text for text, names in table.items() for name in names.split()}
 
 
@@ -66,13 +60,7 @@ MEASURES: Final = "fit(measures=0.05)"  # Option that asks for measures of fit
 
 
 def called(name: str, have: Collection[str] | None = None) -> str | None:
-    """Return what another library's name is called here; None if it is not such a name, or not among those there are.
-
-    Examples
-    --------
-    >>> called("coef_"), called("confint"), called("resid")
-    ('params', 'conf_int()', None)
-    """
+    """Name here of another library's name; None if it is not such a name, or not among those there are."""
     right = _CALLED.get(name)
     return right if right is None or have is None or re.split(r"\W", right)[0] in have else None
 
@@ -134,16 +122,7 @@ def no_rows_in(name: str) -> AttributeError:
 
 
 def public_names(module: str, names: Iterable[str]) -> tuple[Callable[[], list[str]], Callable[[str], Any]]:
-    """``__dir__`` and ``__getattr__`` of a module that shows `names` only, and says which of them was meant.
-
-    Examples
-    --------
-    >>> shown, refused = public_names("privreg.families", ["Huber", "Logistic"])
-    >>> shown(), str(refused("Binomial"))
-    Traceback (most recent call last):
-        ...
-    AttributeError: privreg.families has no 'Binomial'; it is called pr.Logistic().
-    """
+    """``__dir__`` and ``__getattr__`` of a module that shows `names` only, and says which of them was meant."""
     known = sorted(names)
 
     def refused(name: str) -> Any:
@@ -183,8 +162,7 @@ def refuse_unknown(door: str, unknown: Iterable[str], called: str = "") -> None:
     where, unknown = called or DOORS[door], list(unknown)
     known = [name for name in accepted(door) if name not in unknown]
     for name in unknown:
-        hint = _misplaced(door, name, where) or (_goal(door, name) if where == "plan" else None)
-        hint = hint or _meant(door, name) or _of_others(door, name) or _goal(door, name)
+        hint = _hint(door, name, where)
         if hint is not None:
             raise UnsupportedArgumentError(f"{where}() has no {name!r}: {hint}.")
         try:
@@ -193,32 +171,12 @@ def refuse_unknown(door: str, unknown: Iterable[str], called: str = "") -> None:
             raise UnsupportedArgumentError(str(e)) from None
 
 
-def _meant(door: str, name: str) -> str | None:
-    """Meaning of another library's name, in options that the product has."""
-    product = door.partition(".")[0]
-    there = {o.name for o in TABLE if o.of(product)}
-    meant = [o for o in OPTIONS if name in o.names and (o.option or not o.products or product in o.products)]
-    for o in sorted(meant, key=lambda o: bool(o.option) and product not in o.products):
-        text = o.hint or f"it is called {o.option}="
-        if set(re.findall(r"\b([a-z_]+)=", re.sub(r"\([^()]*\)", "", text))) <= there:
-            return text
-    return None
-
-
-def _goal(door: str, name: str) -> str | None:
-    """Place where a study's size is planned."""
-    if door == "plan.formula" or name not in accepted("plan.formula"):
-        return None
-    return f"{name}= is an option of privreg.plan(formula, ...), which says how many people a study needs"
-
-
-def _misplaced(door: str, name: str, where: str) -> str | None:
-    """Place where an option of the same product belongs."""
+def _hint(door: str, name: str, where: str) -> str | None:
+    """Place where an option belongs, or the meaning of another library's name; None if nothing is known of it."""
     product, _, stage = door.partition(".")
     found = {d.partition(".")[2] for d in DOORS if d.startswith(product) and name in accepted(d)}
     if found and stage not in STAGES:
-        whose = "the model" if set(STAGES) & found else "fit()"
-        return f"{name}= belongs to {whose}, not to {where}()"
+        return f"{name}= belongs to {'the model' if set(STAGES) & found else 'fit()'}, not to {where}()"
     if found and set(STAGES).isdisjoint(found):
         hints = [o.hint for o in OPTIONS if o.option == name and name in o.names and product in o.products]
         return hints[0] if hints else f"{name}= belongs to fit(), not to the model"
@@ -228,19 +186,26 @@ def _misplaced(door: str, name: str, where: str) -> str | None:
         return f"{name}= belongs to from_formula(), not to {where}()"
     if found:
         return f"{name}= {NO_COLUMN}"
-    return None
-
-
-def _of_others(door: str, name: str) -> str | None:
-    """Why the option of another product is not here."""
-    product = door.partition(".")[0]
-    local: Option | None = next((o for o in TABLE if o.name == name and o.of("local")), None)
-    if local is None:
-        return None
-    if product == "curator" and local.curator:
+    goal = None
+    if name in accepted("plan.formula"):
+        goal = f"{name}= is an option of privreg.plan(formula, ...), which says how many people a study needs"
+    if goal is not None and where == "plan":
+        return goal
+    there = {o.name for o in TABLE if o.of(product)}
+    meant = [o for o in OPTIONS if name in o.names and (o.option or not o.products or product in o.products)]
+    for o in sorted(meant, key=lambda o: bool(o.option) and product not in o.products):
+        text = o.hint or f"it is called {o.option}="
+        if set(re.findall(r"\b([a-z_]+)=", re.sub(r"\([^()]*\)", "", text))) <= there:
+            return text
+    local = next((o for o in TABLE if o.name == name and o.of("local")), None)
+    if local is not None and product == "curator" and local.curator:
         return f"{name}= {local.curator}"
-    whose = "its model" if any(name in accepted(f"local.{m}") for m in STAGES) else "its fit()"
-    return f"{name}= is an option of PrivateOnlineRegression, of {whose}; here there are {', '.join(accepted(door))}"
+    if local is not None:
+        whose = "its model" if any(name in accepted(f"local.{m}") for m in STAGES) else "its fit()"
+        return (
+            f"{name}= is an option of PrivateOnlineRegression, of {whose}; here there are {', '.join(accepted(door))}"
+        )
+    return goal
 
 
 def refuse_positional(more: Sequence[object], call: str) -> None:
@@ -298,18 +263,7 @@ C = TypeVar("C", bound=type)
 
 
 def known_arguments(function: Callable[P, R]) -> Callable[P, R]:
-    """Let a function refuse keywords that it does not have with the list of those that it has.
-
-    Examples
-    --------
-    >>> @known_arguments
-    ... def table(alpha=0.05):
-    ...     return alpha
-    >>> table(alhpa=0.1)
-    Traceback (most recent call last):
-        ...
-    privreg.errors.UnsupportedArgumentError: table() has no argument 'alhpa'. Did you mean 'alpha'? It takes alpha=.
-    """
+    """Let a function refuse keywords that it does not have with the list of those that it has."""
     parameters = inspect.signature(function).parameters
     known = [name for name, p in parameters.items() if name != "self" and p.kind is not p.VAR_POSITIONAL]
     most = sum(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters.values())

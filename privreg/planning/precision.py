@@ -19,7 +19,7 @@ from privreg.base.arrays import Array
 from privreg.collector.aggregate.report import parts_of
 from privreg.collector.covariates import rarity
 from privreg.collector.plan import Plan, Progress
-from privreg.data.sources.open import OfSilo
+from privreg.data.sources.open import of_silo
 from privreg.errors import InferenceError, OptionError, UnsupportedArgumentError, quietly
 from privreg.families import Huber
 from privreg.families.hazards import AT_RISK
@@ -243,7 +243,7 @@ def fit_of(spec: ModelSpec, assumed: Assumed, n: int, rng: np.random.Generator, 
     if spec.silos:
         whole, place = people(n), assumed.silo_of(spec, n * spec.people.given)
         for k in range(len(spec.silos)):
-            stream.update(OfSilo({c: v[place == k] for c, v in whole.items()}, k, spec.silos))
+            stream.update(of_silo({c: v[place == k] for c, v in whole.items()}, k, spec.silos, whole))
         return stream._so_far(), stream._settings
     for left in range(n, 0, -CHUNK):
         stream.update(people(min(left, CHUNK), left))

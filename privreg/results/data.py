@@ -28,7 +28,7 @@ from privreg.options.unknown import no_rows_in
 from privreg.protocol.plans import Shape
 from privreg.results.statement import PrivacyStatement
 from privreg.tables import WIDTH, Paragraph, Part, Table, as_html, as_text, fold, in_one_format, write
-from privreg.tables.words import in_one_unit
+from privreg.tables.parts import in_one_unit
 
 T = TypeVar("T")
 

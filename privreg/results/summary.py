@@ -22,7 +22,7 @@ from privreg.results.statement import PrivacyStatement
 from privreg.results.wording import HELD_ROWS, WHOLE_RECORD
 from privreg.tables import Header, Lines, Notes, Pairs, Paragraph, Part, Table, View
 from privreg.tables.diagnostics import Diagnostic, for_reading
-from privreg.tables.words import MARK, WIDTH, cells, marked, shorten, span
+from privreg.tables.parts import MARK, WIDTH, cells, marked, shorten, span
 
 
 @dataclass(frozen=True, repr=False)

@@ -18,8 +18,9 @@ from unicodedata import normalize
 
 import numpy as np
 
-from privreg.errors import PrivregWarning, SchemaError, meant, real, shown
-from privreg.schema.files import PARTS, checked_path, document, numbers_of, pairs, write
+from privreg.base import archive
+from privreg.errors import PrivregWarning, SchemaError, located, meant, real, shown
+from privreg.schema.files import PARTS, checked_path, document, numbers_of, pairs, text_of
 
 EPOCH_TEXT: Final = "1970-01-01"  # Day 0
 _EPOCH: Final = datetime(1970, 1, 1)
@@ -53,19 +54,9 @@ def day_of(value: Any) -> float | None:
 
 def days_of_times(values: np.ndarray) -> np.ndarray:
     """Days since 1970-01-01 of an array of NumPy's times; NaN where there is none."""
-    unit = np.datetime_data(values.dtype)
-    if unit[0] in {"Y", "M", "W", "generic"} or unit[1] != 1:
-        values, unit = values.astype("datetime64[D]"), ("D", 1)
-    whole = values.astype(values.dtype.newbyteorder("=")).view(np.int64)
-    out = whole / float(PER_DAY[unit[0]])
-    out[np.isnat(values)] = np.nan
-    return np.asarray(out)
-
-
-PER_DAY: Final = {
-    **{"D": 1, "h": 24, "m": 1440, "s": 86_400, "ms": 86_400 * 10**3, "us": 86_400 * 10**6},
-    **{"ns": 86_400 * 10**9, "ps": 86_400 * 10**12, "fs": 86_400 * 10**15, "as": 86_400 * 10**18},
-}
+    if np.datetime_data(values.dtype)[0] in {"ps", "fs", "as"}:  # which NumPy can't compare with days
+        values = values.astype("datetime64[ns]")
+    return np.asarray((values - np.datetime64(0, "D")) / np.timedelta64(1, "D"))
 
 
 def iso(day: float) -> str:
@@ -136,53 +127,9 @@ def _bound(name: str, value: object) -> Pair:
     return low, high
 
 
-def _moment(name: str, value: object) -> Pair:
-    mean, sd = _pair("moments", name, value)
-    if not (math.isfinite(mean) and math.isfinite(sd) and sd >= SMALLEST):
-        raise SchemaError(
-            f"moments[{name!r}] = ({mean:g}, {sd:g}): (mean, sd) must be finite with sd > 0, {SMALLEST:g} at least."
-        )
-    return mean, sd
-
-
 def _levels(name: str, value: object) -> tuple[Any, ...]:
-    got = _listed(name, value)
-    if len(got) < 2:
-        raise SchemaError(f"levels[{name!r}] has {len(got)} level(s); a factor needs at least two.")
-    if not all(isinstance(v, str | bool | int | float) for v in got):
-        raise SchemaError(f"levels[{name!r}]: levels are strings, booleans or numbers.")
-    if any(isinstance(v, float) and not math.isfinite(v) for v in got):
-        raise SchemaError(f"levels[{name!r}]: a level can't be NaN or infinite; leave it out.")
-    if len(set(got)) != len(got):
-        rows = ""
-        if type(value).__name__ == "Series":
-            rows = " Got a Series that is not of type category, whose values are taken for the levels."
-        raise SchemaError(f"levels[{name!r}] names a level twice; list each level once.{rows}")
-    if len({plain_text(str(v)) for v in got}) < len(got):
-        warnings.warn(
-            f"levels[{name!r}] has levels that differ only by blanks at their ends or by .0 after a whole number, and "
-            "are told apart letter by letter; if they are one, list it once and mend the data.",
-            PrivregWarning,
-            stacklevel=2,
-        )
-    return got
-
-
-def plain_text(text: str) -> str:
-    """A text in Unicode's form NFC, without blanks at its ends, and a whole number without zeros after its point.
-
-    Examples
-    --------
-    >>> plain_text(" a "), plain_text("12.0"), plain_text("007")
-    ('a', '12', '007')
-    """
-    text = normalize("NFC", text).strip()
-    found = _POINT_ZEROS.fullmatch(text)
-    return text if found is None else found[1]
-
-
-def _listed(name: str, value: object) -> tuple[Any, ...]:
-    """Levels as given: a list, or an array, Index or Categorical's categories; what has no order is refused."""
+    """Levels of a list, or an array, Index or Categorical's categories; what has no order is refused."""
+    given = value
     if isinstance(value, Set):
         raise SchemaError(
             f"levels[{name!r}] is of type {type(value).__name__}, which has no order, and the first level is the "
@@ -197,7 +144,33 @@ def _listed(name: str, value: object) -> tuple[Any, ...]:
         )
     plain: Any = value.tolist() if hasattr(value, "tolist") else value
     single = (v.item() if hasattr(v, "item") and getattr(v, "ndim", 1) == 0 else v for v in plain)
-    return tuple(normalize("NFC", v) if isinstance(v, str) else v for v in single)
+    got = tuple(normalize("NFC", v) if isinstance(v, str) else v for v in single)
+    if len(got) < 2:
+        raise SchemaError(f"levels[{name!r}] has {len(got)} level(s); a factor needs at least two.")
+    if not all(isinstance(v, str | bool | int | float) for v in got):
+        raise SchemaError(f"levels[{name!r}]: levels are strings, booleans or numbers.")
+    if any(isinstance(v, float) and not math.isfinite(v) for v in got):
+        raise SchemaError(f"levels[{name!r}]: a level can't be NaN or infinite; leave it out.")
+    if len(set(got)) != len(got):
+        rows = ""
+        if type(given).__name__ == "Series":
+            rows = " Got a Series that is not of type category, whose values are taken for the levels."
+        raise SchemaError(f"levels[{name!r}] names a level twice; list each level once.{rows}")
+    if len({plain_text(str(v)) for v in got}) < len(got):
+        warnings.warn(
+            f"levels[{name!r}] has levels that differ only by blanks at their ends or by .0 after a whole number, and "
+            "are told apart letter by letter; if they are one, list it once and mend the data.",
+            PrivregWarning,
+            stacklevel=2,
+        )
+    return got
+
+
+def plain_text(text: str) -> str:
+    """A text in Unicode's form NFC, without blanks at its ends, and a whole number without zeros after its point."""
+    text = normalize("NFC", text).strip()
+    found = _POINT_ZEROS.fullmatch(text)
+    return text if found is None else found[1]
 
 
 def public_mapping(kind: str, value: object) -> Mapping[Any, Any]:
@@ -241,22 +214,13 @@ def _correlations(given: Mapping[Names, object], moments: Mapping[str, Pair]) ->
                 "Of two columns that determine each other, leave one out of the model."
             )
         out[a, b] = rho
-    for names in _connected(out):
-        if np.linalg.eigvalsh(_matrix(names, out))[0] < SMALLEST_EIGENVALUE:
-            raise SchemaError(
-                f"the correlations of {', '.join(map(repr, names))} can't hold together (their matrix is not positive "
-                "definite; a pair that is left out counts as 0); declare every pair of them, or values nearer to 0."
-            )
+    names = sorted({name for pair in out for name in pair})
+    if names and np.linalg.eigvalsh(_matrix(names, out))[0] < SMALLEST_EIGENVALUE:
+        raise SchemaError(
+            f"the correlations of {', '.join(map(repr, names))} can't hold together (their matrix is not positive "
+            "definite; a pair that is left out counts as 0); declare every pair of them, or values nearer to 0."
+        )
     return {pair: out[pair] for pair in sorted(out)}
-
-
-def _connected(pairs: Mapping[Names, float]) -> list[list[str]]:
-    """Groups of columns linked by declared correlations."""
-    groups: list[set[str]] = []
-    for pair in pairs:
-        linked = [g for g in groups if g & set(pair)]
-        groups = [g for g in groups if not g & set(pair)] + [set(pair).union(*linked)]
-    return [sorted(g) for g in groups]
 
 
 def _matrix(names: Sequence[str], correlations: Mapping[Names, float]) -> np.ndarray:
@@ -314,7 +278,13 @@ class Schema:
         lows = {name: _bound(name, value) for name, value in limits.items()}
         dates = tuple(sorted(name for name, value in limits.items() if _are_dates(value)))
         cats = {name: _levels(name, value) for name, value in public_mapping("levels", levels).items()}
-        moms = {name: _moment(name, value) for name, value in given.items() if isinstance(name, str)}
+        moms = {name: _pair("moments", name, value) for name, value in given.items() if isinstance(name, str)}
+        for name, (mean, sd) in moms.items():
+            if not (math.isfinite(mean) and math.isfinite(sd) and sd >= SMALLEST):
+                raise SchemaError(
+                    f"moments[{name!r}] = ({mean:g}, {sd:g}): (mean, sd) must be finite with sd > 0, {SMALLEST:g} at "
+                    "least."
+                )
         both = sorted((set(lows) | set(moms)) & set(cats))
         if both:
             raise SchemaError(
@@ -368,11 +338,8 @@ class Schema:
         {'smoker': ('no', 'yes')}
         """
         file = checked_path(path)
-        try:
+        with located(file.name):
             return cls.from_document(document(file))
-        except SchemaError as e:
-            problem = SchemaError(f"{file.name}: {e}")
-        raise problem
 
     @classmethod
     def from_redcap(cls, path: str | Path) -> Schema:
@@ -396,7 +363,7 @@ class Schema:
         return cls.declare(*xlsform(path))
 
     @classmethod
-    def from_document(cls, doc: Any) -> Schema:
+    def from_document(cls, doc: Any, private: Sequence[str] = ()) -> Schema:
         """Declarations of a document of plain values, each checked like a user's own.
 
         Raises
@@ -418,9 +385,8 @@ class Schema:
                 if value is None or value == []:
                     raise SchemaError(f"{kind}[{name!r}] is empty; fill it in, or leave the column out.")
         numbers = {kind: {k: numbers_of(v) for k, v in parts[kind].items()} for kind in ("bounds", "moments")}
-        return cls.declare(
-            numbers["bounds"], parts["levels"], {**numbers["moments"], **dict(pairs(doc.get("correlations")))}
-        )
+        moments = {**numbers["moments"], **dict(pairs(doc.get("correlations")))}
+        return cls.declare(numbers["bounds"], parts["levels"], moments, private)
 
     def to_file(self, path: str | Path) -> None:
         """Write the declarations to a file that :meth:`from_file` reads; .yaml, .yml or .json.
@@ -435,7 +401,8 @@ class Schema:
             If the file can't be written.
         """
         self.refuse_leaked()
-        write(self.to_json(), path)
+        file = checked_path(path)
+        archive.write_bytes(file, text_of(self.to_json(), yaml=file.suffix.lower() != ".json").encode())
 
     def refuse_leaked(self) -> None:
         """Refuse what was learned from rows where only public declarations may be."""
@@ -519,7 +486,10 @@ class Schema:
     def to_json(self) -> dict[str, Any]:
         """Represent the schema by JSON values."""
         out = {
-            "bounds": {k: [_out(x) for x in v] for k, v in self.bounds_as_given().items()},
+            "bounds": {
+                k: [x if isinstance(x, str) or math.isfinite(x) else str(x) for x in v]
+                for k, v in self.bounds_as_given().items()
+            },
             "levels": {k: list(v) for k, v in self.levels.items()},
             "moments": {k: list(v) for k, v in self.moments.items()},
             "leaked": list(self.leaked),
@@ -532,16 +502,9 @@ class Schema:
     @classmethod
     def from_json(cls, doc: Mapping[str, Any]) -> Schema:
         """Rebuild a schema from :meth:`to_json`, checked like a user's own declaration."""
-        bounds = {k: tuple(v) if _are_dates(v) else (float(v[0]), float(v[1])) for k, v in doc["bounds"].items()}
-        moments: dict[Any, Any] = {k: (float(v[0]), float(v[1])) for k, v in doc["moments"].items()}
-        moments |= {(str(a), str(b)): rho for a, b, rho in doc["correlations"]}
-        plain = cls.declare(bounds, doc["levels"], moments, private=tuple(map(str, doc["private"])))
+        plain = cls.from_document({kind: doc[kind] for kind in PARTS}, tuple(map(str, doc["private"])))
         carried = tuple(map(str, doc.get("carried", ())))
         return replace(plain, leaked=tuple(doc["leaked"]), leaked_columns=tuple(doc["leaked_columns"]), carried=carried)
-
-
-def _out(x: float | str) -> float | str:
-    return x if isinstance(x, str) or math.isfinite(x) else str(x)
 
 
 def combined(schema: object, bounds: object, levels: object, moments: object) -> Schema:
@@ -552,17 +515,14 @@ def combined(schema: object, bounds: object, levels: object, moments: object) ->
         return Schema.declare(bounds, levels, moments)
     base = schema if isinstance(schema, Schema) else Schema.from_file(schema)  # type: ignore[arg-type]
     base.refuse_leaked()
-    low, cats, mean = (
-        public_mapping(kind, given) for kind, given in (("bounds", bounds), ("levels", levels), ("moments", moments))
-    )
-    for name in cats:
-        if base.is_declared_number(name):
-            raise SchemaError(f"{name!r} is a number in the schema and a factor in levels=; mend the one or the other.")
-    for kind, given in (("bounds", low), ("moments", mean)):
-        for name in given:
-            if name in base.levels:
+    given = {"bounds": bounds, "levels": levels, "moments": moments}
+    low, cats, mean = (public_mapping(kind, declared) for kind, declared in given.items())
+    for kind, names in zip(given, (low, cats, mean), strict=True):
+        was, now = ("number", "factor") if kind == "levels" else ("factor", "number")
+        for name in names:
+            if base.is_declared_number(name) if kind == "levels" else name in base.levels:
                 raise SchemaError(
-                    f"{name!r} is a factor in the schema and a number in {kind}=; mend the one or the other."
+                    f"{name!r} is a {was} in the schema and a {now} in {kind}=; mend the one or the other."
                 )
     kept = {k: v for k, v in base.correlations.items() if k not in mean and k[::-1] not in mean}
     return Schema.declare({**base.bounds_as_given(), **low}, {**base.levels, **cats}, {**base.moments, **kept, **mean})

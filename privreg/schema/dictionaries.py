@@ -6,15 +6,13 @@ A dictionary is written before anybody answers, so what it says is public. No re
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+import pandas as pd
 
 from privreg.base.optional import need
 from privreg.errors import SchemaError, shown
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Declared = tuple[dict[str, tuple[Any, Any]], dict[str, list[Any]]]
 """Bounds and levels by column."""
@@ -63,18 +61,12 @@ def xlsform(path: str | Path) -> Declared:
         elif kind == "range":
             given = dict(part.split("=", 1) for part in row.get("parameters", "").split() if "=" in part)
             bounds[name] = (_number(given.get("start", "0")), _number(given.get("end", "10")))
-        elif kind in {"integer", "decimal", "date"} and (found := _between(row.get("constraint", ""), kind)):
-            bounds[name] = found
+        elif kind in {"integer", "decimal", "date"}:  # limits joined by "and", without alternatives or other questions
+            constraint, read = row.get("constraint", ""), str if kind == "date" else _number
+            found = {sign[0]: value for sign, value in _LIMIT.findall(constraint)}
+            if set(found) == {">", "<"} and not re.search(r"\bor\b|\bnot\b|\$\{", constraint):
+                bounds[name] = (read(found[">"]), read(found["<"]))
     return bounds, levels
-
-
-def _between(constraint: str, kind: str) -> tuple[Any, Any] | None:
-    """Limits that a constraint joins by "and"; None if one is absent, or alternatives or other questions matter."""
-    found = {sign[0]: value for sign, value in _LIMIT.findall(constraint)}
-    if set(found) != {">", "<"} or re.search(r"\bor\b|\bnot\b|\$\{", constraint):
-        return None
-    read: Callable[[str], Any] = str if kind == "date" else _number
-    return read(found[">"]), read(found["<"])
 
 
 def _number(text: str) -> float:
@@ -91,8 +83,6 @@ def _codes(codes: list[str]) -> list[Any]:
 
 def _opened(path: str | Path, sheet: str | None, columns: list[str]) -> pd.DataFrame:
     """Cells of a CSV file, or of a sheet, as texts; raises SchemaError if it can't be read or lacks a column."""
-    import pandas as pd
-
     read: Any = pd.read_csv if sheet is None else pd.read_excel
     how = {"encoding": "utf-8-sig"} if sheet is None else {"sheet_name": sheet}
     try:

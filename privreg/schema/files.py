@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Final
 from unicodedata import normalize
 
-from privreg.base import archive
 from privreg.base.optional import need
 from privreg.errors import SchemaError, quietly, shown
 
@@ -34,8 +33,12 @@ _LOOKS_TYPED: Final = re.compile(r"[-+]?[0-9][0-9_]*(\.[0-9_]*)?([eE][-+]?[0-9]+
 def document(path: str | Path) -> Any:
     """Content of a YAML or JSON file in the form NFC: no key twice, and nothing that YAML takes for something else."""
     file = checked_path(path)
-    text = quietly(lambda: _text(file), SchemaError(f"can't read the schema {str(file)!r}; give a text file in UTF-8."))
-    text = normalize("NFC", text)
+    unreadable = SchemaError(f"can't read the schema {str(file)!r}; give a text file in UTF-8.")
+    if not quietly(file.is_file, unreadable):
+        raise SchemaError(f"there is no schema {str(file)!r}.")
+    if quietly(file.stat, unreadable).st_size > _LARGEST:
+        raise SchemaError(f"{file.name} is larger than any schema (1 MB); is it the data?")
+    text = normalize("NFC", quietly(lambda: file.read_text("utf-8-sig"), unreadable))
     return _json(text) if file.suffix.lower() == ".json" else _yaml(text)
 
 
@@ -49,14 +52,6 @@ def checked_path(path: object) -> Path:
     if Path(path).suffix.lower() not in (*_YAML, ".json"):
         raise SchemaError(f"{Path(path).name!r} is no schema by its suffix; name it .yaml, .yml or .json.")
     return Path(path)
-
-
-def _text(file: Path) -> str:
-    if not file.is_file():
-        raise SchemaError(f"there is no schema {str(file)!r}.")
-    if file.stat().st_size > _LARGEST:
-        raise SchemaError(f"{file.name} is larger than any schema (1 MB); is it the data?")
-    return file.read_text("utf-8-sig")
 
 
 def _json(text: str) -> Any:
@@ -179,12 +174,6 @@ def _number(value: Any) -> Any:
 
 
 # --- writing ---------------------------------------------------------------------------------------------
-
-
-def write(doc: dict[str, Any], path: str | Path) -> None:
-    """Write declarations as YAML or JSON, by the suffix; a killed process leaves the old file or the new one."""
-    file = checked_path(path)
-    archive.write_bytes(file, text_of(doc, yaml=file.suffix.lower() != ".json").encode())
 
 
 def text_of(doc: dict[str, Any], *, yaml: bool = True) -> str:

@@ -1,6 +1,6 @@
 """Tables and other views as text, HTML, LaTeX and Markdown.
 
-`words` has numbers, names and lines, `parts` what a view consists of; `text` (Markdown, too), `html`, `latex` and
+`parts` has what a view consists of, with its numbers, names and lines; `text` (Markdown, too), `html`, `latex` and
 `docx` lay it out. `diagnostics` are the notes of results, by code and severity.
 """
 
@@ -16,23 +16,34 @@ from privreg.options.unknown import WORDS
 from privreg.tables.docx import as_docx
 from privreg.tables.html import as_html, as_page
 from privreg.tables.latex import as_latex, tex
-from privreg.tables.parts import Header, Lines, Notes, Pairs, Paragraph, Part, Table, estimates_table, noted, respelt
+from privreg.tables.parts import (
+    MARK,
+    WIDTH,
+    Header,
+    Lines,
+    Notes,
+    Pairs,
+    Paragraph,
+    Part,
+    Table,
+    cells,
+    estimates_table,
+    fold,
+    in_one_format,
+    marked,
+    noted,
+    plain,
+    respelt,
+    shorten,
+    span,
+)
 from privreg.tables.text import as_markdown, as_text
-from privreg.tables.words import MARK, WIDTH, cells, fold, in_one_format, limits_header, marked, plain, shorten, span
 
 __all__ = [
     "MARK", "WIDTH", "Header", "Lines", "Notes", "Pairs", "Paragraph", "Part", "Table", "View", "as_html", "as_latex",
-    "as_markdown", "as_page", "as_text", "cells", "estimates_table", "fold", "in_one_format", "limits_header", "marked",
-    "no_such_part", "noted", "plain", "rendered", "respelt", "shorten", "span", "tex", "write",
+    "as_markdown", "as_page", "as_text", "cells", "estimates_table", "fold", "in_one_format", "marked", "noted",
+    "plain", "rendered", "respelt", "shorten", "span", "tex", "write",
 ]  # fmt: skip
-
-
-def no_such_part(view: object, name: str) -> AttributeError:
-    """Error for an attribute that what a reader is shown doesn't have: what it is called, or all there are."""
-    there = [n for n in dir(view) if n[0] != "_"]
-    meant = (one["hint"] for one in WORDS["views"] if name in one["names"].split() and one["has"] in there)
-    hint = next(meant, f"it has {', '.join(there)}")
-    return AttributeError(f"{type(view).__name__} has no {name!r}; {hint}.")
 
 
 _NUMBERS: Final = frozenset({".csv", ".tsv", ".xlsx", ".xls", ".parquet", ".json"})
@@ -152,7 +163,10 @@ class View:
     if not TYPE_CHECKING:  # type checkers would take every name for one that is there
 
         def __getattr__(self, name: str) -> Any:
-            raise no_such_part(self, name)
+            there = [n for n in dir(self) if n[0] != "_"]
+            meant = (one["hint"] for one in WORDS["views"] if name in one["names"].split() and one["has"] in there)
+            hint = next(meant, f"it has {', '.join(there)}")
+            raise AttributeError(f"{type(self).__name__} has no {name!r}; {hint}.")
 
     __str__ = __repr__ = as_text
     _repr_html_ = as_html

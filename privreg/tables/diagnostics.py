@@ -68,15 +68,7 @@ def note(
     code: str, rows: Iterable[int] | None = None, *, of: str = "", methods: Iterable[str] = (), ways: Any = (),
     **values: Any,
 ) -> Diagnostic:  # fmt: skip
-    """Make a note by its text in the table, in which `values` are filled in.
-
-    Examples
-    --------
-    >>> str(note("split", lanes=8))[:44]
-    'each of 8 random groups spends the whole bud'
-    >>> str(note("limit"))[:45], note("moving.far").code
-    ("don't rely on the interval: the estimate lies", 'moving')
-    """
+    """Make a note by its text in the table, in which `values` are filled in; of several texts "code.name" is one."""
     code, _, which = code.partition(".")
     known = CODES[code]
     text = (known.text[which] if which else known.text).format(**values)
@@ -168,22 +160,20 @@ def from_json(texts: Iterable[str], about: Iterable[Any] | None) -> tuple[Diagno
     """Notes from their texts and :func:`to_json`; in files of 0.1 remarks have no code, in older ones no note has.
     Raises ValueError if they are not as many, a code is unknown, or a number is no position.
     """
-    if about is None:
-        return tuple(map(_without_code, texts))
     out = []
+    for text in texts if about is None else []:  # the one place where how a text begins tells what it is
+        head, early, named = text.partition(":")[0].partition("no intervals yet")
+        if text.startswith("don't rely on"):
+            out.append(Diagnostic("before", text))
+        elif early and not head:
+            out.append(Diagnostic("early", text, methods=filter(None, named.removeprefix(" by ").split(", "))))
+        else:
+            out.append(Diagnostic("remark", text))
+    if about is None:
+        return tuple(out)
     for text, said in zip(texts, about, strict=True):
         code, rows, methods, *ways = ("remark", None, ()) if said is None else said
         if rows is not None and any(isinstance(j, bool) or not isinstance(j, int) or j < 0 for j in rows):
             raise ValueError("not positions of coefficients")  # load() says that the file is damaged
         out.append(Diagnostic(_RENAMED.get(str(code), str(code)), text, rows, map(str, methods), *ways))
     return tuple(out)
-
-
-def _without_code(text: str) -> Diagnostic:
-    """Note of a file that has texts alone: the one place where how it begins tells what it is."""
-    if text.startswith("don't rely on"):
-        return Diagnostic("before", text)
-    head, early, named = text.partition(":")[0].partition("no intervals yet")
-    if early and not head:
-        return Diagnostic("early", text, methods=[m for m in named.removeprefix(" by ").split(", ") if m])
-    return Diagnostic("remark", text)

@@ -9,8 +9,7 @@ from io import BytesIO
 from typing import Any, Final
 
 from privreg.base.optional import need
-from privreg.tables.parts import Header, Lines, Notes, Pairs, Paragraph, Part, Table
-from privreg.tables.words import plain
+from privreg.tables.parts import Header, Notes, Pairs, Paragraph, Part, Table, plain
 
 PAGE: Final = (210.0, 297.0)
 MARGIN: Final = 20.0  # Size of the page, A4, and its margins, mm
@@ -23,25 +22,12 @@ MINUS: Final = re.compile(r"(?<=\de)-(?=\d)|(?:(?<=^)|(?<=\())-(?=[\d.]|inf)")  
 def as_docx(parts: Iterable[Part]) -> bytes:
     """Parts below each other as a document whose tables can be edited, as bytes of a .docx file."""
     parts = list(parts)
-    document = _page(need("docx", "docx", "a .docx file").Document(), across=any(map(_crowded, parts)))
+    new, across = need("docx", "docx", "a .docx file").Document, False
     for part in parts:
-        _add(document, part)
-    out = BytesIO()
-    document.save(out)
-    return out.getvalue()
-
-
-def _crowded(part: Part) -> bool:
-    """True for a table whose numbers would leave less than half the longest name's width to the names of its rows."""
-    if not isinstance(part, Table):
-        return False
-    names, *others = _wanted(_cells(part), across=False)
-    return PAGE[0] - 2.0 * MARGIN - sum(others) < 0.5 * names
-
-
-def _page(document: Any, *, across: bool) -> Any:
-    """The document as a page of A4, lying if tables go `across`, in small letters without space between paragraphs."""
-    shared = import_module("docx.shared")
+        if isinstance(part, Table):  # numbers would leave less than half the longest name's width to the rows' names
+            names, *others = _wanted(_cells(part), across=False)
+            across |= PAGE[0] - 2.0 * MARGIN - sum(others) < 0.5 * names
+    document, shared = new(), import_module("docx.shared")  # A4, lying if tables go across, small letters, no spaces
     section, style = document.sections[0], document.styles["Normal"]
     section.page_width, section.page_height = map(shared.Mm, PAGE[::-1] if across else PAGE)
     section.orientation = import_module("docx.enum.section").WD_ORIENT(int(across))
@@ -50,46 +36,40 @@ def _page(document: Any, *, across: bool) -> Any:
     style.font.size = shared.Pt(SIZE)
     style.paragraph_format.space_before = style.paragraph_format.space_after = shared.Pt(1.0)
     style.paragraph_format.line_spacing = 1.0
-    return document
-
-
-def _add(document: Any, part: Part) -> None:
-    match part:
-        case Lines():
-            return
-        case Paragraph():
-            for line in part.words.split("\n"):
-                _words(document, line, bold=bool(part.style))
-        case Notes():
-            for i, note in enumerate(part.notes, 1):
-                _words(document, f"[{i}] {note}")
-        case Header() | Pairs():
-            for words in filter(None, (part.title, part.loud)):
-                _words(document, words, bold=True)
-            if part.pairs:
-                rows = part.arranged() if isinstance(part, Header) else [[pair] for pair in part.pairs]
-                wide = 2 * max(map(len, rows))
-                cells = [[word for pair in row for word in pair] for row in rows]
-                _grid(document, [[*row, *[""] * (wide - len(row))] for row in cells], numbers=False)
-        case Table():
-            _table(document, part)
+    for part in parts:
+        match part:
+            case Paragraph():
+                for line in part.words.split("\n"):
+                    _words(document, line, bold=bool(part.style))
+            case Notes():
+                for i, note in enumerate(part.notes, 1):
+                    _words(document, f"[{i}] {note}")
+            case Header() | Pairs():
+                for words in filter(None, (part.title, part.loud)):
+                    _words(document, words, bold=True)
+                if part.pairs:
+                    rows = part.arranged() if isinstance(part, Header) else [[pair] for pair in part.pairs]
+                    wide = 2 * max(map(len, rows))
+                    cells = [[word for pair in row for word in pair] for row in rows]
+                    _grid(document, [[*row, *[""] * (wide - len(row))] for row in cells], numbers=False)
+            case Table():
+                if part.title:
+                    _words(document, part.title, bold=True)
+                made = _grid(document, _cells(part), numbers=True)
+                made.rows[0]._tr.get_or_add_trPr().append(_element("tblHeader"))  # again on each page
+                for cell in made.rows[-len(part.facts)].cells if part.facts else ():
+                    borders = _element("tcBorders")
+                    borders.append(_element("top", val="single", sz="4"))
+                    cell._tc.get_or_add_tcPr().append(borders)
+    out = BytesIO()
+    document.save(out)
+    return out.getvalue()
 
 
 def _words(document: Any, text: str, *, bold: bool = False) -> None:
     paragraph = document.add_paragraph()
     paragraph.add_run(MINUS.sub("−", plain(text))).bold = bold
     paragraph.paragraph_format.keep_with_next = bold
-
-
-def _table(document: Any, table: Table) -> None:
-    if table.title:
-        _words(document, table.title, bold=True)
-    made = _grid(document, _cells(table), numbers=True)
-    made.rows[0]._tr.get_or_add_trPr().append(_element("tblHeader"))  # again on each page
-    for cell in made.rows[-len(table.facts)].cells if table.facts else ():
-        borders = _element("tcBorders")
-        borders.append(_element("top", val="single", sz="4"))
-        cell._tc.get_or_add_tcPr().append(borders)
 
 
 def _cells(table: Table) -> list[list[str]]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from html import escape
 from importlib.resources import files
 from typing import Final
 
-from privreg.tables.parts import Header, Lines, Notes, Pairs, Paragraph, Part, Table
-from privreg.tables.words import plain
+from privreg.tables.parts import Header, Lines, Notes, Pairs, Paragraph, Part, Table, plain
 
 # In it colours are inherited, so that the same page reads on a light and on a dark ground. The class is doubled where
 # notebooks' own rules for tables would otherwise weigh more.
@@ -41,7 +40,13 @@ def _block(part: Part) -> str:
         case Header() | Pairs():
             rows = part.arranged() if isinstance(part, Header) else [[pair] for pair in part.pairs]
             loud = _paragraph(part.loud, "loud") + "\n" if part.loud else ""
-            return loud + _table(map(_pairs, rows), part.title)
+            lines = list[str]()
+            for row in rows:
+                wide = ' colspan="3"' if len(row) == 1 else ""
+                heads = ((f'<th scope="row">{_shown(plain(a))}</th>', _value(b)) for a, b in row)
+                cells = "".join(f'{head}<td class="value"{wide}>{value}</td>' for head, value in heads)
+                lines.append(f"<tr>{cells}</tr>")
+            return loud + _table(lines, part.title)
         case Table():
             return _columns(part)
 
@@ -86,12 +91,6 @@ def _row(name: str, values: Iterable[str], style: str = "") -> str:
     cells = "".join(f"<td>{_value(v)}</td>" for v in values)
     inside = ' class="inside"' if name[:1] == " " else ""
     return f'<tr{_class(style)}><th scope="row"{inside}>{_shown(plain(name))}</th>{cells}</tr>'
-
-
-def _pairs(row: Sequence[tuple[str, str]]) -> str:
-    wide = ' colspan="3"' if len(row) == 1 else ""
-    cells = (f'<th scope="row">{_shown(plain(a))}</th><td class="value"{wide}>{_value(b)}</td>' for a, b in row)
-    return f"<tr>{''.join(cells)}</tr>"
 
 
 def _class(name: str) -> str:

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from privreg.tables.parts import Header, Lines, Notes, Pairs, Paragraph, Part, Table
-from privreg.tables.words import plain
+from privreg.tables.parts import Header, Notes, Pairs, Paragraph, Part, Table, plain
 
 _TEX: Final = {
     **{c: f"\\{c}" for c in "{}$&#_%"},
@@ -55,7 +54,26 @@ def tex(text: object, *, breaks: bool = False) -> str:
 
 def as_latex(parts: Iterable[Part]) -> str:
     """Parts below each other, each a paragraph, in small type; the first line says which packages they need."""
-    body = "\n\n\\smallskip\n".join(p for part in parts for p in _paragraphs(part))
+    out = list[str]()
+    for part in parts:
+        match part:
+            case Paragraph():
+                out.append(_ragged(part.words.split("\n")))
+            case Notes():
+                out += [_ragged(f"[{i}] {note}" for i, note in enumerate(part.notes, 1))] if part.notes else []
+            case Pairs():
+                out.append(_pairs(part.pairs, part.title))
+            case Header() | Table():
+                out += [f"{{\\normalsize\\textbf{{{tex(part.title)}}}}}"] if part.title else []
+        if isinstance(part, Header):
+            out += [*([f"\\textbf{{{tex(part.loud)}}}"] if part.loud else []), _pairs(part.pairs)]
+        elif isinstance(part, Table):
+            # names wrap where they are long, and columns go on below where they hold words
+            wrap = max(map(len, part.names), default=0) > 22
+            per = (3 if wrap else 4) if part.facts else len(part.head)
+            starts = range(0, len(part.head), per)
+            out += [_columns(part, slice(start, start + per), wrap=wrap) for start in starts]
+    body = "\n\n\\smallskip\n".join(out)
     needs, settings = r"\usepackage{booktabs} and \usepackage{array}", r"\footnotesize\setlength{\tabcolsep}{3pt}%"
     if "{longtable}" in body:
         needs = r"\usepackage{booktabs}, \usepackage{array} and \usepackage{longtable}"
@@ -64,26 +82,10 @@ def as_latex(parts: Iterable[Part]) -> str:
     return f"% needs {needs}\n\\begin{{center}}\n{settings}\n{body}\n\\end{{center}}\n"
 
 
-def _paragraphs(part: Part) -> list[str]:
-    match part:
-        case Lines():
-            return []
-        case Paragraph():
-            return [_ragged(map(tex, part.words.split("\n")))]
-        case Notes():
-            notes = [f"{{[}}{i}{{]}} {tex(n)}" for i, n in enumerate(part.notes, 1)]
-            return [_ragged(notes)] if notes else []
-        case Pairs():
-            return [_pairs(part.pairs, part.title)]
-        case Header():
-            loud = [f"\\textbf{{{tex(part.loud)}}}"] if part.loud else []
-            return [*_heading(part.title), *loud, _pairs(part.pairs)]
-        case Table():
-            # names wrap where they are long, and columns go on below where they hold words
-            wrap = max(map(len, part.names), default=0) > 22
-            per = (3 if wrap else 4) if part.facts else len(part.head)
-            slices = [slice(start, start + per) for start in range(0, len(part.head), per)]
-            return [*_heading(part.title), *(_columns(part, columns, wrap=wrap) for columns in slices)]
+def _ragged(lines: Iterable[str]) -> str:
+    """Paragraphs as wide as the text."""
+    body = "\\par\n".join(map(tex, lines))
+    return f"{{\\raggedright\n{body}\\par}}"
 
 
 def _columns(table: Table, part: slice, *, wrap: bool) -> str:
@@ -118,21 +120,12 @@ _TEXT_COLUMN: Final = r">{\raggedright\arraybackslash}p{\dimexpr0.78\linewidth-2
 _PAGE: Final = 30  # Lines of a table that stay on one page; longer tables may break over pages
 
 
-def _number(text: str) -> str:
-    """Number with a proper minus sign; anything else escaped."""
-    return "$-$" + tex(text[1:]) if re.match(r"-\d", text) else tex(text)
-
-
 def _row(label: str, values: Iterable[str]) -> str:
     """One row, escaped; the lines of a value are put below each other where the column is a paragraph."""
-    shown = [r"\par ".join(map(_number, v.split("\n"))) for v in values]
+    lines = ([("$-$" + tex(x[1:])) if re.match(r"-\d", x) else tex(x) for x in v.split("\n")] for v in values)
+    shown = map(r"\par ".join, lines)
     inside = r"\quad " if label[:1] == " " else ""  # spaces alone would go
     return " & ".join([inside + tex(label.lstrip(" "), breaks=True), *shown]) + r" \\"
-
-
-def _heading(title: str) -> list[str]:
-    """A title above, if there is one."""
-    return [f"{{\\normalsize\\textbf{{{tex(title)}}}}}"] if title else []
 
 
 def _pairs(rows: Sequence[tuple[str, str]], title: str = "") -> str:
@@ -152,9 +145,3 @@ def _environment(columns: str, top: list[str], body: Sequence[str], end: list[st
         return "\n".join(out)
     begin, name = (r"{tabular*}{\linewidth}", "tabular*") if fill else ("{tabular}", "tabular")
     return "\n".join([rf"\begin{begin}{{{columns}}}", *top, *body, *end, rf"\end{{{name}}}"])
-
-
-def _ragged(lines: Iterable[str]) -> str:
-    """Paragraphs as wide as the text."""
-    body = "\\par\n".join(lines)
-    return f"{{\\raggedright\n{body}\\par}}"

@@ -1,15 +1,153 @@
-"""Parts of a view: values without layout."""
+"""Parts of a view, without layout: numbers, names and lines as tables have them, and what a view consists of."""
 
 from __future__ import annotations
 
+import math
+import textwrap
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from privreg.tables.words import WIDTH, cells, fold, marked, span
-
 if TYPE_CHECKING:
     import pandas as pd
+
+WIDTH: Final = 78  # Columns of the text, those of statsmodels
+MARK: Final = "†"  # Mark of rows not to rely on; a star would be read as significance
+
+
+def marked(names: Iterable[object], reliable: Iterable[object]) -> list[str]:
+    """Names of rows, those that should not be relied on with the mark."""
+    return [str(name) if ok else f"{name} {MARK}" for name, ok in zip(names, reliable, strict=True)]
+
+
+def in_one_format(values: Iterable[float], digits: int, least: float = math.nan) -> list[str]:
+    """Format the numbers of one column alike: with equal decimals, or all in powers of ten where these won't do.
+
+    There are `digits` decimals where nothing else is needed, and so many figures in powers of ten. Of the `least`
+    standard error in the table two figures are to be seen; by default it is the least number.
+
+    Examples
+    --------
+    >>> in_one_format([11760.22, 4860.2207, -50.4555], 4)
+    ['11760.220', '4860.221', '-50.456']
+    >>> in_one_format([1.5, 0.0001234], 3), in_one_format([1.5e9, 0.01], 3)
+    (['1.50000', '0.00012'], ['1.500e+09', '1.000e-02'])
+    """
+    held = [float(v) for v in values]
+    sizes = [abs(v) for v in held if math.isfinite(v) and v]
+    least = least if least > 0.0 and math.isfinite(least) else min(sizes, default=1.0)
+    whole = max(math.floor(math.log10(max(sizes, default=1.0))) + 1, 1)
+    needed = max(1 - math.floor(math.log10(least)), 0)
+    decimals = max(min(digits, _FIGURES - whole), needed)
+    if decimals > _MOST or (whole + decimals > _FIGURES + 1 and (least < 10.0**-digits or whole > _FIGURES)):
+        return [f"{v:.{digits}e}" for v in held]
+    return [f"{v:.{min(decimals, max(digits, needed))}f}" for v in held]
+
+
+def in_one_unit(columns: Mapping[str, tuple[Iterable[float], int]], least: float) -> dict[str, list[str]]:
+    """Format columns of one unit, each with its digits: all in powers of ten where one of them needs these."""
+    out = {k: in_one_format(v, digits, least) for k, (v, digits) in columns.items()}
+    if any("e" in cell for column in out.values() for cell in column):
+        return {k: [f"{v:.{digits}e}" for v in values] for k, (values, digits) in columns.items()}
+    return out
+
+
+_FIGURES: Final = 8  # Figures of a number, before and after the point together
+_MOST: Final = 6  # Decimals
+
+
+def plain(name: object) -> str:
+    """Name on one line: control characters would break a table."""
+    return "".join(c if c.isprintable() else " " for c in str(name))
+
+
+def span(text: str) -> int:
+    """Columns that a terminal gives to `text`: two for an East Asian character, none for an accent put over another."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def left(text: str, width: int) -> str:
+    """Text at the left of `width` columns."""
+    return text + " " * (width - span(text))
+
+
+def right(text: str, width: int) -> str:
+    """Text at the right of `width` columns."""
+    return " " * (width - span(text)) + text
+
+
+def centred(text: str, width: int = WIDTH) -> str:
+    """Text in the middle of `width` columns."""
+    return text.center(width).rstrip()
+
+
+def shorten(names: Iterable[str], width: int) -> list[str]:
+    """Names of at most `width` columns, with an ellipsis in the middle of long ones, still distinct.
+
+    Examples
+    --------
+    >>> shorten(["age", "C(region, Treatment('north'))[T.south]"], 20)
+    ['age', 'C(region,…)[T.south]']
+    """
+    full = [plain(n) for n in names]
+    middle = (width - 1) // 2
+    for head in sorted(range(1, max(width - 1, 2)), key=lambda h: abs(h - middle)):
+        out = [_cut(n, width, head) for n in full]
+        if len(set(out)) == len(set(full)):
+            return out
+    # no one cut distinguishes them: number them as in the table
+    return [n if span(n) <= width else _cut(f"{i}:{n}", width, middle) for i, n in enumerate(full, 1)]
+
+
+def _cut(name: str, width: int, head: int) -> str:
+    if span(name) <= width:
+        return name
+    end = _upto(name[::-1], width - 1 - head)
+    return f"{name[: _upto(name, head)]}…{name[len(name) - end :]}"
+
+
+def _upto(text: str, width: int) -> int:
+    """Number of characters from the beginning that fit into `width` columns."""
+    k = min(len(text), max(width, 0))
+    while span(text[:k]) > width:
+        k -= 1
+    return k
+
+
+def cells(frame: pd.DataFrame, alpha: float, first: str = "coef", digits: int = 3) -> tuple[list[str], list[list[str]]]:
+    """Headings and formatted rows of a tidy table, those of its columns that are there, without the names."""
+    low, high = f"[{alpha / 2:.10g}", f"{1 - alpha / 2:.10g}]"  # Confidence limits
+    columns = {"estimate": first, "std_error": "std err", "statistic": "t", "p_value": "P>|t|"}
+    columns = {k: v for k, v in {**columns, "conf_low": low, "conf_high": high}.items() if k in frame}
+    errors = [e for e in frame["std_error"] if e > 0.0 and math.isfinite(e)] if "std_error" in frame else []
+    least = min(errors, default=math.nan)
+
+    of_one_unit = [k for k in columns if k not in {"p_value", "statistic"}]
+    shown = in_one_unit({k: (frame[k], 4 if k == "estimate" else digits) for k in of_one_unit}, least)
+    if "p_value" in columns:
+        shown["p_value"] = [f"{v:.3f}" for v in frame["p_value"]]
+    if "statistic" in columns:
+        shown["statistic"] = in_one_format(frame["statistic"], digits, least=1.0)
+    return list(columns.values()), [list(row) for row in zip(*(shown[k] for k in columns), strict=True)]
+
+
+def wrapped(label: str, text: str, indent: int) -> list[str]:
+    """`label` and then `text` from column `indent` on; a longer label gets a line of its own."""
+    lines = fold(plain(text), max(WIDTH - indent, 1)) or [""]
+    label = _cut(plain(label), WIDTH, WIDTH // 2)
+    if span(label) >= indent:
+        return [label, *(" " * indent + line for line in lines)]
+    return [left(label, indent) + lines[0], *(" " * indent + line for line in lines[1:])]
+
+
+def fold(text: str, width: int = WIDTH) -> list[str]:
+    """Lines of at most `width` columns."""
+    # textwrap counts characters: wide ones are followed by a stand-in, which is taken out again
+    wide = "".join(c + "\0" * (span(c) - 1) for c in text)
+    return [line.replace("\0", "") for line in textwrap.wrap(wide, width, break_on_hyphens=False)]
 
 
 @dataclass(frozen=True)

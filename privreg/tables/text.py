@@ -5,8 +5,29 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from privreg.tables.parts import GAP, HALF, LABEL, Header, Lines, Notes, Pairs, Paragraph, Part, Table, fits
-from privreg.tables.words import MARK, WIDTH, centred, fold, left, plain, right, shorten, span, wrapped
+from privreg.tables.parts import (
+    GAP,
+    HALF,
+    LABEL,
+    MARK,
+    WIDTH,
+    Header,
+    Lines,
+    Notes,
+    Pairs,
+    Paragraph,
+    Part,
+    Table,
+    centred,
+    fits,
+    fold,
+    left,
+    plain,
+    right,
+    shorten,
+    span,
+    wrapped,
+)
 
 
 def as_text(parts: Iterable[Part]) -> str:
@@ -28,21 +49,16 @@ def _lines(part: Part) -> list[str]:
             loud = [part.loud] if part.loud else []
             return [*loud, *(line for a, b in part.pairs for line in wrapped(f"{a}:", b, LABEL))]
         case Header():
-            return _header(part)
+            double, indent = "=" * WIDTH, part.indent()
+            out = [centred(part.title), *([centred(f"*** {part.loud} ***")] if part.loud else []), double]
+            for row in part.arranged():
+                if fits(row[0]):
+                    out.append((" " * GAP).join(f"{a}:" + right(plain(b), HALF - len(a) - 1) for a, b in row))
+                else:
+                    out += wrapped(f"{row[0][0]}:", row[0][1], indent)
+            return [*out, double]
         case Table():
             return _pages(part) if part.facts else [*fold(part.title), *_page(part)]
-
-
-def _header(part: Header) -> list[str]:
-    double = "=" * WIDTH
-    out = [centred(part.title), *([centred(f"*** {part.loud} ***")] if part.loud else []), double]
-    indent = part.indent()
-    for row in part.arranged():
-        if fits(row[0]):
-            out.append((" " * GAP).join(f"{a}:" + right(plain(b), HALF - len(a) - 1) for a, b in row))
-        else:
-            out += wrapped(f"{row[0][0]}:", row[0][1], indent)
-    return [*out, double]
 
 
 def _page(table: Table) -> list[str]:
@@ -128,14 +144,11 @@ def _marked(part: Part) -> str:
             bold = [f"**{_escaped(words)}**" for words in (part.title, part.loud) if words]
             return "\n\n".join([*bold, "\n".join(f"- {_escaped(a)}: {_escaped(b)}" for a, b in part.pairs)])
         case Table():
-            return _grid(part)
-
-
-def _grid(table: Table) -> str:
-    out = [_cells(table.stub, table.head), f"|:--|{'--:|' * len(table.head)}"]
-    for name, row in (*table.lines(), *table.facts):
-        out.append(f"| **{_escaped(name)}** |{' |' * len(table.head)}" if row is None else _cells(name, row))
-    return "\n".join([*([f"**{_escaped(table.title)}**\n"] if table.title else []), *out])
+            columns = len(part.head)
+            out = [_cells(part.stub, part.head), f"|:--|{'--:|' * columns}"]
+            for name, row in (*part.lines(), *part.facts):
+                out.append(f"| **{_escaped(name)}** |{' |' * columns}" if row is None else _cells(name, row))
+            return "\n".join([*([f"**{_escaped(part.title)}**\n"] if part.title else []), *out])
 
 
 def _cells(name: str, values: Sequence[str]) -> str:

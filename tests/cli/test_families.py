@@ -12,8 +12,7 @@ import pandas as pd
 import pytest
 
 import privreg as pr
-from privreg.cli.app import VERBS, main
-from privreg.cli.parser import parsers, spread
+from privreg.cli.app import VERBS, main, parsers, spread
 from privreg.cli.values import OWN, budget, family, given
 from privreg.families import FAMILIES
 
@@ -280,7 +279,7 @@ REFUSALS = {
     "max_per_id alone": (["--max-per-id", 2], ["--max-per-id 2", "--id person"]),
     "max_per_id zero": (["--id", "person", "--max-per-id", 0], ["--max-per-id 0", "1 or more"]),
     "id a covariate": (["--id", "age"], ["--id age", "column of the model too"]),
-    "mu_max alone": (["--mu-max", 2], ["--mu COLUMN"]),
+    "mu_max alone": (["--mu-max", 2], ["--mu column"]),
     "exposure undeclared": (["--exposure", "visits"], ["--exposure visits", "--bounds visits=LOW:HIGH"]),
     "multinomial of a number": (["--family", "multinomial"], ["models levels", "--levels income=A,B"]),
 }
@@ -295,10 +294,10 @@ def test_refusals_are_one_line_that_names_the_fix(fit, case):
 @pytest.mark.parametrize(
     ("budget", "said"),
     [
-        (["--mu", "budget"], ["--mu 'budget' is not a number", "--mu-max 1"]),
-        (["--mu", 1, "--delta", 1e-6], ["--delta goes with --epsilon"]),
+        (["--mu", "budget"], ["--mu budget names a column", "--mu-max 1"]),
+        (["--mu", 1, "--delta", 1e-6], ["got mu and epsilon/delta", "--epsilon 1.0, --delta 1e-6"]),
         (["--mu", 1, "--epsilon", 1], ["got --mu and --epsilon"]),
-        (["--epsilon", 1, "--mu-max", 1], ["--mu-max", "--mu COLUMN"]),
+        (["--epsilon", 1, "--mu-max", 1], ["--mu-max", "--mu column"]),
         (["--mu", "budgets", "--mu-max", 1], ["budgets"]),
         (["--mu", "budget", "--mu-max", 0.8], ["above --mu-max 0.8", "a larger --mu-max"]),
         (["--mu", "age", "--mu-max", 100], ["--mu age is a column of the model too"]),

@@ -11,7 +11,7 @@ import pytest
 
 import privreg as pr
 from privreg.cli.values import pairs
-from privreg.data.cells import read_days, read_numbers
+from privreg.data.cells import read, read_numbers
 from privreg.data.inspect import described, mismatches, template
 from privreg.errors import DataError, PrivregWarning, SchemaError
 from privreg.schema.declarations import day_of, days_of_times, iso
@@ -19,6 +19,10 @@ from privreg_field.study.declaring.plan import _column
 
 DATES, DAYS = ("2020-01-01", "2020-12-31"), (18_262, 18_627)
 N = 3_000
+
+
+def read_days(raw):
+    return read(raw, dates=True)[0]
 
 
 def rows():

@@ -14,7 +14,7 @@ import privreg.data.cells as rows
 import privreg.data.sources.source as order_of
 from privreg.data import columns
 from privreg.data.cells import taken
-from privreg.data.sources import parquet, source
+from privreg.data.sources import files, source
 from privreg.data.sources.open import CHUNK, open_arrays, open_table, rows_of
 from privreg.data.sources.source import BLOCKS, LONGEST, STRATA, dealt_rows, held_rows, spread
 from privreg.errors import SchemaError
@@ -316,17 +316,17 @@ def test_few_files_are_open_at_a_time(tmp_path, monkeypatch):
     for k, path in enumerate(paths):
         part = pd.DataFrame({"at": np.arange(100.0) + 100 * k, "y": 0.5, "f": "a", "id": "x"})
         part.to_parquet(path, row_group_size=20)
-    before, held, most = parquet._open, [], []
+    before, held, most = files._open, [], []
 
     def opened(*args):
         held.append(before(*args))
         most.append(sum(not one.closed for one in held))
         return held[-1]
 
-    monkeypatch.setattr(parquet, "OPEN", 3)
-    monkeypatch.setattr(parquet, "_open", opened)
+    monkeypatch.setattr(files, "_open", opened)
     source = open_table(paths, COLUMNS, SCHEMA)
     at = np.concatenate([np.asarray(batch["at"]) for batch in source.dealt(KEY)(0)])
     np.testing.assert_array_equal(np.sort(at), np.arange(800.0))
-    assert max(most) == 3
+    assert max(most) == 1
+    assert len(held) == 40
     assert all(one.closed for one in held)

@@ -320,12 +320,12 @@ EXPOSURES = {
     "of arrays, left out": (
         batch(ONES, COLUMN, exposure=True),
         DataError,
-        ["declared with exposure=", "(endog, exog, None, exposure)"],
+        ["only if it was declared with them", "(endog, exog, None, exposure)"],
     ),
     "of arrays, not declared": (
         batch(ONES, COLUMN, None, ONES),
         DataError,
-        ["declared without exposure=", "(endog, exog)"],
+        ["only if it was declared with them", "(endog, exog)"],
     ),
     "of arrays, another length": (batch(ONES, COLUMN, None, np.ones(3), exposure=True), DataError, ["differ in"]),
     "of arrays, five parts": (

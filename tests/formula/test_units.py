@@ -12,15 +12,14 @@ import pandas as pd
 import pytest
 
 import privreg as pr
-from privreg.cli.app import VERBS, main
-from privreg.cli.parser import parsers, spread
+from privreg.cli.app import VERBS, main, parsers, spread
 from privreg.doors.loading import upgraded
 from privreg.errors import DataError, FormulaError, OptionError, SchemaError
 from privreg.formula.arrays import array_design
 from privreg.formula.describe import design_from_json
 from privreg.formula.design import formula_design
 from privreg.formula.language.rowwise import rowwise
-from privreg.formula.units import affine_rows, public_units
+from privreg.formula.units import public_units
 from privreg.schema.declarations import Schema
 from tests.helpers import BOUNDS, NAMES, array_model, people
 
@@ -728,19 +727,3 @@ def test_levels_without_a_reference_have_a_constant_inside():
     x = made.design.probe
     inside = made.units.probe_inside(x) @ made.units.params_inside(theta)
     np.testing.assert_allclose(made.units.y_scale * inside + made.units.y_centre, x @ theta, atol=1e-12)
-
-
-@pytest.mark.some(4)
-@pytest.mark.parametrize("n", [0, 1, 51, 3_000])
-@pytest.mark.parametrize("p", [1, 20, 2_000])
-def test_rows_are_mapped_number_by_number(n, p):
-    rng = np.random.default_rng(n + p)
-    x = rng.normal(0, 2, (n, p))
-    x[rng.random((n, p)) < 0.01] = np.nan
-    low, high = -rng.random(p), rng.random(p)
-    for centre, scale in ((low, high), (np.zeros(p), np.ones(p)), (low, np.ones(p))):
-        inside, beside = x.copy(), x.copy(order="F")
-        affine_rows(inside, centre, scale)
-        affine_rows(beside, centre, scale)
-        np.testing.assert_array_equal(inside, (x - centre) / scale)
-        np.testing.assert_array_equal(beside, inside)

@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 
 import privreg as pr
-from privreg.base import archive, sealing
+from privreg.base import archive
 from privreg.cli import app
 from privreg.errors import OptionError, SavedFileError
 from privreg.simulation.streaming.stream import Stream
@@ -318,16 +318,16 @@ def test_without_a_place_for_the_secret_nothing_is_saved(tmp_path, monkeypatch):
 
 def test_where_the_secret_is(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    assert sealing.secret_file() == tmp_path / "mine" / "secret"
+    assert archive.secret_file() == tmp_path / "mine" / "secret"
     monkeypatch.delenv("PRIVREG_SECRET")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    assert sealing.secret_file() == tmp_path / "data" / "privreg" / "secret"
+    assert archive.secret_file() == tmp_path / "data" / "privreg" / "secret"
     for ignored in ("", "data/here"):
         monkeypatch.setenv("XDG_DATA_HOME", ignored)
-        assert sealing.secret_file() == tmp_path / "home" / ".local" / "share" / "privreg" / "secret"
+        assert archive.secret_file() == tmp_path / "home" / ".local" / "share" / "privreg" / "secret"
     monkeypatch.setattr(Path, "home", lambda: (_ for _ in ()).throw(RuntimeError))
     with pytest.raises(SavedFileError, match=r"has no home folder.*PRIVREG_SECRET"):
-        sealing.secret_file()
+        archive.secret_file()
 
 
 def test_the_texts_say_that_only_one_s_own_are_continued(capsys):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache, partial
 from typing import Any, Final
 
@@ -16,8 +15,8 @@ import pyarrow.compute as compute
 from privreg.data.cells import GAP, plain_vector, read_numbers
 from privreg.data.columns import as_dates
 from privreg.data.sources.source import CHUNK, Batch, Wanted, beyond
-from privreg.errors import DataError, SchemaError, quietly
-from privreg.schema.declarations import PER_DAY
+from privreg.errors import DataError, quietly
+from privreg.schema.declarations import days_of_times
 
 _EXACT_DIGITS: Final = 15  # Decimals with so many are told apart by doubles
 
@@ -26,16 +25,6 @@ DAMAGED: Final = {
     for kind, words in (("Parquet", "Parquet"), ("Feather", "Feather or Arrow IPC"))
 }
 """Words for a file, by its kind."""
-
-
-def attrs_of(name: str, metadata: Mapping[bytes, bytes] | None) -> Any:
-    """The attrs of the DataFrame that a file or table was made of: as pandas keeps them, else as Arrow does."""
-    held = metadata or {}
-    wrong = SchemaError(f"{name}: its attrs are not readable as JSON; write it again.")
-    if b"PANDAS_ATTRS" in held:
-        return quietly(lambda: json.loads(held[b"PANDAS_ATTRS"]), wrong)
-    about = quietly(lambda: json.loads(held.get(b"pandas", b"{}")), wrong)
-    return about.get("attributes") if isinstance(about, Mapping) else None
 
 
 def kind_of(type_: Any) -> str:
@@ -49,7 +38,7 @@ def kind_of(type_: Any) -> str:
         return "boolean"
     if types.is_integer(type_) or types.is_floating(type_) or types.is_decimal(type_):
         return "number"
-    if _is_text(type_) or _is_bytes(type_):
+    if _holds_texts(type_):
         return "text"
     if types.is_null(type_):
         return "empty"
@@ -58,17 +47,13 @@ def kind_of(type_: Any) -> str:
     return "time or duration" if types.is_temporal(type_) else "of another kind"
 
 
-def _is_text(type_: Any) -> bool:
-    return type_ in (pa.string(), pa.large_string(), pa.string_view())
+_TEXTS: Final = (pa.string(), pa.large_string(), pa.string_view())
+_BYTES: Final = (pa.binary(), pa.large_binary(), pa.binary_view())
 
 
-def _is_bytes(type_: Any) -> bool:
-    return type_ in (pa.binary(), pa.large_binary()) or _is_odd(type_)
-
-
-def _is_odd(type_: Any) -> bool:
-    """True if bytes are held in a form of which many of Arrow's functions make nothing."""
-    return bool(type_ == pa.binary_view() or pa.types.is_fixed_size_binary(type_))
+def _holds_texts(type_: Any) -> bool:
+    """True of texts, and of bytes, which may be texts."""
+    return type_ in (*_TEXTS, *_BYTES) or pa.types.is_fixed_size_binary(type_)
 
 
 def _plain(array: Any) -> Any:
@@ -81,7 +66,8 @@ def _plain(array: Any) -> Any:
         return pa.DictionaryArray.from_arrays(array.indices, _plain(array.dictionary))
     if pa.types.is_string_view(array.type):
         return array.cast(pa.large_string())
-    return array.cast(pa.large_binary()) if _is_odd(array.type) else array
+    fixed = pa.types.is_fixed_size_binary(array.type) or array.type == pa.binary_view()
+    return array.cast(pa.large_binary()) if fixed else array
 
 
 def texts_of(array: Any) -> list[Any]:
@@ -97,21 +83,11 @@ _PLAIN: Final = r"^-?(?:[0-9]{1,20}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})(?:[eE][-+]?
 """Numbers in plain digits, of which none is beyond the doubles; others are read one by one."""
 
 
-def number_texts(array: Any) -> np.ndarray:
-    """Numbers of a column of texts or bytes, shape (n,), each by itself; NaN where it is none."""
-    plain = compute.match_substring_regex(array, _PLAIN).fill_null(False)
-    at = plain.to_numpy(zero_copy_only=False)
-    out = np.empty(len(array))
-    out[at] = array.filter(plain).cast(pa.string()).cast(pa.float64()).to_numpy()
-    out[~at] = read_numbers(plain_vector(texts_of(array.filter(compute.invert(plain)))))
-    return out
-
-
 def as_bytes(array: Any) -> Any:
     """A column of texts as one of bytes, which may be any, also where they are a dictionary's; others as they are."""
     if pa.types.is_dictionary(array.type):
         return pa.DictionaryArray.from_arrays(array.indices, as_bytes(array.dictionary))
-    return array.cast(pa.large_binary()) if _is_text(array.type) else array
+    return array.cast(pa.large_binary()) if array.type in _TEXTS else array
 
 
 def batches_of(arrow: Any, wanted: Wanted, where: str, most: int = CHUNK) -> Iterator[Batch]:
@@ -127,18 +103,15 @@ def batches_of(arrow: Any, wanted: Wanted, where: str, most: int = CHUNK) -> Ite
         if kind in {"date", "time or duration", "of another kind"}:
             held = {"date": "holds dates", "time or duration": "holds times or durations"}.get(kind, f"is {kind}")
             raise DataError(f"{where}: column {name!r} {held}; make it a number or a text first.")
-    for a in range(0, arrow.num_rows, most):
-        part = arrow.slice(a, most)
-        yield quietly(partial(_columns, part, wanted), DataError(f"{where}: {_UNREADABLE}"))
-
-
-_UNREADABLE: Final = "a column can't be read; it is damaged, or of a type that holds neither numbers nor texts."
-
-
-def _columns(part: Any, wanted: Wanted) -> Batch:
+    unreadable = "a column can't be read; it is damaged, or of a type that holds neither numbers nor texts."
     levels = {c: tuple(wanted.schema.levels.get(c, ())) for c in wanted.coded}
     numbers = {c for c in wanted.columns if wanted.schema.is_number(c)} - wanted.verbatim
-    return {c: _values(_plain(part.column(c)), levels.get(c), c in numbers) for c in wanted.columns}
+
+    def columns(part: Any) -> Batch:
+        return {c: _values(_plain(part.column(c)), levels.get(c), c in numbers) for c in wanted.columns}
+
+    for a in range(0, arrow.num_rows, most):
+        yield quietly(partial(columns, arrow.slice(a, most)), DataError(f"{where}: {unreadable}"))
 
 
 def _values(array: Any, levels: tuple[Any, ...] | None, number: bool) -> Any:
@@ -146,7 +119,7 @@ def _values(array: Any, levels: tuple[Any, ...] | None, number: bool) -> Any:
     factor = levels is not None
     type_, types = array.type, pa.types
     if types.is_dictionary(type_) and (types.is_date(type_.value_type) or types.is_timestamp(type_.value_type)):
-        return _days(array.dictionary_decode())
+        return days_of_times(array.dictionary_decode().to_numpy(zero_copy_only=False))
     if types.is_dictionary(type_):
         small = len(array.dictionary) <= max(len(array), 1)
         return (
@@ -154,13 +127,17 @@ def _values(array: Any, levels: tuple[Any, ...] | None, number: bool) -> Any:
             if levels is not None and small
             else _values(array.dictionary_decode(), levels, number)
         )
-    text = _is_text(type_) or _is_bytes(type_)
+    text = _holds_texts(type_)
     if levels is not None and text:
         return _codes(array.dictionary_encode(), levels)
     if types.is_date(type_) or types.is_timestamp(type_):
-        return _days(array)
-    if text and number:
-        return number_texts(array)
+        return days_of_times(array.to_numpy(zero_copy_only=False))  # with a zone they are held in UTC
+    if text and number:  # each by itself, NaN where it is none
+        plain = compute.match_substring_regex(array, _PLAIN).fill_null(False)
+        at, out = plain.to_numpy(zero_copy_only=False), np.empty(len(array))
+        out[at] = array.filter(plain).cast(pa.string()).cast(pa.float64()).to_numpy()
+        out[~at] = read_numbers(plain_vector(texts_of(array.filter(compute.invert(plain)))))
+        return out
     if text:
         out = np.empty(len(array), dtype=object)
         out[:] = texts_of(array)
@@ -173,17 +150,6 @@ def _values(array: Any, levels: tuple[Any, ...] | None, number: bool) -> Any:
     if types.is_decimal(type_) and not factor and type_.precision <= _EXACT_DIGITS:
         return array.cast(pa.string()).cast(pa.float64()).to_numpy(zero_copy_only=False)  # the nearest doubles
     return array.to_pandas()
-
-
-def _days(array: Any) -> np.ndarray:
-    """Dates and times as days since 1970-01-01; with a zone they are held in UTC."""
-    days = pa.types.is_date32(array.type)
-    one = 1 if days else PER_DAY[getattr(array.type, "unit", "ms")]  # 64 bits of a date count milliseconds
-    whole = array.cast(pa.int32() if days else pa.int64())
-    out = whole.fill_null(0).to_numpy(zero_copy_only=False) / float(one)
-    if array.null_count:
-        out[array.is_null().to_numpy(zero_copy_only=False)] = np.nan
-    return np.asarray(out)
 
 
 @lru_cache(maxsize=256)
@@ -211,19 +177,16 @@ def _codes(array: Any, declared: tuple[Any, ...]) -> Any:
     return pd.Categorical.from_codes(codes, dtype=kind, validate=False)
 
 
-def read_stream(arrow: Iterable[Any], wanted: Wanted, where: str) -> Iterator[Batch]:
-    """Arrow record batches, which a library makes as they are asked for, as batches of rows."""
-    waiting = iter(arrow)
-    problem = DataError(f"{where}: reading broke off; mend the file, the table or the query.")
-    while (part := quietly(lambda: next(waiting, None), problem)) is not None:
-        yield from batches_of(part, wanted, where)
-
-
 def streamed(make: Callable[[], Iterable[Any]], wanted: Wanted, where: str) -> Callable[[int], Iterator[Batch]]:
-    """Batches of Arrow record batches that are made anew for every reader."""
+    """Batches of Arrow record batches that are made anew for every reader, as they are asked for."""
+    problem = DataError(f"{where}: reading broke off; mend the file, the table or the query.")
+
+    def read(waiting: Iterator[Any]) -> Iterator[Batch]:
+        while (part := quietly(lambda: next(waiting, None), problem)) is not None:
+            yield from batches_of(part, wanted, where)
 
     def batches(skip: int) -> Iterator[Batch]:
         parts = quietly(make, DataError(f"{where} can't be read; mend it, or its query."))
-        return beyond(read_stream(parts, wanted, where), skip)
+        return beyond(read(iter(parts)), skip)
 
     return batches

@@ -11,6 +11,7 @@ import codecs
 import csv as standard
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache, partial
@@ -18,7 +19,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as compute
@@ -85,18 +85,14 @@ def csv(
     day = datetime(2001, 2, 3)
     if dates is not None and not (isinstance(dates, str) and _iso(day.strftime(dates), dates) == day.isoformat()):
         raise OptionError(f"dates={shown(dates)} must be a format with day, month and year, such as '%d.%m.%Y'.")
-    files = Path(path) if isinstance(path, str | Path) else tuple(map(Path, path))
-    return Csv(files, sep, decimal, dates, _named(encoding))
-
-
-def _named(encoding: str) -> str:
-    wrong = f"encoding={shown(encoding)} must be 'utf-8', or of one byte a letter, such as 'latin-1' or 'cp1252'."
-    name = quietly(lambda: codecs.lookup(encoding).name.removesuffix("-sig"), OptionError(wrong))
-    signs = bytes(range(256))
-    read = quietly(lambda: signs.decode(name, "replace"), OptionError(wrong))
+    wrong = OptionError(
+        f"encoding={shown(encoding)} must be 'utf-8', or of one byte a letter, such as 'latin-1' or 'cp1252'."
+    )
+    name, signs = quietly(lambda: codecs.lookup(encoding).name.removesuffix("-sig"), wrong), bytes(range(256))
+    read = quietly(lambda: signs.decode(name, "replace"), wrong)
     if name != "utf-8" and (len(read) < len(signs) or read[:128] != signs[:128].decode()):
-        raise OptionError(wrong)
-    return name
+        raise wrong
+    return Csv(Path(path) if isinstance(path, str | Path) else tuple(map(Path, path)), sep, decimal, dates, name)
 
 
 def _iso(text: Any, written: Any) -> str:
@@ -192,6 +188,9 @@ def _blocks(path: Path, how: Csv) -> Iterator[bytes]:
             size = min(len(block) * CHUNK // (block.count(b"\n") + 1), MOST)
 
 
+_BLANKS: Final = (b"\n", b"\r", b" ", b"\t")  # Begins of lines that may be blank
+
+
 def _is_blank(line: bytes, sep: bytes) -> bool:
     """True if a line is no record of a table of several columns; one of tabs is, where tabs are between fields."""
     return not line.strip(b" \t\r".replace(sep, b""))
@@ -203,28 +202,12 @@ def _count_lines(path: Path, how: Csv = PLAIN) -> int | None:
     try:
         several = len(header_of(path, how)) > 1
         for block in _blocks(path, how):
-            held = np.frombuffer(block, dtype=np.uint8)
-            ends = np.flatnonzero(held == ord("\n"))
-            begins = np.append(0, ends[:-1] + 1)
-            count += len(ends)
-            for k in np.flatnonzero(np.isin(held[begins], tuple(b"\n\r \t"))) if several else ():  # few begin so
-                count -= _is_blank(block[begins[k] : ends[k]], sep)
+            count += block.count(b"\n")
+            if several and any(begin == block[:1] or b"\n" + begin in block for begin in _BLANKS):  # few are
+                count -= sum(_is_blank(line, sep) for line in block.split(b"\n")[:-1])
     except Exception:  # whatever is wrong with the file, reading its rows says so in words of our own
         return None
     return count
-
-
-def _mended(block: bytes, columns: int, sep: bytes) -> bytes:
-    """Lines of one field more than there are columns, which is empty but where a line holds too many fields.
-
-    Fields that are absent are empty. A line in which a quote stays open has none.
-    """
-    out, known = [], _fields(sep, f"{{{columns - 1}}}+")
-    for line in re.sub(rb"\r+\n", b"\n", block).replace(b"\r", _ODD).split(b"\n")[:-1]:
-        if columns == 1 or not _is_blank(line, sep):
-            found = known.match(line + sep * columns)
-            out.append(sep * columns + b"-" if found is None else found[0] + sep + b"-" * (found.end() < len(line)))
-    return b"".join(line + b"\n" for line in out)
 
 
 # --- cells -----------------------------------------------------------------------------------------------
@@ -270,8 +253,16 @@ def _read(block: bytes, kinds: Mapping[str, str], columns: int, how: Csv) -> Any
         except pa.ArrowInvalid:
             pass
     each = {place: pa.binary() if kind == "number" else first[place] for place, kind in kinds.items()}
-    mended = _mended(block, columns, how.sep.encode())
-    return _parsed(mended, {**each, str(columns): pa.string()}, columns + 1, how) if mended else None
+    # lines of one field more than there are columns, which is empty but where a line holds too many; fields that are
+    # absent are empty, and a line in which a quote stays open has none
+    mended, sep = list[bytes](), how.sep.encode()
+    known = _fields(sep, f"{{{columns - 1}}}+")
+    for line in re.sub(rb"\r+\n", b"\n", block).replace(b"\r", _ODD).split(b"\n")[:-1]:
+        if columns == 1 or not _is_blank(line, sep):
+            found = known.match(line + sep * columns)
+            whole = sep * columns + b"-" if found is None else found[0] + sep + b"-" * (found.end() < len(line))
+            mended.append(whole + b"\n")
+    return _parsed(b"".join(mended), {**each, str(columns): pa.string()}, columns + 1, how) if mended else None
 
 
 def _mapped(array: Any, change: Callable[[Any], Any]) -> Any:
@@ -279,22 +270,6 @@ def _mapped(array: Any, change: Callable[[Any], Any]) -> Any:
     if not pa.types.is_dictionary(array.type):
         return change(array)
     return pa.DictionaryArray.from_arrays(array.indices, change(array.dictionary))
-
-
-def _pointed(texts: Any) -> Any:
-    """Numbers with a decimal comma, written with a point; a text with a point already is none."""
-    with_point = compute.replace_substring(texts, ",", ".")
-    return compute.if_else(compute.match_substring(texts, "."), pa.scalar("", texts.type), with_point)
-
-
-def _guessed(texts: Any) -> Any:
-    """Whole numbers or numbers, if all cells of a block are some or missing; else texts."""
-    texts = compute.if_else(compute.is_in(texts, pa.array(_MISSING)), pa.scalar(None, texts.type), texts)
-    try:
-        texts = texts.cast(pa.float64())
-        return texts.cast(pa.int64())
-    except pa.ArrowInvalid:
-        return texts
 
 
 def open_csv(path: Path, wanted: Wanted, how: Csv = PLAIN) -> Source:
@@ -316,6 +291,12 @@ def open_csv(path: Path, wanted: Wanted, how: Csv = PLAIN) -> Source:
             return "text"
         return "codes" if name in coded else "number" if schema.is_number(name) else "any"
 
+    def pointed(
+        texts: Any,
+    ) -> Any:  # numbers with a decimal comma, written with a point; with a point already it is none
+        with_point = compute.replace_substring(texts, ",", ".")
+        return compute.if_else(compute.match_substring(texts, "."), pa.scalar("", texts.type), with_point)
+
     def rows(block: bytes, places: Mapping[str, str], last: str) -> list[Batch]:
         table = _read(block, {places[c]: kind(c) for c in columns}, int(last), how)
         if table is None:
@@ -324,11 +305,15 @@ def open_csv(path: Path, wanted: Wanted, how: Csv = PLAIN) -> Source:
         held = {c: found[place] for c, place in places.items()}
         for c, array in held.items():
             if c in commas and array.type != pa.float64():
-                held[c] = _mapped(array, _pointed)
+                held[c] = _mapped(array, pointed)
             if c in coded and c in schema.dates and how.dates is not None:  # of many records few dates differ
                 held[c] = _mapped(array, lambda texts: pa.array([_iso(t, how.dates) for t in texts_of(texts)], "str"))
-            if kind(c) == "any":
-                held[c] = _guessed(held[c])
+            if kind(c) == "any":  # whole numbers or numbers, if all cells of a block are some or missing; else texts
+                none = pa.scalar(None, held[c].type)
+                held[c] = compute.if_else(compute.is_in(held[c], pa.array(_MISSING)), none, held[c])
+                with suppress(pa.ArrowInvalid):
+                    held[c] = held[c].cast(pa.float64())
+                    held[c] = held[c].cast(pa.int64())
         if last in table.column_names:  # a line with more fields than the header: nobody knows which is which
             whole = compute.equal(found[last], "")
             held |= {c: compute.if_else(whole, held[c], pa.scalar(None, held[c].type)) for c in own}

@@ -85,8 +85,18 @@ def sql(query: Any, connection: Any, parameters: Any = None) -> Sql:
         )
     if text and not _bare(query):
         raise UnsupportedArgumentError("the query is empty; give one such as 'SELECT * FROM people'.")
-    if text:
-        _refuse_statement(query)
+    if text:  # tables must not be dropped by mistake
+        bare = _ASIDE.sub(lambda found: " " if found[0][:1] in "-/" else "''", query).strip(" \t\r\n;(")
+        first = re.match(r"[A-Za-z]*", bare)
+        if first is None or first[0].lower() not in _READS:
+            raise UnsupportedArgumentError(
+                "the text is no query: it must begin with SELECT or WITH (or FROM, VALUES, TABLE), such as 'SELECT * "
+                "FROM people'. Run other statements on the connection itself."
+            )
+        if ";" in bare:
+            raise UnsupportedArgumentError(
+                "the text holds more than one statement; give one query, and run the others on the connection itself."
+            )
     if isinstance(connection, str) and "://" not in connection:
         raise UnsupportedArgumentError(
             "the connection is a string that is no URL; give one such as 'sqlite:///people.db', or an open connection."
@@ -108,33 +118,6 @@ _ASIDE: Final = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*
 _READS: Final = ("select", "with", "from", "values", "table")
 
 
-def _refuse_statement(query: str) -> None:
-    """Refuse a text that is not one query: tables must not be dropped by mistake."""
-    bare = _ASIDE.sub(lambda found: " " if found[0][:1] in "-/" else "''", query).strip(" \t\r\n;(")
-    first = re.match(r"[A-Za-z]*", bare)
-    if first is None or first[0].lower() not in _READS:
-        raise UnsupportedArgumentError(
-            "the text is no query: it must begin with SELECT or WITH (or FROM, VALUES, TABLE), such as 'SELECT * FROM "
-            "people'. Run other statements on the connection itself."
-        )
-    if ";" in bare:
-        raise UnsupportedArgumentError(
-            "the text holds more than one statement; give one query, and run the others on the connection itself."
-        )
-
-
-def open_sql(data: Sql, wanted: Wanted) -> Source:
-    """Rows of a query."""
-    if comes_from(data.connection, "duckdb", "DuckDBPyConnection"):
-        return _of_duckdb(data, wanted)
-    where = f"the SQL query on {_place(data.connection)}"
-
-    def batches(skip: int) -> Iterator[Batch]:
-        return beyond(_fetched(data, wanted.columns, where), skip)
-
-    return Source(where[4:], None, batches, data)
-
-
 def _place(connection: Any) -> str:
     """The kind of database, without its address."""
     if isinstance(connection, str):
@@ -146,12 +129,11 @@ def _place(connection: Any) -> str:
     return type(connection).__module__.partition(".")[0].lstrip("_") or "a database"
 
 
-def _of_duckdb(data: Sql, wanted: Wanted) -> Source:
-    return Source("SQL query on duckdb", None, RELATION.rows(_relation_of(data), wanted).batches, data)
-
-
-def _relation_of(data: Sql) -> Any:
-    """The rows of a query on DuckDB, none of which is asked for yet."""
+def open_sql(data: Sql, wanted: Wanted) -> Source:
+    """Rows of a query; of DuckDB none is asked for yet."""
+    where = f"SQL query on {_place(data.connection)}"
+    if not comes_from(data.connection, "duckdb", "DuckDBPyConnection"):
+        return Source(where, None, lambda skip: beyond(_fetched(data, wanted.columns, f"the {where}"), skip), data)
     more = {} if data.parameters is None else {"params": data.parameters}
     refused = DataError("the SQL query on duckdb was refused; try it on the connection itself, which says why.")
     parts = quietly(lambda: data.connection.extract_statements(data.query), refused)
@@ -160,7 +142,7 @@ def _relation_of(data: Sql) -> Any:
     relation = quietly(lambda: data.connection.sql(data.query, **more), refused)
     if relation is None:
         raise DataError("the SQL query on duckdb gives no rows; give one that selects some.")
-    return relation
+    return Source(where, None, RELATION.rows(relation, wanted).batches, data)
 
 
 # --- rows that are fetched -------------------------------------------------------------------------------
@@ -169,8 +151,6 @@ Fetch = Callable[[], Sequence[Sequence[Any]]]
 
 
 def _opening(connection: Any) -> Any:
-    if comes_from(connection, "duckdb", "DuckDBPyConnection"):
-        return _of_duckdb
     if isinstance(connection, str) or comes_from(connection, "sqlalchemy", "Engine", "Connection", "URL"):
         return _of_sqlalchemy
     return _of_dbapi if callable(getattr(connection, "cursor", None)) else None
@@ -183,8 +163,13 @@ def _fetched(data: Sql, columns: Sequence[str], where: str) -> Iterator[Batch]:
     try:
         with opening(data, columns, where) as fetch:
             while rows := fetch():
-                begun = True
-                yield _batch(rows, columns)
+                begun, held = True, dict[str, Any]()
+                # a connection may hand out rows by name
+                plain = [[row[c] for c in columns] if isinstance(row, Mapping) else row for row in rows]
+                for name, values in zip(columns, zip(*plain, strict=True), strict=True):
+                    held[name] = np.empty(len(plain), dtype=object)
+                    held[name][:] = values
+                yield held
     except (DataError, MissingExtraError):
         raise
     except ModuleNotFoundError as e:
@@ -198,17 +183,6 @@ def _fetched(data: Sql, columns: Sequence[str], where: str) -> Iterator[Batch]:
         )
     if problem is not None:
         raise problem
-
-
-def _batch(rows: Sequence[Sequence[Any]], columns: Sequence[str]) -> Batch:
-    out: dict[str, Any] = {}
-    # a connection may hand out rows by name
-    named: Sequence[Any] = rows
-    rows = [[row[c] for c in columns] if isinstance(row, Mapping) else row for row in named]
-    for name, values in zip(columns, zip(*rows, strict=True), strict=True):
-        out[name] = np.empty(len(rows), dtype=object)
-        out[name][:] = values
-    return out
 
 
 @contextmanager

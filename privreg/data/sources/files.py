@@ -1,23 +1,179 @@
-"""Rows of files: which kind a path is of, and several files as one source."""
+"""Rows of files: of Parquet, also folders and lists of them, by row groups, of Feather, and several files of a kind."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from glob import glob
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+from urllib.parse import unquote
 
+import numpy as np
 import pyarrow as pa
 
-from privreg.base.optional import comes_from
-from privreg.data.sources.arrow import DAMAGED
+from privreg.data.sources.arrow import DAMAGED, as_bytes, batches_of, kind_of, streamed
 from privreg.data.sources.csv import PLAIN, Csv, header_of, open_csv
-from privreg.data.sources.parquet import open_feather, open_parquet, partitions
-from privreg.data.sources.source import Piece, Source, Wanted, chained, dealt_pieces
+from privreg.data.sources.source import (
+    CHUNK,
+    Batch,
+    Piece,
+    Source,
+    Wanted,
+    ahead,
+    chained,
+    check_labels,
+    dealt_pieces,
+    file_mark,
+    first,
+    held_rows,
+)
 from privreg.errors import DataError, UnsupportedArgumentError, quietly
 from privreg.privacy.accounts import of_files
+
+_READ: Final[dict[str, Any]] = {"memory_map": False, "pre_buffer": False, "buffer_size": 1 << 16}
+"""Pages come through a small buffer; whole columns of a row group, or a mapped file, would be held in memory."""
+
+
+class _File(NamedTuple):
+    """Content of a file's footer."""
+
+    path: Path
+    name: str
+    mark: list[Any]  # See `file_mark`
+    footer: Any  # Arrow's metadata, with which the file is opened again for little
+    groups: tuple[int, ...]
+    kinds: Mapping[str, str]
+    folders: Mapping[str, str | None]  # Columns that it hasn't, which the folders' names give
+
+
+def partitions(path: Path) -> dict[str, str | None]:
+    """Columns that the names of a file's folders give, as in ``year=2020/month=1``; None stands for a missing value."""
+    parts = (part.partition("=") for part in path.parent.parts)
+    texts = {unquote(name): unquote(text) for name, equals, text in parts if name and equals}
+    return {name: None if text == "__HIVE_DEFAULT_PARTITION__" else text for name, text in texts.items()}
+
+
+def open_parquet(files: Mapping[str, Path], wanted: Wanted, kind: str) -> Source:
+    """Rows of Parquet files that exist, in their order; `files` are by the names that messages call them."""
+    held = [_footer(name, path, wanted.columns) for name, path in files.items()]
+    _check_kinds(held)
+
+    def pieces(most: int = CHUNK) -> list[Piece]:
+        return [Piece(n, partial(_group, file, k, wanted, most)) for file in held for k, n in enumerate(file.groups)]
+
+    dealt = dealt_pieces(lambda: pieces(held_rows(len(wanted.columns))), wanted)
+    paths = [file.path for file in held]
+    return Source(
+        kind,
+        sum(sum(file.groups) for file in held),
+        lambda skip: ahead(chained(pieces(), skip)),
+        of_files(paths),
+        stamp=lambda: [file_mark(path) for path in paths],
+        part=lambda skip, rows: first(chained(pieces(), skip), rows),
+        dealt=lambda key: lambda skip: ahead(dealt(key)(skip)),
+        blocks=tuple(n for file in held for n in file.groups),
+    )
+
+
+def _footer(name: str, path: Path, columns: Sequence[str]) -> _File:
+    damaged, library = DataError(f"{name}: {DAMAGED['Parquet']}"), import_module("pyarrow.parquet")
+    mark, footer = quietly(lambda: (file_mark(path), library.read_metadata(path)), damaged)
+    schema = quietly(footer.schema.to_arrow_schema, damaged)
+    kinds = quietly(lambda: {f.name: kind_of(f.type) for f in schema if f.name in columns}, damaged)
+    folders = {c: text for c, text in partitions(path).items() if c in columns and c not in schema.names}
+    check_labels(columns, [*schema.names, *folders], name)
+    groups = tuple(footer.row_group(g).num_rows for g in range(footer.num_row_groups))
+    return _File(path, name, mark, footer, groups, kinds | dict.fromkeys(folders, "empty"), folders)
+
+
+def _check_kinds(files: Sequence[_File]) -> None:
+    """Refuse files in which a column is of another kind; one without any value in a file goes with all kinds."""
+    first: dict[str, tuple[str, str]] = {}
+    for file in files:
+        for column, kind in file.kinds.items():
+            want, where = (kind, file.name) if kind == "empty" else first.setdefault(column, (kind, file.name))
+            if kind != want:
+                raise DataError(
+                    f"{file.name}: column {column!r} is {kind} here and {want} in {where}; write the files again with "
+                    "the same types."
+                )
+
+
+def _open(file: _File, wanted: Wanted) -> Any:
+    """A file whose footer says what it said before."""
+    damaged, library = DataError(f"{file.name}: {DAMAGED['Parquet']}"), import_module("pyarrow.parquet")
+    # its footer is read anew only if the file was touched: of a thousand row groups that takes as long as one of these
+    same = quietly(
+        lambda: file_mark(file.path) == file.mark or library.read_metadata(file.path).equals(file.footer), damaged
+    )
+    if not same:
+        raise DataError(f"{file.name} was changed after it was opened; build the model again.")
+    coded = [c for c in wanted.columns if c in wanted.coded and file.kinds[c] == "text"]
+    # checksums, where the file has them: a flipped bit in a number can't be found otherwise
+    how = {"metadata": file.footer, "read_dictionary": coded, "page_checksum_verification": True, **_READ}
+    return quietly(lambda: library.ParquetFile(file.path, **how), damaged)
+
+
+def _group(file: _File, group: int, wanted: Wanted, most: int, skip: int) -> Iterator[Batch]:
+    """Batches of a row group, after so many rows."""
+    where, read = f"{file.name}, row group {group}", 0
+    broken = DataError(f"{where}: it is damaged; write or download the file again.")
+    columns = [c for c in wanted.columns if c not in file.folders]
+    with _open(file, wanted) as held:
+        # by batches in one thread: reading costs a tenth of a fit, and threads hold more of a row group at a time
+        how = {"row_groups": [group], "columns": columns, "use_threads": most > CHUNK}
+        parts = quietly(lambda: held.iter_batches(most, **how), broken)
+        while (part := quietly(lambda: next(parts, None), broken)) is not None:
+            n = part.num_rows
+            if read + n > skip:
+                some = part.slice(max(skip - read, 0))
+                codes = pa.array(np.zeros(some.num_rows, dtype=np.int32))
+                for name, text in file.folders.items():
+                    column = pa.DictionaryArray.from_arrays(codes, pa.array([text], pa.string()))
+                    some = some.append_column(name, column)
+                yield from batches_of(some, wanted, where, most)
+            read += n
+    if read != file.groups[group]:
+        raise broken
+
+
+def open_feather(path: Path, wanted: Wanted) -> Source:
+    """Rows of a Feather or Arrow IPC file that exists."""
+    damaged = DataError(f"{path.name}: {DAMAGED['Feather']}")
+
+    def opened(**how: Any) -> Any:  # not mapped: pages of a mapped file would count as memory
+        return pa.ipc.open_file(pa.OSFile(str(path)), **how)
+
+    names = quietly(lambda: list(opened().schema.names), damaged)
+    check_labels(wanted.columns, names, path.name)
+    fields = [names.index(c) for c in wanted.columns]
+
+    def parts() -> Iterator[Any]:
+        file = opened(options=pa.ipc.IpcReadOptions(included_fields=fields, use_threads=False))
+        return (_whole(file.get_batch(i)) for i in range(file.num_record_batches))
+
+    def count() -> int | None:
+        try:
+            return int(import_module("pyarrow.dataset").dataset(path, format="ipc").count_rows())
+        except Exception:  # reading the rows says what is wrong
+            return None
+
+    batches = streamed(parts, wanted, path.name)
+    return Source(f"Feather file {path.name}", count(), batches, of_files([path]), stamp=lambda: [file_mark(path)])
+
+
+def _whole(batch: Any) -> Any:
+    """A batch off a file, whose buffers are taken as they are: a damaged one would be read beyond its end.
+
+    Texts go as bytes: one that is no UTF-8 is its record's own affair, and no damage.
+    """
+    out = pa.RecordBatch.from_arrays([as_bytes(column) for column in batch.columns], names=batch.schema.names)
+    out.validate(full=True)
+    return out
+
 
 PARQUET: Final = frozenset({".parquet", ".pq"})
 FEATHER: Final = frozenset({".feather", ".arrow", ".ipc"})
@@ -36,7 +192,9 @@ def open_files(given: Path | Sequence[Path], wanted: Wanted, how: Csv = PLAIN) -
         raise UnsupportedArgumentError("pr.csv() is for CSV files; give the path of another file alone.")
     paths = list(files.values())
     if kinds == {"Parquet"}:
-        return open_parquet(files, wanted, _words(given, paths))
+        folder = f" in {given.name}" if isinstance(given, Path) else ""
+        words = f"Parquet file {paths[0].name}" if len(paths) == 1 else f"{len(paths)} Parquet files{folder}"
+        return open_parquet(files, wanted, words)
     if kinds == {"CSV"} and len(paths) > 1:
         first = header_of(paths[0], how)
         for path in paths[1:]:
@@ -72,8 +230,16 @@ def files_of(given: Path | Sequence[Path]) -> Mapping[str, Path]:
     if one is of a kind that can't be read.
     """
     if isinstance(given, Path):
-        if given.is_dir():
-            return _folder(given)
+        if given.is_dir():  # its Parquet files and those below it, numbers in their names by size: part-2, part-10
+            found = {}
+            for path in given.rglob("*"):
+                inside = path.relative_to(given)
+                if path.suffix.lower() in PARQUET and path.is_file() and not any(p[0] in "._" for p in inside.parts):
+                    found[inside.as_posix()] = path
+            if not found:
+                raise DataError(f"there is no file with Parquet rows ({', '.join(sorted(PARQUET))}) in {str(given)!r}.")
+            _refuse_twice(list(found.values()), f"{str(given)!r} holds")
+            return {name: found[name] for name in sorted(found, key=_natural)}
         files = {given.name: given}
     else:
         if not given:
@@ -95,19 +261,6 @@ def files_of(given: Path | Sequence[Path]) -> Mapping[str, Path]:
 
 _ADDRESS: Final = re.compile(r"(https?|ftp|s3|gs|abfss?|hdfs):/", re.IGNORECASE)
 """The beginning of a URL, of whose two slashes a path keeps one."""
-
-
-def _folder(folder: Path) -> Mapping[str, Path]:
-    """Parquet files of a folder and those below it, numbers in their names by size: part-2 before part-10."""
-    found = {}
-    for path in folder.rglob("*"):
-        inside = path.relative_to(folder)
-        if path.suffix.lower() in PARQUET and path.is_file() and not any(p[0] in "._" for p in inside.parts):
-            found[inside.as_posix()] = path
-    if not found:
-        raise DataError(f"there is no file with Parquet rows ({', '.join(sorted(PARQUET))}) in {str(folder)!r}.")
-    _refuse_twice(list(found.values()), f"{str(folder)!r} holds")
-    return {name: found[name] for name in sorted(found, key=_natural)}
 
 
 def _refuse_twice(paths: Sequence[Path], what: str) -> None:
@@ -132,13 +285,6 @@ def _kind(path: Path) -> str:
             "convert it. Databases are asked with privreg.sql(query, connection)."
         )
     return "Parquet" if suffix in PARQUET else "Feather" if suffix in FEATHER else "CSV"
-
-
-def _words(given: Path | Sequence[Path], paths: Sequence[Path]) -> str:
-    if len(paths) == 1:
-        return f"Parquet file {paths[0].name}"
-    folder = f" in {given.name}" if isinstance(given, Path) else ""
-    return f"{len(paths)} Parquet files{folder}"
 
 
 def _chained(sources: Sequence[Source], paths: Sequence[Path], wanted: Wanted) -> Source:
@@ -166,11 +312,6 @@ _OPERANDS: Final = ("filters", "_partitions", "storage_options")
 """Operands of read_parquet by which rows are left out, or files are elsewhere."""
 
 
-def is_dask(data: object) -> bool:
-    """True if this is a Dask DataFrame."""
-    return comes_from(data, "dask", "DataFrame", "FrameBase") or comes_from(data, "dask_expr", "FrameBase")
-
-
 def paths_of(frame: Any) -> Path | list[Path]:
     """Files of a Dask DataFrame that is what ``read_parquet`` gave, perhaps with fewer columns.
     Raises UnsupportedArgumentError if it is anything else: its rows would have to be made, and sent, to be read.
@@ -188,19 +329,10 @@ def paths_of(frame: Any) -> Path | list[Path]:
     if any(node.operand(name) is not None for name in node._parameters if name in _OPERANDS):
         raise refusal
     given = node.operand("path")
-    if isinstance(given, str | Path) and not _pattern(str(given)):
-        given = str(given)
-        if "://" in given:
-            raise refusal
-        return Path(given)
-    out: list[Path] = []
-    for one in [given] if isinstance(given, str | Path) else list(given):
-        text = str(one)
-        if "://" in text:
-            raise refusal
-        out += [Path(name) for name in sorted(glob(text), key=_natural)] if _pattern(text) else [Path(text)]
-    return out
-
-
-def _pattern(text: str) -> bool:
-    return any(c in text for c in "*?[")
+    texts = [str(one) for one in ([given] if isinstance(given, str | Path) else given)]
+    if any("://" in text for text in texts):
+        raise refusal
+    names = [sorted(glob(text), key=_natural) if set(text) & set("*?[") else [text] for text in texts]
+    if names == [texts]:  # one path, which may be a folder
+        return Path(texts[0])
+    return [Path(name) for some in names for name in some]

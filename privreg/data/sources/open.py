@@ -6,10 +6,10 @@ Only the columns asked for are touched, and nothing here computes anything from 
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from keyword import iskeyword
@@ -20,11 +20,11 @@ import numpy as np
 import pandas as pd
 
 from privreg.base.optional import comes_from
-from privreg.data.columns import check_mapping, column_of, missing
-from privreg.data.sources.arrow import attrs_of, kind_of
+from privreg.data.columns import check_mapping, column_of
+from privreg.data.sources.arrow import kind_of
 from privreg.data.sources.csv import PLAIN, Csv, check_commas, header_of
 from privreg.data.sources.database import Sql, open_sql
-from privreg.data.sources.files import FEATHER, PARQUET, arrow_schema, files_of, is_dask, open_files, paths_of
+from privreg.data.sources.files import FEATHER, PARQUET, arrow_schema, files_of, open_files, paths_of
 from privreg.data.sources.source import (
     CHUNK,
     Batch,
@@ -48,13 +48,15 @@ from privreg.errors import (
     PrivregError,
     SchemaError,
     UnsupportedArgumentError,
+    located,
     nearest,
+    quietly,
 )
 from privreg.privacy.ledger import refuse_fitted
 from privreg.schema.declarations import Schema
 
 __all__ = [
-    "CHUNK", "SILO", "Batch", "Silos", "Source", "as_frame", "chunk_of", "file_mark", "first", "one_batch",
+    "CHUNK", "SILO", "Batch", "Silos", "Source", "as_frame", "chunk_of", "file_mark", "first",
     "open_arrays", "open_table", "pieces", "public_batches", "refuse_few", "rows_of", "table_of",
 ]  # fmt: skip
 
@@ -77,11 +79,15 @@ def table_of(data: Any) -> Table:
     Paths are of CSV, Parquet and Feather files, or of a folder of Parquet files; SQL comes by `privreg.sql`. A Dask
     DataFrame stands for the Parquet files it was read from.
     """
-    holders = partial(_holders, data)
+    arrow = comes_from(data, "pyarrow", "Table", "RecordBatch", "RecordBatchReader", "Dataset")
+
+    def holders() -> Iterable[tuple[str, Any]]:
+        return [("the data", data.schema if arrow else data)]
+
     if isinstance(data, Silos):
         return Table(partial(_refuse, "rows of several silos are fitted with trust='silos'."), data.check, data.holders)
     if isinstance(data, pd.DataFrame):
-        return Table(partial(open_frame, data), partial(_check_names, data), holders)
+        return Table(partial(open_frame, data), partial(check_labels, labels=list(data)), holders)
     if isinstance(data, str) and _QUERY.match(data) and not Path(data[:255]).exists():
         words = "a string is the path of a file; an SQL query is given as pr.sql(query, connection)."
         return Table(partial(_refuse, words))
@@ -93,7 +99,7 @@ def table_of(data: Any) -> Table:
         return Table(lambda wanted: open_files(data.files, wanted, data), partial(_check_file, data.files, data))
     if isinstance(data, Sql):
         return Table(partial(open_sql, data))
-    if is_dask(data):
+    if comes_from(data, "dask", "DataFrame", "FrameBase") or comes_from(data, "dask_expr", "FrameBase"):
         return Table(
             lambda wanted: replace(open_files(paths_of(data), wanted), kind="Dask DataFrame", parts=True),
             holders=lambda: _holders_of_files(paths_of(data)),
@@ -103,12 +109,18 @@ def table_of(data: Any) -> Table:
     if kind is not None:
         return Table(partial(kind.rows, data), partial(kind.check, data), holders)
     if isinstance(data, Mapping):
-        return Table(partial(open_mapping, data), partial(_check_names, data), holders)
+        return Table(partial(open_mapping, data), partial(check_labels, labels=list(data)), holders)
     read = partial(open_frames, data)
     if several:
+
+        def each() -> Iterator[tuple[str, Any]]:
+            for i, item in enumerate(data, 1):
+                for where, held in table_of(item).holders():
+                    yield f"item {i}" if where == "the data" else where, held
+
         named = bool(data) and not isinstance(data[0], str | Path)  # as its first is
         check = {"check": table_of(data[0]).check} if named else {}
-        return Table(read, **check, holders=partial(_holders_of_items, data))
+        return Table(read, **check, holders=each)
     if isinstance(data, Iterable) and not single:
         return Table(read, holders=holders)
     words = (
@@ -122,25 +134,13 @@ def table_of(data: Any) -> Table:
 SILO: Final = "silo"  # Column that says which silo holds a row; not one of its own columns
 
 
-class OfSilo(Mapping[str, Any]):
-    """A batch of rows that one silo holds, with its name in the column `SILO`."""
-
-    def __init__(self, batch: Batch, place: int, names: Sequence[str]) -> None:
-        self._batch, self._place, self._names = batch, place, names
-
-    def __getitem__(self, name: str) -> Any:
-        if name == SILO:
-            return pd.Categorical.from_codes(np.full(rows_of(self._batch), self._place), pd.Index(self._names))
-        column = column_of(self._batch, name)
-        if not isinstance(column, pd.Series):  # whose rows have labels, not places
-            return column
-        return column.to_numpy() if isinstance(column.dtype, np.dtype) else column.array
-
-    def __iter__(self) -> Iterator[str]:
-        return iter([*(c for c in self._batch if c != SILO), SILO])
-
-    def __len__(self) -> int:
-        return len(list(iter(self)))
+def of_silo(batch: Batch, place: int, names: Sequence[str], columns: Iterable[str]) -> Batch:
+    """Columns of a batch of rows that one silo holds, with its name in the column `SILO`."""
+    held = {c: column_of(batch, c) for c in columns if c != SILO}
+    for c, column in held.items():  # rows of a Series have labels, not places
+        if isinstance(column, pd.Series):
+            held[c] = column.to_numpy() if isinstance(column.dtype, np.dtype) else column.array
+    return held | {SILO: pd.Categorical.from_codes(np.full(rows_of(batch), place), pd.Index(names))}
 
 
 class Silos:
@@ -166,7 +166,7 @@ class Silos:
         """Refuse columns that a silo doesn't have, and return the names of those that all have; see `Table.check`."""
         out: list[Any] | None = [SILO]
         for name, part in self.parts.items():
-            with _in_silo(name):
+            with located(f"silo {name!r}"):
                 labels = table_of(part).check([c for c in columns if c != SILO])
             if labels is not None and SILO in labels and SILO in columns:
                 raise DataError(f"silo {name!r} has a column {SILO!r}, which says here whose rows they are; rename it.")
@@ -177,22 +177,22 @@ class Silos:
     def holders(self) -> Iterator[tuple[str, Any]]:
         """Each silo's holders of declarations, see `Table.holders`."""
         for name, part in self.parts.items():
-            with _in_silo(name):
+            with located(f"silo {name!r}"):
                 found = list(table_of(part).holders())
             yield from ((f"silo {name!r}" if where == "the data" else where, held) for where, held in found)
 
-    def open(self, rows: Callable[[Any], Source]) -> Source:
-        """All rows, silo by silo, with the column `SILO`; `rows` opens those of one."""
+    def open(self, rows: Callable[[Any], Source], columns: Sequence[str]) -> Source:
+        """All rows of these columns, silo by silo, with the column `SILO`; `rows` opens those of one."""
         sources = dict[str, Source]()
         for name, part in self.parts.items():
-            with _in_silo(name):
+            with located(f"silo {name!r}"):
                 sources[name] = rows(part).of(self.datasets.get(name))
         each, names = list(sources.values()), list(sources)
 
         def batches() -> Iterator[Batch]:
             for place, (name, source) in enumerate(sources.items()):
-                with _in_silo(name):
-                    yield from (OfSilo(batch, place, names) for batch in source.batches(0))
+                with located(f"silo {name!r}"):
+                    yield from (of_silo(batch, place, names, columns) for batch in source.batches(0))
 
         def summed(counts: list[int | None]) -> int | None:
             return None if None in counts else sum(n or 0 for n in counts)
@@ -210,18 +210,7 @@ class Silos:
             stamp=stamp,
             repeatable=all(source.repeatable for source in each),
             gathered=all(source.gathered for source in each),
-            parts_rows=tuple(source.rows for source in each),
         )
-
-
-@contextmanager
-def _in_silo(name: str) -> Iterator[None]:
-    """Say in which silo data can't be read."""
-    try:
-        yield
-    except DataError as e:
-        e.args = (f"silo {name!r}: {e}", *e.args[1:])
-        raise
 
 
 def open_table(data: Any, columns: tuple[str, ...], schema: Schema, text: Iterable[str] = ()) -> Source:
@@ -240,14 +229,6 @@ def _refuse(words: str, wanted: Wanted) -> Source:
     raise UnsupportedArgumentError(words)
 
 
-def _check_names(data: Any, columns: Collection[str]) -> list[Any]:
-    labels = list(data)
-    absent = next((c for c in columns if c not in labels), None)
-    if absent is not None:
-        raise missing(absent, labels, columns)
-    return labels
-
-
 def _check_file(given: Any, how: Csv, columns: Collection[str]) -> list[Any] | None:
     """Declarations of a single file; its faults are said in full where it is opened."""
     if not isinstance(given, Path) or len(str(given)) >= _LONGEST or not given.is_file():
@@ -259,19 +240,7 @@ def _check_file(given: Any, how: Csv, columns: Collection[str]) -> list[Any] | N
         return None
     if held is None:
         check_commas(given, labels, columns)
-    check_labels(columns, labels, given.name)
-    return labels
-
-
-def _holders(data: Any) -> list[tuple[str, Any]]:
-    arrow = comes_from(data, "pyarrow", "Table", "RecordBatch", "RecordBatchReader", "Dataset")
-    return [("the data", data.schema if arrow else data)]
-
-
-def _holders_of_items(data: Sequence[Any]) -> Iterator[tuple[str, Any]]:
-    for i, item in enumerate(data, 1):
-        for where, held in table_of(item).holders():
-            yield f"item {i}" if where == "the data" else where, held
+    return check_labels(columns, labels, given.name)
 
 
 def _holders_of_files(given: Path | Sequence[Path]) -> Iterator[tuple[str, Any]]:
@@ -282,15 +251,13 @@ def _holders_of_files(given: Path | Sequence[Path]) -> Iterator[tuple[str, Any]]
                 yield name, arrow_schema(name, file)
 
 
-def one_batch(data: Any, columns: tuple[str, ...], schema: Schema) -> Any:
-    """A table of another library as one batch of the encoders; anything else as it is."""
-    if isinstance(data, Mapping):
-        check_mapping(data, columns)
-    return as_frame(data, columns, schema)
-
-
 def as_frame(data: Any, columns: tuple[str, ...] | None = None, schema: Schema | None = None) -> Any:
-    """A table of another library as a DataFrame of these columns, all by default; anything else as it is."""
+    """A table of another library as a DataFrame of these columns, all by default; anything else as it is.
+
+    Raises DataError if a mapping has single values, or unlike indexes, in these columns.
+    """
+    if isinstance(data, Mapping) and columns is not None:
+        check_mapping(data, columns)
     kind = kind_of_table(data)
     if isinstance(data, pd.DataFrame | Mapping | tuple) or len(getattr(data, "shape", (0, 0))) == 1 or kind is None:
         return data
@@ -338,8 +305,11 @@ def completed(
     wanted = [c for c in dict.fromkeys(columns) if not schema.declares(c)]
     if not wanted or data is None:
         return schema
-    attrs = ((where, _attrs(where, held)) for where, held in table_of(data).holders())
-    found = [(where, _narrowed(_read(where, held[KEY]), wanted)) for where, held in attrs if KEY in held]
+    found = []
+    for where, held in table_of(data).holders():
+        attrs = _attrs(where, held)
+        if isinstance(attrs, Mapping) and KEY in attrs:
+            found.append((where, _read(where, attrs[KEY], wanted if numbers else [], wanted if factors else [])))
     if not found:
         return schema
     first, own = found[0]
@@ -349,45 +319,41 @@ def completed(
                 f"attrs[{KEY!r}] of {where} declares other bounds or levels than that of {first}; make them equal, or "
                 "give schema= (or bounds= and levels=) for all."
             )
-    bounds, moments = (own.bounds, own.moments_as_given()) if numbers else ({}, {})
-    levels = own.levels if factors else {}
-    correlations = {pair: rho for pair, rho in moments.items() if isinstance(pair, tuple)}
     return replace(
         schema,
-        bounds={**schema.bounds, **bounds},
-        dates=tuple(sorted({*schema.dates, *(n for n in own.dates if n in bounds)})),
-        levels={**schema.levels, **levels},
-        moments={**schema.moments, **{n: m for n, m in moments.items() if n not in correlations}},
-        correlations=dict(sorted({**schema.correlations, **correlations}.items())),
-        carried=tuple(n for n in wanted if n in bounds or n in levels or n in moments),
+        bounds={**schema.bounds, **own.bounds},
+        dates=tuple(sorted({*schema.dates, *own.dates})),
+        levels={**schema.levels, **own.levels},
+        moments={**schema.moments, **own.moments},
+        correlations=dict(sorted({**schema.correlations, **own.correlations}.items())),
+        carried=tuple(n for n in wanted if own.declares(n)),
     )
 
 
-def _narrowed(schema: Schema, names: Iterable[str]) -> Schema:
-    kept = set(names)
-    return Schema(
-        {n: v for n, v in schema.bounds.items() if n in kept},
-        {n: v for n, v in schema.levels.items() if n in kept},
-        {n: v for n, v in schema.moments.items() if n in kept},
-        correlations={pair: rho for pair, rho in schema.correlations.items() if kept.issuperset(pair)},
-        dates=tuple(n for n in schema.dates if n in kept),
-    )
+def _attrs(where: str, held: Any) -> Any:
+    """Attrs of a DataFrame, also of one that Arrow's table was made of: as pandas keeps them, else as Arrow does."""
+    if not comes_from(held, "pyarrow", "Schema"):
+        return getattr(held, "attrs", None)
+    metadata: Mapping[bytes, bytes] = held.metadata or {}
+    wrong = SchemaError(f"{where}: its attrs are not readable as JSON; write it again.")
+    if b"PANDAS_ATTRS" in metadata:
+        return quietly(lambda: json.loads(metadata[b"PANDAS_ATTRS"]), wrong)
+    about = quietly(lambda: json.loads(metadata.get(b"pandas", b"{}")), wrong)
+    return about.get("attributes") if isinstance(about, Mapping) else None
 
 
-def _read(where: str, doc: Any) -> Schema:
-    """Declarations, checked like a user's own."""
+def _read(where: str, doc: Any, numbers: Collection[str], factors: Collection[str]) -> Schema:
+    """Declarations of some numbers and factors, checked like a user's own."""
     plain = {k: v for k, v in doc.items() if v or k not in _EMPTY} if isinstance(doc, Mapping) else doc
-    try:
-        return Schema.from_document(plain)
-    except SchemaError as e:
-        problem = SchemaError(f"attrs[{KEY!r}] of {where}: {e}")
-    raise problem
-
-
-def _attrs(where: str, held: Any) -> Mapping[str, Any]:
-    arrow = comes_from(held, "pyarrow", "Schema")
-    attrs = attrs_of(where, held.metadata) if arrow else getattr(held, "attrs", None)
-    return attrs if isinstance(attrs, Mapping) else {}
+    with located(f"attrs[{KEY!r}] of {where}"):
+        whole = Schema.from_document(plain)
+    return Schema(
+        {n: v for n, v in whole.bounds.items() if n in numbers},
+        {n: v for n, v in whole.levels.items() if n in factors},
+        {n: v for n, v in whole.moments.items() if n in numbers},
+        correlations={pair: rho for pair, rho in whole.correlations.items() if set(numbers).issuperset(pair)},
+        dates=tuple(n for n in whole.dates if n in numbers),
+    )
 
 
 def with_truth_values(schema: Schema, data: Any, columns: Iterable[str]) -> Schema:
@@ -395,8 +361,8 @@ def with_truth_values(schema: Schema, data: Any, columns: Iterable[str]) -> Sche
 
     Such a type is public, and the same whether or not a cell is missing; that of pandas is not.
     """
-    types = _types_of(data)
-    own = [c for c in columns if types and not schema.declares(c) and all(_truth(held, c) for held in types)]
+    kinds = _kinds(data, columns)
+    own = [c for c, found in kinds.items() if not schema.declares(c) and found == {"boolean"}]
     return replace(schema, levels={**schema.levels, **dict.fromkeys(own, (False, True))}) if own else schema
 
 
@@ -408,8 +374,7 @@ def refuse_texts(schema: Schema, data: Any, name: str) -> None:
     """
     if schema.declares(name):
         return
-    types = _types_of(data)
-    text = any(held.names.count(name) == 1 and kind_of(held.field(name).type) == "text" for held in types)
+    text = "text" in _kinds(data, [name])[name]
     dtypes = getattr(data, "dtypes", None) if isinstance(data, pd.DataFrame) else None
     if text or (dtypes is not None and isinstance(dtypes.get(name), pd.CategoricalDtype)):
         raise SchemaError(
@@ -418,17 +383,13 @@ def refuse_texts(schema: Schema, data: Any, name: str) -> None:
         )
 
 
-def _types_of(data: Any) -> list[Any]:
-    """Arrow's types of the data, where they have such."""
-    return [held for _, held in table_of(data).holders() if comes_from(held, "pyarrow", "Schema")]
-
-
-def _truth(types: Any, name: str) -> bool:
-    return types.names.count(name) == 1 and kind_of(types.field(name).type) == "boolean"
+def _kinds(data: Any, columns: Iterable[str]) -> dict[str, set[str]]:
+    """Kinds of columns by the data's types of Arrow's, if they have such; "" of one that is absent, or there twice."""
+    types = [held for _, held in table_of(data).holders() if comes_from(held, "pyarrow", "Schema")]
+    return {c: {kind_of(held.field(c).type) if held.names.count(c) == 1 else "" for held in types} for c in columns}
 
 
 _QUOTED: Final = re.compile(r"""Q\(\s*(["']).*?\1\s*\)""")
-_DECLARING: Final = ("bounds", "levels", "moments")
 
 
 def check_columns(data: Any, columns: Collection[str]) -> list[Any] | None:
@@ -458,17 +419,11 @@ def check_declared(asked: Mapping[str, Any], names: Collection[Any]) -> None:
     To be asked where columns are declared otherwise too, so that a misspelt name would change nothing, silently. A
     ``schema=`` may declare more: it is for several models, and for several tables.
     """
-    for option in _DECLARING:
-        for name in _named(asked.get(option)):
-            if name not in names:
+    for option in ("bounds", "levels", "moments"):
+        for key in asked.get(option) or ():  # that of a correlation names two
+            for name in (name for name in (key if isinstance(key, tuple) else (key,)) if name not in names):
                 near = nearest(name, names)
                 raise SchemaError(
                     f"{option}= declares {name!r}, which is a column neither of the data nor of the model. "
                     + ("Mend the name, or leave it out." if near is None else f"Did you mean {near!r}?")
                 )
-
-
-def _named(declared: Any) -> Iterable[str]:
-    """Columns of one kind of declaration; the key of a correlation names two."""
-    for key in declared or ():
-        yield from key if isinstance(key, tuple) else (key,)

@@ -79,7 +79,6 @@ class Source:
     at: Callable[[NDArray[np.int64]], Batch] | None = field(repr=False, default=None)
     gathered: bool = False  # whether rows come person by person, everybody once, with their numbers in place of ids
     blocks: tuple[int, ...] = field(repr=False, default=())  # rows of the pieces that files are read by
-    parts_rows: tuple[int | None, ...] = ()  # of silos: rows of each, if known without reading them
 
     def of(self, dataset: Any) -> Source:
         """The source with a name for its people, see `privreg.privacy.accounts.named`."""
@@ -138,10 +137,10 @@ def first(batches: Iterable[Batch], rows: int) -> Iterator[Batch]:
             return
 
 
-def ahead(items: Iterable[Any], work: Callable[[Any], Any] | None = None, most: int = 2) -> Iterator[Any]:
+def ahead(items: Iterable[Any], work: Callable[[Any], Any] | None = None) -> Iterator[Any]:
     """Batches, or results of `work` on each, the next ones in threads while one is worked on."""
     coming, waiting = iter(items), deque[Future[Any]]()
-    with ThreadPoolExecutor(1) as reader, ThreadPoolExecutor(most) as pool:
+    with ThreadPoolExecutor(1) as reader, ThreadPoolExecutor(2) as pool:
         read = reader.submit(next, coming, None)
         while read.exception() is None and (item := read.result()) is not None:
             read = reader.submit(next, coming, None)
@@ -149,7 +148,7 @@ def ahead(items: Iterable[Any], work: Callable[[Any], Any] | None = None, most: 
                 yield item
                 continue
             waiting.append(pool.submit(work, item))
-            if len(waiting) > most:
+            if len(waiting) > 2:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
@@ -186,14 +185,15 @@ def file_mark(path: Path) -> list[Any]:
     return [str(path.resolve()), stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns]
 
 
-def check_labels(columns: Iterable[str], labels: Iterable[Any], where: str) -> None:
-    """Refuse a table without one of the columns, or with several of that name."""
-    names, wanted = list(labels), list(columns)
+def check_labels(columns: Iterable[str], labels: Iterable[Any], where: str = "") -> list[Any]:
+    """Refuse a table without one of the columns, or with several of that name, and return the names of all it has."""
+    names, wanted, head = list(labels), list(columns), f"{where}: " if where else ""
     for name in wanted:
         if name not in names:
-            raise DataError(f"{where}: {missing(name, names, wanted)}")
+            raise DataError(f"{head}{missing(name, names, wanted)}")
         if names.count(name) > 1:
-            raise DataError(f"{where}: there is more than one column named {name!r}; rename or drop one.")
+            raise DataError(f"{head}there is more than one column named {name!r}; rename or drop one.")
+    return names
 
 
 def once(batches: Iterator[Batch], what: str) -> Callable[[int], Iterator[Batch]]:
@@ -387,14 +387,9 @@ def by_person(source: Source, column: str, *, gaps: bool) -> Source:
     ids = [ids_of(column_of(batch, column)) for batch in source.batches(0)]
     if len({some.dtype for some in ids}) != 1:
         ids = [np.zeros(0, dtype=object), *map(texts_of, ids)]
-    values, order = np.concatenate(ids), None
-    if values.dtype.kind in "iu" and (values[1:] >= values[:-1]).all():
-        first = np.r_[np.flatnonzero(np.r_[True, values[1:] != values[:-1]])[: len(values)], len(values)]
-        codes = np.repeat(np.arange(len(first) - 1), np.diff(first))
-    else:
-        codes, found = pd.factorize(values)
-        order = _in_order(codes)
-        first = np.r_[0, np.bincount(codes[codes >= 0], minlength=len(found)).cumsum()]
+    codes, found = pd.factorize(np.concatenate(ids))
+    order = np.argsort(codes, kind="stable")[np.count_nonzero(codes < 0) :]  # of those with an id
+    first = np.r_[0, np.bincount(codes[codes >= 0], minlength=len(found)).cumsum()]
     people = len(first) - 1
     if not gaps and first[-1] < len(codes):
         raise without_id(column)
@@ -406,8 +401,7 @@ def by_person(source: Source, column: str, *, gaps: bool) -> Source:
             b = min(a + chunk_of(1), int(ends[-1]))
             i, j = np.searchsorted(ends, [a, b - 1], side="right")
             times = np.diff(np.minimum(ends[i : j + 1], b), prepend=a)
-            places = np.arange(a, b) + np.repeat(moves[i : j + 1], times)
-            places = places if order is None else order[places]
+            places = order[np.arange(a, b) + np.repeat(moves[i : j + 1], times)]
             batch = source.at(places)  # type: ignore[misc]
             yield Taken({**batch.columns, column: codes}, places)
 
@@ -424,10 +418,3 @@ def by_person(source: Source, column: str, *, gaps: bool) -> Source:
         at=None,
         gathered=True,
     )
-
-
-def _in_order(codes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Places of people's rows, person by person, of a number for each row, below 0 for nobody: sorted by halves."""
-    low = np.argsort((codes & 0xFFFF).astype(np.uint16), kind="stable")
-    order = low[np.argsort((codes[low] >> 16).astype(np.int16), kind="stable")]
-    return order[np.count_nonzero(codes < 0) :]

@@ -51,11 +51,7 @@ class Kind(NamedTuple):
 
     def check(self, data: Any, columns: Iterable[str]) -> list[str] | None:
         """Refuse a table without one of the columns, and return the names of those it has, if they are told unread."""
-        if self.labels is None:
-            return None
-        labels = list(self.labels(data))
-        check_labels(columns, labels, f"the {self.called}")
-        return labels
+        return None if self.labels is None else check_labels(columns, self.labels(data), f"the {self.called}")
 
     def part(self, data: Any, wanted: Wanted) -> Callable[[int], Iterator[Batch]]:
         """Batches of a table of this kind, or of a part of one."""
@@ -69,11 +65,11 @@ class Kind(NamedTuple):
 
 def kind_of_table(data: Any) -> Kind | None:
     """The kind of a table of another library; None if it isn't one."""
-    stream = _of_stream(type(data).__name__) if hasattr(data, "__arrow_c_stream__") else None
-    return next((kind for kind in _KINDS if comes_from(data, kind.package, kind.type)), stream)
+    kind = next((kind for kind in _KINDS if comes_from(data, kind.package, kind.type)), None)
+    if kind is not None or not hasattr(data, "__arrow_c_stream__"):
+        return kind
+    name = type(data).__name__
 
-
-def _of_stream(name: str) -> Kind:
     def batches(data: Any, columns: list[str]) -> Any:
         reader = pa.RecordBatchReader.from_stream(data)
         check_labels(columns, reader.schema.names, f"the {name}")
@@ -250,11 +246,8 @@ def _values(column: Any) -> Any:
 
 def open_frame(data: Any, wanted: Wanted) -> Source:
     """Rows of a DataFrame."""
-    columns = wanted.columns
-    names = list(data.columns)
-    twice = [c for c in columns if names.count(c) > 1]
-    if twice:
-        raise DataError(f"the data have more than one column named {twice[0]!r}; rename or drop one.")
+    columns, names = wanted.columns, list(data.columns)
+    check_labels([c for c in columns if c in names], names)
     # Slices of single columns are views: nothing is copied but the chunk being encoded.
     held = {c: _values(data[c]) for c in columns if c in names}
     if len(held) < len(columns):
@@ -265,27 +258,22 @@ def open_frame(data: Any, wanted: Wanted) -> Source:
 
 def open_mapping(data: Mapping[str, Any], wanted: Wanted) -> Source:
     """Rows of a mapping of arrays."""
-    columns = wanted.columns
-    given = {c: data[c] for c in columns if c in data}
-    held = {c: _column(values, c) for c, values in given.items()}
-    lengths = {len(v) for v in held.values()}
-    if len(held) < len(columns) or not held:
+    given = {c: data[c] for c in wanted.columns if c in data}
+    held = dict[str, Any]()
+    for c, column in given.items():
+        wrong = DataError(f"column {c!r} of the mapping must be one-dimensional, with one number or level a row.")
+        values = unmasked(column)
+        held[c] = values if hasattr(values, "dtype") else quietly(partial(plain_vector, values), wrong)
+        if getattr(held[c], "ndim", 0) != 1:
+            raise wrong
+    if len(held) < len(wanted.columns) or not held:
         return Source("mapping of arrays", None, lambda skip: iter([data]), None)
-    if len(lengths) > 1:
+    n = len(next(iter(held.values())))
+    if any(len(values) != n for values in held.values()):
         raise DataError("the columns of the mapping differ in length.")
-    row_labels(data, columns)
-    n = lengths.pop()
-    held = {c: _values(v) for c, v in held.items()}
-    return _columnwise("mapping of arrays", held, n, of_mapping(data, given.values()), wanted.coded)
-
-
-def _column(values: Any, name: str) -> Any:
-    wrong = DataError(f"column {name!r} of the mapping must be one-dimensional, with one number or level a row.")
-    values = unmasked(values)
-    out = values if hasattr(values, "dtype") else quietly(lambda: plain_vector(values), wrong)
-    if getattr(out, "ndim", 0) != 1:
-        raise wrong
-    return out
+    row_labels(data, wanted.columns)
+    columns, whose = {c: _values(v) for c, v in held.items()}, of_mapping(data, given.values())
+    return _columnwise("mapping of arrays", columns, n, whose, wanted.coded)
 
 
 def open_frames(data: Iterable[Any], wanted: Wanted) -> Source:

@@ -38,7 +38,7 @@ def resolve(asked: FitOptions, methods: tuple[Method, ...], spec: ModelSpec, row
     low, high = spec.response_limits
     weights = SCORE_WEIGHTS[str(spec.score_weights or "published")]
     score, words = family.resolve(unit=units.y_scale, low=low, high=high)
-    gamma, power, delay = (0.2, 0.501, 0.0) if spec.standardised else (0.5, 0.51, 0.0)
+    gamma, power, delay = (0.2, 0.501, 0.0) if "scale" in spec.design.schema.leaked else (0.5, 0.51, 0.0)
     gamma, power = gamma if asked.step is None else asked.step, power if asked.alpha is None else asked.alpha
     reach2 = weights.reach2 if math.isfinite(weights.reach2) else units.reach
     curvature_bound = score.curvature_bound * reach2

@@ -12,9 +12,9 @@ from typing import Any, Final, NoReturn
 
 import numpy as np
 
-from privreg.errors import FormulaError, PrivacyLeakError, SchemaError, meant
+from privreg.errors import FormulaError, PrivacyLeakError, PrivregError, SchemaError, meant
 from privreg.formula.language.spelling import contrast_here, explained, spelt_here
-from privreg.formula.trees.evaluate import problem
+from privreg.formula.trees.evaluate import COMPARISONS, OPERATORS, problem
 from privreg.options.unknown import WORDS, by_name
 from privreg.schema.declarations import MOST_LEVELS, Schema
 
@@ -37,8 +37,6 @@ _ARGUMENTS: Final = {name: _ARITY.get(name) or (getattr(np, name).nin,) * 2 for 
 MOST_PLACES: Final = 22
 """Decimals that a number is rounded to: powers of ten up to it are doubles, and NumPy makes them one by one."""
 
-_OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.BitAnd, ast.BitOr)
-_COMPARISONS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
 _ALLOWED = (
     'Allowed are columns, numbers, arithmetic, single comparisons with & | ~, I(), Q("name"), C(column), '
     "elementwise NumPy functions such as np.log, bs/cr/cc with all knots and both bounds, and functions "
@@ -94,7 +92,7 @@ class Walker:
             self._constant(node)
         elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd | ast.Invert):
             self._number(node.operand)
-        elif isinstance(node, ast.BinOp) and isinstance(node.op, _OPERATORS):
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, tuple(OPERATORS)):
             if isinstance(node.op, ast.BitAnd | ast.BitOr) and any(map(self._column_name, (node.left, node.right))):
                 self._mend("& or | of a column", "they join comparisons, as in (a > 1) & (b > 1); interactions are a:b")
             before = len(self.columns)
@@ -105,7 +103,14 @@ class Walker:
         elif isinstance(node, ast.Compare):
             self._compare(node)
         elif isinstance(node, ast.Attribute):
-            self._attribute(node)
+            numpy = isinstance(node.value, ast.Name) and node.value.id in ("np", "numpy")
+            if numpy and node.attr not in NUMPY_CONSTANTS:
+                self._refuse(ast.unparse(node), node.attr)
+            ours = contrast_here(node)
+            if ours is not None and ast.unparse(node.value) == "contr":
+                self._mend(ast.unparse(node), f"write C(x, {ours})")
+            if not numpy:
+                self._refuse(f"the attribute .{node.attr}", node.attr, explained(self.code))
         elif isinstance(node, ast.Call):
             self._call(node)
         elif isinstance(node, ast.Subscript):
@@ -177,7 +182,7 @@ class Walker:
     def _compare(self, node: ast.Compare) -> None:
         if len(node.ops) != 1:
             self._refuse("a chained comparison (write (18 < age) & (age < 30))")
-        if not isinstance(node.ops[0], _COMPARISONS):
+        if not isinstance(node.ops[0], tuple(COMPARISONS)):
             self._refuse("'in' or 'is'")
         left, right = node.left, node.comparators[0]
         if isinstance(left, ast.Constant):
@@ -201,20 +206,12 @@ class Walker:
                 f"declared are {list(self.schema.levels[name])!r}."
             )
 
-    def _attribute(self, node: ast.Attribute) -> None:
-        if isinstance(node.value, ast.Name) and node.value.id in ("np", "numpy"):
-            if node.attr in NUMPY_CONSTANTS:
-                return
-            self._refuse(f"{node.value.id}.{node.attr}", node.attr)
-        ours = contrast_here(node)
-        if ours is not None and ast.unparse(node.value) == "contr":
-            self._mend(ast.unparse(node), f"write C(x, {ours})")
-        self._refuse(f"the attribute .{node.attr}", node.attr, explained(self.code))
-
-    def _foreign(self, node: ast.Call) -> None:
+    def _foreign(self, node: ast.Call, why: str, key: str = "") -> NoReturn:
+        """Refuse a call, by its name here if it has one."""
         fix = spelt_here(node, _ARGUMENTS)
         if fix is not None:
             self._mend(f"{ast.unparse(node.func)}()", fix)
+        self._refuse(why, key)
 
     def _call(self, node: ast.Call) -> None:
         func = node.func
@@ -222,11 +219,17 @@ class Walker:
             module = func.value.id if isinstance(func.value, ast.Name) else ""
             if module in ("np", "numpy") and func.attr in NUMPY_FUNCTIONS:
                 if func.attr == "round" and len(node.args) == 2:
-                    self._places(node.args[1])
+                    places = node.args[1]
+                    if isinstance(places, ast.UnaryOp) and isinstance(places.op, ast.USub):
+                        places = places.operand
+                    if not (
+                        isinstance(places, ast.Constant) and type(places.value) is int and places.value <= MOST_PLACES
+                    ):
+                        fix = f"give whole decimals from -{MOST_PLACES} to {MOST_PLACES}, as in np.round(x, 1)"
+                        self._mend("this rounding", fix)
                 self._arguments(node, f"{module}.{func.attr}()", *_ARGUMENTS[func.attr])
             else:
-                self._foreign(node)
-                self._refuse(f"calling {ast.unparse(func)}()", func.attr)
+                self._foreign(node, f"calling {ast.unparse(func)}()", func.attr)
         elif not isinstance(func, ast.Name):
             self._refuse("calling something that is not a plain name")
         elif func.id == "I":
@@ -237,15 +240,7 @@ class Walker:
         elif func.id == "C" or func.id in SPLINES:
             self._refuse(f"{func.id}() inside another expression (let it stand alone or in a product a:b)")
         else:
-            self._foreign(node)
-            self._refuse(f"calling {func.id}()", func.id)
-
-    def _places(self, node: ast.expr) -> None:
-        inner = node.operand if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else node
-        if not (isinstance(inner, ast.Constant) and type(inner.value) is int and inner.value <= MOST_PLACES):
-            self._mend(
-                "this rounding", f"give whole decimals from -{MOST_PLACES} to {MOST_PLACES}, as in np.round(x, 1)"
-            )
+            self._foreign(node, f"calling {func.id}()", func.id)
 
     def _arguments(self, node: ast.Call, what: str, low: int, high: int, kind: str = "number") -> None:
         if node.keywords:
@@ -293,7 +288,7 @@ class Walker:
             self._refuse(f"these arguments of {func.id}()")
         for arg in [*node.args, *(w.value for w in node.keywords)]:
             if func.id == "Poly":
-                self._literals(arg, "scores")
+                self._literal(arg, "scores", several=True)
             elif func.id in ("Treatment", "Sum") and isinstance(arg, ast.Constant):
                 self._level(name, arg.value)
             else:
@@ -320,7 +315,7 @@ class Walker:
         self._number(node.args[0])
         for word, value in given.items():
             if word == "knots":
-                self._literals(value, "knots")
+                self._literal(value, "knots", several=True)
             elif word == "include_intercept":
                 if not (isinstance(value, ast.Constant) and isinstance(value.value, bool)):
                     self._refuse("include_intercept other than True or False")
@@ -332,13 +327,14 @@ class Walker:
             raise FormulaError(f"formula term {self.code!r}: {what}() has {wrong}.")
         self.width = len(numbers["knots"]) + int(numbers.get("degree", 3)) + 1
 
-    def _literals(self, node: ast.expr, what: str) -> None:
-        if not isinstance(node, ast.List | ast.Tuple):
-            self._refuse(f"{what} that are not a list of numbers")
-        for item in node.elts:
-            self._literal(item, what)
-
-    def _literal(self, node: ast.expr, what: str) -> None:
+    def _literal(self, node: ast.expr, what: str, *, several: bool = False) -> None:
+        """A number, or a list of `several`."""
+        if several:
+            if not isinstance(node, ast.List | ast.Tuple):
+                self._refuse(f"{what} that are not a list of numbers")
+            for item in node.elts:
+                self._literal(item, what)
+            return
         inner = node.operand if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else node
         if not (isinstance(inner, ast.Constant) and type(inner.value) in (int, float)):
             self._refuse(f"{what} that is not written as a number")
@@ -346,6 +342,14 @@ class Walker:
 
 
 _LEAK_LEVELS: Final = 'allow_leak=("levels",)'
+
+
+def column_name(node: ast.expr) -> str | None:
+    """The column that a part of a formula is, a name or Q() of a text; None of any other part."""
+    match node:
+        case ast.Name(name) | ast.Call(ast.Name("Q"), [ast.Constant(str(name))], []):
+            return name
+    return None
 
 
 def undeclared(name: str, schema: Schema, *, learnable: bool = True, reports: bool = True, dates: bool = True) -> str:
@@ -367,17 +371,16 @@ def undeclared(name: str, schema: Schema, *, learnable: bool = True, reports: bo
     )
 
 
-def undeclared_offset(name: str, schema: Schema) -> str:
-    """Message for an offset that has neither bounds nor moments, which ``scaling="private"`` doesn't replace."""
-    why = 'An offset must be declared with scaling="private" too: its scale is not learned.'
-    return f"offset={name!r}: {undeclared(name, schema, learnable=False)} {why}"
-
-
-def check_levels(response: str, schema: Schema) -> None:
-    """Refuse a response of kind "levels" whose levels are not declared, or too many.
+def check_levels(response: str, schema: Schema, error: type[PrivregError] = SchemaError) -> None:
+    """Refuse a response of kind "levels" whose levels are not declared, or too many; a number by this kind of error.
 
     How many there are isn't said: with ``allow_leak=("levels",)`` they come from the rows.
     """
+    if schema.is_declared_number(response):
+        raise error(
+            f"the response {response!r} is declared as a number, but this family models levels; give "
+            f"levels={{{response!r}: [...]}} in place of bounds or moments, or choose a family for numbers."
+        )
     if response not in schema.levels:
         raise SchemaError(
             f"the response {response!r} has no declared levels, and this family models levels; give "
@@ -389,14 +392,6 @@ def check_levels(response: str, schema: Schema) -> None:
             f"levels before fitting, or declare it as a number, bounds={{{response!r}: (low, high)}}, for a family of "
             "numbers."
         )
-
-
-def number_not_levels(response: str) -> str:
-    """Message for a response that is declared as a number, of a family that models levels."""
-    return (
-        f"the response {response!r} is declared as a number, but this family models levels; give "
-        f"levels={{{response!r}: [...]}} in place of bounds or moments, or choose a family for numbers."
-    )
 
 
 def misfit(response: str, levels: Sequence[Any], kind: str) -> str | None:
@@ -413,8 +408,13 @@ def misfit(response: str, levels: Sequence[Any], kind: str) -> str | None:
     )
 
 
-def check_exposure(exposure: str, schema: Schema) -> None:
-    """Refuse an exposure whose declared bounds are not positive: its logarithm is taken."""
+def check_added(offset: str | None, exposure: str | None, schema: Schema) -> None:
+    """Refuse an offset that is not declared, and an exposure whose bounds are not positive: its logarithm is taken."""
+    if offset is not None and not schema.is_declared_number(offset):
+        why = 'An offset must be declared with scaling="private" too: its scale is not learned.'
+        raise SchemaError(f"offset={offset!r}: {undeclared(offset, schema, learnable=False)} {why}")
+    if exposure is None:
+        return
     fix = f"give bounds={{{exposure!r}: (low, high)}} with 0 < low, so that its logarithm has a range."
     if exposure in schema.levels:
         raise SchemaError(f"exposure={exposure!r} must be a numeric column, but levels= declares it; {fix}")

@@ -21,7 +21,6 @@ from typing import Any, Final, NoReturn
 
 import numpy as np
 from patsy import ModelDesc, PatsyError
-from patsy.builtins import Diff, Helmert, Poly, Sum, Treatment
 from patsy.infix_parser import ParseNode
 from patsy.parse_formula import parse_formula
 
@@ -32,7 +31,6 @@ from privreg.formula.language.allowlist import (
     RESERVED,
     Walker,
     check_levels,
-    number_not_levels,
 )
 from privreg.formula.language.rowwise import Rowwise
 from privreg.formula.language.spelling import bare, explained, foreign
@@ -47,12 +45,6 @@ def _too_large(formula: str, what: str) -> NoReturn:
     """Refuse a formula for its size."""
     fix = "leave terms out, or give the design as arrays, PrivateOnlineRegression(endog, exog, ...)"
     raise FormulaError(f"the formula {shown(formula)} has more than {what}; {fix}.")
-
-
-def refuse_long(formula: str) -> None:
-    """Refuse too many characters, before anything looks for what stands in them."""
-    if len(formula) > LONGEST:
-        _too_large(formula, f"{LONGEST:,} characters")
 
 
 def syntax(code: str) -> ast.expr | None:
@@ -145,10 +137,6 @@ def refuse_wide(formula: str, terms: Sequence[Any], levels: Mapping[str, int], w
                 _too_large(formula, f"{MOST_COLUMNS:,} columns, levels of factors counted")
 
 
-_CONTRASTS: Mapping[str, Any] = {
-    **{"Treatment": Treatment, "Sum": Sum, "Helmert": Helmert, "Poly": Poly, "Diff": Diff},
-    "__builtins__": {},
-}
 _ELEMENTWISE = SimpleNamespace(**{name: getattr(np, name) for name in NUMPY_FUNCTIONS | NUMPY_CONSTANTS})
 _NUMPY: Mapping[str, Any] = {"np": _ELEMENTWISE, "numpy": _ELEMENTWISE, "__builtins__": {}}
 
@@ -236,8 +224,9 @@ def collect_rowwise(formula: str, namespaces: Sequence[Mapping[str, Any]]) -> di
     :class:`Rowwise` values are taken.
     """
     found: dict[str, Rowwise] = {}
-    for code in _codes(_parse(formula)):
-        for node in ast.walk(term_tree(code, formula)):
+    desc = _parse(formula)
+    for factor in chain.from_iterable(term.factors for term in (*desc.lhs_termlist, *desc.rhs_termlist)):
+        for node in ast.walk(term_tree(factor.code, formula)):
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
                 continue
             name = node.func.id
@@ -247,18 +236,10 @@ def collect_rowwise(formula: str, namespaces: Sequence[Mapping[str, Any]]) -> di
     return found
 
 
-def contrast_of(code: str, formula: str) -> Any:
-    """The contrast, as patsy has it, of a factor that is just a column; None if it names none."""
-    node = term_tree(code, formula)
-    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "C"):
-        return None
-    given = [*node.args[1:], *(word.value for word in node.keywords)]
-    return eval(compile(ast.Expression(given[0]), "contrast", "eval"), dict(_CONTRASTS)) if given else None
-
-
 def _parse(formula: str) -> ModelDesc:
     refuse_other(formula)
-    refuse_long(formula)
+    if len(formula) > LONGEST:  # before anything looks for what stands in it
+        _too_large(formula, f"{LONGEST:,} characters")
     meant = equation(formula)
     if meant is not None:
         raise FormulaError(f"the formula {formula!r} has no '~'; write {meant!r}.")
@@ -290,11 +271,6 @@ def _powers(node: ParseNode) -> list[tuple[str, str]]:
     if node.type == "**" and node.args[0].type == "PYTHON_EXPR":
         return [tuple(arg.token.extra for arg in node.args)]
     return [power for arg in node.args for power in _powers(arg)]
-
-
-def _codes(desc: ModelDesc) -> list[str]:
-    terms = [*desc.lhs_termlist, *desc.rhs_termlist]
-    return [factor.code for term in terms for factor in term.factors]
 
 
 def term_tree(code: str, formula: str) -> ast.expr:
@@ -347,7 +323,13 @@ def _check(
     code = response[0].code
     if kind == "levels" and schema is not None:
         left = walk(code, free=False, against=None)  # what it must be is checked at once, in words of its own
-        _check_levels(code, walkers[-1], schema)
+        column = walkers[-1].columns[0]
+        if not walkers[-1].is_plain:
+            raise FormulaError(
+                f"the response {code!r} is computed, but this family models the levels of one column; "
+                f"write '{column} ~ ...' and declare levels={{{column!r}: [...]}}, or choose a family for numbers."
+            )
+        check_levels(column, schema, FormulaError)
     else:
         left = walk(code, kind == "binary")
     reads = {f.code: walk(f.code, False) for term in desc.rhs_termlist for f in term.factors}
@@ -394,16 +376,3 @@ def _refuse_infinite(tree: ast.expr, code: str) -> None:
                 "beyond 2^60; change the unit" if np.all(np.abs(known) < np.inf) else "not a finite number; write one"
             )
             raise FormulaError(f"formula term {code!r}: {ast.unparse(node)} is {much}.")
-
-
-def _check_levels(code: str, walker: Walker, schema: Schema) -> None:
-    """Refuse a response of kind "levels" that is not one column with declared levels."""
-    column = walker.columns[0]
-    if not walker.is_plain:
-        raise FormulaError(
-            f"the response {code!r} is computed, but this family models the levels of one column; "
-            f"write '{column} ~ ...' and declare levels={{{column!r}: [...]}}, or choose a family for numbers."
-        )
-    if schema.is_declared_number(column):
-        raise FormulaError(number_not_levels(column))
-    check_levels(column, schema)

@@ -85,13 +85,7 @@ def bare(formula: str) -> str:
 
 
 def explained(formula: str) -> str | None:
-    """Message on a formula, or a term, that can't be read, with what to write; None if no cause of it is known.
-
-    Examples
-    --------
-    >>> explained("y ~ d$x")
-    "data$x is R's; a column is written by its name alone, x"
-    """
+    """Message on a formula, or a term, that can't be read, with what to write; None if no cause of it is known."""
     plain = bare(formula)
     if plain.count("(") != plain.count(")"):
         return None
@@ -105,13 +99,7 @@ _GROUPS: Final = re.compile(r"~([^~|]*)\|\|?([^~|]*)")
 
 
 def foreign(formula: str) -> str | None:
-    """Message on R's words and signs in a formula, with the spelling here; None if there are none.
-
-    Examples
-    --------
-    >>> foreign("y ~ as.factor(region)")
-    "as.factor() is R's: write C(region), with levels={'region': [...]}, the reference first"
-    """
+    """Message on R's words and signs in a formula, with the spelling here; None if there are none."""
     for sign, text in _SIGNS.items():
         found = re.search(sign, formula)
         if found is not None:
@@ -204,12 +192,6 @@ def refuse_arrays(**columns: Any) -> None:
 
 
 def logged(code: str) -> str | None:
-    """The column that an expression takes the logarithm of; None if it is anything else.
-
-    Examples
-    --------
-    >>> logged("np.log(years)"), logged("years")
-    ('years', None)
-    """
+    """The column that an expression takes the logarithm of; None if it is anything else."""
     found = _LOG.fullmatch(code)
     return None if found is None else found[1]

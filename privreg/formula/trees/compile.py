@@ -37,28 +37,20 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from privreg.errors import FormulaError
-from privreg.formula.language.allowlist import SPLINES
+from privreg.formula.language.allowlist import SPLINES, column_name
 from privreg.formula.language.parse import ParsedFormula, constant_value, term_tree
 from privreg.formula.trees import evaluate
 from privreg.formula.trees.evaluate import Tree, const
 from privreg.schema.declarations import Schema
 
 EXACT: Final = 2.0**53  # Whole numbers below it are doubles
-
-
-class CompiledTerm(NamedTuple):
-    """A term of the right-hand side."""
-
-    name: str
-    place: slice  # Columns of the design
-    trees: tuple[Tree, ...] | None  # One for each; None if it can't be compiled
-    problem: str = ""  # Why it can't
 
 
 class Trees(NamedTuple):
@@ -85,6 +77,12 @@ def _truth(tree: Tree) -> FactorColumn:
     return FactorColumn(tree, "bool", 1.0)
 
 
+_INSTEAD: Final = (
+    " Write it with arithmetic, comparisons, np.log, np.log1p, np.exp, np.sqrt, np.abs, np.round, np.where, "
+    "np.minimum, np.maximum, C(), bs() or cr()."
+)
+
+
 def compile_trees(design: Any) -> Trees:
     """All trees of a design, of closed operations only."""
     schema, offset = design.schema, None
@@ -97,23 +95,20 @@ def compile_trees(design: Any) -> Trees:
         exog = tuple(tree for part in design.encoder.parts for tree in part.trees)
         return Trees(_response(design, ["col", design.endog_name], bare=True), exog, offset)
     made: list[Tree] = [[]] * len(design.info.column_names)
-    for term in compile_terms(design.info, design.parsed, schema):
-        if term.trees is None:
-            raise FormulaError(
-                f"formula term {term.name!r} can't be written for devices: {term.problem}. Write it with arithmetic, "
-                "comparisons, np.log, np.log1p, np.exp, np.sqrt, np.abs, np.round, np.where, np.minimum, np.maximum, "
-                "C(), bs() or cr()."
-            )
-        made[term.place] = term.trees
-    if design.cuts is not None:  # whose columns come last, and take the place of the constant
-        kept = [tree for name, tree in zip(design.info.column_names, made, strict=True) if name in design.names]
-        made = [*kept, *design.encoder.parts[-1].trees]
     parsed = design.parsed
+    factors = partial(read_factor, parsed=parsed, schema=schema, closed=True)
+    what, instead = f"the response {parsed.response!r}", ""
     try:
-        (left,) = read_factor(parsed.response, parsed, schema, closed=True)
+        (left,) = factors(parsed.response)
+        for term, subterms in design.info.term_codings.items():
+            what, instead = f"formula term {term.name()!r}", _INSTEAD
+            made[design.info.term_slices[term]] = term_trees(subterms, design.info, parsed, schema, factors)
     except _BeyondError as e:
-        problem = FormulaError(f"the response {parsed.response!r} can't be written for devices: {e}.")
+        problem = FormulaError(f"{what} can't be written for devices: {e}.{instead}")
     else:
+        if design.cuts is not None:  # whose columns come last, and take the place of the constant
+            kept = [tree for name, tree in zip(design.info.column_names, made, strict=True) if name in design.names]
+            made = [*kept, *design.encoder.parts[-1].trees]
         return Trees(_response(design, left.tree, bare=parsed.response in parsed.plain), tuple(made), offset)
     raise problem
 
@@ -133,23 +128,6 @@ def _response(design: Any, tree: Tree, *, bare: bool) -> Tree:
     return tree
 
 
-def compile_terms(info: Any, parsed: ParsedFormula, schema: Schema) -> list[CompiledTerm]:
-    """Trees of every term of patsy's coding, of a device's operations only."""
-
-    def factors(code: str) -> list[FactorColumn]:
-        return read_factor(code, parsed, schema, closed=True)
-
-    out = []
-    for term, subterms in info.term_codings.items():
-        trees, problem = None, ""
-        try:
-            trees = term_trees(subterms, info, parsed, schema, factors)
-        except _BeyondError as e:
-            problem = str(e)
-        out.append(CompiledTerm(term.name(), info.term_slices[term], trees, problem))
-    return out
-
-
 Factors = Callable[[str], Sequence[FactorColumn]]  # Columns of a factor by its code
 
 
@@ -162,25 +140,21 @@ def term_trees(
         columns: list[Tree | None] = [None]
         for factor in subterm.factors:
             made = [column.tree for column in factors(factor.code)]
-            if info.factor_infos[factor].type == "categorical":
-                made = _contrasts(factor.code, made[0], subterm.contrast_matrices[factor].matrix, parsed, schema)
+            if info.factor_infos[factor].type == "categorical":  # of a condition, whose levels are False and True, too
+                weights = np.asarray(subterm.contrast_matrices[factor].matrix, dtype=np.float64).T.tolist()
+                column = parsed.plain.get(factor.code)
+                if column is not None and column in schema.levels:
+                    levels = [["level", column, level] for level in schema.levels[column]]
+                    made = [
+                        _sum([_times(v, tree) for v, tree in zip(w, levels, strict=True) if v != 0.0]) for w in weights
+                    ]
+                else:
+                    of = made[0]
+                    plain = {(0.0, 1.0): of, (1.0, 0.0): ["not", of]}
+                    made = [plain.get((no, yes), ["where", of, const(yes), const(no)]) for no, yes in weights]
             columns = [tree if before is None else ["mul", before, tree] for tree in made for before in columns]
         out += [const(1.0) if tree is None else tree for tree in columns]
     return tuple(out)
-
-
-def _contrasts(code: str, of: Tree, matrix: Any, parsed: ParsedFormula, schema: Schema) -> list[Tree]:
-    """Columns of a coded factor; of a condition, whose levels are False and True, too."""
-    weights = np.asarray(matrix, dtype=np.float64).T.tolist()
-    column = parsed.plain.get(code)
-    if column is not None and column in schema.levels:
-        levels = schema.levels[column]
-        return [
-            _sum([_times(v, ["level", column, lev]) for v, lev in zip(w, levels, strict=True) if v != 0.0])
-            for w in weights
-        ]
-    plain = {(0.0, 1.0): of, (1.0, 0.0): ["not", of]}
-    return [plain.get((no, yes), ["where", of, const(yes), const(no)]) for no, yes in weights]
 
 
 def _sum(trees: Sequence[Tree]) -> Tree:
@@ -222,14 +196,47 @@ def read_factor(code: str, parsed: ParsedFormula, schema: Schema, *, closed: boo
 _OF_CONDITIONS: Final = {"add": "or", "mul": "and", "max": "or", "min": "and", "and": "and", "or": "or"}
 """Logical operations that NumPy's arithmetic is for two conditions."""
 
+WRITTEN: Final = {"square": "a * a", "reciprocal": "1.0 / a", "clip": "np.minimum(np.maximum(a, b), c)"}
+"""NumPy's functions, of a, b and c, that are computed by these very operations."""
+
+CLOSED_ONLY: Final = {
+    "log2": f"np.log(a) / {math.log(2.0)!r}",
+    "log10": f"np.log(a) / {math.log(10.0)!r}",
+    "exp2": "2.0 ** a",
+    "expm1": "np.exp(a) - 1.0",
+    "sinh": "(np.exp(a) - np.exp(-a)) / 2.0",
+    "cosh": "(np.exp(a) + np.exp(-a)) / 2.0",
+    "tanh": "np.copysign((1.0 - np.exp(-2.0 * np.abs(a))) / (1.0 + np.exp(-2.0 * np.abs(a))), a)",
+    "arcsinh": "np.copysign(np.log(np.abs(a) + np.sqrt(a * a + 1.0)), a)",
+    "arccosh": "np.log(a + np.sqrt(a * a - 1.0))",
+    "arctanh": "np.log((1.0 + a) / (1.0 - a)) / 2.0",
+    "float_power": "np.power(a, b)",
+    "cbrt": "np.copysign(np.abs(a) ** (1.0 / 3.0), a)",
+    "hypot": "np.sqrt(a * a + b * b)",
+    "logaddexp": "np.maximum(a, b) + np.log1p(np.exp(-np.abs(a - b)))",
+    "logaddexp2": f"np.maximum(a, b) + np.log1p(np.exp(-{math.log(2.0)!r} * np.abs(a - b))) / {math.log(2.0)!r}",
+    "deg2rad": f"a * {math.pi / 180.0!r}",
+    "rad2deg": f"a * {180.0 / math.pi!r}",
+    "floor": "a // 1.0",
+    "ceil": "-(-a // 1.0)",
+    "trunc": "np.copysign(np.floor(np.abs(a)), a)",
+    "fmin": "np.where(a != a, b, np.where(b != b, a, np.minimum(a, b)))",
+    "fmax": "np.where(a != a, b, np.where(b != b, a, np.maximum(a, b)))",
+    "fmod": "np.copysign(np.mod(np.abs(a), np.abs(b)), a)",
+    "sign": "np.where(a > 0.0, 1.0, np.where(a < 0.0, -1.0, a))",
+    "copysign": "np.where(b < 0.0, -np.abs(a), np.abs(a))",
+    "heaviside": "np.where(a != a, a, np.where(a == 0.0, b, np.where(a > 0.0, 1.0, 0.0)))",
+}
+"""Functions that devices do without, by others: the last digits may differ from NumPy's, and the sign of 0."""
+
 _NO_DOUBLES: Final = "it computes with whole numbers or truth values where this needs decimals"
 
 
 class _Reader:
     """Reader that makes trees of the syntax of a factor that passed the allow-list."""
 
-    def __init__(self, schema: Schema, closed: bool) -> None:
-        self.schema, self.closed = schema, closed
+    def __init__(self, schema: Schema, closed: bool, given: Mapping[str, FactorColumn] | None = None) -> None:
+        self.schema, self.closed, self.given = schema, closed, given or {}
 
     def read(self, node: ast.expr) -> FactorColumn:
         """The tree of a part of a factor."""
@@ -237,15 +244,22 @@ class _Reader:
         if known is not None:
             kind = {"b": "bool", "f": "float"}.get(np.asarray(known).dtype.kind, "int")
             return FactorColumn(const(float(known)), kind, abs(float(known)))
-        name = _column(node)
+        name = column_name(node)
         if name is not None:
-            return FactorColumn(["col", name])
+            return self.given.get(name) or FactorColumn(["col", name])
         if isinstance(node, ast.Call):
             return self._call(node)
         if isinstance(node, ast.UnaryOp):
             return self._sign(node.op, self.read(node.operand))
         if isinstance(node, ast.BinOp):
-            return self._operator(node)
+            left = self.read(node.left)
+            if isinstance(node.op, ast.Pow) and left.kind == "float":
+                of = left.tree  # powers that NumPy's ** does not leave to its power function
+                short = {2.0: ["mul", of, of], 1.0: of, 0.5: ["sqrt", of], -1.0: ["div", const(1.0), of]}
+                power = constant_value(node.right)
+                if power in short:
+                    return FactorColumn(short[power])
+            return self.arithmetic(evaluate.OPERATORS[type(node.op)], left, self.read(node.right))
         assert isinstance(node, ast.Compare)
         return self._compare(node)
 
@@ -264,7 +278,7 @@ class _Reader:
     def _compare(self, node: ast.Compare) -> FactorColumn:
         how, sides = evaluate.COMPARISONS[type(node.ops[0])], [node.left, node.comparators[0]]
         first = isinstance(sides[0], ast.Constant)
-        name = _column(sides[first])
+        name = column_name(sides[first])
         if name is not None and name in self.schema.levels:
             level = ast.literal_eval(sides[not first])
             label = next(known for known in self.schema.levels[name] if known == level)
@@ -282,16 +296,6 @@ class _Reader:
         if value.kind in {"bool", "other"}:
             return self._typed("the sign of a condition", "python", "pos" if plus else "neg", value)
         return value if plus else value._replace(tree=["mul", const(-1.0), value.tree])
-
-    def _operator(self, node: ast.BinOp) -> FactorColumn:
-        left, right = self.read(node.left), self.read(node.right)
-        if isinstance(node.op, ast.Pow) and left.kind == "float":
-            of = left.tree  # powers that NumPy's ** does not leave to its power function
-            short = {2.0: ["mul", of, of], 1.0: of, 0.5: ["sqrt", of], -1.0: ["div", const(1.0), of]}
-            power = constant_value(node.right)
-            if power in short:
-                return FactorColumn(short[power])
-        return self.arithmetic(evaluate.OPERATORS[type(node.op)], left, right)
 
     def arithmetic(self, op: str, a: FactorColumn, b: FactorColumn) -> FactorColumn:
         """Arithmetic of two parts with the types that NumPy gives them."""
@@ -324,7 +328,12 @@ class _Reader:
         name = node.func.attr
         given = [self.read(arg) for arg in node.args]
         if name in {"round", "rint"} and len(given) == 2:
-            return self._decimals(given[0], constant_value(node.args[1]))
+            of, places = given[0], constant_value(node.args[1])
+            if of.kind != "float":
+                return self._typed(_NO_DOUBLES, "numpy", "round", of, FactorColumn(const(places), "int"))
+            ten = const(10.0 ** abs(places))
+            to, back = ("mul", "div") if places > 0 else ("div", "mul")
+            return FactorColumn([back, ["round", [to, of.tree, ten]], ten] if places else ["round", of.tree])
         name = evaluate.SAME.get(name, name)
         if name in evaluate.BINARY:
             return self.arithmetic(evaluate.BINARY[name], *given)
@@ -337,7 +346,9 @@ class _Reader:
         if name == "logical_xor":
             return _truth(["cmp", "ne", *map(self.truth, given)])
         if name == "where":
-            return self._where(*given)
+            condition, a, b = given
+            kind = next((k for k in ("other", "float", "int") if k in {a.kind, b.kind}), "bool")
+            return FactorColumn(["where", self.truth(condition), a.tree, b.tree], kind, max(a.most, b.most))
         if name == "negative" or name == "positive":
             return self._sign(ast.USub() if name == "negative" else ast.UAdd(), given[0])
         if name == "abs" and given[0].kind == "int":
@@ -351,10 +362,11 @@ class _Reader:
             return FactorColumn(["pow", *trees])
         if name in evaluate.UNARY:
             return FactorColumn([name, *trees])
-        if name in evaluate.WRITTEN:
-            return FactorColumn(evaluate.WRITTEN[name](*trees))
-        if self.closed and name in evaluate.CLOSED_ONLY:
-            return FactorColumn(evaluate.CLOSED_ONLY[name](*trees))
+        if name in WRITTEN or (self.closed and name in CLOSED_ONLY):
+            text = (WRITTEN | CLOSED_ONLY)[name]
+            return _Reader(Schema(), self.closed, dict(zip("abc", given, strict=False))).read(
+                ast.parse(text, mode="eval").body
+            )
         return self._typed(f"np.{name}() is not among a device's functions", "numpy", name, *given)._replace(
             kind="float"
         )
@@ -365,7 +377,7 @@ class _Reader:
             raise _BeyondError(f"it calls the function {name}()")
         given: list[Any] = []
         for arg in args:
-            number, column = constant_value(arg), _column(arg)
+            number, column = constant_value(arg), column_name(arg)
             if number is not None:
                 given.append(number)
             elif column is not None and column in self.schema.levels:
@@ -374,29 +386,8 @@ class _Reader:
                 given.append(_as_typed(self.read(arg)))
         return FactorColumn(["call", name, *given], "other")
 
-    def _where(self, condition: FactorColumn, a: FactorColumn, b: FactorColumn) -> FactorColumn:
-        kinds = {a.kind, b.kind}
-        kind = next((k for k in ("other", "float", "int") if k in kinds), "bool")
-        return FactorColumn(["where", self.truth(condition), a.tree, b.tree], kind, max(a.most, b.most))
-
-    def _decimals(self, of: FactorColumn, places: int) -> FactorColumn:
-        if of.kind != "float":
-            return self._typed(_NO_DOUBLES, "numpy", "round", of, FactorColumn(const(places), "int"))
-        ten = const(10.0 ** abs(places))
-        to, back = ("mul", "div") if places > 0 else ("div", "mul")
-        return FactorColumn([back, ["round", [to, of.tree, ten]], ten] if places else ["round", of.tree])
-
 
 def _as_typed(value: FactorColumn) -> Tree:
     """The tree of what is computed with NumPy's own types; trees have doubles for whole numbers."""
     whole = value.kind == "int" or (value.kind == "bool" and value.tree[0] == "const")
     return ["as", value.kind, value.tree] if whole else value.tree
-
-
-def _column(node: ast.expr) -> str | None:
-    """The column that a node is, if it is one."""
-    if isinstance(node, ast.Name):
-        return node.id
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Q":
-        return str(ast.literal_eval(node.args[0]))
-    return None

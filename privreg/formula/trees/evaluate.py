@@ -8,9 +8,8 @@ are public; SciPy's evaluator writes beyond its memory where the degree is high.
 from __future__ import annotations
 
 import ast
-import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Any, Final, NamedTuple
 
@@ -46,7 +45,7 @@ COMPARISONS: Final[Mapping[type, str]] = {
 PYTHON: Final = {"div": "truediv", "and": "and_", "or": "or_"}
 """Names of operations in the module `operator`, where it has others."""
 
-SAME: Final = {"absolute": "abs", "fabs": "abs", "rint": "round"}
+SAME: Final = {"absolute": "abs", "fabs": "abs", "rint": "round", "radians": "deg2rad", "degrees": "rad2deg"}
 BINARY: Final = {
     "add": "add", "subtract": "sub", "multiply": "mul", "divide": "div", "true_divide": "div", "mod": "mod",
     "remainder": "mod", "floor_divide": "floordiv", "maximum": "max", "minimum": "min",
@@ -55,89 +54,6 @@ CONDITIONS: Final = {
     "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge", "equal": "eq", "not_equal": "ne",
 }  # fmt: skip
 UNARY: Final = frozenset(_FUNCTIONS)
-_ONE, _ZERO, _TWO = const(1.0), const(0.0), const(2.0)
-
-WRITTEN: Final[Mapping[str, Callable[..., Tree]]] = {
-    "square": lambda a: ["mul", a, a],
-    "reciprocal": lambda a: ["div", _ONE, a],
-    "clip": lambda a, low, high: ["min", ["max", a, low], high],
-}
-"""NumPy's functions that are computed by these very operations."""
-
-
-def _negative(a: Tree) -> Tree:
-    return ["mul", const(-1.0), a]
-
-
-def _signed(a: Tree, size: Tree) -> Tree:
-    """A size with the sign of `a`."""
-    return ["where", ["cmp", "lt", a, _ZERO], _negative(size), size]
-
-
-def _known(a: Tree, tree: Tree, otherwise: Tree | None = None) -> Tree:
-    """A tree where `a` is a number; elsewhere `a` itself, or what stands for it."""
-    return ["where", ["cmp", "ne", a, a], a if otherwise is None else otherwise, tree]
-
-
-def _floor(a: Tree) -> Tree:
-    return ["floordiv", a, _ONE]
-
-
-def _either(op: str) -> Callable[[Tree, Tree], Tree]:
-    """The smaller or larger of two, the other one where one is no number."""
-    return lambda a, b: _known(a, _known(b, [op, a, b], a), b)
-
-
-def _log_sum(of: float) -> Callable[[Tree, Tree], Tree]:
-    """Logarithm, to a base with this logarithm, of the sum of two powers of the base."""
-
-    def tree(a: Tree, b: Tree) -> Tree:
-        gap = ["mul", const(-of), ["abs", ["sub", a, b]]]
-        return ["add", ["max", a, b], ["div", ["log1p", ["exp", gap]], const(of)]]
-
-    return tree
-
-
-def _tanh(a: Tree) -> Tree:
-    small = ["exp", ["mul", const(-2.0), ["abs", a]]]
-    return _signed(a, ["div", ["sub", _ONE, small], ["add", _ONE, small]])
-
-
-def _halves(op: str) -> Callable[[Tree], Tree]:
-    return lambda a: ["div", [op, ["exp", a], ["exp", _negative(a)]], _TWO]
-
-
-CLOSED_ONLY: Final[Mapping[str, Callable[..., Tree]]] = {
-    "log2": lambda a: ["div", ["log", a], const(math.log(2.0))],
-    "log10": lambda a: ["div", ["log", a], const(math.log(10.0))],
-    "exp2": lambda a: ["pow", _TWO, a],
-    "expm1": lambda a: ["sub", ["exp", a], _ONE],
-    "sinh": _halves("sub"),
-    "cosh": _halves("add"),
-    "tanh": _tanh,
-    "arcsinh": lambda a: _signed(a, ["log", ["add", ["abs", a], ["sqrt", ["add", ["mul", a, a], _ONE]]]]),
-    "arccosh": lambda a: ["log", ["add", a, ["sqrt", ["sub", ["mul", a, a], _ONE]]]],
-    "arctanh": lambda a: ["div", ["log", ["div", ["add", _ONE, a], ["sub", _ONE, a]]], _TWO],
-    "float_power": lambda a, b: ["pow", a, b],
-    "cbrt": lambda a: _signed(a, ["pow", ["abs", a], const(1.0 / 3.0)]),
-    "hypot": lambda a, b: ["sqrt", ["add", ["mul", a, a], ["mul", b, b]]],
-    "logaddexp": _log_sum(1.0),
-    "logaddexp2": _log_sum(math.log(2.0)),
-    "deg2rad": lambda a: ["mul", a, const(math.pi / 180.0)],
-    "radians": lambda a: ["mul", a, const(math.pi / 180.0)],
-    "rad2deg": lambda a: ["mul", a, const(180.0 / math.pi)],
-    "degrees": lambda a: ["mul", a, const(180.0 / math.pi)],
-    "floor": _floor,
-    "ceil": lambda a: _negative(_floor(_negative(a))),
-    "trunc": lambda a: _signed(a, _floor(["abs", a])),
-    "fmin": _either("min"),
-    "fmax": _either("max"),
-    "fmod": lambda a, b: _signed(a, ["mod", ["abs", a], ["abs", b]]),
-    "sign": lambda a: _known(a, ["sub", ["cmp", "gt", a, _ZERO], ["cmp", "lt", a, _ZERO]]),
-    "copysign": lambda a, b: _signed(b, ["abs", a]),
-    "heaviside": lambda a, b: _known(a, ["where", ["cmp", "eq", a, _ZERO], b, ["cmp", "gt", a, _ZERO]]),
-}
-"""Functions that devices do without, by others: the last digits may differ from NumPy's, and the sign of 0."""
 
 
 def problem(what: str, given: Mapping[str, Any]) -> str | None:
@@ -200,11 +116,6 @@ def bsplines(x: Floats, degree: int, knots: Floats) -> tuple[list[Any], Any]:
             values[r] = values[r] + (right - x) * share
             values[r + 1] = values[r + 1] + (x - left) * share
     return values, at - degree
-
-
-def one_of(values: list[Any], first: Any, i: int) -> Any:
-    """Basis function i, by what `bsplines` gives."""
-    return np.sum([np.where(first + r == i, value, 0.0 * value) for r, value in enumerate(values)], axis=0)
 
 
 def cubic(
@@ -389,8 +300,12 @@ class Program:
 
     def _called(self, k: int, of: Sequence[Any], known: Flags | None, failed: dict[int, Flags]) -> NDArray[Any]:
         name, places = self._nodes[k].given
-        parts = map(_readonly, of)
+        parts = iter(of)
         args = [next(parts) if place is None else place for place in places]
+        for j, arg in enumerate(args):
+            if isinstance(arg, np.ndarray):  # into which the function must not write
+                args[j] = arg.view()
+                args[j].flags.writeable = False
         if k not in self._like:
             made = np.asarray(self._functions[name](*args))
             return made.astype(np.float64) if made.dtype.kind in "iuf" else made
@@ -406,14 +321,6 @@ class Program:
         if without.any():
             failed[k] = without
         return out
-
-
-def _readonly(values: Any) -> Any:
-    """An argument of a function, which must not write into it."""
-    if isinstance(values, np.ndarray):
-        values = values.view()
-        values.flags.writeable = False
-    return values
 
 
 def _computed(op: str, given: Any, args: Sequence[Any], *, beyond: bool) -> Any:
@@ -442,7 +349,7 @@ def _computed(op: str, given: Any, args: Sequence[Any], *, beyond: bool) -> Any:
             return args[0][:, given]
         case "bspline":
             values, first = args[0]
-            return one_of(values, first, given)
+            return np.sum([np.where(first + r == given, value, 0.0 * value) for r, value in enumerate(values)], axis=0)
         case "bsplines":
             return bsplines(np.asarray(args[0], dtype=np.float64), *given)
     return cubic(np.asarray(args[0], dtype=np.float64), *given, beyond=beyond, around=op == "cc")

@@ -23,7 +23,7 @@ from privreg.results.plots.style import Axes
 from privreg.results.postestimation.hypothesis import WaldTest, wald_test
 from privreg.results.results import PrivateResults
 from privreg.tables import MARK, Paragraph, Part, Table, View, plain
-from privreg.tables.words import in_one_unit
+from privreg.tables.parts import in_one_unit
 
 _TITLE = "Private Online Regressions Compared"
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from privreg.base import archive
 from privreg.base.arrays import Array
-from privreg.data.sources.open import Source, chunk_of, one_batch, pieces, rows_of
+from privreg.data.sources.open import Source, as_frame, chunk_of, pieces, rows_of
 from privreg.errors import (
     DataError,
     InferenceError,
@@ -173,7 +173,7 @@ class Stream:
         with self._alone():
             charge = self.charged(named(batch, self.dataset), self._release)
             if getattr(self._spec.design, "formula", None) is not None:
-                batch = one_batch(batch, self._spec.columns, self._spec.design.schema)
+                batch = as_frame(batch, self._spec.columns, self._spec.design.schema)
             rows = self._encoder.encode(batch, clamped=self._asks([batch]))
             charge.enter()
             self._take(rows if self._gather is None else self._gather.together(rows))

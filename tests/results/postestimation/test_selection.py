@@ -93,7 +93,7 @@ def test_the_path_minimises_its_criterion() -> None:
 def made_up(names, params, information) -> Known:
     """What is known of a model of these terms, a coefficient each, after an intercept."""
     design = types.SimpleNamespace(names=tuple(names), endog_name="y", terms=[
-        DesignTerm(name, (i,), (name,)) for i, name in enumerate(names)])  # fmt: skip
+        DesignTerm(name, slice(i, i + 1), (name,)) for i, name in enumerate(names)])  # fmt: skip
     fit = array_model(2000, trust="two_collectors").fit(seed=1, progress=False)._fit
     fit = dataclasses.replace(fit, names=tuple(names), design=design, params=np.asarray(params, dtype=float))
     return Known(fit, np.linalg.inv(information), Normal(), ())
