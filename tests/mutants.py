@@ -524,7 +524,7 @@ MUTANTS = (
     Mutant(
         "levels that come first left out of those that may be predicted perfectly",
         "privreg/fits/aggregate.py",
-        "for one in factors.groups(spec.design.sources, spec.design.schema.levels, inside):",
+        "for one in whitening.groups(spec.design.sources, spec.design.schema.levels, inside):",
         "for one in ():",
         (
             "tests/simulation/test_hazards.py::"
@@ -1668,7 +1668,7 @@ MUTANTS = (
     ),
     Mutant(
         "offsets are not stretched",
-        "privreg/collector/spacing.py",
+        "privreg/collector/rounds.py",
         "        out = out @ progress.stretch\n",
         "        pass\n",
         ("tests/simulation/test_rounds_use.py::test_groups_answer_farther_apart_where_there_is_little_curvature",),
@@ -1748,14 +1748,14 @@ MUTANTS = (
     ),
     Mutant(
         "rows are as long however rare a level is",
-        "privreg/collector/covariates/whitening.py",
+        "privreg/collector/estimation/coordinates.py",
         "else _needed(plan, progress.scatter) - _others(plan)",
         "else 0.0",
         ("tests/collector/test_estimate.py::test_slopes_of_levels_are_told_with_few_in_one_of_them",),
     ),
     Mutant(
         "what is compared with a rare reference level passes",
-        "privreg/collector/covariates/rarity.py",
+        "privreg/fits/findings.py",
         "few[j] = low[j] if tied[j] else mine[j]",
         "few[j] = low[j]",
         ("tests/results/test_reliability.py::test_a_rare_reference_level_takes_back_all_that_is_compared_with_it",),
@@ -1784,7 +1784,7 @@ MUTANTS = (
     Mutant(
         "what is left of locations' way is lost in noise",
         "privreg/collector/covariates/moments.py",
-        "out[at] += part * cells.keep(part, noise)",
+        "out[at] += part * whitening.keep(part, noise)",
         "out[at] = deviation[at] * cells.keep(deviation[at], noise)",
         (
             "tests/collector/test_pilots.py::"
@@ -2355,14 +2355,14 @@ MUTANTS = (
     ),
     Mutant(
         "states in a valley go on slowly",
-        "privreg/collector/spacing.py",
+        "privreg/collector/rounds.py",
         "return np.asarray(step * (max(most, min(again, most * 2.0 ** (left - 1))) / length))",
         "pass",
         ("tests/collector/test_reach.py::test_a_shortened_step_grows_if_it_goes_on_the_same_way",),
     ),
     Mutant(
         "rounds far from the last state count",
-        "privreg/collector/spacing.py",
+        "privreg/collector/rounds.py",
         "> limit]",
         "> 1e9 * limit]",
         (

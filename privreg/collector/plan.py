@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privreg.base.arrays import Array
-from privreg.collector.covariates.factors import Cells
+from privreg.collector.covariates.indicators import Bounded, Clamped, Search
 from privreg.collector.covariates.moments import Layout, Scatter
 from privreg.collector.covariates.points import Extreme
-from privreg.collector.covariates.thresholds import Search
+from privreg.collector.covariates.whitening import Cells
 from privreg.collector.estimation import curvature
 from privreg.collector.estimation.curvature import Curvature, Prior, RoundMeans
-from privreg.collector.pilot import Fitted
+from privreg.collector.estimation.reference import Fitted
 from privreg.families.scores import Gauge, ScoreRules
 from privreg.privacy.mechanisms import Mechanism
 from privreg.protocol.plans import Persons
@@ -24,23 +24,6 @@ from privreg.protocol.rounds import GROUPS, State
 from privreg.protocol.schedule import Round, people_of
 
 SAMPLED: Final = 0.7  # Mean square of a score's length, relative to the square of its bound: (12) is 0.74 at κ_c = 0.5
-
-
-class Bounded(NamedTuple):
-    """A bounded raw column, of which records report whether it was clamped."""
-
-    name: str
-    part: str  # Part of the model: "response", "covariate" or "offset"
-    columns: tuple[int, ...] = ()  # Columns of the design made of it
-
-
-class Clamped(NamedTuple):
-    """Sums of the reports of a round on clamping."""
-
-    number: int  # Number of the round
-    weight: float  # Records, or weights of those with smaller budgets, summed
-    total: Array  # Sum of the reports; shape (D,)
-    people: int
 
 
 class Crossed(NamedTuple):

@@ -139,7 +139,7 @@ class Scoring:
     jumps: ClassVar[bool] = False  # It may jump
     separable: ClassVar[bool] = False  # Its loss may fall for ever along a line
     pearson: ClassVar[bool] = False  # c clips Pearson residuals of counts
-    short_offsets: ClassVar[bool] = False  # Groups' offsets are short, see `collector.spacing.GENTLE`
+    short_offsets: ClassVar[bool] = False  # Groups' offsets are short, see `collector.rounds.GENTLE`
     margin: ClassVar[float] = 0.0  # Their length, where it is one of a margin
     followed: ClassVar[bool] = False  # Rows are intervals of a person's time at risk
     measured: ClassVar[int] = 0  # Numbers that each person reports on the fit; 0 without measures

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privreg.base.arrays import Array
-from privreg.collector.clamping import SMALL, Shares
-from privreg.collector.covariates.rarity import Rare
+from privreg.collector.covariates.indicators import SMALL, Shares
 from privreg.collector.plan import End
 from privreg.families.measures import NORMAL_95
 from privreg.results.wording import Unusable
@@ -27,6 +26,23 @@ showed no loss of precision or coverage to speak of; with four times as many the
 SOME_MORE: Final = 1.05
 """People, relative to those expected, from whom on a note says so if those beyond report measures of fit and no score,
 so that each of them is lost."""
+
+
+class Rare(NamedTuple):
+    """Columns with rare values, by their places in the design."""
+
+    columns: tuple[int, ...] = ()  # Columns whose rarest value is rare
+    # Columns that compare levels one of which is rare, as the reference level may be; the constant alone, if no column
+    # does
+    compared: tuple[int, ...] = ()
+    share: float = math.nan  # Share of the records with the rarest of those levels
+    crossed: tuple[int, ...] = ()  # Products of such columns with numbers
+    about: tuple[int, ...] = ()  # The constant and main slopes, if they hold at such a value
+
+    @property
+    def any(self) -> bool:
+        """True if there are any."""
+        return bool(self.columns or self.compared)
 
 
 class Findings(NamedTuple):

@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privreg.base.arrays import Array
-from privreg.collector import clamping
-from privreg.collector.covariates import factors as cells
-from privreg.collector.covariates.factors import Cells
+from privreg.collector.covariates import indicators, whitening
 from privreg.collector.covariates.moments import Layout
 from privreg.collector.covariates.points import MOST, Extreme
+from privreg.collector.covariates.whitening import Cells
 from privreg.collector.plan import Crossed, End, Made, Plan
 from privreg.errors import OptionError, UnsupportedArgumentError
 from privreg.fits.settings import Settings
@@ -184,7 +183,7 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
             numbers=p > int(constant) or not own or added is not None or spec.people.gathered,
             located=WANTED["location"] * len(unscaled) * max(noise / 4.0, 0.25),
             measured=efficient.measures,
-            clamped=clamping.people_for(len(clamps), reports.mechanism.sd(radius, len(clamps))) if clamps else 0,
+            clamped=indicators.people_for(len(clamps), reports.mechanism.sd(radius, len(clamps))) if clamps else 0,
         ),
         rules=rules,
         layout=Layout(constant, not own or added is not None),
@@ -343,7 +342,7 @@ def order_of(spec: ModelSpec, *, factors: bool) -> tuple[NDArray[np.intp], tuple
     constant = spec.units.constant_column(probe)
     groups: tuple[Cells, ...] = ()
     if factors:
-        groups = cells.groups(spec.design.sources, spec.design.schema.levels, spec.units.probe_inside(probe))
+        groups = whitening.groups(spec.design.sources, spec.design.schema.levels, spec.units.probe_inside(probe))
     first = [] if constant is None else [constant]
     first += [int(j) for g in groups for j in g.columns if j != constant]
     order = np.array([*first, *(j for j in range(probe.shape[1]) if j not in first)], dtype=np.intp)

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from privreg.audit import reports
 from privreg.base.arrays import Array
-from privreg.collector.clamping import shares_of
 from privreg.collector.estimation import coordinates, estimate, reference
 from privreg.collector.inference import methods
 from privreg.collector.inference.methods import METHODS, Estimate
@@ -19,6 +18,7 @@ from privreg.collector.inference.pivots import Normal, RandomScaling, StudentT
 from privreg.collector.inference.resampling import FIRST, Anytime, Bootstrap, batches
 from privreg.collector.inference.windows import Steps
 from privreg.collector.plan import Estimated, Plan, Progress
+from privreg.collector.rounds import shares_of
 from privreg.errors import InferenceError
 from privreg.families.family import Family, score_rules
 from privreg.fits.findings import before_role, found_of

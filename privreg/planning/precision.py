@@ -17,13 +17,12 @@ from scipy.special import ndtr
 
 from privreg.base.arrays import Array
 from privreg.collector.aggregate.report import parts_of
-from privreg.collector.covariates import rarity
 from privreg.collector.plan import Plan, Progress
 from privreg.data.sources.open import OfSilo
 from privreg.errors import InferenceError, OptionError, UnsupportedArgumentError, quietly
 from privreg.families import Huber
 from privreg.families.hazards import AT_RISK
-from privreg.fits.findings import wanted
+from privreg.fits.findings import rare_of, wanted
 from privreg.fits.outcome import of_many_rows
 from privreg.fits.plan import plan_of, to_user
 from privreg.fits.settings import FitOptions
@@ -109,7 +108,7 @@ class Precision:
     def rare(self, n: int) -> frozenset[int]:
         """Columns of the design whose intervals a fit of so many people takes back, as too few have a level."""
         plan, order = self._planned(n)
-        rare = rarity.found(plan, self._mapped, n, self.to_user)
+        rare = rare_of(plan, self._mapped, n, self.to_user)
         columns = (*rare.columns, *rare.compared, *rare.crossed, *rare.about) if rare.any else ()
         return frozenset(int(order[j]) for j in columns)
 

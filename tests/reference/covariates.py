@@ -10,10 +10,10 @@ from numpy.linalg import cholesky, inv
 from scipy.special import betaincinv, gammaincinv, ndtr, ndtri
 
 from privreg.collector import levels as limits
-from privreg.collector.covariates import factors as f
 from privreg.collector.covariates import moments as m
 from privreg.collector.covariates import points as r
-from privreg.collector.covariates import whitening
+from privreg.collector.covariates import whitening as f
+from privreg.collector.estimation import coordinates
 
 
 def white(d, lead):
@@ -94,8 +94,8 @@ def learn(rows, memory, weight, mean, people, sd, lead, response, factor=None, s
 
 def lead_of(number, people, sd, d):
     """Square of the constant where curvature goes with the coefficients (6)."""
-    found = whitening.SHARP * math.sqrt(people) / sd - (d - 1.0)
-    return max(min(found, whitening.FULL * d), 1.0) if number else 1.0
+    found = coordinates.SHARP * math.sqrt(people) / sd - (d - 1.0)
+    return max(min(found, coordinates.FULL * d), 1.0) if number else 1.0
 
 
 # --- levels of one factor, whose columns follow the constant -------------------------------------------------------

@@ -22,14 +22,14 @@ CODED = np.array([[-1.0, -1.0], [-1.0, 1.0], [1.0, -1.0]])  # 0 and 1 of two col
 MODELS = {"huber": "y ~ a + b", "logistic": "yes ~ a + b", "factor": "y ~ g + a"}
 CLOSE = 1e-8
 NOT_HERE = {
-    "privreg.collector.covariates.factors.LEAST_LEVEL",
+    "privreg.collector.covariates.whitening.LEAST_LEVEL",
     "privreg.collector.covariates.points.INSIDE",
     "privreg.collector.covariates.whitening.FULL",
     "privreg.collector.estimation.combination.WIDEST_THRESHOLD",
-    "privreg.collector.spacing.FAR",
+    "privreg.collector.estimation.curvature.FAR",
     "privreg.collector.estimation.curvature.STEADY",
     "privreg.collector.estimation.curvature.LEAST",
-    "privreg.collector.pilot.PRECISE",
+    "privreg.collector.estimation.reference.PRECISE",
     "privreg.fits.findings.BELIEVED",
     "privreg.fits.findings.LITTLE",
     "privreg.fits.findings.SHOWN",

@@ -10,8 +10,8 @@ from scipy.stats import binom, norm
 
 import privreg as pr
 from privreg.collector import rounds
-from privreg.collector.clamping import Shares, harmed, people_for, quantile, shares_of
-from privreg.collector.plan import Bounded
+from privreg.collector.covariates.indicators import Bounded, Shares, harmed, people_for, quantile
+from privreg.collector.rounds import shares_of
 from privreg.errors import ReliabilityWarning
 from privreg.fits.settings import FitOptions
 from privreg.formula.design import Design

@@ -14,7 +14,6 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from privreg.base.arrays import Array, triangle
-from privreg.collector import pilot
 from privreg.collector.estimation import coordinates, curvature, reference
 from privreg.collector.estimation.curvature import CARRY, LEAST, SMALLEST, Curvature, RoundMeans, means
 from privreg.collector.estimation.reference import Reference
@@ -347,14 +346,14 @@ def kept(matrix: Array) -> Array:
     return np.asarray((u * np.maximum(values, FLATTEST * (float(values[0]) or 1.0))) @ v)
 
 
-def observed(plan: Plan, progress: Progress) -> list[pilot.Observed]:
+def observed(plan: Plan, progress: Progress) -> list[reference.Observed]:
     """Mean reports of all rounds of scores, with their variances."""
     seen = []
     for one in progress.scored:
         people = float(one.weight.sum())
         score = one.score.sum(axis=(0, 1)) / people
         seen.append(
-            pilot.Observed(
+            reference.Observed(
                 one.state.theta,
                 one.state.c,
                 score,

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privreg.base.arrays import Array
-from privreg.collector import pilot, spacing
 from privreg.collector.estimation import combination, curvature, reference
 from privreg.collector.estimation.combination import (
     Combined,
@@ -58,7 +57,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
             away = np.linalg.solve(carried.root.T, found.moved)
             far = float(np.linalg.norm(away))
             at = theta + away * (1.0 - min(1.0, curvature.STEADY / max(far, 1e-300)))
-            theta = theta + away * (1.0 - min(1.0, spacing.FAR / max(far, 1e-300)))  # no farther than one step
+            theta = theta + away * (1.0 - min(1.0, curvature.FAR / max(far, 1e-300)))  # no farther than one step
     noise = scattered(plan, progress, carried, learned.mean)
     found = combination.combine(carried.rounds, carried.noise, learned, scattered=noise)
     more = _of_scale(plan, progress, model, at, carried, found, learned.mean)
@@ -100,7 +99,7 @@ def scattered(plan: Plan, progress: Progress, carried: Carried, m: Array) -> Arr
     reference model's is the least: for a number that 5% of the records have, else 0, it is twice too large, but so is
     the curvature learned, and without it intervals covered 88% (20,000 records, no noise).
     """
-    prior = 2.0 / max(pilot.doubt() * plan.sampled(progress.state.longest), 1e-6) ** 2
+    prior = 2.0 / max(reference.doubt() * plan.sampled(progress.state.longest), 1e-6) ** 2
     least = carried.noise
     if plan.persons is not None and plan.mechanism.additive:
         prior, least = _of_persons(plan, progress, carried)
@@ -130,7 +129,7 @@ def _of_persons(plan: Plan, progress: Progress, carried: Carried) -> tuple[float
     inverse = np.linalg.inv(carried.root)
     own = carried.noise - last.sd**2 * inverse @ inverse.T
     sampled = float(np.trace(own) / max(np.trace(carried.noise), 1e-300))
-    wrong = math.hypot(pilot.doubt(), (1.0 - model.least) / (1.0 + model.least) / math.sqrt(3.0))
+    wrong = math.hypot(reference.doubt(), (1.0 - model.least) / (1.0 + model.least) / math.sqrt(3.0))
     return 2.0 / max(wrong * sampled, 1e-6) ** 2, carried.noise - (1.0 - model.least / model.square) * own
 
 
