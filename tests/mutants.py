@@ -1537,9 +1537,9 @@ MUTANTS = (
         "                        if self.charge is not None and not self.again:\n"
         "                            self.charge.enter()\n"
         "                        for some in rows if self._gather is None else self._gather.take(rows):\n"
-        "                            self._take(some)\n",
+        "                            self._take(some, read)\n",
         "                        for some in rows if self._gather is None else self._gather.take(rows):\n"
-        "                            self._take(some)\n"
+        "                            self._take(some, read)\n"
         "                        if self.charge is not None:\n"
         "                            self.charge.enter()\n",
         (f"{SPENDING}::test_a_release_is_entered_before_its_first_report_and_never_taken_back",),

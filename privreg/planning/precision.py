@@ -31,8 +31,7 @@ from privreg.options.running import progress_bar
 from privreg.planning.rehearsal import People, bread, enough_in_main, located, rehearse, residuals, rows_map
 from privreg.planning.scenario import Assumed, response_of
 from privreg.simulation.curator import least
-from privreg.simulation.devices import Block
-from privreg.simulation.streaming.encoding import Encoder, Gatherer
+from privreg.simulation.streaming.encoding import Encoder, Gatherer, cut
 from privreg.simulation.streaming.stream import begin
 from privreg.simulation.tuning import resolve_tuning
 
@@ -196,10 +195,10 @@ def _persons(
     raw = {**raw, response_of(spec): assumed.responses(spec, x, scale, rng, raw)}
     encoder = Encoder(spec, order, None, by_column=False)
     held = Gatherer(spec.people, binary=spec.family.binary).made(encoder.encode(raw)._replace(hashes=who))
-    y, x, offset = held.endog[:m], held.exog[:m], None if held.offset is None else held.offset[:m]
-    usable = np.isfinite(y) & np.isfinite(x).all(axis=2)
-    rows = Block(y, x, offset, None, parts=parts_of(persons, usable, None))
-    x, y = x[usable], y[usable]
+    rows = cut(held, 0, m)._replace(weight=None, hashes=None)
+    usable = np.isfinite(rows.y) & np.isfinite(rows.x).all(axis=2)
+    rows = rows._replace(parts=parts_of(persons, usable, None))
+    x, y = rows.x[usable], rows.y[usable]
     return People(x, x @ theta.T, np.ones(len(x)), y, rows)
 
 

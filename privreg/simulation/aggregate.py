@@ -24,8 +24,8 @@ from privreg.families.scores import Gauge
 from privreg.fits.aggregate import HeldSums, plan_of
 from privreg.privacy.noise import derived_key, normals, refuse_fork
 from privreg.protocol.schedule import ENDLESS
-from privreg.simulation.devices import Block, cut
 from privreg.simulation.rounds import Run
+from privreg.simulation.streaming.encoding import Block, cut
 
 __all__ = ["AggregateRun", "Batch", "plan_of", "total"]
 

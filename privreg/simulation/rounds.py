@@ -11,9 +11,10 @@ from __future__ import annotations
 import math
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self, TypeVar
 
 import numpy as np
 
@@ -29,8 +30,10 @@ from privreg.privacy.noise import KEY_BYTES, Key, derived_key, normals, refuse_f
 from privreg.protocol.rounds import PARTS, Reports, State
 from privreg.protocol.schedule import ENDLESS, people_of
 from privreg.simulation import devices
-from privreg.simulation.devices import Block, Devices, by_group, cut, joined
-from privreg.simulation.workers.crew import Crew
+from privreg.simulation.devices import Devices, by_group
+from privreg.simulation.streaming.encoding import Block, cut, joined
+
+T = TypeVar("T")
 
 STEP: Final = 2.0**-32  # Sums are multiples of it: their order then doesn't matter. A report has a norm of at most √2.
 
@@ -50,6 +53,29 @@ class Sent(NamedTuple):
 
     weight: Array  # Records, or weights of those with smaller budgets; shape (groups,)
     total: Ints  # Multiples of the step; shape (groups, numbers)
+
+
+class Crew:
+    """So many threads that work; with one, a task is done when its result is asked for."""
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+        self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+    def submit(self, work: Callable[[], T]) -> Callable[[], T]:
+        """Make a task; what comes back gives its result, or raises what it raised."""
+        return work if self._pool is None else self._pool.submit(work).result
+
+    def each(self, work: Iterable[Callable[[], T]]) -> list[T]:
+        """Results of several functions, in their order."""
+        return [result() for result in [self.submit(one) for one in work]]
 
 
 class Raw:

@@ -27,8 +27,8 @@ from privreg.privacy.ledger import LEDGER
 from privreg.privacy.noise import derived_key, fresh_key, seeded_key, words
 from privreg.protocol.rounds import Reports
 from privreg.results.results import PrivateResults
-from privreg.simulation.devices import Block
 from privreg.simulation.rounds import RoundsRun
+from privreg.simulation.streaming.encoding import Block
 from privreg.simulation.streaming.stream import begin
 
 DRAWN: Final = 1 << 14  # Records whose arrival is drawn together, by their place in the order

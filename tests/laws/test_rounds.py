@@ -23,7 +23,8 @@ from privreg.privacy.mechanisms import (
 )
 from privreg.protocol.rounds import GROUPS
 from privreg.simulation import devices
-from privreg.simulation.devices import Block, Devices
+from privreg.simulation.devices import Devices
+from privreg.simulation.streaming.encoding import Block
 from tests.devices import moment_report, randomised_one, round_report, scored, second_moments, threshold_report
 from tests.kinds import BROKEN, EXTREME, KINDS, MECHANISMS, adversarial, mechanism, quiet, responses
 from tests.rounds import plan_by_rounds, state_of

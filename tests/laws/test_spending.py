@@ -219,11 +219,11 @@ def stopped(monkeypatch, file, kept, batch=1, **how):
     """A fit that is stopped before it has had so many batches."""
     original, had = Stream._take, []
 
-    def take(self, rows):
+    def take(self, rows, read):
         had.append(rows)
         if len(had) == batch:
             raise KeyboardInterrupt
-        original(self, rows)
+        original(self, rows, read)
 
     with monkeypatch.context() as m:
         m.setattr(Stream, "_take", take)

@@ -21,8 +21,7 @@ from privreg.privacy.noise import fresh_key, normals, seeded_key
 from privreg.protocol.rounds import PARTS
 from privreg.protocol.schedule import Round
 from privreg.simulation import rounds
-from privreg.simulation.rounds import RoundsRun
-from privreg.simulation.workers.crew import Crew
+from privreg.simulation.rounds import Crew, RoundsRun
 from tests.helpers import read_saved
 from tests.kinds import KINDS
 from tests.rounds import plan_by_rounds

@@ -38,14 +38,12 @@ from privreg.options.table import check
 from privreg.privacy.accounts import named
 from privreg.privacy.ledger import Charge, Release
 from privreg.privacy.noise import Key, derived_key, fresh_key, seeded_key
-from privreg.protocol.schedule import ENDLESS
 from privreg.results.results import PrivateResults
 from privreg.simulation.aggregate import AggregateRun
 from privreg.simulation.curator import CuratorRun
-from privreg.simulation.devices import Block
-from privreg.simulation.streaming.encoding import Gatherer, Rows
+from privreg.simulation.rounds import Crew
+from privreg.simulation.streaming.encoding import Block, Gatherer, picked
 from privreg.simulation.tuning import resolve_tuning, way_of
-from privreg.simulation.workers.crew import Crew, Task
 
 AHEAD: Final = 2
 """Batches a thread that are encoded before they are played, at most: while the collector makes the next state, too."""
@@ -174,9 +172,9 @@ class Stream:
             charge = self.charged(named(batch, self.dataset), self._release)
             if getattr(self._spec.design, "formula", None) is not None:
                 batch = one_batch(batch, self._spec.columns, self._spec.design.schema)
-            rows = self._encoder.encode(batch, clamped=self._asks([batch]))
+            rows = self._encoder.encode(batch, clamped=self._asks(batch))
             charge.enter()
-            self._take(rows if self._gather is None else self._gather.together(rows))
+            self._take(rows if self._gather is None else self._gather.together(rows), rows_of(batch))
         return self
 
     def _update_all(self, batches: Iterable[Any], threads: int) -> Iterator[int]:
@@ -184,7 +182,7 @@ class Stream:
         with self._alone(), Crew(threads) as crew:
             reading = pieces(batches, chunk_of(self._encoder.width))
             self._run.crew = crew if threads > 1 else None
-            coming: deque[tuple[int, Task[list[Rows]]]] = deque()
+            coming: deque[tuple[int, Callable[[], list[Block]]]] = deque()
             problem, more = None, True
             try:
                 while more or coming:
@@ -195,16 +193,20 @@ class Stream:
                             problem, batch = e, None
                         more = batch is not None
                         if more:
-                            coming.append(self._to_encode(crew, batch, sum(n for n, _ in coming)))
+                            asks = self._asks(batch, sum(n for n, _ in coming))
+                            coming.append((_counted(batch), crew.submit(partial(self._encoded, batch, clamped=asks))))
                     if coming:
-                        rows = crew.result(coming.popleft()[1])
+                        read, result = coming.popleft()
+                        rows = result()
                         if self.charge is not None and not self.again:
                             self.charge.enter()
                         for some in rows if self._gather is None else self._gather.take(rows):
-                            self._take(some)
+                            self._take(some, read)
+                            read = 0
+                        self.rows_read += read
                         yield self.nobs
                 if self._gather is not None and (last := self._gather.rest()) is not None:
-                    self._take(last)
+                    self._take(last, 0)
                     yield self.nobs
                 if problem is not None:
                     raise problem
@@ -214,33 +216,23 @@ class Stream:
                     if isinstance(one, Generator):
                         one.close()
 
-    def _to_encode(self, crew: Crew, batch: Any, before: int) -> tuple[int, Task[list[Rows]]]:
-        """Number of rows of a batch, and the task that encodes it; `before` is the number of rows that wait."""
-        try:
-            rows = rows_of(batch)
-        except Exception:  # no table; whoever encodes it says so
-            rows = 0
-        return rows, crew.submit(partial(self._encoded, batch, clamped=self._asks([batch], before)))
-
-    def _encoded(self, batch: Any, *, clamped: bool) -> list[Rows]:
+    def _encoded(self, batch: Any, *, clamped: bool) -> list[Block]:
         rows = self._encoder.encode(batch, clamped=clamped)
         return [rows] if self._gather is None else self._gather.cut(rows)
 
-    def _asks(self, batches: list[Any], before: int = 0) -> bool:
-        """True if any row of `batches`, after `before` others, may be asked whether it was clamped."""
-        try:
-            rows = before + sum(map(rows_of, batches)) + int(self._gather is not None)  # and whoever waits
-        except Exception:  # no table; whoever encodes it says so
-            rows = ENDLESS
+    def _asks(self, batch: Any, before: int = 0) -> bool:
+        """True if any row of a batch, after `before` others, may be asked whether it was clamped."""
+        rows = before + _counted(batch) + int(self._gather is not None)  # and whoever waits
         return self._run.asks_clamping(rows)
 
     @one_thread()
-    def _take(self, rows: Rows) -> None:
-        skip = min(self._skip, len(rows.endog))
+    def _take(self, rows: Block, read: int) -> None:
+        """Play the devices of records, of the next `read` rows."""
+        skip = min(self._skip, len(rows.y))
         if skip:
             self._skip -= skip
-            rows = Rows._make([*(None if c is None else c[skip:] for c in rows[:-1]), rows.read])
-        y, x = rows.endog, rows.exog
+            rows = picked(rows, slice(skip, None))
+        y, x = rows.y, rows.x
         if self._counter is not None and (again := self._counter.count(rows.hashes)).any():
             y = np.where(again.reshape(-1, *[1] * (y.ndim - 1)), np.nan, y)
         silent: Any = np.isnan(y)
@@ -259,7 +251,7 @@ class Stream:
         self._broken = True  # an interrupt inside would leave noise used but not marked
         self._marks.append((self.rows_read, self.nobs - skip))
         self._run.advance(y, x, offset, rows.weight, clamped, *more)
-        self.rows_read += rows.read
+        self.rows_read += read
         while self._marks and (self.nobs if len(self._marks) < 2 else self._marks[1][1]) <= self._run.noised:
             self._marks.pop(0)
         self._broken = False
@@ -477,6 +469,14 @@ class Stream:
 
     def __repr__(self) -> str:
         return f"<privreg stream: {self._spec.formula!r}, {self.nobs:,} records so far, {self._spec.budget}>"
+
+
+def _counted(batch: Any) -> int:
+    """Number of rows of a batch; none of what is no table, as whoever encodes it says."""
+    try:
+        return rows_of(batch)
+    except Exception:
+        return 0
 
 
 def begin(
