@@ -35,7 +35,7 @@ class Mutant:
 MECHANISMS, KERNELS = "privreg/privacy/mechanisms.py", "privreg/published/chain/kernels.py"
 ENGINE, PLAY = "privreg/simulation/rounds.py", "privreg/simulation/devices.py"
 DEVICES = "privreg/simulation/devices.py"
-WORKERS, FIELD = "privreg/simulation/workers/blocks.py", "privreg/simulation/simulate.py"
+WORKERS, FIELD = "privreg/simulation/workers.py", "privreg/simulation/simulate.py"
 CURVED = "tests/collector/aggregate/test_curved.py"
 TWO, TWO_TESTS = "privreg/simulation/aggregate.py", "tests/collector/aggregate/test_aggregate.py"
 LATTICE, TWO_DOOR = "privreg/collector/aggregate/lattice.py", "tests/simulation/test_two_collectors.py"
@@ -1298,7 +1298,7 @@ MUTANTS = (
     ),
     Mutant(
         "a span begins a row late",
-        "privreg/simulation/workers/blocks.py",
+        "privreg/simulation/workers.py",
         "first=span.first + took,",
         "first=span.first + took + 1,",
         (f"{BLOCKS}::test_every_row_is_played_once_in_an_order_that_the_key_chooses",),

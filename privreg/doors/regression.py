@@ -20,7 +20,7 @@ from privreg.options.unknown import refuse_positional, refuse_unknown
 from privreg.privacy.accounts import named
 from privreg.privacy.ledger import LEDGER, UNSET
 from privreg.results.results import PrivateResults
-from privreg.simulation.streaming.checkpoint import forget, read_checkpoint, take_all
+from privreg.simulation.streaming import checkpoint as checkpoints
 from privreg.simulation.streaming.stream import Stream, begin
 from privreg.simulation.tuning import of_descent, plan_fit, warn_of_steps
 
@@ -434,7 +434,7 @@ class PrivateOnlineRegression(Described):
                 radius=radius, lanes=lanes, average=average, batch_size=batch_size, seed=seed, progress=progress,
             )  # fmt: skip
         curator = self._spec.noise.again
-        kept = read_checkpoint(run)
+        kept = run.checkpoints()
         check("local.fit", "progress", progress)
         if self._source is None:
             way = "build it with data" if curator else "use start() and update(batch), or build it with data"
@@ -473,17 +473,22 @@ class PrivateOnlineRegression(Described):
                 raise OptionError(
                     "checkpoint= is for one stream; a cluster works lost parts again by itself: leave it out."
                 )
-            from privreg.simulation.workers import dask
+            from privreg.simulation import workers
 
-            res = dask.fit(self._spec, source, asked, start_params, seed, progress, client)
+            res = workers.fit(self._spec, source, asked, start_params, seed, progress, client)
             res._caution()
             return res
         stream = begin(self._spec, asked, start_params, seed, rows)
         with progress_bar(rows, progress) as bar:
-            take_all(stream, source, read_threads(threads, rows, parallel=stream.parallel), bar, kept)
+            at_once = read_threads(threads, rows, parallel=stream.parallel)
+            if kept is None:
+                stream.take_all(source, at_once, bar)
+            else:
+                checkpoints.keep(stream, source, at_once, bar, kept)
         refuse_few(stream.rows_read, 0, source.kind)
         res = stream._results()
-        forget(kept)
+        if kept is not None:
+            checkpoints.forget(kept)
         res._caution()
         return res
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, NamedTuple
+from pathlib import Path
+from typing import Any, ClassVar, Final, NamedTuple
 
+from privreg.base.archive import refuse_suffix
 from privreg.collector.inference.methods import Method
+from privreg.errors import OptionError
 from privreg.families.scores import Gauge, ScoreRules
 from privreg.families.weights import SCORE_WEIGHTS, ScoreWeights
 from privreg.formula.describe import PublicRows
@@ -46,6 +49,19 @@ class FitOptions:
         return out if self.like is None else out | {"like": self.like.to_json()}
 
 
+SECONDS: Final = 30.0  # Between checkpoints
+
+
+class Checkpoints(NamedTuple):
+    """File of a fit's checkpoints, and how often it is written."""
+
+    path: Path
+    rows: int | None  # After so many rows at the latest
+    seconds: float | None  # After so many seconds at the latest
+    mended: bool  # True if the user says that the rows already read are unchanged, though the file has changed
+    trust: str | Path | None = None  # File of another secret of the user's, by which the checkpoint may be sealed
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class RunOptions:
     """Options of `fit` that say how it is run here; no part of its plan."""
@@ -59,6 +75,22 @@ class RunOptions:
     mended: Any = False
     checkpoint_trust: Any = None
     client: Any = None
+
+    def checkpoints(self) -> Checkpoints | None:
+        """Options of a fit that is to be kept, checked; raises `OptionError`."""
+        path, trust = self.checkpoint, self.checkpoint_trust
+        if path is None:
+            for name in ("checkpoint_rows", "checkpoint_seconds", "mended", "checkpoint_trust"):
+                if getattr(self, name) not in (None, False):
+                    raise OptionError(f"{name} is for fits with a checkpoint; give checkpoint='run.privreg' too.")
+            return None
+        for name, value, of in (("", path, "file, as in 'run.privreg'"), ("_trust", trust, "file with a secret")):
+            if not isinstance(value, str | Path | None) or value == "":
+                raise OptionError(f"checkpoint{name} is of type {type(value).__name__}; give the name of a {of}.")
+        numbers = ("checkpoint_rows", "checkpoint_seconds", "mended")
+        rows, seconds, mended = (check("local.fit", name, getattr(self, name)) for name in numbers)
+        refuse_suffix(path, views=False)
+        return Checkpoints(Path(path), rows, SECONDS if seconds is None and rows is None else seconds, mended, trust)
 
 
 class ScoreReports(NamedTuple):

@@ -13,10 +13,9 @@ from privreg.errors import DataError, OptionError
 from privreg.fits.settings import FitOptions
 from privreg.privacy.ledger import Release
 from privreg.privacy.noise import Key, normals
-from privreg.simulation import devices, rounds
+from privreg.simulation import devices, rounds, workers
 from privreg.simulation.rounds import Sent
-from privreg.simulation.workers import blocks
-from privreg.simulation.workers.blocks import Part, Span, Work, blocks_of, fit_blocks
+from privreg.simulation.workers import Part, Span, Work, blocks_of, fit_blocks
 
 N, FILES = 60_000, 4
 PUBLIC = {"mu": 1, "bounds": {"a": (-1, 1), "b": (-1, 1), "y": (-4, 4)}}
@@ -258,14 +257,14 @@ def test_what_comes_back_has_its_noise(folder):
     run = work.stream()._run
     state, part, n = run.progress.state, Part((block,)), block.rows
     many = [
-        blocks._play(work, part, n, [n], [Key(bytes([k]) * 32)], state)[0].total[0] * rounds.STEP for k in range(100)
+        workers._play(work, part, n, [n], [Key(bytes([k]) * 32)], state)[0].total[0] * rounds.STEP for k in range(100)
     ]
     sd = run.plan.sd(state.role) * np.sqrt(block.rows)
     found = np.std(many, axis=0, ddof=1)
     assert np.abs(found / sd - 1.0).max() < 4.5 / np.sqrt(2 * 99)
     assert np.abs(np.corrcoef(np.transpose(many)) - np.eye(len(found))).max() < 4.5 / np.sqrt(100)
     with pytest.raises(DataError, match="could not be worked on"):
-        blocks._play(work, part, n, [n], [None], state)
+        workers._play(work, part, n, [n], [None], state)
 
 
 @pytest.mark.usefixtures("usual_rounds")
@@ -306,23 +305,23 @@ def test_sums_are_whole_numbers_however_large_the_noise(folder):
     block = blocks_of(whole(folder), spec)[0]
     work = Work(spec, FitOptions(), None, N)
     state, n = work.stream()._run.progress.state, block.rows
-    (sent,) = blocks._play(work, Part((block,)), n, [n], [Key(b"k" * 32)], state)
+    (sent,) = workers._play(work, Part((block,)), n, [n], [Key(b"k" * 32)], state)
     assert isinstance(sent, Sent)
     assert sent.total.dtype == np.int64
     assert 2**60 < np.abs(sent.total).max() <= 2**62
 
 
 def test_small_pieces_are_one_task_and_large_ones_are_apart():
-    assert blocks._together([10, 20, 30]) == [[0, 1, 2]]
-    assert blocks._together([60_000, 5_536, 1, 65_536, 65_536]) == [[0, 1], [2], [3], [4]]
-    assert blocks._together([]) == []
+    assert workers._together([10, 20, 30]) == [[0, 1, 2]]
+    assert workers._together([60_000, 5_536, 1, 65_536, 65_536]) == [[0, 1], [2], [3], [4]]
+    assert workers._together([]) == []
 
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("usual_rounds")
 def test_large_pieces_are_cut_and_spread_over_tasks(folder, monkeypatch):
     monkeypatch.setattr(rounds, "PIECE", 1_000)
-    monkeypatch.setattr(blocks, "PIECE", 1_000)
+    monkeypatch.setattr(workers, "PIECE", 1_000)
     seen, noted = played()
     res = fitted(whole(folder), noted)
     assert max(some[2] for given in seen for some in given) <= 1_000

@@ -20,7 +20,7 @@ from privreg.protocol.rounds import Reports
 from privreg.protocol.schedule import MOST, Round, people_of, schedule
 from privreg.results.statement import PrivacyStatement
 from privreg.simulation.rounds import RoundsRun
-from privreg.simulation.workers.blocks import Span, blocks_of, fit_blocks
+from privreg.simulation.workers import Span, blocks_of, fit_blocks
 from privreg.tables.diagnostics import CODES
 from tests.kinds import KINDS
 from tests.rounds import plan_by_rounds

@@ -13,7 +13,7 @@ from privreg.errors import NotPrivateError, SavedFileError
 from privreg.fits.settings import FitOptions
 from privreg.formula.describe import MOST, PublicRows, public_rows
 from privreg.simulation.streaming.stream import Stream
-from privreg.simulation.workers.blocks import Span, blocks_of, fit_blocks
+from privreg.simulation.workers import Span, blocks_of, fit_blocks
 from tests.helpers import read_saved
 
 N = 12_000

@@ -36,7 +36,7 @@ from privreg.formula.spec import ModelSpec
 from privreg.options.running import one_thread
 from privreg.options.table import check
 from privreg.privacy.accounts import named
-from privreg.privacy.ledger import Charge, Release
+from privreg.privacy.ledger import LEDGER, Charge, Release
 from privreg.privacy.noise import Key, derived_key, fresh_key, seeded_key
 from privreg.results.results import PrivateResults
 from privreg.simulation.aggregate import AggregateRun
@@ -308,13 +308,35 @@ class Stream:
             finally:
                 self._run.crew = None
 
-    def hold(self, source: Source) -> None:
-        """Hold rows that are read, where all answer in each round; too many are read again if they are in files."""
-        if not isinstance(self._run, CuratorRun):
-            return
-        with suppress(OSError):  # reading says what is wrong
-            if (stamp := source.stamp()) is not None:
-                self._run.reread = partial(self._again, source, stamp)
+    def take_up(self, source: Source, *, begun: bool = False) -> None:
+        """Take up a source of which all report: its ledger's charge, and rows that all answer in each round are held.
+
+        Too many of these are read again if they are in files. Raises BudgetError if the release, unless it is `begun`
+        already, would exceed the limit of the process.
+        """
+        if not begun:
+            LEDGER.check(source.identity, self.total_mu)  # a release that goes on is known by its name
+        self.charge = self.charged(source.identity)
+        if isinstance(self._run, CuratorRun):
+            with suppress(OSError):  # reading says what is wrong
+                if (stamp := source.stamp()) is not None:
+                    self._run.reread = partial(self._again, source, stamp)
+
+    def reported(self, source: Source, threads: int, bar: Any) -> Generator[None]:
+        """Let all rows of a source report that were not read yet, batch by batch."""
+        before = self.nobs
+        for people in self._update_all(self.read(source), threads):
+            bar.update(people - before)
+            before = people
+            yield
+
+    def take_all(self, source: Source, threads: int, bar: Any) -> None:
+        """Let everybody of a source report; raises BudgetError, DataError or SchemaError."""
+        self.take_up(source)
+        for _ in self.reported(source, threads, bar):
+            pass
+        if self.again:
+            self.play(threads)
 
     def _again(self, source: Source, stamp: list[Any]) -> Iterator[Block]:
         """All rows once more, of files that are what they were."""
