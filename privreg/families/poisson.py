@@ -12,9 +12,8 @@ from scipy.stats import nbinom
 
 from privreg.base.arrays import Array
 from privreg.errors import OptionError, SchemaError, real, shown
-from privreg.families.declared import Declared
 from privreg.families.family import Family
-from privreg.families.scores import CAP, Function, Gauge, Predicted, ScoreRules, SumRules
+from privreg.families.scores import CAP, Declared, Function, Gauge, Predicted, ScoreRules, SumRules
 from privreg.options.unknown import known_arguments
 from privreg.protocol import codes
 from privreg.protocol.counts import FARTHEST, LARGE

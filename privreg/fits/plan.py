@@ -151,50 +151,50 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
     """Plan of a fit by rounds, and the order of columns inside, shape (p,): a constant is first."""
     units, family, efficient = spec.units, spec.family, settings.efficient
     assert efficient is not None
-    reports, rules, probe = efficient.reports, efficient.rules, spec.design.probe
+    mechanism, label, rules, probe = efficient.mechanism, efficient.label, efficient.rules, spec.design.probe
     p = len(spec.design.names)
     within = spec.people.effect is not None  # what is left of columns are numbers, none of them made of others
-    order, held = order_of(spec, factors=not reports.label and not within)
+    order, held = order_of(spec, factors=not label and not within)
     constant = units.constant_column(probe) is not None
     columns = np.flatnonzero(units.unscaled[order]).tolist()
-    response = units.y_unscaled or (reports.label and family.scoring.residual)
+    response = units.y_unscaled or (label and family.scoring.residual)
     unscaled = (*columns, p) if response else tuple(columns)
-    noise, crossed = reports.noise(p), () if within else _crossed(spec, order)
-    own = reports.label or not family.scaled  # True if moments are of covariates alone
+    noise, crossed = mechanism.sd(*efficient.report(p)) ** 2, () if within else _crossed(spec, order)
+    own = label or not family.scaled  # True if moments are of covariates alone
     added = limits_of_offset(spec) if rules.varying else None
     size = p + int(not constant) + int(not own or added is not None)
     numbers = size * (size + 1) // 2
     gaps = units.gaps(probe)[order]
     rows = efficient.covariates
-    made = () if reports.label or within else _made(spec, order, held, None if rules.varying else crossed)
+    made = () if label or within else _made(spec, order, held, None if rules.varying else crossed)
     clamps = spec.clamps
-    radius = reports.mechanism.bits_radius(len(clamps))
+    radius = mechanism.bits_radius(len(clamps))
     plan = Plan(
         rounds=schedule(
-            d=reports.blocks * p,
+            d=efficient.blocks * p,
             noise=noise,
-            moment_noise=reports.mechanism.sd(reports.mechanism.moment_radius(), numbers) ** 2,
+            moment_noise=mechanism.sd(mechanism.moment_radius(), numbers) ** 2,
             rows=efficient.rows,
             rounds=efficient.rounds,
             varying=rules.varying,
             declared=spec.scale_declared,
-            label=reports.label,
+            label=label,
             # of people's reports they tell how much of a report is filled
             numbers=p > int(constant) or not own or added is not None or spec.people.gathered,
             located=WANTED["location"] * len(unscaled) * max(noise / 4.0, 0.25),
             measured=efficient.measures,
-            clamped=indicators.people_for(len(clamps), reports.mechanism.sd(radius, len(clamps))) if clamps else 0,
+            clamped=indicators.people_for(len(clamps), mechanism.sd(radius, len(clamps))) if clamps else 0,
         ),
         rules=rules,
         layout=Layout(constant, not own or added is not None),
-        mechanism=reports.mechanism,
+        mechanism=mechanism,
         d=p,
-        blocks=reports.blocks,
-        label=reports.label,
-        y_low=reports.y_low,
-        y_high=reports.y_high,
+        blocks=efficient.blocks,
+        label=label,
+        y_low=efficient.y_low,
+        y_high=efficient.y_high,
         unscaled=unscaled,
-        theta=None if guess is None else guess.reshape(reports.blocks, -1)[:, order].reshape(-1),
+        theta=None if guess is None else guess.reshape(efficient.blocks, -1)[:, order].reshape(-1),
         c=efficient.c,
         gaps=tuple(gaps.tolist()),
         whitened=efficient.whitened,
@@ -208,7 +208,7 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
         covariates=None if rows is None else np.ascontiguousarray(rows.inside[:, order]),
         crossed=crossed,
         alone=_alone(spec, order, gaps, unscaled),
-        bases=rules.varying and not reports.label and not within and _bases(spec, order, held, made),
+        bases=rules.varying and not label and not within and _bases(spec, order, held, made),
         mix=_mix(spec, order),
         made=made,
         ends=_ends(spec, order) if constant and not within else (),

@@ -156,9 +156,8 @@ def _steps(
 ) -> Steps:
     """Estimates of the parts of main rounds, user's units."""
     inside = estimate.steps(plan, progress, found, came)
-    at = np.array([outside(theta) for theta in inside.theta])
-    each, unknown = linear @ inside.each @ linear.T, inside.unknown @ linear.T
-    return Steps(inside.begin, inside.ends, inside.weight, at, inside.round, each, unknown)
+    at = np.array([outside(theta) for theta in inside.estimate])
+    return inside._replace(estimate=at, each=linear @ inside.each @ linear.T, unknown=inside.unknown @ linear.T)
 
 
 def _equation(plan: Plan, progress: Progress, found: Estimated, order: NDArray[np.intp], spec: ModelSpec) -> Equation:
@@ -331,7 +330,7 @@ def _bound(settings: Settings) -> str:
     """The score's bound, for the privacy statement."""
     efficient = settings.efficient
     assert efficient is not None
-    if efficient.reports.label:
+    if efficient.label:
         return "1 (ψ / bound): one number of known range, times covariates that are public, or the constant 1"
     if efficient.unweighted:
         return "1 (ψ / bound), no weights: z over the longest row that declarations allow"

@@ -93,36 +93,17 @@ class RunOptions:
         return Checkpoints(Path(path), rows, SECONDS if seconds is None and rows is None else seconds, mended, trust)
 
 
-class ScoreReports(NamedTuple):
-    """Form and mechanism of score reports in a fit by rounds; public."""
-
-    mechanism: Mechanism
-    blocks: int = 1  # Linear predictors of a record
-    label: bool = False  # True if one number, the scalar score, is randomised: covariates are public, or there are none
-    y_low: float = -math.inf  # Public limits of the response, internal units before a learned scale
-    y_high: float = math.inf
-
-    def size(self, d: int) -> int:
-        """Numbers that are randomised in a report with `d` covariates."""
-        return 1 if self.label else self.blocks * d
-
-    @property
-    def radius(self) -> float:
-        """Radius of the ball of such reports, of norm 1 at most; with label privacy the largest that occurs."""
-        return self.mechanism.joint_radius(1.0, 0.0)
-
-    def noise(self, d: int) -> float:
-        """Noise variance of a number of a report."""
-        return self.mechanism.sd(self.radius, self.size(d)) ** 2
-
-
 @dataclass(frozen=True)
 class Efficient:
     """Settings of a fit by rounds, beyond `Settings`; public."""
 
     rows: int | None  # Records expected, if known
     rules: ScoreRules
-    reports: ScoreReports
+    mechanism: Mechanism
+    blocks: int  # Linear predictors of a record
+    label: bool  # True if one number, the scalar score, is randomised: covariates are public, or there are none
+    y_low: float  # Public limits of the response, internal units before a learned scale
+    y_high: float
     c: float  # Huber threshold where it is declared, internal units
     whitened: bool  # True if score weights are those of whitened covariates, False of scaled ones
     unweighted: bool  # True without weights: scores are divided by the longest row that declarations allow
@@ -137,25 +118,25 @@ class Efficient:
     @property
     def weights(self) -> ScoreWeights:
         """Score weights, of public covariates those that bound their leverage."""
-        return SCORE_WEIGHTS["leverage" if self.reports.label else "unit"]
+        return SCORE_WEIGHTS["leverage" if self.label else "unit"]
 
     @property
     def bound(self) -> float:
         """Bound of the unit score's ℓ2 norm."""
-        return 1.0 if self.reports.label else self.weights.reach
+        return 1.0 if self.label else self.weights.reach
 
     @property
     def weighing(self) -> str:
         """Score weights, for the header."""
-        if self.reports.label:
+        if self.label:
             return self.weights.formula
         if self.unweighted:
             return "none (likelihood)"
         return f"1/‖z‖, z = covariates {'uncorrelated, variance 1' if self.whitened else 'over their scales'}"
 
     def report(self, p: int) -> tuple[float, int]:
-        """Radius and size of a score report with `p` covariates."""
-        return self.reports.radius, self.reports.size(p)
+        """Radius and size of a score report with `p` covariates; with label privacy the largest radius that occurs."""
+        return self.mechanism.joint_radius(1.0, 0.0), 1 if self.label else self.blocks * p
 
 
 @dataclass(frozen=True)

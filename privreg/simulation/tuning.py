@@ -25,7 +25,7 @@ from privreg.fits.fit_plan import FitPlan
 from privreg.fits.outcome import FitOutcome
 from privreg.fits.plan import plan_of
 from privreg.fits.published import tuning as published
-from privreg.fits.settings import Efficient, FitOptions, RunOptions, ScoreReports, Settings, Summing
+from privreg.fits.settings import Efficient, FitOptions, RunOptions, Settings, Summing
 from privreg.formula.spec import ModelSpec, refuse_what_sums_cannot
 from privreg.formula.units import Units
 from privreg.options.table import accepted, check, find
@@ -165,7 +165,6 @@ def _efficient(methods: tuple[Method, ...], asked: FitOptions, spec: ModelSpec, 
         )
     scalar = spec.scalar
     mechanism = spec.mechanism_for(1 if scalar else spec.blocks * p, scalar=scalar)
-    reports = ScoreReports(mechanism, spec.blocks, scalar, low, high)
     words, threshold = _score_words(family, rules, units)
     numbers = count(family, spec.classes) + int(spec.unusable) if measures else 0
     start = (1.0, 1.0, 0.0)  # of residuals, responses and their centre, until they are learned
@@ -176,18 +175,8 @@ def _efficient(methods: tuple[Method, ...], asked: FitOptions, spec: ModelSpec, 
         mechanism=mechanism,
         methods=methods,
         how=Efficient(
-            *(
-                rows,
-                rules,
-                reports,
-                threshold,
-                weights != "unit",
-                spec.unweighted,
-                _groups(asked.lanes, spec.clusters),
-                gauge,
-                numbers,
-                measures,
-            ),
+            *(rows, rules, mechanism, spec.blocks, scalar, low, high, threshold, weights != "unit", spec.unweighted),
+            *(_groups(asked.lanes, spec.clusters), gauge, numbers, measures),
             rounds=asked.rounds,
             covariates=asked.covariates,
             like=asked.like,

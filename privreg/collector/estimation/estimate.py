@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from privreg.base.arrays import Array
 from privreg.collector.estimation import combination, curvature, reference
@@ -23,6 +22,7 @@ from privreg.collector.estimation.combination import (
 )
 from privreg.collector.estimation.coordinates import reference_model
 from privreg.collector.estimation.reference import Reference
+from privreg.collector.inference.windows import Steps
 from privreg.collector.plan import Carried, Estimated, Part, Plan, Progress
 from privreg.families import measures
 from privreg.families.measures import Measure
@@ -187,21 +187,9 @@ def equation(plan: Plan, progress: Progress, found: Estimated) -> tuple[Array, A
     return out / out.sum(), np.array([c for c, _ in weights]), offsets, added / out.sum()
 
 
-class Steps(NamedTuple):
-    """One-step estimates by parts of main rounds, each from its reports alone, except for curvature."""
-
-    ends: Array  # Records when a part ended; shape (m,)
-    begin: Array  # Records when it began; shape (m,)
-    weight: Array  # shape (m,)
-    theta: Array  # shape (m, q)
-    round: NDArray[np.intp]  # Places of their rounds among the main ones; shape (m,)
-    each: Array  # Covariance at weight 1; shape (q, q)
-    unknown: Array  # Error due to curvature: factors by round, whose squares sum to a covariance; shape (r, k, q)
-
-
 @one_thread()
 def steps(plan: Plan, progress: Progress, found: Estimated, came: Sequence[int]) -> Steps:
-    """One-step estimates by parts of main rounds, for windows of a stream.
+    """One-step estimates by parts of main rounds, for windows of a stream: coordinates of the scores, shape (m, q).
 
     `came` are records by round, with those of the present one. Curvature is learned within rounds alone: differences
     between rounds show it only if nothing changes over time.
@@ -225,8 +213,8 @@ def steps(plan: Plan, progress: Progress, found: Estimated, came: Sequence[int])
         places.append(np.full(int(heard.sum()), k))
         means.append(each[heard] @ g / each.sum())
     own, unknown = combination.precision(learned, scattered(plan, progress, carried, learned.mean), np.array(means))
-    at_end, at_begin, each, thetas, rounds = map(np.concatenate, (ends, begin, weight, theta, places))
-    return Steps(at_end, at_begin, each, thetas, rounds, back @ own @ back.T, unknown @ back.T)
+    at_begin, at_end, each, thetas, rounds = map(np.concatenate, (begin, ends, weight, theta, places))
+    return Steps(at_begin, at_end, each, thetas, rounds, back @ own @ back.T, unknown @ back.T)
 
 
 def measured(plan: Plan, progress: Progress, reports: Reports, unit: float) -> tuple[Measure, ...]:
