@@ -220,7 +220,7 @@ MUTANTS = (
     Mutant(
         "a silo's noise is the same in any state",
         TWO,
-        'f"{name} {_digest(state)} {sha256(exact.tobytes()).hexdigest()}"',
+        'f"{name} {asked} {sha256(exact.tobytes()).hexdigest()}"',
         "name",
         ("tests/field/test_silos.py::test_a_file_that_comes_back_from_a_copy_has_no_noise_twice",),
     ),

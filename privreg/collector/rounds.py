@@ -52,6 +52,9 @@ moved coefficients by 1.4 standard errors from a right model's and this by 0.4, 
 worse where the link was wrong. With full length the slope of counts of 90,000 records had an sd of 1.19 standard
 errors, with this of 0.92."""
 
+CORRELATED: Final = 2.5
+"""Condition number of the learned correlation matrix from which on the optional round of moments is held."""
+
 STRETCHED: Final = 4  # Main rounds after which offsets are stretched where these show little curvature
 
 
@@ -230,8 +233,8 @@ def shares_of(plan: Plan, progress: Progress) -> Shares | None:
 def _pays(plan: Plan, progress: Progress, number: int) -> bool:
     """True if this further round on moments pays."""
     d = plan.d + plan.extra
-    correlated = whitening.is_correlated(progress.scatter.rows[:d, :d], constant=True)
-    if correlated or coordinates.overstretched(plan, progress, number):
+    cov = whitening.correlation(progress.scatter.rows[:d, :d], constant=True)
+    if (len(cov) > 1 and np.linalg.cond(cov) > CORRELATED) or coordinates.overstretched(plan, progress, number):
         return True
     shares = whitening.shrunk(plan.factors, progress.scatter.shares)
     return bool(shares) and whitening.unsure(np.concatenate(shares), progress.scatter.shares.variance)

@@ -22,7 +22,7 @@ from privreg.privacy.ledger import LEDGER, UNSET
 from privreg.results.results import PrivateResults
 from privreg.simulation.streaming import checkpoint as checkpoints
 from privreg.simulation.streaming.stream import Stream, begin
-from privreg.simulation.tuning import of_descent, plan_fit, warn_of_steps
+from privreg.simulation.tuning import of_descent, resolve_tuning, warn_of_steps
 
 LONG: Final = 200_000  # People from whom on threads are used by default
 MOST_DEFAULT_THREADS: Final = 4
@@ -269,7 +269,7 @@ class PrivateOnlineRegression(Described):
             step=step, measures=measures, rounds=rounds, covariates=covariates, like=like,
         )  # fmt: skip
         asked = self._read(asked, seeded=True)  # which a plan can't know: nothing is refused for it
-        return plan_fit(self._spec, asked, start_params, expected)
+        return FitPlan(self._spec, asked, start_params, expected, resolve_tuning(asked, self._spec, expected))
 
     def _read(self, asked: FitOptions, *, seeded: bool) -> FitOptions:
         """Options of a fit with public rows and an earlier fit's target read."""

@@ -38,7 +38,11 @@ def extremes_of(spec: ModelSpec, order: NDArray[np.intp]) -> tuple[Extreme, ...]
     for own in sources:
         met = [g for g in groups if g & own]
         groups = [*(g for g in groups if not g & own), own.union(*met)] if own else groups
-    ends = {name: _extents(spec, name) for name in set().union(*groups)}
+    schema = spec.design.schema
+    ends = {  # codes of a factor's levels, or both bounds of a number
+        name: np.arange(float(len(schema.levels[name]))) if name in schema.levels else np.array(schema.limits(name))
+        for name in set().union(*groups)
+    }
     fixed = {j for j, own in enumerate(sources) if not own}
     out = [Extreme(_inside(spec, order, _rows(spec, ends, {}), fixed))]
     for group in groups:
@@ -97,12 +101,6 @@ def _of_group(
     rows = np.unique(x, axis=0)
     steps = 2 * len(rows) < len(x)  # has a few values only, and nothing between them
     return [Extreme(rows, () if steps else tuple(second(bent, many, name) for name in bent))]
-
-
-def _extents(spec: ModelSpec, name: str) -> Array:
-    """Codes of a factor's levels, or both bounds of a number."""
-    schema = spec.design.schema
-    return np.arange(float(len(schema.levels[name]))) if name in schema.levels else np.array(schema.limits(name))
 
 
 def _between(spec: ModelSpec, name: str, many: int) -> Array:
@@ -167,6 +165,10 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
     gaps = units.gaps(probe)[order]
     rows = efficient.covariates
     made = () if label or within else _made(spec, order, held, None if rules.varying else crossed)
+    # columns made of the same numbers and not of each other
+    derived = {m.column for m in made} | {int(j) for g in held for j in g.columns}
+    free = Counter(frozenset(spec.design.sources[j]) for k, j in enumerate(order) if k not in derived)
+    bases = any(own and many > 1 for own, many in free.items())
     clamps = spec.clamps
     radius = mechanism.bits_radius(len(clamps))
     plan = Plan(
@@ -208,7 +210,7 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
         covariates=None if rows is None else np.ascontiguousarray(rows.inside[:, order]),
         crossed=crossed,
         alone=_alone(spec, order, gaps, unscaled),
-        bases=rules.varying and not label and not within and _bases(spec, order, held, made),
+        bases=rules.varying and not label and not within and bases,
         mix=_mix(spec, order),
         made=made,
         ends=_ends(spec, order) if constant and not within else (),
@@ -276,13 +278,6 @@ def _alone(spec: ModelSpec, order: NDArray[np.intp], gaps: Array, unscaled: tupl
         for j, own in enumerate(sources)
         if own and gaps[j] == 0.0 and j not in unscaled and all(columns[name] == 1 for name in own)
     )
-
-
-def _bases(spec: ModelSpec, order: NDArray[np.intp], held: Sequence[Cells], made: Sequence[Made]) -> bool:
-    """True if several columns are made of the same numbers and not of each other."""
-    derived = {m.column for m in made} | {int(j) for g in held for j in g.columns}
-    free = Counter(frozenset(spec.design.sources[j]) for k, j in enumerate(order) if k not in derived)
-    return any(own and many > 1 for own, many in free.items())
 
 
 def _ends(spec: ModelSpec, order: NDArray[np.intp]) -> tuple[End, ...]:

@@ -75,6 +75,10 @@ def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.i
     findings = found_of(held, found, settings, estimates, order, carry, ratios)
     names = [*np.array(spec.design.names)[order].tolist(), spec.design.endog_name]
     of = held.clustered.tolist() if plan.clusters and held.clustered is not None else []
+    learned = [(k, j) for k, j in enumerate(plan.unscaled) if j < len(order)]
+    spreads = np.full(len(order), np.nan)
+    for k, j in learned:
+        spreads[order[j]] = progress.places.scale[k]
     return FitOutcome(
         people=held.people,
         params=params[-1],
@@ -108,7 +112,7 @@ def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.i
         equation=None if found is None else _equation(plan, progress, found, order, spec),
         measured=held.came[-1] if progress.state.role == "measures" else 0,
         clamping=_clamping(plan, progress),
-        spreads=_spreads(plan, progress, order),
+        spreads=spreads if learned else None,
     )
 
 
@@ -203,14 +207,6 @@ def _tuning(plan: Plan, held: int) -> str:
     roles = [r.role for r in plan.rounds if not r.optional]
     many = "all further ones" if plan.rows is None else f"{roles.count('main')} of them"
     return f"efficient: {held} rounds; {many} main, in {plan.groups} groups"
-
-
-def _spreads(plan: Plan, progress: Progress, order: NDArray[np.intp]) -> Array | None:
-    learned = [(k, j) for k, j in enumerate(plan.unscaled) if j < len(order)]
-    out = np.full(len(order), np.nan)
-    for k, j in learned:
-        out[order[j]] = progress.places.scale[k]
-    return out if learned else None
 
 
 def _senders(progress: Progress) -> int:

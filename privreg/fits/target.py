@@ -13,7 +13,6 @@ from privreg.fits.fit_plan import FitPlan
 from privreg.fits.plan import extremes_of, order_of
 from privreg.formula.spec import ModelSpec
 from privreg.formula.units import public_units
-from privreg.privacy.ledger import Budget
 from privreg.results.data import Equation, Target, of_results
 from privreg.results.results import PrivateResults
 
@@ -28,7 +27,12 @@ def target_of(spec: ModelSpec, like: Any, *, seeded: bool = False) -> Target:
     if isinstance(like, Target):
         return like
     if isinstance(like, FitPlan | PrivateResults):
-        _refuse_unprotected(spec, like.budget if isinstance(like, FitPlan) else like.privacy.budget)
+        earlier = like.budget if isinstance(like, FitPlan) else like.privacy.budget
+        if spec.budget.private and not earlier.private:
+            raise OptionError(
+                "like= is of a fit without privacy, whose map and threshold were learned of rows without noise, and "
+                "this fit would publish them; fit the earlier one with mu=, epsilon= or rho=."
+            )
     if isinstance(like, FitPlan):
         if like.asked.like is None:
             raise OptionError("this plan holds no target, as no like= was given to it; give an earlier fit's results.")
@@ -59,15 +63,6 @@ def target_of(spec: ModelSpec, like: Any, *, seeded: bool = False) -> Target:
     assert fit.equation is not None
     _refuse_other(spec, fit.design, fit.family, found, fit.equation.weighing, _people(fit.equation))
     return found
-
-
-def _refuse_unprotected(spec: ModelSpec, earlier: Budget) -> None:
-    """Refuse a target learned without noise: its map is published with the new fit's results."""
-    if spec.budget.private and not earlier.private:
-        raise OptionError(
-            "like= is of a fit without privacy, whose map and threshold were learned of rows without noise, and this "
-            "fit would publish them; fit the earlier one with mu=, epsilon= or rho=."
-        )
 
 
 def _people(equation: Equation) -> Mapping[str, Any]:

@@ -30,16 +30,8 @@ MOST: Final = 8192  # Records that are played together, at most
 NUMBERS: Final = 1 << 20  # Numbers in rows that are played together, at most
 
 
-def block_of(people: int, d: int, groups: int) -> int:
-    """Number of records that are played together in a round of `people`: equally many consecutive ones of each group.
-
-    With many columns, `d`, they are few enough for memory.
-    """
-    return groups * min(max(people // (8 * groups), 1), most(d) // groups)
-
-
 def most(d: int) -> int:
-    """Records of `d` columns that are played together, at most."""
+    """Records of `d` columns that are played together, at most: with many columns few enough for memory."""
     return min(MOST, max(NUMBERS // d // MOST_GROUPS, 1) * MOST_GROUPS)
 
 
@@ -332,7 +324,8 @@ class Devices(NamedTuple):
         """
         plan, state = self.plan, self.state
         if self.public:
-            return self._of_public(rows)
+            first = not any(r.role == "moments" for r in plan.rounds[: state.number])
+            return (public_sizes if first else public_moments)(state, self._moments(rows))
         if self.each:
             return self._by_record(rows, normals)
         if state.role == "location":
@@ -345,10 +338,6 @@ class Devices(NamedTuple):
             return moments(state, self._moments(rows), rows.weight)
         given = rows.x, self._offset(rows), rows.weight, rows.parts
         return sums(plan, state, self._response(rows.y, None), *given)
-
-    def _of_public(self, rows: Block) -> Array:
-        first = not any(r.role == "moments" for r in self.plan.rounds[: self.state.number])
-        return (public_sizes if first else public_moments)(self.state, self._moments(rows))
 
     def before_noise(self, rows: Block) -> tuple[Array, Array]:
         """Reports before noise, shape (n, numbers), and the centre of the ball that holds them, shape (numbers,).

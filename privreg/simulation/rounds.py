@@ -303,7 +303,9 @@ class RoundsRun(Run):
         plan, role = self.plan, self.progress.state.role
         groups = len(self.progress.state.offsets)
         wide = plan.d * (plan.persons.rows if plan.persons else 1)
-        self.block = devices.block_of(expected, wide, groups) if groups > 1 else devices.most(wide)
+        self.block = devices.most(wide)
+        if groups > 1:  # equally many records of each, which follow each other
+            self.block = groups * min(max(expected // (8 * groups), 1), self.block // groups)
         self.parts = parts
         self.length = max(expected // self.parts // self.block, 1) * self.block  # of a part
         self.at, self.piece = 0, 0

@@ -32,9 +32,6 @@ DIGITS: Final = 9  # Digits by which a column's values are distinguished
 
 EXACT: Final = 1e-6  # Rounding of degrees of freedom: two numbers of one variance have 2, not a bit more
 
-CORRELATED: Final = 2.5
-"""Condition number of the learned correlation matrix from which on the optional round of moments is held."""
-
 SINGULAR: Final = 1e-9  # Part of their squares by which columns are distinguished that reports make one
 
 
@@ -319,12 +316,6 @@ def correlation(rows: Array, constant: bool) -> Array:
     cov[lost, lost] = 1.0
     size = np.sqrt(np.diag(cov))
     return np.asarray(cov / np.outer(size, size))
-
-
-def is_correlated(rows: Array, constant: bool) -> bool:
-    """True if the covariates are so correlated that another round of moments pays."""
-    cov = correlation(rows, constant)
-    return bool(np.linalg.cond(cov) > CORRELATED) if len(cov) > 1 else False
 
 
 def scaled(rows: Array, constant: bool) -> Array:

@@ -146,8 +146,8 @@ def learn(
     half_way, _ = dtrtrs(root, right, lower=0, trans=1)
     mean_m = np.zeros((q, q))
     mean_m[row, col] = dtrtrs(root, half_way, lower=0)[0]
-    cov = np.zeros((0, 0)) if brief else _inverse(root)
-    return Curvature(np.tril(mean_m) + np.tril(mean_m, -1).T, cov)
+    upper = np.zeros((0, 0)) if brief else dpotri(root, lower=0)[0]
+    return Curvature(np.tril(mean_m) + np.tril(mean_m, -1).T, np.triu(upper) + np.triu(upper, 1).T)
 
 
 def totals(rounds: Sequence[RoundMeans], noise: Array, main: int, gain: Array | None) -> tuple[Array, Array]:
@@ -278,12 +278,6 @@ def _inverted(noise: Array) -> Array:
         return np.asarray(np.linalg.inv(noise), dtype=np.float64)
     values = np.maximum(values, max(SMALLEST * float(values[-1]), 1e-300))
     return np.asarray((vectors / values) @ vectors.T)
-
-
-def _inverse(root: Array) -> Array:
-    """Inverse of Rᵀ R, R upper triangular."""
-    upper, _ = dpotri(root, lower=0)
-    return np.asarray(np.triu(upper) + np.triu(upper, 1).T)
 
 
 def along(curvature: Curvature, directions: Array) -> tuple[Array, Array]:

@@ -18,6 +18,8 @@ from collections.abc import Iterator
 from glob import escape
 from typing import Any, Final
 
+import numpy as np
+
 from privreg.base import archive
 from privreg.base.version import __version__
 from privreg.data.sources.open import Source
@@ -112,7 +114,8 @@ def _write(
     document |= {"version": __version__, "source": stamp, "read": read, "skip": skip, "clean": clean}
     document["release"] = None if stream.charge is None else stream.charge.name
     document["blocks"] = list(source.blocks) if stream.deals(source) else []
-    archive.write_archive(kept.path, archive.CHECKPOINT, document, arrays | stream.deal_secret(), new=new)
+    order = {} if stream.deal_key is None else {"secret_order": np.frombuffer(stream.deal_key, dtype=np.uint8)}
+    archive.write_archive(kept.path, archive.CHECKPOINT, document, arrays | order, new=new)
 
 
 def _keep(stream: Stream, source: Source, stamp: list[Any], kept: Checkpoints, *, killed: bool) -> bool:

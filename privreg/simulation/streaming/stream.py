@@ -43,7 +43,7 @@ from privreg.simulation.aggregate import AggregateRun
 from privreg.simulation.curator import CuratorRun
 from privreg.simulation.rounds import Crew
 from privreg.simulation.streaming.encoding import Block, Gatherer, picked
-from privreg.simulation.tuning import resolve_tuning, way_of
+from privreg.simulation.tuning import begun, outcome_of, resolve_tuning
 
 AHEAD: Final = 2
 """Batches a thread that are encoded before they are played, at most: while the collector makes the next state, too."""
@@ -64,8 +64,8 @@ class Stream:
         key = None
         if spec.budget.private:
             key = fresh_key() if seed is None else seeded_key(seed)
-        self._counter, self._way = spec.people.counter(), way_of(settings)
-        self._run, self._encoder = self._way.begin(spec, settings, key, start, self._counter)
+        self._counter = spec.people.counter()
+        self._run, self._encoder = begun(spec, settings, key, start, self._counter)
         # of the order in which rows are read
         self._deal = Key(derived_key(key, "order")) if key is not None and self._run.parallel else None
         cuts = None if spec.cuts is None else spec.cuts[:, self._encoder.order]
@@ -357,10 +357,6 @@ class Stream:
         """The key of the order in which rows are read."""
         return None if self._deal is None else self._deal.value
 
-    def deal_secret(self) -> dict[str, Any]:
-        """The key of the order in which rows are read, in the form of a saved stream."""
-        return {} if self.deal_key is None else {"secret_order": np.frombuffer(self.deal_key, dtype=np.uint8)}
-
     # --- results ---------------------------------------------------------------------------------------
 
     def results(self) -> PrivateResults:
@@ -402,7 +398,7 @@ class Stream:
         self._settle()
         release = release or (self.charge and self.charge.release) or Release(0, self.total_mu)
         given = self._spec, self._settings
-        outcome = self._way.outcome(self._run, *given, self._encoder.order)
+        outcome = outcome_of(self._run, *given, self._encoder.order)
         return results(outcome, *given, release, seeded=self._seed is not None, added=added, origin=self._origin)
 
     # --- storage ---------------------------------------------------------------------------------------
@@ -431,13 +427,10 @@ class Stream:
         """
         archive.refuse_suffix(path, views=False)
         with self._alone():
-            self._save(path)
-
-    def _save(self, path: str | Path) -> None:
-        document, arrays = self._snapshot()
-        if self._spec.budget.private and self._seed is None:
-            self._run.renew(fresh_key())  # before writing: were it cut off in between, noise is lost, never used twice
-        archive.write_archive(path, archive.STREAM, {**document, "dataset": self.dataset}, arrays)
+            document, arrays = self._snapshot()
+            if self._spec.budget.private and self._seed is None:
+                self._run.renew(fresh_key())  # before writing: were it cut off then, noise is lost, never used twice
+            archive.write_archive(path, archive.STREAM, {**document, "dataset": self.dataset}, arrays)
 
     def _snapshot(self, *, close: bool = True) -> tuple[dict[str, Any], dict[str, Any]]:
         """The whole stream, the key of noise to come included: its description, and arrays.
@@ -445,17 +438,33 @@ class Stream:
         Sums that have no noise yet are given it, or left out, see `place`: their rows are then to be read again.
         Raises InferenceError if it holds what must not be stored.
         """
-        refuse_unstorable(self._spec, self._settings, counts=not self.again)
-        public_rows = None if self._public is None else self._public.described
-        document = document_of(
-            self._spec,
-            self._options,
-            seed=self._seed,
-            start=self._start,
-            plan=plain(self._run.identity),
-            covariates=public_rows,
-        )
-        run = self._run
+        spec, run, design = self._spec, self._run, self._spec.design
+        if any(m.central for m in self._settings.methods):
+            raise InferenceError("a stream with plug_in_central holds raw sums and can't be saved; use plug_in.")
+        if spec.people.id is not None and not self.again:
+            raise InferenceError(
+                "a stream with id= keeps in memory how often each person came, and that is never stored; save its "
+                "results() instead."
+            )
+        if spec.family.score is not None:
+            raise InferenceError(
+                "a stream of a family of your own can't be saved, as code is never stored; save its results() instead."
+            )
+        document = {
+            "design": design.to_json(),
+            "family": spec.family.to_json(),
+            "budget": [spec.budget.form, list(spec.budget.asked)],
+            "options": self._options,
+            "private": [spec.score_weights, spec.mechanism, spec.private],
+            "trust": spec.trust,
+            "people": spec.people.to_json(),
+            "seed": self._seed,
+            "plan": plain(run.identity),
+            "start": self._start,
+            "covariates": None if self._public is None else self._public.described,
+            # functions are known by name only: what they make of public rows tells one from another
+            "probe": hashlib.sha256(design.probe.astype(np.float32).tobytes()).hexdigest(),
+        }
         if close:
             self._settle()
         public = {} if self._public is None else {"covariates": self._public.inside}
@@ -519,48 +528,6 @@ def begin(
             raise ValueError("a first guess of another model")
         return Stream(spec, settings, options, seed=seed, start=inside)
     return Stream(spec, settings, options, seed=seed, start=guess_of(spec, start_params))
-
-
-def refuse_unstorable(spec: ModelSpec, settings: Settings, *, counts: bool) -> None:
-    """Refuse to store raw sums, code, or how often people came (if it `counts` that); raises `InferenceError`."""
-    if any(m.central for m in settings.methods):
-        raise InferenceError("a stream with plug_in_central holds raw sums and can't be saved; use plug_in.")
-    if spec.people.id is not None and counts:
-        raise InferenceError(
-            "a stream with id= keeps in memory how often each person came, and that is never stored; save its "
-            "results() instead."
-        )
-    if spec.family.score is not None:
-        raise InferenceError(
-            "a stream of a family of your own can't be saved, as code is never stored; save its results() instead."
-        )
-
-
-def document_of(
-    spec: ModelSpec,
-    options: dict[str, Any],
-    *,
-    seed: int | None,
-    start: list[float] | None,
-    plan: list[Any],
-    covariates: Any,
-) -> dict[str, Any]:
-    """Description of a stream as JSON: `covariates` identify its public rows, `start` is the first guess."""
-    return {
-        "design": spec.design.to_json(),
-        "family": spec.family.to_json(),
-        "budget": [spec.budget.form, list(spec.budget.asked)],
-        "options": options,
-        "private": [spec.score_weights, spec.mechanism, spec.private],
-        "trust": spec.trust,
-        "people": spec.people.to_json(),
-        "seed": seed,
-        "plan": plan,
-        "start": start,
-        "covariates": covariates,
-        # functions are known by name only: what they make of public rows tells one from another
-        "probe": hashlib.sha256(spec.design.probe.astype(np.float32).tobytes()).hexdigest(),
-    }
 
 
 def plain(value: Any) -> Any:
