@@ -274,7 +274,7 @@ class Part(NamedTuple):
     round: ScoreRound
     weight: float  # Sum 1 over all rounds
     bias: Array  # Bias of its mean report by groups' offsets; shape (b d,)
-    carry: Callable[[Array], Array]  # Steps of its states by mean reports, both of shape (m, b d)
+    carry: Array  # Map of what a mean report is below its bias to the step of its state; shape (b d, b d)
 
 
 class Estimated(NamedTuple):
@@ -284,8 +284,6 @@ class Estimated(NamedTuple):
     cov: Array  # shape (b d, b d)
     unknown: Array  # Part of `cov` that is due to the estimated curvature; shape (b d, b d)
     parts: list[Part]  # In order, main rounds last
-    # Estimates after each main round but the last, and variances of a matrix times them
-    earlier: Callable[[Array], list[tuple[Array, Array]]]
     curvature: Curvature
     carried: Carried
     far: float = 0.0  # Distance that reports would move the mean state by, on the scale of a predictor that bends

@@ -75,6 +75,8 @@ def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.i
     findings = found_of(held, found, settings, estimates, order, carry, ratios)
     names = [*np.array(spec.design.names)[order].tolist(), spec.design.endog_name]
     of = held.clustered.tolist() if plan.clusters and held.clustered is not None else []
+    roles = [r.role for r in plan.rounds if not r.optional]
+    many = "all further ones" if plan.rows is None else f"{roles.count('main')} of them"
     learned = [(k, j) for k, j in enumerate(plan.unscaled) if j < len(order)]
     spreads = np.full(len(order), np.nan)
     for k, j in learned:
@@ -92,7 +94,7 @@ def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.i
         trail_variances=np.array(variances) if banded else np.full((len(trail), len(theta)), np.nan),
         family=_family(plan, progress, settings, units),
         target=_target(plan, progress, spec.family),
-        tuning=_tuning(plan, sum(n > 0 for n in held.came)),
+        tuning=f"efficient: {sum(n > 0 for n in held.came)} rounds; {many} main, in {plan.groups} groups",
         spending=_spending(plan, held.came),
         bound=_bound(settings) + (", one weight for all rows of a person" if plan.persons and plan.persons.one else ""),
         notes=(
@@ -111,16 +113,11 @@ def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.i
         else Later(partial(_steps, held.came, plan, progress, found, linear, outside)),
         equation=None if found is None else _equation(plan, progress, found, order, spec),
         measured=held.came[-1] if progress.state.role == "measures" else 0,
-        clamping=_clamping(plan, progress),
+        clamping=clamping_words(shares_of(plan, progress), "the response" if plan.label else "any column")
+        if any(r.role == "clamping" for r in plan.rounds)
+        else None,
         spreads=spreads if learned else None,
     )
-
-
-def _clamping(plan: Plan, progress: Progress) -> str | None:
-    """Words of the privacy statement on clamping; None if nobody is asked."""
-    if all(r.role != "clamping" for r in plan.rounds):
-        return None
-    return clamping_words(shares_of(plan, progress), "the response" if plan.label else "any column")
 
 
 def _rounds(
@@ -203,12 +200,6 @@ def _price(plan: Plan, progress: Progress, theta: Array, spec: ModelSpec) -> tup
     return (note("unweighted", times=traces[0] / traces[1]),)
 
 
-def _tuning(plan: Plan, held: int) -> str:
-    roles = [r.role for r in plan.rounds if not r.optional]
-    many = "all further ones" if plan.rows is None else f"{roles.count('main')} of them"
-    return f"efficient: {held} rounds; {many} main, in {plan.groups} groups"
-
-
 def _senders(progress: Progress) -> int:
     """Records whose score entered the estimate."""
     return round(sum(float(s.weight.sum()) for s in progress.main))
@@ -219,7 +210,7 @@ def _trail(
 ) -> list[tuple[int, int, Array, Array]]:
     """People, senders, estimate and its variances after each main round but the last."""
     out, senders = [], 0.0
-    for one, (theta, variances) in zip(progress.main[:-1], found.earlier(linear), strict=True):
+    for one, (theta, variances) in zip(progress.main[:-1], estimate.earlier(found.carried, linear), strict=True):
         senders += float(one.weight.sum())
         out.append((sum(came[: one.state.number + 1]), round(senders), outside(theta), variances))
     return out

@@ -22,9 +22,8 @@ from privreg.base.archive import like
 from privreg.base.arrays import Array, Flags, Ints
 from privreg.collector import rounds as collector
 from privreg.collector.aggregate.report import parts_of
-from privreg.collector.estimation import estimate
 from privreg.collector.inference.methods import dealt
-from privreg.collector.plan import Estimated, Plan, Progress
+from privreg.collector.plan import Plan, Progress
 from privreg.fits.outcome import Held
 from privreg.privacy.noise import KEY_BYTES, Key, derived_key, normals, refuse_fork
 from privreg.protocol.rounds import PARTS, Reports, State
@@ -493,11 +492,6 @@ class RoundsRun(Run):
         self._begin_round()
 
     @property
-    def open(self) -> bool:
-        """True if anybody has answered in the present round."""
-        return self.at > 0
-
-    @property
     def reports(self) -> Reports:
         """Reports of the present round so far, with their noise."""
         return Reports(self.weight.copy(), self.total.copy(), self.begun)
@@ -508,10 +502,6 @@ class RoundsRun(Run):
         """Collector's progress with the present round's reports so far; open pieces are closed."""
         self.close()
         return collector.with_present(self.plan, self.progress, self.reports)
-
-    def estimate(self) -> Estimated | None:
-        """Coefficients in the coordinates of the scores; None before a main round has begun."""
-        return estimate.estimate(self.plan, self.so_far())
 
     def held(self) -> Held:
         """Reports and progress from which results are made; open pieces are closed."""

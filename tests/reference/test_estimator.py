@@ -11,6 +11,7 @@ import pytest
 
 import privreg as pr
 from privreg.collector import rounds as collector
+from privreg.collector.estimation.estimate import estimate
 from privreg.simulation.rounds import RoundsRun
 from tests.documents.citations import ROOT
 from tests.reference import estimator
@@ -70,7 +71,7 @@ def fitted(kind):
     for reports in run.behind:
         states.append(progress.state)
         progress = collector.advance(run.plan, progress, reports)
-    return res, run, [*states, progress.state], run.estimate()
+    return res, run, [*states, progress.state], estimate(run.plan, run.so_far())
 
 
 def reference(kind):

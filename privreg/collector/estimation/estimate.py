@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import partial
 from typing import Final
 
 import numpy as np
@@ -27,7 +26,7 @@ from privreg.collector.plan import Carried, Estimated, Part, Plan, Progress
 from privreg.families import measures
 from privreg.families.measures import Measure
 from privreg.options.running import one_thread
-from privreg.protocol.rounds import Reports, State
+from privreg.protocol.rounds import Reports
 
 TURNS: Final = 3  # Iterations: in each, rounds are carried to the estimate before
 
@@ -62,25 +61,17 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     found = combination.combine(carried.rounds, carried.noise, learned, scattered=noise)
     more = _of_scale(plan, progress, model, at, carried, found, learned.mean)
     found = found._replace(cov=found.cov + more, unknown=found.unknown + more)
-    theta = _possible(plan, progress.state, theta)
+    if plan.size == 1 and plan.layout.constant and not plan.rules.varying:  # a location is within its public limits
+        theta = np.clip(theta, *limits(plan, progress.state))
     back = np.linalg.inv(carried.root.T)
     turn = np.linalg.solve(carried.root.T, np.linalg.inv(combination.floored(learned.mean)))
-    parts = [
-        Part(one, share, added, partial(_moves, turn @ map_, added))
-        for one, share, added, map_ in zip(
-            counted(plan, progress), found.weights.tolist(), carried.biases, carried.maps, strict=True
-        )
-    ]
+    given = zip(counted(plan, progress), found.weights.tolist(), carried.biases, carried.maps, strict=True)
+    parts = [Part(one, share, bias, turn @ map_) for one, share, bias, map_ in given]
     cov, unknown = (back @ part @ back.T for part in (found.cov, found.unknown))
-    return Estimated(theta, cov, unknown, parts, partial(_earlier, carried), learned, carried, far)
+    return Estimated(theta, cov, unknown, parts, learned, carried, far)
 
 
-def _moves(matrix: Array, added: Array, mean: Array) -> Array:
-    """Steps of states by their mean reports, shape (m, b d)."""
-    return np.asarray((added - mean) @ matrix.T)
-
-
-def _earlier(carried: Carried, linear: Array) -> list[tuple[Array, Array]]:
+def earlier(carried: Carried, linear: Array) -> list[tuple[Array, Array]]:
     """Estimates after each main round but the last, and variances of `linear` times them."""
     out, root = [], np.linalg.inv(carried.root.T)
     move = linear @ root
@@ -153,13 +144,6 @@ def _of_scale(
             change += share * (map_ @ known[kind])
     shift = np.linalg.solve(combination.floored(m), change)
     return np.outer(shift, shift)
-
-
-def _possible(plan: Plan, state: State, theta: Array) -> Array:
-    """Clip the location of a response without covariates to its public limits."""
-    if plan.size > 1 or not plan.layout.constant or plan.rules.varying:
-        return theta
-    return np.clip(theta, *limits(plan, state))
 
 
 def equation(plan: Plan, progress: Progress, found: Estimated) -> tuple[Array, Array, Array, Array]:
@@ -235,12 +219,12 @@ def corrections(parts: Sequence[Part]) -> tuple[Array, Array]:
     Beside them weights, shape (m,), of which their mean is about the estimate.
     """
     out, weights = [], []
-    for one, share, _, carry in parts:
+    for one, share, bias, carry in parts:
         each = one.weight.sum(axis=1)
         heard = each > 0.0
         mean = one.score.sum(axis=1)[heard] / each[heard, None]
         shift = (one.weight[heard] @ one.state.offsets) / each[heard, None]
-        out.append(one.state.theta + shift + carry(mean))
+        out.append(one.state.theta + shift + (bias - mean) @ carry.T)
         weights.append(share * each[heard] / each.sum())
     return np.concatenate(out), np.concatenate(weights)
 
@@ -251,10 +235,10 @@ def of_groups(parts: Sequence[Part]) -> tuple[Array, Array]:
     Beside them weights, shape (groups,), of which their mean is about the estimate.
     """
     out, weights = np.zeros((1, 1)), np.zeros(1)
-    for one, share, _, carry in parts:
+    for one, share, bias, carry in parts:
         each = one.weight.sum(axis=0)
         mean = one.score.sum(axis=0) / np.maximum(each, 1e-300)[:, None]
         here = share * each / each.sum()
-        out = out + here[:, None] * (one.state.theta + one.state.offsets + carry(mean))
+        out = out + here[:, None] * (one.state.theta + one.state.offsets + (bias - mean) @ carry.T)
         weights = weights + here
     return np.asarray(out / np.maximum(weights, 1e-300)[:, None]), weights
