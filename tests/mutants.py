@@ -83,7 +83,7 @@ MUTANTS = (
     # sensitivity
     Mutant(
         "a target that was learned without noise is published",
-        "privreg/fits/target.py",
+        "privreg/fits/fit_plan.py",
         "if spec.budget.private and not earlier.private:",
         "if False:",
         ("tests/simulation/test_like.py::test_a_target_learned_without_noise_is_refused",),

@@ -144,22 +144,15 @@ class Plan(NamedTuple):
 
     def numbers(self, role: str) -> int:
         """Numbers in a report of a role."""
-        match self.form(role):
-            case "numbers":
-                sizes = {"location": len(self.unscaled), "clamping": len(self.clamps), "measures": self.measured}
-                return sizes[role]
-            case "moments":
-                return self.direction * (self.direction + 1) // 2
-        return (1 if self.label else self.size) + int(self.kappa(role) > 0.0)
+        sizes = {"location": len(self.unscaled), "clamping": len(self.clamps), "measures": self.measured}
+        sizes["moments"] = self.direction * (self.direction + 1) // 2
+        return sizes.get(role, (1 if self.label else self.size) + int(self.kappa(role) > 0.0))
 
     def width(self, role: str) -> int:
         """Numbers in the sums of a role's reports."""
-        if self.label and role == "moments":
-            size = self.direction
-            return size * (size + 1) // 2
         if role == "measures":  # and their outer products
             return self.measured * (self.measured + 1)
-        if self.label and role not in {"location", "clamping"}:
+        if self.label and self.form(role) == "scores":
             return self.size + int(self.kappa(role) > 0.0)
         return self.numbers(role)
 

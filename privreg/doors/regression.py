@@ -9,9 +9,8 @@ from typing import Any, Final, Never, cast
 
 from privreg.data.sources.open import Source, refuse_few, rows_of
 from privreg.errors import DataError, InferenceError, OptionError, UnsupportedArgumentError
-from privreg.fits.fit_plan import FitPlan
+from privreg.fits.fit_plan import FitPlan, target_of
 from privreg.fits.settings import FitOptions, RunOptions
-from privreg.fits.target import target_of
 from privreg.formula.describe import ModelOptions, array_spec, callers_scopes, formula_spec, public_rows
 from privreg.formula.spec import Described, ModelSpec
 from privreg.options.running import progress_bar

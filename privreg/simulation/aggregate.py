@@ -101,11 +101,6 @@ class AggregateRun(Run):
         return self.chain.progress
 
     @property
-    def state(self) -> State:
-        """The public state that the next records answer."""
-        return self.progress.state
-
-    @property
     def history(self) -> tuple[Progress, ...]:
         """Public progress before each batch, of which the last is open."""
         return self.chain.history

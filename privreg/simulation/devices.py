@@ -26,7 +26,6 @@ from privreg.simulation.streaming.encoding import Block, picked
 
 MOST: Final = 8192  # Records that are played together, at most
 
-
 NUMBERS: Final = 1 << 20  # Numbers in rows that are played together, at most
 
 

@@ -26,7 +26,7 @@ from privreg.collector.inference.methods import dealt
 from privreg.collector.plan import Plan, Progress
 from privreg.fits.outcome import Held
 from privreg.privacy.noise import KEY_BYTES, Key, derived_key, normals, refuse_fork
-from privreg.protocol.rounds import PARTS, Reports, State
+from privreg.protocol.rounds import PARTS, Reports
 from privreg.protocol.schedule import ENDLESS, people_of
 from privreg.simulation import devices
 from privreg.simulation.devices import Devices, by_group
@@ -36,12 +36,9 @@ T = TypeVar("T")
 
 STEP: Final = 2.0**-32  # Sums are multiples of it: their order then doesn't matter. A report has a norm of at most √2.
 
-
 PIECE: Final = 1 << 16  # Records after which a piece ends at the latest: as many are played again after a stop
 
-
 MOST: Final = 2.0**62  # Multiples of the step that are sent, at most
-
 
 TASK: Final = 1 << 15
 """Records that are played in one go, at most, unless a block has more: threads that often ask for Python wait."""
@@ -103,6 +100,8 @@ class Run(ABC):
     """
 
     parallel: bool = True  # True if threads are of use, and rows may come in any order
+    label: bool = False  # True if only responses are private: covariates are public
+    progress: Any  # What the collector knows
     absent: Final = math.nan  # Covariates of a record that sends noise only, or nothing
     size: int
     block: int
@@ -115,14 +114,9 @@ class Run(ABC):
         self._start()
 
     @property
-    def label(self) -> bool:
-        """True if only responses are private: covariates are public."""
-        return False
-
-    @property
-    @abstractmethod
     def state(self) -> Any:
         """The public state that the next records answer."""
+        return self.progress.state
 
     # --- rows --------------------------------------------------------------------------------------------
 
@@ -254,25 +248,15 @@ class RoundsRun(Run):
     """
 
     def __init__(self, plan: Plan, key: bytes | None, *, personal: bool = False, unusable: bool = False) -> None:
-        self.personal, self.unusable = personal, unusable
+        self.personal, self.unusable, self.label = personal, unusable, plan.label
         super().__init__(plan, key)
 
     def _start(self) -> None:
         super()._start()
-        self.progress = collector.begin(self.plan)
+        self.progress: Progress = collector.begin(self.plan)
         self.groups = dealt(self.plan.clusters, self.plan.groups)  # Group of each cluster
         self.behind: list[Reports] = []  # Reports of the rounds that are over
         self._begin_round()
-
-    @property
-    def label(self) -> bool:
-        """True if only responses are private: covariates are public."""
-        return bool(self.plan.label)
-
-    @property
-    def state(self) -> State:
-        """The public state that the next records answer."""
-        return self.progress.state
 
     # --- people ----------------------------------------------------------------------------------------
 

@@ -61,35 +61,15 @@ class Span(NamedTuple):
         return self.of[0] + np.concatenate(list(held))
 
 
-class Part(NamedTuple):
-    """Rows that are played together."""
-
-    spans: tuple[Span, ...]
-
-    @property
-    def rows(self) -> int:
-        """Number of rows."""
-        return sum(s.rows for s in self.spans)
-
-    def after(self, rows: int) -> Part:
-        """The part without its first `rows` rows."""
-        out = []
-        for span in self.spans:
-            took = min(rows, span.rows)
-            rows -= took
-            if took < span.rows:
-                out.append(span._replace(first=span.first + took, rows=span.rows - took))
-        return Part(tuple(out))
-
-    def before(self, rows: int) -> Part:
-        """The part's first `rows` rows."""
-        out = []
-        for span in self.spans:
-            took = min(rows, span.rows)
-            rows -= took
-            if took:
-                out.append(span._replace(rows=took))
-        return Part(tuple(out))
+def split(spans: Sequence[Span], rows: int) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
+    """The first `rows` rows of spans, and the others."""
+    first, rest = list[Span](), list[Span]()
+    for span in spans:
+        took = min(rows, span.rows)
+        rows -= took
+        first += [span._replace(rows=took)] if took else []
+        rest += [span._replace(first=span.first + took, rows=span.rows - took)] if took < span.rows else []
+    return tuple(first), tuple(rest)
 
 
 @dataclass(frozen=True)
@@ -108,11 +88,11 @@ class Work:
         """A new stream of the plan."""
         return begin(self.spec, self.asked, self.start, None, self.rows)
 
-    def batches(self, part: Part, rows: int) -> Iterator[Batch]:
+    def batches(self, part: Sequence[Span], rows: int) -> Iterator[Batch]:
         """Batches of a part's first `rows` rows; a row group in random order is read once, for all its spans."""
         opened = functools.cache(self.spec.open)  # a file is looked into once
         groups: dict[tuple[object, ...], list[Span]] = {}
-        for span in part.before(rows).spans:
+        for span in split(part, rows)[0]:
             groups.setdefault(span if span.order is None else (span.path, span.of), []).append(span)
         ones = [spans[0] for spans in groups.values()]
         batches = (batch for one in ones for batch in _read(opened(one.path), one))
@@ -194,7 +174,7 @@ def blocks_of(files: Sequence[Span], spec: ModelSpec) -> list[Span]:
 
 @quiet
 def _play(
-    work: Work, part: Part, rows: int, sizes: Sequence[int], keys: Sequence[Key | None], state: State
+    work: Work, part: Sequence[Span], rows: int, sizes: Sequence[int], keys: Sequence[Key | None], state: State
 ) -> list[Sent]:
     """Play the records of some pieces, which follow each other, at a public state; their sums, with their noise."""
     stream = work.stream()
@@ -227,21 +207,21 @@ def fit_blocks(
     work = Work(spec, replace(asked, covariates=None), start, rows)  # of which what records are asked is no part
     stream = begin(spec, asked, start, seed, rows)
     stream.charge = None if whose is None else stream.charged(whose)
-    run, left = _rounds(stream), Part(tuple(_dealt(blocks, asked.order, stream)))
+    run, left = _rounds(stream), tuple(_dealt(blocks, asked.order, stream))
     run.shuffled = 0.0 if asked.order == "position" else math.inf
-    while left.rows:
+    while many := sum(span.rows for span in left):
         number, state, given = len(run.progress.held), run.progress.state, []
-        pieces = run.pieces(left.rows)
+        pieces = run.pieces(many)
         for some in _together([n for _, n in pieces], max(PIECE, sum(n for _, n in pieces) // TASKS)):
             sizes = [pieces[k][1] for k in some]
             keys = [None if run.key is None else Key(derived_key(run.key, f"piece {number} {k}")) for k in some]
-            given.append((work, left.before(sum(sizes)), sum(sizes), sizes, keys, state))
-            left = left.after(sum(sizes))
+            part, left = split(left, sum(sizes))
+            given.append((work, part, sum(sizes), sizes, keys, state))
         if stream.charge is not None:
             stream.charge.enter()
         sums = [one for sent in each(_play, given) for one in sent]
-        for (part, n), one in zip(pieces, sums, strict=True):
-            run.add(part, n, one)
+        for (of, n), one in zip(pieces, sums, strict=True):
+            run.add(of, n, one)
             stream.rows_read += n
         if run.key is not None:
             run.key = derived_key(run.key, "following")  # that of noise that was used is forgotten

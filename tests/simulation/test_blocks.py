@@ -15,7 +15,7 @@ from privreg.privacy.ledger import Release
 from privreg.privacy.noise import Key, normals
 from privreg.simulation import devices, rounds, workers
 from privreg.simulation.rounds import Sent
-from privreg.simulation.workers import Part, Span, Work, blocks_of, fit_blocks
+from privreg.simulation.workers import Span, Work, blocks_of, fit_blocks, split
 
 N, FILES = 60_000, 4
 PUBLIC = {"mu": 1, "bounds": {"a": (-1, 1), "b": (-1, 1), "y": (-4, 4)}}
@@ -200,7 +200,7 @@ def test_a_task_reads_a_row_group_once_and_gives_the_rows_at_its_places(folder):
     seen, noted = played()
     stream_of(whole(folder), noted)
     work, part, rows = next(some for some in seen[0] if len({s.of for s in some[1].spans}) > 1)[:3]
-    spans = part.before(rows).spans
+    spans, _ = split(part, rows)
     (one,) = spans[:1]
     found = pd.concat([pd.DataFrame({c: batch[c] for c in ("a", "b", "y")}) for batch in work.batches(part, rows)])
     assert len(found) == rows
@@ -255,7 +255,7 @@ def test_what_comes_back_has_its_noise(folder):
     block, options = blocks_of(whole(folder), spec)[0], FitOptions()
     work = Work(spec, options, None, N)
     run = work.stream()._run
-    state, part, n = run.progress.state, Part((block,)), block.rows
+    state, part, n = run.progress.state, (block,), block.rows
     many = [
         workers._play(work, part, n, [n], [Key(bytes([k]) * 32)], state)[0].total[0] * rounds.STEP for k in range(100)
     ]
@@ -305,7 +305,7 @@ def test_sums_are_whole_numbers_however_large_the_noise(folder):
     block = blocks_of(whole(folder), spec)[0]
     work = Work(spec, FitOptions(), None, N)
     state, n = work.stream()._run.progress.state, block.rows
-    (sent,) = workers._play(work, Part((block,)), n, [n], [Key(b"k" * 32)], state)
+    (sent,) = workers._play(work, (block,), n, [n], [Key(b"k" * 32)], state)
     assert isinstance(sent, Sent)
     assert sent.total.dtype == np.int64
     assert 2**60 < np.abs(sent.total).max() <= 2**62

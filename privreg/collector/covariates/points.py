@@ -47,30 +47,24 @@ def _chi2(df: int, points: int) -> Array:
 
 
 @lru_cache(maxsize=256)
-def _moments(d: int, constant: bool, constant2: float) -> tuple[float, float]:
-    """E u₀² and E u_j² of u = z/‖z‖."""
-    slopes = d - 1 if constant else d
-    if slopes == 0:
-        return 1.0, 0.0
-    square = _chi2(slopes, 20_000)
-    norm2 = square + (constant2 if constant else 0.0)
-    return float(np.mean(constant2 / norm2)), float(np.mean(square / norm2)) / slopes
-
-
 def moment_diagonal(d: int, constant: bool, constant2: float = 1.0) -> Array:
     """Diagonal of E u uᵀ, u = z/‖z‖, which has no other entries: equation (4) of docs/estimator.md; shape (d,).
 
-    With a constant z₀² is `constant2`; else every coordinate is normal.
+    With a constant z₀² is `constant2`; else every coordinate is normal. To be read only.
 
     Examples
     --------
     >>> moment_diagonal(4, False).round(6)
     array([0.25, 0.25, 0.25, 0.25])
     """
-    first, other = _moments(d, constant, constant2)
-    out = np.full(d, other)
-    if constant:
-        out[0] = first
+    slopes, out = d - int(constant), np.ones(d)
+    if slopes:
+        square = _chi2(slopes, 20_000)
+        norm2 = square + (constant2 if constant else 0.0)
+        out[:] = float(np.mean(square / norm2)) / slopes
+        if constant:
+            out[0] = float(np.mean(constant2 / norm2))
+    out.setflags(write=False)
     return out
 
 

@@ -44,7 +44,6 @@ HALF: Final = np.log([0.5])  # Linear predictor of the first mean count, relativ
 LEAST: Final = 1e-3
 """Share of records by whom factors that go together are distinguished, at least: noise may make it none, or less."""
 
-
 OF_ONE: Final = 0.25  # Part of a sum's spread by one column from which on the sum is about that column
 SLOPED: Final = 0.7  # Part of the usual length at which slopes by a level show
 

@@ -48,10 +48,6 @@ class Reference(NamedTuple):
         """True if the reference model has a residual scale, which is estimated from the numbers in joint reports."""
         return not self.rules.scoring.predicted
 
-    def moments(self, here: Array, there: Array, c: float, s: float) -> tuple[Array, ...]:
-        """Mean unit score at `here` if `there` is the truth, and derivatives; see `Scoring.moments`."""
-        return self.rules.scoring.moments(self.rules, here, there, c, s)
-
     def brief(self, here: Array, there: Array, c: float, s: float) -> tuple[Array, ...]:
         """Mean unit score at `here` if `there` is the truth, and its derivative by `there`; shape (m,) each."""
         return self.rules.scoring.moments(self.rules, here, there, c, s, brief=True)
@@ -114,7 +110,9 @@ def expected(model: Reference, state: Array, c: float, theta: Array, s: float) -
         return _blocks(model, state, theta)
     z, w = model.points, model.weight * model.answering / len(model.points)
     here, there = model.predictors(state), model.predictors(theta)
-    score, slope, by_scale, number, number_slope, number_by_scale = model.moments(here, there, c, s)
+    score, slope, by_scale, number, number_slope, number_by_scale = model.rules.scoring.moments(
+        model.rules, here, there, c, s
+    )
     share = model.answering / len(z)
     return Expected(
         z.T @ (w * score),

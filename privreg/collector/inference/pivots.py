@@ -28,7 +28,6 @@ ENOUGH: Final = 20
 """Terms from which on a sum is taken for normal: updates of a lane, half as many of all lanes for each restriction, so
 that joint tests hold their level, and clusters of a group."""
 
-
 MAX_RESTRICTIONS: Final = 20
 _TABLE: Final = "wald_table.npz"
 _DRAWS: Final = 4_000_000
