@@ -108,18 +108,20 @@ def test_every_row_is_played_once_in_an_order_that_the_key_chooses(folder):
     for seed in (3, 3, 4):
         seen, noted = played()
         stream_of(whole(folder), noted, seed)
-        spans = [s for given in seen for some in given for s in some[1].spans]
+        spans = [s for given in seen for some in given for s in some[1]]
         rows = [(s.path, place) for s in spans for place in s.places().tolist()]
         assert len(rows) == len(set(rows)) == N
-        assert [some[2] for given in seen for some in given] == [some[1].rows for given in seen for some in given]
+        assert [some[2] for given in seen for some in given] == [
+            sum(s.rows for s in some[1]) for given in seen for some in given
+        ]
         orders.append(spans)
-        early = [s for given in seen for some in given if some[5].role != "main" for s in some[1].spans]
+        early = [s for given in seen for some in given if some[5].role != "main" for s in some[1]]
         assert len({(s.path, s.of) for s in early}) > 40  # of 80 row groups; whole ones would be 19
         assert all(np.ptp(s.places()) > s.of[1] / 2 for s in early if s.rows > 100)
     assert orders[0] == orders[1] != orders[2]
     seen, noted = played()
     stream_of(whole(folder), noted, how={"order": "position"})
-    spans = [s for given in seen for some in given for s in some[1].spans]
+    spans = [s for given in seen for some in given for s in some[1]]
     assert spans == sorted(spans)
 
 
@@ -199,7 +201,7 @@ def test_rows_that_are_sorted_over_all_files_give_the_truth(tmp_path):
 def test_a_task_reads_a_row_group_once_and_gives_the_rows_at_its_places(folder):
     seen, noted = played()
     stream_of(whole(folder), noted)
-    work, part, rows = next(some for some in seen[0] if len({s.of for s in some[1].spans}) > 1)[:3]
+    work, part, rows = next(some for some in seen[0] if len({s.of for s in some[1]}) > 1)[:3]
     spans, _ = split(part, rows)
     (one,) = spans[:1]
     found = pd.concat([pd.DataFrame({c: batch[c] for c in ("a", "b", "y")}) for batch in work.batches(part, rows)])
@@ -237,9 +239,7 @@ def test_no_noise_without_privacy_and_the_sum_of_pieces_is_that_of_the_rows(fold
     first = [one for some, sent in sums if some[5].number == 0 for one in sent]
     np.testing.assert_array_equal(sum(s.total for s in first) * rounds.STEP, reports.total[0])
     assert sum(s.weight.sum() for s in first) == reports.people == role.people
-    data = pd.concat(
-        pd.read_parquet(s.path).iloc[s.places()] for some in seen if some[5].number == 0 for s in some[1].spans
-    )
+    data = pd.concat(pd.read_parquet(s.path).iloc[s.places()] for some in seen if some[5].number == 0 for s in some[1])
     x, units = np.column_stack([np.ones(len(data)), data["a"], data["b"]]), stream._spec.units
     units.rows_inside(x)
     v = np.column_stack([x, units.response_inside(data["y"].to_numpy())])
@@ -274,7 +274,7 @@ def test_tasks_hold_no_rows_and_print_no_keys_and_no_two_have_the_same(folder):
     given = [some for one in seen for some in one]
     keys = [key.value for some in given for key in some[4]]
     assert len(set(keys)) == len(keys) > 100
-    keys += {span.order for some in given for span in some[1].spans}
+    keys += {span.order for some in given for span in some[1]}
     raw = pd.concat(pd.read_parquet(path) for path in sorted(folder.glob("*.parquet")))
     values = {float(v) for v in raw.to_numpy().ravel()}
     for some in given:
