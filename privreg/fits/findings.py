@@ -87,10 +87,7 @@ def found_of(
         nonresponse = (held.unusable and not unusable.few) and (
             plan.rules.ratio * scale > 0.5 * (high - low) if bounded else fitted.scale > LIMITS[1]
         )
-    strength = 0.0  # largest sd of a linear predictor, the constant aside
-    if found is not None and plan.rules.from_predictor:
-        slopes = found.theta.reshape(-1, d)[:, int(plan.layout.constant) :]
-        strength = float(np.linalg.norm(slopes, axis=1).max(initial=0.0))
+    strength = _strength(plan, found.theta) if found is not None and plan.rules.from_predictor else 0.0
     strong = reference.longest_slopes() if have and not nonresponse else math.inf
     strong = strong if strength > 0.95 * strong else 0.0
     lost = [j for j, ok in zip(plan.unscaled, indicators.converged(progress.places), strict=True) if not ok]
@@ -230,6 +227,12 @@ def wanted(plan: Plan, longest: float, filled: float = 1.0) -> float:
     """
     more = (1.0 / filled**2 - 1.0) * plan.sd("main") ** 2
     return ENOUGH * plan.size**2 * (1.0 / plan.effective_mu(longest) ** 2 + 0.25 * more)
+
+
+def _strength(plan: Plan, theta: Array) -> float:
+    """Largest sd of a linear predictor, the constant aside."""
+    slopes = theta.reshape(-1, plan.d)[:, int(plan.layout.constant) :]
+    return float(np.linalg.norm(slopes, axis=1).max(initial=0.0))
 
 
 def _imprecise(plan: Plan, found: Estimated) -> float:

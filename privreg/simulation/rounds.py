@@ -101,7 +101,7 @@ class Run(ABC):
 
     parallel: bool = True  # True if threads are of use, and rows may come in any order
     label: bool = False  # True if only responses are private: covariates are public
-    progress: Any  # What the collector knows
+    progress: Any  # The collector's knowledge
     absent: Final = math.nan  # Covariates of a record that sends noise only, or nothing
     size: int
     block: int
