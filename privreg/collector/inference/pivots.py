@@ -179,19 +179,15 @@ class Normal(Pivot):
     label = "standard normal"
 
     def two_sided(self, t: Array) -> Array:
-        """P(|Z| > |t|)."""
         return np.asarray(2 * ndtr(-np.abs(t)))
 
     def critical(self, alpha: float) -> float:
-        """Two-sided critical value."""
         return float(-ndtri(alpha / 2))
 
     def joint_label(self, q: int) -> str:
-        """Name of the distribution of a Wald statistic."""
         return f"χ² with {_degrees(q)}"
 
     def joint_sf(self, statistic: float, q: int) -> float:
-        """χ²_q tail."""
         return float(chdtrc(q, statistic))
 
 
@@ -203,19 +199,15 @@ class StudentT(Pivot):
 
     @property
     def label(self) -> str:
-        """Name of the distribution."""
         return f"t distribution with {_degrees(self.df)}"
 
     def two_sided(self, t: Array) -> Array:
-        """P(|T| > |t|)."""
         return np.asarray(2 * stdtr(self.df, -np.abs(t)))
 
     def critical(self, alpha: float) -> float:
-        """Two-sided critical value."""
         return float(-stdtrit(self.df, alpha / 2))
 
     def joint_label(self, q: int) -> str:
-        """Name of the distribution of a Wald statistic."""
         scaled = "" if q == 1 else f"{q * self.df}/{self.df - q + 1} times "
         return f"{scaled}F with {q} and {_degrees(self.df - q + 1)}{'' if q == 1 else ' (Hotelling)'}"
 
@@ -242,11 +234,9 @@ class RandomScaling(Pivot):
 
     @property
     def label(self) -> str:
-        """Name of the distribution."""
         return "random scaling (exact)" if self.lanes == 1 else f"random scaling, {self.lanes} groups (exact)"
 
     def two_sided(self, t: Array) -> Array:
-        """P(|T| > √6 |t|)."""
         return scaling_sf(np.sqrt(6.0) * np.abs(t), self.lanes)
 
     def critical(self, alpha: float) -> float:
@@ -254,7 +244,6 @@ class RandomScaling(Pivot):
         return scaling_critical(alpha, self.lanes) / float(np.sqrt(6.0))
 
     def joint_label(self, q: int) -> str:
-        """Name of the distribution of a Wald statistic."""
         return self.label if q == 1 else f"random scaling of {q} restrictions"
 
     def joint_sf(self, statistic: float, q: int) -> float:

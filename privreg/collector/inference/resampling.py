@@ -68,12 +68,10 @@ class Bootstrap(Pivot):
 
     @property
     def label(self) -> str:
-        """Name of the distribution."""
         form = "t" if self.studentised else "percentile"
         return f"multiplier block bootstrap ({form}), {len(self.moves)} blocks, {DRAWS} draws: p from 1/{DRAWS + 1} on"
 
     def along(self, rows: Array) -> Bootstrap:
-        """Distribution of linear combinations, `rows` of shape (q, p)."""
         return Bootstrap(self.moves @ np.atleast_2d(rows).T, self.studentised)
 
     def _ratios(self) -> Array:
