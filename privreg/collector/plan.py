@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from privreg.base.arrays import Array
 from privreg.collector.covariates.indicators import Bounded, Clamped, Search
 from privreg.collector.covariates.moments import Layout, Scatter
-from privreg.collector.covariates.points import Extreme
 from privreg.collector.covariates.whitening import Cells
 from privreg.collector.estimation import curvature
 from privreg.collector.estimation.curvature import Curvature, Prior, RoundMeans
@@ -23,6 +22,8 @@ from privreg.protocol.plans import Persons
 from privreg.protocol.rounds import GROUPS, State
 from privreg.protocol.schedule import Round, people_of
 
+MOST: Final = 1 << 16  # Rows that are tried; of more the lengths of the rest are added
+ROUNDING: Final = 1e-9  # Part by which rounding may make a row longer
 SAMPLED: Final = 0.7  # Mean square of a score's length, relative to the square of its bound: (12) is 0.74 at κ_c = 0.5
 
 
@@ -55,6 +56,15 @@ class End(NamedTuple):
     upper: bool
     columns: NDArray[np.int64]  # Columns of the spline; shape (k,)
     row: Array  # Their values at the bound, before `mix`; shape (k,)
+
+
+class Extreme(NamedTuple):
+    """Extreme rows of a set of columns that share no raw column with others, internal units; public."""
+
+    # Candidates for the longest row, 0 in other columns: a length is convex in numbers on which columns depend
+    # linearly; shape (m, d)
+    rows: Array
+    bends: tuple[Array, ...] = ()  # Second differences along numbers with curved columns; each of shape (·, d)
 
 
 class Plan(NamedTuple):
@@ -285,3 +295,24 @@ class Estimated(NamedTuple):
     def main(self) -> list[Part]:
         """Parts of main rounds."""
         return [part for part in self.parts if part.round.state.role == "main"]
+
+
+def longest(extremes: Sequence[Extreme], rows: Array) -> float:
+    """B = sup ‖W x‖, W = `rows`, shape (d, d), for equation (45) of docs/estimator.md; 0 without `extremes`.
+
+    Exact up to `MOST` combinations; beyond, the farthest of the rest are added. Between two values of a curve a row
+    lies an eighth of a second difference from their chord, which is added.
+    """
+    if not extremes:
+        return 0.0
+    tried, more = np.zeros((1, len(rows))), 0.0
+    for one in sorted(extremes, key=lambda e: len(e.rows)):
+        z = one.rows @ rows.T
+        more += sum(0.125 * float(np.linalg.norm(bend @ rows.T, axis=1).max()) for bend in one.bends)
+        if len(tried) * len(z) <= MOST:
+            tried = (tried[:, None] + z).reshape(-1, len(rows))
+        else:
+            middle = 0.5 * (z.min(axis=0) + z.max(axis=0))
+            tried = tried + middle
+            more += float(np.linalg.norm(z - middle, axis=1).max())
+    return (float(np.linalg.norm(tried, axis=1).max()) + more) * (1.0 + ROUNDING)

@@ -12,8 +12,7 @@ from scipy.special import chdtrc, ndtr
 from privreg.base.arrays import Array
 from privreg.collector import rounds
 from privreg.collector.covariates import indicators, whitening
-from privreg.collector.covariates.points import FARTHEST, LIMITS
-from privreg.collector.covariates.whitening import Cells
+from privreg.collector.covariates.whitening import FARTHEST, LIMITS, Cells
 from privreg.collector.estimation import combination, coordinates, curvature, estimate, reference
 from privreg.collector.estimation.curvature import Curvature
 from privreg.collector.inference.methods import Estimate

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from privreg.collector.covariates.points import longest
+from privreg.collector.plan import longest
 from privreg.errors import OptionError
 from privreg.families.family import Family
 from privreg.fits.aggregate import lines_of_sums

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from privreg.base.arrays import Array
 from privreg.collector.covariates import indicators, whitening
 from privreg.collector.covariates.moments import Layout
-from privreg.collector.covariates.points import MOST, Extreme
 from privreg.collector.covariates.whitening import Cells
-from privreg.collector.plan import Crossed, End, Made, Plan
+from privreg.collector.plan import MOST, Crossed, End, Extreme, Made, Plan
 from privreg.errors import OptionError, UnsupportedArgumentError
 from privreg.fits.settings import Settings
 from privreg.formula.language.allowlist import SPLINES

@@ -11,8 +11,7 @@ from scipy.stats import binom, chi2
 from privreg.collector import levels
 from privreg.collector.covariates import indicators, moments
 from privreg.collector.covariates.moments import Layout
-from privreg.collector.covariates.points import moment_diagonal
-from privreg.collector.covariates.whitening import bring_in
+from privreg.collector.covariates.whitening import bring_in, moment_diagonal
 from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import Gaussian, bits_sensitivity, joint_sensitivity, psd_sensitivity
 from privreg.protocol.codes import BALANCED, HUBER

@@ -24,7 +24,7 @@ MODELS = {"huber": "y ~ a + b", "logistic": "yes ~ a + b", "factor": "y ~ g + a"
 CLOSE = 1e-8
 NOT_HERE = {
     "privreg.collector.covariates.whitening.LEAST_LEVEL",
-    "privreg.collector.covariates.points.INSIDE",
+    "privreg.collector.estimation.coordinates.INSIDE",
     "privreg.collector.covariates.whitening.FULL",
     "privreg.collector.estimation.combination.WIDEST_THRESHOLD",
     "privreg.collector.estimation.curvature.FAR",

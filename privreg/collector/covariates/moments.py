@@ -17,8 +17,7 @@ import numpy as np
 
 from privreg.base.arrays import Array, triangle
 from privreg.collector.covariates import whitening
-from privreg.collector.covariates.points import LIMITS, WIDE, moment_diagonal
-from privreg.collector.covariates.whitening import Cells, Shares
+from privreg.collector.covariates.whitening import LIMITS, WIDE, Cells, Shares, moment_diagonal
 from privreg.collector.levels import SURE
 
 ANSWERING: Final = 0.05  # Share of people with something to tell below which it isn't believed

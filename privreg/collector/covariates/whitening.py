@@ -13,15 +13,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr
-from scipy.special import ndtri
+from scipy.special import gammaincinv, ndtri
 
 from privreg.base.arrays import Array
-from privreg.collector.covariates.points import FARTHEST, even_points, made_white, two_point_share
 from privreg.collector.levels import PRECISE, STRICT
 
 LEAST_LEVEL: Final = 0.05  # Share of a level, relative to an even one, at least: noise may make it none, or less
@@ -33,6 +33,22 @@ DIGITS: Final = 9  # Digits by which a column's values are distinguished
 EXACT: Final = 1e-6  # Rounding of degrees of freedom: two numbers of one variance have 2, not a bit more
 
 SINGULAR: Final = 1e-9  # Part of their squares by which columns are distinguished that reports make one
+
+
+_LATTICE = 2048
+_FLAT = 1e-8
+
+FARTHEST: Final = 5.0
+"""Stretch of a column, at most, whatever reports say: of the two values that one takes, in the scores' coordinates;
+relative to what its own factor's levels take; of numbers within ±1 for the first second moments of two collectors."""
+
+WIDE: Final = 28.0
+"""Width of a column's bounds, in learned sd, from which on it was stretched too far, by all appearances, and is drawn
+in; if it still is, a note asks whether most people share one value. Skewed ones of `benchmarks.designs` reach 20, one
+that is 0 for 85% has 34."""
+
+LIMITS: Final = (0.15, 8.0)
+"""Eigenvalues by which one round may shrink or stretch a direction: a wrong report must not flatten one for good."""
 
 
 class Cells(NamedTuple):
@@ -362,3 +378,91 @@ def bring_in(rows: Array, gaps: Sequence[float], constant: bool, constant2: floa
             shares[j] = two_point_share(stretched, d, constant, constant2)
             out[j] *= min(1.0, FARTHEST / stretched)
     return out, shares
+
+
+# --- white covariates: z = (1, N(0, I)); public numbers by quadrature, no randomness ------------------------------
+
+
+@lru_cache(maxsize=64)
+def _chi2(df: int, points: int) -> Array:
+    """Equally likely values of χ² with `df` degrees of freedom, to be read only; one zero if there are none."""
+    even = (np.arange(points) + 0.5) / points
+    out = np.asarray(2.0 * gammaincinv(df / 2.0, even)) if df else np.zeros(1)
+    out.setflags(write=False)
+    return out
+
+
+@lru_cache(maxsize=256)
+def moment_diagonal(d: int, constant: bool, constant2: float = 1.0) -> Array:
+    """Diagonal of E u uᵀ, u = z/‖z‖, which has no other entries: equation (4) of docs/estimator.md; shape (d,).
+
+    With a constant z₀² is `constant2`; else every coordinate is normal. To be read only.
+
+    Examples
+    --------
+    >>> moment_diagonal(4, False).round(6)
+    array([0.25, 0.25, 0.25, 0.25])
+    """
+    slopes, out = d - int(constant), np.ones(d)
+    if slopes:
+        square = _chi2(slopes, 20_000)
+        norm2 = square + (constant2 if constant else 0.0)
+        out[:] = float(np.mean(square / norm2)) / slopes
+        if constant:
+            out[0] = float(np.mean(constant2 / norm2))
+    out.setflags(write=False)
+    return out
+
+
+def _two_point(share: float, gap: float, d: int, constant: bool, constant2: float) -> float:
+    """E z_j²/‖z‖² of a two-valued coordinate: (1 − π) `gap` for a `share` π, −π `gap` for the rest."""
+    rest = (constant2 if constant else 0.0) + _chi2(d - 1 - int(constant), 2_000)
+    out = 0.0
+    for weight, z in ((share, (1.0 - share) * gap), (1.0 - share, share * gap)):
+        out += weight * float(np.mean(z**2 / np.maximum(z**2 + rest, 1e-300)))
+    return out
+
+
+@lru_cache(maxsize=256)
+def two_point_share(gap: float, d: int, constant: bool, constant2: float = 1.0) -> float:
+    """Share π ≤ ½ of people with the rarer value of a two-valued column, from its stretch by whitening.
+
+    `gap` is the distance of its two values after whitening, at whose fixed point E u_j² is that of a normal coordinate
+    of the `d` of z; with a constant z₀² is `constant2`.
+    """
+    wanted = float(moment_diagonal(d, constant, constant2)[-1])
+    low, high = 1e-6, 0.5
+    if _two_point(high, gap, d, constant, constant2) <= wanted:
+        return high
+    for _ in range(50):  # it grows with the share
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if _two_point(middle, gap, d, constant, constant2) > wanted else (middle, high)
+    return high
+
+
+@lru_cache(maxsize=8)
+def even_points(axes: int) -> Array:
+    """Points spread evenly over the unit cube, shape (2048, `axes`); to be read only."""
+    # Kronecker's sequence by powers of the generalised golden ratio: even in every dimension
+    ratio = 2.0
+    for _ in range(60):
+        ratio = (1.0 + ratio) ** (1.0 / (axes + 1.0))
+    out = np.asarray((0.5 + np.arange(1, _LATTICE + 1)[:, None] * ratio ** -np.arange(1.0, axes + 1.0)) % 1.0)
+    out.setflags(write=False)
+    return out
+
+
+def made_white(z: Array, *, centred: bool = True) -> Array:
+    """Points with exact mean, if `centred`, and second moments, by a triangular map; shape (m, k).
+
+    Directions in which points hardly lie are left short.
+    """
+    if not z.shape[1]:
+        return z
+    z = z - z.mean(axis=0) if centred else z
+    z = z / np.maximum(np.sqrt(np.mean(z**2, axis=0)), 1e-300)
+    moments = z.T @ z / len(z)
+    values, vectors = np.linalg.eigh(moments)
+    if values[0] < _FLAT:
+        moments = (vectors * np.maximum(values, _FLAT)) @ vectors.T
+    return np.asarray(z @ np.linalg.inv(np.linalg.cholesky(moments)).T)

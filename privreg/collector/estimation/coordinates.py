@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
+from scipy.special import betaincinv, ndtr, ndtri
 
 from privreg.base.arrays import Array
 from privreg.collector.covariates import moments, whitening
 from privreg.collector.covariates.moments import Scatter
-from privreg.collector.covariates.points import WIDE, bounded, lattice, longest, normal_points
-from privreg.collector.covariates.whitening import Cells
+from privreg.collector.covariates.whitening import WIDE, Cells, even_points, made_white
 from privreg.collector.estimation import reference
 from privreg.collector.estimation.reference import Reference
-from privreg.collector.plan import End, Plan, Progress
+from privreg.collector.plan import End, Plan, Progress, longest
 from privreg.protocol.rounds import State
 
 AT_BOUND: Final = 0.5
@@ -55,6 +55,12 @@ splines. Intervals of those, far out in few records each, were then .56 times as
 (`benchmarks.formulas`)."""
 
 APART: Final = 3.0  # Square of a constant from which on what is reported beside it differs from directions alone
+
+
+INSIDE: Final = 0.05
+"""Part by which mean and sd of a covariate fall short, at least, of the most that bounds let them be."""
+
+_GRID: Final = np.linspace(-4.0, 4.0, 129)
 
 
 def placed(plan: Plan, progress: Progress, state: State) -> tuple[Progress, State]:
@@ -154,6 +160,49 @@ def _points(plan: Plan, scatter: Scatter, shares: Array, rows: Array, near: Arra
         moved[:, made.column] = product - v[:, made.column]
         v[:, made.column] = product
     return np.asarray(points + moved @ rows.T)
+
+
+@lru_cache(maxsize=8)
+def lattice(slopes: int) -> Array:
+    """Points that stand for a standard normal vector, of exact moments, shape (2048, `slopes`); to be read only."""
+    out = made_white(np.asarray(ndtri(even_points(slopes))))
+    out.setflags(write=False)
+    return out
+
+
+def normal_points(cov: Array, constant: bool) -> Array:
+    """Points that stand for correlated normal covariates, after the constant if there is one."""
+    z = lattice(len(cov)) @ np.linalg.cholesky(cov).T
+    return np.column_stack([np.ones(len(z)), z]) if constant else z
+
+
+def bounded(points: Array, rows: Array, columns: Iterable[int], *, constant: bool) -> Array:
+    """Points with beta covariates within their bounds, from normal ones: equation (10) of docs/estimator.md.
+
+    Where a covariate is even, has two peaks or is skewed, bounds, mean and sd tell as much of it as the reference model
+    needs: with normal ones, which go beyond the bounds, curvature was off and intervals were too short
+    (`benchmarks.validity`).
+
+    `points`, shape (m, d), are whitened covariates, of which mean and covariance were asked; those that come back have
+    the same mean and second moments, ranks of the covariates nearly kept, and are the same where none is past a bound.
+    `rows`, shape (d, d), is the map W that whitens, lower triangular, and `columns` those that lie within ±1 before it.
+    `constant` says whether the first coordinate is 1.
+    """
+    first = int(constant)
+    x = points @ np.linalg.inv(rows).T
+    mean, sd = x.mean(axis=0), x.std(axis=0)
+    mean = np.clip(mean, INSIDE - 1.0, 1.0 - INSIDE)
+    near = [j for j in columns if np.abs(x[:, j]).max() > 1.0]
+    if not near:
+        return points
+    for j in near:
+        share = min(sd[j] ** 2 / (1.0 - mean[j] ** 2), (1.0 - INSIDE) ** 2)
+        a, b = (0.5 * (1.0 + way * mean[j]) * (1.0 / share - 1.0) for way in (1.0, -1.0))
+        # quantiles between those of a grid: each takes as long as a point of the reference model for a whole round
+        x[:, j] = np.interp((x[:, j] - x[:, j].mean()) / sd[j], _GRID, 2.0 * betaincinv(a, b, ndtr(_GRID)) - 1.0)
+    z, size = x @ rows.T, np.sqrt(np.mean(points**2, axis=0))
+    z[:, first:] = made_white(z[:, first:] / size[first:], centred=constant) * size[first:]
+    return np.asarray(z)
 
 
 def _added(points: Array, whitener: Array, last: Array, limits: tuple[float, float]) -> Array:
