@@ -126,7 +126,7 @@ def case(design: str, p: int, tuning: str, n: int, rounds: int) -> dict:
         rows = stream._encoder.encode(batch)
         found["encode"].append(_seconds(stream._encoder.encode, batch) * n / some)
         if tuning == "published":
-            found["kernel"].append(_seconds(stream._run.advance, rows.endog, rows.exog) * n / some)
+            found["kernel"].append(_seconds(stream._run.advance, rows.y, rows.x) * n / some)
     assert res is not None
     held = (ci.iloc[:, 0].to_numpy() <= beta) & (beta <= ci.iloc[:, 1].to_numpy())
 

@@ -34,8 +34,8 @@ import privreg as pr
 from privreg.simulation.streaming.stream import Stream
 path, kept, said, every = sys.argv[1:]
 take = Stream._take
-def noted(self, rows):
-    take(self, rows)
+def noted(self, rows, read):
+    take(self, rows, read)
     Path(said + "~").write_text(str(self.rows_read))
     os.replace(said + "~", said)
 Stream._take = noted

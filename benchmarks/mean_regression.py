@@ -100,7 +100,7 @@ def truth(name: str) -> tuple[np.ndarray, np.ndarray, float]:
     made = name in DESIGNS or design is INCOMES
     rows = design.make(np.random.default_rng(1), MADE_ROWS) if made else population(*design.make.args)
     encoded = prepared("central", name, 2_000, "squared")[2].encode(pd.DataFrame(rows))
-    y, x = encoded.endog, encoded.exog
+    y, x = encoded.y, encoded.x
     theta = np.linalg.lstsq(x, y, rcond=None)[0]
     left, bread = y - x @ theta, np.linalg.inv(x.T @ x / len(y))
     meat = (x * left[:, None] ** 2).T @ x / len(y)
@@ -117,7 +117,7 @@ def cell(trust: str, name: str, n: int, road: str, runs: range) -> list[float]:
         rng = np.random.default_rng([run, n, zlib.crc32(name.encode())])
         rows = encoder.encode(pd.DataFrame(KNOWN[name].make(rng, n)))
         played = (CuratorRun if trust == "central" else AggregateRun)(plan, rng.bytes(32))
-        played.advance(rows.endog, rows.exog, rows.offset)
+        played.advance(rows.y, rows.x, rows.offset)
         played.close()
         found = estimate(played.plan, played.progress)
         assert found is not None

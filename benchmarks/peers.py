@@ -139,7 +139,7 @@ def truth(name: str, family: str) -> Truth:
     design: Any = KNOWN[name]
     rows = design.make(np.random.default_rng(1), MADE_ROWS) if name in DESIGNS else population(*design.make.args)
     encoded = encoder.encode(pd.DataFrame(rows))
-    y, x = encoded.endog, np.ascontiguousarray(encoded.exog)
+    y, x = encoded.y, np.ascontiguousarray(encoded.x)
     if family == "squared":
         return Truth(*least_squares(x, y))
     start = np.zeros(plan.size) if logit(name) else np.linalg.lstsq(x, y, rcond=None)[0]
@@ -225,7 +225,7 @@ LINEAR: Final = {
 
 def clipped(plan: Plan, rows: Any) -> Pair:
     """Rows within the public bounds."""
-    return np.clip(rows.exog, plan.lows, plan.highs), np.clip(rows.endog, plan.y_low, plan.y_high)
+    return np.clip(rows.x, plan.lows, plan.highs), np.clip(rows.y, plan.y_low, plan.y_high)
 
 
 def by_statistics(method: str, name: str, n: int, runs: range) -> list[float]:
@@ -243,7 +243,7 @@ def by_curator(family: str, name: str, n: int, runs: range) -> list[float]:
     for run in runs:
         rows, rng = drawn(name, n, run)
         played = CuratorRun(plan, rng.bytes(32))
-        played.advance(rows.endog, rows.exog, rows.offset)
+        played.advance(rows.y, rows.x, rows.offset)
         played.close()
         found = estimate(played.plan, played.progress)
         assert found is not None

@@ -16,7 +16,7 @@ marked
 others
     Coverage of all other coefficients, in %.
 by_rule
-    Share over the smallest that `privreg.collector.covariates.rarity` lets pass without a note, without its limits.
+    Share over the smallest that `privreg.fits.findings` lets pass without a note, without its limits.
 length
     Mean length of that level's intervals.
 """
@@ -40,8 +40,8 @@ from tqdm import tqdm
 
 import privreg as pr
 from benchmarks.store import read_table, save_table
-from privreg.collector.covariates.rarity import FEW
 from privreg.collector.covariates.whitening import FARTHEST
+from privreg.fits.findings import FEW
 
 RESULTS: Final = Path(__file__).parent / "results" / "rare_levels.csv"
 KEYS: Final = ["family", "place", "levels", "share", "n"]

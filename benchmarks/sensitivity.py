@@ -67,7 +67,7 @@ DESIGNS: Final = (
 )  # fmt: skip
 QUICK: Final = tuple(
     f"privreg.{path}"
-    for path in ("collector.spacing:OFFSET", "collector.estimation.curvature:GAIN", "fits.findings:SHOWN")
+    for path in ("collector.rounds:OFFSET", "collector.estimation.curvature:GAIN", "fits.findings:SHOWN")
 )
 FACTORS: Final = (0.5, 2.0)
 MOVED, LENGTH = 0.1, 0.01  # Of estimates in standard errors, and of the logarithm of these: from here on large

@@ -131,7 +131,7 @@ def truth(name: str) -> Truth:
 def _encoded(encoder: Encoder, rows: Any) -> tuple[np.ndarray, np.ndarray]:
     """Response and covariates of rows, internal units."""
     encoded = encoder.encode(pd.DataFrame(rows))
-    return encoded.endog, np.ascontiguousarray(encoded.exog)
+    return encoded.y, np.ascontiguousarray(encoded.x)
 
 
 def weights(plan: Plan, found: Estimated, x: np.ndarray) -> np.ndarray:
@@ -152,7 +152,7 @@ def cell(trust: str, name: str, n: int, mu: float, runs: range) -> list[float]:
         rng = np.random.default_rng([run, n, zlib.crc32(name.encode())])
         rows = encoder.encode(pd.DataFrame(design.make(rng, n)))
         played = (CuratorRun if trust == "central" else AggregateRun)(plan, rng.bytes(32))
-        played.advance(rows.endog, rows.exog, rows.offset)
+        played.advance(rows.y, rows.x, rows.offset)
         played.close()
         found = estimate(played.plan, played.progress)
         assert found is not None

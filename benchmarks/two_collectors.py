@@ -99,7 +99,7 @@ def truth(name: str) -> Truth:
     found = list[tuple[np.ndarray, ...]]()
     for k in range(1, 2 + SAMPLES):
         rows = encoder.encode(pd.DataFrame(KNOWN[name].make(np.random.default_rng(k), TRIED if k == 1 else POPULATION)))
-        y, x = rows.endog, rows.exog
+        y, x = rows.y, rows.x
         line = np.zeros(plan.size)
         if plan.rules.link in {"identity", "margin"}:
             line = np.linalg.lstsq(x, y if plan.rules.linear else 2.0 * y - 1.0, rcond=None)[0]
@@ -118,7 +118,7 @@ def cell(name: str, n: int, mu: float, runs: range) -> list[float]:
     for run in runs:
         rng = np.random.default_rng([run, n, zlib.crc32(name.encode())])
         rows = encoder.encode(pd.DataFrame(design.make(rng, n)))
-        progress = reference.play(plan, rows.endog, rows.exog, rng.bytes(32))
+        progress = reference.play(plan, rows.y, rows.x, rng.bytes(32))
         found = estimate(plan, progress)
         assert found is not None
         here = reference.root(plan, true.y, true.x, reference.weight(plan, found, true.x), here)

@@ -20,7 +20,7 @@ import pandas as pd
 import pytest
 
 import privreg as pr
-from privreg.collector import spacing
+from privreg.collector import rounds
 from privreg.collector.estimation import curvature
 from privreg.errors import InferenceError
 from privreg.simulation.rounds import Raw
@@ -216,7 +216,7 @@ def known(way="default"):
     return statistics(rows(), way)
 
 
-CONSTANTS = (1.0, 1.0 / spacing.OFFSET, 1.0 / curvature.LEAST)
+CONSTANTS = (1.0, 1.0 / rounds.OFFSET, 1.0 / curvature.LEAST)
 """An intercept's column and public limits of what is learned, which numbers that reach them are but for rounding."""
 
 

@@ -35,7 +35,7 @@ class Mutant:
 MECHANISMS, KERNELS = "privreg/privacy/mechanisms.py", "privreg/published/chain/kernels.py"
 ENGINE, PLAY = "privreg/simulation/rounds.py", "privreg/simulation/devices.py"
 DEVICES = "privreg/simulation/devices.py"
-WORKERS, FIELD = "privreg/simulation/workers/blocks.py", "privreg/simulation/simulate.py"
+WORKERS, FIELD = "privreg/simulation/workers.py", "privreg/simulation/simulate.py"
 CURVED = "tests/collector/aggregate/test_curved.py"
 TWO, TWO_TESTS = "privreg/simulation/aggregate.py", "tests/collector/aggregate/test_aggregate.py"
 LATTICE, TWO_DOOR = "privreg/collector/aggregate/lattice.py", "tests/simulation/test_two_collectors.py"
@@ -83,7 +83,7 @@ MUTANTS = (
     # sensitivity
     Mutant(
         "a target that was learned without noise is published",
-        "privreg/fits/target.py",
+        "privreg/fits/fit_plan.py",
         "if spec.budget.private and not earlier.private:",
         "if False:",
         ("tests/simulation/test_like.py::test_a_target_learned_without_noise_is_refused",),
@@ -220,7 +220,7 @@ MUTANTS = (
     Mutant(
         "a silo's noise is the same in any state",
         TWO,
-        'f"{name} {_digest(state)} {sha256(exact.tobytes()).hexdigest()}"',
+        'f"{name} {asked} {sha256(exact.tobytes()).hexdigest()}"',
         "name",
         ("tests/field/test_silos.py::test_a_file_that_comes_back_from_a_copy_has_no_noise_twice",),
     ),
@@ -534,7 +534,7 @@ MUTANTS = (
     Mutant(
         "levels that come first left out of those that may be predicted perfectly",
         "privreg/fits/aggregate.py",
-        "for one in factors.groups(spec.design.sources, spec.design.schema.levels, inside):",
+        "for one in whitening.groups(spec.design.sources, spec.design.schema.levels, inside):",
         "for one in ():",
         (
             "tests/simulation/test_hazards.py::"
@@ -1308,7 +1308,7 @@ MUTANTS = (
     ),
     Mutant(
         "a span begins a row late",
-        "privreg/simulation/workers/blocks.py",
+        "privreg/simulation/workers.py",
         "first=span.first + took,",
         "first=span.first + took + 1,",
         (f"{BLOCKS}::test_every_row_is_played_once_in_an_order_that_the_key_chooses",),
@@ -1547,9 +1547,9 @@ MUTANTS = (
         "                        if self.charge is not None and not self.again:\n"
         "                            self.charge.enter()\n"
         "                        for some in rows if self._gather is None else self._gather.take(rows):\n"
-        "                            self._take(some)\n",
+        "                            self._take(some, read)\n",
         "                        for some in rows if self._gather is None else self._gather.take(rows):\n"
-        "                            self._take(some)\n"
+        "                            self._take(some, read)\n"
         "                        if self.charge is not None:\n"
         "                            self.charge.enter()\n",
         (f"{SPENDING}::test_a_release_is_entered_before_its_first_report_and_never_taken_back",),
@@ -1678,7 +1678,7 @@ MUTANTS = (
     ),
     Mutant(
         "offsets are not stretched",
-        "privreg/collector/spacing.py",
+        "privreg/collector/rounds.py",
         "        out = out @ progress.stretch\n",
         "        pass\n",
         ("tests/simulation/test_rounds_use.py::test_groups_answer_farther_apart_where_there_is_little_curvature",),
@@ -1758,14 +1758,14 @@ MUTANTS = (
     ),
     Mutant(
         "rows are as long however rare a level is",
-        "privreg/collector/covariates/whitening.py",
+        "privreg/collector/estimation/coordinates.py",
         "else _needed(plan, progress.scatter) - _others(plan)",
         "else 0.0",
         ("tests/collector/test_estimate.py::test_slopes_of_levels_are_told_with_few_in_one_of_them",),
     ),
     Mutant(
         "what is compared with a rare reference level passes",
-        "privreg/collector/covariates/rarity.py",
+        "privreg/fits/findings.py",
         "few[j] = low[j] if tied[j] else mine[j]",
         "few[j] = low[j]",
         ("tests/results/test_reliability.py::test_a_rare_reference_level_takes_back_all_that_is_compared_with_it",),
@@ -1794,7 +1794,7 @@ MUTANTS = (
     Mutant(
         "what is left of locations' way is lost in noise",
         "privreg/collector/covariates/moments.py",
-        "out[at] += part * cells.keep(part, noise)",
+        "out[at] += part * whitening.keep(part, noise)",
         "out[at] = deviation[at] * cells.keep(deviation[at], noise)",
         (
             "tests/collector/test_pilots.py::"
@@ -2365,14 +2365,14 @@ MUTANTS = (
     ),
     Mutant(
         "states in a valley go on slowly",
-        "privreg/collector/spacing.py",
+        "privreg/collector/rounds.py",
         "return np.asarray(step * (max(most, min(again, most * 2.0 ** (left - 1))) / length))",
         "pass",
         ("tests/collector/test_reach.py::test_a_shortened_step_grows_if_it_goes_on_the_same_way",),
     ),
     Mutant(
         "rounds far from the last state count",
-        "privreg/collector/spacing.py",
+        "privreg/collector/rounds.py",
         "> limit]",
         "> 1e9 * limit]",
         (

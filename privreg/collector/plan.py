@@ -3,44 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privreg.base.arrays import Array
-from privreg.collector.covariates.factors import Cells
+from privreg.collector.covariates.indicators import Bounded, Clamped, Search
 from privreg.collector.covariates.moments import Layout, Scatter
-from privreg.collector.covariates.points import Extreme
-from privreg.collector.covariates.thresholds import Search
+from privreg.collector.covariates.whitening import Cells
 from privreg.collector.estimation import curvature
 from privreg.collector.estimation.curvature import Curvature, Prior, RoundMeans
-from privreg.collector.pilot import Fitted
+from privreg.collector.estimation.reference import Fitted
 from privreg.families.scores import Gauge, ScoreRules
 from privreg.privacy.mechanisms import Mechanism
 from privreg.protocol.plans import Persons
 from privreg.protocol.rounds import GROUPS, State
 from privreg.protocol.schedule import Round, people_of
 
+MOST: Final = 1 << 16  # Rows that are tried; of more the lengths of the rest are added
+ROUNDING: Final = 1e-9  # Part by which rounding may make a row longer
 SAMPLED: Final = 0.7  # Mean square of a score's length, relative to the square of its bound: (12) is 0.74 at κ_c = 0.5
-
-
-class Bounded(NamedTuple):
-    """A bounded raw column, of which records report whether it was clamped."""
-
-    name: str
-    part: str  # Part of the model: "response", "covariate" or "offset"
-    columns: tuple[int, ...] = ()  # Columns of the design made of it
-
-
-class Clamped(NamedTuple):
-    """Sums of the reports of a round on clamping."""
-
-    number: int  # Number of the round
-    weight: float  # Records, or weights of those with smaller budgets, summed
-    total: Array  # Sum of the reports; shape (D,)
-    people: int
 
 
 class Crossed(NamedTuple):
@@ -72,6 +56,15 @@ class End(NamedTuple):
     upper: bool
     columns: NDArray[np.int64]  # Columns of the spline; shape (k,)
     row: Array  # Their values at the bound, before `mix`; shape (k,)
+
+
+class Extreme(NamedTuple):
+    """Extreme rows of a set of columns that share no raw column with others, internal units; public."""
+
+    # Candidates for the longest row, 0 in other columns: a length is convex in numbers on which columns depend
+    # linearly; shape (m, d)
+    rows: Array
+    bends: tuple[Array, ...] = ()  # Second differences along numbers with curved columns; each of shape (·, d)
 
 
 class Plan(NamedTuple):
@@ -161,22 +154,15 @@ class Plan(NamedTuple):
 
     def numbers(self, role: str) -> int:
         """Numbers in a report of a role."""
-        match self.form(role):
-            case "numbers":
-                sizes = {"location": len(self.unscaled), "clamping": len(self.clamps), "measures": self.measured}
-                return sizes[role]
-            case "moments":
-                return self.direction * (self.direction + 1) // 2
-        return (1 if self.label else self.size) + int(self.kappa(role) > 0.0)
+        sizes = {"location": len(self.unscaled), "clamping": len(self.clamps), "measures": self.measured}
+        sizes["moments"] = self.direction * (self.direction + 1) // 2
+        return sizes.get(role, (1 if self.label else self.size) + int(self.kappa(role) > 0.0))
 
     def width(self, role: str) -> int:
         """Numbers in the sums of a role's reports."""
-        if self.label and role == "moments":
-            size = self.direction
-            return size * (size + 1) // 2
         if role == "measures":  # and their outer products
             return self.measured * (self.measured + 1)
-        if self.label and role not in {"location", "clamping"}:
+        if self.label and self.form(role) == "scores":
             return self.size + int(self.kappa(role) > 0.0)
         return self.numbers(role)
 
@@ -291,7 +277,7 @@ class Part(NamedTuple):
     round: ScoreRound
     weight: float  # Sum 1 over all rounds
     bias: Array  # Bias of its mean report by groups' offsets; shape (b d,)
-    carry: Callable[[Array], Array]  # Steps of its states by mean reports, both of shape (m, b d)
+    carry: Array  # Map of what a mean report is below its bias to the step of its state; shape (b d, b d)
 
 
 class Estimated(NamedTuple):
@@ -301,8 +287,6 @@ class Estimated(NamedTuple):
     cov: Array  # shape (b d, b d)
     unknown: Array  # Part of `cov` that is due to the estimated curvature; shape (b d, b d)
     parts: list[Part]  # In order, main rounds last
-    # Estimates after each main round but the last, and variances of a matrix times them
-    earlier: Callable[[Array], list[tuple[Array, Array]]]
     curvature: Curvature
     carried: Carried
     far: float = 0.0  # Distance that reports would move the mean state by, on the scale of a predictor that bends
@@ -311,3 +295,24 @@ class Estimated(NamedTuple):
     def main(self) -> list[Part]:
         """Parts of main rounds."""
         return [part for part in self.parts if part.round.state.role == "main"]
+
+
+def longest(extremes: Sequence[Extreme], rows: Array) -> float:
+    """B = sup ‖W x‖, W = `rows`, shape (d, d), for equation (45) of docs/estimator.md; 0 without `extremes`.
+
+    Exact up to `MOST` combinations; beyond, the farthest of the rest are added. Between two values of a curve a row
+    lies an eighth of a second difference from their chord, which is added.
+    """
+    if not extremes:
+        return 0.0
+    tried, more = np.zeros((1, len(rows))), 0.0
+    for one in sorted(extremes, key=lambda e: len(e.rows)):
+        z = one.rows @ rows.T
+        more += sum(0.125 * float(np.linalg.norm(bend @ rows.T, axis=1).max()) for bend in one.bends)
+        if len(tried) * len(z) <= MOST:
+            tried = (tried[:, None] + z).reshape(-1, len(rows))
+        else:
+            middle = 0.5 * (z.min(axis=0) + z.max(axis=0))
+            tried = tried + middle
+            more += float(np.linalg.norm(z - middle, axis=1).max())
+    return (float(np.linalg.norm(tried, axis=1).max()) + more) * (1.0 + ROUNDING)

@@ -2,31 +2,60 @@
 
 `begin` is the progress before anybody has reported, `advance` adds one round's reports and publishes the next state;
 `estimate.estimate` computes the coefficients from all reports.
+
+Curvature is estimated from how groups' reports differ, so that their states differ by small offsets. Reports of bounded
+residuals show the curvature near their state: one or two c away it is another one. With a response of two peaks, states
+may have to go many c through a valley, in which scores hardly change: steps then grow, and rounds are left out.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
+from scipy.linalg import hadamard
+from scipy.special import ndtri
 
 from privreg.base.arrays import Array
-from privreg.collector import clamping, pilot, spacing
-from privreg.collector.covariates import factors as cells
-from privreg.collector.covariates import moments, thresholds, whitening
-from privreg.collector.covariates.moments import Scatter
-from privreg.collector.estimation import combination, curvature
+from privreg.collector.covariates import indicators, moments, whitening
+from privreg.collector.covariates.indicators import Clamped, Shares
+from privreg.collector.covariates.moments import ANSWERING, Scatter
+from privreg.collector.estimation import combination, coordinates, curvature, reference
 from privreg.collector.estimation.combination import carry_rounds, observed
 from privreg.collector.estimation.coordinates import placed, reference_model
-from privreg.collector.estimation.curvature import Curvature, RoundMeans
+from privreg.collector.estimation.curvature import FAR, Curvature, RoundMeans
 from privreg.collector.estimation.estimate import estimate
 from privreg.collector.estimation.reference import Reference
-from privreg.collector.plan import Carried, Plan, Progress, ScoreRound
-from privreg.collector.spacing import ENOUGH, offsets, stretched
+from privreg.collector.levels import SURE
+from privreg.collector.plan import SAMPLED, Carried, Plan, Progress, ScoreRound
 from privreg.families.scores import REACH
 from privreg.options.running import one_thread
 from privreg.protocol.rounds import Reports, State
+
+ENOUGH: Final = 0.7  # Part of the reports of the largest round that is enough to go by
+
+OFFSET: Final = 0.35
+"""Length of a group's offset in units of c with few records in main rounds; it falls with the fourth root of more."""
+
+OFFSET_PEOPLE: Final = 10_625.0
+"""Records in all rounds, times 4/(σ² + 0.7/d) and over the squared number of coefficients, up to which it is that long:
+of more coefficients, more entries of the curvature are to be learned; of fewer, what offsets add to a mean report is
+larger beside a standard error. Where this was 170,000 whatever their number, the sd of a constant alone, of the 0.9
+quantile, was 1.3 times its standard error (`benchmarks.families`)."""
+
+GENTLE: Final = 0.35
+"""Length of offsets, relative to that of others, of a yes or no, of classes and of counts. What offsets add to a
+mean report is taken off by a reference model that knows little of the covariates: with powers of an age, full length
+moved coefficients by 1.4 standard errors from a right model's and this by 0.4, and reports showed the curvature no
+worse where the link was wrong. With full length the slope of counts of 90,000 records had an sd of 1.19 standard
+errors, with this of 0.92."""
+
+CORRELATED: Final = 2.5
+"""Condition number of the learned correlation matrix from which on the optional round of moments is held."""
+
+STRETCHED: Final = 4  # Main rounds after which offsets are stretched where these show little curvature
 
 
 @one_thread()
@@ -36,7 +65,7 @@ def begin(plan: Plan) -> Progress:
     if plan.added is not None and math.isfinite(width := plan.added[1] - plan.added[0]) and width > 0.0:
         rows[-1, -1], rows[-1, 0] = 2.0 / width, -sum(plan.added) / width  # bounds at ±1, as of covariates
     scatter = moments.start_even(rows, plan.factors)
-    places = thresholds.begin(len(plan.unscaled))
+    places = indicators.begin(len(plan.unscaled))
     zero = np.zeros(plan.size)
     state = State(
         0,
@@ -62,12 +91,12 @@ def advance(plan: Plan, progress: Progress, reports: Reports) -> Progress:
     """Progress with one round added, whose reports answered `progress.state`, and with the state of the next."""
     role = progress.state.role
     if role == "location":
-        found = thresholds.learn(progress.places, reports.total.sum(axis=0), reports.weight.sum(axis=0), plan.sd(role))
+        found = indicators.learn(progress.places, reports.total.sum(axis=0), reports.weight.sum(axis=0), plan.sd(role))
         progress = progress._replace(places=found)
     elif role == "moments":
         progress = progress._replace(scatter=_moments(plan, progress, reports))
     elif role == "clamping":
-        progress = progress._replace(clamped=clamping.taken(progress.state.number, reports))
+        progress = progress._replace(clamped=_clamped(progress.state.number, reports))
     else:
         progress = scored(plan, progress, reports)
     progress = progress._replace(held=(*progress.held, reports.people))
@@ -83,11 +112,10 @@ def advance(plan: Plan, progress: Progress, reports: Reports) -> Progress:
     if role == "location":
         progress, state = _located(plan, progress, state)
     if following == "moments":
-        if plan.rounds[number].optional and (far := whitening.overstretched(plan, progress, number)):
+        if plan.rounds[number].optional and (far := coordinates.overstretched(plan, progress, number)):
             progress = progress._replace(scatter=moments.drawn_in(progress.scatter, far, plan.widened))
-        return progress._replace(
-            state=state._replace(rows=moments.asked(progress.scatter.rows, whitening.constant2(plan, progress, number)))
-        )
+        rows = moments.asked(progress.scatter.rows, coordinates.constant2(plan, progress, number))
+        return progress._replace(state=state._replace(rows=rows))
     if role in {"location", "moments"}:
         progress, state = placed(plan, progress, state)
     if following == "measures":
@@ -114,7 +142,7 @@ def _moments(plan: Plan, progress: Progress, reports: Reports) -> Scatter:
         *(scatter, total, float(reports.weight.sum()), plan.sd("moments")),
         plan.layout._replace(constant=True),
         plan.factors,
-        constant2=whitening.constant2(plan, progress, progress.state.number),
+        constant2=coordinates.constant2(plan, progress, progress.state.number),
         nonresponse=plan.nonresponse or plan.persons is not None,
         together=plan.persons.rows if plan.persons else 1,
     )
@@ -122,9 +150,8 @@ def _moments(plan: Plan, progress: Progress, reports: Reports) -> Scatter:
 
 def _located(plan: Plan, progress: Progress, state: State) -> tuple[Progress, State]:
     """Progress and state whose row map has the learned locations and scales."""
-    centre, scale = thresholds.centre_and_scale(progress.places)
-    rows = np.array(progress.scatter.rows)
-    for j, m, s in zip(plan.unscaled, centre.tolist(), scale.tolist(), strict=True):
+    rows, places = np.array(progress.scatter.rows), progress.places
+    for j, m, s in zip(plan.unscaled, places.centre.tolist(), places.scale.tolist(), strict=True):
         if j == plan.d:
             m, s = min(max(m, plan.y_low), plan.y_high), min(s, plan.y_high - plan.y_low)
             shift = m if plan.layout.constant else 0.0
@@ -169,19 +196,48 @@ def late(progress: Progress, number: int, reports: Reports) -> Progress:
             one = one._replace(weight=weight, score=score, number=mean)
         scored.append(one)
     if progress.clamped is not None and progress.clamped.number == number:
-        progress = progress._replace(clamped=clamping.later(progress.clamped, reports))
+        before, more = progress.clamped, _clamped(number, reports)
+        both = before.weight + more.weight, before.total + more.total, before.people + more.people
+        progress = progress._replace(clamped=Clamped(number, *both))
     held = [n + reports.people * (k == number) for k, n in enumerate(progress.held)]
     return progress._replace(scored=tuple(scored), held=tuple(held))
+
+
+def _clamped(number: int, reports: Reports) -> Clamped:
+    """Sums of the reports of round `number`, on clamping."""
+    return Clamped(number, float(reports.weight.sum()), reports.total.sum(axis=(0, 1)), reports.people)
+
+
+def shares_of(plan: Plan, progress: Progress) -> Shares | None:
+    """Share of usable records clamped, by column; None before anybody has reported.
+
+    Reports on moments give the share of usable records. If covariates are public there are none, and shares are
+    those of all records.
+    """
+    seen = progress.clamped
+    if seen is None or seen.weight <= 0.0:
+        return None
+    mean = seen.total / seen.weight
+    least = 1.0 / (seen.weight + 1.0)  # that nobody was seen doesn't make it sure that there is nobody
+    inside = np.clip(mean, least, 1.0 - least)
+    variance = (plan.sd("clamping") ** 2 + inside * (1.0 - inside)) / seen.weight
+    answering = progress.scatter.answering
+    if answering < 1.0 and plan.persons is None:  # of several rows that is how much of a report is filled
+        _, error = progress.scatter.usable
+        known = error if answering > ANSWERING else 0.0
+        variance = (variance + (mean / answering * known) ** 2) / answering**2
+        mean = mean / answering
+    return Shares(plan.clamps, mean, np.sqrt(variance), seen.people)
 
 
 def _pays(plan: Plan, progress: Progress, number: int) -> bool:
     """True if this further round on moments pays."""
     d = plan.d + plan.extra
-    correlated = whitening.is_correlated(progress.scatter.rows[:d, :d], constant=True)
-    if correlated or whitening.overstretched(plan, progress, number):
+    cov = whitening.correlation(progress.scatter.rows[:d, :d], constant=True)
+    if (len(cov) > 1 and np.linalg.cond(cov) > CORRELATED) or coordinates.overstretched(plan, progress, number):
         return True
-    shares = cells.shrunk(plan.factors, progress.scatter.shares)
-    return bool(shares) and cells.unsure(np.concatenate(shares), progress.scatter.shares.variance)
+    shares = whitening.shrunk(plan.factors, progress.scatter.shares)
+    return bool(shares) and whitening.unsure(np.concatenate(shares), progress.scatter.shares.variance)
 
 
 def _next(plan: Plan, progress: Progress, state: State) -> tuple[Progress, State]:
@@ -190,7 +246,7 @@ def _next(plan: Plan, progress: Progress, state: State) -> tuple[Progress, State
     if progress.scored and progress.scored[-1].state.role == "pilot":
         assert progress.fitted is not None
         assert progress.prior is not None
-        fitted = pilot.fit(model, observed(plan, progress), progress.fitted, progress.prior)
+        fitted = reference.fit(model, observed(plan, progress), progress.fitted, progress.prior)
         progress = progress._replace(fitted=fitted)
         if plan.rules.track:
             unsure = 0.0
@@ -205,7 +261,7 @@ def _next(plan: Plan, progress: Progress, state: State) -> tuple[Progress, State
         elif plan.rules.scoring.pearson:
             eta, cov = model.predictors(fitted.theta), fitted.cov[:-1, :-1]
             unsure = math.sqrt(max(float(np.trace(cov)), 0.0)) if state.role == "pilot" else 0.0
-            state = state._replace(c=pilot.threshold_of_counts(plan.rules, eta, unsure))
+            state = state._replace(c=reference.threshold_of_counts(plan.rules, eta, unsure))
         state = state._replace(theta=fitted.theta)
     elif progress.scored:
         progress, state = _stepped(plan, progress, state, model)
@@ -224,12 +280,12 @@ def _stepped(plan: Plan, progress: Progress, state: State, model: Reference) -> 
     unit = state.c if model.scaled else 1.0
     x, g = _latest(carried.rounds, combination.floored(learned.mean))
     off = float(np.linalg.norm(np.linalg.solve(carried.root.T, g)))
-    nearer = spacing.left_behind(plan, progress, chance, off)
+    nearer = left_behind(plan, progress, chance, off)
     if nearer.since > progress.since:
         progress = nearer
         carried, learned, back = _known(plan, progress, state, model)
         x, g = _latest(carried.rounds, combination.floored(learned.mean))
-    step = spacing.lengthened(plan, progress, -back @ g, unit, curvature.GAIN, chance)
+    step = lengthened(plan, progress, -back @ g, unit, curvature.GAIN, chance)
     step = curvature.gain(noise, varying=plan.rules.varying) @ step
     theta = np.linalg.solve(carried.root.T, x) + step
     progress = progress._replace(curvature=learned, local=carried.local)
@@ -276,3 +332,123 @@ def _measuring(plan: Plan, progress: Progress, state: State) -> Progress:
     reach = REACH
     gauge = plan.gauge._replace(residual=reach * residual, spread=reach * spread, centre=centre)
     return progress._replace(state=state._replace(theta=found.theta), gauge=gauge, final=found)
+
+
+# --- offsets and steps ------------------------------------------------------------------------------------------
+
+
+def offsets(plan: Plan, progress: Progress, state: State) -> Array:
+    """Offsets of the groups, shape (groups, q), balanced: equation (19) of docs/estimator.md."""
+    q = plan.size
+    if q < plan.groups:
+        signs = hadamard(plan.groups)[:, 1 : q + 1].astype(np.float64) * (-1.0) ** state.number
+    else:
+        rng = np.random.Generator(np.random.PCG64([41, state.number]))
+        half = rng.choice([-1.0, 1.0], (plan.groups // 2, q))
+        signs = np.concatenate([half, -half])
+    out = signs * (_length(plan, progress, state) / math.sqrt(q))
+    if progress.stretch is not None:
+        out = out @ progress.stretch
+    if not plan.rules.varying:
+        out[:, coordinates.at_a_bound(plan, progress, state)] *= coordinates.AT_BOUND
+    return np.asarray(out)
+
+
+def _length(plan: Plan, progress: Progress, state: State) -> float:
+    """Length of groups' offsets: equation (18) of docs/estimator.md."""
+    q, scoring = plan.size, plan.rules.scoring
+    people = sum(progress.held) if plan.rows is None else plan.rows
+    curved = plan.rules.varying or plan.rules.centre != 0.0 or scoring.bent_by_offsets
+    # where offsets bend what is expected, their length falls with a standard error; else curvature is what matters
+    strength2 = plan.effective_mu(state.longest) ** 2
+    if not curved and not state.longest:
+        strength2 = 4.0 / (plan.sd("main") ** 2 + SAMPLED / plan.d)
+    effective = people * strength2
+    enough = OFFSET_PEOPLE * q**2
+    size = OFFSET * min(1.0, (enough / max(effective, 1.0)) ** 0.25)
+    length = size * (state.c if plan.rules.track or scoring.residual else 1.0)
+    if plan.rules.varying and plan.rules.track:
+        # c is that of a window about a margin
+        length = size * scoring.margin
+    # far out the density, which is the curvature, is low: with the median's length, reports showed so little of one
+    # that varied elevenfold that intervals of the 0.9 quantile covered 70%
+    if scoring.density:
+        length *= min(math.exp(0.5 * float(ndtri(plan.rules.shape.a)) ** 2), 1.0 / OFFSET)
+    if scoring.short_offsets and plan.sd("main") > 0.0:
+        length *= GENTLE
+    elif plan.extremes and not plan.rules.varying:
+        length *= coordinates.AT_BOUND
+    return float(length)
+
+
+def stretched(plan: Plan, progress: Progress, state: State, model: Reference, carried: Carried) -> Progress:
+    """Add the matrix by which offsets are multiplied after four main rounds: equation (20) of docs/estimator.md.
+
+    Along directions of less curvature than the mean they are longer in proportion, but for numbers at a bound, at
+    most c, and only so long that predictors of records that show curvature along a direction move by c: with three c
+    no record of a rare level had a score that bent, and its coefficient's sd was a quarter larger. Relative errors of
+    standard errors are those of curvature, which are the larger, with offsets of one length, the less curvature there
+    is. In designs where it varies most, with 200,000 records, a tenth as many coefficients were marked,
+    and 93% of the intervals of the worst held in place of 88 (`benchmarks.validity`); where it doesn't vary, next to
+    nothing changes.
+    """
+    usual = model.scaled and not plan.rules.varying and plan.size <= curvature.MOST
+    learned = progress.curvature
+    if not usual or progress.stretch is not None or learned is None or len(progress.main) < STRETCHED:
+        return progress
+    each = _length(plan, progress, state) / (state.c * math.sqrt(plan.size))
+    values, vectors = np.linalg.eigh(carried.root @ learned.mean @ carried.root.T)
+    along = (model.points @ vectors) ** 2
+    reach = np.sqrt((model.weight @ along**2) / np.maximum(model.weight @ along, 1e-300))
+    most = np.clip(1.0 / np.maximum(each * reach, 1e-300), 1.0, 1.0 / OFFSET)
+    usually = max(float(values.mean()), 1e-290)
+    times = np.clip(usually / np.maximum(values, 1e-9 * usually), 1.0, most)
+    stretch = np.eye(plan.size) + (vectors * (times - 1.0)) @ vectors.T
+    short = coordinates.at_a_bound(plan, progress, state)
+    stretch[short] = stretch[:, short] = 0.0
+    stretch[short, short] = 1.0
+    return progress._replace(stretch=stretch)
+
+
+def left_behind(plan: Plan, progress: Progress, chance: float, off: float) -> Progress:
+    """Leave out the first main rounds, up to the last that is far from the present state: progress with `since`.
+
+    Farther than two of the longest steps, once others tell as much. In a fit without covariates but a group, as design
+    "valley" of `benchmarks.designs` (400,000 records, μ = 5), the group's coefficient was off by 5 standard errors with
+    5 c, by none with 2 and 3 (8 runs each). With 2, intervals of design "response" were longer by 2%, and more marked.
+
+    `chance` is the sd of a state by the noise of one round, coordinates of the scores; `off` the last state's distance
+    from its reports' one-step estimate under the reference model's curvature. If that is more than c, nothing is left
+    out: beyond the data scores are as large as they can be.
+    """
+    main = progress.main
+    last = progress.state
+    if len(main) < 2 or not plan.rules.scoring.bounded or off > last.c:
+        return progress
+    limit = max(2.0 * FAR * last.c, SURE * chance)
+    people = np.array([float(one.weight.sum()) for one in main])
+    far = [k for k, one in enumerate(main) if float(np.linalg.norm(one.state.theta - last.theta)) > limit]
+    for k in reversed(far):
+        if people[k + 1 :].sum() >= ENOUGH * people.max():
+            return progress._replace(since=main[k + 1].state.number)
+    return progress
+
+
+def lengthened(plan: Plan, progress: Progress, step: Array, unit: float, gain: float, chance: float) -> Array:
+    """A step cut to `FAR` units, but twice the last one if that was cut, too, and went the same way; shape (b d,).
+
+    So states move by eleven c in four rounds, not in twelve. If the last step went too far, half of it is taken back: a
+    zero is between. A step is never longer than the rounds to come can halve. `step` is computed from the reports of
+    the last state, which `progress` has. `unit` is that of lengths, c; `gain` the part of a step that is made, and
+    `chance` the length that noise alone gives it.
+    """
+    length, most, before = float(np.linalg.norm(step)), FAR * unit, progress.main
+    if length > max(most, SURE * chance) and len(before) > 1 and plan.rules.scoring.bounded:
+        moved = before[-1].state.theta - before[-2].state.theta
+        gone = float(np.linalg.norm(moved))
+        same = float(moved @ step) / max(gone * length, 1e-300)
+        if gone > 0.99 * gain * most and abs(same) > math.sqrt(0.5):  # more along it than across
+            left = sum(r.role == "main" for r in plan.rounds[progress.state.number + 2 :])
+            again = gone / gain * (2.0 if same > 0.0 else 0.5)
+            return np.asarray(step * (max(most, min(again, most * 2.0 ** (left - 1))) / length))
+    return np.asarray(step * min(1.0, most / max(length, 1e-300)))

@@ -31,7 +31,7 @@ from privreg.formula.units import Units
 from privreg.options.running import one_thread
 from privreg.protocol.plans import Persons
 from privreg.results.data import Equation, ResultData
-from privreg.simulation.streaming.encoding import Gatherer, Rows
+from privreg.simulation.streaming.encoding import Block, Gatherer, joined
 
 NUMBERS: Final = 1 << 15
 """Predictors, of rows by offsets, that are looked at together: so few that they stay in a processor's cache."""
@@ -132,7 +132,7 @@ def evaluated(fit: ResultData, public_test: Any) -> pd.DataFrame:
 
 def _encoded(fit: ResultData, equation: Equation, rows: Any, people: Participants | None, units: Units) -> list[_Rows]:
     """Rows in the coordinates of the equation, in chunks."""
-    held: list[Rows] = []
+    held: list[Block] = []
     what, more = "the coefficients that its equation has there", () if people is None else people.columns
     for batch in public_batches(rows, fit.design, what, more, simulated=fit.statement.seeded):
         given = fit.design.encode(batch)
@@ -144,20 +144,20 @@ def _encoded(fit: ResultData, equation: Equation, rows: Any, people: Participant
             limits = (0.0, 1.0) if people.weight is None else fit.design.schema.limits(people.weight)
             weight, ids = people.survey_weights(batch, limits[1], limits[0]), people.ids(batch)
         ids = None if ids is None else texts_of(ids)
-        held.append(Rows(y, x[:, equation.order], offset, weight, ids, None, None, None, len(y)))
-    of_all: list[Any] = [None if c[0] is None else np.concatenate(c) for c in list(zip(*held, strict=True))[:5]]
-    y, x, offset, weight, ids = of_all
-    parts, person, times = weight, None, 1.0
+        held.append(Block(y, x[:, equation.order], offset, weight, hashes=ids))
+    made = joined(held)
+    y, x, offset, parts, ids = made.y, made.x, made.offset, made.weight, made.hashes
+    person, times = None, 1.0
     cuts = None if fit.design.cuts is None else (fit.design.cuts @ units.matrix)[:, equation.order]
     if people is not None and (people.gathered or cuts is not None):
         hashes = np.arange(len(y)) if ids is None else pd.factorize(ids)[0]
-        made = Rows(y, x, offset, weight, hashes.astype(np.uint64) + np.uint64(1), None, None, None, len(y))
+        made = made._replace(hashes=hashes.astype(np.uint64) + np.uint64(1))
         made = Gatherer(people, binary=fit.family.binary, cuts=cuts).together(made)
-        usable = np.isfinite(made.endog) & np.isfinite(made.exog).all(axis=2)
+        usable = np.isfinite(made.y) & np.isfinite(made.x).all(axis=2)
         rows = people.reports * (1 if cuts is None else len(cuts))
         share = parts_of(Persons(rows, people.per_person == "mean"), usable, made.weight)
         person, times = np.nonzero(usable)[0], usable.sum() / len(usable)
-        y, x, parts = made.endog[usable], made.exog[usable], share[usable]
+        y, x, parts = made.y[usable], made.x[usable], share[usable]
         offset = None if made.offset is None else made.offset[usable]
     y, z = (y - equation.y_centre) / equation.y_scale, _mapped(equation.rows, x)
     offset = None if offset is None else offset / equation.y_scale

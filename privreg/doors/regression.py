@@ -9,9 +9,8 @@ from typing import Any, Final, Never, cast
 
 from privreg.data.sources.open import Source, refuse_few, rows_of
 from privreg.errors import DataError, InferenceError, OptionError, UnsupportedArgumentError
-from privreg.fits.fit_plan import FitPlan
+from privreg.fits.fit_plan import FitPlan, target_of
 from privreg.fits.settings import FitOptions, RunOptions
-from privreg.fits.target import target_of
 from privreg.formula.describe import ModelOptions, array_spec, callers_scopes, formula_spec, public_rows
 from privreg.formula.spec import Described, ModelSpec
 from privreg.options.running import progress_bar
@@ -20,9 +19,9 @@ from privreg.options.unknown import refuse_positional, refuse_unknown
 from privreg.privacy.accounts import named
 from privreg.privacy.ledger import LEDGER, UNSET
 from privreg.results.results import PrivateResults
-from privreg.simulation.streaming.checkpoint import forget, read_checkpoint, take_all
+from privreg.simulation.streaming import checkpoint as checkpoints
 from privreg.simulation.streaming.stream import Stream, begin
-from privreg.simulation.tuning import of_descent, plan_fit, warn_of_steps
+from privreg.simulation.tuning import of_descent, resolve_tuning, warn_of_steps
 
 LONG: Final = 200_000  # People from whom on threads are used by default
 MOST_DEFAULT_THREADS: Final = 4
@@ -251,7 +250,7 @@ class PrivateOnlineRegression(Described):
             step=step, measures=measures, rounds=rounds, covariates=covariates, like=like,
         )  # fmt: skip
         asked = self._read(asked, seeded=True)  # which a plan can't know: nothing is refused for it
-        return plan_fit(self._spec, asked, start_params, expected)
+        return FitPlan(self._spec, asked, start_params, expected, resolve_tuning(asked, self._spec, expected))
 
     def _read(self, asked: FitOptions, *, seeded: bool) -> FitOptions:
         """Options of a fit with public rows and an earlier fit's target read."""
@@ -390,7 +389,7 @@ class PrivateOnlineRegression(Described):
                 radius=radius, lanes=lanes, average=average, batch_size=batch_size, seed=seed, progress=progress,
             )  # fmt: skip
         curator = self._spec.noise.again
-        kept = read_checkpoint(run)
+        kept = run.checkpoints()
         check("local.fit", "progress", progress)
         if self._source is None:
             way = "build it with data" if curator else "use start() and update(batch), or build it with data"
@@ -429,19 +428,24 @@ class PrivateOnlineRegression(Described):
                 raise OptionError(
                     "checkpoint= is for one stream; a cluster works lost parts again by itself: leave it out."
                 )
-            from privreg.simulation.workers import dask
+            from privreg.simulation import workers
 
-            res = dask.fit(self._spec, source, asked, start_params, seed, progress, client)
+            res = workers.fit(self._spec, source, asked, start_params, seed, progress, client)
             res._caution()
             return res
         stream = begin(self._spec, asked, start_params, seed, rows)
         with progress_bar(rows, progress) as bar:
             usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
             paying = min(usable, MOST_DEFAULT_THREADS) if rows is not None and rows >= LONG else 1
-            take_all(stream, source, int(threads or paying) if stream.parallel else 1, bar, kept)
+            at_once = int(threads or paying) if stream.parallel else 1
+            if kept is None:
+                stream.take_all(source, at_once, bar)
+            else:
+                checkpoints.keep(stream, source, at_once, bar, kept)
         refuse_few(stream.rows_read, 0, source.kind)
         res = stream._results()
-        forget(kept)
+        if kept is not None:
+            checkpoints.forget(kept)
         res._caution()
         return res
 

@@ -8,10 +8,9 @@ from typing import Any, Final
 import numpy as np
 
 from privreg.base.arrays import Array
-from privreg.families.declared import LINKS, Declared
 from privreg.families.family import Family
 from privreg.families.logistic import ClassMeasures
-from privreg.families.scores import Binary, Function, ScoreRules, SumRules
+from privreg.families.scores import LINKS, Binary, Declared, Function, ScoreRules, SumRules
 from privreg.options.unknown import known_arguments
 from privreg.protocol import codes
 from privreg.protocol.plans import Shape

@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from privreg.errors import OptionError
-from privreg.families.declared import Declared
-from privreg.families.scores import Score, ScoreRules, Scoring, scoring_of
+from privreg.families.scores import Declared, Score, ScoreRules, Scoring, scoring_of
 from privreg.protocol.plans import Shape
 from privreg.schema.declarations import Schema
 

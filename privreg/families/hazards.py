@@ -7,9 +7,8 @@ from typing import Any, Final
 import numpy as np
 
 from privreg.base.arrays import Array, Flags
-from privreg.families.declared import Declared
 from privreg.families.family import Family
-from privreg.families.scores import Function, Predicted, ScoreRules, SumRules
+from privreg.families.scores import Declared, Function, Predicted, ScoreRules, SumRules
 from privreg.protocol import codes
 from privreg.protocol.plans import Shape
 

@@ -10,9 +10,8 @@ import numpy as np
 
 from privreg.base.arrays import Array
 from privreg.errors import OptionError, real, shown
-from privreg.families.declared import Declared
 from privreg.families.family import Family
-from privreg.families.scores import CAP, Function, Gauge, Score, ScoreRules, Scoring, SumRules
+from privreg.families.scores import CAP, Declared, Function, Gauge, Score, ScoreRules, Scoring, SumRules
 from privreg.options.unknown import known_arguments
 from privreg.protocol import codes
 from privreg.protocol.plans import Shape

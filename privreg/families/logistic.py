@@ -10,11 +10,11 @@ import numpy as np
 from scipy.special import softmax
 
 from privreg.base.arrays import Array
-from privreg.families.declared import Declared
 from privreg.families.family import Family
 from privreg.families.scores import (
     CAP,
     Binary,
+    Declared,
     Function,
     Gauge,
     Predicted,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -75,16 +74,15 @@ def summarise(gauge: Gauge, mean: Array, cov: Array, unit: float) -> tuple[Measu
     """Measures of fit from the mean report, shape (m,), and its covariance; `unit` is the internal unit."""
     out = []
     for name, of_usable, meaning in scoring_of(gauge.family).measures(gauge, unit):
-        measure = partial(_of_usable, of_usable) if gauge.nonresponse else of_usable
+
+        def measure(means: Array, of_usable: Callable[[Array], float] = of_usable) -> float:
+            # of usable records, from means over all records and the share of usable ones, which comes last
+            return of_usable(means[:-1] / max(float(means[-1]), 1e-3) if gauge.nonresponse else means)
+
         at = measure(mean)
         slope = np.array([_slope(measure, mean, j) for j in range(len(mean))])
         out.append(Measure(name, at, math.sqrt(max(float(slope @ cov @ slope), 0.0)), meaning))
     return tuple(out)
-
-
-def _of_usable(measure: Callable[[Array], float], means: Array) -> float:
-    """Measure of usable records, from means over all records and the share of usable ones, which comes last."""
-    return measure(means[:-1] / max(float(means[-1]), 1e-3))
 
 
 def _slope(measure: Callable[[Array], float], mean: Array, j: int) -> float:

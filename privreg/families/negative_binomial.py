@@ -11,10 +11,9 @@ from scipy.special import digamma, polygamma
 
 from privreg.base.arrays import Array
 from privreg.errors import OptionError, real, shown
-from privreg.families.declared import Declared
 from privreg.families.family import Family
 from privreg.families.poisson import MOST_Y, PoissonScore
-from privreg.families.scores import Function, ScoreRules
+from privreg.families.scores import Declared, Function, ScoreRules
 from privreg.options.unknown import known_arguments
 from privreg.protocol import codes
 from privreg.protocol.plans import Shape

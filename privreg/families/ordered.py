@@ -8,10 +8,9 @@ from typing import Any, Final
 import numpy as np
 
 from privreg.base.arrays import Array
-from privreg.families.declared import Declared
 from privreg.families.family import Family
 from privreg.families.logistic import LogisticScore
-from privreg.families.scores import ScoreRules, SumRules, logistic
+from privreg.families.scores import Declared, ScoreRules, SumRules, logistic
 from privreg.options.unknown import known_arguments
 from privreg.protocol import codes
 from privreg.protocol.plans import Shape

@@ -12,9 +12,8 @@ from scipy.stats import nbinom
 
 from privreg.base.arrays import Array
 from privreg.errors import OptionError, SchemaError, real, shown
-from privreg.families.declared import Declared
 from privreg.families.family import Family
-from privreg.families.scores import CAP, Function, Gauge, Predicted, ScoreRules, SumRules
+from privreg.families.scores import CAP, Declared, Function, Gauge, Predicted, ScoreRules, SumRules
 from privreg.options.unknown import known_arguments
 from privreg.protocol import codes
 from privreg.protocol.counts import FARTHEST, LARGE
@@ -146,7 +145,8 @@ class RobustPoissonScore(PoissonScore):
     )
 
     def unit(self, shape: Shape, c: Any, eta: Array, y: Array, function: Function = None) -> Array:
-        return robust_unit(c, eta, y)
+        root, a = _roots(eta)[0], correction(c, eta)  # as `protocol.counts.unit`
+        return np.asarray((a - np.clip(y / root - root, -c, c)) / (c + np.abs(a)))
 
     def convex(self, shape: tuple[int, float, float]) -> tuple[int, float, float]:
         return codes.POISSON, shape[1], 1.0
@@ -206,13 +206,6 @@ def Poisson(y_max: float | None = None, c: float | None = None) -> Family:
             "usual. Leave it out for means of counts of any distribution."
         )
     return Family("Poisson", codes.POISSON, "log", "count", c=threshold, y_max=number)
-
-
-def robust_unit(c: float | Array, eta: Array, y: Array) -> Array:
-    """Unit score of every record, shape (n,): the NumPy twin of `protocol.counts.unit`."""
-    root, a = _roots(eta)[0], correction(c, eta)
-    with np.errstate(over="ignore", invalid="ignore"):
-        return np.asarray((a - np.clip(y / root - root, -c, c)) / (c + np.abs(a)))
 
 
 def correction(c: float | Array, eta: Array) -> Array:

@@ -11,9 +11,19 @@ from scipy.special import ndtr, ndtri
 
 from privreg.base.arrays import Array
 from privreg.errors import OptionError, choose, real, shown
-from privreg.families.declared import Declared
 from privreg.families.family import CLASSICAL_C, Family
-from privreg.families.scores import Function, Gauge, Moments, Score, ScoreRules, Scoring, SumRules, phi, window
+from privreg.families.scores import (
+    Declared,
+    Function,
+    Gauge,
+    Moments,
+    Score,
+    ScoreRules,
+    Scoring,
+    SumRules,
+    phi,
+    window,
+)
 from privreg.families.squared import MeanMeasures
 from privreg.options.unknown import known_arguments
 from privreg.protocol import codes

@@ -11,10 +11,9 @@ from scipy.special import log_ndtr, ndtr
 
 from privreg.base.arrays import Array
 from privreg.errors import OptionError, SchemaError, real, shown
-from privreg.families.declared import Declared
 from privreg.families.family import CLASSICAL_C, Family
 from privreg.families.residuals import clipped_square
-from privreg.families.scores import CAP, Function, Gauge, ScoreRules, Scoring, SumRules, phi
+from privreg.families.scores import CAP, Declared, Function, Gauge, ScoreRules, Scoring, SumRules, phi
 from privreg.options.unknown import known_arguments
 from privreg.protocol import codes
 from privreg.protocol.plans import Shape

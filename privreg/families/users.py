@@ -12,10 +12,9 @@ import numpy as np
 
 from privreg.base.arrays import Array
 from privreg.errors import OptionError, PrivregWarning, choose, real, shown
-from privreg.families.declared import Declared
 from privreg.families.family import Family
 from privreg.families.hinge import Margin
-from privreg.families.scores import Function, Score, ScoreRules, SumRules
+from privreg.families.scores import Declared, Function, Score, ScoreRules, SumRules
 from privreg.families.scores import unit as unit_score
 from privreg.protocol import codes
 from privreg.protocol.plans import Shape

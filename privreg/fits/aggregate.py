@@ -20,8 +20,8 @@ from privreg.collector.aggregate.lengths import AGAIN, means, share
 from privreg.collector.aggregate.lengths import far as far_columns
 from privreg.collector.aggregate.plan import MOST_MU, Noise, Plan, Progress, State, Summed, crowded, narrowed, rules_of
 from privreg.collector.aggregate.rounds import begin
-from privreg.collector.clamping import Shares, harmed
-from privreg.collector.covariates import factors
+from privreg.collector.covariates import whitening
+from privreg.collector.covariates.indicators import Shares, harmed
 from privreg.collector.covariates.moments import ANSWERING
 from privreg.collector.covariates.whitening import correlation
 from privreg.collector.inference import methods
@@ -151,7 +151,7 @@ def _cells(spec: ModelSpec, order: NDArray[np.intp]) -> Array:
     place, found = np.argsort(order), [np.zeros((0, len(order)))]
     if spec.people.effect is None and spec.units.constant_column(spec.design.probe) is not None:
         inside = spec.units.probe_inside(spec.design.probe)
-        for one in factors.groups(spec.design.sources, spec.design.schema.levels, inside):
+        for one in whitening.groups(spec.design.sources, spec.design.schema.levels, inside):
             forms = np.zeros((len(one.values), len(order)))
             rows = np.column_stack([np.ones(len(one.values)), one.values])
             forms[:, [0, *place[one.columns]]] = np.linalg.inv(rows).T

@@ -10,17 +10,17 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc, ndtr
 
 from privreg.base.arrays import Array
-from privreg.collector import clamping, pilot, spacing
-from privreg.collector.covariates import rarity, thresholds, whitening
-from privreg.collector.covariates.points import LIMITS
-from privreg.collector.estimation import combination, coordinates, curvature, estimate
+from privreg.collector import rounds
+from privreg.collector.covariates import indicators, whitening
+from privreg.collector.covariates.whitening import FARTHEST, LIMITS, Cells
+from privreg.collector.estimation import combination, coordinates, curvature, estimate, reference
 from privreg.collector.estimation.curvature import Curvature
 from privreg.collector.inference.methods import Estimate
 from privreg.collector.inference.resampling import FIRST
 from privreg.collector.levels import PRECISE, STRICT, SURE
-from privreg.collector.plan import Carried, Estimated, Plan, Progress
-from privreg.collector.spacing import STRETCHED
-from privreg.fits.notes import Findings
+from privreg.collector.plan import Carried, Crossed, Estimated, Plan, Progress
+from privreg.collector.rounds import STRETCHED
+from privreg.fits.notes import Findings, Rare
 from privreg.fits.outcome import Held
 from privreg.fits.settings import Settings
 from privreg.protocol.rounds import PARTS
@@ -37,6 +37,14 @@ states hardly move and the reference model alone makes intervals short (design "
 
 ENOUGH: Final = 400.0
 """Records in main rounds, times μ²/d²; no study of many designs was made with fewer (`benchmarks.validity`)."""
+
+OF_FEW: Final = 0.25  # Part of a coefficient's variance by levels that few have from which on it is marked
+
+FEW: Final = 6.0
+"""Error of the predictor of people with a rare value, in units of c, is to be at most one by this: with fewer of them
+intervals cover less than some 92% (`benchmarks.rare_levels`)."""
+
+SMALLEST_SHARE: Final = 0.035  # Shares below it can't be distinguished by as many rounds of moments as are held
 
 CHANCES: Final = (1e-6, 0.01)
 """Chances of a note that records come in an order that matters, where it doesn't: if it is random, and if not."""
@@ -63,13 +71,10 @@ def found_of(
     tied = np.zeros(d, dtype=np.bool_) if progress.tied is None else progress.tied
     share, error = scatter.usable
     unusable = Unusable.counted(share, error, scatter.asked)
-    wide: list[tuple[int, float]] = []
-    if have:
-        wide = whitening.wide(scatter.rows, plan.gaps, plan.unscaled, plan.layout.constant, plan.crossed, plan.widened)
     empty = coordinates.far_ends(plan, progress) if have else []
     spline = {int(j) for end in empty for j in end.columns}
-    wide = [one for one in wide if one[0] not in spline]
-    collinear = whitening.collinear(scatter.rows, [j for j, _ in wide], plan.layout.constant) if wide else {}
+    wide = [one for one in coordinates.wide(plan, scatter.rows) if one[0] not in spline] if have else []
+    collinear = coordinates.collinear(scatter.rows, [j for j, _ in wide], plan.layout.constant) if wide else {}
     low, high = plan.y_low, plan.y_high
     learned = fitted is not None and plan.rules.track and not plan.rules.varying
     nonresponse = flat = False
@@ -81,9 +86,10 @@ def found_of(
         nonresponse = (held.unusable and not unusable.few) and (
             plan.rules.ratio * scale > 0.5 * (high - low) if bounded else fitted.scale > LIMITS[1]
         )
-    strength = 0.0 if found is None or plan.rules.track or not plan.rules.varying else _strength(plan, found.theta)
-    strong = pilot.farthest() if have and not nonresponse and strength > 0.95 * pilot.farthest() else 0.0
-    lost = [j for j, ok in zip(plan.unscaled, thresholds.converged(progress.places), strict=True) if not ok]
+    strength = _strength(plan, found.theta) if found is not None and plan.rules.from_predictor else 0.0
+    strong = reference.longest_slopes() if have and not nonresponse else math.inf
+    strong = strong if strength > 0.95 * strong else 0.0
+    lost = [j for j, ok in zip(plan.unscaled, indicators.converged(progress.places), strict=True) if not ok]
     people = sum(float(s.weight.sum()) for s in progress.scored if s.state.role == "main")
     senders = round(sum(float(s.weight.sum()) for s in progress.main))
     filled = scatter.answering if plan.persons else 1.0
@@ -91,7 +97,7 @@ def found_of(
         wanted(plan, progress.state.longest, filled),
         sum(n for n, r in zip(progress.held, plan.rounds, strict=False) if r.role == "moments"),
     )
-    clamped, slopes = clamping.shares_of(plan, progress), ratios.reshape(-1, d).copy()
+    clamped, slopes = rounds.shares_of(plan, progress), ratios.reshape(-1, d).copy()
     slopes[:, order[: int(plan.layout.constant)]] = 0.0
     return Findings(
         have=have,
@@ -101,7 +107,7 @@ def found_of(
         shares=shares,
         tied=tied,
         lost=lost if fitted is not None else [],
-        rare=rarity.found(plan, progress, held.people, to_user[order, :d]) if have else rarity.Rare(),
+        rare=rare_of(plan, progress, held.people, to_user[order, :d]) if have else Rare(),
         bare=_bare(held, found, to_user) if have and found is not None and people >= needed else [],
         wide=[one for one in wide if one[0] not in collinear],
         collinear=collinear,
@@ -117,10 +123,10 @@ def found_of(
         measures=plan.gauge is not None,
         measuring=progress.state.role == "measures",
         clamped=clamped,
-        harmed=clamping.harmed(clamped, slopes, _together(plan, progress, order)) if have and clamped else (),
+        harmed=indicators.harmed(clamped, slopes, _together(plan, progress, order)) if have and clamped else (),
         at_limit=have and found is not None and _at_limit(plan, progress, found),
         strong=strong,
-        far=found is not None and found.far > spacing.FAR,
+        far=found is not None and found.far > curvature.FAR,
         imprecise=_imprecise(plan, found) if have and found is not None else 0.0,
         early=_early(held, settings, estimates, senders, begun=found is not None),
         needed=needed / max(people, 1.0) * held.people if people < needed else None,
@@ -134,7 +140,7 @@ def _heap(plan: Plan, progress: Progress) -> bool:
     if not learned or not pilots or progress.fitted is None:
         return False
     last = combination.observed(plan, progress._replace(scored=tuple(pilots)))[-1]
-    return pilot.heaped(coordinates.reference_model(plan, progress), last, progress.fitted.scale)
+    return reference.heaped(coordinates.reference_model(plan, progress), last, progress.fitted.scale)
 
 
 def _together(plan: Plan, progress: Progress, order: NDArray[np.intp]) -> Array:
@@ -206,7 +212,7 @@ def _trend(states: Array, people: Array) -> tuple[Array, float]:
 def _flat(plan: Plan, progress: Progress, scale: float, theta: Array) -> bool:
     """True if the response hardly varies within its declared range, internal units, or is at one end of it."""
     # next to nothing of it at an end, as if most responses were clamped there; elsewhere the square of that
-    width, nothing = plan.y_high - plan.y_low, clamping.SMALL
+    width, nothing = plan.y_high - plan.y_low, indicators.SMALL
     if scale < nothing**2 * width or not plan.layout.constant:
         return scale < nothing**2 * width
     mean = progress.state.y_centre + progress.state.y_scale * float(theta[0])  # whitened covariates have mean 0
@@ -230,12 +236,12 @@ def _strength(plan: Plan, theta: Array) -> float:
 
 def _imprecise(plan: Plan, found: Estimated) -> float:
     """Largest sd of a linear predictor's error, if curvature depends on it and so isn't known; else 0."""
-    if plan.rules.track or not plan.rules.varying:
+    if not plan.rules.from_predictor:
         return 0.0
     d = plan.d
     blocks = [found.cov[k : k + d, k : k + d] for k in range(0, len(found.cov), d)]
     sd = math.sqrt(max(0.0, *(float(np.linalg.eigvalsh(one)[-1]) for one in blocks)))  # rounding, where it is 0
-    return sd if sd > spacing.FAR else 0.0
+    return sd if sd > curvature.FAR else 0.0
 
 
 def _at_limit(plan: Plan, progress: Progress, found: Estimated) -> bool:
@@ -290,3 +296,81 @@ def _early(
         return [note("early", methods=("anytime",), first=FIRST, people=senders)]
     before = before_role(held.plan, held.progress, "main")
     return [note("unbegun", before=before, people=held.people)]
+
+
+# --- values that few have ---------------------------------------------------------------------------------------
+
+
+def least_common(plan: Plan, progress: Progress, people: int) -> float:
+    """Least share of the records that a value must have."""
+    curvature = 0.25 if plan.rules.from_predictor else plan.rules.curvature
+    effective = plan.effective_mu(progress.state.longest) * progress.scatter.answering
+    far = math.sqrt(1.0 + (plan.d - 1) / FARTHEST**2)
+    share = FEW * 2.0 * far / (curvature * effective * math.sqrt(max(people, 1)))
+    return min(max(share, SMALLEST_SHARE), 0.5)  # that of the rarer of two values at most
+
+
+def rare_of(plan: Plan, progress: Progress, people: int, to_user: Array) -> Rare:
+    """Columns whose coefficients are about few records by the reports; none before scales are known.
+
+    `people` have reported. `to_user`, shape (d, d), is the linear part of the map from internal to the user's
+    coefficients, both in the order inside.
+    """
+    if progress.shares is None or progress.tied is None:
+        return Rare()
+    usual, tied = least_common(plan, progress, people), progress.tied
+    least = np.full(plan.d, usual)
+    for group in plan.cells:
+        least[group.columns] = max(usual, min(coordinates.least_share(plan, group), 0.5))
+    low = np.nan_to_num(progress.shares, nan=1.0) < least
+    few, beside, share = low.copy(), set[int](), math.inf
+    whole, rare = np.zeros((2, plan.d))  # variances of coefficients, of all cells and of those that too few have
+    for group, p in zip(plan.cells, whitening.shrunk(plan.cells, progress.scatter.shares), strict=True):
+        seldom = p < least[group.columns[0]]
+        share = min(share, float(p[seldom].min(initial=math.inf)))
+        # coefficients of cells are sums of cells' means, whose variances are inverse to their shares
+        each, at_zero = (m**2 / p for m in _means(group, len(p), to_user, constant=plan.layout.constant))
+        whole += each.sum(axis=1)
+        rare += each[:, seldom].sum(axis=1)
+        if at_zero[seldom].sum() > OF_FEW * at_zero.sum():
+            beside |= {k for c in plan.crossed if set(group.columns.tolist()) & set(c.levels) for k in c.numbers}
+    coded = {int(j) for g in plan.cells for j in g.columns}
+    mine = rare > OF_FEW * whole
+    for j in coded:
+        few[j] = low[j] if tied[j] else mine[j]
+    about = {0} if plan.layout.constant and mine[0] else set[int]()
+    if plan.layout.constant and few.any():
+        mean = np.linalg.inv(progress.scatter.rows[: plan.d, : plan.d])[:, 0]  # inside, where two values are at ±1
+        for j in np.flatnonzero(few & ~tied & (mean > 0.0)).tolist():
+            if j not in coded:
+                about.add(0)
+                beside |= {k for c in plan.crossed if j in c.levels for k in c.numbers}
+    crossed = tuple(c.column for c in plan.crossed if few[_levels(plan, c)].any())
+    others = few.copy()
+    others[list(crossed)] = False
+    others[0] |= bool(about) and not others.any()
+    return Rare(
+        tuple(np.flatnonzero(others & (low | tied)).tolist()),
+        tuple(np.flatnonzero(others & ~low & ~tied).tolist()),
+        share,
+        crossed,
+        tuple(sorted(about | beside)),
+    )
+
+
+def _means(group: Cells, c: int, to_user: Array, *, constant: bool) -> tuple[Array, Array]:
+    """Map from means of a group's cells to the user's coefficients, (d, c), and to the mean at columns 0, (c,)."""
+    if len(group.columns) == c:
+        return to_user[:, group.columns] @ np.linalg.inv(group.values), np.zeros(c)
+    inverse, at = np.linalg.inv(np.column_stack([np.ones(c), group.values])), np.concatenate([[0], group.columns])
+    if not constant:
+        return to_user[:, group.columns] @ inverse[1:], inverse[0]
+    return to_user[:, at] @ inverse, to_user[0, at] @ inverse
+
+
+def _levels(plan: Plan, one: Crossed) -> list[int]:
+    """Columns of the levels that a crossed column is about: its level's, if there is one for each, else all."""
+    like = [c.column for c in plan.crossed if (c.levels, c.numbers) == (one.levels, one.numbers)]
+    if len(like) == len(one.levels):
+        return [one.levels[like.index(one.column)]]
+    return list(one.levels)

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privreg.base.arrays import Array
-from privreg.collector.clamping import SMALL, Shares
-from privreg.collector.covariates.rarity import Rare
+from privreg.collector.covariates.indicators import SMALL, Shares
 from privreg.collector.plan import End
 from privreg.families.measures import NORMAL_95
 from privreg.results.wording import Unusable
@@ -27,6 +26,23 @@ showed no loss of precision or coverage to speak of; with four times as many the
 SOME_MORE: Final = 1.05
 """People, relative to those expected, from whom on a note says so if those beyond report measures of fit and no score,
 so that each of them is lost."""
+
+
+class Rare(NamedTuple):
+    """Columns with rare values, by their places in the design."""
+
+    columns: tuple[int, ...] = ()  # Columns whose rarest value is rare
+    # Columns that compare levels one of which is rare, as the reference level may be; the constant alone, if no column
+    # does
+    compared: tuple[int, ...] = ()
+    share: float = math.nan  # Share of the records with the rarest of those levels
+    crossed: tuple[int, ...] = ()  # Products of such columns with numbers
+    about: tuple[int, ...] = ()  # The constant and main slopes, if they hold at such a value
+
+    @property
+    def any(self) -> bool:
+        """True if there are any."""
+        return bool(self.columns or self.compared)
 
 
 class Findings(NamedTuple):
@@ -95,26 +111,28 @@ def notes(found: Findings, names: Sequence[str], order: NDArray[np.intp], blocks
     def place(columns: Iterable[int]) -> list[int]:
         return [b * len(order) + int(order[j]) for b in range(blocks) for j in columns]
 
-    fit = _Fit(found, names, place)
-    # bounds first: where they are wrong, the others follow
-    return (
-        *(*_of_declarations(fit), *_of_clamping(found), *_of_columns(fit), *_of_results(found)),
-        *(*_of_records(found), *found.early, *_of_few(found, blocks * len(order))),
-    )
-
-
-def _of_declarations(fit: _Fit) -> list[Diagnostic]:
-    """Notes on bounds that don't fit the values, and on scales that were not found."""
-    found = fit.found
-    out = [note("lost", columns=fit.called(found.lost))] if found.lost else []
-    out += _of_bounds(fit) if found.have else []
-    return out + ([note("flat")] if found.have and found.flat else [])
-
-
-def _of_columns(fit: _Fit) -> list[Diagnostic]:
-    """Notes that mark columns' intervals as unreliable, that on nonresponse of most records among them."""
-    out = [note("nonresponse.most")] if fit.found.nonresponse else []
-    return out + (_of_levels(fit) + _of_curvature(fit) if fit.found.have else [])
+    fit, have = _Fit(found, names, place), found.have
+    out = [note("lost", columns=fit.called(found.lost))] if found.lost else []  # where bounds are wrong, others follow
+    out += _of_bounds(fit) if have else []
+    out += [note("flat")] if have and found.flat else []
+    out += _of_clamping(found)
+    out += [note("nonresponse.most")] if found.nonresponse else []
+    out += [*_of_levels(fit), *_of_curvature(fit)] if have else []
+    out += [note("changing")] if have and found.changing else []
+    out += [note("heaped")] if found.heaped else []
+    out += [note("limit")] if have and found.at_limit else []
+    out += [note("moving.held")] if found.far else []
+    if found.strong:
+        out.append(note("strong", sd=found.strong))
+    elif found.imprecise and found.needed is None:
+        out.append(note("imprecise", sd=found.imprecise))
+    out += [*_of_records(found), *found.early]
+    # of those, some say that more are wanted, and would make no number of it
+    if have and not found.nonresponse and not found.strong and found.needed is not None:
+        unit = 10.0 ** max(math.floor(math.log10(max(found.needed, 1.0))) - 1, 0)
+        needed = math.ceil(math.ceil(found.needed / unit) * unit)  # to two digits
+        out.append(note("few.simulated", people=found.people, coefficients=blocks * len(order), needed=needed))
+    return tuple(out)
 
 
 def _of_levels(fit: _Fit) -> list[Diagnostic]:
@@ -167,20 +185,6 @@ def _of_bounds(fit: _Fit) -> list[Diagnostic]:
         # the constant stands for where these columns are 0, which is as little known
         at, span = fit.place([*constant, *(j for j, _ in wide)]), min(span for _, span in wide)
         out.append(note("wide", at, columns=fit.called(j for j, _ in wide), span=span))
-    return out
-
-
-def _of_results(found: Findings) -> list[Diagnostic]:
-    """Notes that mark all results as unreliable, but that on few records."""
-    out = [note("changing")] if found.have and found.changing else []
-    out += [note("heaped")] if found.heaped else []
-    out += [note("limit")] if found.have and found.at_limit else []
-    if found.far:
-        out.append(note("moving.held"))
-    if found.strong:
-        out.append(note("strong", sd=found.strong))
-    elif found.imprecise and found.needed is None:
-        out.append(note("imprecise", sd=found.imprecise))
     return out
 
 
@@ -249,29 +253,10 @@ def _unusable(found: Findings, share: Unusable) -> tuple[Diagnostic, ...]:
     return share.noted(text, doubted=found.have and not found.nonresponse)
 
 
-def _of_few(found: Findings, coefficients: int) -> list[Diagnostic]:
-    # of those, some say that more are wanted, and would make no number of it
-    if not found.have or found.nonresponse or found.strong or found.needed is None:
-        return []
-    needed = _rounded_up(found.needed)
-    return [note("few.simulated", people=found.people, coefficients=coefficients, needed=needed)]
-
-
 def listed(names: Iterable[str]) -> str:
     """Names of columns, or numbers of theirs, with commas and an "and"."""
     *first, last = [*names]
     return f"{', '.join(first)} and {last}" if first else last
-
-
-def _rounded_up(people: float) -> int:
-    """Round up to two digits."""
-    unit = 10.0 ** max(math.floor(math.log10(max(people, 1.0))) - 1, 0)
-    return math.ceil(math.ceil(people / unit) * unit)
-
-
-def unweighted(times: float) -> Diagnostic:
-    """Note on the cost of scores without weights: `times` the people."""
-    return note("unweighted", times=times)
 
 
 def filled_note(k_max: int | None, filled: float, error: float) -> tuple[Diagnostic, ...]:

@@ -112,12 +112,6 @@ class FitOutcome(NamedTuple):
     weighing: str = ""  # Score weights, where more is known of them than the settings say
     spreads: Array | None = None  # Sds of the design's columns, learned from reports; NaN if the scale was declared
 
-    def measure_words(self) -> tuple[tuple[str, str], ...]:
-        """Names of the measures of fit, each with its value and what it cost."""
-        cost = f"(se); from {self.measured:,} records {self.cost}"
-        values = [in_one_format([m.estimate, m.std_error], 0, m.std_error) for m in self.measures]
-        return tuple((m.name, f"{' ± '.join(words)} {cost}") for m, words in zip(self.measures, values, strict=True))
-
 
 def outside_of(theta: Array, order: NDArray[np.intp], units: Units) -> Array:
     """Coefficients in the user's units and order, block by block."""
@@ -182,7 +176,9 @@ def results(
     `senders` are who randomised the reports; `seeded` says whether their noise can be drawn again. `added` are further
     entries of the header, last. `origin` stands for the reports: results with the same one are one release.
     """
-    seeded = seeded and spec.budget.private
+    seeded, people, equation = seeded and spec.budget.private, spec.people, outcome.equation
+    if equation is not None and people.mu is not None and people.mu_max is not None and settings.tuning != "published":
+        equation = replace(equation, budgets=(people.mu, people.mu_max))  # by which reports are weighted
     return PrivateResults(
         ResultData(
             design=spec.design,
@@ -196,7 +192,7 @@ def results(
             spreads=outcome.spreads,
             rounds=outcome.rounds,
             steps=outcome.steps,
-            equation=_with_budgets(outcome.equation, spec, settings),
+            equation=equation,
             params=outcome.params,
             last=outcome.last,
             estimates=outcome.estimates,
@@ -213,24 +209,11 @@ def results(
     )
 
 
-def _with_budgets(equation: Equation | None, spec: ModelSpec, settings: Settings) -> Equation | None:
-    """The estimating equation, with the column of personal budgets and the largest, if reports are weighted by them."""
-    people = spec.people
-    if equation is None or people.mu is None or people.mu_max is None or settings.tuning == "published":
-        return equation
-    return replace(equation, budgets=(people.mu, people.mu_max))
-
-
-def _response(spec: ModelSpec) -> str:
-    """Name of the response, of times until an event those of their columns."""
-    followed = spec.people.followed
-    return spec.design.endog_name if followed is None else f"Surv({', '.join(followed.columns)})"
-
-
 def _title(outcome: FitOutcome, spec: ModelSpec, settings: Settings) -> tuple[tuple[str, str], ...]:
     """Entries of the header, in order."""
+    followed = spec.people.followed
     return (
-        ("Dep. Variable", _response(spec)),
+        ("Dep. Variable", spec.design.endog_name if followed is None else f"Surv({', '.join(followed.columns)})"),
         ("Family", outcome.family),
         ("Formula", spec.formula),
         *spec.added,
@@ -262,6 +245,14 @@ def _statement(
     if central:
         spending = f"raw curvature and scores released once with noise by a curator: another {budget}"
     alone = "curator" if spec.noise.again and senders is SIMULATED else senders.trust
+    several = spec.people.k_max is not None
+    protects = ALL_ROWS if several else whole_records(spec.people.max_per_id)
+    if spec.noise.again:
+        protects = (SILO_ROWS if spec.silos else HELD_ROWS)[several]
+    elif spec.private == "response":
+        protects = OF_RESPONSES
+    cost, measures = f"(se); from {outcome.measured:,} records {outcome.cost}", outcome.measures
+    values = [in_one_format([m.estimate, m.std_error], 0, m.std_error) for m in measures]
     return PrivacyStatement(
         budget=budget,
         trust="central plug-in" if central else alone,
@@ -270,13 +261,13 @@ def _statement(
         mechanism=senders.mechanism or mechanism.title,
         noise_sd=settings.noise_sd(p),
         noise=senders.noise or settings.noise_text(p, personal=spec.personal),
-        protects=_protects(spec),
+        protects=protects,
         mu_max=spec.people.mu is not None,
         per_id=spec.people.max_per_id,
         people=outcome.people,
         linked=spec.private == "response" and not spec.alone,
         mechanics=outcome.mechanics,
-        fit_measures=outcome.measure_words(),
+        fit_measures=tuple((m.name, f"{' ± '.join(v)} {cost}") for m, v in zip(measures, values, strict=True)),
         bound=settings.how.bound,
         weights=outcome.bound,
         curvature=spending,
@@ -286,14 +277,6 @@ def _statement(
         seeded=seeded,
         leaked=spec.design.schema.leaked,
     )
-
-
-def _protects(spec: ModelSpec) -> str:
-    if spec.noise.again:
-        return (SILO_ROWS if spec.silos else HELD_ROWS)[spec.people.k_max is not None]
-    if spec.private == "response":
-        return OF_RESPONSES
-    return whole_records(spec.people.max_per_id) if spec.people.k_max is None else ALL_ROWS
 
 
 def of_many_rows(spec: ModelSpec) -> str:

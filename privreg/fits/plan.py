@@ -11,12 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privreg.base.arrays import Array
-from privreg.collector import clamping
-from privreg.collector.covariates import factors as cells
-from privreg.collector.covariates.factors import Cells
+from privreg.collector.covariates import indicators, whitening
 from privreg.collector.covariates.moments import Layout
-from privreg.collector.covariates.points import MOST, Extreme
-from privreg.collector.plan import Crossed, End, Made, Plan
+from privreg.collector.covariates.whitening import Cells
+from privreg.collector.plan import MOST, Crossed, End, Extreme, Made, Plan
 from privreg.errors import OptionError, UnsupportedArgumentError
 from privreg.fits.settings import Settings
 from privreg.formula.language.allowlist import SPLINES
@@ -36,8 +34,7 @@ STRAIGHT: Final = 1e-9  # Second difference of a column within ±1, about, that 
 
 def extremes_of(spec: ModelSpec, order: NDArray[np.intp]) -> tuple[Extreme, ...]:
     """Extremes of a design's columns, in the `order` inside, for every group of raw columns that meet in a term."""
-    groups = _groups(spec)
-    ends = {name: _extents(spec, name) for names in groups for name in names}
+    groups, ends = _groups(spec), _extents(spec)
     fixed = {j for j, own in enumerate(spec.design.sources) if not own}
     out = [Extreme(_inside(spec, order, _rows(spec, ends, {}), fixed))]
     for names, columns in groups.items():
@@ -55,12 +52,20 @@ def _groups(spec: ModelSpec) -> dict[tuple[str, ...], set[int]]:
     return {tuple(sorted(g)): {j for j, own in enumerate(sources) if own & g} for g in groups}
 
 
+def _extents(spec: ModelSpec) -> Values:
+    """Codes of each factor's levels, and both bounds of each number."""
+    schema = spec.design.schema
+    return {
+        name: np.arange(float(len(schema.levels[name]))) if name in schema.levels else np.array(schema.limits(name))
+        for name in set().union(*spec.design.sources)
+    }
+
+
 def corners_of(spec: ModelSpec, order: NDArray[np.intp]) -> Array:
     """Rows of columns that share numbers, at these numbers' bounds and each level, NaN in others; shape (k, d)."""
     out, schema = [np.zeros((0, len(order)))], spec.design.schema
-    groups = _groups(spec) if spec.people.effect is None else {}
-    ends = {name: _extents(spec, name) for names in groups for name in names}
-    for names, columns in groups.items():
+    ends = _extents(spec)
+    for names, columns in _groups(spec).items() if spec.people.effect is None else ():
         given = {name: ends[name] for name in names}
         if len(columns) > 1 and set(names) - schema.levels.keys() and math.prod(map(len, given.values())) <= CORNERS:
             rows = spec.units.probe_inside(_rows(spec, ends, given))[:, order]
@@ -119,12 +124,6 @@ def _of_group(
     return [Extreme(rows, () if steps else tuple(second(bent, many, name) for name in bent))]
 
 
-def _extents(spec: ModelSpec, name: str) -> Array:
-    """Codes of a factor's levels, or both bounds of a number."""
-    schema = spec.design.schema
-    return np.arange(float(len(schema.levels[name]))) if name in schema.levels else np.array(schema.limits(name))
-
-
 def _between(spec: ModelSpec, name: str, many: int) -> Array:
     """Values of a number at which rows are tried: `many` at equal distances, and the formula's constants."""
     (low, high), parsed = spec.design.schema.limits(name), spec.design.parsed
@@ -171,50 +170,54 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
     """Plan of a fit by rounds, and the order of columns inside, shape (p,): a constant is first."""
     units, family, efficient = spec.units, spec.family, settings.efficient
     assert efficient is not None
-    reports, rules, probe = efficient.reports, efficient.rules, spec.design.probe
+    mechanism, label, rules, probe = efficient.mechanism, efficient.label, efficient.rules, spec.design.probe
     p = len(spec.design.names)
     within = spec.people.effect is not None  # what is left of columns are numbers, none of them made of others
-    order, held = order_of(spec, factors=not reports.label and not within)
+    order, held = order_of(spec, factors=not label and not within)
     constant = units.constant_column(probe) is not None
     columns = np.flatnonzero(units.unscaled[order]).tolist()
-    response = units.y_unscaled or (reports.label and family.scoring.residual)
+    response = units.y_unscaled or (label and family.scoring.residual)
     unscaled = (*columns, p) if response else tuple(columns)
-    noise, crossed = reports.noise(p), () if within else _crossed(spec, order)
-    own = reports.label or not family.scaled  # True if moments are of covariates alone
+    noise, crossed = mechanism.sd(*efficient.report(p)) ** 2, () if within else _crossed(spec, order)
+    own = label or not family.scaled  # True if moments are of covariates alone
     added = limits_of_offset(spec) if rules.varying else None
     size = p + int(not constant) + int(not own or added is not None)
     numbers = size * (size + 1) // 2
     gaps = units.gaps(probe)[order]
     rows = efficient.covariates
-    made = () if reports.label or within else _made(spec, order, held, None if rules.varying else crossed)
+    made = () if label or within else _made(spec, order, held, None if rules.varying else crossed)
+    # columns made of the same numbers and not of each other
+    derived = {m.column for m in made} | {int(j) for g in held for j in g.columns}
+    free = Counter(frozenset(spec.design.sources[j]) for k, j in enumerate(order) if k not in derived)
+    bases = any(own and many > 1 for own, many in free.items())
     clamps = spec.clamps
-    radius = reports.mechanism.bits_radius(len(clamps))
+    radius = mechanism.bits_radius(len(clamps))
     plan = Plan(
         rounds=schedule(
-            d=reports.blocks * p,
+            d=efficient.blocks * p,
             noise=noise,
-            moment_noise=reports.mechanism.sd(reports.mechanism.curvature_radius(1.0), numbers) ** 2,
+            moment_noise=mechanism.sd(mechanism.curvature_radius(1.0), numbers) ** 2,
             rows=efficient.rows,
             rounds=efficient.rounds,
             varying=rules.varying,
             declared=spec.scale_declared,
-            label=reports.label,
+            label=label,
             # of people's reports they tell how much of a report is filled
             numbers=p > int(constant) or not own or added is not None or spec.people.gathered,
             located=WANTED["location"] * len(unscaled) * max(noise / 4.0, 0.25),
             measured=efficient.measures,
-            clamped=clamping.people_for(len(clamps), reports.mechanism.sd(radius, len(clamps))) if clamps else 0,
+            clamped=indicators.people_for(len(clamps), mechanism.sd(radius, len(clamps))) if clamps else 0,
         ),
         rules=rules,
         layout=Layout(constant, not own or added is not None),
-        mechanism=reports.mechanism,
+        mechanism=mechanism,
         d=p,
-        blocks=reports.blocks,
-        label=reports.label,
-        y_low=reports.y_low,
-        y_high=reports.y_high,
+        blocks=efficient.blocks,
+        label=label,
+        y_low=efficient.y_low,
+        y_high=efficient.y_high,
         unscaled=unscaled,
-        theta=None if guess is None else guess.reshape(reports.blocks, -1)[:, order].reshape(-1),
+        theta=None if guess is None else guess.reshape(efficient.blocks, -1)[:, order].reshape(-1),
         c=efficient.c,
         gaps=tuple(gaps.tolist()),
         whitened=efficient.whitened,
@@ -228,7 +231,7 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
         covariates=None if rows is None else np.ascontiguousarray(rows.inside[:, order]),
         crossed=crossed,
         alone=_alone(spec, order, gaps, unscaled),
-        bases=rules.varying and not reports.label and not within and _bases(spec, order, held, made),
+        bases=rules.varying and not label and not within and bases,
         mix=_mix(spec, order),
         made=made,
         ends=_ends(spec, order) if constant and not within else (),
@@ -298,13 +301,6 @@ def _alone(spec: ModelSpec, order: NDArray[np.intp], gaps: Array, unscaled: tupl
     )
 
 
-def _bases(spec: ModelSpec, order: NDArray[np.intp], held: Sequence[Cells], made: Sequence[Made]) -> bool:
-    """True if several columns are made of the same numbers and not of each other."""
-    derived = {m.column for m in made} | {int(j) for g in held for j in g.columns}
-    free = Counter(frozenset(spec.design.sources[j]) for k, j in enumerate(order) if k not in derived)
-    return any(own and many > 1 for own, many in free.items())
-
-
 def _ends(spec: ModelSpec, order: NDArray[np.intp]) -> tuple[End, ...]:
     """Both bounds of each number that has a spline."""
     design, units, terms, out = spec.design, spec.units, dict[tuple[str, str], list[int]](), list[End]()
@@ -362,7 +358,7 @@ def order_of(spec: ModelSpec, *, factors: bool) -> tuple[NDArray[np.intp], tuple
     constant = spec.units.constant_column(probe)
     groups: tuple[Cells, ...] = ()
     if factors:
-        groups = cells.groups(spec.design.sources, spec.design.schema.levels, spec.units.probe_inside(probe))
+        groups = whitening.groups(spec.design.sources, spec.design.schema.levels, spec.units.probe_inside(probe))
     first = [] if constant is None else [constant]
     first += [int(j) for g in groups for j in g.columns if j != constant]
     order = np.array([*first, *(j for j in range(probe.shape[1]) if j not in first)], dtype=np.intp)

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from privreg.audit import reports
 from privreg.base.arrays import Array
-from privreg.collector.clamping import shares_of
 from privreg.collector.estimation import coordinates, estimate, reference
 from privreg.collector.inference import methods
 from privreg.collector.inference.methods import METHODS, Estimate
@@ -19,6 +18,7 @@ from privreg.collector.inference.pivots import Normal, RandomScaling, StudentT
 from privreg.collector.inference.resampling import FIRST, Anytime, Bootstrap, batches
 from privreg.collector.inference.windows import Steps
 from privreg.collector.plan import Estimated, Plan, Progress
+from privreg.collector.rounds import shares_of
 from privreg.errors import InferenceError
 from privreg.families.family import Family, score_rules
 from privreg.fits.findings import before_role, found_of
@@ -75,6 +75,12 @@ def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.i
     findings = found_of(held, found, settings, estimates, order, carry, ratios)
     names = [*np.array(spec.design.names)[order].tolist(), spec.design.endog_name]
     of = held.clustered.tolist() if plan.clusters and held.clustered is not None else []
+    roles = [r.role for r in plan.rounds if not r.optional]
+    many = "all further ones" if plan.rows is None else f"{roles.count('main')} of them"
+    learned = [(k, j) for k, j in enumerate(plan.unscaled) if j < len(order)]
+    spreads = np.full(len(order), np.nan)
+    for k, j in learned:
+        spreads[order[j]] = progress.places.scale[k]
     return FitOutcome(
         people=held.people,
         params=params[-1],
@@ -88,7 +94,7 @@ def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.i
         trail_variances=np.array(variances) if banded else np.full((len(trail), len(theta)), np.nan),
         family=_family(plan, progress, settings, units),
         target=_target(plan, progress, spec.family),
-        tuning=_tuning(plan, sum(n > 0 for n in held.came)),
+        tuning=f"efficient: {sum(n > 0 for n in held.came)} rounds; {many} main, in {plan.groups} groups",
         spending=_spending(plan, held.came),
         bound=_bound(settings) + (", one weight for all rows of a person" if plan.persons and plan.persons.one else ""),
         notes=(
@@ -107,16 +113,11 @@ def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.i
         else Later(partial(_steps, held.came, plan, progress, found, linear, outside)),
         equation=None if found is None else _equation(plan, progress, found, order, spec),
         measured=held.came[-1] if progress.state.role == "measures" else 0,
-        clamping=_clamping(plan, progress),
-        spreads=_spreads(plan, progress, order),
+        clamping=clamping_words(shares_of(plan, progress), "the response" if plan.label else "any column")
+        if any(r.role == "clamping" for r in plan.rounds)
+        else None,
+        spreads=spreads if learned else None,
     )
-
-
-def _clamping(plan: Plan, progress: Progress) -> str | None:
-    """Words of the privacy statement on clamping; None if nobody is asked."""
-    if all(r.role != "clamping" for r in plan.rounds):
-        return None
-    return clamping_words(shares_of(plan, progress), "the response" if plan.label else "any column")
 
 
 def _rounds(
@@ -156,9 +157,8 @@ def _steps(
 ) -> Steps:
     """Estimates of the parts of main rounds, user's units."""
     inside = estimate.steps(plan, progress, found, came)
-    at = np.array([outside(theta) for theta in inside.theta])
-    each, unknown = linear @ inside.each @ linear.T, inside.unknown @ linear.T
-    return Steps(inside.begin, inside.ends, inside.weight, at, inside.round, each, unknown)
+    at = np.array([outside(theta) for theta in inside.estimate])
+    return inside._replace(estimate=at, each=linear @ inside.each @ linear.T, unknown=inside.unknown @ linear.T)
 
 
 def _equation(plan: Plan, progress: Progress, found: Estimated, order: NDArray[np.intp], spec: ModelSpec) -> Equation:
@@ -200,20 +200,6 @@ def _price(plan: Plan, progress: Progress, theta: Array, spec: ModelSpec) -> tup
     return (note("unweighted", times=traces[0] / traces[1]),)
 
 
-def _tuning(plan: Plan, held: int) -> str:
-    roles = [r.role for r in plan.rounds if not r.optional]
-    many = "all further ones" if plan.rows is None else f"{roles.count('main')} of them"
-    return f"efficient: {held} rounds; {many} main, in {plan.groups} groups"
-
-
-def _spreads(plan: Plan, progress: Progress, order: NDArray[np.intp]) -> Array | None:
-    learned = [(k, j) for k, j in enumerate(plan.unscaled) if j < len(order)]
-    out = np.full(len(order), np.nan)
-    for k, j in learned:
-        out[order[j]] = progress.places.scale[k]
-    return out if learned else None
-
-
 def _senders(progress: Progress) -> int:
     """Records whose score entered the estimate."""
     return round(sum(float(s.weight.sum()) for s in progress.main))
@@ -224,7 +210,7 @@ def _trail(
 ) -> list[tuple[int, int, Array, Array]]:
     """People, senders, estimate and its variances after each main round but the last."""
     out, senders = [], 0.0
-    for one, (theta, variances) in zip(progress.main[:-1], found.earlier(linear), strict=True):
+    for one, (theta, variances) in zip(progress.main[:-1], estimate.earlier(found.carried, linear), strict=True):
         senders += float(one.weight.sum())
         out.append((sum(came[: one.state.number + 1]), round(senders), outside(theta), variances))
     return out
@@ -331,7 +317,7 @@ def _bound(settings: Settings) -> str:
     """The score's bound, for the privacy statement."""
     efficient = settings.efficient
     assert efficient is not None
-    if efficient.reports.label:
+    if efficient.label:
         return "1 (ψ / bound): one number of known range, times covariates that are public, or the constant 1"
     if efficient.unweighted:
         return "1 (ψ / bound), no weights: z over the longest row that declarations allow"

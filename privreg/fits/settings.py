@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, NamedTuple
+from pathlib import Path
+from typing import Any, ClassVar, Final, NamedTuple
 
+from privreg.base.archive import refuse_suffix
 from privreg.collector.inference.methods import Method
+from privreg.errors import OptionError
 from privreg.families.scores import Gauge, ScoreRules
 from privreg.families.weights import SCORE_WEIGHTS, ScoreWeights
 from privreg.formula.describe import PublicRows
@@ -46,6 +49,19 @@ class FitOptions:
         return out if self.like is None else out | {"like": self.like.to_json()}
 
 
+SECONDS: Final = 30.0  # Between checkpoints
+
+
+class Checkpoints(NamedTuple):
+    """File of a fit's checkpoints, and how often it is written."""
+
+    path: Path
+    rows: int | None  # After so many rows at the latest
+    seconds: float | None  # After so many seconds at the latest
+    mended: bool  # True if the user says that the rows already read are unchanged, though the file has changed
+    trust: str | Path | None = None  # File of another secret of the user's, by which the checkpoint may be sealed
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class RunOptions:
     """Options of `fit` that say how it is run here; no part of its plan."""
@@ -60,28 +76,21 @@ class RunOptions:
     checkpoint_trust: Any = None
     client: Any = None
 
-
-class ScoreReports(NamedTuple):
-    """Form and mechanism of score reports in a fit by rounds; public."""
-
-    mechanism: Mechanism
-    blocks: int = 1  # Linear predictors of a record
-    label: bool = False  # True if one number, the scalar score, is randomised: covariates are public, or there are none
-    y_low: float = -math.inf  # Public limits of the response, internal units before a learned scale
-    y_high: float = math.inf
-
-    def size(self, d: int) -> int:
-        """Numbers that are randomised in a report with `d` covariates."""
-        return 1 if self.label else self.blocks * d
-
-    @property
-    def radius(self) -> float:
-        """Radius of the ball of such reports, of norm 1 at most; with label privacy the largest that occurs."""
-        return self.mechanism.joint_radius(1.0, 0.0)
-
-    def noise(self, d: int) -> float:
-        """Noise variance of a number of a report."""
-        return self.mechanism.sd(self.radius, self.size(d)) ** 2
+    def checkpoints(self) -> Checkpoints | None:
+        """Options of a fit that is to be kept, checked; raises `OptionError`."""
+        path, trust = self.checkpoint, self.checkpoint_trust
+        if path is None:
+            for name in ("checkpoint_rows", "checkpoint_seconds", "mended", "checkpoint_trust"):
+                if getattr(self, name) not in (None, False):
+                    raise OptionError(f"{name} is for fits with a checkpoint; give checkpoint='run.privreg' too.")
+            return None
+        for name, value, of in (("", path, "file, as in 'run.privreg'"), ("_trust", trust, "file with a secret")):
+            if not isinstance(value, str | Path | None) or value == "":
+                raise OptionError(f"checkpoint{name} is of type {type(value).__name__}; give the name of a {of}.")
+        numbers = ("checkpoint_rows", "checkpoint_seconds", "mended")
+        rows, seconds, mended = (check("local.fit", name, getattr(self, name)) for name in numbers)
+        refuse_suffix(path, views=False)
+        return Checkpoints(Path(path), rows, SECONDS if seconds is None and rows is None else seconds, mended, trust)
 
 
 @dataclass(frozen=True)
@@ -90,7 +99,11 @@ class Efficient:
 
     rows: int | None  # Records expected, if known
     rules: ScoreRules
-    reports: ScoreReports
+    mechanism: Mechanism
+    blocks: int  # Linear predictors of a record
+    label: bool  # True if one number, the scalar score, is randomised: covariates are public, or there are none
+    y_low: float  # Public limits of the response, internal units before a learned scale
+    y_high: float
     c: float  # Huber threshold where it is declared, internal units
     whitened: bool  # True if score weights are those of whitened covariates, False of scaled ones
     unweighted: bool  # True without weights: scores are divided by the longest row that declarations allow
@@ -105,25 +118,25 @@ class Efficient:
     @property
     def weights(self) -> ScoreWeights:
         """Score weights, of public covariates those that bound their leverage."""
-        return SCORE_WEIGHTS["leverage" if self.reports.label else "unit"]
+        return SCORE_WEIGHTS["leverage" if self.label else "unit"]
 
     @property
     def bound(self) -> float:
         """Bound of the unit score's ℓ2 norm."""
-        return 1.0 if self.reports.label else self.weights.reach
+        return 1.0 if self.label else self.weights.reach
 
     @property
     def weighing(self) -> str:
         """Score weights, for the header."""
-        if self.reports.label:
+        if self.label:
             return self.weights.formula
         if self.unweighted:
             return "none (likelihood)"
         return f"1/‖z‖, z = covariates {'uncorrelated, variance 1' if self.whitened else 'over their scales'}"
 
     def report(self, p: int) -> tuple[float, int]:
-        """Radius and size of a score report with `p` covariates."""
-        return self.reports.radius, self.reports.size(p)
+        """Radius and size of a score report with `p` covariates; with label privacy the largest radius that occurs."""
+        return self.mechanism.joint_radius(1.0, 0.0), 1 if self.label else self.blocks * p
 
 
 @dataclass(frozen=True)

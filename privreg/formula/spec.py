@@ -10,9 +10,9 @@ import numpy as np
 
 from privreg.base.arrays import Array
 from privreg.collector.aggregate.plan import Noise
+from privreg.collector.covariates.indicators import Bounded
 from privreg.collector.estimation.curvature import MOST
 from privreg.collector.inference.methods import local_groups, summed_groups
-from privreg.collector.plan import Bounded
 from privreg.data.participants import DIFFERENCES, WITHIN, Participants
 from privreg.data.sources.open import SILO, Silos, Source, open_table
 from privreg.data.sources.source import by_person

@@ -17,13 +17,12 @@ from scipy.special import ndtr
 
 from privreg.base.arrays import Array
 from privreg.collector.aggregate.report import parts_of
-from privreg.collector.covariates import rarity
 from privreg.collector.plan import Plan, Progress
 from privreg.data.sources.open import of_silo
 from privreg.errors import InferenceError, OptionError, UnsupportedArgumentError, quietly
 from privreg.families import Huber
 from privreg.families.hazards import AT_RISK
-from privreg.fits.findings import wanted
+from privreg.fits.findings import rare_of, wanted
 from privreg.fits.outcome import of_many_rows
 from privreg.fits.plan import plan_of, to_user
 from privreg.fits.settings import FitOptions
@@ -32,8 +31,7 @@ from privreg.options.running import progress_bar
 from privreg.planning.rehearsal import People, bread, enough_in_main, located, rehearse, residuals, rows_map
 from privreg.planning.scenario import Assumed, response_of
 from privreg.simulation.curator import least
-from privreg.simulation.devices import Block
-from privreg.simulation.streaming.encoding import Encoder, Gatherer
+from privreg.simulation.streaming.encoding import Encoder, Gatherer, cut
 from privreg.simulation.streaming.stream import begin
 from privreg.simulation.tuning import resolve_tuning
 
@@ -109,7 +107,7 @@ class Precision:
     def rare(self, n: int) -> frozenset[int]:
         """Columns of the design whose intervals a fit of so many people takes back, as too few have a level."""
         plan, order = self._planned(n)
-        rare = rarity.found(plan, self._mapped, n, self.to_user)
+        rare = rare_of(plan, self._mapped, n, self.to_user)
         columns = (*rare.columns, *rare.compared, *rare.crossed, *rare.about) if rare.any else ()
         return frozenset(int(order[j]) for j in columns)
 
@@ -197,10 +195,10 @@ def _persons(
     raw = {**raw, response_of(spec): assumed.responses(spec, x, scale, rng, raw)}
     encoder = Encoder(spec, order, None, by_column=False)
     held = Gatherer(spec.people, binary=spec.family.binary).made(encoder.encode(raw)._replace(hashes=who))
-    y, x, offset = held.endog[:m], held.exog[:m], None if held.offset is None else held.offset[:m]
-    usable = np.isfinite(y) & np.isfinite(x).all(axis=2)
-    rows = Block(y, x, offset, None, parts=parts_of(persons, usable, None))
-    x, y = x[usable], y[usable]
+    rows = cut(held, 0, m)._replace(weight=None, hashes=None)
+    usable = np.isfinite(rows.y) & np.isfinite(rows.x).all(axis=2)
+    rows = rows._replace(parts=parts_of(persons, usable, None))
+    x, y = rows.x[usable], rows.y[usable]
     return People(x, x @ theta.T, np.ones(len(x)), y, rows)
 
 

@@ -21,7 +21,8 @@ from privreg.families.logistic import class_shares, farthest
 from privreg.protocol.rounds import Reports, State
 from privreg.protocol.schedule import ENDLESS
 from privreg.simulation import devices
-from privreg.simulation.devices import Block, Devices
+from privreg.simulation.devices import Devices
+from privreg.simulation.streaming.encoding import Block
 
 POINTS: Final = 512  # Points of a distribution of several predictors
 STEP: Final = 1e-3  # Step of a predictor, in differences that stand for derivatives

@@ -15,7 +15,7 @@ from scipy.stats import binom
 
 from privreg.errors import BudgetError, InferenceError, OptionError, SchemaError, UnsupportedArgumentError, flag, whole
 from privreg.families import Expectile, Family, Huber, Poisson, Squared
-from privreg.fits.notes import listed, unweighted
+from privreg.fits.notes import listed
 from privreg.fits.outcome import of_many_rows
 from privreg.formula.spec import ModelSpec
 from privreg.options.running import progress_bar, waiting
@@ -313,7 +313,7 @@ def notes(plan: Planned) -> tuple[Diagnostic, ...]:
     if spec.unweighted:
         usual = precision_of(replace(spec, score_weights=None), assumed)
         times = float(np.mean((plan._precision.std_errors(plan.n) / usual.std_errors(plan.n)) ** 2))
-        out.append(unweighted(times))
+        out.append(note("unweighted", times=times))
     rows = spec.people.k_max
     if rows is not None:
         larger = f"{rows:,}/m" if spec.people.effect is None else f"{rows - 1:,}/(m - 1)"

@@ -31,7 +31,6 @@ FAMILIES: Final = (
 )  # fmt: skip
 """Scores with a slope that a report holds."""
 
-
 MEDIAN: Final = 0.6744897501960817  # Median absolute value of a standard normal
 
 SQUARED: Final = 1.665  # Factor of t² beside t: 1.665² ≤ φ⁵/4, so that t² adds nothing to the distance

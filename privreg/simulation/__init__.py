@@ -13,5 +13,5 @@ outcome     `fits/rounds.py`                       `fits/aggregate.py`
 ==========  =====================================  ======================================================
 
 The `curator` is an AggregateRun whose rows answer in each round. `simulate` plays a plan with reports that are lost
-or late. `workers` share one fit among threads, processes and machines. Published algorithms are in `published`.
+or late. `workers` share one fit among processes and machines. Published algorithms are in `published`.
 """

@@ -24,8 +24,8 @@ from privreg.families.scores import Gauge
 from privreg.fits.aggregate import HeldSums, plan_of
 from privreg.privacy.noise import derived_key, normals, refuse_fork
 from privreg.protocol.schedule import ENDLESS
-from privreg.simulation.devices import Block, cut
 from privreg.simulation.rounds import Run
+from privreg.simulation.streaming.encoding import Block, cut
 
 __all__ = ["AggregateRun", "Batch", "plan_of", "total"]
 
@@ -54,13 +54,6 @@ def total(plan: Plan, state: State, rows: Block, group: Ints | None = None) -> I
     return np.asarray(sums[0] if group is None else sums)
 
 
-def _digest(state: State) -> str:
-    """Hash of the numbers of a state, which its devices answer."""
-    numbers = [v for v in state if not isinstance(v, str | Gauge) and v is not None]
-    parts = [np.ascontiguousarray(v, dtype=np.float64).tobytes() for v in numbers]
-    return sha256(b"".join([state.role.encode(), *(len(p).to_bytes(8, "little") + p for p in parts)])).hexdigest()
-
-
 def noised_once(plan: Plan, state: State, exact: Ints, key: bytes | None, number: int) -> tuple[Ints, bytes | None]:
     """The sum of batch `number` with the noise of all who add it, drawn from `key`, None for none; and the next key.
 
@@ -72,7 +65,10 @@ def noised_once(plan: Plan, state: State, exact: Ints, key: bytes | None, number
         return exact, None
     names = [f"collector {who} {number}" for who in "AB"[: plan.noise.alone]]
     if plan.noise.silos:
-        names = [f"{name} {_digest(state)} {sha256(exact.tobytes()).hexdigest()}" for name in names]
+        numbers = [v for v in state if not isinstance(v, str | Gauge) and v is not None]
+        parts = [np.ascontiguousarray(v, dtype=np.float64).tobytes() for v in numbers]
+        asked = sha256(b"".join([state.role.encode(), *(len(p).to_bytes(8, "little") + p for p in parts)])).hexdigest()
+        names = [f"{name} {asked} {sha256(exact.tobytes()).hexdigest()}" for name in names]
     drawn = tuple(normals(derived_key(key, name), len(exact)) for name in names)
     return noised(plan, state, exact, drawn), derived_key(key, "following")
 
@@ -103,11 +99,6 @@ class AggregateRun(Run):
     def progress(self) -> Progress:
         """Public progress so far."""
         return self.chain.progress
-
-    @property
-    def state(self) -> State:
-        """The public state that the next records answer."""
-        return self.progress.state
 
     @property
     def history(self) -> tuple[Progress, ...]:

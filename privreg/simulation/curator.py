@@ -24,8 +24,8 @@ from privreg.errors import DataError, UnsupportedArgumentError
 from privreg.privacy.noise import KEY_BYTES, derived_key, refuse_fork
 from privreg.protocol import lattice
 from privreg.simulation.aggregate import AggregateRun, noised_once
-from privreg.simulation.devices import Block, cut, joined
-from privreg.simulation.workers.crew import Crew
+from privreg.simulation.rounds import Crew
+from privreg.simulation.streaming.encoding import Block, cut, joined, picked
 
 ROWS: Final = 8_192
 """Rows that are added up in floating point before they are rounded: 2²⁶ roundings of 2⁻⁵³ of a report of 2²⁰ lattice
@@ -61,7 +61,7 @@ def by_group(plan: Plan, state: State, rows: Block, group: Ints | None) -> tuple
         return total(plan, state, rows)[None], np.array([len(rows.y)])
     out = np.zeros((int(group.max()) + 1, plan.width(state.role)), dtype=np.int64)
     for g in np.unique(group):
-        out[g] = total(plan, state, Block._make(None if c is None else c[group == g] for c in rows))
+        out[g] = total(plan, state, picked(rows, group == g))
     return out, np.bincount(group)
 
 

@@ -8,12 +8,12 @@ or sent; see `rounds`. Other mechanisms randomise every report here.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from privreg.base.arrays import Array, Flags, Ints, triangle
+from privreg.base.arrays import Array, Ints, triangle
 from privreg.collector.aggregate.report import averaged
 from privreg.collector.plan import Plan
 from privreg.families import measures, scores
@@ -22,23 +22,15 @@ from privreg.families.scores import Gauge
 from privreg.privacy.mechanisms import randomised
 from privreg.protocol import codes
 from privreg.protocol.rounds import MOST_GROUPS, State
+from privreg.simulation.streaming.encoding import Block, picked
 
 MOST: Final = 8192  # Records that are played together, at most
-
 
 NUMBERS: Final = 1 << 20  # Numbers in rows that are played together, at most
 
 
-def block_of(people: int, d: int, groups: int) -> int:
-    """Number of records that are played together in a round of `people`: equally many consecutive ones of each group.
-
-    With many columns, `d`, they are few enough for memory.
-    """
-    return groups * min(max(people // (8 * groups), 1), most(d) // groups)
-
-
 def most(d: int) -> int:
-    """Records of `d` columns that are played together, at most."""
+    """Records of `d` columns that are played together, at most: with many columns few enough for memory."""
     return min(MOST, max(NUMBERS // d // MOST_GROUPS, 1) * MOST_GROUPS)
 
 
@@ -264,40 +256,6 @@ def gauged(plan: Plan, gauge: Gauge, state: State, y: Array, x: Array, offset: A
     return np.where(np.isnan(out), 0.5, np.clip(out, 0.0, 1.0))
 
 
-class Block(NamedTuple):
-    """Consecutive rows that are played together."""
-
-    y: Array
-    x: Array
-    offset: Array | None
-    weight: Array | None
-    delay: Ints | None = None  # Rounds by which a record's report is late; shape (n,)
-    clamped: Array | Flags | None = None  # True if a record was clamped, by column, in rounds that ask; shape (n, D)
-    # Part of each of a person's rows in the report, shape (n, K); y, x and offset have this axis after the first
-    parts: Array | None = None
-    cluster: Ints | None = None  # Place of its cluster among those declared; shape (n,)
-    silo: Ints | None = None  # Place of the silo that holds the record, all of a block in one; shape (n,)
-
-    @property
-    def reported(self) -> tuple[Array, Array, Array | None, Array | Flags | None, Array | None]:
-        """Parts that reports of noised sums are made of: arguments of `report.factors`."""
-        return self.y, self.x, self.offset, self.clamped, self.weight
-
-
-def cut(rows: Block, a: int, b: int) -> Block:
-    """Rows a to b of a block."""
-    if a == 0 and b >= len(rows.y):
-        return rows
-    return Block._make(None if c is None else c[a:b] for c in rows)
-
-
-def joined(parts: Sequence[Block]) -> Block:
-    """Rows of several blocks, one after the other."""
-    if len(parts) == 1:
-        return parts[0]
-    return Block._make(None if c[0] is None else np.concatenate(c) for c in zip(*parts, strict=True))
-
-
 def by_group(rows: Block, group: Ints, groups: int) -> Block:
     """Rows in the order of their groups, equally many of each: those added for that have weight 0."""
     order, held = np.argsort(group, kind="stable"), np.bincount(group, minlength=groups)
@@ -307,7 +265,7 @@ def by_group(rows: Block, group: Ints, groups: int) -> Block:
     at = group[order] * most + place
     taken[at], real[at] = order, 1.0
     weight = real if rows.weight is None else real * rows.weight[taken]
-    return Block._make(None if c is None else c[taken] for c in rows)._replace(weight=weight)
+    return picked(rows, taken)._replace(weight=weight)
 
 
 def _by_row(rows: Block) -> Block:
@@ -365,7 +323,8 @@ class Devices(NamedTuple):
         """
         plan, state = self.plan, self.state
         if self.public:
-            return self._of_public(rows)
+            first = not any(r.role == "moments" for r in plan.rounds[: state.number])
+            return (public_sizes if first else public_moments)(state, self._moments(rows))
         if self.each:
             return self._by_record(rows, normals)
         if state.role == "location":
@@ -378,10 +337,6 @@ class Devices(NamedTuple):
             return moments(state, self._moments(rows), rows.weight)
         given = rows.x, self._offset(rows), rows.weight, rows.parts
         return sums(plan, state, self._response(rows.y, None), *given)
-
-    def _of_public(self, rows: Block) -> Array:
-        first = not any(r.role == "moments" for r in self.plan.rounds[: self.state.number])
-        return (public_sizes if first else public_moments)(self.state, self._moments(rows))
 
     def before_noise(self, rows: Block) -> tuple[Array, Array]:
         """Reports before noise, shape (n, numbers), and the centre of the ball that holds them, shape (numbers,).

@@ -11,9 +11,10 @@ from __future__ import annotations
 import math
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self, TypeVar
 
 import numpy as np
 
@@ -21,25 +22,23 @@ from privreg.base.archive import like
 from privreg.base.arrays import Array, Flags, Ints
 from privreg.collector import rounds as collector
 from privreg.collector.aggregate.report import parts_of
-from privreg.collector.estimation import estimate
 from privreg.collector.inference.methods import dealt
-from privreg.collector.plan import Estimated, Plan, Progress
+from privreg.collector.plan import Plan, Progress
 from privreg.fits.outcome import Held
 from privreg.privacy.noise import KEY_BYTES, Key, derived_key, normals, refuse_fork
-from privreg.protocol.rounds import PARTS, Reports, State
+from privreg.protocol.rounds import PARTS, Reports
 from privreg.protocol.schedule import ENDLESS, people_of
 from privreg.simulation import devices
-from privreg.simulation.devices import Block, Devices, by_group, cut, joined
-from privreg.simulation.workers.crew import Crew
+from privreg.simulation.devices import Devices, by_group
+from privreg.simulation.streaming.encoding import Block, cut, joined
+
+T = TypeVar("T")
 
 STEP: Final = 2.0**-32  # Sums are multiples of it: their order then doesn't matter. A report has a norm of at most √2.
 
-
 PIECE: Final = 1 << 16  # Records after which a piece ends at the latest: as many are played again after a stop
 
-
 MOST: Final = 2.0**62  # Multiples of the step that are sent, at most
-
 
 TASK: Final = 1 << 15
 """Records that are played in one go, at most, unless a block has more: threads that often ask for Python wait."""
@@ -50,6 +49,29 @@ class Sent(NamedTuple):
 
     weight: Array  # Records, or weights of those with smaller budgets; shape (groups,)
     total: Ints  # Multiples of the step; shape (groups, numbers)
+
+
+class Crew:
+    """So many threads that work; with one, a task is done when its result is asked for."""
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+        self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+    def submit(self, work: Callable[[], T]) -> Callable[[], T]:
+        """Make a task; what comes back gives its result, or raises what it raised."""
+        return work if self._pool is None else self._pool.submit(work).result
+
+    def each(self, work: Iterable[Callable[[], T]]) -> list[T]:
+        """Results of several functions, in their order."""
+        return [result() for result in [self.submit(one) for one in work]]
 
 
 class Raw:
@@ -78,6 +100,8 @@ class Run(ABC):
     """
 
     parallel: bool = True  # True if threads are of use, and rows may come in any order
+    label: bool = False  # True if only responses are private: covariates are public
+    progress: Any  # The collector's knowledge
     absent: Final = math.nan  # Covariates of a record that sends noise only, or nothing
     size: int
     block: int
@@ -90,14 +114,9 @@ class Run(ABC):
         self._start()
 
     @property
-    def label(self) -> bool:
-        """True if only responses are private: covariates are public."""
-        return False
-
-    @property
-    @abstractmethod
     def state(self) -> Any:
         """The public state that the next records answer."""
+        return self.progress.state
 
     # --- rows --------------------------------------------------------------------------------------------
 
@@ -229,25 +248,15 @@ class RoundsRun(Run):
     """
 
     def __init__(self, plan: Plan, key: bytes | None, *, personal: bool = False, unusable: bool = False) -> None:
-        self.personal, self.unusable = personal, unusable
+        self.personal, self.unusable, self.label = personal, unusable, plan.label
         super().__init__(plan, key)
 
     def _start(self) -> None:
         super()._start()
-        self.progress = collector.begin(self.plan)
+        self.progress: Progress = collector.begin(self.plan)
         self.groups = dealt(self.plan.clusters, self.plan.groups)  # Group of each cluster
         self.behind: list[Reports] = []  # Reports of the rounds that are over
         self._begin_round()
-
-    @property
-    def label(self) -> bool:
-        """True if only responses are private: covariates are public."""
-        return bool(self.plan.label)
-
-    @property
-    def state(self) -> State:
-        """The public state that the next records answer."""
-        return self.progress.state
 
     # --- people ----------------------------------------------------------------------------------------
 
@@ -277,7 +286,9 @@ class RoundsRun(Run):
         plan, role = self.plan, self.progress.state.role
         groups = len(self.progress.state.offsets)
         wide = plan.d * (plan.persons.rows if plan.persons else 1)
-        self.block = devices.block_of(expected, wide, groups) if groups > 1 else devices.most(wide)
+        self.block = devices.most(wide)
+        if groups > 1:  # equally many records of each, which follow each other
+            self.block = groups * min(max(expected // (8 * groups), 1), self.block // groups)
         self.parts = parts
         self.length = max(expected // self.parts // self.block, 1) * self.block  # of a part
         self.at, self.piece = 0, 0
@@ -465,11 +476,6 @@ class RoundsRun(Run):
         self._begin_round()
 
     @property
-    def open(self) -> bool:
-        """True if anybody has answered in the present round."""
-        return self.at > 0
-
-    @property
     def reports(self) -> Reports:
         """Reports of the present round so far, with their noise."""
         return Reports(self.weight.copy(), self.total.copy(), self.begun)
@@ -480,10 +486,6 @@ class RoundsRun(Run):
         """Collector's progress with the present round's reports so far; open pieces are closed."""
         self.close()
         return collector.with_present(self.plan, self.progress, self.reports)
-
-    def estimate(self) -> Estimated | None:
-        """Coefficients in the coordinates of the scores; None before a main round has begun."""
-        return estimate.estimate(self.plan, self.so_far())
 
     def held(self) -> Held:
         """Reports and progress from which results are made; open pieces are closed."""

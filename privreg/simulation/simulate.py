@@ -14,7 +14,6 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from privreg.base.arrays import Array, Ints
 from privreg.collector import rounds as collector
@@ -27,8 +26,8 @@ from privreg.privacy.ledger import LEDGER
 from privreg.privacy.noise import derived_key, fresh_key, seeded_key, words
 from privreg.protocol.rounds import Reports
 from privreg.results.results import PrivateResults
-from privreg.simulation.devices import Block
 from privreg.simulation.rounds import RoundsRun
+from privreg.simulation.streaming.encoding import Block
 from privreg.simulation.streaming.stream import begin
 
 DRAWN: Final = 1 << 14  # Records whose arrival is drawn together, by their place in the order
@@ -218,21 +217,18 @@ class FieldRun(RoundsRun):
         return sum(self._heard.values())
 
     def _sent(self, rows: Block) -> Block:
-        """Rows with the fate of their reports: a lost one has weight 0, others a delay."""
-        lost, delay = self._fate(len(rows.y))
-        weight = rows.weight
-        if self._dropout:
-            weight = np.where(lost, 0.0, 1.0 if weight is None else weight)
-        return rows._replace(weight=weight, delay=delay)
-
-    def _fate(self, rows: int) -> tuple[NDArray[np.bool_], Ints]:
-        """Flags of the next records whose reports never arrive, and rounds by which others are late, shape (rows,)."""
-        first, self._entered = self._entered, self._entered + rows
+        """Rows with the fate of their reports: a lost one has weight 0, others a delay of some rounds."""
+        many, first = len(rows.y), self._entered
+        self._entered += many
         parts = range(first // DRAWN, -(-self._entered // DRAWN))
         drawn = [words(derived_key(self._arrival, f"part {k}"), DRAWN) for k in parts]
-        here = np.concatenate(drawn)[first % DRAWN :][:rows] if drawn else np.zeros(0, dtype=np.uint64)
-        lost = (here >> np.uint64(32)).astype(np.float64) < self._dropout * 2.0**32
-        return lost, ((here & np.uint64(0xFFFFFFFF)) % np.uint64(self._late + 1)).astype(np.int64)
+        here = np.concatenate(drawn)[first % DRAWN :][:many] if drawn else np.zeros(0, dtype=np.uint64)
+        weight = rows.weight
+        if self._dropout:
+            lost = (here >> np.uint64(32)).astype(np.float64) < self._dropout * 2.0**32
+            weight = np.where(lost, 0.0, 1.0 if weight is None else weight)
+        delay = ((here & np.uint64(0xFFFFFFFF)) % np.uint64(self._late + 1)).astype(np.int64)
+        return rows._replace(weight=weight, delay=delay)
 
     def _sums(self, rows: Block, number: int, groups: int | None = None) -> Ints:
         """Sums of one block's reports, by when they arrive.

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +20,10 @@ from privreg.families.measures import count
 from privreg.families.scores import Gauge, ScoreRules
 from privreg.fits import aggregate, rounds
 from privreg.fits.findings import ENOUGH
-from privreg.fits.fit_plan import FitPlan
 from privreg.fits.outcome import FitOutcome
 from privreg.fits.plan import plan_of
 from privreg.fits.published import tuning as published
-from privreg.fits.settings import Efficient, FitOptions, RunOptions, ScoreReports, Settings, Summing
+from privreg.fits.settings import Efficient, FitOptions, RunOptions, Settings, Summing
 from privreg.formula.spec import ModelSpec, refuse_what_sums_cannot
 from privreg.formula.units import Units
 from privreg.options.table import accepted, check, find
@@ -73,11 +71,6 @@ def resolve_tuning(asked: FitOptions, spec: ModelSpec, rows: int | None = None) 
             )
         return published.resolve(asked, methods, spec, rows)
     return _efficient(methods, asked, spec, rows)
-
-
-def plan_fit(spec: ModelSpec, asked: FitOptions, start_params: Any, rows: int | None) -> FitPlan:
-    """The plan of a fit with these options; raises as `resolve_tuning`."""
-    return FitPlan(spec, asked, start_params, rows, resolve_tuning(asked, spec, rows))
 
 
 _CHECKED: Final = ("tuning", "threads", "batch_size", "lanes", "alpha", "step", "measures", "rounds", "order")
@@ -165,7 +158,6 @@ def _efficient(methods: tuple[Method, ...], asked: FitOptions, spec: ModelSpec, 
         )
     scalar = spec.scalar
     mechanism = spec.mechanism_for(1 if scalar else spec.blocks * p, scalar=scalar)
-    reports = ScoreReports(mechanism, spec.blocks, scalar, low, high)
     words, threshold = _score_words(family, rules, units)
     numbers = count(family, spec.classes) + int(spec.unusable) if measures else 0
     start = (1.0, 1.0, 0.0)  # of residuals, responses and their centre, until they are learned
@@ -176,18 +168,8 @@ def _efficient(methods: tuple[Method, ...], asked: FitOptions, spec: ModelSpec, 
         mechanism=mechanism,
         methods=methods,
         how=Efficient(
-            *(
-                rows,
-                rules,
-                reports,
-                threshold,
-                weights != "unit",
-                spec.unweighted,
-                _groups(asked.lanes, spec.clusters),
-                gauge,
-                numbers,
-                measures,
-            ),
+            *(rows, rules, mechanism, spec.blocks, scalar, low, high, threshold, weights != "unit", spec.unweighted),
+            *(_groups(asked.lanes, spec.clusters), gauge, numbers, measures),
             rounds=asked.rounds,
             covariates=asked.covariates,
             like=asked.like,
@@ -307,39 +289,24 @@ def _score_words(family: Family, rules: ScoreRules, units: Units, *, summed: boo
     return f"{repr(family).removesuffix('()')}{', balanced score' if balanced else ''}", 1.0
 
 
-class Way(NamedTuple):
-    """Functions of one kind of fit: to begin a run, and to compute its outcome."""
-
-    begin: Callable[[ModelSpec, Settings, bytes | None, Array | None, Counter | None], tuple[Run, Encoder]]
-    outcome: Callable[[Any, ModelSpec, Settings, NDArray[np.intp]], FitOutcome]  # From a run; columns in its order
-
-
-def way_of(settings: Settings) -> Way:
-    """The way of a fit with these settings."""
-    if isinstance(settings.how, Summing):
-        return Way(_by_sums, lambda run, *given: aggregate.outcome(run.held(), *given))
-    if settings.efficient is not None:
-        return Way(_by_rounds, lambda run, *given: rounds.outcome(run.held(), *given))
-    from privreg.fits.published import report as published  # whose loop is compiled
-
-    def begin(
-        spec: ModelSpec, settings: Settings, key: bytes | None, start: Array | None, counter: Counter | None
-    ) -> tuple[Run, Encoder]:
-        encoder = Encoder(spec, np.arange(len(spec.design.names)), counter, by_column=False)
-        return published.begin(spec, settings, key, start), encoder
-
-    return Way(begin, published.report)
-
-
-def _by_sums(
+def begun(
     spec: ModelSpec, settings: Settings, key: bytes | None, start: Array | None, counter: Counter | None
 ) -> tuple[Run, Encoder]:
-    assert isinstance(settings.how, Summing)
+    """A run of a fit with these settings that waits for its first rows, and the encoder of its batches."""
+    how = settings.how
+    if isinstance(how, Efficient):
+        rounds_plan, order = plan_of(spec, settings, start)
+        run = RoundsRun(rounds_plan, key, personal=spec.personal, unusable=spec.unusable)
+        return run, Encoder(spec, order, counter, by_column=True)
+    if not isinstance(how, Summing):
+        from privreg.fits.published.report import begin  # whose loop is compiled
+
+        encoder = Encoder(spec, np.arange(len(spec.design.names)), counter, by_column=False)
+        return begin(spec, settings, key, start), encoder
     if start is not None:
         raise OptionError(
             f"start_params= belongs to trust='local': with {spec.holders} second moments give the start; leave it out."
         )
-    how = settings.how
     plan, order = aggregate.plan_of(spec, how.rows or 1, how.measures, how.like)
     encoder = Encoder(spec, order, counter, by_column=not how.again)
     if not how.again:
@@ -351,10 +318,12 @@ def _by_sums(
     return CuratorRun(plan, key, planned, spec.silos), encoder
 
 
-def _by_rounds(
-    spec: ModelSpec, settings: Settings, key: bytes | None, start: Array | None, counter: Counter | None
-) -> tuple[Run, Encoder]:
-    plan, order = plan_of(spec, settings, start)
-    encoder = Encoder(spec, order, counter, by_column=True)
-    run = RoundsRun(plan, key, personal=spec.personal, unusable=spec.unusable)
-    return run, encoder
+def outcome_of(run: Run, spec: ModelSpec, settings: Settings, order: NDArray[np.intp]) -> FitOutcome:
+    """Outcome of a run so far, whose columns are in this `order`."""
+    if isinstance(run, AggregateRun):
+        return aggregate.outcome(run.held(), spec, settings, order)
+    if isinstance(run, RoundsRun):
+        return rounds.outcome(run.held(), spec, settings, order)
+    from privreg.fits.published.report import report
+
+    return report(run, spec, settings, order)

@@ -8,9 +8,9 @@ from scipy.stats import chi2
 
 import privreg as pr
 from benchmarks.designs import DESIGNS
-from privreg.collector import pilot, rounds
-from privreg.collector.covariates import factors, moments, whitening
-from privreg.collector.estimation import estimate
+from privreg.collector import rounds
+from privreg.collector.covariates import moments, whitening
+from privreg.collector.estimation import coordinates, estimate, reference
 from privreg.collector.estimation.coordinates import AT_BOUND
 from privreg.fits.plan import plan_of
 from privreg.planning.precision import ASKED
@@ -82,7 +82,7 @@ def test_how_reports_scatter_is_in_the_covariance_as_far_as_the_law_may_be_wrong
         seen.append(one)
     frame = law._replace(rounds=[one._replace(weight=np.full(16, 300.0 * parts)) for one in law.rounds])
     found = estimate.scattered(plan, progress._replace(scored=tuple(seen)), frame, np.eye(2))
-    prior = 2.0 / (pilot.doubt() * plan.sampled(0.0)) ** 2
+    prior = 2.0 / (reference.doubt() * plan.sampled(0.0)) ** 2
     expected = (prior + times * (cells - 1.5)) / (prior + cells - 1.5)
     assert 1.0 < expected < (1.1 if mu < 1.0 else times)
     error = times * np.sqrt(2.0 / cells) * cells / (prior + cells)
@@ -138,7 +138,7 @@ def test_splines_are_told_by_directions(right, bases):
     spec = a_model(right)._spec
     plan, _ = plan_of(spec, resolve_tuning(ASKED, spec, 100_000), None)
     assert plan.bases == bases
-    assert (whitening.constant2(plan, rounds.begin(plan), 2) == 1.0) == bases
+    assert (coordinates.constant2(plan, rounds.begin(plan), 2) == 1.0) == bases
 
 
 def test_the_law_s_records_have_products_that_are_products():
@@ -184,8 +184,8 @@ def test_rows_are_as_long_as_their_rarest_level_needs(right, shares, length2):
     plan, _ = plan_of(spec, resolve_tuning(ASKED, spec, 10_000_000), None)
     scatter = rounds.begin(plan).scatter
     if "g" in right:
-        scatter = scatter._replace(shares=factors.Shares(np.array(shares), np.zeros(3), 1e6))
-    assert whitening._needed(plan, scatter) == pytest.approx(length2)
+        scatter = scatter._replace(shares=whitening.Shares(np.array(shares), np.zeros(3), 1e6))
+    assert coordinates._needed(plan, scatter) == pytest.approx(length2)
 
 
 @pytest.mark.statistical

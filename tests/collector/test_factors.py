@@ -6,8 +6,8 @@ import pytest
 from scipy.stats import binom
 
 import privreg as pr
-from privreg.collector.covariates import factors, moments
-from privreg.collector.covariates.factors import LEAST_LEVEL
+from privreg.collector.covariates import moments, whitening
+from privreg.collector.covariates.whitening import LEAST_LEVEL
 from privreg.fits.plan import order_of
 from privreg.formula.design import formula_design
 from privreg.schema.declarations import combined
@@ -96,7 +96,7 @@ def test_what_is_taken_out_is_noise_alone(right, sizes):
         if not some:
             continue
         rows = a_map(v.shape[1])
-        space = factors.certain(some, rows)
+        space = whitening.certain(some, rows)
         told = mean_report(v, rows)
         np.testing.assert_allclose(space.project(told), told, atol=1e-10)
         noise = np.random.default_rng(3).normal(size=(2000, len(told)))
@@ -121,7 +121,7 @@ def test_shares_are_learned_from_reports(right, silent, lead):
         known, layout = {"constant2": lead, "nonresponse": silent > 0.0}, moments.Layout(True, False)
         scatter = moments.learn(scatter, total, len(v), 0.0, layout, some, **known)
     assert scatter.answering == pytest.approx(1.0 - silent)
-    for g, p in zip(some, factors.shrunk(some, scatter.shares), strict=True):
+    for g, p in zip(some, whitening.shrunk(some, scatter.shares), strict=True):
         same = (v[:, None, g.columns] == g.values[None]).all(axis=2)
         np.testing.assert_allclose(p, same.mean(axis=0), atol=0.01)
     z = v @ scatter.rows.T
@@ -134,15 +134,15 @@ def test_noise_alone_leaves_shares_equal():
     _, some = inner("h", people(100))
     rng, sd, n = np.random.default_rng(5), 1.0, 500
     begun = moments.start_even(np.eye(5), some)
-    space = factors.certain(some, begun.rows)
+    space = whitening.certain(some, begun.rows)
     even = np.repeat(some[0].values, 20, axis=0)
     told = mean_report(np.column_stack([np.ones(len(even)), even]), begun.rows)
     errors, kept = [], 0
     for _ in range(300):
         noisy = told + sd / np.sqrt(n) * rng.normal(size=len(told))
-        shares = factors.update(some, begun.shares, space, space.project(noisy), n, sd, begun.rows)
+        shares = whitening.update(some, begun.shares, space, space.project(noisy), n, sd, begun.rows)
         errors.append(shares.reported - 0.2)
-        kept += bool(np.ptp(factors.shrunk(some, shares)[0]))
+        kept += bool(np.ptp(whitening.shrunk(some, shares)[0]))
     spread = np.std(errors, axis=0)
     drawn = np.sqrt(0.2 * 0.8 / n)
     np.testing.assert_allclose(np.sqrt(shares.variance), np.sqrt(spread**2 + drawn**2), rtol=0.25)
@@ -152,16 +152,16 @@ def test_noise_alone_leaves_shares_equal():
 def test_stand_ins_are_white_and_in_the_levels():
     v, some = inner("x + g + h", people(50))
     p = [np.array([0.05, 0.9, 0.05]) if len(g.values) == 3 else np.full(5, 0.2) for g in some]
-    rows = factors.whiten(some, p, a_map(v.shape[1]))
+    rows = whitening.whiten(some, p, a_map(v.shape[1]))
     size = np.linspace(1.0, 0.5, len(rows))
     two = np.full(len(rows), np.nan)
-    z, where = factors.stand_ins(some, p, rows, size, two, constant=True)
+    z, where = whitening.stand_ins(some, p, rows, size, two, constant=True)
     np.testing.assert_array_equal(z[:, 0], 1.0)
     np.testing.assert_allclose(np.cov(z[:, 1:].T, bias=True), np.diag(size[1:] ** 2), atol=1e-9)
     for share, cell in zip(p, where, strict=True):
         np.testing.assert_allclose(np.bincount(cell, minlength=len(share)) / len(cell), share, atol=0.002)
     two[-1] = 0.1
-    z, _ = factors.stand_ins(some, p, rows, size, two, constant=True)
+    z, _ = whitening.stand_ins(some, p, rows, size, two, constant=True)
     assert len(np.unique(z[:, -1].round(6))) > 2  # the constant's and others' share is taken out of it
     rare = z[:, -1] > 1.0
     assert 0.08 < rare.mean() < 0.12
@@ -186,11 +186,11 @@ def test_cells_that_formulas_do_not_show_are_left_alone():
     rng = np.random.default_rng(0)
     levels = {"a": list(range(3)), "b": list(range(2))}
     shown = np.array([[0.0], [1.0], [0.0]])
-    assert factors.groups([("a",)], levels, shown) == ()  # two of three levels look alike
-    assert factors.groups([("a",), ("a",)], levels, rng.integers(0, 2, (2, 2)).astype(float)) == ()
-    assert factors.groups([(), ("x",)], levels, rng.normal(size=(9, 2))) == ()
+    assert whitening.groups([("a",)], levels, shown) == ()  # two of three levels look alike
+    assert whitening.groups([("a",), ("a",)], levels, rng.integers(0, 2, (2, 2)).astype(float)) == ()
+    assert whitening.groups([(), ("x",)], levels, rng.normal(size=(9, 2))) == ()
     design = formula_design("y ~ g", combined(None, {"y": (0, 1)}, {"g": LEVELS["g"]}, None), functions={})
-    assert len(factors.groups(design.sources, design.schema.levels, design.probe)) == 1
+    assert len(whitening.groups(design.sources, design.schema.levels, design.probe)) == 1
 
 
 # --- factors that go together --------------------------------------------------------------------------------
@@ -225,13 +225,13 @@ def test_no_column_is_stretched_without_end_where_factors_go_together():
     for _ in range(12):
         total = len(v) * mean_report(v, scatter.rows)
         scatter = moments.learn(scatter, total, len(v), 0.0, moments.Layout(True, False), some)
-    shares = factors.shrunk(some, scatter.shares)
-    alone = factors.whiten(some, shares, np.eye(v.shape[1]))
+    shares = whitening.shrunk(some, scatter.shares)
+    alone = whitening.whiten(some, shares, np.eye(v.shape[1]))
     ratio = np.diag(scatter.rows) / np.diag(alone)
-    np.testing.assert_allclose(ratio.max(), factors.FARTHEST)
-    tied = factors.tied(some, shares, scatter.rows)
+    np.testing.assert_allclose(ratio.max(), whitening.FARTHEST)
+    tied = whitening.tied(some, shares, scatter.rows)
     assert tied.tolist() == [False, False, False, True]  # f and the second level tell the third
-    assert not factors.tied(some, shares, alone).any()
+    assert not whitening.tied(some, shares, alone).any()
 
 
 @pytest.mark.statistical
@@ -283,34 +283,34 @@ def test_less_than_chance_makes_of_noise_is_not_believed():
     """A group of ten numbers that exceeds its noise by less than 1.5 sd of the noise's size is taken for noise."""
     noise2 = np.full(10, 0.5)
     line = 5.0 * (1.0 + 1.5 * np.sqrt(2.0 / 10.0))
-    assert factors.keep(np.full(10, np.sqrt(0.99 * line / 10)), noise2) == 0.0
-    assert factors.keep(np.full(10, np.sqrt(2.0 * line / 10)), noise2) == pytest.approx(0.5)
-    assert factors.keep(np.full(2, np.sqrt(2.0 * 1.0 / 2)), np.full(2, 0.5)) == pytest.approx(0.5)  # two: no margin
+    assert whitening.keep(np.full(10, np.sqrt(0.99 * line / 10)), noise2) == 0.0
+    assert whitening.keep(np.full(10, np.sqrt(2.0 * line / 10)), noise2) == pytest.approx(0.5)
+    assert whitening.keep(np.full(2, np.sqrt(2.0 * 1.0 / 2)), np.full(2, 0.5)) == pytest.approx(0.5)  # two: no margin
     bits = np.array([0.5, 0.5, 1e-15])  # left by a projection of what is known: no third degree of freedom
-    assert factors.keep(np.array([1.0, 1.0, 0.0]), bits) == pytest.approx(0.5)
+    assert whitening.keep(np.array([1.0, 1.0, 0.0]), bits) == pytest.approx(0.5)
     # one that is much noisier than the others has most of the sum to itself
-    assert factors.keep(np.array([2.0, 0.0, 0.0]), np.array([1.0, 0.01, 0.01])) == pytest.approx(1.0 - 1.02 / 4.0)
+    assert whitening.keep(np.array([2.0, 0.0, 0.0]), np.array([1.0, 0.01, 0.01])) == pytest.approx(1.0 - 1.02 / 4.0)
 
 
 def test_no_level_is_believed_to_be_empty():
     _, some = inner("h", people(100))
     told = np.array([0.7, 0.4, -0.2, 0.05, 0.05])
-    shares = factors.Shares(told, np.full(5, 1e-12), 1e6)
-    p = factors.shrunk(some, shares)[0]
+    shares = whitening.Shares(told, np.full(5, 1e-12), 1e6)
+    p = whitening.shrunk(some, shares)[0]
     assert p.sum() == pytest.approx(1.0)
     assert p[2] == pytest.approx(LEAST_LEVEL / 5 / 1.21)
     assert p.min() > 0.0
 
 
 def test_a_level_is_unsure_below_ten_standard_errors():
-    assert factors.unsure(np.array([0.5, 0.099]), np.full(2, 1e-4))
-    assert not factors.unsure(np.array([0.5, 0.101]), np.full(2, 1e-4))
+    assert whitening.unsure(np.array([0.5, 0.099]), np.full(2, 1e-4))
+    assert not whitening.unsure(np.array([0.5, 0.101]), np.full(2, 1e-4))
 
 
 def test_the_rarest_value_is_found_whichever_it_is():
     _, some = inner("x + f + g", people(50))
     p = {2: np.array([0.2, 0.8]), 3: np.array([0.1, 0.2, 0.7])}
-    share = factors.rarer(some, [p[len(g.values)] for g in some], 5)
+    share = whitening.rarer(some, [p[len(g.values)] for g in some], 5)
     own = {k: share[g.columns] for g in some for k in [len(g.values)]}
     np.testing.assert_allclose(own[2], [0.2])
     high = [float(p[3][v == v.max()].sum()) for g in some if len(g.values) == 3 for v in g.values.T]
@@ -319,4 +319,4 @@ def test_the_rarest_value_is_found_whichever_it_is():
     assert np.isnan(share).sum() == 2
     (three,) = (g for g in some if len(g.values) == 3)
     coded = three._replace(values=np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]]))  # as patsy's Sum
-    np.testing.assert_allclose(factors.rarer([coded], [np.array([0.6, 0.3, 0.1])], 5)[three.columns], 0.1)
+    np.testing.assert_allclose(whitening.rarer([coded], [np.array([0.6, 0.3, 0.1])], 5)[three.columns], 0.1)

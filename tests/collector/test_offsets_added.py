@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 import privreg as pr
-from privreg.collector.covariates.points import lattice
 from privreg.collector.estimation import coordinates
+from privreg.collector.estimation.coordinates import lattice
 from privreg.collector.estimation.reference import reference_of
 from privreg_field.device.report.answer import before_noise
 from privreg_field.device.report.design import Row

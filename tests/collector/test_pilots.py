@@ -8,11 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, chi2
 
-from privreg.collector.covariates import factors, moments, thresholds
-from privreg.collector.covariates import moments as whitening
+from privreg.collector import levels
+from privreg.collector.covariates import indicators, moments
 from privreg.collector.covariates.moments import Layout
-from privreg.collector.covariates.points import moment_diagonal
-from privreg.collector.covariates.whitening import bring_in
+from privreg.collector.covariates.whitening import bring_in, moment_diagonal
 from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import Mechanism, bits_sensitivity, joint_sensitivity, psd_sensitivity
 from privreg.protocol.codes import BALANCED, HUBER
@@ -126,13 +125,13 @@ def test_balanced_score_is_the_logistic_one_over_its_bound(eta, y):
 
 def whitened(draw, layout, d, people, sd=0.0, rounds=3, seed=3, leads=()):
     """Scatter after rounds of reports on fresh rows, the last ones beside constants of these squares."""
-    rng, scatter = np.random.default_rng(seed), whitening.start_from(np.eye(d))
+    rng, scatter = np.random.default_rng(seed), moments.start_from(np.eye(d))
     state = state_of(plan_by_rounds(KINDS["huber"], d=d), "moments", rng)
     for lead in (*[1.0] * rounds, *leads):
-        rows = whitening.asked(scatter.rows, lead)
+        rows = moments.asked(scatter.rows, lead)
         total = devices.moments(state._replace(rows=rows), draw(rng, people), None)[0]
         total += sd * math.sqrt(people) * rng.standard_normal(total.shape)
-        scatter = whitening.learn(scatter, total, people, sd, layout, constant2=lead)
+        scatter = moments.learn(scatter, total, people, sd, layout, constant2=lead)
     return scatter
 
 
@@ -289,7 +288,7 @@ def test_noise_alone_is_not_believed():
         raw.append(np.linalg.cond(np.eye(d) + _symmetric_noise(np.random.default_rng(seed), d) * entry))
     # The sum of squares of the correlations' entries is σ²χ² in pure noise, and is believed from 1 + 1.5 √(2/k) times
     # its mean on; the claimed σ² holds a guess of the sampling variance, larger than the true one, which is small here.
-    chance = chi2.sf(entries * (1 + factors.STRICT * math.sqrt(2 / entries)), entries)
+    chance = chi2.sf(entries * (1 + levels.STRICT * math.sqrt(2 / entries)), entries)
     assert mixed <= binom.ppf(1 - 1e-6, runs, chance)
     assert mixed < runs / 4
     # what is believed all the same moves the map far less than the reports as they are would have
@@ -307,8 +306,8 @@ def test_a_hopeless_round_cannot_flatten_a_direction():
     for seed in range(50):
         rows = whitened(lambda rng, n: rng.standard_normal((n, 4)), Layout(False, False), 4, 10, 10.0, 1, seed).rows
         values = np.linalg.eigvalsh(np.linalg.inv(rows) @ np.linalg.inv(rows).T)
-        assert values.min() >= whitening.LIMITS[0] * (1 - 1e-9)  # rounding of two inverses
-        assert values.max() <= whitening.LIMITS[1] * (1 + 1e-9)
+        assert values.min() >= moments.LIMITS[0] * (1 - 1e-9)  # rounding of two inverses
+        assert values.max() <= moments.LIMITS[1] * (1 + 1e-9)
 
 
 # --- location ------------------------------------------------------------------------------------------
@@ -324,13 +323,13 @@ def test_columns_of_any_scale_are_found_through_noise():
     sd = MECHANISM.sd(MECHANISM.bits_radius(m), m)
     found = []
     for seed in range(2):
-        rng, search = np.random.default_rng(seed), thresholds.begin(m)
+        rng, search = np.random.default_rng(seed), indicators.begin(m)
         for _ in range(LOCATIONS):
             v = PLACES[:, 0] + PLACES[:, 1] * rng.standard_normal((GROUPS, each, m))
             noise = sd * math.sqrt(each) * rng.standard_normal((GROUPS, m))
             total = (v > search.thresholds[:, None]).sum(axis=1) + noise
-            search = thresholds.learn(search, total, np.full(GROUPS, float(each)), sd)
-        found.append(thresholds.converged(search))
+            search = indicators.learn(search, total, np.full(GROUPS, float(each)), sd)
+        found.append(indicators.converged(search))
         # errors in units of what the search says it does not know
         assert (np.abs(search.centre - PLACES[:, 0]) < 4.5 * search.unsure[0] * search.scale).all()
         assert (np.abs(np.log(search.scale / PLACES[:, 1])) < 4.5 * search.unsure[1]).all()
@@ -339,11 +338,11 @@ def test_columns_of_any_scale_are_found_through_noise():
 
 @pytest.mark.thorough
 def test_a_scale_is_never_so_small_beside_the_centre_that_the_map_with_it_has_no_inverse():
-    search = thresholds.begin(1)
+    search = indicators.begin(1)
     for _ in range(2 * LOCATIONS):  # a column that is always the same, and reports without noise
-        search = thresholds.learn(search, 1.0 * (search.thresholds < 1e14), np.ones(GROUPS), 1e-6)
+        search = indicators.learn(search, 1.0 * (search.thresholds < 1e14), np.ones(GROUPS), 1e-6)
     assert search.centre[0] == pytest.approx(1e14)
-    assert search.scale[0] == thresholds.NARROWEST * search.centre[0]
+    assert search.scale[0] == indicators.NARROWEST * search.centre[0]
 
 
 # --- the reference -------------------------------------------------------------------------------------

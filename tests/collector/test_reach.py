@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 
 import privreg as pr
-from privreg.collector import spacing
-from privreg.collector.covariates import moments, thresholds
+from privreg.collector import rounds
+from privreg.collector.covariates import indicators, moments
+from privreg.collector.estimation import curvature
 from privreg.collector.plan import Progress, ScoreRound
 from privreg.errors import ReliabilityWarning
 from privreg.protocol.schedule import Round
@@ -16,7 +17,7 @@ from tests.kinds import KINDS
 from tests.rounds import plan_by_rounds, state_of
 
 GAIN = 0.6
-ONCE = spacing.FAR * GAIN  # The way of a step that was shortened, in thresholds
+ONCE = curvature.FAR * GAIN  # The way of a step that was shortened, in thresholds
 
 
 def after(places, people, kind="huber"):
@@ -27,7 +28,7 @@ def after(places, people, kind="huber"):
         weight = np.full((1, 16), n / 16)
         seen.append(ScoreRound(state._replace(number=number, c=1.0), weight, np.zeros((1, 16, 3)), None, 1.0))
     scatter = moments.start_even(np.eye(3), plan.factors)
-    return plan, Progress(seen[-1].state, scatter, thresholds.begin(0), None, tuple(seen), None, ())
+    return plan, Progress(seen[-1].state, scatter, indicators.begin(0), None, tuple(seen), None, ())
 
 
 @pytest.mark.parametrize(
@@ -45,7 +46,7 @@ def after(places, people, kind="huber"):
 )
 def test_rounds_far_from_the_last_state_are_left_behind_once_others_tell_as_much(places, people, chance, off, since):
     plan, progress = after(places, people)
-    found = spacing.left_behind(plan, progress, chance, off)
+    found = rounds.left_behind(plan, progress, chance, off)
     assert found.since == since
     assert [one.state.number for one in found.main] == list(range(since, len(places)))
     assert found.scored == progress.scored
@@ -53,23 +54,23 @@ def test_rounds_far_from_the_last_state_are_left_behind_once_others_tell_as_much
 
 def test_rounds_of_other_families_all_count():
     plan, progress = after([-9, -6, -2, 0], [10] * 4, "logistic")
-    assert spacing.left_behind(plan, progress, 0.1, 0.5) is progress
+    assert rounds.left_behind(plan, progress, 0.1, 0.5) is progress
 
 
 @pytest.mark.parametrize(
     ("places", "step", "chance", "left", "length"),
     [
-        ([0, ONCE], [0, 0, 2.0], 0.1, 9, 2 * spacing.FAR),
-        ([0, ONCE, 3 * ONCE], [0, 0, 2.0], 0.1, 9, 4 * spacing.FAR),
-        ([0, 4 * ONCE], [0, 0, 2.0], 0.1, 3, 4 * spacing.FAR),  # as much as is left to halve
-        ([0, 4 * ONCE], [0, 0, 2.0], 0.1, 0, spacing.FAR),
-        ([0, 4 * ONCE], [0, 0, -2.0], 0.1, 9, 2 * spacing.FAR),  # gone too far
-        ([0, ONCE], [0, 0, -2.0], 0.1, 9, spacing.FAR),
+        ([0, ONCE], [0, 0, 2.0], 0.1, 9, 2 * curvature.FAR),
+        ([0, ONCE, 3 * ONCE], [0, 0, 2.0], 0.1, 9, 4 * curvature.FAR),
+        ([0, 4 * ONCE], [0, 0, 2.0], 0.1, 3, 4 * curvature.FAR),  # as much as is left to halve
+        ([0, 4 * ONCE], [0, 0, 2.0], 0.1, 0, curvature.FAR),
+        ([0, 4 * ONCE], [0, 0, -2.0], 0.1, 9, 2 * curvature.FAR),  # gone too far
+        ([0, ONCE], [0, 0, -2.0], 0.1, 9, curvature.FAR),
         ([0, ONCE], [0, 0, 1.0], 0.1, 9, 1.0),  # near enough now
-        ([0, ONCE], [2.0, 0, 0.5], 0.1, 9, spacing.FAR),  # elsewhere
-        ([0, 0.5 * ONCE], [0, 0, 2.0], 0.1, 9, spacing.FAR),  # the last step was a whole one
-        ([0, ONCE], [0, 0, 2.0], 1.0, 9, spacing.FAR),  # which noise alone may be
-        ([0], [0, 0, 2.0], 0.1, 9, spacing.FAR),
+        ([0, ONCE], [2.0, 0, 0.5], 0.1, 9, curvature.FAR),  # elsewhere
+        ([0, 0.5 * ONCE], [0, 0, 2.0], 0.1, 9, curvature.FAR),  # the last step was a whole one
+        ([0, ONCE], [0, 0, 2.0], 1.0, 9, curvature.FAR),  # which noise alone may be
+        ([0], [0, 0, 2.0], 0.1, 9, curvature.FAR),
         ([0, ONCE], [0, 0, 0.0], 0.1, 9, 0.0),
     ],
 )
@@ -77,7 +78,7 @@ def test_a_shortened_step_grows_if_it_goes_on_the_same_way(places, step, chance,
     plan, progress = after(places, [10] * len(places))
     held = progress.state.number + 1
     plan = plan._replace(rounds=(Round("main", 10),) * (held + 1 + left))
-    found = spacing.lengthened(plan, progress, np.array(step), 1.0, GAIN, chance)
+    found = rounds.lengthened(plan, progress, np.array(step), 1.0, GAIN, chance)
     assert np.linalg.norm(found) == pytest.approx(length)
     assert found @ step == pytest.approx(length * np.linalg.norm(step))
 

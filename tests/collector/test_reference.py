@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from privreg.collector.covariates.points import bounded, lattice, normal_points
+from privreg.collector.estimation.coordinates import bounded, lattice, normal_points
 
 
 def _map(mean: list[float], cov: list[list[float]]) -> np.ndarray:

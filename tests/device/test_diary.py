@@ -29,9 +29,9 @@ from privreg.fits import aggregate
 from privreg.fits.plan import plan_of
 from privreg.protocol import lattice
 from privreg.simulation import aggregate as summing
-from privreg.simulation.devices import Block, Devices
+from privreg.simulation.devices import Devices
 from privreg.simulation.rounds import RoundsRun
-from privreg.simulation.streaming.encoding import Encoder, Gatherer
+from privreg.simulation.streaming.encoding import Block, Encoder, Gatherer
 from privreg_field.collector import messages as field
 from privreg_field.collector.batches import present_ask
 from privreg_field.device.diary import Diary, DiaryError
@@ -138,10 +138,10 @@ def test_reports_are_those_of_simulations(kind: str, role: str) -> None:
         offsets=offsets if role == "main" else np.zeros((1, engine.d)),
     )  # fmt: skip
     asked = field.ask_of(engine, state)
-    usable = np.isfinite(rows.endog) & np.isfinite(rows.exog).all(axis=2)
+    usable = np.isfinite(rows.y) & np.isfinite(rows.x).all(axis=2)
     parts = report.parts_of(engine.persons, usable, rows.weight)
     there = Devices(engine, state._replace(offsets=state.offsets[:1]), None)
-    theirs, _ = there.before_noise(Block(rows.endog, rows.exog, rows.offset, None, None, rows.clamped, parts))
+    theirs, _ = there.before_noise(Block(rows.y, rows.x, rows.offset, None, None, rows.clamped, parts))
     form = plan.roles[role]
     ours = np.array(
         [answer.values(form, answer.of_person(plan, asked, 0, answer.rows_of(plan, one))) for one in answers(data)]
@@ -177,7 +177,7 @@ def test_shares_are_those_of_simulations(kind: str, role: str) -> None:
         ball=4.0,
     )
     asked = present_ask(engine, run.progress._replace(state=state))
-    theirs = report.vectors(engine, state, rows.endog, rows.exog, rows.offset, rows.clamped, rows.weight)
+    theirs = report.vectors(engine, state, rows.y, rows.x, rows.offset, rows.clamped, rows.weight)
     form = plan.roles[role]
     ours = np.array([sums.whole(form, sums.of_person(plan, asked, answer.rows_of(plan, one))) for one in answers(data)])
     assert np.abs(ours - theirs * lattice.unit_of_sums(form.form, form.numbers, form.radius)).max() <= 1.0

@@ -21,7 +21,7 @@ from privreg.collector.aggregate.lattice import steps
 from privreg.errors import BudgetError, DataError, OptionError, PrivregError, StudyError
 from privreg.privacy.noise import seeded_key
 from privreg.simulation.curator import by_group, keys_of, of_all
-from privreg.simulation.devices import Block
+from privreg.simulation.streaming.encoding import Block
 from privreg_field.silos import command, memory, plan, rounds
 from privreg_field.silos.memory import Accepted, Memory
 from privreg_field.silos.plan import Entry, SiloPlan, sign, verified
@@ -560,7 +560,7 @@ def test_whatever_sums_a_server_makes_up_neighbours_stay_within_the_budget(
         )  # fmt: skip
         if state.role == "over":
             break
-        blocks = (Block(one.endog[i : i + 1], one.exog[i : i + 1], None, None, None, one.clamped[i : i + 1])
+        blocks = (Block(one.y[i : i + 1], one.x[i : i + 1], None, None, None, one.clamped[i : i + 1])
                   for i in range(len(far)))  # fmt: skip
         sums = [by_group(fit.run.plan, state, block, None)[0][0].astype(object) for block in blocks]
         noise = 4 ** steps(fit.run.plan, state).bits

@@ -120,7 +120,7 @@ def test_devices_report_times_until_an_event_as_a_simulation_does(formula):
         people.loc[rng.choice(n, 9), column] = np.nan
     j = len(plan.sums.cuts)
     rows = Encoder(fit.spec, order, None, by_column=False).encode(people)
-    y, offset, x = rows.endog.reshape(n, j), rows.offset.reshape(n, j), rows.exog.reshape(n, j, -1)
+    y, offset, x = rows.y.reshape(n, j), rows.offset.reshape(n, j), rows.x.reshape(n, j, -1)
     d, events = plan.d, 0.0
     for role, most in [("location", 1.0), ("moments", 1.0), ("approach", 0.3), ("main", 1.0), ("main", 40.0)]:
         z, theta = np.eye(d) + 0.3 * rng.standard_normal((d, d)), rng.standard_normal(d) - np.eye(d)[0]
@@ -338,7 +338,7 @@ def test_a_crowds_shares_are_sealed_to_both_and_add_up_to_reports(sealed):
         reports = [(parts[0] + parts[1]).view(np.int64) for parts in opened]
         np.testing.assert_array_equal(*reports)
         assert (opened[0] != opened[1]).mean() > 0.99  # fresh shares
-        x, y, flags = crowd._x, crowd._y, crowd._clamped
+        x, y, flags = crowd._held.x, crowd._held.y, crowd._held.clamped
         made = report.vectors(engine, inside, y, x, None, flags)
         np.testing.assert_array_equal(reports[0], lattice.steps(engine, inside).whole(made))
         assert not reports[0][0].any()  # whose record can't be used

@@ -36,7 +36,7 @@ def test_responses_that_are_no_counts_are_clamped_or_kept_and_told_to_nobody(res
     data = pd.DataFrame({"y": [-3.0, 0.5, 2.7, 25.0], "age": [20.0, 30.0, 40.0, 50.0]})
     public = {"family": pr.Poisson(20), "mu": 1, "bounds": {"age": (0, 99), "y": (0, 20)}}
     stream = pr.PrivateOnlineRegression.from_formula(f"{response} ~ age", None, **public).start()
-    np.testing.assert_array_equal(stream._encoder.encode(data).endog, [0.0, 0.5, 2.7, 20.0])
+    np.testing.assert_array_equal(stream._encoder.encode(data).y, [0.0, 0.5, 2.7, 20.0])
     assert stream.update(data).nobs == 4
 
 

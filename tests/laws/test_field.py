@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from privreg.collector.plan import Bounded
+from privreg.collector.covariates.indicators import Bounded
 from privreg.errors import OptionError
 from privreg.families import measures
 from privreg.families.scores import Gauge
@@ -13,7 +13,8 @@ from privreg.protocol import lattice
 from privreg.protocol.rounds import GROUPS
 from privreg.protocol.schedule import Round
 from privreg.simulation import devices
-from privreg.simulation.devices import Block, Devices
+from privreg.simulation.devices import Devices
+from privreg.simulation.streaming.encoding import Block
 from privreg_field.collector import chain
 from privreg_field.collector import messages as field
 from privreg_field.device.report import answer

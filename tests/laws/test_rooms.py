@@ -19,7 +19,7 @@ PLAIN = (
     *("formula", "formula/language", "formula/trees", "privacy", "published", "published/chain", "published/descent"),
     "published/federated",
     *("means", "means/results", "options", "planning", "protocol", "published/shrinking", "schema", "simulation"),
-    *("simulation/streaming", "simulation/workers"),
+    "simulation/streaming",
     *("results/plots", "results/postestimation", "results/several"),
     "results",
     "tables",

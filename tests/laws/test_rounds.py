@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privreg.audit import devices as audited
-from privreg.collector.plan import Bounded
+from privreg.collector.covariates.indicators import Bounded
 from privreg.families import measures, scores
 from privreg.families.scores import Gauge
 from privreg.fits.plan import device_plan
@@ -23,7 +23,8 @@ from privreg.privacy.mechanisms import (
 )
 from privreg.protocol.rounds import GROUPS
 from privreg.simulation import devices
-from privreg.simulation.devices import Block, Devices
+from privreg.simulation.devices import Devices
+from privreg.simulation.streaming.encoding import Block
 from tests.devices import moment_report, randomised_one, round_report, scored, second_moments, threshold_report
 from tests.kinds import BROKEN, EXTREME, KINDS, MECHANISMS, adversarial, mechanism, quiet, responses
 from tests.rounds import plan_by_rounds, state_of

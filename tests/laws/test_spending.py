@@ -17,8 +17,7 @@ from privreg.privacy.ledger import LEDGER
 from privreg.privacy.noise import NoiseStream
 from privreg.simulation.rounds import RoundsRun
 from privreg.simulation.streaming.stream import Stream
-from privreg.simulation.workers.blocks import blocks_of, fit_blocks
-from privreg.simulation.workers.dask import files_of
+from privreg.simulation.workers import blocks_of, files_of, fit_blocks
 from privreg_field.collector import chain as chains
 from privreg_field.study.reading.collected import engine_of
 from privreg_field.study.simulated.devices import Crowd
@@ -219,11 +218,11 @@ def stopped(monkeypatch, file, kept, batch=1, **how):
     """A fit that is stopped before it has had so many batches."""
     original, had = Stream._take, []
 
-    def take(self, rows):
+    def take(self, rows, read):
         had.append(rows)
         if len(had) == batch:
             raise KeyboardInterrupt
-        original(self, rows)
+        original(self, rows, read)
 
     with monkeypatch.context() as m:
         m.setattr(Stream, "_take", take)

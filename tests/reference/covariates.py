@@ -10,10 +10,9 @@ from numpy.linalg import cholesky, inv
 from scipy.special import betaincinv, gammaincinv, ndtr, ndtri
 
 from privreg.collector import levels as limits
-from privreg.collector.covariates import factors as f
 from privreg.collector.covariates import moments as m
-from privreg.collector.covariates import points as r
-from privreg.collector.covariates import whitening
+from privreg.collector.covariates import whitening as f
+from privreg.collector.estimation import coordinates
 
 
 def white(d, lead):
@@ -80,7 +79,7 @@ def learn(rows, memory, weight, mean, people, sd, lead, response, factor=None, s
     noise2[0, 1:] /= lead
     noise2[1:, 0] /= lead
     values, vectors = np.linalg.eigh(np.eye(d) + believed(deviation, noise2, response))
-    values = np.clip(values, *r.LIMITS)
+    values = np.clip(values, *f.LIMITS)
     back = inv(cholesky((vectors * values) @ vectors.T))  # (8)
     new = back @ rows
     new = new / new[0, 0]
@@ -94,8 +93,8 @@ def learn(rows, memory, weight, mean, people, sd, lead, response, factor=None, s
 
 def lead_of(number, people, sd, d):
     """Square of the constant where curvature goes with the coefficients (6)."""
-    found = whitening.SHARP * math.sqrt(people) / sd - (d - 1.0)
-    return max(min(found, whitening.FULL * d), 1.0) if number else 1.0
+    found = coordinates.SHARP * math.sqrt(people) / sd - (d - 1.0)
+    return max(min(found, coordinates.FULL * d), 1.0) if number else 1.0
 
 
 # --- levels of one factor, whose columns follow the constant -------------------------------------------------------
@@ -182,10 +181,10 @@ def points_of(rows, numbers, levels=None, p=None):
     else:
         points, _ = stand_ins(levels, p, rows, np.ones(d))
     x = points @ inv(rows).T
-    mean, sd = np.clip(x.mean(axis=0), r.INSIDE - 1.0, 1.0 - r.INSIDE), x.std(axis=0)
+    mean, sd = np.clip(x.mean(axis=0), coordinates.INSIDE - 1.0, 1.0 - coordinates.INSIDE), x.std(axis=0)
     near = [j for j in numbers if np.abs(x[:, j]).max() > 1.0]
     for j in near:
-        share = min(sd[j] ** 2 / (1.0 - mean[j] ** 2), (1.0 - r.INSIDE) ** 2)
+        share = min(sd[j] ** 2 / (1.0 - mean[j] ** 2), (1.0 - coordinates.INSIDE) ** 2)
         a, b = (0.5 * (1.0 + way * mean[j]) * (1.0 / share - 1.0) for way in (1.0, -1.0))
         at = np.linspace(-4.0, 4.0, 129)
         x[:, j] = np.interp((x[:, j] - x[:, j].mean()) / sd[j], at, 2.0 * betaincinv(a, b, ndtr(at)) - 1.0)

@@ -13,9 +13,9 @@ from numpy.linalg import cholesky, inv, solve
 from scipy.linalg import hadamard
 from scipy.special import expit, ndtr
 
-from privreg.collector import pilot, spacing
 from privreg.collector import plan as planned
-from privreg.collector.estimation import combination, coordinates, curvature
+from privreg.collector import rounds as collector
+from privreg.collector.estimation import combination, coordinates, curvature, reference
 from privreg.collector.estimation import estimate as estimates
 from privreg.collector.estimation import reference as reference_law
 from tests.reference import covariates
@@ -111,7 +111,7 @@ def distance(fit, at, seen, prior):
         by, rest = weighted(fit, slope), fit.z.T @ (fit.omega * score) / len(fit.z) - g
         low, high = (-one.c - there + here) / s, (one.c - there + here) / s
         scale = fit.z.T @ (fit.omega * (phi(high) - phi(low)) * s / one.c) / len(fit.z) * fit.huber
-        square = (one.sd**2 + 0.5 / d) / n + (1.0 - pilot.MODELLED) ** 2 * (g @ g) / d
+        square = (one.sd**2 + 0.5 / d) / n + (1.0 - reference.MODELLED) ** 2 * (g @ g) / d
         parts = [(np.column_stack([by, scale]), rest, square)]
         if fit.huber:
             off = np.mean(ndtr(high) - ndtr(low)) - one.number
@@ -127,13 +127,13 @@ def distance(fit, at, seen, prior):
 def pilot_fit(fit, at, seen, prior):
     """Gauss–Newton steps, shortened where they gain nothing (16)."""
     value, gradient, hessian = distance(fit, at, seen, prior)
-    for _ in range(pilot.TURNS):
+    for _ in range(reference.TURNS):
         step = -solve(hessian, gradient)
-        promised, enough, part = -gradient @ step, pilot.PRECISE * (1.0 + abs(value)), 1.0
+        promised, enough, part = -gradient @ step, reference.PRECISE * (1.0 + abs(value)), 1.0
         if promised < enough:
             break
         found = distance(fit, at + step, seen, prior)
-        while not found[0] < value and part > pilot.SHORTEST:
+        while not found[0] < value and part > reference.SHORTEST:
             least = part * promised / (found[0] - value + 2.0 * part * promised)
             part *= min(max(least, 0.1), 0.5)
             found = distance(fit, at + part * step, seen, prior)
@@ -157,8 +157,8 @@ def group_offsets(fit, number, c, stretch):
 def length(fit, c):
     """Length of offsets (18)."""
     effective = fit.n * 4.0 / (fit.sd**2 + planned.SAMPLED / fit.d)
-    enough = spacing.OFFSET_PEOPLE * fit.d**2
-    return spacing.OFFSET * min(1.0, (enough / effective) ** 0.25) * (c if fit.huber else spacing.GENTLE)
+    enough = collector.OFFSET_PEOPLE * fit.d**2
+    return collector.OFFSET * min(1.0, (enough / effective) ** 0.25) * (c if fit.huber else collector.GENTLE)
 
 
 def stretched(fit, found, c):
@@ -166,7 +166,7 @@ def stretched(fit, found, c):
     values, vectors = np.linalg.eigh(found.root @ found.m @ found.root.T)
     along = (fit.z @ vectors) ** 2
     far = length(fit, c) / (c * math.sqrt(fit.d)) * np.sqrt((fit.omega @ along**2) / (fit.omega @ along))
-    most = np.clip(1.0 / far, 1.0, 1.0 / spacing.OFFSET)
+    most = np.clip(1.0 / far, 1.0, 1.0 / collector.OFFSET)
     return np.eye(fit.d) + (vectors * (np.clip(values.mean() / values, 1.0, most) - 1.0)) @ vectors.T
 
 
@@ -274,7 +274,7 @@ def scattered(fit, frame, m):
     """Covariance of a report by how cells scatter, and by the reference model (32)."""
     sampled = planned.SAMPLED / fit.d
     sampled = sampled / (fit.sd**2 + sampled)
-    prior = 2.0 / ((1.0 - pilot.MODELLED) * sampled) ** 2
+    prior = 2.0 / ((1.0 - reference.MODELLED) * sampled) ** 2
     total, df = prior * frame.omega, prior - 0.5 * (fit.d + 1.0)
     for r in (r for r in frame.rounds if r.seen.role == "main"):
         each = r.n.sum() / r.seen.weight.sum()
@@ -293,11 +293,11 @@ def step(fit, theta, s):
     share, back = np.zeros(len(n)), inv(frame.root.T) @ inv(m)
     for k in reversed(range(len(n))):
         share[k] = min(n[k], n.max() - share.sum())
-        if share.sum() >= spacing.ENOUGH * n.max():
+        if share.sum() >= collector.ENOUGH * n.max():
             break
     mean = share @ (g + (x[-1] - x) @ m) / share.sum()
     move = -back @ mean
-    move = move * min(1.0, spacing.FAR * (fit.seen[-1].c if fit.huber else 1.0) / np.linalg.norm(move))
+    move = move * min(1.0, curvature.FAR * (fit.seen[-1].c if fit.huber else 1.0) / np.linalg.norm(move))
     return solve(frame.root.T, x[-1]) + gain_of(fit, back @ frame.omega @ back.T / n.max()) @ move, Values(
         root=frame.root, m=m
     )
@@ -379,7 +379,7 @@ def replayed(rounds, *, huber, n, mu, middle, half, levels=None):
             continue
         main += 1
         theta, known = step(fit, theta, s)
-        if huber and main == spacing.STRETCHED:
+        if huber and main == collector.STRETCHED:
             stretch = stretched(fit, known, c)
     theta, cov, m, unknown = estimated(fit, theta, s)
     to_user = (np.eye(d) - np.outer(middle[:d], np.eye(d)[0])).T / half[:d] @ fit.rows.T * (half[d] if huber else 1.0)

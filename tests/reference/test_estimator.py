@@ -11,6 +11,7 @@ import pytest
 
 import privreg as pr
 from privreg.collector import rounds as collector
+from privreg.collector.estimation.estimate import estimate
 from privreg.simulation.rounds import RoundsRun
 from tests.documents.citations import ROOT
 from tests.reference import estimator
@@ -22,14 +23,14 @@ CODED = np.array([[-1.0, -1.0], [-1.0, 1.0], [1.0, -1.0]])  # 0 and 1 of two col
 MODELS = {"huber": "y ~ a + b", "logistic": "yes ~ a + b", "factor": "y ~ g + a"}
 CLOSE = 1e-8
 NOT_HERE = {
-    "privreg.collector.covariates.factors.LEAST_LEVEL",
-    "privreg.collector.covariates.points.INSIDE",
+    "privreg.collector.covariates.whitening.LEAST_LEVEL",
+    "privreg.collector.estimation.coordinates.INSIDE",
     "privreg.collector.covariates.whitening.FULL",
     "privreg.collector.estimation.combination.WIDEST_THRESHOLD",
-    "privreg.collector.spacing.FAR",
+    "privreg.collector.estimation.curvature.FAR",
     "privreg.collector.estimation.curvature.STEADY",
     "privreg.collector.estimation.curvature.LEAST",
-    "privreg.collector.pilot.PRECISE",
+    "privreg.collector.estimation.reference.PRECISE",
     "privreg.fits.findings.BELIEVED",
     "privreg.fits.findings.LITTLE",
     "privreg.fits.findings.SHOWN",
@@ -70,7 +71,7 @@ def fitted(kind):
     for reports in run.behind:
         states.append(progress.state)
         progress = collector.advance(run.plan, progress, reports)
-    return res, run, [*states, progress.state], run.estimate()
+    return res, run, [*states, progress.state], estimate(run.plan, run.so_far())
 
 
 def reference(kind):

@@ -20,8 +20,8 @@ import privreg as pr
 import privreg_field
 from privreg import central
 from privreg.base import archive
-from privreg.collector.covariates.whitening import wide
 from privreg.collector.estimation import curvature
+from privreg.collector.estimation.coordinates import wide
 from privreg.errors import PrivregWarning, ReliabilityWarning, SavedFileError
 from privreg.fits import findings
 from privreg.tables import diagnostics

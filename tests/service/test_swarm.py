@@ -241,7 +241,7 @@ def test_missing_answers_of_any_type_are_missing(world, kind):
     """None of pandas' and NumPy's own is an answer out of bounds, which devices would ask about again."""
     rows = pd.DataFrame({"age": [30, None, 50], "hours": [None, 7, 6]}, dtype="Float64").astype(kind, errors="ignore")
     crowd = devices.Crowd(world.plan, world.hash, rows)
-    np.testing.assert_array_equal(np.isnan(crowd._y), [True, True, False])
+    np.testing.assert_array_equal(np.isnan(crowd._held.y), [True, True, False])
     for answers in ({"age": np.float32("nan"), "hours": 7}, {"age": 30, "hours": None}):
         assert design.wrong(world.plan, answers) == []
     with pytest.raises(OptionError, match="'age' must be a number"):

@@ -13,10 +13,9 @@ from privreg.errors import DataError, OptionError
 from privreg.fits.settings import FitOptions
 from privreg.privacy.ledger import Release
 from privreg.privacy.noise import Key, normals
-from privreg.simulation import devices, rounds
+from privreg.simulation import devices, rounds, workers
 from privreg.simulation.rounds import Sent
-from privreg.simulation.workers import blocks
-from privreg.simulation.workers.blocks import Part, Span, Work, blocks_of, fit_blocks
+from privreg.simulation.workers import Span, Work, blocks_of, fit_blocks, split
 
 N, FILES = 60_000, 4
 PUBLIC = {"mu": 1, "bounds": {"a": (-1, 1), "b": (-1, 1), "y": (-4, 4)}}
@@ -109,18 +108,20 @@ def test_every_row_is_played_once_in_an_order_that_the_key_chooses(folder):
     for seed in (3, 3, 4):
         seen, noted = played()
         stream_of(whole(folder), noted, seed)
-        spans = [s for given in seen for some in given for s in some[1].spans]
+        spans = [s for given in seen for some in given for s in some[1]]
         rows = [(s.path, place) for s in spans for place in s.places().tolist()]
         assert len(rows) == len(set(rows)) == N
-        assert [some[2] for given in seen for some in given] == [some[1].rows for given in seen for some in given]
+        assert [some[2] for given in seen for some in given] == [
+            sum(s.rows for s in some[1]) for given in seen for some in given
+        ]
         orders.append(spans)
-        early = [s for given in seen for some in given if some[5].role != "main" for s in some[1].spans]
+        early = [s for given in seen for some in given if some[5].role != "main" for s in some[1]]
         assert len({(s.path, s.of) for s in early}) > 40  # of 80 row groups; whole ones would be 19
         assert all(np.ptp(s.places()) > s.of[1] / 2 for s in early if s.rows > 100)
     assert orders[0] == orders[1] != orders[2]
     seen, noted = played()
     stream_of(whole(folder), noted, how={"order": "position"})
-    spans = [s for given in seen for some in given for s in some[1].spans]
+    spans = [s for given in seen for some in given for s in some[1]]
     assert spans == sorted(spans)
 
 
@@ -200,8 +201,8 @@ def test_rows_that_are_sorted_over_all_files_give_the_truth(tmp_path):
 def test_a_task_reads_a_row_group_once_and_gives_the_rows_at_its_places(folder):
     seen, noted = played()
     stream_of(whole(folder), noted)
-    work, part, rows = next(some for some in seen[0] if len({s.of for s in some[1].spans}) > 1)[:3]
-    spans = part.before(rows).spans
+    work, part, rows = next(some for some in seen[0] if len({s.of for s in some[1]}) > 1)[:3]
+    spans, _ = split(part, rows)
     (one,) = spans[:1]
     found = pd.concat([pd.DataFrame({c: batch[c] for c in ("a", "b", "y")}) for batch in work.batches(part, rows)])
     assert len(found) == rows
@@ -238,9 +239,7 @@ def test_no_noise_without_privacy_and_the_sum_of_pieces_is_that_of_the_rows(fold
     first = [one for some, sent in sums if some[5].number == 0 for one in sent]
     np.testing.assert_array_equal(sum(s.total for s in first) * rounds.STEP, reports.total[0])
     assert sum(s.weight.sum() for s in first) == reports.people == role.people
-    data = pd.concat(
-        pd.read_parquet(s.path).iloc[s.places()] for some in seen if some[5].number == 0 for s in some[1].spans
-    )
+    data = pd.concat(pd.read_parquet(s.path).iloc[s.places()] for some in seen if some[5].number == 0 for s in some[1])
     x, units = np.column_stack([np.ones(len(data)), data["a"], data["b"]]), stream._spec.units
     units.rows_inside(x)
     v = np.column_stack([x, units.response_inside(data["y"].to_numpy())])
@@ -256,16 +255,16 @@ def test_what_comes_back_has_its_noise(folder):
     block, options = blocks_of(whole(folder), spec)[0], FitOptions()
     work = Work(spec, options, None, N)
     run = work.stream()._run
-    state, part, n = run.progress.state, Part((block,)), block.rows
+    state, part, n = run.progress.state, (block,), block.rows
     many = [
-        blocks._play(work, part, n, [n], [Key(bytes([k]) * 32)], state)[0].total[0] * rounds.STEP for k in range(100)
+        workers._play(work, part, n, [n], [Key(bytes([k]) * 32)], state)[0].total[0] * rounds.STEP for k in range(100)
     ]
     sd = run.plan.sd(state.role) * np.sqrt(block.rows)
     found = np.std(many, axis=0, ddof=1)
     assert np.abs(found / sd - 1.0).max() < 4.5 / np.sqrt(2 * 99)
     assert np.abs(np.corrcoef(np.transpose(many)) - np.eye(len(found))).max() < 4.5 / np.sqrt(100)
     with pytest.raises(DataError, match="could not be worked on"):
-        blocks._play(work, part, n, [n], [None], state)
+        workers._play(work, part, n, [n], [None], state)
 
 
 @pytest.mark.usefixtures("usual_rounds")
@@ -275,7 +274,7 @@ def test_tasks_hold_no_rows_and_print_no_keys_and_no_two_have_the_same(folder):
     given = [some for one in seen for some in one]
     keys = [key.value for some in given for key in some[4]]
     assert len(set(keys)) == len(keys) > 100
-    keys += {span.order for some in given for span in some[1].spans}
+    keys += {span.order for some in given for span in some[1]}
     raw = pd.concat(pd.read_parquet(path) for path in sorted(folder.glob("*.parquet")))
     values = {float(v) for v in raw.to_numpy().ravel()}
     for some in given:
@@ -306,23 +305,23 @@ def test_sums_are_whole_numbers_however_large_the_noise(folder):
     block = blocks_of(whole(folder), spec)[0]
     work = Work(spec, FitOptions(), None, N)
     state, n = work.stream()._run.progress.state, block.rows
-    (sent,) = blocks._play(work, Part((block,)), n, [n], [Key(b"k" * 32)], state)
+    (sent,) = workers._play(work, (block,), n, [n], [Key(b"k" * 32)], state)
     assert isinstance(sent, Sent)
     assert sent.total.dtype == np.int64
     assert 2**60 < np.abs(sent.total).max() <= 2**62
 
 
 def test_small_pieces_are_one_task_and_large_ones_are_apart():
-    assert blocks._together([10, 20, 30]) == [[0, 1, 2]]
-    assert blocks._together([60_000, 5_536, 1, 65_536, 65_536]) == [[0, 1], [2], [3], [4]]
-    assert blocks._together([]) == []
+    assert workers._together([10, 20, 30]) == [[0, 1, 2]]
+    assert workers._together([60_000, 5_536, 1, 65_536, 65_536]) == [[0, 1], [2], [3], [4]]
+    assert workers._together([]) == []
 
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("usual_rounds")
 def test_large_pieces_are_cut_and_spread_over_tasks(folder, monkeypatch):
     monkeypatch.setattr(rounds, "PIECE", 1_000)
-    monkeypatch.setattr(blocks, "PIECE", 1_000)
+    monkeypatch.setattr(workers, "PIECE", 1_000)
     seen, noted = played()
     res = fitted(whole(folder), noted)
     assert max(some[2] for given in seen for some in given) <= 1_000

@@ -59,10 +59,10 @@ def killed_after(monkeypatch, rows):
     """Let the process seem to be killed in the first update that would bring a stream beyond so many people."""
     original = Stream._take
 
-    def take(self, given):
-        end = self.rows_read + given.read
+    def take(self, given, read):
+        end = self.rows_read + read
         if end <= rows + 5_000:
-            original(self, given)  # so that noise is used beyond the checkpoint, in memory
+            original(self, given, read)  # so that noise is used beyond the checkpoint, in memory
         if end > rows:
             raise Killed
 
@@ -115,8 +115,8 @@ def test_the_noise_of_a_killed_fit_is_that_of_the_fit_that_goes_on(people, tmp_p
     # without a seed: what is in memory at the kill comes again, from the same key, on the way to the end
     kept, found, original = tmp_path / "run", [], Stream._take
 
-    def take(self, given):
-        original(self, given)
+    def take(self, given, read):
+        original(self, given, read)
         found[-1] = [one.total.tobytes() for one in self._run.behind]
         if len(found) == 1 and self.rows_read > 110_000:
             raise Killed
@@ -398,8 +398,8 @@ def stopped_after(monkeypatch, rows):
     """Press Ctrl-C once so many people have reported."""
     original = Stream._take
 
-    def take(self, given):
-        original(self, given)
+    def take(self, given, read):
+        original(self, given, read)
         if self.rows_read >= rows:
             signal.raise_signal(signal.SIGINT)
 

@@ -10,8 +10,8 @@ from scipy.stats import binom, norm
 
 import privreg as pr
 from privreg.collector import rounds
-from privreg.collector.clamping import Shares, harmed, people_for, quantile, shares_of
-from privreg.collector.plan import Bounded
+from privreg.collector.covariates.indicators import Bounded, Shares, harmed, people_for, quantile
+from privreg.collector.rounds import shares_of
 from privreg.errors import ReliabilityWarning
 from privreg.fits.settings import FitOptions
 from privreg.formula.design import Design
@@ -20,7 +20,7 @@ from privreg.protocol.rounds import Reports
 from privreg.protocol.schedule import MOST, Round, people_of, schedule
 from privreg.results.statement import PrivacyStatement
 from privreg.simulation.rounds import RoundsRun
-from privreg.simulation.workers.blocks import Span, blocks_of, fit_blocks
+from privreg.simulation.workers import Span, blocks_of, fit_blocks
 from privreg.tables.diagnostics import CODES
 from tests.kinds import KINDS
 from tests.rounds import plan_by_rounds

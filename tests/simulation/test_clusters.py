@@ -13,7 +13,8 @@ import privreg as pr
 from privreg.collector.aggregate.estimate import _weights
 from privreg.collector.inference import methods
 from privreg.errors import InferenceError, SchemaError, StreamError
-from privreg.simulation.devices import Block, by_group
+from privreg.simulation.devices import by_group
+from privreg.simulation.streaming.encoding import Block
 
 FIT = pr.PrivateOnlineRegression.from_formula
 SCHOOLS = 60

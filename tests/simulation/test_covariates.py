@@ -8,12 +8,13 @@ import pytest
 
 import privreg as pr
 from privreg.base import archive
+from privreg.collector.estimation.estimate import estimate
 from privreg.data.sources.open import file_mark
 from privreg.errors import NotPrivateError, SavedFileError
 from privreg.fits.settings import FitOptions
 from privreg.formula.describe import MOST, PublicRows, public_rows
 from privreg.simulation.streaming.stream import Stream
-from privreg.simulation.workers.blocks import Span, blocks_of, fit_blocks
+from privreg.simulation.workers import Span, blocks_of, fit_blocks
 from tests.helpers import read_saved
 
 N = 12_000
@@ -59,7 +60,7 @@ def test_the_law_is_that_of_the_people():
     for name, given in {"none": {}, "public": {"covariates": PUBLIC}}.items():
         stream = fed(data, **given)
         progress = stream._run.progress
-        truth = curvature(stream._encoder.encode(data).exog @ progress.state.rows.T)
+        truth = curvature(stream._encoder.encode(data).x @ progress.state.rows.T)
         root = np.linalg.inv(np.linalg.cholesky(curvature(progress.points)))
         apart[name] = np.abs(np.log(np.linalg.eigvalsh(root @ truth @ root.T))).max()
     assert apart["public"] < 0.25  # of 2,048 rows
@@ -72,7 +73,7 @@ def test_the_law_is_in_the_coordinates_of_the_scores(options):
     data = people()
     stream = model(mu=None, **options).start(covariates=PUBLIC).update(data)
     progress = stream._run.progress
-    z = stream._encoder.encode(data).exog @ progress.state.rows.T
+    z = stream._encoder.encode(data).x @ progress.state.rows.T
     assert np.abs(progress.points.mean(axis=0) - z.mean(axis=0)).max() < 0.15
     np.testing.assert_allclose(np.quantile(progress.points, 0.9, axis=0), np.quantile(z, 0.9, axis=0), atol=0.2)
 
@@ -114,9 +115,7 @@ def test_only_used_rows_of_the_design_are_kept_and_clamped():
     at = np.arange(MOST) * 5_000 // MOST
     clamped = wild.iloc[at].assign(a=wild["a"].iloc[at].clip(*BOX["a"]), y=0.0)
     stream = model().start()
-    np.testing.assert_array_equal(
-        held.inside, stream._encoder.encode(clamped).exog[:, np.argsort(stream._encoder.order)]
-    )
+    np.testing.assert_array_equal(held.inside, stream._encoder.encode(clamped).x[:, np.argsort(stream._encoder.order)])
     assert repr(held) == "<public rows (5,000); 2,048 of them are used>"
 
 
@@ -171,8 +170,8 @@ def test_a_checkpoint_goes_on_with_the_same_rows_only(tmp_path, monkeypatch):
     whole = bits(model(path).fit(covariates=PUBLIC, **how))
     original = Stream._take
 
-    def take(self, given):
-        original(self, given)
+    def take(self, given, read):
+        original(self, given, read)
         if self.rows_read > 50_000:
             raise Killed
 
@@ -204,8 +203,8 @@ def test_workers_are_not_told_them_and_need_them_not(tmp_path):
     one, other = (fit_blocks(spec, asked, None, 3, files, each)._run for each in (backwards, in_turn))
     plain = fit_blocks(spec, FitOptions(), None, 3, files, in_turn)._run
     assert set(given) == {None}
-    np.testing.assert_array_equal(one.estimate().theta, other.estimate().theta)
-    assert (one.estimate().theta != plain.estimate().theta).any()
+    np.testing.assert_array_equal(estimate(one.plan, one.so_far()).theta, estimate(other.plan, other.so_far()).theta)
+    assert (estimate(one.plan, one.so_far()).theta != estimate(plain.plan, plain.so_far()).theta).any()
     assert one.plan.covariates is not None
 
 

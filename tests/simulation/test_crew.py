@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from privreg.simulation.workers.crew import Crew
+from privreg.simulation.rounds import Crew
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4])
@@ -18,16 +18,17 @@ def test_results_come_in_the_order_of_the_work(threads):
 def test_every_task_is_done_once_and_ahead_of_time_only_by_other_threads(threads):
     done = []
     with Crew(threads) as crew:
-        tasks = [crew.submit(lambda k=k: done.append((k, threading.get_ident()))) for k in range(50)]
+        results = [crew.submit(lambda k=k: done.append((k, threading.get_ident()))) for k in range(50)]
         if threads == 1:
             assert not done
-        for task in tasks:
-            crew.result(task)
+        for result in results:
+            result()
     assert sorted(k for k, _ in done) == list(range(50))
     assert len({who for _, who in done}) <= threads
+    assert (threading.get_ident() in {who for _, who in done}) == (threads == 1)
 
 
-def test_who_waits_works_on_others():
+def test_other_work_is_done_while_one_thread_is_busy():
     begun, go = threading.Event(), threading.Event()
 
     def slow():
@@ -37,10 +38,9 @@ def test_who_waits_works_on_others():
 
     with Crew(2) as crew:
         first = crew.submit(slow)
-        assert begun.wait(30)  # the other thread is at it
-        second = crew.submit(go.set)
-        assert crew.result(first) == "slow"
-        assert second.done
+        assert begun.wait(30)
+        crew.submit(go.set)
+        assert first() == "slow"
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -50,46 +50,33 @@ def test_what_a_task_raises_is_raised_where_its_result_is_asked_for(threads):
 
     with Crew(threads) as crew:
         bad, good = crew.submit(wrong), crew.submit(lambda: 1)
-        assert crew.result(good) == 1
+        assert good() == 1
         with pytest.raises(ValueError, match="no"):
-            crew.result(bad)
+            bad()
 
 
 def test_what_ends_another_thread_is_raised_where_the_result_is_asked_for():
-    begun = threading.Event()
-
     def leave():
-        begun.set()
         raise SystemExit(3)
 
-    with Crew(2) as crew:
-        task = crew.submit(leave)
-        assert begun.wait(30)
-        with pytest.raises(SystemExit):
-            crew.result(task)
+    with Crew(2) as crew, pytest.raises(SystemExit):
+        crew.submit(leave)()
 
 
 def test_what_nobody_has_begun_is_dropped_at_the_end():
-    done, begun = [], threading.Event()
+    done, begun = [], threading.Barrier(3)
 
     def slow():
-        begun.set()
+        begun.wait(30)
         time.sleep(0.05)
         done.append("slow")
 
     with Crew(2) as crew:
         crew.submit(slow)
-        assert begun.wait(30)
-        late = crew.submit(lambda: done.append("late"))
-    assert done == ["slow"]
-    assert late.done
-
-
-def test_nothing_is_kept_of_what_is_over():
-    with Crew(2) as crew:
-        for k in range(1000):
-            crew.result(crew.submit(lambda k=k: k))
-        assert len(crew._open) < 10
+        crew.submit(slow)
+        begun.wait(30)
+        crew.submit(lambda: done.append("late"))
+    assert done == ["slow", "slow"]
 
 
 def test_an_interrupt_is_not_kept_for_later():
@@ -97,4 +84,4 @@ def test_an_interrupt_is_not_kept_for_later():
         raise KeyboardInterrupt
 
     with Crew(1) as crew, pytest.raises(KeyboardInterrupt):
-        crew.result(crew.submit(stop))
+        crew.submit(stop)()

@@ -15,8 +15,8 @@ from privreg.data.sources.files import paths_of
 from privreg.errors import BudgetError, DataError, OptionError, StreamError, UnsupportedArgumentError
 from privreg.fits.settings import FitOptions
 from privreg.privacy.ledger import LEDGER, Release
-from privreg.simulation.workers import blocks, dask
-from privreg.simulation.workers.blocks import blocks_of, fit_blocks
+from privreg.simulation import workers
+from privreg.simulation.workers import blocks_of, fit_blocks
 
 distributed = pytest.importorskip("distributed")
 dd = pytest.importorskip("dask.dataframe")
@@ -58,7 +58,7 @@ def client():
     from dask import config
 
     with config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
-        distributed.utils.get_mp_context().set_forkserver_preload(["distributed", "pyarrow.parquet", blocks.__name__])
+        distributed.utils.get_mp_context().set_forkserver_preload(["distributed", "pyarrow.parquet", workers.__name__])
         with (
             distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as local,
             distributed.Client(local) as own,
@@ -82,7 +82,7 @@ def in_turn(function, given):
 def here(folder):
     """The bits of the same fit without Dask."""
     built = model(folder)
-    blocks = blocks_of(dask.files_of(built._source, built._spec), built._spec)
+    blocks = blocks_of(workers.files_of(built._source, built._spec), built._spec)
     return bits(fit_blocks(built._spec, FitOptions(rounds=10), None, 3, blocks, in_turn)._results(Release(0, 1.0)))
 
 
@@ -105,7 +105,7 @@ def test_a_dask_frame_stands_for_its_files(folder, client, here):
     files, built = sorted(map(str, folder.glob("*.parquet"))), model(folder)
     several = model(dd.read_parquet(f"{folder}/part*.parquet")[["y", "a", "b"]])
     for frame in (model(dd.read_parquet(folder)), model(dd.read_parquet(files)), several):
-        assert dask.files_of(frame._source, frame._spec) == dask.files_of(built._source, built._spec)
+        assert workers.files_of(frame._source, frame._spec) == workers.files_of(built._source, built._spec)
     assert bits(several.fit(client=client, seed=3, **ROUNDS)) == here
 
 
@@ -186,7 +186,7 @@ def test_releases_are_entered_and_a_limit_is_kept(folder, client, monkeypatch):
     fitted.fit(client=client, **ROUNDS)
     assert LEDGER.spent(people) == pytest.approx(np.hypot(before, 1.0))
     monkeypatch.setattr(LEDGER, "_limit", 1.0)
-    monkeypatch.setattr(dask, "fit_blocks", lambda *_: pytest.fail("people have reported"))
+    monkeypatch.setattr(workers, "fit_blocks", lambda *_: pytest.fail("people have reported"))
     with pytest.raises(BudgetError, match="would cost"):
         fitted.fit(client=client, **ROUNDS)
 
@@ -197,7 +197,7 @@ def test_a_cluster_that_does_not_start_names_the_guard(monkeypatch):
 
     monkeypatch.setattr(distributed, "LocalCluster", fail)
     with pytest.raises(StreamError, match=r"\(RuntimeError\).*below `if __name__ ==") as caught:
-        dask.connected("local").__enter__()
+        workers.connected("local").__enter__()
     assert caught.value.__context__ is None
 
 
@@ -217,7 +217,7 @@ def test_workers_that_cannot_finish_are_told_without_their_text(folder):
 
     with pytest.MonkeyPatch.context() as m:
         m.setattr(distributed, "as_completed", lambda futures: futures)
-        each = dask.spread(Client(), lambda _: None)
+        each = workers.calling(Client(), lambda _: None)
         with pytest.raises(StreamError, match=r"could not finish \(RuntimeError\)") as caught:
-            each(blocks._play, [(1, 2, 3)])
+            each(workers._play, [(1, 2, 3)])
     assert caught.value.__context__ is None

@@ -7,9 +7,7 @@ import pandas as pd
 import pytest
 
 import privreg as pr
-from privreg.collector import pilot
-from privreg.collector.covariates import whitening
-from privreg.collector.estimation import reference
+from privreg.collector.estimation import coordinates, reference
 from privreg.errors import ReliabilityWarning
 from tests.kinds import KINDS
 from tests.rounds import plan_by_rounds
@@ -59,8 +57,8 @@ def test_what_is_collinear_follows_from_the_map():
     cov = np.cov(v.T)
     rows_ = np.eye(5)
     rows_[1:, 1:] = np.linalg.inv(np.linalg.cholesky(cov))
-    assert [j for j, _ in whitening.wide(rows_, [0.0] * 5, [], True)] == [3, 4]
-    assert whitening.collinear(rows_, [3, 4], True) == {3: [1, 2]}
+    assert [j for j, _ in coordinates.wide(rows_, [0.0] * 5, [], True)] == [3, 4]
+    assert coordinates.collinear(rows_, [3, 4], True) == {3: [1, 2]}
 
 
 @pytest.mark.some(2)
@@ -158,9 +156,9 @@ def test_rows_at_a_bound_are_those_of_the_design():
 )
 def test_a_heap_is_more_than_the_fit_expects_and_more_than_noise(share, people, noted):
     said = reference.reference_of(plan_by_rounds(KINDS["huber"]).rules, np.ones((1, 1)))
-    last = pilot.Observed(np.zeros(1), 0.55, np.zeros(1), share, 1.0, 5.25 / people)
-    assert pilot.heaped(said, last, 1.0) == noted  # of which 2 Φ(0.55) − 1 = 0.418 are expected
-    assert not pilot.heaped(said, last._replace(number=None), 1.0)
+    last = reference.Observed(np.zeros(1), 0.55, np.zeros(1), share, 1.0, 5.25 / people)
+    assert reference.heaped(said, last, 1.0) == noted  # of which 2 Φ(0.55) − 1 = 0.418 are expected
+    assert not reference.heaped(said, last._replace(number=None), 1.0)
 
 
 @pytest.mark.some(1)

@@ -8,7 +8,7 @@ import pytest
 import statsmodels.api as sm
 
 import privreg as pr
-from privreg.collector.covariates.points import Extreme, longest
+from privreg.collector.plan import Extreme, longest
 from privreg.errors import OptionError, UnsupportedArgumentError
 from privreg.fits.aggregate import plan_of as plan_of_sums
 from privreg.fits.plan import plan_of

@@ -157,15 +157,15 @@ def test_ids_and_budgets_travel_with_their_rows(monkeypatch):
     seen = []
     original = Stream._take
 
-    def noted(self, rows, **more):
+    def noted(self, rows, taken):
         seen.append(rows)
-        return original(self, rows, **more)
+        return original(self, rows, taken)
 
     monkeypatch.setattr(Stream, "_take", noted)
     given = PUBLIC | {"mu": "own", "mu_max": 1.0, "id": "person"}
     model = pr.PrivateOnlineRegression.from_formula("y ~ a + b", data, **given)
     model.fit(seed=1, progress=False)
-    x, weight = (np.concatenate([getattr(r, c) for r in seen]) for c in ("exog", "weight"))
+    x, weight = (np.concatenate([getattr(r, c) for r in seen]) for c in ("x", "weight"))
     hashes = np.concatenate([r.hashes for r in seen])
     sides = x[:, 1] > 0 if (x[:, 1] > 0).mean() < 0.9 else x[:, 0] > 0
     np.testing.assert_array_equal(weight, np.where(sides, 1.0, 0.25))
@@ -196,10 +196,10 @@ def files(tmp_path, monkeypatch):
 def stopped(monkeypatch, rows, error=Killed):
     original = Stream._take
 
-    def take(self, given, **more):
+    def take(self, given, read):
         if self.rows_read >= rows:
             raise error
-        original(self, given, **more)
+        original(self, given, read)
 
     monkeypatch.setattr(Stream, "_take", take)
 
@@ -210,9 +210,9 @@ def test_a_fit_that_is_killed_goes_on_in_the_same_order(files, tmp_path, monkeyp
     kept, read = tmp_path / "run", []
     original = Stream._take
 
-    def noted(self, rows, **more):
-        original(self, rows, **more)
-        read.append((self.rows_read, rows.endog))
+    def noted(self, rows, taken):
+        original(self, rows, taken)
+        read.append((self.rows_read, rows.y))
 
     how = {"checkpoint": kept, "checkpoint_rows": 1, "seed": seed}
     for stop in (9_000, 31_000):

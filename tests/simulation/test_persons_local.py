@@ -13,8 +13,9 @@ from privreg.collector.aggregate.report import parts_of
 from privreg.privacy.mechanisms import score_sensitivity
 from privreg.privacy.noise import seeded_key
 from privreg.protocol.plans import Persons
-from privreg.simulation.devices import Block, Devices
+from privreg.simulation.devices import Devices
 from privreg.simulation.rounds import RoundsRun
+from privreg.simulation.streaming.encoding import Block
 from tests.kinds import KINDS
 from tests.rounds import plan_by_rounds
 from tests.simulation.test_persons import FIT, HOW, panel, within

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 import privreg as pr
 from privreg.audit.neighbours import audit
+from privreg.collector.estimation.estimate import estimate
 from privreg.errors import InferenceError, ReliabilityWarning, StreamError
 from privreg.privacy.mechanisms import Mechanism
 from privreg.privacy.noise import fresh_key, normals, seeded_key
 from privreg.protocol.rounds import PARTS
 from privreg.protocol.schedule import Round
 from privreg.simulation import rounds
-from privreg.simulation.rounds import RoundsRun
-from privreg.simulation.workers.crew import Crew
+from privreg.simulation.rounds import Crew, RoundsRun
 from tests.helpers import read_saved
 from tests.kinds import KINDS
 from tests.rounds import plan_by_rounds
@@ -462,7 +462,7 @@ def test_of_an_unknown_number_of_rows_every_round_is_a_quarter_of_those_before()
     for k in range(4, len(held)):
         assert held[k] == sum(held[:k]) // 4
     assert run.people == 20_000
-    found = run.estimate()
+    found = estimate(run.plan, run.so_far())
     assert found is not None
     assert np.isfinite(found.cov).all()
 

@@ -24,9 +24,8 @@ from privreg.fits import aggregate
 from privreg.privacy.ledger import LEDGER
 from privreg.protocol import lattice
 from privreg.simulation.curator import CuratorRun, by_group, keys_of, least
-from privreg.simulation.devices import Block
 from privreg.simulation.streaming import checkpoint
-from privreg.simulation.streaming.encoding import Encoder
+from privreg.simulation.streaming.encoding import Block, Encoder
 from tests.simulation.test_curator import FAR, HOW, MORE, PLAIN, SOURCES, bits, rows
 
 SIZES = {"north": 1_500, "south": 900, "west": 600}
@@ -198,7 +197,7 @@ def test_neighbours_in_any_silo_move_its_own_sums_by_no_more_than_the_budget(
     whole = dict.fromkeys(itertools.combinations(range(len(FAR)), 2), Fraction(0))
     for progress in run.history[:-1]:
         state = progress.state
-        each = [Block(ends.endog[i : i + 1], ends.exog[i : i + 1], None, None, None, ends.clamped[i : i + 1])
+        each = [Block(ends.y[i : i + 1], ends.x[i : i + 1], None, None, None, ends.clamped[i : i + 1])
                 for i in range(len(FAR))]  # fmt: skip
         sums = [by_group(run.plan, state, one, None)[0][0] for one in each]
         noise = 4 ** steps(run.plan, state).bits

@@ -150,9 +150,9 @@ def test_neither_chunks_nor_threads_change_what_becomes_of_a_report():
     made, rows = model(people()), people()
     whole, _ = field(made, rows, late=3, dropout=0.2)
     parts, encoded = field(made, rows, late=3, dropout=0.2)
-    whole.advance(encoded.endog, encoded.exog, clamped=encoded.clamped)
+    whole.advance(encoded.y, encoded.x, clamped=encoded.clamped)
     for at in np.array_split(np.arange(N), [7, 5000, 5001, 20_011]):
-        parts.advance(encoded.endog[at], encoded.exog[at], clamped=encoded.clamped[at])
+        parts.advance(encoded.y[at], encoded.x[at], clamped=encoded.clamped[at])
     one, other = (estimate.estimate(run.plan, run.so_far()) for run in (whole, parts))
     assert (one.theta == other.theta).all()
     assert whole.came == parts.came
@@ -222,7 +222,7 @@ def test_personal_budgets_count_by_their_weights():
 def test_late_reports_are_as_good_as_early_ones():
     made, rows = model(people()), people()
     run, encoded = field(made, rows)
-    run.advance(encoded.endog, encoded.exog, clamped=encoded.clamped)
+    run.advance(encoded.y, encoded.x, clamped=encoded.clamped)
     plan, whole = run.plan, run.so_far()
     number = whole.main[3].state.number
     seen = {s.state.number: s for s in whole.scored}[number]
@@ -237,7 +237,7 @@ def test_late_reports_are_as_good_as_early_ones():
 
 def test_a_late_joint_report_enters_the_mean_of_its_numbers():
     run, encoded = field(model(people()), people())
-    run.advance(encoded.endog[:8000], encoded.exog[:8000], clamped=encoded.clamped[:8000])
+    run.advance(encoded.y[:8000], encoded.x[:8000], clamped=encoded.clamped[:8000])
     seen = next(s for s in run.progress.scored if s.state.role == "pilot")
     told = np.full((1, 1, run.plan.size + 1), 30.0)
     progress = collector.late(run.progress, seen.state.number, Reports(np.full((1, 1), 100.0), told, 0))
@@ -256,7 +256,7 @@ def test_what_came_late_is_summed_as_it_was_noised(monkeypatch):
         kept[self.progress.state.number] = self.weight.copy(), self.total.copy()
 
     monkeypatch.setattr(FieldRun, "close", noted)
-    run.advance(encoded.endog, encoded.exog, clamped=encoded.clamped)
+    run.advance(encoded.y, encoded.x, clamped=encoded.clamped)
     main = run.so_far().main
     assert len(main) > 5
     for seen in main:
@@ -274,9 +274,9 @@ def test_a_report_is_in_the_sums_of_one_arrival_only():
     while len(plain.progress.held) < first + 1:
         before += plain.size
         here = slice(before - plain.size, before)
-        plain.advance(encoded.endog[here], encoded.exog[here], clamped=encoded.clamped[here])
+        plain.advance(encoded.y[here], encoded.x[here], clamped=encoded.clamped[here])
     here = slice(0, before - 1)  # one less, so that the round is open
-    late.advance(encoded.endog[here], encoded.exog[here], clamped=encoded.clamped[here])
+    late.advance(encoded.y[here], encoded.x[here], clamped=encoded.clamped[here])
     late.close()
     assert late.weight.shape[0] == 4
     assert late.reports.weight.sum() == plain.behind[-1].weight.sum() - 1
@@ -292,12 +292,12 @@ def test_sums_of_every_arrival_have_the_noise_of_their_own_reports():
     bare, _ = field(made, rows, late=3, dropout=0.3)
     first = sum(r.people for r in noised.plan.rounds if r.people > 0 and not r.optional)
     for run in (noised, bare):
-        run.advance(encoded.endog[:first], encoded.exog[:first], clamped=encoded.clamped[:first])
+        run.advance(encoded.y[:first], encoded.x[:first], clamped=encoded.clamped[:first])
     bare.progress, bare.key = noised.progress, None  # the same state, without noise
     bare._begin_round()
     rest = slice(first, first + noised.size - 1)
     for run in (noised, bare):
-        run.advance(encoded.endog[rest], encoded.exog[rest], clamped=encoded.clamped[rest])
+        run.advance(encoded.y[rest], encoded.x[rest], clamped=encoded.clamped[rest])
         run.close()
     assert (noised.weight == bare.weight).all()
     some = noised.weight > 0

@@ -10,7 +10,7 @@ import pytest
 from privreg.collector.aggregate import lattice, report
 from privreg.collector.aggregate.plan import Plan, State
 from privreg.simulation import aggregate, curator
-from privreg.simulation.devices import Block
+from privreg.simulation.streaming.encoding import Block
 from tests.collector.aggregate.test_aggregate import FAMILIES, ROLES, plan_for, state_for
 from tests.collector.aggregate.test_persons import SINGLE, of_persons
 

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from scipy.special import gammaincinv
 
 from privreg.base.arrays import Array, Flags
-from privreg.collector.clamping import LARGE, SMALL
-from privreg.collector.covariates.points import FARTHEST, Extreme, longest
-from privreg.collector.covariates.whitening import SHARP
+from privreg.collector.covariates.indicators import LARGE, SMALL
+from privreg.collector.covariates.whitening import FARTHEST
+from privreg.collector.estimation.coordinates import SHARP
+from privreg.collector.plan import Extreme, longest
 from privreg.families.family import Family, score_rules
 from privreg.families.hazards import BEYOND, USUAL
 from privreg.families.hazards import longest as followed_until

@@ -24,9 +24,8 @@ from privreg.collector.aggregate.lattice import sd
 from privreg.collector.aggregate.lengths import AGAIN, EXACT, LEFT, STEPS, expected, paid
 from privreg.collector.aggregate.plan import MOST_MU, Checked, Known, Plan, Progress, State, Summed, pairs, turned
 from privreg.collector.aggregate.report import heights, unstacked
-from privreg.collector.covariates.points import longest
-from privreg.collector.estimation.curvature import SPREAD
-from privreg.collector.spacing import FAR
+from privreg.collector.estimation.curvature import FAR, SPREAD
+from privreg.collector.plan import longest
 from privreg.protocol.schedule import PILOTS
 from privreg.protocol.sums import MEDIAN, SQUARED
 

@@ -1,5 +1,5 @@
 """Moments of covariates, learned from reports before anybody sends a score: locations, scales, correlations.
 
-`thresholds` and `moments` estimate them, `factors` the shares of levels; `rarity` finds those that are too small.
-`whitening` makes the map of all that, and `points` stand for whitened rows.
+`indicators` are shares of records, by which columns are located, and those that bounds clamp; `moments` learns scales
+and correlations, `whitening` the shares of levels, and makes maps, and points that stand for people.
 """

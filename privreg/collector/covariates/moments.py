@@ -16,9 +16,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from privreg.base.arrays import Array, triangle
-from privreg.collector.covariates import factors as cells
-from privreg.collector.covariates.factors import Cells, Shares
-from privreg.collector.covariates.points import LIMITS, WIDE, moment_diagonal
+from privreg.collector.covariates import whitening
+from privreg.collector.covariates.whitening import LIMITS, WIDE, Cells, Shares, moment_diagonal
 from privreg.collector.levels import SURE
 
 ANSWERING: Final = 0.05  # Share of people with something to tell below which it isn't believed
@@ -74,7 +73,7 @@ class Scatter(NamedTuple):
 
 def start_from(rows: Array, before: Scatter | None = None) -> Scatter:
     """Begin from a public map; shares of levels and of usable records are kept from `before`."""
-    begun = Scatter(np.array(rows), np.zeros_like(rows), 0.0, cells.unknown(()))
+    begun = Scatter(np.array(rows), np.zeros_like(rows), 0.0, whitening.unknown(()))
     if before is None:
         return begun
     kept = {name: getattr(before, name) for name in ("shares", "answers", "asked", "noise2", "answering")}
@@ -83,8 +82,8 @@ def start_from(rows: Array, before: Scatter | None = None) -> Scatter:
 
 def start_even(rows: Array, factors: Sequence[Cells]) -> Scatter:
     """Begin with equal shares of the levels of each factor."""
-    shares = cells.unknown(factors)
-    even = cells.whiten(factors, cells.shrunk(factors, shares), rows) if factors else rows
+    shares = whitening.unknown(factors)
+    even = whitening.whiten(factors, whitening.shrunk(factors, shares), rows) if factors else rows
     return start_from(even)._replace(shares=shares)
 
 
@@ -121,10 +120,10 @@ def learn(
     pooled = (before * size * scatter.memory + people * (_from_lower(total / people, d) - np.diag(white))) / weight
     left, shares = np.ones((d, d)), scatter.shares
     made_at = asked(scatter.rows, constant2)
-    space = cells.certain(factors, made_at) if factors else None
+    space = whitening.certain(factors, made_at) if factors else None
     if space is not None:
         mean = space.project(total / people)
-        shares = cells.update(factors, shares, space, mean, people, sd, made_at)
+        shares = whitening.update(factors, shares, space, mean, people, sd, made_at)
         pooled = _from_lower(space.project(_to_lower(pooled)), d)
         left = _from_lower(_to_lower(left) * space.left(len(total)), d)
     deviation = pooled / size
@@ -140,7 +139,7 @@ def learn(
     if layout.constant:
         rows /= rows[0, 0]
     if space is not None:
-        whitened = cells.whiten(factors, cells.shrunk(factors, shares), np.tril(rows))
+        whitened = whitening.whiten(factors, whitening.shrunk(factors, shares), np.tril(rows))
         inverse = whitened @ np.linalg.inv(rows) @ inverse
         rows = whitened
     memory = inverse @ (np.eye(d) + deviation) @ inverse.T - np.eye(d)
@@ -268,7 +267,7 @@ def _believed(
         middle = float(np.mean(scales))
         spread = scales - middle
         about = noise * ((scales.size - 1) / scales.size if scales.size > 1 else 1.0)  # about their own mean
-        out[np.arange(first, last), np.arange(first, last)] = middle + spread * cells.keep(spread, about)
+        out[np.arange(first, last), np.arange(first, last)] = middle + spread * whitening.keep(spread, about)
     lower = np.tril_indices(d, -1)
     group = np.where(lower[1] == 0, 1, 3) if layout.constant else np.full(lower[0].size, 3)
     if layout.response:
@@ -289,7 +288,7 @@ def _believed(
             onward = float(part @ along)
             out[at] = max(1.0 - float(noise @ along**2) / max(onward**2, 1e-300), 0.0) * onward * along
             part = part - onward * along
-        out[at] += part * cells.keep(part, noise)
+        out[at] += part * whitening.keep(part, noise)
     return np.tril(out) + np.tril(out, -1).T
 
 

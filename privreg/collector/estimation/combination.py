@@ -14,12 +14,10 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from privreg.base.arrays import Array, triangle
-from privreg.collector import pilot
 from privreg.collector.estimation import coordinates, curvature, reference
 from privreg.collector.estimation.curvature import CARRY, LEAST, SMALLEST, Curvature, RoundMeans, means
 from privreg.collector.estimation.reference import Reference
 from privreg.collector.plan import Carried, Local, Plan, Progress, ScoreRound
-from privreg.families.scores import ScoreRules
 from privreg.protocol.rounds import State
 
 DRAWS: Final = 400
@@ -215,25 +213,15 @@ def carry_rounds(
         maps.append(map_)
         biases.append(local.biases[offset_kind(one.state)])
         out.append(curvature.RoundMeans(states, (mean - biases[-1]) @ map_.T, weight / max(times, 1e-12)))
-    prior = _prior(plan.rules, scaled=model.scaled)
-    prior = prior._replace(common=math.hypot(prior.common, model.unsure))
-    return Carried(out, len(main), _gain(plan, local.root, noise, out), noise, local, maps, biases, prior)
-
-
-def _prior(rules: ScoreRules, *, scaled: bool) -> curvature.Prior:
-    """The prior of M; its mean is known where residuals within c are counted, or where it follows from predictors."""
-    known = rules.scoring.symmetric if rules.track else not scaled
-    return curvature.Prior(curvature.COMMON if known else curvature.COMMON_ELSEWHERE)
-
-
-def _gain(plan: Plan, root: Array, noise: Array, rounds: list[curvature.RoundMeans]) -> Array:
-    """Part of the way that states went, shape (q, q), if curvature is about the reference model's."""
-    if not plan.rules.varying:
-        return curvature.gain(noise, varying=False)
-    most = max(float(r.weight.sum()) for r in rounds)
-    back = np.linalg.inv(root.T)
-    gain = curvature.gain(back @ noise @ back.T / max(most, 1e-300), varying=True)
-    return np.asarray(root.T @ gain @ back)
+    # the mean of M is known where residuals within c are counted, or where it follows from predictors
+    known = plan.rules.scoring.symmetric if plan.rules.track else not model.scaled
+    prior = curvature.Prior(math.hypot(curvature.COMMON if known else curvature.COMMON_ELSEWHERE, model.unsure))
+    gain = curvature.gain(noise, varying=False)
+    if plan.rules.varying:  # part of the way that states went, if curvature is about the reference model's
+        most = max(float(r.weight.sum()) for r in out)
+        back = np.linalg.inv(local.root.T)
+        gain = local.root.T @ curvature.gain(back @ noise @ back.T / max(most, 1e-300), varying=True) @ back
+    return Carried(out, len(main), gain, noise, local, maps, biases, prior)
 
 
 def _local(plan: Plan, progress: Progress, model: Reference, theta: Array, scale: float) -> Local:
@@ -347,14 +335,14 @@ def kept(matrix: Array) -> Array:
     return np.asarray((u * np.maximum(values, FLATTEST * (float(values[0]) or 1.0))) @ v)
 
 
-def observed(plan: Plan, progress: Progress) -> list[pilot.Observed]:
+def observed(plan: Plan, progress: Progress) -> list[reference.Observed]:
     """Mean reports of all rounds of scores, with their variances."""
     seen = []
     for one in progress.scored:
         people = float(one.weight.sum())
         score = one.score.sum(axis=(0, 1)) / people
         seen.append(
-            pilot.Observed(
+            reference.Observed(
                 one.state.theta,
                 one.state.c,
                 score,

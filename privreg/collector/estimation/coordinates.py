@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
+from scipy.special import betaincinv, ndtr, ndtri
 
 from privreg.base.arrays import Array
-from privreg.collector import pilot
-from privreg.collector.covariates import factors as cells
 from privreg.collector.covariates import moments, whitening
 from privreg.collector.covariates.moments import Scatter
-from privreg.collector.covariates.points import WIDE, bounded, lattice, longest, normal_points
+from privreg.collector.covariates.whitening import WIDE, Cells, even_points, made_white
 from privreg.collector.estimation import reference
 from privreg.collector.estimation.reference import Reference
-from privreg.collector.plan import End, Plan, Progress
+from privreg.collector.plan import End, Plan, Progress, longest
 from privreg.protocol.rounds import State
 
 AT_BOUND: Final = 0.5
@@ -43,6 +43,24 @@ HALF: Final = np.log([0.5])  # Linear predictor of the first mean count, relativ
 
 LEAST: Final = 1e-3
 """Share of records by whom factors that go together are distinguished, at least: noise may make it none, or less."""
+
+OF_ONE: Final = 0.25  # Part of a sum's spread by one column from which on the sum is about that column
+SLOPED: Final = 0.7  # Part of the usual length at which slopes by a level show
+
+SHARP: Final = 0.2  # Sd of a variance, relative to its size, that reports beside a larger constant may have
+
+FULL: Final = 8.0
+"""Square of that constant, relative to the columns' number, at most: of families whose curvature moves, always but with
+splines. Intervals of those, far out in few records each, were then .56 times as long, and covered 81%
+(`benchmarks.formulas`)."""
+
+APART: Final = 3.0  # Square of a constant from which on what is reported beside it differs from directions alone
+
+
+INSIDE: Final = 0.05
+"""Part by which mean and sd of a covariate fall short, at least, of the most that bounds let them be."""
+
+_GRID: Final = np.linspace(-4.0, 4.0, 129)
 
 
 def placed(plan: Plan, progress: Progress, state: State) -> tuple[Progress, State]:
@@ -85,13 +103,13 @@ def placed(plan: Plan, progress: Progress, state: State) -> tuple[Progress, Stat
     prior[-1] = 2.0
     c = plan.c / state.y_scale if not rules.track and not rules.varying else rules.ratio * scale
     if rules.scoring.pearson:
-        c = pilot.threshold_of_counts(rules, HALF + np.log(rules.shape.a), 1.0)
+        c = reference.threshold_of_counts(rules, HALF + np.log(rules.shape.a), 1.0)
     if plan.like is not None:  # another map of the same covariates; what was learned of these stays
         back = np.linalg.solve(whitener.T, plan.like[0].T)  # z of the earlier map are z back, shape (d, d)
         points = points @ back
         theta, known = (np.linalg.solve(back, t.reshape(-1, d).T).T.reshape(-1) for t in (theta, known))
         whitener = plan.like[0]
-    fitted = pilot.Fitted(theta, scale if not rules.varying else 1.0, np.diag(prior))
+    fitted = reference.Fitted(theta, scale if not rules.varying else 1.0, np.diag(prior))
     before = fitted._replace(theta=known)  # a guess that is far off must not hold the pilot back
     far = longest(plan.extremes, whitener)
     state = state._replace(rows=whitener, theta=theta, c=c, longest=far)
@@ -109,11 +127,11 @@ def _rarer(plan: Plan, scatter: Scatter, rows: Array, near: Array) -> tuple[Arra
         rows, (0.0,) * d if plan.label else plan.gaps, plan.layout.constant, scatter.constant2
     )
     if plan.cells:
-        known = cells.shrunk(plan.cells, scatter.shares)
-        own = cells.rarer(plan.cells, known, d)
+        known = whitening.shrunk(plan.cells, scatter.shares)
+        own = whitening.rarer(plan.cells, known, d)
         shares = np.where(np.isnan(own), shares, own)
         full = moments.start_from(near, scatter)._replace(memory=scatter.memory, constant2=scatter.constant2)
-        tied = cells.tied(plan.factors, known, scatter.rows)[here]
+        tied = whitening.tied(plan.factors, known, scatter.rows)[here]
         shares[tied] = np.clip(moments.directions(full)[here][tied], LEAST, 0.5)
     return shares, tied
 
@@ -126,8 +144,8 @@ def _points(plan: Plan, scatter: Scatter, shares: Array, rows: Array, near: Arra
     whitener = near[:d, :d]
     if plan.whitened:
         stretch = (np.diag(near) / np.diag(rows))[:d]
-        known = cells.shrunk(plan.cells, scatter.shares) if plan.cells else []
-        points, _ = cells.stand_ins(plan.cells, known, whitener, stretch, np.nan_to_num(shares), constant=constant)
+        known = whitening.shrunk(plan.cells, scatter.shares) if plan.cells else []
+        points, _ = whitening.stand_ins(plan.cells, known, whitener, stretch, np.nan_to_num(shares), constant=constant)
     else:
         points = normal_points(whitening.correlation(whitener, constant), constant)
         whitener = whitening.scaled(whitener, constant)
@@ -142,6 +160,49 @@ def _points(plan: Plan, scatter: Scatter, shares: Array, rows: Array, near: Arra
         moved[:, made.column] = product - v[:, made.column]
         v[:, made.column] = product
     return np.asarray(points + moved @ rows.T)
+
+
+@lru_cache(maxsize=8)
+def lattice(slopes: int) -> Array:
+    """Points that stand for a standard normal vector, of exact moments, shape (2048, `slopes`); to be read only."""
+    out = made_white(np.asarray(ndtri(even_points(slopes))))
+    out.setflags(write=False)
+    return out
+
+
+def normal_points(cov: Array, constant: bool) -> Array:
+    """Points that stand for correlated normal covariates, after the constant if there is one."""
+    z = lattice(len(cov)) @ np.linalg.cholesky(cov).T
+    return np.column_stack([np.ones(len(z)), z]) if constant else z
+
+
+def bounded(points: Array, rows: Array, columns: Iterable[int], *, constant: bool) -> Array:
+    """Points with beta covariates within their bounds, from normal ones: equation (10) of docs/estimator.md.
+
+    Where a covariate is even, has two peaks or is skewed, bounds, mean and sd tell as much of it as the reference model
+    needs: with normal ones, which go beyond the bounds, curvature was off and intervals were too short
+    (`benchmarks.validity`).
+
+    `points`, shape (m, d), are whitened covariates, of which mean and covariance were asked; those that come back have
+    the same mean and second moments, ranks of the covariates nearly kept, and are the same where none is past a bound.
+    `rows`, shape (d, d), is the map W that whitens, lower triangular, and `columns` those that lie within ±1 before it.
+    `constant` says whether the first coordinate is 1.
+    """
+    first = int(constant)
+    x = points @ np.linalg.inv(rows).T
+    mean, sd = x.mean(axis=0), x.std(axis=0)
+    mean = np.clip(mean, INSIDE - 1.0, 1.0 - INSIDE)
+    near = [j for j in columns if np.abs(x[:, j]).max() > 1.0]
+    if not near:
+        return points
+    for j in near:
+        share = min(sd[j] ** 2 / (1.0 - mean[j] ** 2), (1.0 - INSIDE) ** 2)
+        a, b = (0.5 * (1.0 + way * mean[j]) * (1.0 / share - 1.0) for way in (1.0, -1.0))
+        # quantiles between those of a grid: each takes as long as a point of the reference model for a whole round
+        x[:, j] = np.interp((x[:, j] - x[:, j].mean()) / sd[j], _GRID, 2.0 * betaincinv(a, b, ndtr(_GRID)) - 1.0)
+    z, size = x @ rows.T, np.sqrt(np.mean(points**2, axis=0))
+    z[:, first:] = made_white(z[:, first:] / size[first:], centred=constant) * size[first:]
+    return np.asarray(z)
 
 
 def _added(points: Array, whitener: Array, last: Array, limits: tuple[float, float]) -> Array:
@@ -242,3 +303,95 @@ def inside(plan: Plan, state: State, theta: Array) -> Array:
 def linear(plan: Plan, state: State) -> Array:
     """Linear part of `inside`, shape (b d, b d); W' of equation (37) of docs/estimator.md."""
     return np.asarray(np.kron(np.eye(plan.blocks), state.y_scale * state.rows.T))
+
+
+# --- what declarations and reports on moments show of columns --------------------------------------------------
+
+
+def wide(plan: Plan, rows: Array) -> list[tuple[int, float]]:
+    """Columns whose bounds, ±1 inside, are more than `WIDE` learned sd apart, each with that number of sd.
+
+    A product of a factor and a number is 0 for other levels, which makes its learned sd small: it is judged by the
+    number itself and the level's share.
+    """
+    spans, left = 2.0 * np.diag(rows), {*plan.unscaled, *(c.column for c in plan.crossed)}
+    columns = [j for j in range(int(plan.layout.constant), plan.d) if plan.gaps[j] == 0.0 and j not in left]
+    return [(j, float(spans[j])) for j in columns if spans[j] > WIDE * plan.widened]
+
+
+def collinear(rows: Array, columns: Sequence[int], constant: bool) -> dict[int, list[int]]:
+    """Wide `columns` that are narrow only given others, each with the columns that nearly add up to it."""
+    first = int(constant)
+    sd = np.linalg.norm(np.linalg.inv(rows)[:, first:], axis=1)
+    parts = {j: np.flatnonzero(np.abs(rows[j, first:j] * sd[first:j]) > OF_ONE * rows[j, j] * sd[j]) for j in columns}
+    return {j: (first + k).tolist() for j, k in parts.items() if len(k) and WIDE * sd[j] >= 2.0}
+
+
+def constant2(plan: Plan, progress: Progress, number: int) -> float:
+    """Square λ of the constant in reports on moments of this round: equation (6) of docs/estimator.md."""
+    before = any(r.role == "moments" for r in plan.rounds[:number])  # the first has no scales to ask by
+    if plan.label or not before:
+        return 1.0
+    people = sum([r.people for r in plan.rounds if r.role == "moments" and not r.optional][1:])
+    most = FULL * (_others(plan) + 1.0)
+    always = plan.rules.varying and not plan.bases
+    wanted = most if always else _needed(plan, progress.scatter) - _others(plan)
+    if progress.scatter.drawn_in:
+        people, wanted = plan.rounds[number].people, most
+    return max(min(_told(plan, people), wanted, most), 1.0)
+
+
+def _others(plan: Plan) -> float:
+    """Number of columns in reports on moments, without the constant."""
+    return plan.direction - 1.0
+
+
+def _told(plan: Plan, people: int) -> float:
+    """Square of the constant beside which so many people give moments `SHARP` enough."""
+    return SHARP * math.sqrt(people) / max(plan.sd("moments"), 1e-300) - _others(plan)
+
+
+def _needed(plan: Plan, scatter: Scatter) -> float:
+    """Mean squared length of rows, constant included, that white columns of levels with different slopes need.
+
+    Only records of a level are not 0 in its column and in those that cross it: their squares there must add up to mean
+    squares of 1.
+    """
+    if not plan.cells:
+        return 0.0
+    shares = whitening.shrunk(plan.factors, scatter.shares)
+    out = 0.0
+    for levels, columns in _crossings(plan).items():
+        here = [
+            float(p.min()) for g, p in zip(plan.cells, shares, strict=True) if levels.issuperset(g.columns.tolist())
+        ]
+        out = max(out, columns / max(min(here, default=1.0), 1e-300))
+    return out
+
+
+def _crossings(plan: Plan) -> dict[frozenset[int], float]:
+    """Number of columns that are 0 for other levels, by columns of a factor that is crossed with numbers."""
+    return {
+        levels: 1.0 + sum(levels.issuperset(c.levels) for c in plan.crossed) / len(levels)
+        for levels in {frozenset(c.levels) for c in plan.crossed}
+    }
+
+
+def least_share(plan: Plan, group: Cells) -> float:
+    """Least share of the records of a level at which slopes by it can be estimated; 0 without such slopes.
+
+    Where numbers are skewed, slopes by rarer levels had intervals that were far too short even in right models.
+    """
+    if plan.label or plan.rules.varying:
+        return 0.0
+    people = sum([r.people for r in plan.rounds if r.role == "moments" and not r.optional][1:])
+    own = set(group.columns.tolist())
+    columns = max((n for levels, n in _crossings(plan).items() if levels & own), default=0.0)
+    return SLOPED * columns / max(_told(plan, people) + _others(plan), 1e-300)
+
+
+def overstretched(plan: Plan, progress: Progress, number: int) -> list[int]:
+    """Columns of numbers that this round is to draw in, by their places in reports on moments."""
+    if plan.rules.varying or plan.label or _told(plan, plan.rounds[number].people) < APART:
+        return []
+    return moments.overstretched(progress.scatter, [j + plan.extra for j in plan.alone], plan.widened)

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from privreg.base.arrays import Array
-from privreg.collector import pilot, spacing
 from privreg.collector.estimation import combination, curvature, reference
 from privreg.collector.estimation.combination import (
     Combined,
@@ -24,11 +21,12 @@ from privreg.collector.estimation.combination import (
 )
 from privreg.collector.estimation.coordinates import reference_model
 from privreg.collector.estimation.reference import Reference
+from privreg.collector.inference.windows import Steps
 from privreg.collector.plan import Carried, Estimated, Part, Plan, Progress
 from privreg.families import measures
 from privreg.families.measures import Measure
 from privreg.options.running import one_thread
-from privreg.protocol.rounds import Reports, State
+from privreg.protocol.rounds import Reports
 
 TURNS: Final = 3  # Iterations: in each, rounds are carried to the estimate before
 
@@ -58,30 +56,22 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
             away = np.linalg.solve(carried.root.T, found.moved)
             far = float(np.linalg.norm(away))
             at = theta + away * (1.0 - min(1.0, curvature.STEADY / max(far, 1e-300)))
-            theta = theta + away * (1.0 - min(1.0, spacing.FAR / max(far, 1e-300)))  # no farther than one step
+            theta = theta + away * (1.0 - min(1.0, curvature.FAR / max(far, 1e-300)))  # no farther than one step
     noise = scattered(plan, progress, carried, learned.mean)
     found = combination.combine(carried.rounds, carried.noise, learned, scattered=noise)
     more = _of_scale(plan, progress, model, at, carried, found, learned.mean)
     found = found._replace(cov=found.cov + more, unknown=found.unknown + more)
-    theta = _possible(plan, progress.state, theta)
+    if plan.size == 1 and plan.layout.constant and not plan.rules.varying:  # a location is within its public limits
+        theta = np.clip(theta, *limits(plan, progress.state))
     back = np.linalg.inv(carried.root.T)
     turn = np.linalg.solve(carried.root.T, np.linalg.inv(combination.floored(learned.mean)))
-    parts = [
-        Part(one, share, added, partial(_moves, turn @ map_, added))
-        for one, share, added, map_ in zip(
-            counted(plan, progress), found.weights.tolist(), carried.biases, carried.maps, strict=True
-        )
-    ]
+    given = zip(counted(plan, progress), found.weights.tolist(), carried.biases, carried.maps, strict=True)
+    parts = [Part(one, share, bias, turn @ map_) for one, share, bias, map_ in given]
     cov, unknown = (back @ part @ back.T for part in (found.cov, found.unknown))
-    return Estimated(theta, cov, unknown, parts, partial(_earlier, carried), learned, carried, far)
+    return Estimated(theta, cov, unknown, parts, learned, carried, far)
 
 
-def _moves(matrix: Array, added: Array, mean: Array) -> Array:
-    """Steps of states by their mean reports, shape (m, b d)."""
-    return np.asarray((added - mean) @ matrix.T)
-
-
-def _earlier(carried: Carried, linear: Array) -> list[tuple[Array, Array]]:
+def earlier(carried: Carried, linear: Array) -> list[tuple[Array, Array]]:
     """Estimates after each main round but the last, and variances of `linear` times them."""
     out, root = [], np.linalg.inv(carried.root.T)
     move = linear @ root
@@ -100,7 +90,7 @@ def scattered(plan: Plan, progress: Progress, carried: Carried, m: Array) -> Arr
     reference model's is the least: for a number that 5% of the records have, else 0, it is twice too large, but so is
     the curvature learned, and without it intervals covered 88% (20,000 records, no noise).
     """
-    prior = 2.0 / max(pilot.doubt() * plan.sampled(progress.state.longest), 1e-6) ** 2
+    prior = 2.0 / max(reference.doubt() * plan.sampled(progress.state.longest), 1e-6) ** 2
     least = carried.noise
     if plan.persons is not None and plan.mechanism.additive:
         prior, least = _of_persons(plan, progress, carried)
@@ -130,7 +120,7 @@ def _of_persons(plan: Plan, progress: Progress, carried: Carried) -> tuple[float
     inverse = np.linalg.inv(carried.root)
     own = carried.noise - last.sd**2 * inverse @ inverse.T
     sampled = float(np.trace(own) / max(np.trace(carried.noise), 1e-300))
-    wrong = math.hypot(pilot.doubt(), (1.0 - model.least) / (1.0 + model.least) / math.sqrt(3.0))
+    wrong = math.hypot(reference.doubt(), (1.0 - model.least) / (1.0 + model.least) / math.sqrt(3.0))
     return 2.0 / max(wrong * sampled, 1e-6) ** 2, carried.noise - (1.0 - model.least / model.square) * own
 
 
@@ -154,13 +144,6 @@ def _of_scale(
             change += share * (map_ @ known[kind])
     shift = np.linalg.solve(combination.floored(m), change)
     return np.outer(shift, shift)
-
-
-def _possible(plan: Plan, state: State, theta: Array) -> Array:
-    """Clip the location of a response without covariates to its public limits."""
-    if plan.size > 1 or not plan.layout.constant or plan.rules.varying:
-        return theta
-    return np.clip(theta, *limits(plan, state))
 
 
 def equation(plan: Plan, progress: Progress, found: Estimated) -> tuple[Array, Array, Array, Array]:
@@ -188,21 +171,9 @@ def equation(plan: Plan, progress: Progress, found: Estimated) -> tuple[Array, A
     return out / out.sum(), np.array([c for c, _ in weights]), offsets, added / out.sum()
 
 
-class Steps(NamedTuple):
-    """One-step estimates by parts of main rounds, each from its reports alone, except for curvature."""
-
-    ends: Array  # Records when a part ended; shape (m,)
-    begin: Array  # Records when it began; shape (m,)
-    weight: Array  # shape (m,)
-    theta: Array  # shape (m, q)
-    round: NDArray[np.intp]  # Places of their rounds among the main ones; shape (m,)
-    each: Array  # Covariance at weight 1; shape (q, q)
-    unknown: Array  # Error due to curvature: factors by round, whose squares sum to a covariance; shape (r, k, q)
-
-
 @one_thread()
 def steps(plan: Plan, progress: Progress, found: Estimated, came: Sequence[int]) -> Steps:
-    """One-step estimates by parts of main rounds, for windows of a stream.
+    """One-step estimates by parts of main rounds, for windows of a stream: coordinates of the scores, shape (m, q).
 
     `came` are records by round, with those of the present one. Curvature is learned within rounds alone: differences
     between rounds show it only if nothing changes over time.
@@ -226,8 +197,8 @@ def steps(plan: Plan, progress: Progress, found: Estimated, came: Sequence[int])
         places.append(np.full(int(heard.sum()), k))
         means.append(each[heard] @ g / each.sum())
     own, unknown = combination.precision(learned, scattered(plan, progress, carried, learned.mean), np.array(means))
-    at_end, at_begin, each, thetas, rounds = map(np.concatenate, (ends, begin, weight, theta, places))
-    return Steps(at_end, at_begin, each, thetas, rounds, back @ own @ back.T, unknown @ back.T)
+    at_begin, at_end, each, thetas, rounds = map(np.concatenate, (begin, ends, weight, theta, places))
+    return Steps(at_begin, at_end, each, thetas, rounds, back @ own @ back.T, unknown @ back.T)
 
 
 def measured(plan: Plan, progress: Progress, reports: Reports, unit: float) -> tuple[Measure, ...]:
@@ -248,12 +219,12 @@ def corrections(parts: Sequence[Part]) -> tuple[Array, Array]:
     Beside them weights, shape (m,), of which their mean is about the estimate.
     """
     out, weights = [], []
-    for one, share, _, carry in parts:
+    for one, share, bias, carry in parts:
         each = one.weight.sum(axis=1)
         heard = each > 0.0
         mean = one.score.sum(axis=1)[heard] / each[heard, None]
         shift = (one.weight[heard] @ one.state.offsets) / each[heard, None]
-        out.append(one.state.theta + shift + carry(mean))
+        out.append(one.state.theta + shift + (bias - mean) @ carry.T)
         weights.append(share * each[heard] / each.sum())
     return np.concatenate(out), np.concatenate(weights)
 
@@ -264,10 +235,10 @@ def of_groups(parts: Sequence[Part]) -> tuple[Array, Array]:
     Beside them weights, shape (groups,), of which their mean is about the estimate.
     """
     out, weights = np.zeros((1, 1)), np.zeros(1)
-    for one, share, _, carry in parts:
+    for one, share, bias, carry in parts:
         each = one.weight.sum(axis=0)
         mean = one.score.sum(axis=0) / np.maximum(each, 1e-300)[:, None]
         here = share * each / each.sum()
-        out = out + here[:, None] * (one.state.theta + one.state.offsets + carry(mean))
+        out = out + here[:, None] * (one.state.theta + one.state.offsets + (bias - mean) @ carry.T)
         weights = weights + here
     return np.asarray(out / np.maximum(weights, 1e-300)[:, None]), weights

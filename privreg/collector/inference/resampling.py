@@ -1,4 +1,4 @@
-"""Batch means and block bootstrap of a path, and `anytime`, a bound that holds at all times. Sums of reports only."""
+"""Precision of a path: sandwich, batch means, bootstrap, and a bound that holds at all times. Sums of reports only."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ import numpy as np
 from privreg.base.arrays import Array
 from privreg.collector.inference.pivots import Pivot
 from privreg.errors import InferenceError
+from privreg.tables.diagnostics import Diagnostic, note
+
+KAPPA = 1e-3  # Published floors κ₁ = κ₂ of the eigenvalues, internal units
 
 
 class Batches(NamedTuple):
@@ -65,12 +68,10 @@ class Bootstrap(Pivot):
 
     @property
     def label(self) -> str:
-        """Name of the distribution."""
         form = "t" if self.studentised else "percentile"
         return f"multiplier block bootstrap ({form}), {len(self.moves)} blocks, {DRAWS} draws: p from 1/{DRAWS + 1} on"
 
     def along(self, rows: Array) -> Bootstrap:
-        """Distribution of linear combinations, `rows` of shape (q, p)."""
         return Bootstrap(self.moves @ np.atleast_2d(rows).T, self.studentised)
 
     def _ratios(self) -> Array:
@@ -184,3 +185,33 @@ class Anytime(Pivot):
             "anytime has no joint test of several restrictions; test them one by one with t_test at level alpha/q, or "
             "fit with inference='batch_means'."
         )
+
+
+# --- sandwich ---------------------------------------------------------------------------------------------------
+
+
+class Sandwich(NamedTuple):
+    """A sandwich covariance."""
+
+    cov: Array  # Covariance of θ̄, internal units; shape (p, p)
+    notes: tuple[Diagnostic, ...]  # Whatever weakens it
+
+
+def floored(matrix: Array, floor: float) -> tuple[Array, Array, int]:
+    """Symmetrised matrix's eigenvectors, eigenvalues raised to `floor`, and how many were raised."""
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    return vectors, np.maximum(values, floor), int(np.sum(values < floor))
+
+
+def sandwich(
+    bread: Array, meat: Array, n: float, bread_floor: float, meat_floor: float, name: str = "plug-in"
+) -> Sandwich:
+    """Sandwich of matrices whose eigenvalues are raised to the floors, divided by `n`; `name` is for the note."""
+    vectors, values, low = floored(bread, bread_floor)
+    inverse = (vectors / values) @ vectors.T
+    meat_vectors, meat_values, _ = floored(meat, meat_floor)
+    middle = (meat_vectors * meat_values) @ meat_vectors.T
+    notes: tuple[Diagnostic, ...] = ()
+    if low:
+        notes = (note("curvature.floor", of=f"the {name} intervals", low=low, floor=bread_floor),)
+    return Sandwich(inverse @ middle @ inverse / n, notes)

@@ -52,7 +52,7 @@ def max_critical(pivot: Pivot, correlation: Array, alpha: float) -> float | Arra
 
     With Z ~ N(0, R) the ratios are Z_j (Normal); Z_j/s_j with s² the diagonal of a Wishart(df, R)/df independent of Z
     (StudentT); W_j(1)/√(6 · mean over lanes of ∫bridge_j²) with W of covariance R (RandomScaling), its bridges by the
-    Karhunen–Loève series with the tail's mean added, as in `wald`. A bootstrap (`Bootstrap`, whose
+    Karhunen–Loève series with the tail's mean added, as in `pivots`. A bootstrap (`Bootstrap`, whose
     columns are the ratios) takes the largest ratio of each of its draws. Any other pivot gets Bonferroni's value.
 
     P(some |T_j| > c) = p · P(|T_1| > c) · E(1/number of ratios beyond c), where a ratio chosen at random is drawn given

@@ -17,8 +17,7 @@ from privreg.base.arrays import Array
 from privreg.collector.inference import windows
 from privreg.collector.inference.methods import WIDE, Estimate, Method
 from privreg.collector.inference.pivots import Normal, RandomScaling, StudentT
-from privreg.collector.inference.resampling import FIRST, Anytime, Bootstrap
-from privreg.collector.inference.sandwich import KAPPA, Sandwich, floored, sandwich
+from privreg.collector.inference.resampling import FIRST, KAPPA, Anytime, Bootstrap, Sandwich, floored, sandwich
 from privreg.collector.inference.windows import Steps
 from privreg.errors import InferenceError
 from privreg.fits.outcome import FitOutcome, outside_of, refuse_overflow

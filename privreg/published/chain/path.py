@@ -13,8 +13,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from privreg.base.arrays import Array
-from privreg.collector.inference.resampling import Batches, batches
-from privreg.collector.inference.sandwich import Sandwich, sandwich
+from privreg.collector.inference.resampling import Batches, Sandwich, batches, sandwich
 from privreg.tables.diagnostics import note
 
 BATCHES: Final = 20  # Growing batches of the published algorithm

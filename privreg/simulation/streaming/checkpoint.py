@@ -14,78 +14,44 @@ import signal
 import threading
 import time
 import warnings
-from collections.abc import Generator, Iterator
-from functools import partial
+from collections.abc import Iterator
 from glob import escape
-from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+import numpy as np
 
 from privreg.base import archive
 from privreg.base.version import __version__
 from privreg.data.sources.open import Source
-from privreg.errors import OptionError, PrivregError, PrivregWarning, SavedFileError, UnsupportedArgumentError
-from privreg.fits.settings import RunOptions
-from privreg.options.table import check
-from privreg.privacy.ledger import LEDGER
+from privreg.errors import PrivregError, PrivregWarning, SavedFileError, UnsupportedArgumentError
+from privreg.fits.settings import Checkpoints
 from privreg.privacy.noise import Key, fresh_key
 from privreg.simulation.streaming.stream import Stream
 
-SECONDS: Final = 30.0
 _FREE: Final = ("threads",)  # Options that may change between runs, since no bit depends on them
 
 
-class Checkpoints(NamedTuple):
-    """File of a fit's checkpoints, and how often it is written."""
-
-    path: Path
-    rows: int | None  # After so many rows at the latest
-    seconds: float | None  # After so many seconds at the latest
-    mended: bool  # True if the user says that the rows already read are unchanged, though the file has changed
-    trust: str | Path | None = None  # File of another secret of the user's, by which the checkpoint may be sealed
-
-
-def read_checkpoint(run: RunOptions) -> Checkpoints | None:
-    """Check the options of a fit that is to be kept; raises `OptionError`."""
-    path, trust = run.checkpoint, run.checkpoint_trust
-    if path is None:
-        for name in ("checkpoint_rows", "checkpoint_seconds", "mended", "checkpoint_trust"):
-            if getattr(run, name) not in (None, False):
-                raise OptionError(f"{name} is for fits with a checkpoint; give checkpoint='run.privreg' too.")
-        return None
-    if not isinstance(path, str | Path) or not str(path):
-        raise OptionError(f"checkpoint is of type {type(path).__name__}; give the name of a file, as in 'run.privreg'.")
-    rows = check("local.fit", "checkpoint_rows", run.checkpoint_rows)
-    seconds = check("local.fit", "checkpoint_seconds", run.checkpoint_seconds)
-    mended = check("local.fit", "mended", run.mended)
-    if trust is not None and (not isinstance(trust, str | Path) or not str(trust)):
-        raise OptionError(f"checkpoint_trust is of type {type(trust).__name__}; give the name of a file with a secret.")
-    archive.refuse_suffix(path, views=False)
-    return Checkpoints(Path(path), rows, SECONDS if seconds is None and rows is None else seconds, mended, trust)
-
-
-def take_all(stream: Stream, source: Source, threads: int, bar: Any, kept: Checkpoints | None) -> None:
+def keep(stream: Stream, source: Source, threads: int, bar: Any, kept: Checkpoints) -> None:
     """Let everybody of a source report, from the checkpoint on if there is one.
     Raises BudgetError if it would exceed the limit of the process, before anybody reports; SavedFileError if the
     checkpoint is of another fit or of other rows, or can't be written; UnsupportedArgumentError if nothing tells
     whether the source's rows will be the same, in the same order, when they are read again; DataError, SchemaError if
     rows can't be used. Those before are kept in the checkpoint.
     """
-    if kept is None or not kept.path.exists():
-        LEDGER.check(source.identity, stream.total_mu)  # a release that goes on is known by its name
-    stream.charge = stream.charged(source.identity)
-    stream.hold(source)
-    if kept is None:
-        for _ in _progress(stream, source, threads, bar):
-            pass
-        if stream.again:
-            stream.play(threads)
-        return
+    stream.take_up(source, begun=kept.path.exists())
+    assert stream.charge is not None
     stream.charge.follow("", fresh_key())
     stream.deals(source)  # or says why not, before anything is written
     stamp, killed = _begin(stream, source, kept)
     bar.update(stream.nobs)
+
+    def after_round() -> None:
+        _write(stream, source, stamp, kept, clean=False)
+        if stop.is_set():
+            raise KeyboardInterrupt
+
     try:
-        with _stopping() as stop, contextlib.closing(_progress(stream, source, threads, bar)) as steps:
+        with _stopping() as stop, contextlib.closing(stream.reported(source, threads, bar)) as steps:
             at = before = stream.rows_read
             since = time.monotonic()
             for _ in steps:
@@ -98,7 +64,7 @@ def take_all(stream: Stream, source: Source, threads: int, bar: Any, kept: Check
                     _write(stream, source, stamp, kept, clean=False)
                     at, since = stream.rows_read, time.monotonic()
             if stream.again:
-                stream.play(threads, partial(_after_round, stream, source, stamp, kept, stop))
+                stream.play(threads, after_round)  # from there on noise is drawn from another key
     except KeyboardInterrupt:
         _keep(stream, source, stamp, kept, killed=killed)
         raise KeyboardInterrupt(f"the fit is kept in {str(kept.path)!r}; the same call goes on") from None
@@ -113,21 +79,6 @@ def take_all(stream: Stream, source: Source, threads: int, bar: Any, kept: Check
                 how = "but the fit was killed before, so that it goes on with these very files only."
             e.args = (f"{e} {where}: {how}", *e.args[1:])
         raise
-
-
-def _after_round(stream: Stream, source: Source, stamp: list[Any], kept: Checkpoints, stop: threading.Event) -> None:
-    """Keep what is released of rows that answer in each round; from there on noise is drawn from another key."""
-    _write(stream, source, stamp, kept, clean=False)
-    if stop.is_set():
-        raise KeyboardInterrupt
-
-
-def _progress(stream: Stream, source: Source, threads: int, bar: Any) -> Generator[None]:
-    before = stream.nobs
-    for people in stream._update_all(stream.read(source), threads):
-        bar.update(people - before)
-        before = people
-        yield
 
 
 @contextlib.contextmanager
@@ -163,7 +114,8 @@ def _write(
     document |= {"version": __version__, "source": stamp, "read": read, "skip": skip, "clean": clean}
     document["release"] = None if stream.charge is None else stream.charge.name
     document["blocks"] = list(source.blocks) if stream.deals(source) else []
-    archive.write_archive(kept.path, archive.CHECKPOINT, document, arrays | stream.deal_secret(), new=new)
+    order = {} if stream.deal_key is None else {"secret_order": np.frombuffer(stream.deal_key, dtype=np.uint8)}
+    archive.write_archive(kept.path, archive.CHECKPOINT, document, arrays | order, new=new)
 
 
 def _keep(stream: Stream, source: Source, stamp: list[Any], kept: Checkpoints, *, killed: bool) -> bool:
@@ -278,17 +230,16 @@ def _changed(name: str, *, clean: bool) -> str:
     return f"{said} it was killed; put back the files as they were, or remove it to begin anew."
 
 
-def forget(kept: Checkpoints | None) -> None:
+def forget(kept: Checkpoints) -> None:
     """Delete the file, and with it the key, once there are results."""
-    if kept is not None:
-        target = kept.path.resolve()
-        try:
-            target.unlink(missing_ok=True)
-            for cut_off in target.parent.glob(f".{escape(target.name)}.????????"):  # by a kill in the middle of writing
-                cut_off.unlink(missing_ok=True)
-        except OSError:
-            warnings.warn(
-                f"{str(kept.path)!r} can't be removed, and it holds a noise key; remove it yourself.",
-                PrivregWarning,
-                stacklevel=3,
-            )
+    target = kept.path.resolve()
+    try:
+        target.unlink(missing_ok=True)
+        for cut_off in target.parent.glob(f".{escape(target.name)}.????????"):  # by a kill in the middle of writing
+            cut_off.unlink(missing_ok=True)
+    except OSError:
+        warnings.warn(
+            f"{str(kept.path)!r} can't be removed, and it holds a noise key; remove it yourself.",
+            PrivregWarning,
+            stacklevel=3,
+        )

@@ -2,16 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privreg.base.arrays import Array
+from privreg.base.arrays import Array, Flags, Ints
 from privreg.data.columns import column_of
 from privreg.data.participants import NOBODY, WITHIN, Counter, Participants
-from privreg.data.sources.open import SILO, rows_of
+from privreg.data.sources.open import SILO
 from privreg.formula.spec import ModelSpec
+
+
+class Block(NamedTuple):
+    """Consecutive rows that are played together, internal units; None for all alike."""
+
+    y: Array  # shape (n,), as others where no other shape is said
+    x: Array  # shape (n, p), column by column if for rounds, else row by row
+    offset: Array | None = None
+    weight: Array | None = None  # Squared share of the largest budget, or a survey weight over the largest
+    delay: Ints | None = None  # Rounds by which a record's report is late
+    clamped: Array | Flags | None = None  # True if a record was clamped, by column, in rounds that ask; shape (n, D)
+    # Part of each of a person's rows in the report, shape (n, K); y, x and offset have this axis after the first
+    parts: Array | None = None
+    cluster: Ints | None = None  # Place of its cluster among those declared
+    silo: Ints | None = None  # Place of the silo that holds the record, all that are played together in one
+    hashes: Any = None  # Keyed hash of the person's id
+
+    @property
+    def reported(self) -> tuple[Array, Array, Array | None, Array | Flags | None, Array | None]:
+        """Parts that reports of noised sums are made of: arguments of `report.factors`."""
+        return self.y, self.x, self.offset, self.clamped, self.weight
+
+
+def picked(rows: Block, which: Any) -> Block:
+    """Rows of a block, by a slice, places or flags."""
+    return Block._make(None if c is None else c[which] for c in rows)
+
+
+def cut(rows: Block, a: int, b: int) -> Block:
+    """Rows a to b of a block."""
+    return rows if a == 0 and b >= len(rows.y) else picked(rows, slice(a, b))
+
+
+def joined(parts: Sequence[Block]) -> Block:
+    """Rows of several blocks, one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    return Block._make(None if c[0] is None else np.concatenate(c) for c in zip(*parts, strict=True))
 
 
 class Gatherer:
@@ -24,9 +63,9 @@ class Gatherer:
 
     def __init__(self, people: Participants, *, binary: bool, cuts: Array | None = None) -> None:
         self._people, self._binary, self._cuts = people, binary, cuts
-        self._open: Rows | None = None
+        self._open: Block | None = None
 
-    def cut(self, rows: Rows) -> list[Rows]:
+    def cut(self, rows: Block) -> list[Block]:
         """Rows of the first person of a batch, the people after that one, made, and rows of the last. Any thread may.
 
         Of a batch of one person there are their rows alone.
@@ -34,15 +73,15 @@ class Gatherer:
         if self._people.k_max is None:
             return [self.made(rows)]
         known = rows.hashes != NOBODY
-        rows = rows if known.all() else _some(rows, known)
+        rows = rows if known.all() else picked(rows, known)
         others = 1 + np.flatnonzero(rows.hashes[1:] != rows.hashes[:-1])
         if not len(others):
             return [rows]
         first, last = others[[0, -1]]
-        parts = [_some(rows, part) for part in (slice(first), slice(first, last), slice(last, None))]
-        return [parts[0]._replace(read=0), self.made(parts[1]), parts[2]._replace(read=0)]
+        parts = [picked(rows, part) for part in (slice(first), slice(first, last), slice(last, None))]
+        return [parts[0], self.made(parts[1]), parts[2]]
 
-    def take(self, parts: list[Rows]) -> list[Rows]:
+    def take(self, parts: list[Block]) -> list[Block]:
         """People who are complete with the next batch, as it was cut."""
         if self._people.k_max is None:
             return parts
@@ -50,76 +89,61 @@ class Gatherer:
         if held is not None and len(held.hashes) and len(first.hashes) and held.hashes[0] != first.hashes[0]:
             done = [self.made(held)]
         elif held is not None:
-            first = _joined(held, first)
+            both, flags = [held, first], next((one.clamped for one in (held, first) if one.clamped is not None), None)
+            if flags is not None:  # 0 of those without
+                none = [np.zeros((len(one.y), flags.shape[1]), np.bool_) for one in both]
+                both = [r if r.clamped is not None else r._replace(clamped=n) for r, n in zip(both, none, strict=True)]
+            first = joined(both)
         self._open = more.pop() if more else first
         return [*done, self.made(first), *more] if more else done
 
-    def rest(self) -> Rows | None:
+    def rest(self) -> Block | None:
         """The person who waited, once nobody follows."""
         rows, self._open = self._open, None
-        return None if rows is None or not len(rows.endog) else self.made(rows)
+        return None if rows is None or not len(rows.y) else self.made(rows)
 
-    def together(self, rows: Rows) -> Rows:
+    def together(self, rows: Block) -> Block:
         """People of a batch that has all of their rows, in any order."""
         if self._people.k_max is not None:
-            rows = _some(rows, rows.hashes != NOBODY)
+            rows = picked(rows, rows.hashes != NOBODY)
             _, first, person = np.unique(rows.hashes, return_index=True, return_inverse=True)
-            rows = _some(rows, np.argsort(first[person], kind="stable"))
+            rows = picked(rows, np.argsort(first[person], kind="stable"))
         return self.made(rows)
 
     @np.errstate(all="ignore")  # a warning would tell of one value
-    def made(self, rows: Rows) -> Rows:
+    def made(self, rows: Block) -> Block:
         """People of rows that are all there: arrays have an axis of rows after the first, NaN where one has fewer."""
         if self._people.followed is not None:
             return _intervals(rows, self._people.rows)
         if self._people.k_max is None:
-            return self._stacked(_padded(rows, np.arange(len(rows.endog)), 1))
+            return self._stacked(_padded(rows, np.arange(len(rows.y)), 1))
         begin = np.flatnonzero(np.r_[True, rows.hashes[1:] != rows.hashes[:-1]])[: len(rows.hashes)]
         out = _padded(rows, begin, self._people.rows)
         if self._people.effect is None:
             return self._stacked(out)
         offset: Any = 0.0 if out.offset is None else out.offset
         if self._binary:
-            y, x = _changes(out.endog, out.exog)
-            return out._replace(endog=y, exog=x, offset=None if out.offset is None else offset - offset[:, ::-1])
-        y, x = (_within if self._people.effect == WITHIN else _differences)(out.endog - offset, out.exog)
-        return out._replace(endog=y, exog=x, offset=None)
+            y, x = _changes(out.y, out.x)
+            return out._replace(y=y, x=x, offset=None if out.offset is None else offset - offset[:, ::-1])
+        y, x = (_within if self._people.effect == WITHIN else _differences)(out.y - offset, out.x)
+        return out._replace(y=y, x=x, offset=None)
 
-    def _stacked(self, rows: Rows) -> Rows:
+    def _stacked(self, rows: Block) -> Block:
         """Rows at each cut point, with the response 1 of levels above it, one after the other."""
         cuts = self._cuts
         if cuts is None:
             return rows
-        above = np.where(np.isnan(rows.endog)[..., None], np.nan, rows.endog[..., None] > np.arange(len(cuts)))
+        above = np.where(np.isnan(rows.y)[..., None], np.nan, rows.y[..., None] > np.arange(len(cuts)))
         return rows._replace(
-            endog=above.reshape(len(above), -1),
-            exog=(rows.exog[:, :, None] + cuts).reshape(len(above), -1, cuts.shape[1]),
+            y=above.reshape(len(above), -1),
+            x=(rows.x[:, :, None] + cuts).reshape(len(above), -1, cuts.shape[1]),
             offset=None if rows.offset is None else np.repeat(rows.offset, len(cuts), axis=1),
         )
 
 
-def _some(rows: Rows, which: Any) -> Rows:
-    return Rows._make([*(None if c is None else c[which] for c in rows[:-1]), rows.read])
-
-
-def _joined(first: Rows, then: Rows) -> Rows:
-    """Rows of both; those without flags of clamped values have flags of 0."""
-    flags = next((one.clamped for one in (first, then) if one.clamped is not None), None)
-    if flags is not None:
-        first, then = (
-            one
-            if one.clamped is not None
-            else one._replace(clamped=np.zeros((len(one.endog), flags.shape[1]), np.bool_))
-            for one in (first, then)
-        )
-    pairs = zip(first[:-1], then[:-1], strict=True)
-    held = [None if a is None or b is None else np.concatenate([a, b]) for a, b in pairs]
-    return Rows._make([*held, first.read + then.read])
-
-
-def _padded(rows: Rows, begin: Any, most: int) -> Rows:
+def _padded(rows: Block, begin: Any, most: int) -> Block:
     """The first `most` usable rows of each person, whose rows `begin` at these places."""
-    y, x, weight, m = rows.endog, rows.exog, rows.weight, len(begin)
+    y, x, weight, m = rows.y, rows.x, rows.weight, len(begin)
     kept = np.isfinite(y) & np.isfinite(x).all(axis=1)
     if weight is not None:
         kept &= np.isfinite(weight)
@@ -143,26 +167,25 @@ def _padded(rows: Rows, begin: Any, most: int) -> Rows:
     def mean(values: Any) -> Any:
         return np.bincount(np.repeat(np.arange(m), have), values[kept], m) / np.maximum(have, 1.0)
 
-    return Rows(
-        endog=spread(y),
-        exog=np.array([spread(column) for column in x.T]).transpose(1, 2, 0),  # column by column, as they come
+    return Block(
+        y=spread(y),
+        x=np.array([spread(column) for column in x.T]).transpose(1, 2, 0),  # column by column, as they come
         offset=None if rows.offset is None else spread(rows.offset),
         weight=None if weight is None else mean(weight),
         hashes=None if rows.hashes is None else rows.hashes[begin],
         clamped=None if rows.clamped is None else np.stack([mean(flags) for flags in rows.clamped.T], axis=1),
         cluster=None if rows.cluster is None else rows.cluster[begin],
         silo=None if rows.silo is None else rows.silo[begin],
-        read=rows.read,
     )
 
 
-def _intervals(rows: Rows, each: int) -> Rows:
+def _intervals(rows: Block, each: int) -> Block:
     """People of rows of `each` interval, all in place; those in which they are not at risk have no response."""
-    y, m = rows.endog, len(rows.endog) // each
+    y, m = rows.y, len(rows.y) // each
     offset = None if rows.offset is None else rows.offset.reshape(m, each)
-    x = np.ascontiguousarray(rows.exog).reshape(m, each, -1)
-    first = _some(rows, slice(None, None, each))
-    return first._replace(endog=y.reshape(m, each), exog=x, offset=offset)
+    x = np.ascontiguousarray(rows.x).reshape(m, each, -1)
+    first = picked(rows, slice(None, None, each))
+    return first._replace(y=y.reshape(m, each), x=x, offset=offset)
 
 
 def _within(y: Array, x: Array) -> tuple[Array, Array]:
@@ -193,21 +216,6 @@ def _changes(y: Array, x: Array) -> tuple[Array, Array]:
     return y, moves
 
 
-class Rows(NamedTuple):
-    """Rows of a batch in internal units, with weights and ids: one entry a row, or None for all alike."""
-
-    endog: Array  # shape (n,)
-    exog: Array  # shape (n, p), column by column if for rounds, else row by row
-    offset: Array | None  # shape (n,)
-    weight: Array | None  # Squared share of the largest budget, or a survey weight over the largest; shape (n,)
-    hashes: Any  # Keyed hashes of ids; shape (n,)
-    clamped: NDArray[np.bool_] | None  # True if a row was clamped, by column, if rows may be asked; shape (n, D)
-    # Places of their clusters among the declared ones, where people have clusters; shape (n,)
-    cluster: NDArray[np.int64] | None
-    silo: NDArray[np.int64] | None  # Places of the silos that hold them, where there are several; shape (n,)
-    read: int  # Rows of the source they were made of
-
-
 class Encoder:
     """Makes rows of batches, in the engine's `order` of the user's columns, shape (p,).
 
@@ -228,9 +236,9 @@ class Encoder:
         """Columns of the rows."""
         return len(self.order)
 
-    def encode(self, batch: Any, *, clamped: bool = False) -> Rows:
+    def encode(self, batch: Any, *, clamped: bool = False) -> Block:
         """Rows of a batch; with `clamped`, also flags of clamped values."""
-        spec, units, whole = self._spec, self._spec.units, batch
+        spec, units = self._spec, self._spec.units
         if spec.people.followed is not None:
             batch = spec.people.followed.rows(batch, spec.design.schema, spec.columns)
         rows = self._design.encode(batch, spec.people.missing)
@@ -257,4 +265,4 @@ class Encoder:
         silo = None if not spec.silos else np.array(column_of(batch, SILO).codes, dtype=np.int64)
         if silo is not None and hashes is not None:  # an id is a person's in one silo alone
             hashes = np.where(hashes == NOBODY, NOBODY, hashes + (silo.astype(np.uint64) << np.uint64(44)))
-        return Rows(y, x, offset, weight, hashes, flags, cluster, silo, rows_of(whole))
+        return Block(y, x, offset, weight, None, flags, None, cluster, silo, hashes)

@@ -36,16 +36,14 @@ from privreg.formula.spec import ModelSpec
 from privreg.options.running import one_thread
 from privreg.options.table import check
 from privreg.privacy.accounts import named
-from privreg.privacy.ledger import Charge, Release
+from privreg.privacy.ledger import LEDGER, Charge, Release
 from privreg.privacy.noise import Key, derived_key, fresh_key, seeded_key
-from privreg.protocol.schedule import ENDLESS
 from privreg.results.results import PrivateResults
 from privreg.simulation.aggregate import AggregateRun
 from privreg.simulation.curator import CuratorRun
-from privreg.simulation.devices import Block
-from privreg.simulation.streaming.encoding import Gatherer, Rows
-from privreg.simulation.tuning import resolve_tuning, way_of
-from privreg.simulation.workers.crew import Crew, Task
+from privreg.simulation.rounds import Crew
+from privreg.simulation.streaming.encoding import Block, Gatherer, picked
+from privreg.simulation.tuning import begun, outcome_of, resolve_tuning
 
 AHEAD: Final = 2
 """Batches a thread that are encoded before they are played, at most: while the collector makes the next state, too."""
@@ -66,8 +64,8 @@ class Stream:
         key = None
         if spec.budget.private:
             key = fresh_key() if seed is None else seeded_key(seed)
-        self._counter, self._way = spec.people.counter(), way_of(settings)
-        self._run, self._encoder = self._way.begin(spec, settings, key, start, self._counter)
+        self._counter = spec.people.counter()
+        self._run, self._encoder = begun(spec, settings, key, start, self._counter)
         # of the order in which rows are read
         self._deal = Key(derived_key(key, "order")) if key is not None and self._run.parallel else None
         cuts = None if spec.cuts is None else spec.cuts[:, self._encoder.order]
@@ -174,9 +172,9 @@ class Stream:
             charge = self.charged(named(batch, self.dataset), self._release)
             if getattr(self._spec.design, "formula", None) is not None:
                 batch = as_frame(batch, self._spec.columns, self._spec.design.schema)
-            rows = self._encoder.encode(batch, clamped=self._asks([batch]))
+            rows = self._encoder.encode(batch, clamped=self._asks(batch))
             charge.enter()
-            self._take(rows if self._gather is None else self._gather.together(rows))
+            self._take(rows if self._gather is None else self._gather.together(rows), rows_of(batch))
         return self
 
     def _update_all(self, batches: Iterable[Any], threads: int) -> Iterator[int]:
@@ -184,7 +182,7 @@ class Stream:
         with self._alone(), Crew(threads) as crew:
             reading = pieces(batches, chunk_of(self._encoder.width))
             self._run.crew = crew if threads > 1 else None
-            coming: deque[tuple[int, Task[list[Rows]]]] = deque()
+            coming: deque[tuple[int, Callable[[], list[Block]]]] = deque()
             problem, more = None, True
             try:
                 while more or coming:
@@ -195,16 +193,20 @@ class Stream:
                             problem, batch = e, None
                         more = batch is not None
                         if more:
-                            coming.append(self._to_encode(crew, batch, sum(n for n, _ in coming)))
+                            asks = self._asks(batch, sum(n for n, _ in coming))
+                            coming.append((_counted(batch), crew.submit(partial(self._encoded, batch, clamped=asks))))
                     if coming:
-                        rows = crew.result(coming.popleft()[1])
+                        read, result = coming.popleft()
+                        rows = result()
                         if self.charge is not None and not self.again:
                             self.charge.enter()
                         for some in rows if self._gather is None else self._gather.take(rows):
-                            self._take(some)
+                            self._take(some, read)
+                            read = 0
+                        self.rows_read += read
                         yield self.nobs
                 if self._gather is not None and (last := self._gather.rest()) is not None:
-                    self._take(last)
+                    self._take(last, 0)
                     yield self.nobs
                 if problem is not None:
                     raise problem
@@ -214,33 +216,23 @@ class Stream:
                     if isinstance(one, Generator):
                         one.close()
 
-    def _to_encode(self, crew: Crew, batch: Any, before: int) -> tuple[int, Task[list[Rows]]]:
-        """Number of rows of a batch, and the task that encodes it; `before` is the number of rows that wait."""
-        try:
-            rows = rows_of(batch)
-        except Exception:  # no table; whoever encodes it says so
-            rows = 0
-        return rows, crew.submit(partial(self._encoded, batch, clamped=self._asks([batch], before)))
-
-    def _encoded(self, batch: Any, *, clamped: bool) -> list[Rows]:
+    def _encoded(self, batch: Any, *, clamped: bool) -> list[Block]:
         rows = self._encoder.encode(batch, clamped=clamped)
         return [rows] if self._gather is None else self._gather.cut(rows)
 
-    def _asks(self, batches: list[Any], before: int = 0) -> bool:
-        """True if any row of `batches`, after `before` others, may be asked whether it was clamped."""
-        try:
-            rows = before + sum(map(rows_of, batches)) + int(self._gather is not None)  # and whoever waits
-        except Exception:  # no table; whoever encodes it says so
-            rows = ENDLESS
+    def _asks(self, batch: Any, before: int = 0) -> bool:
+        """True if any row of a batch, after `before` others, may be asked whether it was clamped."""
+        rows = before + _counted(batch) + int(self._gather is not None)  # and whoever waits
         return self._run.asks_clamping(rows)
 
     @one_thread()
-    def _take(self, rows: Rows) -> None:
-        skip = min(self._skip, len(rows.endog))
+    def _take(self, rows: Block, read: int) -> None:
+        """Play the devices of records, of the next `read` rows."""
+        skip = min(self._skip, len(rows.y))
         if skip:
             self._skip -= skip
-            rows = Rows._make([*(None if c is None else c[skip:] for c in rows[:-1]), rows.read])
-        y, x = rows.endog, rows.exog
+            rows = picked(rows, slice(skip, None))
+        y, x = rows.y, rows.x
         if self._counter is not None and (again := self._counter.count(rows.hashes)).any():
             y = np.where(again.reshape(-1, *[1] * (y.ndim - 1)), np.nan, y)
         silent: Any = np.isnan(y)
@@ -259,7 +251,7 @@ class Stream:
         self._broken = True  # an interrupt inside would leave noise used but not marked
         self._marks.append((self.rows_read, self.nobs - skip))
         self._run.advance(y, x, offset, rows.weight, clamped, *more)
-        self.rows_read += rows.read
+        self.rows_read += read
         while self._marks and (self.nobs if len(self._marks) < 2 else self._marks[1][1]) <= self._run.noised:
             self._marks.pop(0)
         self._broken = False
@@ -316,13 +308,35 @@ class Stream:
             finally:
                 self._run.crew = None
 
-    def hold(self, source: Source) -> None:
-        """Hold rows that are read, where all answer in each round; too many are read again if they are in files."""
-        if not isinstance(self._run, CuratorRun):
-            return
-        with suppress(OSError):  # reading says what is wrong
-            if (stamp := source.stamp()) is not None:
-                self._run.reread = partial(self._again, source, stamp)
+    def take_up(self, source: Source, *, begun: bool = False) -> None:
+        """Take up a source of which all report: its ledger's charge, and rows that all answer in each round are held.
+
+        Too many of these are read again if they are in files. Raises BudgetError if the release, unless it is `begun`
+        already, would exceed the limit of the process.
+        """
+        if not begun:
+            LEDGER.check(source.identity, self.total_mu)  # a release that goes on is known by its name
+        self.charge = self.charged(source.identity)
+        if isinstance(self._run, CuratorRun):
+            with suppress(OSError):  # reading says what is wrong
+                if (stamp := source.stamp()) is not None:
+                    self._run.reread = partial(self._again, source, stamp)
+
+    def reported(self, source: Source, threads: int, bar: Any) -> Generator[None]:
+        """Let all rows of a source report that were not read yet, batch by batch."""
+        before = self.nobs
+        for people in self._update_all(self.read(source), threads):
+            bar.update(people - before)
+            before = people
+            yield
+
+    def take_all(self, source: Source, threads: int, bar: Any) -> None:
+        """Let everybody of a source report; raises BudgetError, DataError or SchemaError."""
+        self.take_up(source)
+        for _ in self.reported(source, threads, bar):
+            pass
+        if self.again:
+            self.play(threads)
 
     def _again(self, source: Source, stamp: list[Any]) -> Iterator[Block]:
         """All rows once more, of files that are what they were."""
@@ -342,10 +356,6 @@ class Stream:
     def deal_key(self) -> bytes | None:
         """The key of the order in which rows are read."""
         return None if self._deal is None else self._deal.value
-
-    def deal_secret(self) -> dict[str, Any]:
-        """The key of the order in which rows are read, in the form of a saved stream."""
-        return {} if self.deal_key is None else {"secret_order": np.frombuffer(self.deal_key, dtype=np.uint8)}
 
     # --- results ---------------------------------------------------------------------------------------
 
@@ -388,7 +398,7 @@ class Stream:
         self._settle()
         release = release or (self.charge and self.charge.release) or Release(0, self.total_mu)
         given = self._spec, self._settings
-        outcome = self._way.outcome(self._run, *given, self._encoder.order)
+        outcome = outcome_of(self._run, *given, self._encoder.order)
         return results(outcome, *given, release, seeded=self._seed is not None, added=added, origin=self._origin)
 
     # --- storage ---------------------------------------------------------------------------------------
@@ -417,13 +427,10 @@ class Stream:
         """
         archive.refuse_suffix(path, views=False)
         with self._alone():
-            self._save(path)
-
-    def _save(self, path: str | Path) -> None:
-        document, arrays = self._snapshot()
-        if self._spec.budget.private and self._seed is None:
-            self._run.renew(fresh_key())  # before writing: were it cut off in between, noise is lost, never used twice
-        archive.write_archive(path, archive.STREAM, {**document, "dataset": self.dataset}, arrays)
+            document, arrays = self._snapshot()
+            if self._spec.budget.private and self._seed is None:
+                self._run.renew(fresh_key())  # before writing: were it cut off then, noise is lost, never used twice
+            archive.write_archive(path, archive.STREAM, {**document, "dataset": self.dataset}, arrays)
 
     def _snapshot(self, *, close: bool = True) -> tuple[dict[str, Any], dict[str, Any]]:
         """The whole stream, the key of noise to come included: its description, and arrays.
@@ -431,17 +438,33 @@ class Stream:
         Sums that have no noise yet are given it, or left out, see `place`: their rows are then to be read again.
         Raises InferenceError if it holds what must not be stored.
         """
-        refuse_unstorable(self._spec, self._settings, counts=not self.again)
-        public_rows = None if self._public is None else self._public.described
-        document = document_of(
-            self._spec,
-            self._options,
-            seed=self._seed,
-            start=self._start,
-            plan=plain(self._run.identity),
-            covariates=public_rows,
-        )
-        run = self._run
+        spec, run, design = self._spec, self._run, self._spec.design
+        if any(m.central for m in self._settings.methods):
+            raise InferenceError("a stream with plug_in_central holds raw sums and can't be saved; use plug_in.")
+        if spec.people.id is not None and not self.again:
+            raise InferenceError(
+                "a stream with id= keeps in memory how often each person came, and that is never stored; save its "
+                "results() instead."
+            )
+        if spec.family.score is not None:
+            raise InferenceError(
+                "a stream of a family of your own can't be saved, as code is never stored; save its results() instead."
+            )
+        document = {
+            "design": design.to_json(),
+            "family": spec.family.to_json(),
+            "budget": [spec.budget.form, list(spec.budget.asked)],
+            "options": self._options,
+            "private": [spec.score_weights, spec.mechanism, spec.private],
+            "trust": spec.trust,
+            "people": spec.people.to_json(),
+            "seed": self._seed,
+            "plan": plain(run.identity),
+            "start": self._start,
+            "covariates": None if self._public is None else self._public.described,
+            # functions are known by name only: what they make of public rows tells one from another
+            "probe": hashlib.sha256(design.probe.astype(np.float32).tobytes()).hexdigest(),
+        }
         if close:
             self._settle()
         public = {} if self._public is None else {"covariates": self._public.inside}
@@ -479,6 +502,14 @@ class Stream:
         return f"<privreg stream: {self._spec.formula!r}, {self.nobs:,} records so far, {self._spec.budget}>"
 
 
+def _counted(batch: Any) -> int:
+    """Number of rows of a batch; none of what is no table, as whoever encodes it says."""
+    try:
+        return rows_of(batch)
+    except Exception:
+        return 0
+
+
 def begin(
     spec: ModelSpec, asked: FitOptions, start_params: Any, seed: Any, rows: int | None, start: Any = None
 ) -> Stream:
@@ -497,48 +528,6 @@ def begin(
             raise ValueError("a first guess of another model")
         return Stream(spec, settings, options, seed=seed, start=inside)
     return Stream(spec, settings, options, seed=seed, start=guess_of(spec, start_params))
-
-
-def refuse_unstorable(spec: ModelSpec, settings: Settings, *, counts: bool) -> None:
-    """Refuse to store raw sums, code, or how often people came (if it `counts` that); raises `InferenceError`."""
-    if any(m.central for m in settings.methods):
-        raise InferenceError("a stream with plug_in_central holds raw sums and can't be saved; use plug_in.")
-    if spec.people.id is not None and counts:
-        raise InferenceError(
-            "a stream with id= keeps in memory how often each person came, and that is never stored; save its "
-            "results() instead."
-        )
-    if spec.family.score is not None:
-        raise InferenceError(
-            "a stream of a family of your own can't be saved, as code is never stored; save its results() instead."
-        )
-
-
-def document_of(
-    spec: ModelSpec,
-    options: dict[str, Any],
-    *,
-    seed: int | None,
-    start: list[float] | None,
-    plan: list[Any],
-    covariates: Any,
-) -> dict[str, Any]:
-    """Description of a stream as JSON: `covariates` identify its public rows, `start` is the first guess."""
-    return {
-        "design": spec.design.to_json(),
-        "family": spec.family.to_json(),
-        "budget": [spec.budget.form, list(spec.budget.asked)],
-        "options": options,
-        "private": [spec.score_weights, spec.mechanism, spec.private],
-        "trust": spec.trust,
-        "people": spec.people.to_json(),
-        "seed": seed,
-        "plan": plan,
-        "start": start,
-        "covariates": covariates,
-        # functions are known by name only: what they make of public rows tells one from another
-        "probe": hashlib.sha256(spec.design.probe.astype(np.float32).tobytes()).hexdigest(),
-    }
 
 
 def plain(value: Any) -> Any:

@@ -22,8 +22,7 @@ from privreg.privacy.mechanisms import psd_sensitivity
 from privreg.privacy.noise import normals
 from privreg.protocol.sums import longest2
 from privreg.simulation import aggregate
-from privreg.simulation.devices import Block, cut
-from privreg.simulation.streaming.encoding import Encoder
+from privreg.simulation.streaming.encoding import Block, Encoder, cut
 from tests.reference import two_collectors as reference
 
 FAMILIES = {
@@ -334,9 +333,9 @@ def test_a_plan_encodes_what_the_front_door_declares() -> None:
     plan, order = aggregate.plan_of(model._spec, 400)
     assert plan.dummies.tolist() == [False, True, False]
     rows = Encoder(model._spec, order, None, by_column=True).encode(frame)
-    assert (rows.exog >= plan.lows - 1e-12).all()
-    assert (rows.exog <= plan.highs + 1e-12).all()
-    inside = np.linalg.lstsq(rows.exog, rows.endog, rcond=None)[0]
+    assert (rows.x >= plan.lows - 1e-12).all()
+    assert (rows.x <= plan.highs + 1e-12).all()
+    inside = np.linalg.lstsq(rows.x, rows.y, rcond=None)[0]
     assert to_user(model._spec, order) @ inside + model._spec.units.shift == pytest.approx([1, 1, 1], abs=1e-9)
 
 

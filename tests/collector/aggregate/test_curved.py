@@ -150,7 +150,7 @@ def fitted(formula, family, data, seed, **more):
     """The plan of a fit with two collectors, its estimate, and the map to the user's coefficients."""
     model, plan, rows = planned(formula, family, data, **more)
     order = aggregate.plan_of(model._spec, len(data))[1]
-    progress = reference.play(plan, rows.endog, rows.exog, seed, rows.offset)
+    progress = reference.play(plan, rows.y, rows.x, seed, rows.offset)
     return plan, estimate(plan, progress), to_user(model._spec, order)
 
 
@@ -200,8 +200,8 @@ def test_a_start_of_counts_is_of_rates() -> None:
         data = rows_of(rng, 20_000).assign(t=3.9)
         data["y"] = np.minimum(rng.poisson(3.9 * np.exp(-1.0 + 0.2 * data["a"])), 10).astype(float)
         _, plan, rows = planned("y ~ a", COUNTS, data, exposure="t")
-        first = reference.play(plan, rows.endog, rows.exog, None, rows.offset).seen[0].state
-        eta = rows.exog @ first.rows.T @ first.theta + rows.offset
+        first = reference.play(plan, rows.y, rows.x, None, rows.offset).seen[0].state
+        eta = rows.x @ first.rows.T @ first.theta + rows.offset
         off.append(np.log(np.exp(eta).mean() / data["y"].mean()))
         people = plan.sizes["moments"]
     spread = 1.0 / np.sqrt(people * data["y"].mean() * len(off))  # of a mean of counts, relative to it

@@ -12,7 +12,7 @@ from privreg.collector.aggregate import lattice, report, rounds
 from privreg.collector.aggregate.plan import Plan
 from privreg.data.participants import Participants
 from privreg.protocol.plans import Persons
-from privreg.simulation.streaming.encoding import Gatherer, Rows
+from privreg.simulation.streaming.encoding import Block, Gatherer, joined
 from tests.collector.aggregate.test_aggregate import FAMILIES, ROLES, plan_for, state_for
 from tests.reference import two_collectors as reference
 
@@ -100,18 +100,14 @@ def test_the_order_of_rows_and_rows_that_cannot_be_used_make_no_difference() -> 
 # --- from rows to people ---------------------------------------------------------------------------------------
 
 
-def gathered(people: Participants, hashes: list[int], y: np.ndarray, x: np.ndarray, cuts=(), binary=False) -> Rows:
+def gathered(people: Participants, hashes: list[int], y: np.ndarray, x: np.ndarray, cuts=(), binary=False) -> Block:
     """Rows as people, however they are cut into batches."""
     one, parts = Gatherer(people, binary=binary), []
     h = np.array(hashes, dtype=np.uint64)
     for a, b in itertools.pairwise([0, *cuts, len(y)]):
-        parts += one.take(one.cut(Rows(y[a:b], x[a:b], None, None, h[a:b], None, None, None, b - a)))
+        parts += one.take(one.cut(Block(y[a:b], x[a:b], hashes=h[a:b])))
     parts.append(one.rest())
-    parts = [p for p in parts if p is not None]
-    assert sum(p.read for p in parts) == len(y)
-    return Rows(
-        *(np.concatenate([p[j] for p in parts]) for j in (0, 1)), None, None, parts[0].hashes, None, None, None, len(y)
-    )
+    return joined([p for p in parts if p is not None])
 
 
 def drawn(rng: np.random.Generator) -> tuple[list[int], np.ndarray, np.ndarray, np.ndarray]:
@@ -129,8 +125,8 @@ def test_rows_are_gathered_whatever_the_batches(cuts: tuple[int, ...]) -> None:
     y[4] = np.nan
     hashes[9] = 0  # nobody's
     got = gathered(Participants.declare(id="who", k_max=3), hashes, y, x, cuts)
-    assert got.endog.shape == (len(np.unique(who[np.array(hashes) > 0])), 3)
-    for person, ys in zip(np.unique(who), got.endog, strict=True):
+    assert got.y.shape == (len(np.unique(who[np.array(hashes) > 0])), 3)
+    for person, ys in zip(np.unique(who), got.y, strict=True):
         mine = y[(who == person) & (np.array(hashes) > 0)]
         assert ys[np.isfinite(ys)].tolist() == mine[np.isfinite(mine)][:3].tolist()
 
@@ -153,8 +149,8 @@ def test_squared_scores_have_the_root_of_least_squares_within_persons(effect: st
     )  # fmt: skip
     plan = plan._replace(rules=plan.rules._replace(shape=plan.rules.shape._replace(a=-30.0, b=30.0), top=1.0 / 60.0))
     small = rounds.begin(plan).state._replace(role="main", rows=np.eye(3) / 50.0, theta=np.zeros(3))
-    total = report.vectors(plan, small, got.endog, got.exog).sum(axis=0)
-    found = rounds.read(plan, small, total, len(got.endog))
+    total = report.vectors(plan, small, got.y, got.x).sum(axis=0)
+    found = rounds.read(plan, small, total, len(got.y))
     step = -np.linalg.solve(found.slope, found.score) * small.threshold(plan.rules) / 50.0
     if effect == "within":
         wx, wy = within(x, who), within(y, who)
@@ -170,8 +166,8 @@ def test_a_person_of_one_row_tells_nothing_of_changes() -> None:
     y, x = np.array([1.0, 2.0, 4.0]), np.column_stack([np.ones(3), [0.0, 1.0, 5.0]])
     for effect in ("within", "differences"):
         got = gathered(Participants.declare(k_max=3, effect=(effect, "who")), [7, 8, 8], y, x)
-        assert np.isnan(got.endog[0]).all()
-        assert np.isfinite(got.endog[1]).sum() == 2
+        assert np.isnan(got.y[0]).all()
+        assert np.isfinite(got.y[1]).sum() == 2
 
 
 def test_conditional_logit_is_of_people_whose_answers_differ() -> None:
@@ -179,7 +175,7 @@ def test_conditional_logit_is_of_people_whose_answers_differ() -> None:
     x = np.column_stack([np.ones(8), [0.0, 3.0, 1.0, 5.0, 2.0, 9.0, 4.0, 4.5]])
     y = np.array([0.0, 1.0, 1.0, 0.0, 1.0, 1.0, np.nan, 1.0])
     got = gathered(people, [1, 1, 2, 2, 3, 3, 4, 4], y, x, binary=True)
-    assert np.isnan(got.endog[2:]).all()
-    assert got.endog[:2].tolist() == [[0.0, 1.0], [1.0, 0.0]]
-    assert got.exog[:2, :, 1].tolist() == [[-3.0, 3.0], [-4.0, 4.0]]
-    assert (got.exog[:2, :, 0] == 1.0).all()
+    assert np.isnan(got.y[2:]).all()
+    assert got.y[:2].tolist() == [[0.0, 1.0], [1.0, 0.0]]
+    assert got.x[:2, :, 1].tolist() == [[-3.0, 3.0], [-4.0, 4.0]]
+    assert (got.x[:2, :, 0] == 1.0).all()

@@ -12,13 +12,15 @@ from scipy.stats import chi2, norm
 from privreg.collector.inference.methods import METHODS, resolve_methods
 from privreg.collector.inference.pivots import (
     ENOUGH,
+    MAX_RESTRICTIONS,
     Normal,
     RandomScaling,
     StudentT,
     scaling_critical,
     scaling_sf,
+    simulate,
+    wald_sf,
 )
-from privreg.collector.inference.wald import MAX_RESTRICTIONS, simulate, wald_sf
 from privreg.errors import InferenceError, OptionError
 from privreg.fits.published.report import central_sandwich, local_sandwich
 from privreg.published.chain.collector import ChainSummary

@@ -25,6 +25,7 @@ from privreg.protocol import lattice
 from privreg.results.results import PrivateResults
 from privreg.simulation.curator import CuratorRun, noised_all, of_all
 from privreg.simulation.streaming.stream import begin
+from privreg.simulation.tuning import outcome_of
 from privreg_field.silos.memory import Accepted, Memory
 from privreg_field.silos.plan import Entry, SiloPlan, source
 from privreg_field.wire.wire import MessageError, Record, base, dumps, hash_of, loads, plain, unbase
@@ -193,7 +194,7 @@ def play(plan: SiloPlan, ask: Ask, kept: Path, after: Callable[[str], None] = la
         after(f"round {number}, {role}: {len(sums)} of {len(names)} silos")
     stream, out = fit.stream, ", ".join(s for s in plan.silos if s not in names)
     spec, settings, release = stream._spec, stream._settings, Release(0, stream.total_mu)
-    outcome = stream._way.outcome(fit.run, spec, settings, stream._encoder.order)
+    outcome = outcome_of(fit.run, spec, settings, stream._encoder.order)
     added = [("Left out", f"{out}, of the plan's silos")] * bool(out)
     return results(outcome, spec, settings, release, senders=Senders(trust="silos"), added=added)
 

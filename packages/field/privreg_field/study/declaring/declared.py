@@ -22,8 +22,7 @@ from privreg.doors.loading import load_results
 from privreg.doors.regression import PrivateOnlineRegression
 from privreg.errors import OptionError, PrivregError, SchemaError, choose, meant, quietly, real, shown
 from privreg.families import FAMILIES, resolve_family
-from privreg.fits.fit_plan import FitPlan
-from privreg.fits.target import target_of
+from privreg.fits.fit_plan import FitPlan, target_of
 from privreg.formula.persons import without_effect
 from privreg.protocol.lattice import Mu
 from privreg.results.data import Target

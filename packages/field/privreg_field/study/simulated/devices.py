@@ -24,8 +24,8 @@ from privreg.formula.spec import ModelSpec
 from privreg.privacy.ledger import Charge
 from privreg.protocol import lattice
 from privreg.protocol.sums import LETTERS, SumAsk
-from privreg.simulation.devices import Block, Devices
-from privreg.simulation.streaming.encoding import Encoder
+from privreg.simulation.devices import Devices
+from privreg.simulation.streaming.encoding import Encoder, joined, picked
 from privreg_field import KIT
 from privreg_field.collector.messages import state_of
 from privreg_field.device.report import answer, design, sums
@@ -74,14 +74,11 @@ class Crowd:
         for batch in source.batches(0):
             self._check(batch)
             parts.append(encoder.encode(batch, clamped=asked))
-        self._y = np.concatenate([p.endog for p in parts])
-        x = np.concatenate([p.exog for p in parts])
-        self._x = np.where(np.isnan(self._y)[:, None], np.nan, x)
-        self._clamped = None
-        if asked:
-            flags = np.concatenate([p.clamped for p in parts if p.clamped is not None])
-            self._clamped = flags & ~np.isnan(self._y)[:, None]
-        self._offset = None if parts[0].offset is None else np.concatenate([p.offset for p in parts])
+        held = joined(parts)
+        silent = np.isnan(held.y)[:, None]
+        self._held = held._replace(
+            x=np.where(silent, np.nan, held.x), clamped=None if held.clamped is None else held.clamped & ~silent
+        )
         self._charge = Charge(source.identity, plan.mu.p / plan.mu.q, seeded=False)
 
     def _take(self, rows: Any) -> None:
@@ -125,7 +122,7 @@ class Crowd:
     def __len__(self) -> int:
         if self._several:
             return len(self._diaries)
-        return len(self._answers if self.plan.table else self._y)
+        return len(self._answers if self.plan.table else self._held.y)
 
     def bare(self, state: FieldState, who: Sequence[int], tokens: Sequence[Token]) -> tuple[str, list[list[int]]]:
         """The role that is asked, and reports of rows `who` on the lattice before noise: by the devices' own clip."""
@@ -150,9 +147,7 @@ class Crowd:
             own = inside._replace(
                 offsets=inside.offsets[group : group + 1], thresholds=inside.thresholds[group : group + 1]
             )
-            offset = None if self._offset is None else self._offset[at[here]]
-            clamped = None if self._clamped is None else self._clamped[at[here]]
-            block = Block(self._y[at[here]], self._x[at[here]], offset, None, None, clamped)
+            block = picked(self._held, at[here])
             devices = Devices(self.engine, own, gauge)
             told[here] = devices.directions(block) if role.form == lattice.MOMENTS else devices.before_noise(block)[0]
         return ask.role, [answer.values(role, row) for row in told.tolist()]
@@ -198,8 +193,7 @@ class SharedCrowd(Crowd):
         if self.plan.table or self._several:
             whole = np.array(self.bare(state, who, tokens)[1], dtype=np.int64).view(np.uint64)
         else:
-            offset, clamped = (None if v is None else v[at] for v in (self._offset, self._clamped))
-            made = report.vectors(self._sums, inside, self._y[at], self._x[at], offset, clamped)
+            made = report.vectors(self._sums, inside, *picked(self._held, at).reported)
             whole = steps(self._sums, inside).whole(made).view(np.uint64)
         shares = np.frombuffer(secrets.token_bytes(whole.nbytes), dtype=np.uint64).reshape(whole.shape)
         parts = (whole - shares).astype("<u8"), shares.astype("<u8")

@@ -1,10 +1,10 @@
-"""One fit by rounds over many files: blocks of rows are dealt to rounds, and workers play pieces of a round.
+"""One fit by rounds over many files: blocks of rows are dealt to rounds, and workers play pieces of a round, by Dask.
 
 A piece is a run of records that answer one public state. Whoever plays it returns its sums with their noise, as whole
 multiples of a public step; the noise belongs to the piece, so that one that is worked on twice, after a failure or to
 be sure, gives the same sums, and is counted once. What goes from one place to another is public state, names of files,
-numbers of rows, keys that print as nothing, and noised sums; no rows. Neither the number of workers nor their order
-changes a bit.
+numbers of rows, keys that print as nothing, and noised sums. Workers read rows themselves, so that no log of a failed
+task, which quotes its arguments, holds one. Neither the number of workers nor their order changes a bit.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from __future__ import annotations
 import functools
 import math
 import pickle
+import uuid
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -21,14 +23,19 @@ from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 import numpy as np
 
 from privreg.base.arrays import Ints
-from privreg.data.sources.open import Batch, Source, file_mark, first, rows_of
+from privreg.base.optional import need
+from privreg.data.sources.open import Batch, Source, file_mark, first, refuse_few, rows_of
 from privreg.data.sources.source import PUBLIC, Wanted, at_places, dealt_rows, spread
-from privreg.errors import DataError, OptionError, PrivregError
+from privreg.errors import DataError, OptionError, PrivregError, StreamError, UnsupportedArgumentError
 from privreg.fits.findings import before_role
 from privreg.fits.settings import FitOptions
 from privreg.formula.spec import ModelSpec
+from privreg.options.running import progress_bar
+from privreg.options.table import check
+from privreg.privacy.ledger import LEDGER
 from privreg.privacy.noise import Key, derived_key
 from privreg.protocol.rounds import State
+from privreg.results.results import PrivateResults
 from privreg.simulation.rounds import MOST, PIECE, STEP, RoundsRun, Sent
 from privreg.simulation.streaming.stream import Stream, begin
 
@@ -54,35 +61,15 @@ class Span(NamedTuple):
         return self.of[0] + np.concatenate(list(held))
 
 
-class Part(NamedTuple):
-    """Rows that are played together."""
-
-    spans: tuple[Span, ...]
-
-    @property
-    def rows(self) -> int:
-        """Number of rows."""
-        return sum(s.rows for s in self.spans)
-
-    def after(self, rows: int) -> Part:
-        """The part without its first `rows` rows."""
-        out = []
-        for span in self.spans:
-            took = min(rows, span.rows)
-            rows -= took
-            if took < span.rows:
-                out.append(span._replace(first=span.first + took, rows=span.rows - took))
-        return Part(tuple(out))
-
-    def before(self, rows: int) -> Part:
-        """The part's first `rows` rows."""
-        out = []
-        for span in self.spans:
-            took = min(rows, span.rows)
-            rows -= took
-            if took:
-                out.append(span._replace(rows=took))
-        return Part(tuple(out))
+def split(spans: Sequence[Span], rows: int) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
+    """The first `rows` rows of spans, and the others."""
+    first, rest = list[Span](), list[Span]()
+    for span in spans:
+        took = min(rows, span.rows)
+        rows -= took
+        first += [span._replace(rows=took)] if took else []
+        rest += [span._replace(first=span.first + took, rows=span.rows - took)] if took < span.rows else []
+    return tuple(first), tuple(rest)
 
 
 @dataclass(frozen=True)
@@ -101,11 +88,11 @@ class Work:
         """A new stream of the plan."""
         return begin(self.spec, self.asked, self.start, None, self.rows)
 
-    def batches(self, part: Part, rows: int) -> Iterator[Batch]:
+    def batches(self, part: Sequence[Span], rows: int) -> Iterator[Batch]:
         """Batches of a part's first `rows` rows; a row group in random order is read once, for all its spans."""
         opened = functools.cache(self.spec.open)  # a file is looked into once
         groups: dict[tuple[object, ...], list[Span]] = {}
-        for span in part.before(rows).spans:
+        for span in split(part, rows)[0]:
             groups.setdefault(span if span.order is None else (span.path, span.of), []).append(span)
         ones = [spans[0] for spans in groups.values()]
         batches = (batch for one in ones for batch in _read(opened(one.path), one))
@@ -187,7 +174,7 @@ def blocks_of(files: Sequence[Span], spec: ModelSpec) -> list[Span]:
 
 @quiet
 def _play(
-    work: Work, part: Part, rows: int, sizes: Sequence[int], keys: Sequence[Key | None], state: State
+    work: Work, part: Sequence[Span], rows: int, sizes: Sequence[int], keys: Sequence[Key | None], state: State
 ) -> list[Sent]:
     """Play the records of some pieces, which follow each other, at a public state; their sums, with their noise."""
     stream = work.stream()
@@ -220,21 +207,21 @@ def fit_blocks(
     work = Work(spec, replace(asked, covariates=None), start, rows)  # of which what records are asked is no part
     stream = begin(spec, asked, start, seed, rows)
     stream.charge = None if whose is None else stream.charged(whose)
-    run, left = _rounds(stream), Part(tuple(_dealt(blocks, asked.order, stream)))
+    run, left = _rounds(stream), tuple(_dealt(blocks, asked.order, stream))
     run.shuffled = 0.0 if asked.order == "position" else math.inf
-    while left.rows:
+    while many := sum(span.rows for span in left):
         number, state, given = len(run.progress.held), run.progress.state, []
-        pieces = run.pieces(left.rows)
+        pieces = run.pieces(many)
         for some in _together([n for _, n in pieces], max(PIECE, sum(n for _, n in pieces) // TASKS)):
             sizes = [pieces[k][1] for k in some]
             keys = [None if run.key is None else Key(derived_key(run.key, f"piece {number} {k}")) for k in some]
-            given.append((work, left.before(sum(sizes)), sum(sizes), sizes, keys, state))
-            left = left.after(sum(sizes))
+            part, left = split(left, sum(sizes))
+            given.append((work, part, sum(sizes), sizes, keys, state))
         if stream.charge is not None:
             stream.charge.enter()
         sums = [one for sent in each(_play, given) for one in sent]
-        for (part, n), one in zip(pieces, sums, strict=True):
-            run.add(part, n, one)
+        for (of, n), one in zip(pieces, sums, strict=True):
+            run.add(of, n, one)
             stream.rows_read += n
         if run.key is not None:
             run.key = derived_key(run.key, "following")  # that of noise that was used is forgotten
@@ -322,3 +309,112 @@ class PieceRun(RoundsRun):
         self.sent.append(Sent(self.weight[0], np.asarray(whole, dtype=np.int64)))
         if self._left:
             self._follow()
+
+
+# --- Dask -------------------------------------------------------------------------------------------------------
+
+RETRIES: Final = 2
+"""Retries of a task whose error is not about the rows. Dask gives tasks of workers that die to others."""
+
+LOCAL: Final = "local"
+
+
+def fit(
+    spec: ModelSpec, source: Source, asked: FitOptions, start: Any, seed: Any, progress: bool | None, client: Any
+) -> PrivateResults:
+    """Fit the parts of a source's files on a cluster; see `PrivateOnlineRegression.fit`."""
+    files = files_of(source, spec)
+    total = sum(file.rows for file in files)
+    refuse_few(total, len(spec.design.names), source.kind)
+    LEDGER.check(source.identity, begin(spec, asked, start, seed, total).total_mu)
+    with connected(client) as connection, progress_bar(total, progress) as bar:
+        each, seed = calling(connection, bar.update), check("local.fit", "seed", seed)
+        stream = fit_blocks(spec, asked, start, seed, blocks_of(files, spec), each, source.identity)
+        bar.update(total - bar.n)
+    return stream._results()
+
+
+@contextmanager
+def connected(client: Any) -> Iterator[Any]:
+    """The user's client, or one of a cluster on this machine's processors that ends with the fit.
+    Raises OptionError if it is neither a client nor "local"; MissingExtraError if Dask is not installed; StreamError if
+    no cluster can be started here.
+    """
+    distributed = need("distributed", "dask", "a fit over several processes")
+    if isinstance(client, distributed.Client):
+        yield client
+        return
+    if client is not None and client != LOCAL:
+        raise OptionError(
+            f"client is of type {type(client).__name__}; give a distributed.Client, or 'local' for one of this machine."
+        )
+    with _local(distributed) as cluster, distributed.Client(cluster) as own:
+        yield own
+
+
+def _local(distributed: Any) -> Any:
+    """A cluster of this machine's processors."""
+    try:
+        return distributed.LocalCluster(threads_per_worker=1, dashboard_address=":0")
+    except Exception as e:
+        problem = StreamError(
+            f"no cluster could be started here ({type(e).__name__}). Workers are processes that import the script: "
+            'what fits must stand below `if __name__ == "__main__":`. Nobody has reported.'
+        )
+    raise problem
+
+
+def calling(client: Any, done: Callable[[int], None]) -> Each:
+    """Call functions on the workers of a client, see `Each`.
+
+    `done` is called with the number of people of a task, when it ends.
+    """
+    as_completed = need("distributed", "dask", "a fit over several processes").as_completed
+    run = uuid.uuid4().hex[:8]
+
+    def each(function: Callable[..., Any], given: Sequence[tuple[Any, ...]]) -> list[Any]:
+        names = [f"privreg-{run}-{function.__name__.strip('_')}-{uuid.uuid4().hex[:8]}-{i}" for i in range(len(given))]
+        futures = [
+            client.submit(function, *some, key=name, pure=False, retries=RETRIES)
+            for some, name in zip(given, names, strict=True)
+        ]
+        people = {future.key: some[2] for future, some in zip(futures, given, strict=True)}
+        problem: PrivregError | None = None
+        try:
+            for future in as_completed(futures):
+                future.result()
+                if isinstance(people[future.key], int):
+                    done(people[future.key])
+            return list(client.gather(futures))
+        except PrivregError:
+            raise
+        except Exception as e:  # of the scheduler: workers that died, a connection that was lost
+            problem = StreamError(
+                f"the workers could not finish ({type(e).__name__}); see that they have enough memory and see the same "
+                "files, and fit again. What was reported counts as spent."
+            )
+        finally:
+            client.cancel(futures)
+        raise problem
+
+    return each
+
+
+def files_of(source: Source, spec: ModelSpec) -> list[Span]:
+    """A source's files, whole.
+    Raises UnsupportedArgumentError if the rows don't come from files that workers could read; DataError if nobody can
+    tell how many rows a file has.
+    """
+    stamp = source.stamp()
+    if stamp is None:
+        raise UnsupportedArgumentError(
+            f"workers read rows from files, and these come from {source.kind}; write them to Parquet files and give "
+            "their folder."
+        )
+    files = []
+    for path, *mark in stamp:
+        rows = spec.open(path).expected()
+        if rows is None:
+            raise DataError(f"{path!r} can't be read to count its rows.")
+        files.append(Span(str(path), 0, rows, tuple(mark)))
+    return files
