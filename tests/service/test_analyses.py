@@ -345,8 +345,13 @@ def test_a_study_in_parts_is_combined_and_a_part_that_lies_is_outvoted(tmp_path,
         found = pr.connect(link, token=ANALYST)
         with pytest.raises(StudyError, match="only a study with parts"):
             Studies({"part1": found["part1"]}).combined()
-        whole, fits = found.combined(), [found.results(name) for name in found]
-        y = np.array([fit.params["age"] for fit in fits])
+        before = None
+        for _ in range(50):  # the server may be closing the last round
+            whole, fits = found.combined(), [found.results(name) for name in found]
+            y = np.array([fit.params["age"] for fit in fits])
+            if before is not None and (y == before).all():
+                break
+            before = y
         i, j = np.triu_indices(4)
         assert sum(fit.nobs for fit in fits) == n
         assert whole.frame().loc["age"].estimate == pytest.approx(np.median((y[i] + y[j]) / 2))
