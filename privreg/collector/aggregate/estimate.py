@@ -21,8 +21,9 @@ from privreg.collector.aggregate.curvature import (
     pooled,
     posterior,
     sampled,
+    unequal,
 )
-from privreg.collector.aggregate.lengths import lines, missed, skewed
+from privreg.collector.aggregate.lengths import MOVED, lines, missed, skewed
 from privreg.collector.aggregate.plan import MOST_MU, Plan, Progress, State, Summed
 from privreg.collector.aggregate.rounds import LEAP, WINDOWS
 from privreg.collector.estimation.curvature import SPREAD
@@ -37,9 +38,6 @@ unmarked rows is within a point of that with 3, and marks differ by less than tw
 
 LIKELY: Final = 2.0  # Sds by which a score must be short of that, for records not to be taken for such
 PERFECT: Final = 0.5  # Of the score that perfect prediction would have: one is nearer to it than to 0
-MOVED: Final = 0.4
-"""Part of (48) by which long rows move coefficients, root mean square over 31 data sets: `benchmarks.sums --shifts`."""
-
 STEP: Final = 1e-4  # Of slopes by differences
 FLAT: Final = 1e-6  # Of a slope, relative to that at the state, below which it is none
 
@@ -227,7 +225,9 @@ def _squares(rounds: Rounds) -> tuple[Array, float]:
     """
     plan, again, d = rounds.plan, rounds.again, rounds.plan.size
     noises, people = [t.sds[2] * t.wider for t in rounds.turned], sampled(plan, rounds.summed)
-    square, noise, _ = pooled([t.square for t in rounds.turned], noises, people, plan.square**2, differing(rounds))
+    # long rows that are weighted down have large scores
+    far = np.hypot(differing(rounds), unequal(plan, rounds.summed))
+    square, noise, _ = pooled([t.square for t in rounds.turned], noises, people, plan.square**2, far)
     height = level(square[:d, :d], noise, plan.square, plan.unsure)
     prior = np.full((plan.d, plan.d), (UNEVEN if again else SPREAD) ** 2 + plan.alike**2)
     about = rounds.progress.known.mean if again else np.eye(plan.d)

@@ -42,6 +42,9 @@ TAILS: Final = 1.0 / (1.0 + np.exp(np.arange(-15.9, 16.0, 0.2)))  # Tail probabi
 
 NORMAL: Final = 50.0  # Sds from its bounds at which a beta variable is as good as normal
 
+MOVED: Final = 0.4
+"""Part of (48) by which long rows move coefficients, root mean square over 42 data sets: `benchmarks.sums --shifts`."""
+
 CLEAR: Final = 0.25  # Edges of its noise that a direction's slope is, at least, times this where it is half the mean
 
 
@@ -146,16 +149,14 @@ def borne(plan: Plan, progress: Progress, second: Array, people: int, last: int)
     """Length L of a round of scores of so many people before which nobody looked at lengths: Equation (36).
 
     Scores' noise in the main round, of `last` people, is an eighth of their sampling or more, so that it and what rows
-    beyond L may move an estimate are least, if columns are as their `second` moments and bounds tell, see `missed`.
-    Numbers for which no L keeps that below a standard error don't count.
+    beyond L move an estimate by (15) are least, if columns are as their `second` moments and bounds tell, see `missed`.
     """
     edge = slope_edge(plan._replace(rows=last), progress, 1.0)
     most = min(4.0 * bearable(plan, progress), SHARP / edge, _box(plan, progress.state.rows))
     most = max(most, plan.reach**2)
     tried = np.geomspace(max(min(bearable(plan, progress) / 2.0, most), plan.reach**2), most, 40)
     noise = plan.delta2 * plan.noise.adders * tried / (plan.rules.shares[0] * plan.mu**2 * expected(plan, progress)[1])
-    bias = last * missed(plan, second, progress.state.rows, tried) ** 2
-    bias = np.where(bias[-1] <= 1.0 + noise[-1] / last, bias, 0.0).max(axis=1)
+    bias = last * (MOVED * missed(plan, second, progress.state.rows, tried).max(axis=1)) ** 2
     square = float(tried[(noise / last + bias).argmin()])
     return math.sqrt(max(min(square, 4.0 * bearable(plan._replace(rows=people), progress)), plan.reach**2))
 
