@@ -78,6 +78,7 @@ def restored(document: Mapping[str, Any], arrays: Mapping[str, Any], design: Any
     moves = [e.pivot.moves for e in estimates if isinstance(e.pivot, Bootstrap)]
     archive.expect(*(v.ndim == 2 and len(v) > 1 and v.shape[1] == p and v.dtype.kind == "f" for v in moves))
     archive.expect(*(not note.rows or note.rows[-1] < p for note in statement.doubts))
+    archive.expect(*(len(way) == p for note in statement.doubts for way in note.ways))
     spreads = arrays.get("spreads")
     archive.expect(spreads is None or (spreads.shape == (len(design.names),) and spreads.dtype.kind == "f"))
     lines = _lines(document, arrays, "measures", 2)

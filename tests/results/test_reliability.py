@@ -409,9 +409,12 @@ def test_codes_of_the_version_before_are_read_as_those_of_this_one():
     notes = diagnostics.from_json(["a remark", "first", "second"], about)
     assert [(n.code, n.rows) for n in notes] == [("remark", None), ("nonresponse", None), ("confounded", (1,))]
     assert diagnostics.from_json(map(str, notes), diagnostics.to_json(notes)) == notes
+    (way,) = diagnostics.from_json(["first"], diagnostics.to_json([Diagnostic("few", "first", [0], ways=[[1, 0.5]])]))
+    assert way.ways == ((1.0, 0.5),)
 
 
 DAMAGED = [[None], [None, ["fewer", None, []]], *([None, ["few", [at], []]] for at in (4, -1, True))]
+DAMAGED += [[None, ["few", [0], [], ways]] for ways in ([[1.0]], [["a", 0, 0, 0]], [None], [[None]], 1)]
 
 
 @pytest.mark.parametrize("about", DAMAGED)

@@ -160,13 +160,6 @@ class SurvivalCurves(View):
         at_risk, events, *_ = self._counted(p)
         return np.cumprod(1.0 - events.sum(axis=-1) / at_risk, axis=-1)
 
-    def _incidence(self, p: Any) -> Any:
-        """Share that has had each cause by each cut point, shape (…, g, J, k)."""
-        at_risk, events, *_ = self._counted(p)
-        alive = self._survival(p)
-        before = np.concatenate([np.ones_like(alive[..., :1]), alive[..., :-1]], axis=-1)
-        return np.cumsum(before[..., None] * events / at_risk[..., None], axis=-2)
-
     def _areas(self, p: Any, upto: int) -> Any:
         """Area under the curve up to a cut point, shape (…, g): of steps, or in a life table of smooth pieces.
 
@@ -174,7 +167,7 @@ class SurvivalCurves(View):
         the second: exact for Weibull's distributions. Where noise leaves no rising hazard a piece is a straight line.
         """
         alive, times = self._survival(p)[..., :upto], np.array([0.0, *self.of.cuts[:upto]])
-        before = np.concatenate([np.ones_like(alive[..., :1]), alive[..., :-1]], axis=-1)
+        before = np.insert(alive[..., :-1], 0, 1.0, axis=-1)
         if not self.life:
             return (before * np.diff(times)).sum(axis=-1)
         area = 0.5 * (before + alive) * np.diff(times)
@@ -273,7 +266,13 @@ class SurvivalCurves(View):
             If no event has this level.
         """
         k = self._cause(cause)
-        found = Moved(lambda p: self._incidence(p)[..., k], self.shares, self.cov)
+
+        def incidence(p: Any) -> Any:
+            at_risk, events, *_ = self._counted(p)
+            before = np.insert(self._survival(p)[..., :-1], 0, 1.0, axis=-1)
+            return np.cumsum(before * events[..., k] / at_risk, axis=-1)
+
+        found = Moved(incidence, self.shares, self.cov)
         return self._framed(alpha, found, slice(k, k + 1), "incidence")
 
     def _cause(self, cause: Any) -> int:

@@ -66,13 +66,6 @@ class HazardPrediction(View):
     exog: Array  # Rows of the design, shape (n, J, p)
     index: pd.Index  # Names of the n rows
 
-    def _logs(self) -> tuple[Array, Array, Array]:
-        """Log hazards and logs of cumulative hazards, each of shape (n, J), and gradients of these, (n, J, p)."""
-        eta = self.exog @ self.known.fit.params
-        each = np.exp(eta) * np.diff(self.known.fit.cuts, prepend=0.0)
-        upto = np.cumsum(each, axis=1)
-        return eta, np.log(upto), np.cumsum(each[:, :, None] * self.exog, axis=1) / upto[:, :, None]
-
     def frame(self, *, alpha: float = 0.05) -> pd.DataFrame:
         """Hazards and survival, one interval of one row of covariates a line.
 
@@ -83,7 +76,10 @@ class HazardPrediction(View):
         """
         level, fit, pivot = interval_level(alpha), self.known.fit, self.known.pivot
         n, j, p = self.exog.shape
-        eta, logs, gradient = self._logs()
+        eta = self.exog @ fit.params
+        each = np.exp(eta) * np.diff(fit.cuts, prepend=0.0)
+        upto = np.cumsum(each, axis=1)
+        logs, gradient = np.log(upto), np.cumsum(each[:, :, None] * self.exog, axis=1) / upto[:, :, None]
         se = self.known.errors(self.exog.reshape(-1, p)).reshape(n, j)
         half, wide = pivot.critical(level) * se, self.known.errors(gradient.reshape(-1, p)).reshape(n, j)
         covs = np.einsum("njp,pq,nkq->njk", gradient, self.known.cov, gradient)
@@ -99,8 +95,7 @@ class HazardPrediction(View):
             along([n for n in self.known.notes if whole or not n.ways], self.exog.reshape(-1, p)).reshape(n, j)
             for whole in (True, False)
         )
-        each = np.exp(eta) * np.diff(fit.cuts, prepend=0.0)
-        small = np.cumsum(np.where(fine, 0.0, each), axis=1) <= BIAS * wide * np.exp(logs)
+        small = np.cumsum(np.where(fine, 0.0, each), axis=1) <= BIAS * wide * upto
         fine &= np.logical_and.accumulate(known, axis=1) & small
         flat = {k: v.ravel() for k, v in (hazard | curve).items()}
         return Frame(out | flat | {"reliable": fine.ravel()})
