@@ -282,7 +282,7 @@ def the_same_rounds(coarse_search: None) -> Iterator[None]:
 
 
 @contextmanager
-def _points(count: int) -> Iterator[None]:
+def reference_points(count: int) -> Iterator[None]:
     """As many points of the reference model, made anew before and after."""
     from privreg.collector.covariates import whitening
     from privreg.collector.estimation import coordinates
@@ -313,7 +313,7 @@ def few_rounds() -> Iterator[None]:
     def fewer(*, rows: int | None, rounds: int, **given: Any) -> Any:
         return schedule(rows=rows, rounds=min(rounds, 10), **given)
 
-    with pytest.MonkeyPatch.context() as m, _points(512):
+    with pytest.MonkeyPatch.context() as m, reference_points(512):
         m.setattr("privreg.fits.plan.schedule", fewer)
         m.setattr("privreg.planning.precision.PAIRS", 1)
         usual = _usual_fits()
@@ -345,7 +345,7 @@ def usual_rounds(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     from privreg.protocol.schedule import schedule
 
     monkeypatch.setattr("privreg.fits.plan.schedule", schedule)
-    with _points(2048):
+    with reference_points(2048):
         yield
 
 
