@@ -131,9 +131,7 @@ def test_the_page_works_as_it_stands(player):
             player.bash(text)
             said = player.said[-1].replace(",", "")
             lost, came = (int(re.search(words, said)[1]) for words in (r": (\d+) never", r"(\d+) × the report has"))
-            used = 2 * (
-                "2 × the token has been used (status 409)" in said
-            )  # by that reader, whom a swarm may leave out
+            used = 2 * ("2 × the token has been used (status 409)" in said)  # unless that reader never answers again
             assert came + used == 2 * (3_000 - lost)
         elif kind == "bash" and "privreg results" in text:
             for port in (player.ports["8000"], player.ports["8001"]):
