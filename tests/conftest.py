@@ -107,9 +107,10 @@ def pytest_collection() -> Iterator[None]:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Nor later on."""
+    """Nor later on, and what tests keep for others not often."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(10_000)
     session.config.stash[_so_far] = _processor()
 
 
