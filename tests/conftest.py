@@ -300,11 +300,12 @@ def reference_points(count: int) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def few_rounds() -> Iterator[None]:
+def few_rounds(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fits hold 10 rounds, the fewest that fit(rounds=) takes, and plans rehearse one pair, or try two to six fits.
 
     These are of 8,000 people at most; of hazards five are tried, not 20, of which still nine in ten may not be marked.
-    The reference model has 512 points, on which local fits spend a quarter of their time.
+    The reference model has 512 points, on which local fits spend a quarter of their time; the usual 2048 where thorough
+    or statistical tests are asked for.
 
     What a test says holds whatever their number: fits are quick. A test of the usual number asks for `usual_rounds`; a
     module of such tests, or whose fits run in other processes too, has a `few_rounds` of its own that does nothing.
@@ -314,7 +315,8 @@ def few_rounds() -> Iterator[None]:
     def fewer(*, rows: int | None, rounds: int, **given: Any) -> Any:
         return schedule(rows=rows, rounds=min(rounds, 10), **given)
 
-    with pytest.MonkeyPatch.context() as m, reference_points(512):
+    coarse = "not thorough" in request.config.option.markexpr
+    with pytest.MonkeyPatch.context() as m, reference_points(512 if coarse else 2048):
         m.setattr("privreg.fits.plan.schedule", fewer)
         m.setattr("privreg.planning.precision.PAIRS", 1)
         usual = _usual_fits()
