@@ -107,9 +107,10 @@ def pytest_collection() -> Iterator[None]:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Nor later on."""
+    """Nor later on, and what tests keep for others not often."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(10_000)
     session.config.stash[_so_far] = _processor()
 
 
@@ -281,11 +282,30 @@ def the_same_rounds(coarse_search: None) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def reference_points(count: int) -> Iterator[None]:
+    """As many points of the reference model, made anew before and after."""
+    from privreg.collector.covariates import whitening
+    from privreg.collector.estimation import coordinates
+
+    def remade() -> None:
+        whitening.even_points.cache_clear()
+        coordinates.lattice.cache_clear()
+
+    with pytest.MonkeyPatch.context() as m:
+        m.setattr(whitening, "_LATTICE", count)
+        remade()
+        yield
+    remade()
+
+
 @pytest.fixture(scope="module", autouse=True)
-def few_rounds() -> Iterator[None]:
+def few_rounds(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fits hold 10 rounds, the fewest that fit(rounds=) takes, and plans rehearse one pair, or try two to six fits.
 
     These are of 8,000 people at most; of hazards five are tried, not 20, of which still nine in ten may not be marked.
+    The reference model has 512 points, on which local fits spend a quarter of their time; the usual 2048 where thorough
+    or statistical tests are asked for.
 
     What a test says holds whatever their number: fits are quick. A test of the usual number asks for `usual_rounds`; a
     module of such tests, or whose fits run in other processes too, has a `few_rounds` of its own that does nothing.
@@ -295,7 +315,8 @@ def few_rounds() -> Iterator[None]:
     def fewer(*, rows: int | None, rounds: int, **given: Any) -> Any:
         return schedule(rows=rows, rounds=min(rounds, 10), **given)
 
-    with pytest.MonkeyPatch.context() as m:
+    coarse = "not thorough" in request.config.option.markexpr
+    with pytest.MonkeyPatch.context() as m, reference_points(512 if coarse else 2048):
         m.setattr("privreg.fits.plan.schedule", fewer)
         m.setattr("privreg.planning.precision.PAIRS", 1)
         usual = _usual_fits()
@@ -322,11 +343,13 @@ def usual_fits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def usual_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many rounds as users get, for one test among others with few."""
+def usual_rounds(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """As many rounds, and points of the reference model, as users get, for one test among others with few."""
     from privreg.protocol.schedule import schedule
 
     monkeypatch.setattr("privreg.fits.plan.schedule", schedule)
+    with reference_points(2048):
+        yield
 
 
 def _question(*parts: Any) -> bytes:

@@ -95,7 +95,7 @@ def repeated(rows: Any, columns: Iterable[str]) -> Any:
     plain = {normalize("NFKC", c) for c in columns}
     read = {c: rows[c] for c in rows if normalize("NFKC", str(c)) in plain} if isinstance(rows, Mapping) else {}
     single, many = {c for c in read if _is_single(read[c])}, {len(v) for v in read.values() if not _is_single(v)}
-    return ChainMap({c: [read[c]] * max(many) for c in single}, rows) if single and len(many) == 1 else rows
+    return ChainMap({c: [read[c]] * max(many, default=1) for c in single}, rows) if single and len(many) < 2 else rows
 
 
 def _is_single(values: Any) -> bool:

@@ -83,36 +83,25 @@ def _draw(ax: Any, plan: Planned, coef: str, grid: tuple[Array, Array], width: A
     drawn = [(lines, {m: f"{m:,.0f}" if m >= 1.0 else f"{m:g}" for m in marks})]
     if wanted:
         drawn.insert(0, (ax.contour(*grid, width, levels=sorted(wanted), colors=inks[1], linewidths=1.6), wanted))
+    box = {"facecolor": ax.get_facecolor(), "edgecolor": "none", "pad": 0.5}
     ends = np.log([[axis[0], axis[-1]] for axis in grid]).T
     for label in [text for one, words in drawn for text in ax.clabel(one, fmt=words, fontsize=SMALL, inline=False)]:
-        label.set_bbox({"facecolor": ax.get_facecolor(), "edgecolor": "none", "pad": 0.5})
+        label.set_bbox(box)
         place = (np.log(label.get_position()) - ends[0]) / (ends[1] - ends[0])
         if np.abs(place - 0.5).max() > 0.5 - EDGE:
             label.remove()
-    _threshold(ax, grid[0], reliable, (float(grid[1].min()), float(grid[1].max())), inks.grey)
+    few, most = float(grid[1].min()), float(grid[1].max())
+    ax.fill_between(grid[0], few, np.clip(reliable, few, most), color=inks.grey, alpha=0.15, linewidth=0, zorder=0)
+    ax.set_ylim(few, most)
+    inside = (reliable > few) & (reliable < most)
+    if inside.any():
+        ax.plot(grid[0][inside], reliable[inside], color=inks.grey, linestyle="--", linewidth=1.0, zorder=2)
+        ax.text(0.02, 0.02, "don't rely", transform=ax.transAxes, fontsize=SMALL, color=inks.grey, zorder=4)
     if math.isfinite(at):
         ax.plot(at, plan.n, "o", color=inks[1], markersize=5, zorder=4)
-        ax.annotate(
-            *(f"{plan.n:,}", (at, plan.n)),
-            xytext=(6, 3),
-            textcoords="offset points",
-            fontsize=SMALL,
-            bbox={"facecolor": ax.get_facecolor(), "edgecolor": "none", "pad": 0.5},
-            zorder=3,
-        )
+        own, beside = (at, plan.n), {"xytext": (6, 3), "textcoords": "offset points"}
+        ax.annotate(f"{plan.n:,}", own, **beside, fontsize=SMALL, bbox=box, zorder=3)
     level = f"{100.0 * (1.0 - plan.alpha):g}%"
     head, name = f"mean width of {level} intervals,", shorten([coef], TITLE)[0]
     gap = " " if len(head) + len(name) < TITLE else "\n"
     ax.set_title(literal(f"{head}{gap}{name}"), loc="left")
-
-
-def _threshold(ax: Any, budgets: Array, reliable: Array, people: tuple[float, float], ink: str) -> None:
-    """Draw from how many people on intervals can be relied on, if that is anywhere on the axes."""
-    low, high = people
-    inside = (reliable > low) & (reliable < high)
-    ax.fill_between(budgets, low, np.clip(reliable, low, high), color=ink, alpha=0.15, linewidth=0, zorder=0)
-    ax.set_ylim(low, high)
-    if not inside.any():
-        return
-    ax.plot(budgets[inside], reliable[inside], color=ink, linestyle="--", linewidth=1.0, zorder=2)
-    ax.text(0.02, 0.02, "don't rely", transform=ax.transAxes, fontsize=SMALL, color=ink, zorder=4)

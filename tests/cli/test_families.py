@@ -178,7 +178,7 @@ def test_the_command_gives_the_numbers_of_the_python_call(fit, model, tmp_path, 
     ],
 )
 def test_budgets(fit, model, tmp_path, budget, options, printed):
-    status, out, err = fit("income ~ age", "--seed", 3, "--out", tmp_path / "t.csv", budget=budget)
+    status, out, err = fit("income ~ age", "--seed", 3, "--details", "--out", tmp_path / "t.csv", budget=budget)
     assert (status, said(err)) == (0, [])
     assert printed in " ".join(out.split())
     want = model("income ~ age", **options).fit(seed=3, progress=False).tidy()

@@ -81,10 +81,10 @@ NOT = {
 """Options that a front door takes, but not with this trust model."""
 
 SLOW = {
-    ("plan", trust): {o.name for o in of_verb("plan")} - {"silos", "mu", "k_max", "private", "pilot", "effect"}
-    for trust in ("two_collectors", "silos", "central")
+    ("plan", trust): {o.name for o in of_verb("plan")} - {"silos", "private", *more}
+    for trust, more in {"two_collectors": {"mu", "k_max", "pilot", "effect"}, "central": {"mu"}, "silos": ()}.items()
 }
-"""Options of which cases of local plans say as much, as such plans try whole fits, a second or two each."""
+"""Options of which cases of local plans, or of two collectors, say as much: such plans try whole fits."""
 
 
 @pytest.fixture(scope="module")

@@ -62,7 +62,7 @@ def test_dates_of_every_library_are_bounds(of):
     [
         (("2020-01-01", 3), "two that exist"),
         (("2020-01-01", "2020-02-30"), "two that exist"),
-        ((np.datetime64("2020-01-01"), np.datetime64("NaT")), "two that exist"),
+        ((np.datetime64("2020-01-01"), np.datetime64("NaT", "D")), "two that exist"),
         (("2020-02-01", "2020-01-01"), r"\(2020-02-01, 2020-01-01\) is empty"),
         (("soon", "later"), "must be a pair of numbers"),
     ],

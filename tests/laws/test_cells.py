@@ -328,13 +328,13 @@ REAL = [pa.float16(), pa.float32(), pa.float64(), pa.decimal128(9, 2), pa.decima
 
 def arrows():
     """One column of every type that holds texts or numbers: 1, 2, a missing value, 3."""
-    made = {str(kind): pa.array(["1", "2", None, "3"]).cast(kind) for kind in TEXTS}
+    made = {str(kind): pa.array(["1", "2", None, "3"], kind) for kind in TEXTS}
     made |= {str(kind): pa.array([1, 2, None, 3], kind) for kind in WHOLE}
     made |= {str(kind): pa.array([1.0, 2.0, None, 3.0]).cast(kind) for kind in REAL}
     made["bytes of one width"] = pa.array([b"1", b"2", None, b"3"], pa.binary(1))
     codes = pa.array([0, 1, None, 2], pa.int8())
     for kind in (pa.string(), pa.string_view(), pa.binary(), pa.int64(), pa.float64()):
-        values = pa.array(["1", "2", "3"]).cast(kind)
+        values = pa.array(["1", "2", "3"], kind) if kind in TEXTS else pa.array([1, 2, 3], kind)
         made[f"codes of {kind}"] = pa.DictionaryArray.from_arrays(codes, values)
     for kind in ("string", "int64"):
         made[f"runs of {kind}"] = compute.run_end_encode(made[kind])

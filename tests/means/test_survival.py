@@ -307,6 +307,7 @@ def test_life_tables_are_marked_where_classes_are_so_wide_that_they_are_off(cuts
         assert made.frame()["reliable"].all()
 
 
+@pytest.mark.some(3)
 @pytest.mark.filterwarnings("ignore::privreg.errors.ReliabilityWarning")
 @pytest.mark.parametrize("trust", TRUSTS)
 @pytest.mark.parametrize("event", [0, 1])

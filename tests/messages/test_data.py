@@ -179,7 +179,7 @@ def test_any_wrong_cell_is_refused_if_asked_and_else_like_one_that_is_missing(pl
     assert fit_with(column, value) == without(column)
 
 
-STRANGE = ["\ud800", 10**5000, np.datetime64("NaT"), [1], np.zeros(1, [("f", float)])[0]]
+STRANGE = ["\ud800", 10**5000, np.datetime64("NaT", "s"), [1], np.zeros(1, [("f", float)])[0]]
 
 
 @pytest.mark.some(4)

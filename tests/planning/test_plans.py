@@ -809,9 +809,9 @@ def test_what_matters_most_is_said():
 
 
 @pytest.mark.filterwarnings("ignore::privreg.errors.PrivregWarning")
-@pytest.mark.usefixtures("usual_fits")
 @pytest.mark.parametrize("trust", ["central", "two_collectors"])
-def test_plans_of_overdispersed_counts_have_the_errors_of_their_fits(trust):
+def test_plans_of_overdispersed_counts_have_the_errors_of_their_fits(trust, monkeypatch):
+    monkeypatch.setattr("privreg.planning.precision.MOST_FITS", 32)  # as for users
     n, alpha, bounds = 2_000, 1.2, {"x": (-1, 1)}
     given = {"family": pr.NegativeBinomial(20), "mu": 1, "bounds": bounds, "trust": trust}
     found = pr.plan("y ~ x", n=n, params=[0.4, 0.6], pilot={"dispersion": alpha}, **given)

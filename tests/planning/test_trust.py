@@ -270,12 +270,14 @@ def test_the_table_of_the_readme_is_what_a_plan_says(monkeypatch: pytest.MonkeyP
     how = {"mu": 1, "width": {"age": 20}, "scale": 2500, "trust": "two_collectors"}
     people = pr.plan("charges ~ age + bmi + smoker", **how, **public).compare_trust().table["people"]
     assert people.is_monotonic_decreasing
+    two = pr.plan("charges ~ age + bmi + smoker", **{**how, "trust": "silos"}, silos=2, **public).n
     root = Path(__file__).resolve().parents[2]
     for page, (name, n) in itertools.product(("README.md", "docs/index.md"), people.items()):
         lines = (root / page).read_text("utf-8").split("\n")
         if name != "no privacy":
             (line,) = [line for line in lines if line.startswith("|") and f'`"{name}"`' in line]
             assert f"| {n:,} |" in line
+        assert f"| {two:,} in two |" in "\n".join(lines)
 
 
 @pytest.mark.thorough

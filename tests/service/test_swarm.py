@@ -22,6 +22,7 @@ from privreg_field.device.report import design
 from privreg_field.service.commands.collector import collector
 from privreg_field.service.commands.serve import serve
 from privreg_field.study.declaring.command import main as study_command
+from privreg_field.study.servers import BusyError, fetched
 from privreg_field.study.simulated import demo, devices
 from privreg_field.study.simulated.swarm import _Poster, read_links, swarm
 from privreg_field.study.simulated.swarm import main as swarm_command
@@ -109,6 +110,14 @@ def test_a_swarm_at_the_shell(world, capsys, tmp_path):
     assert swarm_command([url, given[0], "--tokens", given[0]]) == 2
     assert "no file of invitations" in capsys.readouterr().err
     assert len(read_links(str(tmp_path / "links.csv"))) == 50
+
+
+def test_a_swarm_waits_where_a_server_is_busy(world):
+    with served(world.scheduler, rate=5.0) as base:
+        url = f"{base}/v1/studies/sleep"
+        with pytest.raises(BusyError, match="asked too often"):
+            [fetched(url, "state") for _ in range(1_000)]
+        assert swarm(url, people(3), links(world, base)[:3], progress=False).statuses == {201: 3}
 
 
 def test_a_swarm_stops_at_an_answer_that_is_none_of_the_choices(world):

@@ -275,9 +275,13 @@ AGREED = {("exchanged", FAIR, True), ("adopted", FAIR, True)}
 ON_ITS_WORD = {("adopted", FAIR, False), ("adopted", CHOSEN, False)}
 
 
-def test_no_sum_is_agreed_on_that_was_made_after_the_other_was_known(play):
-    play.explored(play.after(*COMMITTED[play.place]), 2)
-    assert play.ends == AGREED
+@pytest.mark.parametrize(
+    ("play", "depth"), [(0, 1), pytest.param(0, 2, marks=pytest.mark.thorough), (1, 2)], indirect=["play"]
+)
+def test_no_sum_is_agreed_on_that_was_made_after_the_other_was_known(play, depth):
+    """After one action a has adopted no sum yet; that it adopts the first one alone is tried over HTTP, too."""
+    play.explored(play.after(*COMMITTED[play.place]), depth)
+    assert play.ends == (AGREED if depth == 2 else {("exchanged", FAIR, True)})
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,10 @@ class NotThereError(StudyError):
     """A server has nothing at an address."""
 
 
+class BusyError(StudyError):
+    """A server asks to be left in peace for a while."""
+
+
 class Server(NamedTuple):
     """A study's server, as its analyst asks it."""
 
@@ -61,7 +65,8 @@ def fetched(base: str, path: str, token: str | None = None) -> bytes:
             found = _whole(answer, time.monotonic() + TIMEOUT)
     except urllib.error.HTTPError as e:
         with e:
-            raise (NotThereError if e.code == 404 else StudyError)(_why(e.code, base)) from None
+            kind = {404: NotThereError, 429: BusyError, 503: BusyError}.get(e.code, StudyError)
+            raise kind(_why(e.code, base)) from None
     except (OSError, HTTPException, ValueError):
         raise StudyError(
             f"the study's server can't be reached at {base}; is it running, and the address right?"

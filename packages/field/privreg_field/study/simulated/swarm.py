@@ -19,7 +19,7 @@ from privreg.errors import OptionError, StudyError
 from privreg.options.running import progress_bar
 from privreg_field.device.client import HERE, Invitation, invitation, meaning
 from privreg_field.study.running import done, parser_of
-from privreg_field.study.servers import fetched, opened
+from privreg_field.study.servers import BusyError, fetched, opened
 from privreg_field.study.simulated.devices import Crowd, SharedCrowd
 from privreg_field.wire import messages, wire
 from privreg_field.wire.analyses import hash_of_part, word_of
@@ -62,7 +62,7 @@ class _Poster:
             status = self._once(body)
             if status not in {0, 429, 503}:
                 return status
-            threading.Event().wait(min(0.05 * 2.0 ** min(attempt, 6), 2.0) * random.SystemRandom().uniform(0.5, 1.0))
+            _pause(attempt)
         return status
 
     def _once(self, body: bytes) -> int:
@@ -78,6 +78,19 @@ class _Poster:
         except (OSError, http.client.HTTPException):
             connection.close()  # it opens again at the next request
             return 0
+
+
+def _pause(attempt: int) -> None:
+    threading.Event().wait(min(0.05 * 2.0 ** min(attempt, 6), 2.0) * random.SystemRandom().uniform(0.5, 1.0))
+
+
+def _asked(base: str, path: str) -> bytes:
+    """Get, again while the server is busy; raises `StudyError`."""
+    for attempt in range(TRIES):
+        with contextlib.suppress(BusyError):
+            return fetched(base, path)
+        _pause(attempt)
+    return fetched(base, path)
 
 
 def swarm(
@@ -109,7 +122,7 @@ def swarm(
     _must_be_here(where.base, anywhere)
     root = wire.unbase(invited[0].key, "the key of the invitations")
     given = duplicates, late, dropout
-    payload = opened(fetched(where.base, "plan"), "plan", (root,))
+    payload = opened(_asked(where.base, "plan"), "plan", (root,))
     plans = read_plans(payload)
     answers = [
         _swarmed(where, plan, wire.hash_of(payload), rows, invited, devices, given, anywhere, progress, seen)
@@ -148,7 +161,7 @@ def _swarmed(
         return messages.read_state(opened(data, "state", plan.keys, by_all=bool(bases)), plan, plan_hash)
 
     def state() -> FieldState:
-        said = read(fetched(address, "state"))
+        said = read(_asked(address, "state"))
         if seen is not None:
             seen(said)
         return said
