@@ -138,10 +138,7 @@ class Budget:
     @classmethod
     def restore(cls, form: str, asked: Sequence[float]) -> Budget:
         """Rebuild from a file's `form` and `asked`."""
-        if form == "none":
-            return cls.declare(mu=None)
-        names = {"mu": ("mu",), "rho": ("rho",), "epsilon": ("epsilon",), "epsilon, delta": ("epsilon", "delta")}[form]
-        return cls.declare(**dict(zip(names, asked, strict=True)))
+        return cls.declare(**({"mu": None} if form == "none" else dict(zip(form.split(", "), asked, strict=True))))
 
     @property
     def private(self) -> bool:
