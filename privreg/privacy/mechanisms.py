@@ -120,7 +120,11 @@ def bits_sensitivity(numbers: int) -> float:
 class Randomiser:
     """Base of all mechanisms: a name, a budget for each report, and a title."""
 
-    TITLES: ClassVar[dict[str, str]] = {}
+    TITLES: ClassVar[dict[str, str]] = {
+        "gaussian": "Gaussian", "laplace": "Laplace", "randomized_response": "randomized response",
+        "privunit": "PrivUnit", "duchi": "Duchi", "piecewise": "Piecewise",
+        "square_wave": "Square wave, its mean inverted", "square_wave_biased": "Square wave, as it comes",
+    }  # fmt: skip
 
     name: str
     budget: Budget
@@ -157,13 +161,6 @@ class Mechanism(Randomiser):
     2507.07041), Example 3. PrivUnit: Bhowmick et al. (arXiv 1812.00984), in the normal form of Asi, Feldman & Talwar
     (arXiv 2205.02466). One number: Duchi, Jordan & Wainwright (2018), section 4.
     """
-
-    TITLES: ClassVar = {
-        "gaussian": "Gaussian",
-        "laplace": "Laplace",
-        "randomized_response": "randomized response",
-        "privunit": "PrivUnit",
-    }
 
     def _kind(self, size: int) -> str:
         if self.name in {"randomized_response", "privunit"}:  # on a line PrivUnit's caps are points

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -40,15 +40,6 @@ class NumberMechanism(Randomiser):
     with local differential privacy, section III; Li et al. (2020), Estimating numerical distributions under local
     differential privacy, section 5.
     """
-
-    TITLES: ClassVar = {
-        "laplace": "Laplace",
-        "gaussian": "Gaussian",
-        "duchi": "Duchi",
-        "piecewise": "Piecewise",
-        "square_wave": "Square wave, its mean inverted",
-        "square_wave_biased": "Square wave, as it comes",
-    }
 
     low: float = -1.0
     high: float = 1.0

@@ -50,9 +50,7 @@ class UpdateMechanism(Randomiser):
     """
 
     TITLES: ClassVar = {
-        "gaussian": "Gaussian",
-        "privunit": "PrivUnit",
-        "laplace": "Laplace",
+        **Randomiser.TITLES,
         "piecewise": "Piecewise, coordinate by coordinate",
         "geodp": "GeoDP in its corrected form",
         "ldpvec": "LDPVec in its corrected form",
