@@ -85,7 +85,7 @@ class Budget:
     # GDP parameter per person, inf for the non-private fit. For pure ε the smallest that ε-DP implies; for (ε, δ) and ρ
     # that of the *Gaussian* mechanism calibrated to them
     mu: float
-    form: str  # How it was asked for: "mu", "epsilon" (pure), "epsilon, delta", "rho" or "none"
+    form: str  # Form that was asked for: "mu", "epsilon" (pure), "epsilon, delta", "rho" or "none"
     asked: tuple[float, ...]  # The numbers asked for, in that form
 
     @classmethod
