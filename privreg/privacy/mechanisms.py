@@ -324,6 +324,15 @@ def _privunit(epsilon: float, size: int) -> _Cap:
     return _cap(epsilon, cut)
 
 
+def refuse_pure(name: str, budget: Budget, instead: str) -> None:
+    """Refuse (OptionError) a mechanism of normal noise that is to keep a pure ε; `instead` names those that can."""
+    if budget.pure and name in {"gaussian", "geodp", "ldpvec"}:
+        raise OptionError(
+            f"mechanism={name!r} can't give pure epsilon={budget.epsilon:g}; add delta= (1e-6 is usual), or use "
+            f"{instead}."
+        )
+
+
 def resolve_mechanism(name: object, budget: Budget, *, size: int, scalar: bool, personal: bool = False) -> Mechanism:
     """Read ``mechanism=``: "auto" is the one with the least noise for score reports of `size` numbers at a budget.
 
@@ -334,11 +343,7 @@ def resolve_mechanism(name: object, budget: Budget, *, size: int, scalar: bool, 
     got = choose("mechanism", name, ("auto", *MECHANISMS))
     if not budget.private:
         return Mechanism("gaussian", budget)
-    if got == "gaussian" and budget.form == "epsilon":
-        raise OptionError(
-            f"mechanism='gaussian' can't give pure epsilon={budget.asked[0]:g}; add delta= (1e-6 is usual), "
-            "or use 'privunit', 'laplace' or 'auto'."
-        )
+    refuse_pure(got, budget, "'privunit', 'laplace' or 'auto'")
     if got == "randomized_response" and not scalar:
         raise OptionError(
             f"mechanism='randomized_response' is for one number of known range (a formula 'y ~ 1', or "
