@@ -84,19 +84,15 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _number(value: Any) -> Any:
-    return float(value) if isinstance(value, str) else value
-
-
 def _rebuilt(m: Mapping[str, Any]) -> dict[str, Any]:
     """Reports as described, with their plan, of numbers a channel and a radius, and coefficients as they were."""
     parts: list[Any] = []
     for v in m["plan"]:
         if isinstance(v, list):
             family, *rest = v
-            parts.append(Shape(family, *rest) if isinstance(rest[-1], int) else Channel(family, *map(_number, rest)))
+            parts.append(Shape(family, *rest) if isinstance(rest[-1], int) else Channel(family, *map(float, rest)))
         else:
-            parts.append(_number(v))
+            parts.append(float(v) if isinstance(v, str) else v)
     plan = tuple(parts) if m["kind"] in NUMBERS else (ScorePlan if m["kind"] == "scores" else Plan)(*parts)
     return {**m, "plan": plan, "theta": np.array(m["theta"])}
 

@@ -58,13 +58,8 @@ class Verification(View):
         return self.table.iloc[int(np.argmax(self.table["lower"] / self.table["claimed"]))]
 
     @property
-    def unit(self) -> str:
-        """Measure of the trial that comes nearest to its claim."""
-        return str(self._nearest["measure"])
-
-    @property
     def claimed(self) -> float:
-        """Claim of that trial."""
+        """Claim of the trial that comes nearest to it."""
         return float(self._nearest["claimed"])
 
     @property

@@ -83,9 +83,10 @@ def _rebuild(path: Path, document: dict[str, Any], arrays: dict[str, Any], desig
         return MeansResults(means.restored(document, arrays))
     document = upgraded(document)
     if document["kind"] == "central results":
-        from privreg.published.descent.results import from_saved as from_curator
+        from privreg.published.descent.losses import restored as of_descent
+        from privreg.published.descent.results import CentralResults
 
-        return from_curator(document, arrays, design)
+        return CentralResults(restored(document, arrays, design, of_descent(dict(document["family"]))))
     family = from_json(document["family"])
     if document["kind"] == "results":
         return PrivateResults(restored(document, arrays, design, family))

@@ -85,7 +85,7 @@ class Budget:
     # GDP parameter per person, inf for the non-private fit. For pure ε the smallest that ε-DP implies; for (ε, δ) and ρ
     # that of the *Gaussian* mechanism calibrated to them
     mu: float
-    form: str  # How it was asked for: "mu", "epsilon" (pure), "epsilon, delta", "rho" or "none"
+    form: str  # Form that was asked for: "mu", "epsilon" (pure), "epsilon, delta", "rho" or "none"
     asked: tuple[float, ...]  # The numbers asked for, in that form
 
     @classmethod
@@ -138,10 +138,7 @@ class Budget:
     @classmethod
     def restore(cls, form: str, asked: Sequence[float]) -> Budget:
         """Rebuild from a file's `form` and `asked`."""
-        if form == "none":
-            return cls.declare(mu=None)
-        names = {"mu": ("mu",), "rho": ("rho",), "epsilon": ("epsilon",), "epsilon, delta": ("epsilon", "delta")}[form]
-        return cls.declare(**dict(zip(names, asked, strict=True)))
+        return cls.declare(**({"mu": None} if form == "none" else dict(zip(form.split(", "), asked, strict=True))))
 
     @property
     def private(self) -> bool:

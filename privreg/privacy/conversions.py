@@ -223,9 +223,8 @@ def shuffling_limit(n: int, delta: float) -> float:
 def shuffled(epsilon0: float, n: int, delta: float) -> float:
     """Central ε of `n` people's reports, one each, once a trusted shuffler has hidden who sent which.
 
-    `epsilon0` is the pure local ε of a person and report, above 0. What is returned is the ε of an (ε, δ)-DP guarantee
-    towards whoever sees the shuffled reports only, never more than `epsilon0`:
-    log(1 + (e^ε0 − 1)/(e^ε0 + 1) · (8√(e^ε0 log(4/δ))/√n + 8 e^ε0/n)).
+    `epsilon0` is the pure local ε of a person and report. The ε of an (ε, δ)-DP guarantee towards whoever sees the
+    shuffled reports only: log(1 + (e^ε0 − 1)/(e^ε0 + 1) · (8√(e^ε0 log(4/δ))/√n + 8 e^ε0/n)), `epsilon0` at most.
     Raises BudgetError if a number is out of range, or ε0 > log(n/(16 log(2/δ))), where the theorem says nothing.
 
     The theorem permutes the *people* uniformly at random and then calls one ε0-DP randomiser after another. The i-th

@@ -84,12 +84,6 @@ class Ledger:
     >>> ledger = Ledger(limit=1.5)
     >>> ledger.spend("people.csv", 1.0).total_mu
     1.0
-    >>> ledger.check("people.csv", 1.2)  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    ...
-    privreg.errors.BudgetError: release 2 from these data would cost 1.563-GDP per person in all ...
-    >>> ledger
-    <Ledger: 1 release, limit 1.5-GDP per person>
     """
 
     def __init__(self, limit: float | None = None) -> None:

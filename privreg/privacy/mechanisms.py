@@ -120,7 +120,11 @@ def bits_sensitivity(numbers: int) -> float:
 class Randomiser:
     """Base of all mechanisms: a name, a budget for each report, and a title."""
 
-    TITLES: ClassVar[dict[str, str]] = {}
+    TITLES: ClassVar[dict[str, str]] = {
+        "gaussian": "Gaussian", "laplace": "Laplace", "randomized_response": "randomized response",
+        "privunit": "PrivUnit", "duchi": "Duchi", "piecewise": "Piecewise",
+        "square_wave": "Square wave, its mean inverted", "square_wave_biased": "Square wave, as it comes",
+    }  # fmt: skip
 
     name: str
     budget: Budget
@@ -157,13 +161,6 @@ class Mechanism(Randomiser):
     2507.07041), Example 3. PrivUnit: Bhowmick et al. (arXiv 1812.00984), in the normal form of Asi, Feldman & Talwar
     (arXiv 2205.02466). One number: Duchi, Jordan & Wainwright (2018), section 4.
     """
-
-    TITLES: ClassVar = {
-        "gaussian": "Gaussian",
-        "laplace": "Laplace",
-        "randomized_response": "randomized response",
-        "privunit": "PrivUnit",
-    }
 
     def _kind(self, size: int) -> str:
         if self.name in {"randomized_response", "privunit"}:  # on a line PrivUnit's caps are points
@@ -327,6 +324,15 @@ def _privunit(epsilon: float, size: int) -> _Cap:
     return _cap(epsilon, cut)
 
 
+def refuse_pure(name: str, budget: Budget, instead: str) -> None:
+    """Refuse (OptionError) a mechanism of normal noise that is to keep a pure ε; `instead` names those that can."""
+    if budget.pure and name in {"gaussian", "geodp", "ldpvec"}:
+        raise OptionError(
+            f"mechanism={name!r} can't give pure epsilon={budget.epsilon:g}; add delta= (1e-6 is usual), or use "
+            f"{instead}."
+        )
+
+
 def resolve_mechanism(name: object, budget: Budget, *, size: int, scalar: bool, personal: bool = False) -> Mechanism:
     """Read ``mechanism=``: "auto" is the one with the least noise for score reports of `size` numbers at a budget.
 
@@ -337,11 +343,7 @@ def resolve_mechanism(name: object, budget: Budget, *, size: int, scalar: bool, 
     got = choose("mechanism", name, ("auto", *MECHANISMS))
     if not budget.private:
         return Mechanism("gaussian", budget)
-    if got == "gaussian" and budget.form == "epsilon":
-        raise OptionError(
-            f"mechanism='gaussian' can't give pure epsilon={budget.asked[0]:g}; add delta= (1e-6 is usual), "
-            "or use 'privunit', 'laplace' or 'auto'."
-        )
+    refuse_pure(got, budget, "'privunit', 'laplace' or 'auto'")
     if got == "randomized_response" and not scalar:
         raise OptionError(
             f"mechanism='randomized_response' is for one number of known range (a formula 'y ~ 1', or "

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,7 +17,7 @@ from scipy.special import log_ndtr, ndtr
 from privreg.base.arrays import Array
 from privreg.errors import OptionError, choose, real, shown
 from privreg.privacy.ledger import Budget, at_least
-from privreg.privacy.mechanisms import Randomiser, score_sensitivity
+from privreg.privacy.mechanisms import Randomiser, refuse_pure, score_sensitivity
 
 NUMBER_MECHANISMS: Final = ("laplace", "gaussian", "duchi", "piecewise", "square_wave", "square_wave_biased")
 
@@ -40,15 +40,6 @@ class NumberMechanism(Randomiser):
     with local differential privacy, section III; Li et al. (2020), Estimating numerical distributions under local
     differential privacy, section 5.
     """
-
-    TITLES: ClassVar = {
-        "laplace": "Laplace",
-        "gaussian": "Gaussian",
-        "duchi": "Duchi",
-        "piecewise": "Piecewise",
-        "square_wave": "Square wave, its mean inverted",
-        "square_wave_biased": "Square wave, as it comes",
-    }
 
     low: float = -1.0
     high: float = 1.0
@@ -268,11 +259,7 @@ def number_mechanism(name: object, budget: Budget, low: float = -1.0, high: floa
         raise OptionError(f"the range ({shown(low)}, {shown(high)}) must be two finite numbers, low < high.")
     if not budget.private:
         return NumberMechanism("gaussian", budget, first, last)
-    if got == "gaussian" and budget.pure:
-        raise OptionError(
-            f"mechanism='gaussian' can't give pure epsilon={budget.epsilon:g}; add delta= (1e-6 is usual), or use "
-            "'piecewise', 'duchi', 'square_wave' or 'laplace'."
-        )
+    refuse_pure(got, budget, "'piecewise', 'duchi', 'square_wave' or 'laplace'")
     return NumberMechanism(got, budget if got == "gaussian" else budget.as_pure(), first, last)
 
 

@@ -83,7 +83,7 @@ def test_the_published_algorithm_is_reached_from_few_places():
         ("privreg.means", f"{room}.shrinking.rules"),
         ("privreg.means.results.results", f"{room}.shrinking.rules"),
         ("privreg.doors.regression", f"{room}.descent"),
-        ("privreg.doors.loading", f"{room}.descent.results"),
+        *(("privreg.doors.loading", f"{room}.descent.{name}") for name in ("losses", "results")),
         ("privreg.doors.regression", f"{room}.descent.losses"),
         *(("privreg.central", f"{room}.descent.{name}") for name in ("losses", "results")),
         *(

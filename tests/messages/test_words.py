@@ -151,7 +151,7 @@ def test_a_wrong_budget_is_told_what_is_allowed_and_usual(make, mu):
 
 def test_a_tiny_budget_that_is_divided_names_the_division():
     for make in (means, silos):
-        with pytest.raises(BudgetError, match="share of it that a column or a round gets"):
+        with pytest.raises(BudgetError, match="so must each column's or round's share of it"):
             make(mu=UNSET, epsilon=1e-12)
 
 

@@ -121,7 +121,7 @@ def noise_of(stream):
     """Noise that the next people of this stream would get."""
     run = stream._run
     if hasattr(run, "noise"):
-        return run.noise.peek()[:5].copy()
+        return run.noise["score"].peek()[:5].copy()
     run.close()  # by rounds, saving gives open reports their noise
     return run._normals("next", 5)
 
@@ -156,7 +156,7 @@ def test_a_forked_process_gets_no_noise(tmp_path, monkeypatch):
     with monkeypatch.context() as m:  # what os.getpid() says in a forked child
         m.setattr("privreg.privacy.noise.os.getpid", lambda: -1)
         with pytest.raises(StreamError, match="another process"):
-            stream._run.noise.peek()
+            stream._run.noise["score"].peek()
     stream.update(table(100))  # the parent goes on
 
 

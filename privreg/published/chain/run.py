@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from scipy.sparse import csr_array
 
-from privreg.base.archive import like
+from privreg.base.archive import expect, like
 from privreg.base.arrays import Array
 from privreg.collector.inference.resampling import Batches
 from privreg.privacy.mechanisms import Mechanism, width
@@ -135,14 +135,13 @@ class AveragedSGD:
         Raises ValueError if an array doesn't fit the plan.
         """
         self.state = State(*(like(getattr(self.state, name), arrays[f"state_{name}"]) for name in State._fields))
-        if self.state.counts.min() < 0 or self.state.counts[codes.IN_BATCH] >= self.plan.batch:
-            raise ValueError("counts out of range")
-        counts = arrays["trail_counts"]
-        if {len(counts[0]), len(counts[1])} != {len(arrays["trail_means"]), len(arrays["trail_variances"])}:
-            raise ValueError("trail of unequal lengths")
-        if any(arrays[f"trail_{name}"].dtype.kind not in "fi" for name in ("counts", "means", "variances")):
-            raise ValueError("trail that isn't numbers")
-        kept = counts[0].tolist(), counts[1].tolist(), arrays["trail_means"], arrays["trail_variances"]
+        counts, means, variances = (arrays[f"trail_{name}"] for name in ("counts", "means", "variances"))
+        kept = counts[0].tolist(), counts[1].tolist(), means, variances
+        expect(
+            bool(self.state.counts.min() >= 0 and self.state.counts[codes.IN_BATCH] < self.plan.batch),
+            len({len(each) for each in kept}) == 1,
+            all(array.dtype.kind in "fi" for array in (counts, means, variances)),
+        )
         self.trail = [Mark(*one) for one in zip(*kept, strict=True)]
         side = 2 * len(self.state.theta) + 1 if self.plan.outer == 2 else 0
         many = len(arrays["early_at"])

@@ -9,13 +9,12 @@ start, public numbers, it says what is left of the start.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from privreg.base.arrays import Array
@@ -27,9 +26,7 @@ from privreg.options.unknown import all_known_arguments
 from privreg.privacy import ledger
 from privreg.published.descent.kernels import LOGISTIC, PINBALL, Q_HINGE, SMOOTHED_HINGE
 from privreg.published.descent.losses import Loss
-from privreg.published.descent.losses import restored as restored_family
 from privreg.published.descent.plan import FLAT, Plan, edge
-from privreg.results import saving
 from privreg.results.data import ResultData
 from privreg.results.results import PrivateResults
 from privreg.results.statement import PrivacyStatement
@@ -152,22 +149,8 @@ class CentralResults(PrivateResults):
         """Refuse: estimates on the way are not released."""
         raise InferenceError("a descent releases one estimate, at its end, and no path; plot_coef() draws it.")
 
-    def plot_privacy(self, *, ax: Any = None) -> NDArray[Any]:
-        """Draw the trade-off curve of a release, which must be one Gaussian mechanism."""
-        if self.privacy.gaussian:
-            return super().plot_privacy(ax=ax)
-        raise InferenceError(
-            f"{self.privacy.short} is not one Gaussian mechanism, whose curve this draws; fit with order='full' or "
-            "'permuted'."
-        )
-
     def _measured_by(self) -> str:
         return ""
-
-
-def from_saved(document: Mapping[str, Any], arrays: Mapping[str, Any], design: Any) -> CentralResults:
-    """Rebuild results from what :meth:`CentralResults.save` wrote."""
-    return CentralResults(saving.restored(document, arrays, design, restored_family(dict(document["family"]))))
 
 
 def estimate_of(lanes: Array, why: Sequence[Diagnostic] = ()) -> Estimate:

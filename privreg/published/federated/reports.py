@@ -19,7 +19,7 @@ from privreg.base.arrays import Array
 from privreg.errors import OptionError
 from privreg.options.table import check
 from privreg.privacy.ledger import Budget
-from privreg.privacy.mechanisms import Mechanism, Randomiser, randomised
+from privreg.privacy.mechanisms import Mechanism, Randomiser, randomised, refuse_pure
 from privreg.privacy.noise import NoiseStream, fresh_key, seeded_key
 from privreg.privacy.scalar import NumberMechanism, number_mechanism, share
 from privreg.published.federated.theory import AngleBox, attenuation, from_angles, magnitude_sensitivity, to_angles
@@ -50,9 +50,7 @@ class UpdateMechanism(Randomiser):
     """
 
     TITLES: ClassVar = {
-        "gaussian": "Gaussian",
-        "privunit": "PrivUnit",
-        "laplace": "Laplace",
+        **Randomiser.TITLES,
         "piecewise": "Piecewise, coordinate by coordinate",
         "geodp": "GeoDP in its corrected form",
         "ldpvec": "LDPVec in its corrected form",
@@ -232,11 +230,7 @@ def update_mechanism(
     width = AngleBox(max(size, 2), beta).beta  # type: ignore[arg-type]  # checked there
     if not budget.private:
         return UpdateMechanism("gaussian", budget, size, clip)
-    if budget.pure and (got == "gaussian" or got in GEOMETRIC):
-        raise OptionError(
-            f"mechanism={got!r} can't give pure epsilon={budget.epsilon:g}; add delta= (1e-6 is usual), or use "
-            "'privunit', 'laplace', 'piecewise' or 'auto'."
-        )
+    refuse_pure(got, budget, "'privunit', 'laplace', 'piecewise' or 'auto'")
     if got in GEOMETRIC:
         AngleBox(size, width)
         one = UpdateMechanism(got, budget, size, clip, width, part if got == "geodp" else 0.0, undo)
