@@ -252,8 +252,6 @@ class EstimatedResults(Results):
         χ² with df degrees of freedom, and Hotelling's under Student's t; it and F are NaN under distributions that are
         no F, whose p-values are exact all the same.
 
-        Notes
-        -----
         There are no sums of squares, which would need every residual. With interactions a test of a main effect
         depends on how factors are coded, as always with type III; `privreg.anova` tests nested fits.
         :meth:`wald_test_terms` has the same tests as a view with ``save("tests.docx")`` and ``to_markdown()``.
@@ -319,8 +317,6 @@ class EstimatedResults(Results):
         ``frame()`` and ``plot()`` of the Smooth have the curve over the declared bounds, with pointwise bands, and
         ``edf`` its effective number of coefficients.
 
-        Notes
-        -----
         The penalty is λ ∫ f″², with λ of the largest marginal likelihood of θ̂ ~ N(θ, V) under the prior of which it is
         the logarithm (REML). Bands are of that posterior; they hold on average along the curve (Nychka 1988, JASA 83,
         1134-1143).
