@@ -347,17 +347,22 @@ class MeansResults(Results):
     def plot(self, *, alpha: float = 0.05, ax: Any = None) -> Any:
         """Draw the estimates with their intervals: shares, and means by where they are between their bounds.
 
-        A mean has its bounds beside its name; 0 on the axis is the lower bound, 1 the upper.
+        A mean has its bounds beside its name; 0 on the axis is the lower bound, 1 the upper. Of a ``Surv()`` alone
+        curves are drawn, and beside other terms these.
         """
         from privreg.results.plots.coefficients import Drawn, Row, Unit, figure
         from privreg.results.plots.style import guarantee, inks_for
 
-        f, table = self._fit, self.tidy(alpha=alpha).set_index(pd.Index(self._fit.names))
+        cells_of, f = self._curves()[0], self._fit
+        if len(cells_of) == len(f.names):
+            return self.survival().plot(alpha=alpha, ax=ax)
+        table = self.tidy(alpha=alpha).set_index(pd.Index(f.names))
         for column in ("estimate", "conf_low", "conf_high"):
             table[column] = (table[column] - f.centres + f.halves) / (2.0 * f.halves)
         said = f"{100 * (1 - alpha):.6g}% intervals; {guarantee([f.statement])}"
         ends = [f"{c - h:g} to {c + h:g}" for c, h in zip(f.centres, f.halves, strict=True)]
         rows = [Row(n, n, "" if at == "0 to 1" else at) for n, at in zip(f.names, ends, strict=True)]
+        rows = [row for k, row in enumerate(rows) if k not in cells_of]
         unit = Unit("share", "share; of a number, the mean's place between its bounds")
         there: Any = figure(Drawn([table], rows, [""], [unit], False), said, None, ax)
         there.axvline(1.0, color=inks_for(there).grey, linewidth=0.6, linestyle=":", zorder=0)
