@@ -314,7 +314,7 @@ def _where(fit: ResultData, column: str, terms: Sequence[Any]) -> str:
 def reference_grid(self: Any) -> pd.DataFrame:
     """Covariates from what is declared: all combinations of factors' levels, numbers at the middle of their bounds.
 
-    Public rows for :meth:`predict` and :meth:`design_matrix`. Marginal means are those of the library
+    Public rows for `PrivateResults.predict` and `design_matrix`. Marginal means are those of the library
     marginaleffects, ``avg_predictions(res.for_marginaleffects(), by="region")``. An OptionError if a number's scale
     is private, or there are more than 10,000 combinations.
     """
