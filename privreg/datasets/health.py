@@ -17,8 +17,6 @@ def randhie() -> pd.DataFrame:
     ``disea`` (chronic diseases), ``hlthg``, ``hlthf``, ``hlthp`` (health rated good, fair, poor; excellent is left
     out). ``attrs["privreg"]`` holds the declarations of :func:`randhie_schema`, which models use.
 
-    Notes
-    -----
     A row is a *person-year*, not a person: some 5,900 people took part for three or five years, and no column of the
     bundled table tells whose row is whose. A fit of all rows at μ protects each row by μ, and a person of five rows by
     √5·μ = 2.24·μ (by 5·ε if ε is pure), although what is printed counts every row as a person: it can't know. Where a
@@ -41,8 +39,6 @@ def randhie() -> pd.DataFrame:
 def randhie_schema() -> Declarations:
     """Public bounds of :func:`randhie`, from what the variables mean rather than from these rows.
 
-    Notes
-    -----
     * ``mdvis``: 0 to 77, the range in the published descriptions of these records, a public fact since then.
     * ``lncoins`` is ln(rate + 1) of a rate between 0 and 100 per cent: 0 to ln 101.
     * ``lpi`` is the log of a yearly payment, at least 1; 8 stands for about 3,000 dollars.

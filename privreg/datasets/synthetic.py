@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -270,41 +270,34 @@ def write_csv(
     leaves the target as it was. `name` is "us_insurance" or "ride_sharing"; hyphens are read as underscores. The `path`
     is returned; a file there is replaced. A progress bar is shown if standard error is a terminal.
     """
-    return _written(name, path, rows, seed, progress, parquet=False)
+    return _write(name, path, rows, seed, progress, _csv)
 
 
 def write_parquet(
     name: str, path: str | os.PathLike[str], rows: int, seed: int | None = None, progress: bool = True
 ) -> Path:
     """Write a synthetic data set as Parquet, factors as dictionary columns; as :func:`write_csv` otherwise."""
-    return _written(name, path, rows, seed, progress, parquet=True)
+    return _write(name, path, rows, seed, progress, _parquet)
 
 
-def _written(
-    name: str, path: str | os.PathLike[str], rows: int, seed: int | None, progress: bool, *, parquet: bool
-) -> Path:
-    key = name.replace("-", "_") if isinstance(name, str) else name
-    recipe = RECIPES[choose("name", key, RECIPES)]
-    total = whole("rows", rows, 1)
-    blocks = blocks_of(recipe, total, SEED if seed is None else whole("seed", seed, 0))
-    frames = (frame_of(recipe, columns, labels=True) for columns in blocks)
-    return _write(frames, Path(path), total, parquet=parquet, progress=progress)
-
-
-def _write(frames: Iterable[pd.DataFrame], target: Path, rows: int, *, parquet: bool, progress: bool) -> Path:
-    """Frames one after the other as one CSV or Parquet file."""
+def _write(name: str, path: str | os.PathLike[str], rows: int, seed: int | None, progress: bool, made: Any) -> Path:
+    """Frames one after the other as one file that is `made` so."""
     from tqdm import tqdm
 
+    key = name.replace("-", "_") if isinstance(name, str) else name
+    recipe, target = RECIPES[choose("name", key, RECIPES)], Path(path)
+    total = whole("rows", rows, 1)
+    blocks = blocks_of(recipe, total, SEED if seed is None else whole("seed", seed, 0))
     if target.is_dir():
         raise DataError(f"{str(target)!r} is a folder; give the name of a file.")
     part = target.with_name(f".{target.name}.{secrets.token_hex(6)}.part")
     try:
         with (
-            (_parquet if parquet else _csv)(part) as write,
-            tqdm(total=rows, unit=" rows", unit_scale=True, disable=None if progress else True) as bar,
+            made(part) as write,
+            tqdm(total=total, unit=" rows", unit_scale=True, disable=None if progress else True) as bar,
         ):
-            for frame in frames:
-                write(frame)
+            for columns in blocks:
+                write(frame := frame_of(recipe, columns, labels=True))
                 bar.update(len(frame))
         part.replace(target)
     except OSError as error:

@@ -32,10 +32,6 @@ class Moments:
     spread: float  # Var E(report given the value): that of the values, through the mechanism's line
     third: float  # E|report − its mean given the value|³
 
-    def sampled(self, asked: float) -> float:
-        """Variance of a report about the mean of all n values when a share `asked` = m/d of the people reports."""
-        return self.variance + (1.0 - asked) * self.spread
-
 
 def moments(mechanism: NumberMechanism, values: ArrayLike, weights: ArrayLike | None = None) -> Moments:
     """Exact moments of a mechanism's reports for a distribution of values.
@@ -74,14 +70,6 @@ def moments(mechanism: NumberMechanism, values: ArrayLike, weights: ArrayLike | 
 
 def _people(name: str, value: object, least: int = 1) -> int:
     return whole(name, int(value) if isinstance(value, float) and value.is_integer() else value, least)  # 1e6
-
-
-def _asked(d: object, m: object) -> tuple[int, int]:
-    columns = _people("d", d)
-    asked = columns if m is None else _people("m", m)
-    if asked > columns:
-        raise OptionError(f"m={asked} must be at most d={columns}, the columns there are.")
-    return columns, asked
 
 
 def _made(name: str, budget: Budget, asked: int, bounds: Any) -> NumberMechanism:
@@ -151,7 +139,10 @@ def benchmark(
     budget = Budget.declare(mu, epsilon, delta, rho)
     if not budget.private:
         raise OptionError("a benchmark of mechanisms needs a budget: epsilon=1, say, or mu=1.")
-    columns, asked = _asked(d, m)
+    columns = _people("d", d)
+    asked = columns if m is None else _people("m", m)
+    if asked > columns:
+        raise OptionError(f"m={asked} must be at most d={columns}, the columns there are.")
     several = isinstance(n, np.ndarray | Sequence) and not isinstance(n, str)
     sizes = [_people("n", k, 2) for k in (n if several else [n])]
     if mechanisms is None:
@@ -181,26 +172,15 @@ def benchmark(
 
 
 def break_even(
-    first: str,
-    second: str,
-    values: ArrayLike,
-    *,
-    bounds: Any,
-    second_bounds: Any = None,
-    mu: Any = UNSET,
-    epsilon: Any = None,
-    delta: Any = None,
-    rho: Any = None,
-    d: Any = 1,
-    m: Any = None,
-    weights: ArrayLike | None = None,
+    first: str, second: str, values: ArrayLike, *, bounds: Any, second_bounds: Any = None, **options: Any
 ) -> float:
     """Number of people at which two mechanisms, names of `privreg.privacy.scalar`, have the same mean squared error.
 
     n' = [V₂ − V₁]/(δ₁² − δ₂²) · d/m, with V the variance of a report, sampling of columns included. Below it the one
     with the larger bias is better, above it the other. inf if one is better for every number of people.
 
-    `second_bounds` is the range of the second mechanism, if it is another one; the rest is as of :func:`benchmark`.
+    `second_bounds` is the range of the second mechanism, if it is another one; the budget and the other options are as
+    of :func:`benchmark`.
 
     References
     ----------
@@ -212,12 +192,8 @@ def break_even(
     >>> round(break_even("square_wave_biased", "piecewise", np.arange(1, 11) / 10, epsilon=1, bounds=(0, 1)))
     904
     """
-    budget = Budget.declare(mu, epsilon, delta, rho)
-    columns, asked = _asked(d, m)
-    one, two = choose("first", first, NUMBER_MECHANISMS), choose("second", second, NUMBER_MECHANISMS)
-    a = moments(_made(one, budget, asked, bounds), values, weights)
-    b = moments(_made(two, budget, asked, bounds if second_bounds is None else second_bounds), values, weights)
-    gap = a.bias**2 - b.bias**2
-    cost = b.sampled(asked / columns) - a.sampled(asked / columns)
-    found = cost / gap * columns / asked if gap != 0.0 else math.inf
+    asked = ((first, bounds), (second, bounds if second_bounds is None else second_bounds))
+    a, b = (benchmark(values, n=2, bounds=of, mechanisms=[name], **options).iloc[0] for name, of in asked)
+    gap, cost = a.bias**2 - b.bias**2, b.variance + b.sampling - a.variance - a.sampling
+    found = float(2.0 * cost / gap) if gap != 0.0 else math.inf
     return found if found > 0.0 else math.inf

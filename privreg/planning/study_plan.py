@@ -54,7 +54,55 @@ class StudyPlan(Planned):
     @property
     def notes(self) -> tuple[Diagnostic, ...]:
         """Notes on the answer."""
-        return (*notes(self), *self._of_silos)
+        spec, assumed, local = self.spec, self.assumed, self.spec.trust == "local"
+        schema, design = spec.design.schema, spec.design
+        out = [note(f"widths.{'local' if local else 'sums'}", level=f"{100.0 * (1.0 - self.alpha):g}%")]
+        if self.goal.effects:
+            out.append(note("power", alpha=self.alpha))
+        if self.asked == "people" and self.needed < self.n:
+            out.append(note("raised", needed=self.needed, reliable=self.reliable))
+        table, goal = self._table().to_dict("index"), self.goal
+        missed = [
+            f"the width of {c} was to be {w:g} at most"
+            for c, w in goal.widths.items()
+            if table[c]["width"] > w * (1.0 + CLOSE)
+        ]
+        weak = [c for c in goal.effects if table[c]["power"] < goal.power - CLOSE]
+        missed += [f"the power for {c} was to be {goal.power:g}" for c in weak]
+        if self.asked == "precision" and missed:
+            out.append(note("missed", missed=", ".join(missed)))
+        out += _doubts(self)
+        if spec.unweighted:
+            usual = precision_of(replace(spec, score_weights=None), assumed)
+            times = float(np.mean((self._precision.std_errors(self.n) / usual.std_errors(self.n)) ** 2))
+            out.append(note("unweighted", times=times))
+        rows = spec.people.k_max
+        if rows is not None:
+            larger = f"{rows:,}/m" if spec.people.effect is None else f"{rows - 1:,}/(m - 1)"
+            out.append(note("rows_assumed", count=rows, larger=larger))
+        guessed, outside = spec.family.scaled and assumed.usual, assumed.outside(spec)
+        if outside > MOST_OUTSIDE and not guessed:
+            out.append(note("clamped", percent=100.0 * outside))
+        if (worst := assumed.unknown(spec)) is not None:
+            name, times = worst.matters(spec)
+            how = ["the residual sd, to which all widths are proportional"] * guessed
+            if f"{times:.1f}" != "1.0":
+                what = "correlations of 0.5" if name == "correlations" else f"a skewed {name}"
+                how.append(f"{what}: without noise some intervals would be {times:.1f} times as wide")
+            most = f" What matters most of all that is assumed is {', and then '.join(how)}." if how else ""
+            known, better = "even", " or their sds"
+            if assumed.moments.moments:
+                known, better = "of the sds that were given", ""
+            out.append(note("covariates_assumed", known=known, most=most, better=better))
+        flags = [c for c in design.covariates if schema.bounds.get(c) == (0.0, 1.0)]
+        if flags and assumed.covariates is None:
+            out.append(note("share_assumed", columns=listed(flags), first=flags[0]))
+        if guessed:  # from the range itself
+            (low, high), name = design.endog_limits, design.endog_name
+            whose = f"a quarter of the declared range of {name}, {low:,.10g} to {high:,.10g}"
+            whose = whose if math.isfinite(high - low) else f"the declared sd of {name}"
+            out.append(note("scale_assumed", spread=assumed.spread, whose=whose))
+        return (*out, *self._of_silos)
 
     @cached_property
     def _of_silos(self) -> tuple[Diagnostic, ...]:
@@ -72,6 +120,24 @@ class StudyPlan(Planned):
                 out.append(note("collectors.width", more=more, name=name, times=times))
         return tuple(out)
 
+    def _answer(self) -> str:
+        """Question in a sentence or two."""
+        trust, k = self.trusted, self.spec.people.k_max
+        what = f"{self.spec.family!r}, {self.budget} per person{trust}"
+        records = f"{self.n:,} records" if k is None else f"{self.n:,} people, {k:,} rows each"
+        if self.asked == "budget":
+            return f"A budget of {self.budget} per person is needed with {records} ({self.spec.family!r}{trust})."
+        if self.asked != "people":
+            return f"{records} ({what})."
+        needed = f"{records}{',' * (k is not None)} are needed"
+        if _rows(self):
+            return f"{needed}, of which no fit lets intervals be relied on ({what})."
+        if self.reliable <= MOST_PEOPLE:
+            return f"{needed} ({what})."
+        never = _named(self, self._precision.rare(MOST_PEOPLE))
+        rare = f"No number of records is enough to rely on the intervals of {never}: a level is too rare."
+        return f"{rare if never else f'M{NEVER}.'} Below: {records} ({what})."
+
     def _layout(self) -> list[Part]:
         table = self._table()
         columns = [["" if v == "nan" else v for v in in_one_format(table[c], 3)] for c in table.columns]
@@ -85,7 +151,7 @@ class StudyPlan(Planned):
         if self.spec.people.followed is not None:
             model += f"; {self.n * self.assumed.events(self.spec):,.0f} events"
         head, space = Paragraph(f"Plan: {self.spec.formula}"), Lines(("",))
-        return [head, space, Paragraph(answer(self)), shown, space, Paragraph(model), Notes(self.notes)]
+        return [head, space, Paragraph(self._answer()), shown, space, Paragraph(model), Notes(self.notes)]
 
     def plot(self, coef: str | None = None, *, power: bool = False, ax: Axes | None = None) -> Axes:
         """Contours of an interval's mean width over budget and people; or the power of tests over people.
@@ -233,25 +299,6 @@ MOST_OUTSIDE: Final = 0.02  # Share of responses beyond their declared range fro
 NEVER: Final = f"ost fits of up to {MOST:,} made-up people, the most that were tried, mark some"
 
 
-def answer(plan: Planned) -> str:
-    """Question in a sentence or two."""
-    trust, k = plan.trusted, plan.spec.people.k_max
-    what = f"{plan.spec.family!r}, {plan.budget} per person{trust}"
-    records = f"{plan.n:,} records" if k is None else f"{plan.n:,} people, {k:,} rows each"
-    if plan.asked == "budget":
-        return f"A budget of {plan.budget} per person is needed with {records} ({plan.spec.family!r}{trust})."
-    if plan.asked != "people":
-        return f"{records} ({what})."
-    needed = f"{records}{',' * (k is not None)} are needed"
-    if _rows(plan):
-        return f"{needed}, of which no fit lets intervals be relied on ({what})."
-    if plan.reliable <= MOST_PEOPLE:
-        return f"{needed} ({what})."
-    never = _named(plan, plan._precision.rare(MOST_PEOPLE))
-    rare = f"No number of records is enough to rely on the intervals of {never}: a level is too rare."
-    return f"{rare if never else f'M{NEVER}.'} Below: {records} ({what})."
-
-
 def _named(plan: Planned, columns: Collection[int]) -> str:
     """Coefficients of these columns of the design."""
     width = len(plan.spec.design.names)
@@ -287,57 +334,3 @@ def _doubts(plan: Planned) -> list[Diagnostic]:
         )
         out.append(Diagnostic("rare", text))
     return out
-
-
-def notes(plan: Planned) -> tuple[Diagnostic, ...]:
-    """Notes on the answer."""
-    spec, assumed, local = plan.spec, plan.assumed, plan.spec.trust == "local"
-    schema, design = spec.design.schema, spec.design
-    out = [note(f"widths.{'local' if local else 'sums'}", level=f"{100.0 * (1.0 - plan.alpha):g}%")]
-    if plan.goal.effects:
-        out.append(note("power", alpha=plan.alpha))
-    if plan.asked == "people" and plan.needed < plan.n:
-        out.append(note("raised", needed=plan.needed, reliable=plan.reliable))
-    table, goal = plan._table().to_dict("index"), plan.goal
-    missed = [
-        f"the width of {c} was to be {w:g} at most"
-        for c, w in goal.widths.items()
-        if table[c]["width"] > w * (1.0 + CLOSE)
-    ]
-    missed += [
-        f"the power for {c} was to be {goal.power:g}" for c in goal.effects if table[c]["power"] < goal.power - CLOSE
-    ]
-    if plan.asked == "precision" and missed:
-        out.append(note("missed", missed=", ".join(missed)))
-    out += _doubts(plan)
-    if spec.unweighted:
-        usual = precision_of(replace(spec, score_weights=None), assumed)
-        times = float(np.mean((plan._precision.std_errors(plan.n) / usual.std_errors(plan.n)) ** 2))
-        out.append(note("unweighted", times=times))
-    rows = spec.people.k_max
-    if rows is not None:
-        larger = f"{rows:,}/m" if spec.people.effect is None else f"{rows - 1:,}/(m - 1)"
-        out.append(note("rows_assumed", count=rows, larger=larger))
-    guessed, outside = spec.family.scaled and assumed.usual, assumed.outside(spec)
-    if outside > MOST_OUTSIDE and not guessed:
-        out.append(note("clamped", percent=100.0 * outside))
-    if (worst := assumed.unknown(spec)) is not None:
-        name, times = worst.matters(spec)
-        how = ["the residual sd, to which all widths are proportional"] * guessed
-        if f"{times:.1f}" != "1.0":
-            what = "correlations of 0.5" if name == "correlations" else f"a skewed {name}"
-            how.append(f"{what}: without noise some intervals would be {times:.1f} times as wide")
-        most = f" What matters most of all that is assumed is {', and then '.join(how)}." if how else ""
-        known, better = "even", " or their sds"
-        if assumed.moments.moments:
-            known, better = "of the sds that were given", ""
-        out.append(note("covariates_assumed", known=known, most=most, better=better))
-    flags = [c for c in design.covariates if schema.bounds.get(c) == (0.0, 1.0)]
-    if flags and assumed.covariates is None:
-        out.append(note("share_assumed", columns=listed(flags), first=flags[0]))
-    if guessed:  # from the range itself
-        (low, high), name = design.endog_limits, design.endog_name
-        whose = f"a quarter of the declared range of {name}, {low:,.10g} to {high:,.10g}"
-        whose = whose if math.isfinite(high - low) else f"the declared sd of {name}"
-        out.append(note("scale_assumed", spread=assumed.spread, whose=whose))
-    return tuple(out)

@@ -18,11 +18,11 @@ from privreg.privacy.ledger import REPORTED_DELTA, refuse_fitted
 from privreg.results import adapters
 from privreg.results.base import Results
 from privreg.results.data import Frame, ModelNames, ResultData
+from privreg.results.postestimation import penalties, terms
 from privreg.results.postestimation.hazards import HazardPrediction, baseline
 from privreg.results.postestimation.hypothesis import ContrastTest, WaldTest, contrast_test, wald_test
-from privreg.results.postestimation.penalties import Selection, Smooth, select, smooth
 from privreg.results.postestimation.prediction import ClassPrediction, Prediction, check_which, predicted, with_errors
-from privreg.results.postestimation.terms import PairwiseTests, TermTests, pairwise, reference_grid, term_tests
+from privreg.results.postestimation.terms import TermTests, term_tests
 
 BANDS: Final = ("anytime", "sandwich", "random_scaling", "random_scaling_full", "between_lanes")
 """Methods whose variances a fit keeps along the way: of those that were asked for, the first here."""
@@ -212,6 +212,9 @@ class EstimatedResults(Results):
 
     # --- tests -----------------------------------------------------------------------------------------
 
+    t_test_pairwise, reference_grid = terms.t_test_pairwise, terms.reference_grid
+    select, smooth = penalties.select, penalties.smooth
+
     def t_test(self, r_matrix: Any, *, method: str | None = None) -> ContrastTest:
         """Test linear combinations one by one.
 
@@ -252,80 +255,11 @@ class EstimatedResults(Results):
         χ² with df degrees of freedom, and Hotelling's under Student's t; it and F are NaN under distributions that are
         no F, whose p-values are exact all the same.
 
-        Notes
-        -----
         There are no sums of squares, which would need every residual. With interactions a test of a main effect
         depends on how factors are coded, as always with type III; `privreg.anova` tests nested fits.
         :meth:`wald_test_terms` has the same tests as a view with ``save("tests.docx")`` and ``to_markdown()``.
         """
         return term_tests(self._known(method, "anova"), skip_single=False).anova()
-
-    def t_test_pairwise(
-        self, term_name: str | None = None, method: str = "holm", *, alpha: float = 0.05, inference: str | None = None
-    ) -> PairwiseTests:
-        """Test the differences between every two levels of a factor, by its coefficients.
-
-        ``result_frame`` as in statsmodels; pvalue, pvalue_adjusted, reject. Differences are later less earlier level,
-        in the order of declaration.
-
-        Parameters
-        ----------
-        term_name : str, optional
-            The factor's column or term: "region" or "C(region)"; of a model with one factor it may be left out.
-        method : str
-            How p-values are adjusted for the number of differences, as in statsmodels' `multipletests`: "holm"
-            (default), "bonferroni", "sidak", "holm-sidak" ("hs"), "simes-hochberg", "hommel", "fdr_bh", "fdr_by",
-            "fdr_tsbh" or "fdr_tsbky". Holm's holds whatever the tests have to do with each other.
-        alpha : float
-            Probability of a false rejection, and one minus the level of the limits.
-        inference : str, optional
-            An inference method of this fit, which is called method elsewhere.
-        """
-        return pairwise(self._known(inference, "t_test_pairwise"), term_name, method, alpha)
-
-    def reference_grid(self) -> pd.DataFrame:
-        """Covariates from what is declared: all combinations of factors' levels, numbers at the middle of their bounds.
-
-        Public rows for :meth:`predict` and :meth:`design_matrix`. Marginal means are those of the library
-        marginaleffects, ``avg_predictions(res.for_marginaleffects(), by="region")``. An OptionError if a number's scale
-        is private, or there are more than 10,000 combinations.
-        """
-        return reference_grid(self._fit.design)
-
-    def select(self, *, method: str | None = None) -> Selection:
-        """Choose terms by the adaptive lasso, from the released estimates and their covariance.
-
-        ``kept`` and ``dropped`` terms, ``frame()`` with the smaller model's coefficients, ``plot()`` of the path. A
-        factor's columns are kept or dropped together; the intercept stays, and so do the terms that a kept interaction
-        is made of.
-
-        Notes
-        -----
-        Minimises (b − θ̂)' V⁻¹ (b − θ̂)/2 + λ Σ_g √d_g ‖b_g‖/‖θ̂_g‖ over b, V the covariance and g a term with d_g
-        columns, each norm in the term's own standard errors; λ has the least (b − θ̂)' V⁻¹ (b − θ̂) + log(n) times the
-        number of coefficients that are kept. Intervals are those of the smaller model as if it had been chosen
-        beforehand: they hold where effects are 0 or large, and are too short otherwise.
-
-        References
-        ----------
-        Wang & Leng (2007), Unified lasso estimation by least squares approximation, JASA 102, 1039-1048; Wang & Leng
-        (2008), A note on adaptive group lasso, Computational Statistics & Data Analysis 52, 5277-5286.
-        """
-        return select(self._known(method, "select"))
-
-    def smooth(self, term: str | None = None, *, method: str | None = None) -> Smooth:
-        """Smooth the curve of a spline, a term or its covariate, by a penalty on its roughness.
-
-        ``frame()`` and ``plot()`` of the Smooth have the curve over the declared bounds, with pointwise bands, and
-        ``edf`` its effective number of coefficients.
-
-        Notes
-        -----
-        The penalty is λ ∫ f″², with λ of the largest marginal likelihood of θ̂ ~ N(θ, V) under the prior of which it is
-        the logarithm (REML). Bands are of that posterior; they hold on average along the curve (Nychka 1988, JASA 83,
-        1134-1143).
-        """
-        return smooth(self._known(method, "smooth"), term)
 
     # --- predictions -----------------------------------------------------------------------------------
 

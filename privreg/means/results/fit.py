@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -277,25 +277,3 @@ class Correlations(View):
             below += " budget are needed."
         table = Table(marked(frame.index, frame["reliable"]), head, rows, "Correlations")
         return [table, Paragraph(below), *noted(self.notes)]
-
-
-def correlations(f: MeansFit, pairs: list[tuple[_Number, _Number, int]]) -> Iterator[tuple[float, float]]:
-    """Each pair's correlation with its standard error, by the delta method."""
-    for one, other, k in pairs:
-        if min(one.variance, other.variance) <= 0.0:
-            yield math.nan, math.nan
-            continue
-        scale = math.sqrt(one.variance * other.variance)
-        shared = 0.0 if one.square_at is None else float(f.cov[one.at, other.at])  # of the noise in both means
-        r = float(f.params[k] - one.mean * other.mean + shared) / scale
-        slopes = [
-            [-y.mean / scale + r * x.mean / x.variance, -0.5 * r / x.variance] for x, y in ((one, other), (other, one))
-        ]
-        by = np.array([*slopes[0], *slopes[1], 1.0 / scale])
-        error2 = float(by @ covariance(f, [one, other], k) @ by)
-        if abs(r) >= 1.0 or not math.isfinite(error2):
-            yield math.nan, math.nan
-            continue
-        if one.square_at is None or other.square_at is None:
-            error2 += (1.0 - r * r) ** 2 / (f.nobs * f.moments[4, k])
-        yield r, math.sqrt(error2)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from privreg.base import archive
 from privreg.collector.inference.pivots import Normal
 from privreg.errors import InferenceError, NotPrivateError, OptionError, choose, interval_level, level
-from privreg.means.results.fit import Correlations, MeansFit, correlations, covariance, limits, numbers, parts
+from privreg.means.results.fit import Correlations, MeansFit, covariance, limits, numbers, parts
 from privreg.means.results.shares import COLUMNS, Crossed, Crosstab, Histogram, IndependenceTest, TableOne
 from privreg.means.results.survival import SurvivalCurves
 from privreg.options.unknown import all_known_arguments, needs_rows
@@ -77,8 +77,6 @@ class MeansResults(Results):
         """Normal confidence intervals of the population's means and frequencies: columns 0 and 1, lower and upper
         limit.
 
-        Notes
-        -----
         The variance is that of the reports as they came. It holds the mechanism's part, what comes of asking m of d
         items, (1 − m/d) Var(t)/r, which LDPTube leaves out, and the people's variance, Var(t)/n. For the mean of the
         very people who reported the last part is not needed, and the intervals are a little long.
@@ -170,8 +168,6 @@ class MeansResults(Results):
         With noise on sums of every number; with ``trust="local"`` of those whose square is in the formula, as in
         ``age + I(age**2)``. It costs no budget.
 
-        Notes
-        -----
         Limits are normal ones of log sd. Local reports tell all variances. With noise on sums the sampling variance of
         s² is taken as 2 s⁴/n, as of normal numbers, to which the noise's exact one is added.
         """
@@ -197,8 +193,6 @@ class MeansResults(Results):
         the p-value of no correlation. With ``trust="local"`` squares are needed as well, ``I(age**2) + I(bmi**2)``. It
         costs no budget.
 
-        Notes
-        -----
         Limits are Fisher's, normal for artanh r with standard error s/(1 − r²). s has the noise's exact variance; that
         of sampling comes with local reports from the reports, with noise on sums it is (1 − r²)²/n, as of normal pairs.
         """
@@ -210,9 +204,23 @@ class MeansResults(Results):
                 "a correlation needs both means and the mean product, as in 'age + bmi + age:bmi ~ 1'; with "
                 "trust='local' the squares, too: '+ I(age**2) + I(bmi**2)'."
             )
-        out = list(correlations(f, [(found[a], found[b], k) for a, b, k in pairs]))
+        out = np.full((len(pairs), 2), math.nan)
+        for row, (a, b, k) in zip(out, pairs, strict=True):
+            one, other = found[a], found[b]
+            if min(one.variance, other.variance) <= 0.0:
+                continue
+            scale = math.sqrt(one.variance * other.variance)
+            shared = 0.0 if one.square_at is None else float(f.cov[one.at, other.at])  # of the noise in both means
+            r = float(f.params[k] - one.mean * other.mean + shared) / scale
+            both = ((one, other), (other, one))
+            slopes = [(-y.mean / scale + r * x.mean / x.variance, -0.5 * r / x.variance) for x, y in both]
+            by = np.array([*slopes[0], *slopes[1], 1.0 / scale])
+            error2 = float(by @ covariance(f, [one, other], k) @ by)  # by the delta method
+            if abs(r) < 1.0 and math.isfinite(error2):
+                sampled = (1.0 - r * r) ** 2 / (f.nobs * f.moments[4, k]) if one.square_at is None else 0.0
+                row[:] = r, math.sqrt(error2 + sampled)
         ok = np.array([reliable[[found[a].at, found[b].at, k]].all() for a, b, k in pairs], dtype=np.bool_)
-        estimate, error = (np.array(v) for v in zip(*out, strict=True))
+        estimate, error = out.T
         names = tuple((a, b) for a, b, _ in pairs)
         said = f.statement.short, f.statement.doubts
         return Correlations(names, estimate, error, ok & np.isfinite(error), alpha, *said)
@@ -226,8 +234,6 @@ class MeansResults(Results):
         term, group, other, difference (group − other), std_error, statistic, df, p_value, conf_low, conf_high,
         reliable.
 
-        Notes
-        -----
         Subgroups are other people with other noise. Student's t with Welch and Satterthwaite's degrees of freedom, from
         the whole variances; noise of known size has more, so that tests reject no more often than they say.
         """
@@ -341,17 +347,22 @@ class MeansResults(Results):
     def plot(self, *, alpha: float = 0.05, ax: Any = None) -> Any:
         """Draw the estimates with their intervals: shares, and means by where they are between their bounds.
 
-        A mean has its bounds beside its name; 0 on the axis is the lower bound, 1 the upper.
+        A mean has its bounds beside its name; 0 on the axis is the lower bound, 1 the upper. Of a ``Surv()`` alone
+        curves are drawn, and beside other terms these.
         """
         from privreg.results.plots.coefficients import Drawn, Row, Unit, figure
         from privreg.results.plots.style import guarantee, inks_for
 
-        f, table = self._fit, self.tidy(alpha=alpha).set_index(pd.Index(self._fit.names))
+        cells_of, f = self._curves()[0], self._fit
+        if len(cells_of) == len(f.names):
+            return self.survival().plot(alpha=alpha, ax=ax)
+        table = self.tidy(alpha=alpha).set_index(pd.Index(f.names))
         for column in ("estimate", "conf_low", "conf_high"):
             table[column] = (table[column] - f.centres + f.halves) / (2.0 * f.halves)
         said = f"{100 * (1 - alpha):.6g}% intervals; {guarantee([f.statement])}"
         ends = [f"{c - h:g} to {c + h:g}" for c, h in zip(f.centres, f.halves, strict=True)]
         rows = [Row(n, n, "" if at == "0 to 1" else at) for n, at in zip(f.names, ends, strict=True)]
+        rows = [row for k, row in enumerate(rows) if k not in cells_of]
         unit = Unit("share", "share; of a number, the mean's place between its bounds")
         there: Any = figure(Drawn([table], rows, [""], [unit], False), said, None, ax)
         there.axvline(1.0, color=inks_for(there).grey, linewidth=0.6, linestyle=":", zorder=0)

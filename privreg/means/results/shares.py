@@ -48,8 +48,6 @@ def _errors(sums: Array, cov: Array) -> Array:
 class IndependenceTest(View):
     """Test that two factors are independent. Made by :meth:`MeansResults.test_independence`.
 
-    Notes
-    -----
     The statistic is h'(J V J')⁻¹h, h the differences s p_ij − r_i c_j of shares p, their sum s and margins r, c; J the
     slopes of h at independence, V the covariance of the shares: of sampling and of noise. Noise that is independent and
     alike in all cells leaves h unbiased. χ² is the limit for many people, as of Pearson's test without noise.
@@ -199,8 +197,6 @@ class Histogram(View):
     def quantile(self, q: float | Sequence[float] = 0.5, *, alpha: float = 0.05) -> pd.DataFrame:
         """Quantiles by a smooth curve through the cumulated shares of classes: index q; estimate, conf_low, conf_high.
 
-        Notes
-        -----
         The estimate is where a monotone cubic curve (Fritsch and Butland's) through the cumulative shares, made to rise
         by least squares, reaches q; limits are where the curves of their normal band do (Woodruff 1952, JASA 47,
         635-646). Nothing tells how numbers are spread within a class, so that classes should be narrow where the

@@ -112,9 +112,26 @@ class Selection(View):
         return [table, Paragraph(f"{said}\n{why}"), *noted(self.known.notes)]
 
 
-def select(known: Known) -> Selection:
-    """Choose terms by the adaptive group lasso; see `PrivateResults.select`."""
-    fit = known.fit
+def select(self: Any, *, method: str | None = None) -> Selection:
+    """Choose terms by the adaptive lasso, from the released estimates and their covariance.
+
+    ``kept`` and ``dropped`` terms, ``frame()`` with the smaller model's coefficients, ``plot()`` of the path. A
+    factor's columns are kept or dropped together; the intercept stays, and so do the terms that a kept interaction
+    is made of.
+
+    Notes
+    -----
+    Minimises (b − θ̂)' V⁻¹ (b − θ̂)/2 + λ Σ_g √d_g ‖b_g‖/‖θ̂_g‖ over b, V the covariance and g a term with d_g
+    columns, each norm in the term's own standard errors; λ has the least (b − θ̂)' V⁻¹ (b − θ̂) + log(n) times the
+    number of coefficients that are kept. Intervals are those of the smaller model as if it had been chosen
+    beforehand: they hold where effects are 0 or large, and are too short otherwise.
+
+    References
+    ----------
+    Wang & Leng (2007), Unified lasso estimation by least squares approximation, JASA 102, 1039-1048; Wang & Leng
+    (2008), A note on adaptive group lasso, Computational Statistics & Data Analysis 52, 5277-5286.
+    """
+    known, fit = self._known(method, "select"), self._fit
     groups = {t.name: fit.of_terms[t.name] for t in fit.design.terms if t.name not in style.CONSTANTS}
     if not groups:
         raise InferenceError("the only coefficient is the intercept, which is never dropped.")
@@ -270,11 +287,19 @@ class Smooth(View):
         return [Table([f"{v:.6g}" for v in table.index], head, rows, title), Paragraph(said), *noted(self.known.notes)]
 
 
-def smooth(known: Known, term: Any) -> Smooth:
-    """Penalise the roughness of a term's curve; see `PrivateResults.smooth`."""
+def smooth(self: Any, term: str | None = None, *, method: str | None = None) -> Smooth:
+    """Smooth the curve of a spline, a term or its covariate, by a penalty on its roughness.
+
+    ``frame()`` and ``plot()`` of the Smooth have the curve over the declared bounds, with pointwise bands, and
+    ``edf`` its effective number of coefficients.
+
+    The penalty is λ ∫ f″², with λ of the largest marginal likelihood of θ̂ ~ N(θ, V) under the prior of which it is
+    the logarithm (REML). Bands are of that posterior; they hold on average along the curve (Nychka 1988, JASA 83,
+    1134-1143).
+    """
     from scipy.optimize import minimize_scalar
 
-    fit = known.fit
+    known, fit = self._known(method, "smooth"), self._fit
     if fit.levels:
         raise OptionError("smooth() draws one curve, and a multinomial fit has one for each level of the response.")
     found = {t.name: t for t in fit.design.terms if len(t.columns) > 2 and len(set(t.reads)) == 1 and not t.levels}

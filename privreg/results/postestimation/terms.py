@@ -238,10 +238,29 @@ def factor_of(fit: ResultData, factor: Any) -> str:
     return str(choose("the factor", factor, known))
 
 
-def pairwise(known: Known, factor: Any, method: str, alpha: float) -> PairwiseTests:
-    """Test the differences between a factor's levels; see `PrivateResults.t_test_pairwise`."""
-    fit = known.fit
-    column, short = factor_of(fit, factor), {s: name for name, s in ADJUSTMENTS.items()}
+def t_test_pairwise(
+    self: Any, term_name: str | None = None, method: str = "holm", *, alpha: float = 0.05, inference: str | None = None
+) -> PairwiseTests:
+    """Test the differences between every two levels of a factor, by its coefficients.
+
+    ``result_frame`` as in statsmodels; pvalue, pvalue_adjusted, reject. Differences are later less earlier level,
+    in the order of declaration.
+
+    Parameters
+    ----------
+    term_name : str, optional
+        The factor's column or term: "region" or "C(region)"; of a model with one factor it may be left out.
+    method : str
+        How p-values are adjusted for the number of differences, as in statsmodels' `multipletests`: "holm"
+        (default), "bonferroni", "sidak", "holm-sidak" ("hs"), "simes-hochberg", "hommel", "fdr_bh", "fdr_by",
+        "fdr_tsbh" or "fdr_tsbky". Holm's holds whatever the tests have to do with each other.
+    alpha : float
+        Probability of a false rejection, and one minus the level of the limits.
+    inference : str, optional
+        An inference method of this fit, which is called method elsewhere.
+    """
+    known, fit = self._known(inference, "t_test_pairwise"), self._fit
+    column, short = factor_of(fit, term_name), {s: name for name, s in ADJUSTMENTS.items()}
     how = short.get(method) if isinstance(method, str) else None
     how = how or choose("method", method, tuple(ADJUSTMENTS))
     term = next((t for t in fit.design.terms if t.levels and t.reads == (column,)), None)
@@ -292,8 +311,14 @@ def _where(fit: ResultData, column: str, terms: Sequence[Any]) -> str:
     return ", ".join(said)
 
 
-def reference_grid(design: Any) -> pd.DataFrame:
-    """Covariates of what is declared; see `PrivateResults.reference_grid`."""
+def reference_grid(self: Any) -> pd.DataFrame:
+    """Covariates from what is declared: all combinations of factors' levels, numbers at the middle of their bounds.
+
+    Public rows for `PrivateResults.predict` and `design_matrix`. Marginal means are those of the library
+    marginaleffects, ``avg_predictions(res.for_marginaleffects(), by="region")``. An OptionError if a number's scale
+    is private, or there are more than 10,000 combinations.
+    """
+    design = self._fit.design
     schema, read = design.schema, list(dict.fromkeys(c for t in design.terms for c in t.reads))
     if private := [c for c in read if c in schema.private]:
         raise OptionError(f"nothing public is known of {', '.join(private)}; give public rows in place of a grid.")

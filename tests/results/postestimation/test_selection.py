@@ -40,6 +40,11 @@ def replaced(res, params, cov):
     )
 
 
+def results(known):
+    """Results of which this is known."""
+    return types.SimpleNamespace(_fit=known.fit, _known=lambda *_: known)
+
+
 def test_terms_without_effect_are_dropped_together(fitted) -> None:
     found = fitted.select()
     assert found.dropped == ["C(g)", "z"]
@@ -65,7 +70,7 @@ def test_the_path_minimises_its_criterion() -> None:
     res = array_model(2000, trust="two_collectors").fit(seed=1, progress=False)
     known = replaced(res, [0.5, 0.3, -0.05, 0.0], 0.01 * np.array(
         [[1, 0.3, 0.1, 0], [0.3, 1.2, 0.2, 0.1], [0.1, 0.2, 0.8, 0.1], [0, 0.1, 0.1, 1.0]]))  # fmt: skip
-    found, inverse = select(known), np.linalg.inv(known.cov)
+    found, inverse = select(results(known)), np.linalg.inv(known.cov)
     k = int(np.argmin(np.abs(found.penalties - 1.0)))
     size = {
         t: np.sqrt(known.fit.params[at] @ np.linalg.solve(known.cov[np.ix_(at, at)], known.fit.params[at]))
@@ -101,10 +106,10 @@ def made_up(names, params, information) -> Known:
 
 def test_the_parts_of_a_kept_interaction_stay() -> None:
     names = ["Intercept", "x", "z", "w", "x:z", "z:w", "x:z:w"]
-    found = select(made_up(names, [1.0, 0.01, 0.0, 0.01, 2.0, 0.0, 0.01], 1000.0 * np.eye(7)))
+    found = select(results(made_up(names, [1.0, 0.01, 0.0, 0.01, 2.0, 0.0, 0.01], 1000.0 * np.eye(7))))
     assert found.kept == ["x", "z", "x:z"]
     assert found.frame()["kept"].tolist() == [True, True, True, False, True, False, False]
-    every = select(made_up(names, [1.0, 0.01, 0.0, 0.01, 0.0, 0.0, 2.0], 1000.0 * np.eye(7)))
+    every = select(results(made_up(names, [1.0, 0.01, 0.0, 0.01, 0.0, 0.0, 2.0], 1000.0 * np.eye(7))))
     assert every.dropped == []
 
 
@@ -116,7 +121,7 @@ def test_collinear_terms_take_few_sweeps(monkeypatch) -> None:
     names, information = ["Intercept", *(f"x{i}" for i in range(1, p))], 400.0 * correlated
     params = 0.5 * (np.arange(p) % 8 == 1) + np.linalg.cholesky(np.linalg.inv(information)) @ rng.standard_normal(p)
     known = made_up(names, params, information)
-    found = select(known)
+    found = select(results(known))
     own = np.sqrt(np.diag(information))  # a term's norm is its size times this
     size = np.abs(known.fit.params) / np.sqrt(np.diag(known.cov))
     for penalty, b in zip(found.penalties, found.path, strict=True):
@@ -150,7 +155,7 @@ def test_a_line_needs_few_coefficients(fitted) -> None:
     params = np.zeros(len(known.fit.names))
     params[at] = averages
     params += 20 * np.linalg.cholesky(fitted.cov_params().to_numpy()) @ rng.standard_normal(len(params))
-    straight = smooth(replaced(fitted, params, known.cov), "x")
+    straight = smooth(results(replaced(fitted, params, known.cov)), "x")
     assert straight.edf < 3
     bends = np.diff(straight.effect, 2)
     assert np.abs(bends).max() < 0.5 * np.abs(np.diff(straight.raw, 2)).max()
@@ -170,12 +175,12 @@ def test_a_covariance_without_an_inverse_chooses_nothing(fitted, wrong) -> None:
     cov[3, 3] = wrong
     for ask in (select, lambda known: smooth(known, "x")):
         with pytest.raises(InferenceError, match="larger budget"):
-            ask(replaced(fitted, fitted.params, cov))
+            ask(results(replaced(fitted, fitted.params, cov)))
 
 
 def test_the_choice_does_not_depend_on_units(fitted) -> None:
     unit = np.geomspace(1e-9, 1e9, len(fitted.params))
     cov = fitted.cov_params().to_numpy() * np.outer(unit, unit)
-    found = select(replaced(fitted, fitted.params * unit, cov))
+    found = select(results(replaced(fitted, fitted.params * unit, cov)))
     assert found.kept == fitted.select().kept
     np.testing.assert_allclose(found.frame()["estimate"] / unit, fitted.select().frame()["estimate"], rtol=1e-5)
