@@ -231,7 +231,21 @@ def joined(
     held: dict[str, NDArray[Any]] = {}
     rows = 0
     for frame in frames:
-        some = {name: _small(column_of(frame, name), name, schema, name in verbatim) for name in names}
+        some = dict[str, NDArray[Any]]()
+        for name in names:
+            raw, levels = column_of(frame, name), schema.levels.get(name)
+            if name in verbatim:
+                cells = as_series(raw).tolist()
+                some[name] = np.fromiter(cells, dtype=object, count=len(cells))
+            elif levels is not None:
+                codes, places = _coded(raw, name, levels)
+                kind = np.min_scalar_type(-len(levels) - 1)
+                same = places == list(range(len(places))) and codes.dtype == kind
+                table = np.array([*(len(levels) if k == UNKNOWN else k for k in places), GAP], dtype=kind)
+                some[name] = codes if same else table.take(codes)  # the last code is a level that is not declared
+            else:  # doubles are looked at where they are encoded
+                plain = isinstance(raw, np.ndarray) and raw.dtype == np.float64
+                some[name] = raw if plain else numbers(raw, name, gaps=True, dates=name in schema.dates)
         if len({len(values) for values in some.values()}) > 1:
             raise DataError("the columns differ in length.")
         n = len(some[names[0]])
@@ -249,23 +263,6 @@ def joined(
             kind = pd.CategoricalDtype(pd.Index([*levels, object()], dtype=object))  # the last is none of them
             out[name] = pd.Categorical.from_codes(out[name], dtype=kind, validate=False)
     return out
-
-
-def _small(raw: Any, name: str, schema: Schema, verbatim: bool) -> NDArray[Any]:
-    """A column in little memory: cells as they are, numbers, or codes of which the last is a level not declared."""
-    if verbatim:
-        cells = as_series(raw).tolist()
-        return np.fromiter(cells, dtype=object, count=len(cells))
-    levels = schema.levels.get(name)
-    if levels is None and isinstance(raw, np.ndarray) and raw.dtype == np.float64:
-        return raw  # looked at where it is encoded
-    if levels is None:
-        return numbers(raw, name, gaps=True, dates=name in schema.dates)
-    codes, places = _coded(raw, name, levels)
-    kind = np.min_scalar_type(-len(levels) - 1)
-    if places == list(range(len(places))) and codes.dtype == kind:
-        return codes
-    return np.array([*(len(levels) if k == UNKNOWN else k for k in places), GAP], dtype=kind).take(codes)
 
 
 def prepare(
