@@ -260,8 +260,8 @@ def joined(
     out: dict[str, Any] = {name: values[:rows] for name, values in held.items()}
     for name, levels in schema.levels.items():
         if name in out and name not in verbatim:
-            kind = pd.CategoricalDtype(pd.Index([*levels, object()], dtype=object))  # the last is none of them
-            out[name] = pd.Categorical.from_codes(out[name], dtype=kind, validate=False)
+            factor = pd.CategoricalDtype(pd.Index([*levels, object()], dtype=object))  # the last is none of them
+            out[name] = pd.Categorical.from_codes(out[name], dtype=factor, validate=False)
     return out
 
 

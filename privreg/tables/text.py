@@ -200,7 +200,7 @@ def _block(part: Part) -> str:
             lines = list[str]()
             for row in part.arranged():
                 wide = ' colspan="3"' if len(row) == 1 else ""
-                heads = ((f'<th scope="row">{_shown(plain(a))}</th>', _value(b)) for a, b in row)
+                heads = ((f'<th scope="row">{_shown(plain(a))}</th>', _BUDGET.sub(_WHOLE, _shown(b))) for a, b in row)
                 cells = "".join(f'{head}<td class="value"{wide}>{value}</td>' for head, value in heads)
                 lines.append(f"<tr>{cells}</tr>")
             return loud + _table(lines, part.title)
@@ -230,17 +230,13 @@ def _table(rows: Iterable[str], title: str, numbers: int = 0, head: str = "") ->
     return f"<table{style}>\n{caption}{head}<tbody>\n" + "\n".join(rows) + "\n</tbody>\n</table>"
 
 
-def _value(text: str) -> str:
-    return _BUDGET.sub(_WHOLE, _shown(text))
-
-
 _PER_LINE: Final = 6  # Columns of numbers that have room beside each other on a narrow screen
 _BUDGET: Final = re.compile(r"[\d.e+-]+-(?:GDP|DP|zCDP)\b|\d+e-\d+")
 _WHOLE: Final = r'<span class="whole">\g<0></span>'  # A narrow cell must not break a budget at its hyphen
 
 
 def _row(name: str, values: Iterable[str], style: str = "") -> str:
-    cells = "".join(f"<td>{_value(v)}</td>" for v in values)
+    cells = "".join(f"<td>{_BUDGET.sub(_WHOLE, _shown(v))}</td>" for v in values)
     inside = ' class="inside"' if name[:1] == " " else ""
     return f'<tr{_class(style)}><th scope="row"{inside}>{_shown(plain(name))}</th>{cells}</tr>'
 

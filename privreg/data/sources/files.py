@@ -59,7 +59,15 @@ def partitions(path: Path) -> dict[str, str | None]:
 def open_parquet(files: Mapping[str, Path], wanted: Wanted, kind: str) -> Source:
     """Rows of Parquet files that exist, in their order; `files` are by the names that messages call them."""
     held = [_footer(name, path, wanted.columns) for name, path in files.items()]
-    _check_kinds(held)
+    found: dict[str, tuple[str, str]] = {}
+    for file in held:
+        for column, is_ in file.kinds.items():  # one without any value in a file goes with all kinds
+            want, where = (is_, file.name) if is_ == "empty" else found.setdefault(column, (is_, file.name))
+            if is_ != want:
+                raise DataError(
+                    f"{file.name}: column {column!r} is {is_} here and {want} in {where}; write the files again with "
+                    "the same types."
+                )
 
     def pieces(most: int = CHUNK) -> list[Piece]:
         return [Piece(n, partial(_group, file, k, wanted, most)) for file in held for k, n in enumerate(file.groups)]
@@ -87,19 +95,6 @@ def _footer(name: str, path: Path, columns: Sequence[str]) -> _File:
     check_labels(columns, [*schema.names, *folders], name)
     groups = tuple(footer.row_group(g).num_rows for g in range(footer.num_row_groups))
     return _File(path, name, mark, footer, groups, kinds | dict.fromkeys(folders, "empty"), folders)
-
-
-def _check_kinds(files: Sequence[_File]) -> None:
-    """Refuse files in which a column is of another kind; one without any value in a file goes with all kinds."""
-    first: dict[str, tuple[str, str]] = {}
-    for file in files:
-        for column, kind in file.kinds.items():
-            want, where = (kind, file.name) if kind == "empty" else first.setdefault(column, (kind, file.name))
-            if kind != want:
-                raise DataError(
-                    f"{file.name}: column {column!r} is {kind} here and {want} in {where}; write the files again with "
-                    "the same types."
-                )
 
 
 def _open(file: _File, wanted: Wanted) -> Any:
