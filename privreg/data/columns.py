@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Container, Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 from unicodedata import normalize
 
@@ -27,7 +28,7 @@ from privreg.data.cells import (
     read,
     unmasked,
 )
-from privreg.errors import DataError, SchemaError, nearest, quietly
+from privreg.errors import DataError, SchemaError, quietly
 from privreg.schema.declarations import Schema
 
 _MEND: Final = "drop or fill such rows; fits and means let them send noise by missing='noise', their default."
@@ -134,11 +135,11 @@ def missing(name: str, labels: Iterable[Any], others: Iterable[str] = ()) -> Dat
             f"column {name!r} is missing; the data's column labels look like values or positions. Give the table a "
             "header of names, or name its columns."
         )
-    near = next((c for c in names if c.lower() == name.lower()), None)
-    if near is None and not set(others).isdisjoint(names):
-        near = nearest(name, names)
-    rename = "Rename a column of the data, or change the name where it is used."
-    hint = rename if near is None else f"Did you mean {near!r}?"
+    near = [c for c in names if c.lower() == name.lower()]
+    if not near and not set(others).isdisjoint(names):
+        near = get_close_matches(name, names, n=1) or get_close_matches(name.lower(), map(str.lower, names), n=1)
+        near = [c for c in names if c.lower() == near[0].lower()] if near else []
+    hint = f"Did you mean {near[0]!r}?" if near else "Rename a column of the data, or change the name where it is used."
     return DataError(
         f"column {name!r} is missing from the data, which have {len(names)} column{'s' * (len(names) != 1)}. {hint}"
     )
