@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
 from glob import glob
 from importlib import import_module
 from pathlib import Path
@@ -70,7 +70,12 @@ def open_parquet(files: Mapping[str, Path], wanted: Wanted, kind: str) -> Source
                 )
 
     def pieces(most: int = CHUNK) -> list[Piece]:
-        return [Piece(n, partial(_group, file, k, wanted, most)) for file in held for k, n in enumerate(file.groups)]
+        opened = lru_cache(1)(lambda place: _open(held[place], wanted))  # for row groups that follow one another
+        return [
+            Piece(n, partial(_group, partial(opened, i), file, k, wanted, most))
+            for i, file in enumerate(held)
+            for k, n in enumerate(file.groups)
+        ]
 
     dealt = dealt_pieces(lambda: pieces(held_rows(len(wanted.columns))), wanted)
     paths = [file.path for file in held]
@@ -112,25 +117,24 @@ def _open(file: _File, wanted: Wanted) -> Any:
     return quietly(lambda: library.ParquetFile(file.path, **how), damaged)
 
 
-def _group(file: _File, group: int, wanted: Wanted, most: int, skip: int) -> Iterator[Batch]:
+def _group(opened: Callable[[], Any], file: _File, group: int, wanted: Wanted, most: int, skip: int) -> Iterator[Batch]:
     """Batches of a row group, after so many rows."""
     where, read = f"{file.name}, row group {group}", 0
-    broken = DataError(f"{where}: it is damaged; write or download the file again.")
+    broken, held = DataError(f"{where}: it is damaged; write or download the file again."), opened()
     columns = [c for c in wanted.columns if c not in file.folders]
-    with _open(file, wanted) as held:
-        # by batches in one thread: reading costs a tenth of a fit, and threads hold more of a row group at a time
-        how = {"row_groups": [group], "columns": columns, "use_threads": most > CHUNK}
-        parts = quietly(lambda: held.iter_batches(most, **how), broken)
-        while (part := quietly(lambda: next(parts, None), broken)) is not None:
-            n = part.num_rows
-            if read + n > skip:
-                some = part.slice(max(skip - read, 0))
-                codes = pa.array(np.zeros(some.num_rows, dtype=np.int32))
-                for name, text in file.folders.items():
-                    column = pa.DictionaryArray.from_arrays(codes, pa.array([text], pa.string()))
-                    some = some.append_column(name, column)
-                yield from batches_of(some, wanted, where, most)
-            read += n
+    # by batches in one thread: reading costs a tenth of a fit, and threads hold more of a row group at a time
+    how = {"row_groups": [group], "columns": columns, "use_threads": most > CHUNK}
+    parts = quietly(lambda: held.iter_batches(most, **how), broken)
+    while (part := quietly(lambda: next(parts, None), broken)) is not None:
+        n = part.num_rows
+        if read + n > skip:
+            some = part.slice(max(skip - read, 0))
+            codes = pa.array(np.zeros(some.num_rows, dtype=np.int32))
+            for name, text in file.folders.items():
+                column = pa.DictionaryArray.from_arrays(codes, pa.array([text], pa.string()))
+                some = some.append_column(name, column)
+            yield from batches_of(some, wanted, where, most)
+        read += n
     if read != file.groups[group]:
         raise broken
 
