@@ -18,13 +18,14 @@ from decimal import Decimal
 from difflib import get_close_matches
 from numbers import Integral, Real
 from pathlib import Path
+from types import FrameType
 from typing import Final, TypeVar
 
 __all__ = [
     "BudgetError", "DataError", "FormulaError", "InferenceError", "MissingExtraError", "NotPrivateError", "OptionError",
     "PrivacyLeakError", "PrivacyLeakWarning", "PrivregError", "PrivregWarning", "ReliabilityWarning", "SavedFileError",
     "SchemaError", "StreamError", "StudyError", "UnsupportedArgumentError", "choose", "equation", "flag",
-    "interval_level", "level", "located", "meant", "nearest", "quietly", "real", "shown", "whole",
+    "interval_level", "level", "located", "meant", "nearest", "outside", "quietly", "real", "shown", "whole",
 ]  # fmt: skip
 
 
@@ -172,17 +173,21 @@ def interval_level(alpha: object) -> float:
             f"alpha={number:.6g} gives {100 * (1 - number):.6g}% intervals; for {100 * number:.6g}% give "
             f"alpha={1 - number:.6g}.",
             PrivregWarning,
-            stacklevel=_depth() + 1,
+            stacklevel=outside()[1] + 1,
         )
     return number
 
 
-def _depth() -> int:
-    """Stack level, seen from the caller, of the first line outside the package and its kit."""
-    frame, depth, ours = sys._getframe(1), 0, {"privreg", "privreg_field"}
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ours:
+def outside() -> tuple[FrameType | None, int]:
+    """First frame outside the package and its kit, None if another language calls, and its level above the caller."""
+    frame: FrameType | None = sys._getframe(1)
+    depth = 0
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _INSIDE:
         frame, depth = frame.f_back, depth + 1
-    return depth
+    return frame, depth
+
+
+_INSIDE: Final = ("privreg", "privreg_field", "contextlib")  # Packages whose frames aren't the caller's
 
 
 def flag(name: str, got: object) -> bool:
@@ -195,11 +200,6 @@ def flag(name: str, got: object) -> bool:
 def choose(name: str, got: object, allowed: Iterable[str]) -> str:
     """Return `got`, what a user gave for the option `name`, if it is one of `allowed`.
     Raises OptionError if it isn't; the message lists the choices and the nearest one.
-
-    Examples
-    --------
-    >>> choose("tuning", "published", ("efficient", "published"))
-    'published'
     """
     choices = list(allowed)
     if isinstance(got, str) and got in choices:
@@ -238,13 +238,7 @@ def nearest(got: str, choices: Iterable[object]) -> str | None:
 
 
 def meant(got: object, choices: Iterable[object]) -> str:
-    """A question after a sentence, whether the nearest name was meant; "" if none is near.
-
-    Examples
-    --------
-    >>> meant("bim", ["age", "bmi"]), meant("charges", ["age"])
-    (" Did you mean 'bmi'?", '')
-    """
+    """A question after a sentence, whether the nearest name was meant; "" if none is near."""
     near = nearest(str(got), choices)
     return "" if near is None else f" Did you mean {near!r}?"
 

@@ -88,6 +88,10 @@ def seal(members: Mapping[str, bytes], secret: bytes) -> bytes:
     return mac.hexdigest().encode()
 
 
+def _sealed(members: Mapping[str, bytes], found: bytes, secret: bytes) -> bool:
+    return hmac.compare_digest(seal(members, secret), found)
+
+
 def check_seal(path: Path, members: Mapping[str, bytes], found: bytes | None, trust: Any, *, checkpoint: bool) -> None:
     """Refuse an archive that neither this user sealed nor who has the secret in the file `trust`.
 
@@ -118,10 +122,6 @@ def check_seal(path: Path, members: Mapping[str, bytes], found: bytes | None, tr
     )
 
 
-def _sealed(members: Mapping[str, bytes], found: bytes, secret: bytes) -> bool:
-    return hmac.compare_digest(seal(members, secret), found)
-
-
 FORMAT: Final = 1
 STREAM: Final = "stream"
 CHECKPOINT: Final = "checkpoint"
@@ -144,29 +144,27 @@ def write_bytes(path: str | Path, content: bytes, *, secret: bool = False, new: 
     Raises SavedFileError if the folder is missing or not writable, or `new` and there is a file of that name already.
     """
     target = _path(path).resolve()  # through a link, so that no second name keeps an old key
+    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0)
     try:
         name = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
-        # as the user's umask allows, but for secrets
-        handle = os.open(
-            name, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0), 0o600 if secret else 0o666
-        )
-    except (OSError, ValueError) as e:
-        raise SavedFileError(f"can't write {str(target)!r}: {_why(e)}; give a file in a writable folder.") from None
-    try:
-        with os.fdopen(handle, "wb") as f:
-            f.write(content)
-            f.flush()
-            os.fsync(f.fileno())
-        if new:
-            _claim(name, target)
-        else:
-            name.replace(target)
-    except OSError as e:
-        name.unlink(missing_ok=True)
-        raise SavedFileError(f"can't write {str(target)!r}: {_why(e)}; give a file in a writable folder.") from None
-    except BaseException:
-        name.unlink(missing_ok=True)
+        handle = os.open(name, flags, 0o600 if secret else 0o666)  # as the user's umask allows, but for secrets
+        try:
+            with os.fdopen(handle, "wb") as f:
+                f.write(content)
+                f.flush()
+                os.fsync(f.fileno())
+            if new:
+                _claim(name, target)
+            else:
+                name.replace(target)
+        except BaseException:
+            name.unlink(missing_ok=True)
+            raise
+    except SavedFileError:
         raise
+    except (OSError, ValueError) as e:
+        why = getattr(e, "strerror", None) or "no such folder"
+        raise SavedFileError(f"can't write {str(target)!r}: {why}; give a file in a writable folder.") from None
 
 
 def _claim(made: Path, target: Path) -> None:
@@ -191,10 +189,6 @@ def _path(path: object) -> Path:
     if not isinstance(path, str | Path):
         raise SavedFileError(f"a file is named by a string or Path, got {type(path).__name__}.")
     return Path(path)
-
-
-def _why(error: Exception) -> str:
-    return getattr(error, "strerror", None) or "no such folder"
 
 
 _VIEWS: Final = {

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Container, Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 from unicodedata import normalize
 
@@ -27,7 +28,7 @@ from privreg.data.cells import (
     read,
     unmasked,
 )
-from privreg.errors import DataError, SchemaError, nearest, quietly
+from privreg.errors import DataError, SchemaError, quietly
 from privreg.schema.declarations import Schema
 
 _MEND: Final = "drop or fill such rows; fits and means let them send noise by missing='noise', their default."
@@ -134,11 +135,11 @@ def missing(name: str, labels: Iterable[Any], others: Iterable[str] = ()) -> Dat
             f"column {name!r} is missing; the data's column labels look like values or positions. Give the table a "
             "header of names, or name its columns."
         )
-    near = next((c for c in names if c.lower() == name.lower()), None)
-    if near is None and not set(others).isdisjoint(names):
-        near = nearest(name, names)
-    rename = "Rename a column of the data, or change the name where it is used."
-    hint = rename if near is None else f"Did you mean {near!r}?"
+    near = [c for c in names if c.lower() == name.lower()]
+    if not near and not set(others).isdisjoint(names):
+        near = get_close_matches(name, names, n=1) or get_close_matches(name.lower(), map(str.lower, names), n=1)
+        near = [c for c in names if c.lower() == near[0].lower()] if near else []
+    hint = f"Did you mean {near[0]!r}?" if near else "Rename a column of the data, or change the name where it is used."
     return DataError(
         f"column {name!r} is missing from the data, which have {len(names)} column{'s' * (len(names) != 1)}. {hint}"
     )
@@ -231,7 +232,21 @@ def joined(
     held: dict[str, NDArray[Any]] = {}
     rows = 0
     for frame in frames:
-        some = {name: _small(column_of(frame, name), name, schema, name in verbatim) for name in names}
+        some = dict[str, NDArray[Any]]()
+        for name in names:
+            raw, levels = column_of(frame, name), schema.levels.get(name)
+            if name in verbatim:
+                cells = as_series(raw).tolist()
+                some[name] = np.fromiter(cells, dtype=object, count=len(cells))
+            elif levels is not None:
+                codes, places = _coded(raw, name, levels)
+                kind = np.min_scalar_type(-len(levels) - 1)
+                same = places == list(range(len(places))) and codes.dtype == kind
+                table = np.array([*(len(levels) if k == UNKNOWN else k for k in places), GAP], dtype=kind)
+                some[name] = codes if same else table.take(codes)  # the last code is a level that is not declared
+            else:  # doubles are looked at where they are encoded
+                plain = isinstance(raw, np.ndarray) and raw.dtype == np.float64
+                some[name] = raw if plain else numbers(raw, name, gaps=True, dates=name in schema.dates)
         if len({len(values) for values in some.values()}) > 1:
             raise DataError("the columns differ in length.")
         n = len(some[names[0]])
@@ -246,26 +261,9 @@ def joined(
     out: dict[str, Any] = {name: values[:rows] for name, values in held.items()}
     for name, levels in schema.levels.items():
         if name in out and name not in verbatim:
-            kind = pd.CategoricalDtype(pd.Index([*levels, object()], dtype=object))  # the last is none of them
-            out[name] = pd.Categorical.from_codes(out[name], dtype=kind, validate=False)
+            factor = pd.CategoricalDtype(pd.Index([*levels, object()], dtype=object))  # the last is none of them
+            out[name] = pd.Categorical.from_codes(out[name], dtype=factor, validate=False)
     return out
-
-
-def _small(raw: Any, name: str, schema: Schema, verbatim: bool) -> NDArray[Any]:
-    """A column in little memory: cells as they are, numbers, or codes of which the last is a level not declared."""
-    if verbatim:
-        cells = as_series(raw).tolist()
-        return np.fromiter(cells, dtype=object, count=len(cells))
-    levels = schema.levels.get(name)
-    if levels is None and isinstance(raw, np.ndarray) and raw.dtype == np.float64:
-        return raw  # looked at where it is encoded
-    if levels is None:
-        return numbers(raw, name, gaps=True, dates=name in schema.dates)
-    codes, places = _coded(raw, name, levels)
-    kind = np.min_scalar_type(-len(levels) - 1)
-    if places == list(range(len(places))) and codes.dtype == kind:
-        return codes
-    return np.array([*(len(levels) if k == UNKNOWN else k for k in places), GAP], dtype=kind).take(codes)
 
 
 def prepare(

@@ -338,19 +338,15 @@ class Counter:
         placed = hashes[order]
         first = np.flatnonzero(np.r_[True, placed[1:] != placed[:-1]]) if n else np.zeros(0, dtype=np.intp)
         people, times = placed[first], np.diff(np.r_[first, n])
-        rank = np.arange(n) - np.repeat(first, times) + np.repeat(self._before(people), times)
+        before = np.zeros(len(people), dtype=np.int64)  # how often each came before
+        for known, often in self._runs:
+            at = np.minimum(np.searchsorted(known, people), len(known) - 1)
+            before += np.where(known[at] == people, often[at], 0)
+        rank = np.arange(n) - np.repeat(first, times) + np.repeat(before, times)
         self._add(people, times)
         out = np.empty(n, dtype=np.bool_)
         out[order] = rank >= self.most
         out[hashes == NOBODY] = True
-        return out
-
-    def _before(self, people: Hashes) -> Counts:
-        """Number of times that each came before; `people` are in order."""
-        out = np.zeros(len(people), dtype=np.int64)
-        for known, times in self._runs:
-            at = np.minimum(np.searchsorted(known, people), len(known) - 1)
-            out += np.where(known[at] == people, times[at], 0)
         return out
 
     def _add(self, people: Hashes, times: Counts) -> None:

@@ -8,13 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
-import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from pathlib import Path
-from types import FrameType
 from typing import Any, Final
 
 import numpy as np
@@ -48,6 +44,7 @@ from privreg.errors import (
     SchemaError,
     UnsupportedArgumentError,
     choose,
+    outside,
     shown,
 )
 from privreg.families import resolve_family
@@ -68,7 +65,6 @@ from privreg.privacy.ledger import UNSET, Budget, refuse_fitted, refuse_shared
 from privreg.schema.declarations import Schema, combined
 
 _COLUMNS: Final = ("mu", "epsilon", "offset", "exposure", "id", "weights", "cluster")  # Options that may name one
-_INSIDE: Final = (str(Path(__file__).parents[1]) + os.sep, str(contextlib.__file__))  # Files that aren't the caller's
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -139,11 +135,7 @@ def callers_scopes() -> list[Mapping[str, Any]]:
 
     Empty if another language calls, such as R, which has no such functions.
     """
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and (
-        frame.f_code.co_filename.startswith(_INSIDE) or frame.f_globals.get("__name__", "").startswith("privreg_field.")
-    ):
-        frame = frame.f_back
+    frame = outside()[0]
     return [] if frame is None else [frame.f_locals, frame.f_globals]
 
 

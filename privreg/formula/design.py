@@ -227,7 +227,10 @@ class Design:
         right = {name: values for name, values in read.items() if name not in left}
         known = complete_rows(values for name, values in right.items() if name not in whole)
         exog, fine = self._exog(right, len(read[self.columns[0]]), known=known, gaps=gaps)
-        endog, offset = self._endog(left, gaps=gaps), self._offset(right)
+        endog, offset = self._endog(left, gaps=gaps), None if self.offset is None else np.array(right[self.offset])
+        if self.exposure is not None:
+            log: Floats = np.log(right[self.exposure])  # the bounds are positive
+            offset = log if offset is None else offset + log
         usable = known if fine is None else fine if known is None else fine & known
         if usable is not None:
             for part in (endog, exog, offset):
@@ -245,13 +248,6 @@ class Design:
     def ordered(self, order: NDArray[np.intp]) -> Design:
         """Design for encoding only, with its columns in this order."""
         return replace(self, encoder=replace(self.encoder, places=np.argsort(order)))
-
-    def _offset(self, rows: Prepared) -> Floats | None:
-        offset = None if self.offset is None else np.array(rows[self.offset])
-        if self.exposure is None:
-            return offset
-        log: Floats = np.log(rows[self.exposure])  # the bounds are positive
-        return log if offset is None else offset + log
 
     def at(self, name: str, values: Floats) -> Floats:
         """Public rows at values of a number, others in the middle of their limits, factors at their first level."""

@@ -35,7 +35,7 @@ def in_shell(message: str, verb: str) -> str:
     """
     if "--" in message:
         return message
-    options = _named(verb)
+    options = {o.name: o for o in of_verb(verb) if not o.kind.startswith("word")}
 
     def spelt(found: re.Match[str]) -> str:
         option = options.get(found["name"] or "")
@@ -70,7 +70,7 @@ def in_study(message: str) -> str:
     >>> in_study("scale=-1 must be positive; write family=Huber(scale=300).")
     'scale: -1 must be positive; write family: {huber: {scale: 300}}.'
     """
-    options = _named("study")
+    options = {o.name: o for o in of_verb("study") if not o.kind.startswith("word")}
     planned = {o.name for o in TABLE if o.takes("plan.formula") and options.get(o.name, o).families}
 
     def spelt(found: re.Match[str]) -> str:
@@ -97,10 +97,6 @@ def in_study(message: str) -> str:
 
 
 _FAMILY_AS_IT_IS: Final = re.compile(r"\bthis is [A-Z]\w*\([^()]*\)")
-
-
-def _named(verb: str) -> dict[str, Option]:
-    return {o.name: o for o in of_verb(verb) if not o.kind.startswith("word")}
 
 
 def _followed(message: str, options: Iterable[str], planned: Iterable[str] = ()) -> str:

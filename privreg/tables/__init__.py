@@ -1,6 +1,6 @@
 """Tables and other views as text, HTML, LaTeX and Markdown.
 
-`parts` has what a view consists of, with its numbers, names and lines; `text` (Markdown, too), `html`, `latex` and
+`parts` has what a view consists of, with its numbers, names and lines; `text` (Markdown and HTML, too), `latex` and
 `docx` lay it out. `diagnostics` are the notes of results, by code and severity.
 """
 
@@ -14,7 +14,6 @@ from privreg.base import archive
 from privreg.errors import OptionError, choose
 from privreg.options.unknown import WORDS
 from privreg.tables.docx import as_docx
-from privreg.tables.html import as_html, as_page
 from privreg.tables.latex import as_latex, tex
 from privreg.tables.parts import (
     MARK,
@@ -37,7 +36,7 @@ from privreg.tables.parts import (
     shorten,
     span,
 )
-from privreg.tables.text import as_markdown, as_text
+from privreg.tables.text import as_html, as_markdown, as_page, as_text
 
 __all__ = [
     "MARK", "WIDTH", "Header", "Lines", "Notes", "Pairs", "Paragraph", "Part", "Table", "View", "as_html", "as_latex",

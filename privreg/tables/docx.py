@@ -9,7 +9,7 @@ from io import BytesIO
 from typing import Any, Final
 
 from privreg.base.optional import need
-from privreg.tables.parts import Header, Notes, Pairs, Paragraph, Part, Table, plain
+from privreg.tables.parts import Notes, Pairs, Paragraph, Part, Table, plain
 
 PAGE: Final = (210.0, 297.0)
 MARGIN: Final = 20.0  # Size of the page, A4, and its margins, mm
@@ -44,11 +44,11 @@ def as_docx(parts: Iterable[Part]) -> bytes:
             case Notes():
                 for i, note in enumerate(part.notes, 1):
                     _words(document, f"[{i}] {note}")
-            case Header() | Pairs():
+            case Pairs():
                 for words in filter(None, (part.title, part.loud)):
                     _words(document, words, bold=True)
                 if part.pairs:
-                    rows = part.arranged() if isinstance(part, Header) else [[pair] for pair in part.pairs]
+                    rows = part.arranged()
                     wide = 2 * max(map(len, rows))
                     cells = [[word for pair in row for word in pair] for row in rows]
                     _grid(document, [[*row, *[""] * (wide - len(row))] for row in cells], numbers=False)

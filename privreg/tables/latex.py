@@ -61,10 +61,10 @@ def as_latex(parts: Iterable[Part]) -> str:
                 out.append(_ragged(part.words.split("\n")))
             case Notes():
                 out += [_ragged(f"[{i}] {note}" for i, note in enumerate(part.notes, 1))] if part.notes else []
-            case Pairs():
-                out.append(_pairs(part.pairs, part.title))
             case Header() | Table():
                 out += [f"{{\\normalsize\\textbf{{{tex(part.title)}}}}}"] if part.title else []
+            case Pairs():
+                out.append(_pairs(part.pairs, part.title))
         if isinstance(part, Header):
             out += [*([f"\\textbf{{{tex(part.loud)}}}"] if part.loud else []), _pairs(part.pairs)]
         elif isinstance(part, Table):

@@ -186,14 +186,13 @@ class Pairs:
     title: str = ""  # but of the text
     loud: str | None = None  # what nobody may miss
 
+    def arranged(self) -> list[Sequence[tuple[str, str]]]:
+        """Rows of pairs."""
+        return [[pair] for pair in self.pairs]
 
-@dataclass(frozen=True)
-class Header:
+
+class Header(Pairs):
     """Title of a view, and labels with their words, two a row where they fit."""
-
-    pairs: Sequence[tuple[str, str]]
-    title: str
-    loud: str | None = None  # what nobody may miss
 
     def arranged(self) -> list[Sequence[tuple[str, str]]]:
         """Rows of two pairs that leave each other half the columns of the text; long ones alone and last."""

@@ -1,9 +1,12 @@
-"""Views as plain text of at most 80 columns."""
+"""Views as plain text of at most 80 columns, as Markdown and as HTML."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from html import escape
+from importlib.resources import files
+from typing import Final
 
 from privreg.tables.parts import (
     GAP,
@@ -45,9 +48,6 @@ def _lines(part: Part) -> list[str]:
             top = ["", part.title] if part.notes and part.title else []
             notes = (wrapped(f"[{i}]", note, 4 if i < 10 else 5) for i, note in enumerate(part.notes, 1))
             return [*top, *(line for note in notes for line in note)]
-        case Pairs():
-            loud = [part.loud] if part.loud else []
-            return [*loud, *(line for a, b in part.pairs for line in wrapped(f"{a}:", b, LABEL))]
         case Header():
             double, indent = "=" * WIDTH, part.indent()
             out = [centred(part.title), *([centred(f"*** {part.loud} ***")] if part.loud else []), double]
@@ -57,6 +57,9 @@ def _lines(part: Part) -> list[str]:
                 else:
                     out += wrapped(f"{row[0][0]}:", row[0][1], indent)
             return [*out, double]
+        case Pairs():
+            loud = [part.loud] if part.loud else []
+            return [*loud, *(line for a, b in part.pairs for line in wrapped(f"{a}:", b, LABEL))]
         case Table():
             return _pages(part) if part.facts else [*fold(part.title), *_page(part)]
 
@@ -140,7 +143,7 @@ def _marked(part: Part) -> str:
         case Notes():
             notes = "\n".join(f"{i}. {_escaped(note)}" for i, note in enumerate(part.notes, 1))
             return f"Notes:\n\n{notes}" if part.notes else notes
-        case Header() | Pairs():
+        case Pairs():
             bold = [f"**{_escaped(words)}**" for words in (part.title, part.loud) if words]
             return "\n\n".join([*bold, "\n".join(f"- {_escaped(a)}: {_escaped(b)}" for a, b in part.pairs)])
         case Table():
@@ -160,3 +163,83 @@ def _cells(name: str, values: Sequence[str]) -> str:
 def _escaped(text: str) -> str:
     """Escape what begins or ends markup; a minus sign, a dot or a bracket within a line begins nothing."""
     return re.sub(r"([\\`*_\[\]<>#|~&$])", r"\\\1", plain(text))
+
+
+# --- views as a block of html with a scoped style, for browsers and notebooks -----------------------
+
+
+# In it colours are inherited, so that the same page reads on a light and on a dark ground. The class is doubled where
+# notebooks' own rules for tables would otherwise weigh more.
+STYLE: Final = f"<style>\n{files('privreg.tables').joinpath('style.css').read_text('utf-8')}</style>"
+
+
+def as_html(parts: Iterable[Part]) -> str:
+    """Parts below each other in the scope of the style, everything escaped."""
+    body = "\n".join(filter(None, map(_block, parts)))
+    return f'<div class="privreg">\n{STYLE}\n{body}\n</div>'
+
+
+def as_page(title: str, body: str) -> str:
+    """A page of its own around a block."""
+    head = '<meta charset="utf-8">\n<meta name="viewport" content="width=device-width">'  # phones have narrow screens
+    head += f"\n<title>{_shown(title)}</title>"
+    return f'<!DOCTYPE html>\n<html lang="en">\n<head>\n{head}\n</head>\n<body>\n{body}\n</body>\n</html>'
+
+
+def _block(part: Part) -> str:
+    match part:
+        case Lines():
+            return ""
+        case Paragraph():
+            return f"<p{_class(part.style)}>{_shown(part.words)}</p>"
+        case Notes():
+            items = "\n".join(f"<li>{_shown(plain(n))}</li>" for n in part.notes)
+            return f"<ol>\n{items}\n</ol>" if items else ""
+        case Pairs():
+            loud = f'<p class="loud">{_shown(part.loud)}</p>\n' if part.loud else ""
+            lines = list[str]()
+            for row in part.arranged():
+                wide = ' colspan="3"' if len(row) == 1 else ""
+                heads = ((f'<th scope="row">{_shown(plain(a))}</th>', _BUDGET.sub(_WHOLE, _shown(b))) for a, b in row)
+                cells = "".join(f'{head}<td class="value"{wide}>{value}</td>' for head, value in heads)
+                lines.append(f"<tr>{cells}</tr>")
+            return loud + _table(lines, part.title)
+        case Table():
+            head = "".join(f'<th scope="col">{_shown(plain(h))}</th>' for h in part.head)
+            wide = f'<tr class="block"><th scope="rowgroup" colspan="{len(part.head) + 1}">'
+            block = (
+                f"{wide}{_shown(plain(name))}</th></tr>" if row is None else _row(name, row)
+                for name, row in part.lines()
+            )
+            body = [*block]
+            body += [_row(label, row, "fact" if i else "fact first") for i, (label, row) in enumerate(part.facts)]
+            top = f"<thead><tr><th>{_shown(plain(part.stub))}</th>{head}</tr></thead>\n"
+            return _table(body, part.title, len(part.head), top)
+
+
+def _shown(text: str) -> str:
+    """Escape; lines stay lines."""
+    return "<br>".join(escape(plain(line)) for line in text.split("\n"))
+
+
+def _table(rows: Iterable[str], title: str, numbers: int = 0, head: str = "") -> str:
+    """A table; of so many columns of numbers, which on a narrow screen stand below the names of their rows."""
+    per = numbers if numbers <= _PER_LINE else -(-numbers // 2)
+    style = f' class="coef" style="--columns: {per}"' if numbers else ""
+    caption = f'<caption class="title">{_shown(title)}</caption>\n' if title else ""
+    return f"<table{style}>\n{caption}{head}<tbody>\n" + "\n".join(rows) + "\n</tbody>\n</table>"
+
+
+_PER_LINE: Final = 6  # Columns of numbers that have room beside each other on a narrow screen
+_BUDGET: Final = re.compile(r"[\d.e+-]+-(?:GDP|DP|zCDP)\b|\d+e-\d+")
+_WHOLE: Final = r'<span class="whole">\g<0></span>'  # A narrow cell must not break a budget at its hyphen
+
+
+def _row(name: str, values: Iterable[str], style: str = "") -> str:
+    cells = "".join(f"<td>{_BUDGET.sub(_WHOLE, _shown(v))}</td>" for v in values)
+    inside = ' class="inside"' if name[:1] == " " else ""
+    return f'<tr{_class(style)}><th scope="row"{inside}>{_shown(plain(name))}</th>{cells}</tr>'
+
+
+def _class(name: str) -> str:
+    return f' class="{name}"' if name else ""

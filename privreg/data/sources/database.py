@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -215,13 +215,15 @@ def _lenient(connection: Any) -> Iterator[None]:
 @contextmanager
 def _of_sqlalchemy(data: Sql, columns: Sequence[str], where: str) -> Iterator[Fetch]:
     sa = need("sqlalchemy", "sql", where)
-    given, own = data.connection, None
-    if isinstance(given, str) or comes_from(given, "sqlalchemy", "URL"):
-        given = own = sa.create_engine(given)
-    opened = None if comes_from(given, "sqlalchemy", "Connection") else given.connect()
-    connection = given if opened is None else opened
-    busy = connection.in_transaction()
-    try:
+    with ExitStack() as stack:
+        connection = data.connection
+        if isinstance(connection, str) or comes_from(connection, "sqlalchemy", "URL"):
+            connection = sa.create_engine(connection)
+            stack.callback(connection.dispose)
+        if not comes_from(connection, "sqlalchemy", "Connection"):
+            connection = stack.enter_context(connection.connect())
+        elif not connection.in_transaction():
+            stack.callback(connection.rollback)  # reading begins a transaction on the caller's connection
         text = isinstance(data.query, str)
         bare = sa.text(_bare(data.query)) if text else data.query
         labels = sa.select(sa.text("*")).select_from(_named(sa, bare, ())).where(sa.false())
@@ -233,13 +235,6 @@ def _of_sqlalchemy(data: Sql, columns: Sequence[str], where: str) -> Iterator[Fe
         how = {"stream_results": True, "max_row_buffer": CHUNK}  # a cursor at the server, where there is one
         with _lenient(driver), connection.execute(wanted, data.parameters, execution_options=how) as result:
             yield lambda: result.fetchmany(CHUNK)
-    finally:
-        if opened is not None:
-            opened.close()
-        elif not busy:
-            connection.rollback()  # reading began a transaction on the caller's connection
-        if own is not None:
-            own.dispose()
 
 
 def _named(sa: Any, query: Any, columns: Sequence[str]) -> Any:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
 from glob import glob
 from importlib import import_module
 from pathlib import Path
@@ -59,10 +59,23 @@ def partitions(path: Path) -> dict[str, str | None]:
 def open_parquet(files: Mapping[str, Path], wanted: Wanted, kind: str) -> Source:
     """Rows of Parquet files that exist, in their order; `files` are by the names that messages call them."""
     held = [_footer(name, path, wanted.columns) for name, path in files.items()]
-    _check_kinds(held)
+    found: dict[str, tuple[str, str]] = {}
+    for file in held:
+        for column, is_ in file.kinds.items():  # one without any value in a file goes with all kinds
+            want, where = (is_, file.name) if is_ == "empty" else found.setdefault(column, (is_, file.name))
+            if is_ != want:
+                raise DataError(
+                    f"{file.name}: column {column!r} is {is_} here and {want} in {where}; write the files again with "
+                    "the same types."
+                )
 
     def pieces(most: int = CHUNK) -> list[Piece]:
-        return [Piece(n, partial(_group, file, k, wanted, most)) for file in held for k, n in enumerate(file.groups)]
+        opened = lru_cache(1)(lambda place: _open(held[place], wanted))  # for row groups that follow one another
+        return [
+            Piece(n, partial(_group, partial(opened, i), file, k, wanted, most))
+            for i, file in enumerate(held)
+            for k, n in enumerate(file.groups)
+        ]
 
     dealt = dealt_pieces(lambda: pieces(held_rows(len(wanted.columns))), wanted)
     paths = [file.path for file in held]
@@ -89,19 +102,6 @@ def _footer(name: str, path: Path, columns: Sequence[str]) -> _File:
     return _File(path, name, mark, footer, groups, kinds | dict.fromkeys(folders, "empty"), folders)
 
 
-def _check_kinds(files: Sequence[_File]) -> None:
-    """Refuse files in which a column is of another kind; one without any value in a file goes with all kinds."""
-    first: dict[str, tuple[str, str]] = {}
-    for file in files:
-        for column, kind in file.kinds.items():
-            want, where = (kind, file.name) if kind == "empty" else first.setdefault(column, (kind, file.name))
-            if kind != want:
-                raise DataError(
-                    f"{file.name}: column {column!r} is {kind} here and {want} in {where}; write the files again with "
-                    "the same types."
-                )
-
-
 def _open(file: _File, wanted: Wanted) -> Any:
     """A file whose footer says what it said before."""
     damaged, library = DataError(f"{file.name}: {DAMAGED['Parquet']}"), import_module("pyarrow.parquet")
@@ -117,25 +117,24 @@ def _open(file: _File, wanted: Wanted) -> Any:
     return quietly(lambda: library.ParquetFile(file.path, **how), damaged)
 
 
-def _group(file: _File, group: int, wanted: Wanted, most: int, skip: int) -> Iterator[Batch]:
+def _group(opened: Callable[[], Any], file: _File, group: int, wanted: Wanted, most: int, skip: int) -> Iterator[Batch]:
     """Batches of a row group, after so many rows."""
     where, read = f"{file.name}, row group {group}", 0
-    broken = DataError(f"{where}: it is damaged; write or download the file again.")
+    broken, held = DataError(f"{where}: it is damaged; write or download the file again."), opened()
     columns = [c for c in wanted.columns if c not in file.folders]
-    with _open(file, wanted) as held:
-        # by batches in one thread: reading costs a tenth of a fit, and threads hold more of a row group at a time
-        how = {"row_groups": [group], "columns": columns, "use_threads": most > CHUNK}
-        parts = quietly(lambda: held.iter_batches(most, **how), broken)
-        while (part := quietly(lambda: next(parts, None), broken)) is not None:
-            n = part.num_rows
-            if read + n > skip:
-                some = part.slice(max(skip - read, 0))
-                codes = pa.array(np.zeros(some.num_rows, dtype=np.int32))
-                for name, text in file.folders.items():
-                    column = pa.DictionaryArray.from_arrays(codes, pa.array([text], pa.string()))
-                    some = some.append_column(name, column)
-                yield from batches_of(some, wanted, where, most)
-            read += n
+    # by batches in one thread: reading costs a tenth of a fit, and threads hold more of a row group at a time
+    how = {"row_groups": [group], "columns": columns, "use_threads": most > CHUNK}
+    parts = quietly(lambda: held.iter_batches(most, **how), broken)
+    while (part := quietly(lambda: next(parts, None), broken)) is not None:
+        n = part.num_rows
+        if read + n > skip:
+            some = part.slice(max(skip - read, 0))
+            codes = pa.array(np.zeros(some.num_rows, dtype=np.int32))
+            for name, text in file.folders.items():
+                column = pa.DictionaryArray.from_arrays(codes, pa.array([text], pa.string()))
+                some = some.append_column(name, column)
+            yield from batches_of(some, wanted, where, most)
+        read += n
     if read != file.groups[group]:
         raise broken
 

@@ -261,7 +261,15 @@ class _Reader:
                     return FactorColumn(short[power])
             return self.arithmetic(evaluate.OPERATORS[type(node.op)], left, self.read(node.right))
         assert isinstance(node, ast.Compare)
-        return self._compare(node)
+        how, sides = evaluate.COMPARISONS[type(node.ops[0])], [node.left, node.comparators[0]]
+        first = isinstance(sides[0], ast.Constant)
+        name = column_name(sides[first])
+        if name is not None and name in self.schema.levels:
+            level = ast.literal_eval(sides[not first])
+            label = next(known for known in self.schema.levels[name] if known == level)
+            tree = ["level", name, label]
+            return _truth(tree if how == "eq" else ["not", tree])
+        return _truth(["cmp", how, *(self.read(side).tree for side in sides)])
 
     def _typed(self, why: str, *operation: str | FactorColumn) -> FactorColumn:
         """Column that NumPy computes with other types than doubles, or by an operation that no device has."""
@@ -274,18 +282,6 @@ class _Reader:
     def truth(self, value: FactorColumn) -> Tree:
         """The tree of a condition."""
         return value.tree if value.kind == "bool" else ["cmp", "ne", value.tree, const(0.0)]
-
-    def _compare(self, node: ast.Compare) -> FactorColumn:
-        how, sides = evaluate.COMPARISONS[type(node.ops[0])], [node.left, node.comparators[0]]
-        first = isinstance(sides[0], ast.Constant)
-        name = column_name(sides[first])
-        if name is not None and name in self.schema.levels:
-            level = ast.literal_eval(sides[not first])
-            label = next(known for known in self.schema.levels[name] if known == level)
-            tree = ["level", name, label]
-            return _truth(tree if how == "eq" else ["not", tree])
-        left, right = map(self.read, sides)
-        return _truth(["cmp", how, left.tree, right.tree])
 
     def _sign(self, op: ast.unaryop, value: FactorColumn) -> FactorColumn:
         if isinstance(op, ast.Invert):
