@@ -29,8 +29,7 @@ from privreg.formula.units import Units
 from privreg.options.table import accepted, check, find
 from privreg.options.unknown import refuse_unknown, same
 from privreg.protocol.rounds import GROUPS, LEAST_GROUPS, MOST_GROUPS
-from privreg.simulation.aggregate import AggregateRun
-from privreg.simulation.curator import CuratorRun, refuse_few
+from privreg.simulation.aggregate import AggregateRun, CuratorRun, refuse_few
 from privreg.simulation.rounds import RoundsRun
 from privreg.simulation.streaming.encoding import Encoder
 
