@@ -23,13 +23,14 @@ from privreg.collector.aggregate import chain, report
 from privreg.collector.aggregate.chain import Batch, Chain
 from privreg.collector.aggregate.lattice import noised, steps
 from privreg.collector.aggregate.plan import Plan, Progress, State
-from privreg.collector.inference.methods import dealt, summed_groups
+from privreg.collector.inference.methods import dealt
 from privreg.errors import DataError, StreamError, UnsupportedArgumentError
 from privreg.families.scores import Gauge
 from privreg.fits.aggregate import HeldSums, plan_of
 from privreg.privacy.noise import KEY_BYTES, derived_key, normals, refuse_fork
 from privreg.protocol import lattice
 from privreg.protocol.schedule import ENDLESS
+from privreg.protocol.sums import summed_groups
 from privreg.simulation.rounds import Crew, Run
 from privreg.simulation.streaming.encoding import Block, cut, joined, picked
 
