@@ -199,11 +199,11 @@ def written(path: Path, n: int) -> None:
 
 def memory_of_fit(path: str, held: bool) -> None:
     """Print the seconds of a fit of a file, and the rise of the peak of this process, in MB."""
-    from privreg.simulation import curator
+    from privreg.simulation import aggregate
 
     fit("central", "huber", frame(5_000))
     if not held:
-        curator.HELD = 1 << 26  # type: ignore[misc]
+        aggregate.HELD = 1 << 26  # type: ignore[misc]
     gc.collect()
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")  # the peak starts again from the present size

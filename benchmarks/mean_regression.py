@@ -45,8 +45,7 @@ from privreg.collector.aggregate.estimate import estimate
 from privreg.collector.aggregate.plan import Plan
 from privreg.fits.aggregate import doubts, plan_of
 from privreg.formula.spec import ModelSpec
-from privreg.simulation.aggregate import AggregateRun
-from privreg.simulation.curator import CuratorRun
+from privreg.simulation.aggregate import AggregateRun, CuratorRun
 from privreg.simulation.streaming.encoding import Encoder
 from privreg.tables.diagnostics import reliable
 

@@ -65,7 +65,7 @@ from privreg.collector.aggregate.estimate import estimate
 from privreg.collector.aggregate.plan import Plan
 from privreg.fits.aggregate import doubts, plan_of
 from privreg.privacy.conversions import gdp_epsilon
-from privreg.simulation.curator import CuratorRun, least
+from privreg.simulation.aggregate import CuratorRun, least
 from privreg.simulation.streaming.encoding import Encoder
 from privreg.tables.diagnostics import reliable
 from tests.reference import two_collectors as reference

@@ -73,8 +73,7 @@ from privreg.collector.aggregate.estimate import Estimated, estimate
 from privreg.collector.aggregate.plan import Plan
 from privreg.fits.aggregate import doubts, plan_of
 from privreg.formula.spec import ModelSpec
-from privreg.simulation.aggregate import AggregateRun
-from privreg.simulation.curator import CuratorRun, least
+from privreg.simulation.aggregate import AggregateRun, CuratorRun, least
 from privreg.simulation.streaming.encoding import Encoder
 from privreg.tables.diagnostics import reliable
 from tests.reference import two_collectors as reference

@@ -125,9 +125,9 @@ MUTANTS = (
     ),
     Mutant(
         "warnings that follow a record's value, of sums",
-        "privreg/simulation/curator.py",
-        '@np.errstate(all="ignore")  # a warning would tell of one record\n',
-        "",
+        "privreg/simulation/aggregate.py",
+        '@np.errstate(all="ignore")  # a warning would tell of one record\ndef rounded(',
+        "def rounded(",
         ("tests/simulation/test_summing.py::test_sums_are_those_of_reports_one_by_one",),
     ),
     Mutant(
@@ -212,7 +212,7 @@ MUTANTS = (
     ),
     Mutant(
         "a curator's release is drawn again by who goes on",
-        "privreg/simulation/curator.py",
+        "privreg/simulation/aggregate.py",
         "for k, n in enumerate(counts)",
         "for k, n in enumerate(())",
         (f"{CURATOR}::test_a_fit_that_is_killed_between_rounds_ends_in_the_same_bits",),
@@ -485,7 +485,7 @@ MUTANTS = (
     ),
     Mutant(
         "a curator's switches are rounded by blocks",
-        "privreg/simulation/curator.py",
+        "privreg/simulation/aggregate.py",
         "if one.form == lattice.SWITCHES:",
         "if False:",
         (

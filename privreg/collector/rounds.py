@@ -20,8 +20,8 @@ from scipy.special import ndtri
 
 from privreg.base.arrays import Array
 from privreg.collector.covariates import indicators, moments, whitening
-from privreg.collector.covariates.indicators import Clamped, Shares
-from privreg.collector.covariates.moments import ANSWERING, Scatter
+from privreg.collector.covariates.indicators import Clamped
+from privreg.collector.covariates.moments import Scatter
 from privreg.collector.estimation import combination, coordinates, curvature, reference
 from privreg.collector.estimation.combination import carry_rounds, observed
 from privreg.collector.estimation.coordinates import placed, reference_model
@@ -206,28 +206,6 @@ def late(progress: Progress, number: int, reports: Reports) -> Progress:
 def _clamped(number: int, reports: Reports) -> Clamped:
     """Sums of the reports of round `number`, on clamping."""
     return Clamped(number, float(reports.weight.sum()), reports.total.sum(axis=(0, 1)), reports.people)
-
-
-def shares_of(plan: Plan, progress: Progress) -> Shares | None:
-    """Share of usable records clamped, by column; None before anybody has reported.
-
-    Reports on moments give the share of usable records. If covariates are public there are none, and shares are
-    those of all records.
-    """
-    seen = progress.clamped
-    if seen is None or seen.weight <= 0.0:
-        return None
-    mean = seen.total / seen.weight
-    least = 1.0 / (seen.weight + 1.0)  # that nobody was seen doesn't make it sure that there is nobody
-    inside = np.clip(mean, least, 1.0 - least)
-    variance = (plan.sd("clamping") ** 2 + inside * (1.0 - inside)) / seen.weight
-    answering = progress.scatter.answering
-    if answering < 1.0 and plan.persons is None:  # of several rows that is how much of a report is filled
-        _, error = progress.scatter.usable
-        known = error if answering > ANSWERING else 0.0
-        variance = (variance + (mean / answering * known) ** 2) / answering**2
-        mean = mean / answering
-    return Shares(plan.clamps, mean, np.sqrt(variance), seen.people)
 
 
 def _pays(plan: Plan, progress: Progress, number: int) -> bool:

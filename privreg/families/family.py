@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from privreg.errors import OptionError
-from privreg.families.scores import Declared, Score, ScoreRules, Scoring, scoring_of
+from privreg.errors import OptionError, UnsupportedArgumentError, choose
+from privreg.families.scores import SCORINGS, Declared, Score, ScoreRules, Scoring, scoring_of
+from privreg.options.unknown import MODELS, TIMES
 from privreg.protocol.plans import Shape
 from privreg.schema.declarations import Schema
 
@@ -88,6 +89,49 @@ class Family(Declared):
         size = ", estimated jointly" if self.joint else size
         words = f"{self.title}, c = {ratio:.4g} × residual scale{size}"
         return scoring.published(self, shape, ratio * scale, low, high), words
+
+
+FAMILIES: Final[dict[str, Callable[..., Family]]] = {}
+"""Functions that make families, by the name that users may write instead; `privreg.families` fills it."""
+
+
+def resolve_family(family: Any, *, curator: bool = False) -> Family:
+    """Accept a `Family` or its lower-case name; with a `curator` also one of the published descent.
+    Raises OptionError if the name is not known; UnsupportedArgumentError if `family` is a class, function or object of
+    another library.
+    """
+    if isinstance(family, Family):
+        if family.code < 0 and not curator:
+            raise UnsupportedArgumentError(
+                f"{family!r} has no score of bounded length, which people's reports need; it is for a trusted "
+                "curator, trust='central'."
+            )
+        if family.code >= 0 and (family.code not in SCORINGS or family.scoring.form):
+            raise UnsupportedArgumentError(
+                f"{family!r} is none of {', '.join(map(repr, FAMILIES))}; of a score of your own write "
+                "custom(name, score, bound)."
+            )
+        return family
+    got = family if isinstance(family, str) else getattr(family, "__name__", type(family).__name__)
+    if got.lower() in TIMES.names:
+        raise UnsupportedArgumentError(f"family={got} is not known: {TIMES.hint}.")
+    if isinstance(family, str):
+        name = choose("family", family, FAMILIES)
+        if name in {"poisson", "negative_binomial"}:
+            written = "Poisson" if name == "poisson" else "NegativeBinomial"
+            raise OptionError(f"family={name!r} needs a public largest count; write {written}(y_max=...).")
+        return FAMILIES[name]()
+    if callable(family) and got == "custom":
+        raise UnsupportedArgumentError("family=custom lacks its arguments; write custom(name, score, bound).")
+    for name, make in FAMILIES.items():
+        if family is make:
+            write = "Poisson(y_max=20)" if name == "poisson" else f"{make.__name__}() or {name!r}"
+            raise UnsupportedArgumentError(f"family={make.__name__} lacks its brackets; write {write}.")
+    known = (MODELS.get(got) or MODELS.get(got.lower()) or "").replace("pr.", "")
+    meant = f" Did you mean {known}?" if known else ""
+    raise UnsupportedArgumentError(
+        f"family must be a privreg family or its name ({', '.join(map(repr, FAMILIES))}), got {got}.{meant}"
+    )
 
 
 def score_rules(

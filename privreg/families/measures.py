@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 
 from privreg.base.arrays import Array
-from privreg.families.family import Family
 from privreg.families.scores import Gauge, scoring_of
 
 NORMAL_95: Final = 1.959963984540054
@@ -50,11 +49,6 @@ class Measure(NamedTuple):
     estimate: float
     std_error: float
     meaning: str
-
-
-def count(family: Family, classes: int) -> int:
-    """Numbers that each person reports; 0 if a family has no measures."""
-    return family.scoring.numbers(classes)
 
 
 def values(gauge: Gauge, eta: Array, y: Array) -> Array:

@@ -21,7 +21,6 @@ from privreg.collector.aggregate.lengths import far as far_columns
 from privreg.collector.aggregate.plan import MOST_MU, Noise, Plan, Progress, State, Summed, crowded, narrowed, rules_of
 from privreg.collector.aggregate.rounds import begin
 from privreg.collector.covariates import whitening
-from privreg.collector.covariates.indicators import Shares, harmed
 from privreg.collector.covariates.moments import ANSWERING
 from privreg.collector.covariates.whitening import correlation
 from privreg.collector.inference import methods
@@ -33,7 +32,7 @@ from privreg.families.family import Family
 from privreg.families.hazards import INTERVAL
 from privreg.families.measures import Measure
 from privreg.families.scores import Gauge
-from privreg.fits.notes import Findings, clamping_words, filled_note, listed, notes
+from privreg.fits.notes import Findings, Shares, clamping_words, filled_note, harmed, listed, notes
 from privreg.fits.outcome import FitOutcome, of_clusters, outside_of, refuse_overflow
 from privreg.fits.plan import corners_of, extremes_of, limits_of_offset, order_of, to_user
 from privreg.fits.settings import Settings

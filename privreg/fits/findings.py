@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc, ndtr
 
 from privreg.base.arrays import Array
-from privreg.collector import rounds
 from privreg.collector.covariates import indicators, whitening
+from privreg.collector.covariates.moments import ANSWERING
 from privreg.collector.covariates.whitening import FARTHEST, LIMITS, Cells
 from privreg.collector.estimation import combination, coordinates, curvature, estimate, reference
 from privreg.collector.estimation.curvature import Curvature
@@ -20,7 +20,7 @@ from privreg.collector.inference.resampling import FIRST
 from privreg.collector.levels import PRECISE, STRICT, SURE
 from privreg.collector.plan import Carried, Crossed, Estimated, Plan, Progress
 from privreg.collector.rounds import STRETCHED
-from privreg.fits.notes import Findings, Rare
+from privreg.fits.notes import Findings, Rare, Shares, harmed
 from privreg.fits.outcome import Held
 from privreg.fits.settings import Settings
 from privreg.protocol.rounds import PARTS
@@ -97,7 +97,7 @@ def found_of(
         wanted(plan, progress.state.longest, filled),
         sum(n for n, r in zip(progress.held, plan.rounds, strict=False) if r.role == "moments"),
     )
-    clamped, slopes = rounds.shares_of(plan, progress), ratios.reshape(-1, d).copy()
+    clamped, slopes = shares_of(plan, progress), ratios.reshape(-1, d).copy()
     slopes[:, order[: int(plan.layout.constant)]] = 0.0
     return Findings(
         have=have,
@@ -123,7 +123,7 @@ def found_of(
         measures=plan.gauge is not None,
         measuring=progress.state.role == "measures",
         clamped=clamped,
-        harmed=indicators.harmed(clamped, slopes, _together(plan, progress, order)) if have and clamped else (),
+        harmed=harmed(clamped, slopes, _together(plan, progress, order)) if have and clamped else (),
         at_limit=have and found is not None and _at_limit(plan, progress, found),
         strong=strong,
         far=found is not None and found.far > curvature.FAR,
@@ -131,6 +131,28 @@ def found_of(
         early=_early(held, settings, estimates, senders, begun=found is not None),
         needed=needed / max(people, 1.0) * held.people if people < needed else None,
     )
+
+
+def shares_of(plan: Plan, progress: Progress) -> Shares | None:
+    """Share of usable records clamped, by column; None before anybody has reported.
+
+    Reports on moments give the share of usable records. If covariates are public there are none, and shares are
+    those of all records.
+    """
+    seen = progress.clamped
+    if seen is None or seen.weight <= 0.0:
+        return None
+    mean = seen.total / seen.weight
+    least = 1.0 / (seen.weight + 1.0)  # that nobody was seen doesn't make it sure that there is nobody
+    inside = np.clip(mean, least, 1.0 - least)
+    variance = (plan.sd("clamping") ** 2 + inside * (1.0 - inside)) / seen.weight
+    answering = progress.scatter.answering
+    if answering < 1.0 and plan.persons is None:  # of several rows that is how much of a report is filled
+        _, error = progress.scatter.usable
+        known = error if answering > ANSWERING else 0.0
+        variance = (variance + (mean / answering * known) ** 2) / answering**2
+        mean = mean / answering
+    return Shares(plan.clamps, mean, np.sqrt(variance), seen.people)
 
 
 def _heap(plan: Plan, progress: Progress) -> bool:

@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privreg.base.arrays import Array
-from privreg.collector.covariates import indicators, whitening
+from privreg.collector.covariates import whitening
 from privreg.collector.covariates.moments import Layout
 from privreg.collector.covariates.whitening import Cells
 from privreg.collector.plan import MOST, Crossed, End, Extreme, Made, Plan
 from privreg.errors import OptionError, UnsupportedArgumentError
+from privreg.fits import notes
 from privreg.fits.settings import Settings
 from privreg.formula.language.allowlist import SPLINES
 from privreg.formula.spec import ModelSpec
@@ -206,7 +207,7 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
             numbers=p > int(constant) or not own or added is not None or spec.people.gathered,
             located=WANTED["location"] * len(unscaled) * max(noise / 4.0, 0.25),
             measured=efficient.measures,
-            clamped=indicators.people_for(len(clamps), mechanism.sd(radius, len(clamps))) if clamps else 0,
+            clamped=notes.people_for(len(clamps), mechanism.sd(radius, len(clamps))) if clamps else 0,
         ),
         rules=rules,
         layout=Layout(constant, not own or added is not None),

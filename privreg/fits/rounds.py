@@ -18,10 +18,9 @@ from privreg.collector.inference.pivots import Normal, RandomScaling, StudentT
 from privreg.collector.inference.resampling import FIRST, Anytime, Bootstrap, batches
 from privreg.collector.inference.windows import Steps
 from privreg.collector.plan import Estimated, Plan, Progress
-from privreg.collector.rounds import shares_of
 from privreg.errors import InferenceError
 from privreg.families.family import Family, score_rules
-from privreg.fits.findings import before_role, found_of
+from privreg.fits.findings import before_role, found_of, shares_of
 from privreg.fits.notes import clamping_words, filled_note, notes
 from privreg.fits.outcome import FitOutcome, Held, of_clusters, outside_of, refuse_overflow
 from privreg.fits.plan import device_plan, to_user

@@ -30,7 +30,7 @@ from privreg.formula.spec import ModelSpec
 from privreg.options.running import progress_bar
 from privreg.planning.rehearsal import People, bread, enough_in_main, located, rehearse, residuals, rows_map
 from privreg.planning.scenario import Assumed, response_of
-from privreg.simulation.curator import least
+from privreg.simulation.aggregate import least
 from privreg.simulation.streaming.encoding import Encoder, Gatherer, cut
 from privreg.simulation.streaming.stream import begin
 from privreg.simulation.tuning import resolve_tuning

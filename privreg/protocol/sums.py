@@ -21,6 +21,8 @@ LEAST: Final = 2.0**-60  # Least length L and slope: products of smaller ones wo
 LETTERS: Final = ("a", "b")  # Collectors by their place in the plan; the first leads
 MOST_NUMBERS: Final = 5_900  # Numbers of a report, at most: a share of 64 KB holds them
 
+SUMMED: Final = 24  # Groups of clusters at most whose sums two collectors publish
+
 FORMAT: Final = 3
 """Format of plans and states with sums. In 1 all rounds had the length of the plan; in 2 any two reports of scores were
 as far from each other as the ball is wide."""
@@ -165,6 +167,11 @@ def width(
         return (d + blocks) * (d + blocks + 1) // 2
     products = blocks * (blocks + 1) // 2 * d * (d + 1)
     return blocks * d * (1 + 2 * int(cornered)) + products + int(scaled) * (d + 3 + int(persons))
+
+
+def summed_groups(clusters: int) -> int:
+    """Random groups whose sums two collectors publish: each sum has its noise, so that they are few."""
+    return min(SUMMED, clusters // 2)
 
 
 def form_of(role: str) -> str:

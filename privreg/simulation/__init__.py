@@ -12,6 +12,6 @@ next state  `collector/rounds.py`                  `collector/aggregate/chain.py
 outcome     `fits/rounds.py`                       `fits/aggregate.py`
 ==========  =====================================  ======================================================
 
-The `curator` is an AggregateRun whose rows answer in each round. `simulate` plays a plan with reports that are lost
-or late. `workers` share one fit among processes and machines. Published algorithms are in `published`.
+A CuratorRun is an AggregateRun whose rows answer in each round. `simulate` plays a plan with reports that are lost or
+late. `workers` share one fit among processes and machines. Published algorithms are in `published`.
 """

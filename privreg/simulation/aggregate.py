@@ -1,13 +1,18 @@
-"""A fit with two collectors in one process: devices' reports as whole numbers, sums modulo 2⁶⁴, each collector's noise.
+"""A fit by sums in one process: devices' reports as whole numbers, sums modulo 2⁶⁴, each collector's noise.
 
 A device shares its report out: a uniform share to one collector, the report less this share to the other, modulo 2⁶⁴.
 The sums of both shares add up to the sum of reports exactly, so shares need not be drawn to play a fit.
+
+Rows of a trusted curator, or of silos, answer in each round, held or read again; each holder's sum has noise once.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from hashlib import sha256
+from itertools import groupby, islice
 from typing import Any, Final
 
 import numpy as np
@@ -18,18 +23,32 @@ from privreg.collector.aggregate import chain, report
 from privreg.collector.aggregate.chain import Batch, Chain
 from privreg.collector.aggregate.lattice import noised, steps
 from privreg.collector.aggregate.plan import Plan, Progress, State
-from privreg.collector.inference.methods import dealt, summed_groups
-from privreg.errors import StreamError
+from privreg.collector.inference.methods import dealt
+from privreg.errors import DataError, StreamError, UnsupportedArgumentError
 from privreg.families.scores import Gauge
 from privreg.fits.aggregate import HeldSums, plan_of
-from privreg.privacy.noise import derived_key, normals, refuse_fork
+from privreg.privacy.noise import KEY_BYTES, derived_key, normals, refuse_fork
+from privreg.protocol import lattice
 from privreg.protocol.schedule import ENDLESS
-from privreg.simulation.rounds import Run
-from privreg.simulation.streaming.encoding import Block, cut
+from privreg.protocol.sums import summed_groups
+from privreg.simulation.rounds import Crew, Run
+from privreg.simulation.streaming.encoding import Block, cut, joined, picked
 
 __all__ = ["AggregateRun", "Batch", "plan_of", "total"]
 
 NUMBERS: Final = 1 << 21  # Numbers of reports that are made together, about
+ROWS: Final = 8_192
+"""Rows that are added up in floating point before they are rounded: 2²⁶ roundings of 2⁻⁵³ of a report of 2²⁰ lattice
+steps are 0.01 of a step, and `protocol.lattice.unit_of_sums` leaves a whole one."""
+
+LEAST: Final = 28.0
+"""Rows times μ/D^1.5 below which there is no fit: noise of second moments then has its edge at a fifth of a typical
+eigenvalue if it costs an eighth of the budget, twice: Equation (33)."""
+
+HELD: Final = 1 << 32  # Bytes of rows that are held; more are read again in each round
+
+AHEAD: Final = 8  # Blocks a thread that are handed out at a time
+
 LATE: Final = frozenset({"main", "measures"})  # Roles of rounds whose batches end when results are asked for
 
 
@@ -216,3 +235,289 @@ class AggregateRun(Run):
         if not (0 < people <= self.size if late else people == self.size):
             raise ValueError(f"batch {number} of another plan")
         self._known(Batch(people, like(self.raw.sum[0], arrays[f"total_{number}"]).copy()))
+
+
+# --- a curator, or silos --------------------------------------------------------------------------------------
+
+
+@np.errstate(all="ignore")  # a warning would tell of one record
+def rounded(plan: Plan, state: State, rows: Block) -> Ints:
+    """Sum of at most `ROWS` reports, rounded to whole numbers once, shape (plan.width(state.role),).
+
+    Sums that differ in one record are as far from each other as two reports, and half a lattice step more in each
+    number, twice. Balls and matrices leave room for that; switches don't, and are rounded report by report.
+    """
+    one = steps(plan, state)
+    if one.form == lattice.SWITCHES:
+        return np.asarray(one.whole(report.vectors(plan, state, *rows.reported)).sum(axis=0))
+    made, scale = report.factors(plan, state, *rows.reported)
+    unit = one.unit
+    return np.asarray(np.rint(np.concatenate([one.total(scale) for one in made]) * unit), dtype=np.int64)
+
+
+def by_group(plan: Plan, state: State, rows: Block, group: Ints | None) -> tuple[Ints, Ints]:
+    """Sums of reports by group, and how many there are, of as many groups as there are, or one."""
+    if group is None:
+        return rounded(plan, state, rows)[None], np.array([len(rows.y)])
+    out = np.zeros((int(group.max()) + 1, plan.width(state.role)), dtype=np.int64)
+    for g in np.unique(group):
+        out[g] = rounded(plan, state, picked(rows, group == g))
+    return out, np.bincount(group)
+
+
+def evenly(blocks: Iterable[Block], rows: int) -> Iterator[Block]:
+    """Blocks of `rows` rows each, the last one of fewer, whatever blocks they came in."""
+    rest, have = list[Block](), 0
+    for block in blocks:
+        a, n = 0, len(block.y)
+        while have + n - a >= rows:
+            b = a + rows - have
+            yield joined([*rest, cut(block, a, b)])
+            rest, have, a = [], 0, b
+        if a < n:
+            rest, have = [*rest, cut(block, a, n)], have + n - a
+    if rest:
+        yield joined(rest)
+
+
+def least(d: int, mu: float, silos: int = 1) -> int:
+    """Least number of rows for a fit of `d` coefficients, of so many silos that hold them."""
+    return max(math.ceil(LEAST * math.sqrt(silos * (d + 1) ** 3) / mu), d + 1)
+
+
+def refuse_few(rows: int, d: int, mu: float, silos: int = 1) -> None:
+    """Raise a `DataError` if there are too few rows, whose number is public."""
+    if rows < (needed := least(d, mu, silos)):
+        held = "" if silos < 2 else f" in {silos} silos"
+        raise DataError(
+            f"{rows:,} rows{held} are too few for {d} coefficients at mu = {mu:g}: {needed:,} or more are needed, a "
+            "larger mu, or fewer terms."
+        )
+
+
+def of_all(
+    plan: Plan, state: State, rows: Iterable[Block], crew: Crew | None = None, *, last: bool
+) -> tuple[Ints, Ints]:
+    """Exact sums of one holder's reports, shape (groups, numbers), and how many there are in each, shape (groups,).
+
+    There are several groups, of clusters, in the `last` main round alone.
+    """
+    group = None
+    if plan.clusters and last and state.role == "main":
+        group = dealt(plan.clusters, summed_groups(plan.clusters))
+    many = 1 if group is None else int(group.max()) + 1
+    sums, counts = np.zeros((many, plan.width(state.role)), dtype=np.int64), np.zeros(many, dtype=np.int64)
+    blocks = evenly(rows, ROWS)
+    while some := list(islice(blocks, AHEAD * (1 if crew is None else crew.threads))):
+        work = [partial(by_group, plan, state, b, None if group is None else group[b.cluster]) for b in some]
+        for one, people in [w() for w in work] if crew is None else crew.each(work):
+            sums[: len(one)] += one
+            counts[: len(one)] += people
+    return sums, counts
+
+
+def noised_all(
+    plan: Plan, state: State, sums: Ints, counts: Ints, key: bytes | None, number: int
+) -> tuple[Ints, bytes | None]:
+    """One holder's sums by group, shape (groups, numbers), each with noise of its own; and the next key.
+
+    `counts`, shape (groups,), are its people; without any it adds nothing to a group's sum. The first is batch `number`
+    if each group has people of some holder.
+    """
+    out = np.zeros_like(sums)
+    for g in np.flatnonzero(counts).tolist():
+        out[g], key = noised_once(plan, state, sums[g], key, number + g)
+    return out, key
+
+
+def keys_of(key: bytes | None, silos: Sequence[str]) -> bytes | None:
+    """Keys of silos, one after the other, each of which follows from `key` and tells nothing of another's."""
+    return key if key is None or not silos else b"".join(derived_key(key, f"silo {name}") for name in silos)
+
+
+class CuratorRun(AggregateRun):
+    """A fit in progress of a curator, or of `silos` by name. Rounds begin once all rows are there.
+
+    `planned` gives the plan for so many rows of each holder. `reread`, if rows can be had again, gives all of them, in
+    the same order, and `kept` is called after each release.
+    """
+
+    parallel = False
+
+    def __init__(
+        self,
+        plan: Plan,
+        key: bytes | None,
+        planned: Callable[[tuple[int, ...]], Plan] | None = None,
+        silos: tuple[str, ...] = (),
+    ) -> None:
+        self.planned = planned or (lambda sizes: plan._replace(rows=sum(sizes)))
+        self.silos, self.sizes = silos, np.zeros(max(len(silos), 1), dtype=np.int64)
+        self.rows, self.bytes = list[Block](), 0
+        self.most: float = HELD  # Bytes of them
+        self.reread: Callable[[], Iterator[Block]] | None = None
+        self.kept: Callable[[], None] = lambda: None
+        self._before = dict[str, Any]()  # Sums that a checkpoint has
+        super().__init__(plan, keys_of(key, silos))
+
+    @property
+    def people(self) -> int:
+        """Records that are held, or were."""
+        return int(self.sizes.sum())
+
+    @property
+    def noised(self) -> int:
+        """Records whose sums are published."""
+        return self.people if self.batches else 0
+
+    def renew(self, key: bytes) -> None:
+        """Go on with noise of another key, or of those of silos that follow from it."""
+        self.key = keys_of(key, self.silos)
+
+    def asks_clamping(self, _: int) -> bool:
+        """True: all records may be asked whether they were clamped."""
+        return True
+
+    def refuse(self, people: int, size: int, *, clustered: bool) -> None:
+        """Raise UnsupportedArgumentError if rows would have to be read again, and can't be."""
+        if people and self.reread is None and self.bytes + size > self.most:
+            raise UnsupportedArgumentError(
+                f"these rows take more than {HELD >> 30} GiB encoded, and of their kind they can't be read again "
+                "in each round; write them to Parquet files and give their path."
+            )
+
+    def _enter(self, rows: Block) -> None:
+        block = rows._replace(x=np.ascontiguousarray(rows.x))
+        if not len(rows.y):
+            return
+        self.sizes[0 if rows.silo is None else rows.silo[0]] += len(rows.y)
+        self.bytes += sum(c.nbytes for c in block if c is not None)
+        self.rows.append(block)
+        if self.bytes > self.most:
+            self.rows.clear()
+
+    def drained(self) -> list[Block]:
+        """Rows that came since the last call; they are no longer held."""
+        rows, self.rows, self.bytes = self.rows, [], 0
+        return rows
+
+    def ready(self) -> None:
+        """Make the plan for the rows that have come, before anything is released.
+        Raises DataError if they are too few.
+        """
+        if self.batches:
+            return
+        empty = [name for name, n in zip(self.silos, self.sizes, strict=False) if not n]
+        if empty:
+            raise DataError(f"silo {empty[0]!r} has no rows; leave it out.")
+        self.plan = self.planned(tuple(self.sizes.tolist()))
+        refuse_few(self.people, self.plan.size, self.plan.mu, len(self.sizes))
+
+    def take_rounds(self, people: Ints, rounds: Iterable[Sequence[Ints]]) -> tuple[Ints, list[lattice.Mu]]:
+        """Begin the rounds of silos, and take in sums by silo, by group of clusters in the last round.
+
+        The sum of a silo that has dropped out is empty. `people`, shape (silos, k), are those of each cluster, where
+        there are clusters. Returns people of each sum that is asked next, shape (silos, groups), and mu of all rounds
+        with it; raises as `take_in`.
+        """
+        spent, self.clustered, many = list[lattice.Mu](), people.sum(axis=0), self.plan.clusters
+
+        def asked() -> Ints:
+            spent.append(lattice.fraction_of(self.progress.state.mu))
+            if not (many and self.progress.last and self.progress.state.role == "main"):
+                return np.asarray(people.sum(axis=1, keepdims=True))
+            of = dealt(many, summed_groups(many))
+            return np.array([np.bincount(of, one) for one in people]).astype(np.int64)
+
+        def sums() -> Iterator[tuple[Ints, Ints, bool]]:
+            for each in rounds:
+                counts = asked() * np.array([[bool(len(one))] for one in each])
+                totals = np.zeros((*counts.shape, self.plan.width(self.progress.state.role)), dtype=np.int64)
+                for s in (s for s, one in enumerate(each) if len(one)):
+                    totals[s] = each[s].reshape(totals[s].shape)
+                some = np.flatnonzero(counts.sum(axis=0))
+                yield from ((totals[:, g], counts[:, g], bool(g != some[-1])) for g in some)
+
+        self.take_in(people.sum(axis=1), sums())
+        return asked(), spent
+
+    def close(self) -> None:
+        """Play all rounds, once. Each sum has its noise before anything is made of it; then rows are dropped."""
+        if self.batches or not self.people:
+            return
+        counts = self._before.get("people", ())
+        left = np.cumsum([n.sum() for n in counts]) % self.people > 0  # groups of clusters, of which others follow
+        self.take_in(self.sizes, [(self._before[f"total_{k}"], n, left[k]) for k, n in enumerate(counts)])
+        budgets = [lattice.fraction_of(p.state.mu) for p in self.history[:-1]]
+        while self.progress.state.role != "over":
+            budgets.append(lattice.fraction_of(self.progress.state.mu))
+            if not lattice.composed(budgets, lattice.fraction_of(self.plan.mu)):
+                raise AssertionError("rounds would cost more than the budget")
+            self._answered(self.rows if self.bytes <= self.most or self.reread is None else self.reread())
+            self.kept()
+        self.rows = []
+
+    def take_in(self, sizes: Ints | Sequence[int], sums: Iterable[tuple[Ints, Ints, bool]]) -> None:
+        """Begin the rounds of holders of so many records, and take in published sums.
+
+        Each comes with its records by holder, and with whether other groups of clusters of its round follow.
+        Raises DataError if there are too few records; ValueError if a sum isn't of the width of its round.
+        """
+        self.sizes[:] = sizes
+        self.ready()
+        self.chain = chain.begin(self.plan)
+        self._begin()
+        for total, counts, more in sums:
+            own = np.zeros((len(self.sizes), self.plan.width(self.progress.state.role)), dtype=np.int64)
+            self._known(self._batch(like(own, total).copy(), counts, more=bool(more)))
+
+    def _answered(self, rows: Iterable[Block]) -> None:
+        """Add up each holder's reports, in the last round by groups of clusters, and publish the noised sums."""
+        state, last, many = self.progress.state, self.progress.last, len(self.sizes)
+        by_holder = groupby(rows, lambda b: 0 if b.silo is None else int(b.silo[0]))
+        found = {s: of_all(self.plan, state, blocks, self.crew, last=last) for s, blocks in by_holder}
+        self._released(*(np.array([found[s][k] for s in range(many)]) for k in (0, 1)))
+
+    def _released(self, sums: Ints, counts: Ints) -> None:
+        """Publish sums by holder and group, each with noise drawn for it alone, from its holder's key."""
+        if self.key is not None:
+            refuse_fork(self._process)
+        groups, given = np.flatnonzero(counts.sum(axis=0)).tolist(), (self.plan, self.progress.state)
+        starts, number = range(0, KEY_BYTES * len(self.sizes), KEY_BYTES), len(self.batches)
+        keys = [None if self.key is None else self.key[a : a + KEY_BYTES] for a in starts]
+        each = [noised_all(*given, s, n, key, number) for s, n, key in zip(sums, counts, keys, strict=True)]
+        self.key = None if self.key is None else b"".join(key for _, key in each if key is not None)
+        for g in groups:
+            self._known(self._batch(np.array([own[g] for own, _ in each]), counts[:, g], more=g != groups[-1]))
+
+    def _batch(self, totals: Ints, counts: Ints, *, more: bool) -> Batch:
+        """A published sum, of silos with each one's, shape (holders, numbers)."""
+        people, by_silo = int(counts.sum()), tuple(int(n) for n in counts)
+        return Batch(people, totals, by_silo, more) if self.silos else Batch(people, totals[0], more=more)
+
+    # --- storage ---------------------------------------------------------------------------------------
+
+    @property
+    def identity(self) -> list[Any]:
+        """Public numbers by which a saved fit is known to be this one's."""
+        trust = ["silos", *self.silos] if self.silos else ["central"]
+        return [*trust, self.plan.d, self.plan.mu, self.plan.width("main"), *self.plan.reported]
+
+    def to_arrays(self, *, close: bool = True) -> dict[str, Any]:
+        """All there is to save but keys: published sums."""
+        if not self.batches:
+            return self._before
+        counts = np.array([b.silos or (b.people,) for b in self.batches], dtype=np.int64)
+        totals = {f"total_{k}": np.atleast_2d(b.total) for k, b in enumerate(self.batches)}
+        return {**super().to_arrays(close=close), **totals, "people": counts}
+
+    def take_secrets(self, secrets: dict[str, Any]) -> None:
+        """Go on with the noise that `secrets` gave, of each holder."""
+        key = secrets["secret_key"].tobytes()
+        if len(key) != KEY_BYTES * len(self.sizes):
+            raise ValueError("no key")
+        self.key = key
+
+    def from_arrays(self, arrays: dict[str, Any]) -> None:
+        """Take over what `to_arrays` gave, once the rows are there."""
+        self._before = {k: v for k, v in arrays.items() if k == "people" or k.startswith("total_")}

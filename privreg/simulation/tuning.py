@@ -16,7 +16,6 @@ from privreg.collector.inference.methods import FULLEST, METHODS, WIDE, Method, 
 from privreg.data.participants import Counter
 from privreg.errors import InferenceError, OptionError, PrivregWarning, UnsupportedArgumentError
 from privreg.families.family import Family, score_rules
-from privreg.families.measures import count
 from privreg.families.scores import Gauge, ScoreRules
 from privreg.fits import aggregate, rounds
 from privreg.fits.findings import ENOUGH
@@ -29,8 +28,7 @@ from privreg.formula.units import Units
 from privreg.options.table import accepted, check, find
 from privreg.options.unknown import refuse_unknown, same
 from privreg.protocol.rounds import GROUPS, LEAST_GROUPS, MOST_GROUPS
-from privreg.simulation.aggregate import AggregateRun
-from privreg.simulation.curator import CuratorRun, refuse_few
+from privreg.simulation.aggregate import AggregateRun, CuratorRun, refuse_few
 from privreg.simulation.rounds import RoundsRun
 from privreg.simulation.streaming.encoding import Encoder
 
@@ -92,7 +90,7 @@ def _share(share: float | None, spec: ModelSpec, rows: int | None) -> float:
         raise OptionError(
             "measures= takes the last people of the stream, so it must be known how many come; give rows= to the model."
         )
-    if not count(spec.scored, spec.classes):
+    if not spec.scored.scoring.numbers(spec.classes):
         raise OptionError(f"measures= knows none for {spec.scored!r}; leave it out.")
     return share
 
@@ -159,7 +157,7 @@ def _efficient(methods: tuple[Method, ...], asked: FitOptions, spec: ModelSpec, 
     scalar = spec.scalar
     mechanism = spec.mechanism_for(1 if scalar else spec.blocks * p, scalar=scalar)
     words, threshold = _score_words(family, rules, units)
-    numbers = count(family, spec.classes) + int(spec.unusable) if measures else 0
+    numbers = family.scoring.numbers(spec.classes) + int(spec.unusable) if measures else 0
     start = (1.0, 1.0, 0.0)  # of residuals, responses and their centre, until they are learned
     gauge = Gauge(family.code, family.tau, spec.classes, *start, family.y_max, spec.unusable) if numbers else None
     return Settings(
@@ -231,18 +229,13 @@ def of_descent(spec: ModelSpec, asked: FitOptions, run: RunOptions) -> bool:
     if curator and asked.tuning == "published":
         refuse_unknown("curator.fit", [n for n in changed if n != "tuning" and n not in accepted("curator.fit")])
         return True
-    alone = [
-        n
-        for n in changed
-        if n in {"perturbation", "epochs", "radius", "average"} or (spec.noise.again and n in _SHARED)
-    ]
-    if alone:
+    descent = {"perturbation", "epochs", "radius", "average"} | (_SHARED if spec.noise.again else set())
+    if alone := [n for n in changed if n in descent]:
+        once = "each person reports once, so there is one pass"
+        here = "all rows answer in each round, and nothing descends" if spec.noise.again else once
         raise UnsupportedArgumentError(
             f"{alone[0]}= belongs to a curator's published descent, trust='central' with fit(tuning='published'); here "
-            "all rows answer in each round, and nothing descends: leave it out."
-            if spec.noise.again
-            else f"{alone[0]}= belongs to a curator's published descent, trust='central' with fit(tuning='published'); "
-            "here each person reports once, so there is one pass: leave it out."
+            f"{here}: leave it out."
         )
     return False
 

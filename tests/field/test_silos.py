@@ -20,7 +20,7 @@ import privreg as pr
 from privreg.collector.aggregate.lattice import steps
 from privreg.errors import BudgetError, DataError, OptionError, PrivregError, StudyError
 from privreg.privacy.noise import seeded_key
-from privreg.simulation.curator import by_group, keys_of, of_all
+from privreg.simulation.aggregate import by_group, keys_of, of_all
 from privreg.simulation.streaming.encoding import Block
 from privreg_field.silos import command, memory, plan, rounds
 from privreg_field.silos.memory import Accepted, Memory

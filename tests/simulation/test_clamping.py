@@ -10,9 +10,10 @@ from scipy.stats import binom, norm
 
 import privreg as pr
 from privreg.collector import rounds
-from privreg.collector.covariates.indicators import Bounded, Shares, harmed, people_for, quantile
-from privreg.collector.rounds import shares_of
+from privreg.collector.covariates.indicators import Bounded
 from privreg.errors import ReliabilityWarning
+from privreg.fits.findings import shares_of
+from privreg.fits.notes import Shares, harmed, people_for, quantile
 from privreg.fits.settings import FitOptions
 from privreg.formula.design import Design
 from privreg.privacy.noise import seeded_key

@@ -41,8 +41,8 @@ from privreg.fits import aggregate
 from privreg.privacy.ledger import LEDGER
 from privreg.protocol import codes, lattice
 from privreg.protocol.sums import SHARES, distance2
-from privreg.simulation import curator
-from privreg.simulation.curator import CuratorRun, by_group, evenly, least
+from privreg.simulation import aggregate as simulated
+from privreg.simulation.aggregate import CuratorRun, by_group, evenly, least
 from privreg.simulation.streaming import checkpoint
 from privreg.simulation.streaming.encoding import Block
 from privreg.simulation.streaming.stream import Stream
@@ -296,7 +296,7 @@ def test_rows_that_are_too_many_are_read_again_in_each_round(
     monkeypatch.setattr(Stream, "_again", lambda *given: passes.append(1) or again(*given))
     assert bits(model(parquet).fit(seed=5, threads=threads)) == bits(fitted)
     assert not passes
-    monkeypatch.setattr(curator, "HELD", 10_000)
+    monkeypatch.setattr(simulated, "HELD", 10_000)
     res = model(parquet).fit(seed=5, threads=threads)
     assert bits(res) == bits(fitted)
     assert len(passes) == len(res.rounds)
@@ -306,7 +306,7 @@ def test_rows_that_are_too_many_are_read_again_in_each_round(
 def test_rows_that_cannot_be_read_again_are_refused_if_they_are_too_many(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(curator, "HELD", 10_000)
+    monkeypatch.setattr(simulated, "HELD", 10_000)
     made, before = model(SOURCES[kind](tmp_path)), LEDGER.spent(rows())
     with pytest.raises(UnsupportedArgumentError, match="write them to Parquet files"):
         made.fit()
@@ -314,7 +314,7 @@ def test_rows_that_cannot_be_read_again_are_refused_if_they_are_too_many(
 
 
 def test_files_that_change_between_rounds_are_refused(parquet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(curator, "HELD", 10_000)
+    monkeypatch.setattr(simulated, "HELD", 10_000)
     original, played = CuratorRun._released, []
 
     def released(self: CuratorRun, *given: object) -> None:
@@ -344,7 +344,7 @@ def test_a_person_has_the_same_rows_in_all_passes(
     data = rows().assign(who=np.arange(N) // 3)
     data.to_parquet(path := tmp_path / "rows.parquet")
     held = model(data, id="who", **given).fit(seed=5)
-    monkeypatch.setattr(curator, "HELD", 10_000)
+    monkeypatch.setattr(simulated, "HELD", 10_000)
     assert bits(model(path, id="who", **given).fit(seed=5)) == bits(held)
     lost = data.assign(y=np.where(np.arange(N) % 3 < (given.get("k_max", 1)), data["y"], 6.0))  # rows that never count
     monkeypatch.undo()
@@ -364,9 +364,9 @@ def test_switches_of_a_record_move_a_rounded_sum_by_no_more_than_the_noise_is_fo
     for many in range(1, 60):
         y, x = np.full(many, 0.5), np.ones((many, plan.d))
         flags = np.ones((many, plan.bounded), dtype=np.bool_)
-        full = curator.total(plan, state, Block(y, x, None, None, clamped=flags))
+        full = simulated.rounded(plan, state, Block(y, x, None, None, clamped=flags))
         y[0] = np.nan
-        less = curator.total(plan, state, Block(y, x, None, None, clamped=flags))
+        less = simulated.rounded(plan, state, Block(y, x, None, None, clamped=flags))
         assert sum(int(v) ** 2 for v in full - less) <= radius**2
 
 

@@ -23,7 +23,7 @@ from privreg.errors import UnsupportedArgumentError as Unsupported
 from privreg.fits import aggregate
 from privreg.privacy.ledger import LEDGER
 from privreg.protocol import lattice
-from privreg.simulation.curator import CuratorRun, by_group, keys_of, least
+from privreg.simulation.aggregate import CuratorRun, by_group, keys_of, least
 from privreg.simulation.streaming import checkpoint
 from privreg.simulation.streaming.encoding import Block, Encoder
 from tests.simulation.test_curator import FAR, HOW, MORE, PLAIN, SOURCES, bits, rows

@@ -12,7 +12,6 @@ records, it is the share of these. Collector side.
 
 from __future__ import annotations
 
-import math
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -145,8 +144,6 @@ def converged(search: Search) -> NDArray[np.bool_]:
 
 SMALL: Final = 0.01  # Negligible share: of clamped records, and of a response's range
 LARGE: Final = 0.05  # Clamped share that is detected: z times the standard error of a share is at most LARGE − SMALL
-ALPHA: Final = 0.05  # Chance that any column is named though no share is above SMALL
-HARM: Final = 0.5  # Standard errors by which clamping may move a coefficient: a 95% interval then covers 92%
 
 
 class Bounded(NamedTuple):
@@ -164,71 +161,3 @@ class Clamped(NamedTuple):
     weight: float  # Records, or weights of those with smaller budgets, summed
     total: Array  # Sum of the reports; shape (D,)
     people: int
-
-
-class Shares(NamedTuple):
-    """Share of usable records clamped, by column."""
-
-    columns: tuple[Bounded, ...]
-    share: Array  # shape (D,)
-    error: Array  # Standard errors; shape (D,)
-    people: int  # Number asked
-
-    @property
-    def surely(self) -> Array:
-        """Simultaneous 95% lower limits of the shares, shape (D,)."""
-        return np.asarray(self.share - quantile(len(self.columns)) * self.error)
-
-    @property
-    def most(self) -> float:
-        """Upper limit of the largest share; negative estimates count as 0."""
-        return min(float((np.maximum(self.share, 0.0) + quantile(len(self.columns)) * self.error).max()), 1.0)
-
-    @property
-    def noted(self) -> list[int]:
-        """Places of the columns whose lower limit exceeds `SMALL`."""
-        return np.flatnonzero(self.surely > SMALL).tolist()
-
-
-def harmed(shares: Shares, ratios: Array, together: Array) -> list[int]:
-    """Coefficients that clamping moves, at 95%, by more than `HARM` of their standard errors.
-
-    A clamped share π moves the slopes of normal covariates by about π of themselves, so by π |t| standard errors:
-    exactly by −π where least squares are of a clamped response. Skewed numbers move them up to 6 times as far. A
-    clamped covariate moves the slopes of others by at most ρ/(2 (1 − ρ²)) times that (`benchmarks.clamping`). `ratios`,
-    shape (b, d), are t of slopes, 0 of constants; `together`, shape (d, d), sizes ρ of correlations of the design's
-    columns, 1 with the constant.
-
-    References
-    ----------
-    Greene (1981), On the asymptotic bias of the ordinary least squares estimator of the Tobit model.
-    """
-    moved = np.zeros(len(together))
-    for j in shares.noted:
-        _, part, columns = shares.columns[j]
-        own = list(columns) if part == "covariate" else list(range(len(together)))
-        t = max(HARM / LARGE, float(np.abs(ratios[:, own]).max()))
-        rho = together[own].max(axis=0)
-        reach = np.minimum(0.5 * rho / np.maximum(1.0 - rho**2, 1e-300), 1.0)
-        moved = np.maximum(moved, shares.surely[j] * t * reach)
-    return np.flatnonzero(np.tile(moved, len(ratios)) > HARM).tolist()
-
-
-def quantile(columns: int) -> float:
-    """Normal quantile z of 95% intervals that hold for all columns together (Bonferroni)."""
-    return float(-ndtri(0.5 * ALPHA / columns))
-
-
-def people_for(columns: int, sd: float) -> int:
-    """Records needed: D (z/(0.04 μ))², z of `quantile`; with hardly any noise, enough to distinguish 5% from chance.
-
-    `sd` is the noise sd of a number of a report: √D/μ of D columns where the noise is Gaussian.
-
-    Examples
-    --------
-    >>> people_for(4, 2.0)
-    15597
-    """
-    if not columns:
-        return 0
-    return math.ceil((quantile(columns) / (LARGE - SMALL)) ** 2 * max(sd**2, LARGE * (1.0 - LARGE)))

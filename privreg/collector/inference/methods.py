@@ -17,6 +17,7 @@ from privreg.base.arrays import Array, Ints
 from privreg.collector.inference.pivots import ENOUGH, Pivot
 from privreg.errors import InferenceError, OptionError, choose, shown
 from privreg.protocol.rounds import GROUPS, LEAST_GROUPS
+from privreg.protocol.sums import summed_groups as summed_groups
 from privreg.tables.diagnostics import Diagnostic, note
 
 DOMINANT: Final = 0.25  # Part of a group's people from which on one cluster decides on it
@@ -144,7 +145,6 @@ def resolve_methods(inference: object) -> tuple[Method, ...]:
 
 
 LEAST: Final = 2 * LEAST_GROUPS  # Clusters at least: two a group
-SUMMED: Final = 24  # Groups of clusters at most whose sums two collectors publish
 
 
 class Between(NamedTuple):
@@ -165,11 +165,6 @@ def dealt(clusters: int, groups: int) -> Ints:
 def local_groups(clusters: int) -> int:
     """Random groups of local reports: twice the fewest where each has enough clusters."""
     return GROUPS if clusters >= GROUPS * ENOUGH else LEAST_GROUPS
-
-
-def summed_groups(clusters: int) -> int:
-    """Random groups whose sums two collectors publish: each sum has its noise, so that they are few."""
-    return min(SUMMED, clusters // 2)
 
 
 def between(each: Array, weights: Array) -> Between:

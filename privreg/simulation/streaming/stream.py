@@ -39,8 +39,7 @@ from privreg.privacy.accounts import named
 from privreg.privacy.ledger import LEDGER, Charge, Release
 from privreg.privacy.noise import Key, derived_key, fresh_key, seeded_key
 from privreg.results.results import PrivateResults
-from privreg.simulation.aggregate import AggregateRun
-from privreg.simulation.curator import CuratorRun
+from privreg.simulation.aggregate import AggregateRun, CuratorRun
 from privreg.simulation.rounds import Crew
 from privreg.simulation.streaming.encoding import Block, Gatherer, picked
 from privreg.simulation.tuning import begun, outcome_of, resolve_tuning

@@ -23,7 +23,7 @@ from privreg.fits.settings import FitOptions
 from privreg.privacy.ledger import Release
 from privreg.protocol import lattice
 from privreg.results.results import PrivateResults
-from privreg.simulation.curator import CuratorRun, noised_all, of_all
+from privreg.simulation.aggregate import CuratorRun, noised_all, of_all
 from privreg.simulation.streaming.stream import begin
 from privreg.simulation.tuning import outcome_of
 from privreg_field.silos.memory import Accepted, Memory
