@@ -46,8 +46,7 @@ def fit(a: argparse.Namespace) -> int:
 
     from privreg.doors.loading import load_results
     from privreg.doors.regression import PrivateOnlineRegression
-    from privreg.families import FAMILIES
-    from privreg.families.family import check_ratios
+    from privreg.families.family import FAMILIES, check_ratios
 
     model = PrivateOnlineRegression.from_formula(a.formula, people, family=FAMILIES[loss](**constants), **described)
     if a.exponentiate:  # before anybody's budget is spent
@@ -211,7 +210,7 @@ def plan(a: argparse.Namespace) -> int:
     name, constants = family(a)
     spent, options = budget(a, needed=False), given(a, "plan.formula")
 
-    from privreg.families import FAMILIES
+    from privreg.families.family import FAMILIES
     from privreg.planning import power as planning
     from privreg.tables import Table, as_text, in_one_format, respelt
 

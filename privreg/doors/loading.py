@@ -10,8 +10,7 @@ from privreg.base import archive
 from privreg.data.participants import Participants
 from privreg.doors.regression import PrivateOnlineRegression
 from privreg.errors import PrivregError, SavedFileError
-from privreg.families import FAMILIES
-from privreg.families.family import from_json
+from privreg.families.family import FAMILIES, from_json
 from privreg.fits.settings import FitOptions
 from privreg.formula.describe import ModelOptions, PublicRows, design_from_json
 from privreg.formula.language.rowwise import Rowwise

@@ -103,9 +103,13 @@ def slope_edge(plan: Plan, progress: Progress, square: float) -> float:
 
 def bearable(plan: Plan, progress: Progress) -> float:
     """Largest L² at which scores' noise is a quarter of their sampling, and that of slopes a fifth: Equation (36)."""
+    return min(_bearable(plan, progress), SHARP / slope_edge(plan, progress, 1.0))
+
+
+def _bearable(plan: Plan, progress: Progress) -> float:
+    """L² at which scores' noise is a quarter of their sampling."""
     noise = plan.delta2 * plan.noise.adders * progress.state.span**2 / plan.rules.shares[0]
-    score = 0.25 * expected(plan, progress)[1] * plan.mu**2 * plan.rows / noise
-    return min(score, SHARP / slope_edge(plan, progress, 1.0))
+    return 0.25 * expected(plan, progress)[1] * plan.mu**2 * plan.rows / noise
 
 
 def advance(plan: Plan, progress: Progress, mean: Array, count: int) -> Progress:
@@ -152,7 +156,7 @@ def borne(plan: Plan, progress: Progress, second: Array, people: int, last: int)
     beyond L move an estimate by (15) are least, if columns are as their `second` moments and bounds tell, see `missed`.
     """
     edge = slope_edge(plan._replace(rows=last), progress, 1.0)
-    most = min(4.0 * bearable(plan, progress), SHARP / edge, _box(plan, progress.state.rows))
+    most = min(SHARP / edge, _box(plan, progress.state.rows))
     most = max(most, plan.reach**2)
     tried = np.geomspace(max(min(bearable(plan, progress) / 2.0, most), plan.reach**2), most, 40)
     noise = plan.delta2 * plan.noise.adders * tried / (plan.rules.shares[0] * plan.mu**2 * expected(plan, progress)[1])
@@ -269,7 +273,7 @@ def _seen(shares: Array, noise: float) -> Flags:
 def _of_length(plan: Plan, progress: Progress, shares: Array, noise: float, least: float = 0.0) -> Progress:
     """L² up to which noise is bearable, at most that of observed rows, at least that of normal ones: Equation (36).
 
-    Where rows beyond it are so many that they may move estimates by a standard error, four times the noise is borne.
+    It is longer where noise and what rows beyond it move an estimate by (15) are less in sum.
     """
     most, bounds = bearable(plan, progress), _box(plan, progress.state.rows)
     seen = np.flatnonzero(_seen(shares, noise) & (plan.ends < WIDER * bounds))
@@ -282,8 +286,9 @@ def _of_length(plan: Plan, progress: Progress, shares: Array, noise: float, leas
         part = shares * np.maximum(1.0 - square / middle, 0.0)
         return float(shares[middle > square].sum()), math.sqrt(plan.rows) * float(part @ np.sqrt(middle / plan.d))
 
-    while lost(square)[1] > 1.0 and square * WIDER < 4.0 * most:
-        square *= WIDER
+    edge, score = slope_edge(plan, progress, 1.0), _bearable(plan, progress)
+    tried = np.geomspace(square, max(min(bounds, max(SHARP / edge, 4.0 * most)), square), 40)
+    square = float(tried[np.argmin([0.25 * q / score + (MOVED * lost(q)[1]) ** 2 for q in tried])])
     state = progress.state._replace(role="main", longest=math.sqrt(square))
     hidden, (share, moved) = SURE * noise * math.sqrt(bounds), lost(square)
     return progress._replace(state=state, lost=(share, moved, moved * math.sqrt(plan.d / plan.rows) + hidden))

@@ -21,7 +21,8 @@ from typing import Any, Final, NamedTuple, TypeVar
 from privreg.doors.loading import load_results
 from privreg.doors.regression import PrivateOnlineRegression
 from privreg.errors import OptionError, PrivregError, SchemaError, choose, meant, quietly, real, shown
-from privreg.families import FAMILIES, resolve_family
+from privreg.families import resolve_family
+from privreg.families.family import FAMILIES
 from privreg.fits.fit_plan import FitPlan, target_of
 from privreg.formula.persons import without_effect
 from privreg.protocol.lattice import Mu
