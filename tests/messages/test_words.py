@@ -374,7 +374,7 @@ def test_words_of_the_shell(message, shell):
     assert in_shell(message, "fit") == shell
 
 
-ONLY_IN_PYTHON = {"families/__init__.py", "families/users.py", "privacy/budget.py", "results/statement.py"}
+ONLY_IN_PYTHON = {"families/family.py", "families/users.py", "privacy/budget.py", "results/statement.py"}
 """Files with an error that no command line and no study's file meets: custom(), from_formula(), shuffled()."""
 
 
