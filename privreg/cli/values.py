@@ -144,7 +144,7 @@ def budget(a: argparse.Namespace, *, needed: bool = True) -> dict[str, Any]:
     names = ("mu", "mu_max", "epsilon", "epsilon_max", "delta", "rho")
     given = {n: getattr(a, n) for n in names if vars(a).get(n) is not None}
     got = [f"--{n}" for n in ("mu", "epsilon", "rho") if n in given] + ["--no-privacy"] * a.no_privacy
-    if len(got) > 1 or (needed and not got):
+    if len(got) > 1 or (needed and not got and "delta" not in given):
         raise BudgetError(
             f"give exactly one budget, got {' and '.join(got) or 'none'}: --mu 1, or --epsilon 1 --delta 1e-6, "
             "or --epsilon 1 alone for pure differential privacy, or --rho 0.5 (or --no-privacy)."

@@ -63,14 +63,18 @@ def _extents(spec: ModelSpec) -> Values:
 
 
 def corners_of(spec: ModelSpec, order: NDArray[np.intp]) -> Array:
-    """Rows of columns that share numbers, at these numbers' bounds and each level, NaN in others; shape (k, d)."""
-    out, schema = [np.zeros((0, len(order)))], spec.design.schema
-    ends = _extents(spec)
-    for names, columns in _groups(spec).items() if spec.people.effect is None else ():
-        given = {name: ends[name] for name in names}
-        if len(columns) > 1 and set(names) - schema.levels.keys() and math.prod(map(len, given.values())) <= CORNERS:
-            rows = spec.units.probe_inside(_rows(spec, ends, given))[:, order]
-            out.append(np.where(np.isin(order, list(columns)), rows, np.nan))
+    """Rows of columns that share numbers, at these numbers' bounds and each level, NaN in others; shape (k, d).
+
+    Of groups with more than `CORNERS` of them, rows of the columns that are of one number alone, at its bounds.
+    """
+    out, sources, ends = [np.zeros((0, len(order)))], [set(own) for own in spec.design.sources], _extents(spec)
+    for group, columns in _groups(spec).items() if spec.people.effect is None else ():
+        many = math.prod(len(ends[name]) for name in group) > CORNERS
+        for names in ((name,) for name in group) if many else (group,):
+            own = [j for j in columns if sources[j] <= set(names)]
+            if len(own) > 1 and set(names) - spec.design.schema.levels.keys():
+                rows = spec.units.probe_inside(_rows(spec, ends, {name: ends[name] for name in names}))[:, order]
+                out.append(np.where(np.isin(order, own), rows, np.nan))
     return np.concatenate(out)
 
 

@@ -140,11 +140,14 @@ def test_lines_are_of_each_number_alone_and_to_ends_that_columns_share() -> None
         ("a * b", 4, ["a", "b", "a:b"]),
         ("g * a", 4, ["g[T.y]", "a", "g[T.y]:a"]),
         ("g + a", 0, []),
+        ("a + I(a**2) + b + a:b:c:d:e:f:h", 2, ["a", "I(a ** 2)"]),  # 128 ends: of one number alone
     ],
 )
 def test_corners_are_rows_at_bounds_and_levels_of_columns_that_numbers_share(rhs, k, shared) -> None:
     data = pd.DataFrame({"a": [1.0, 3.0], "b": [0.0, 1.0], "g": ["x", "y"], "y": [0.0, 1.0]}).loc[[0, 1] * 10]
+    data = data.assign(**dict.fromkeys("cdefh", 0.0))
     bounds, levels = {"a": (1.0, 5.0), "b": (-1.0, 2.0), "y": (-3.0, 3.0)}, {"g": ["x", "y"]}
+    bounds |= dict.fromkeys("cdefh", (0.0, 1.0))
     model: Any = pr.PrivateOnlineRegression.from_formula(
         f"y ~ {rhs}", data, bounds=bounds, levels=levels, mu=1, trust="two_collectors"
     )
@@ -157,7 +160,7 @@ def test_corners_are_rows_at_bounds_and_levels_of_columns_that_numbers_share(rhs
     assert {spec.design.names[order[j]] for j in np.flatnonzero(held[0])} == set(shared)
     usual, ends = {"a": (1.0,), "b": (0.0,), "g": ("x",)}, bounds | levels
     each = [ends[c] if c in {name for label in shared for name in label} else usual[c] for c in "abg"]
-    made = pd.DataFrame(itertools.product(*each), columns=list("abg")).assign(y=0.0)
+    made = pd.DataFrame(itertools.product(*each), columns=list("abg")).assign(y=0.0, **dict.fromkeys("cdefh", 0.0))
     inside = spec.units.probe_inside(np.asarray(spec.design.encode_new(made)[0]))[:, order]
     np.testing.assert_allclose(
         *(np.unique(np.round(rows[:, held[0]], 9), axis=0) for rows in (plan.corners, inside)), atol=1e-8
