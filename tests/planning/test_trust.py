@@ -264,6 +264,7 @@ def test_families_are_compared_where_the_question_can_be_asked_of_several() -> N
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("usual_rounds")
+@pytest.mark.usefixtures("usual_fits")
 def test_the_table_of_the_readme_is_what_a_plan_says(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("privreg.planning.precision.PAIRS", 4)  # as users have it
     public = {"bounds": {"age": (18, 65), "bmi": (18, 50), "charges": (0, 35_000)}, "levels": {"smoker": ["no", "yes"]}}
