@@ -501,7 +501,7 @@ def _seldom(plan: Plan, progress: Progress, spec: ModelSpec, order: NDArray[np.i
     low = term.coding.min(axis=0)
     part = (means(progress)[at] - plan.lows[at]) / (plan.highs - plan.lows)[at]
     sums = np.vstack([np.ones(len(term.levels)), term.coding.T])
-    share = np.linalg.lstsq(sums, np.array([1.0, *(low + part * np.ptp(term.coding, axis=0))]))[0]
+    share = np.linalg.lstsq(sums, np.array([1.0, *(low + part * np.ptp(term.coding, axis=0))]), rcond=None)[0]
     return f"{term.name}, of which {term.levels[int(share.argmin())]!r} seems the rarest level"
 
 

@@ -27,7 +27,7 @@ def test_points_have_the_mean_spread_and_regression_of_what_is_added():
     last = np.array([-0.4, -0.3, 0.2, 1.0]) / 0.7
     added = coordinates._added(points, whitener, last, (-math.inf, math.inf))
     x = points @ np.linalg.inv(whitener).T
-    found, left = np.linalg.lstsq(x, added)[:2]
+    found, left = np.linalg.lstsq(x, added, rcond=None)[:2]
     np.testing.assert_allclose(found, [0.4, 0.3, -0.2], atol=1e-10)
     assert math.sqrt(float(left[0]) / len(x)) == pytest.approx(0.7, abs=1e-10)
     held = coordinates._added(points, whitener, last, (-0.5, 0.5))

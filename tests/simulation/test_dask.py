@@ -23,9 +23,9 @@ dd = pytest.importorskip("dask.dataframe")
 pytestmark = [
     pytest.mark.foreign_random,  # Dask's own, for pauses between retries
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
-    pytest.mark.filterwarnings(
-        "ignore::pytest.PytestUnraisableExceptionWarning", "ignore::pandas.errors.Pandas4Warning"
-    ),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    # of pandas 3 on
+    *(pytest.mark.filterwarnings(f"ignore::pandas.errors.{w}") for w in ["Pandas4Warning"] if hasattr(pd.errors, w)),
 ]
 
 N, FILES = 20_000, 4

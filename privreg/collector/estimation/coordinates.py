@@ -212,7 +212,7 @@ def _added(points: Array, whitener: Array, last: Array, limits: tuple[float, flo
     that. `limits` are public ones.
     """
     rest = np.random.Generator(np.random.PCG64(41)).permutation(ndtri((np.arange(len(points)) + 0.5) / len(points)))
-    rest = rest - points @ np.linalg.lstsq(points, rest)[0]
+    rest = rest - points @ np.linalg.lstsq(points, rest, rcond=None)[0]
     d, x = len(whitener), points @ np.linalg.inv(whitener).T
     return np.asarray(np.clip((rest / np.std(rest) - x @ last[:d]) / last[d], *limits))
 
@@ -270,7 +270,7 @@ def far_ends(plan: Plan, progress: Progress) -> list[End]:
         inverse = np.linalg.inv(progress.scatter.rows[:d, :d] @ (np.eye(d) if plan.mix is None else plan.mix))
         for end in plan.ends:
             spread, away = inverse[end.columns, 1:], end.row - inverse[end.columns, 0]
-            square = float(away @ np.linalg.lstsq(spread @ spread.T, away)[0])
+            square = float(away @ np.linalg.lstsq(spread @ spread.T, away, rcond=None)[0])
             out += [end] if square > WIDE**2 else []
     return out
 

@@ -120,11 +120,11 @@ def test_lines_are_of_each_number_alone_and_to_ends_that_columns_share() -> None
     along, ends = lines(plan, second, rows)
     for k, j in enumerate((1, 2, 3)):
         others = np.delete(x, j, axis=1)
-        sd = np.std(x[:, j] - others @ np.linalg.lstsq(others, x[:, j])[0])
+        sd = np.std(x[:, j] - others @ np.linalg.lstsq(others, x[:, j], rcond=None)[0])
         np.testing.assert_allclose(along[k], sd * rows[:, j], atol=1e-9)
         near, far = sorted((x[:, j].mean(), plan.highs[j] - x[:, j].mean()))
         np.testing.assert_allclose(ends[k], [near / sd, far / sd], rtol=1e-6)
-    from_a = np.linalg.lstsq(x[:, :3], x[:, 3])[0]
+    from_a = np.linalg.lstsq(x[:, :3], x[:, 3], rcond=None)[0]
     there = np.array([1.0, 12.0, 144.0, np.array([1.0, 12.0, 144.0]) @ from_a])
     np.testing.assert_allclose(along[3] * ends[3, 1], rows @ (there - x.mean(axis=0)), atol=1e-8)
     spread = np.cov(x[:, 1:3].T, bias=True)
