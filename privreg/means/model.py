@@ -252,7 +252,7 @@ def table_one(data: Any, columns: Any = None, *, by: str | None = None, **option
 
     It shows as text, HTML, Markdown, LaTeX and, by ``save("table.docx")``, for Word.
 
-    `data`, `columns` and **options are as of :func:`estimate`; `by` is a column of *public* subgroups, its levels
+    `data`, `columns` and ``**options`` are as of :func:`estimate`; `by` is a column of *public* subgroups, its levels
     declared. Everybody is in one of them, so that the table costs each person the budget once.
 
     Examples

@@ -128,7 +128,10 @@ REFUSED = {
         (lambda _: stream().update(OTHER), "'b' is missing", "mean 'B'?"),
         (lambda _: by_arrays().start().update(rows()), "got a DataFrame"),
         (lambda _: by_arrays().start().update((rows()["y"],)), "got a tuple of 1"),
-        (lambda _: by_arrays().start().update((rows()["y"], np.ones((N, 3)), np.ones(N))), "without offset="),
+        (
+            lambda _: by_arrays().start().update((rows()["y"], np.ones((N, 3)), np.ones(N))),
+            "only if it was declared with them",
+        ),
         (lambda _: by_arrays().start().update((rows()["y"], np.ones((5, 3)))), "differ in their number of rows"),
         (
             lambda _: by_arrays().start().update((rows()["y"], np.ones((N, 2)))),
@@ -146,7 +149,7 @@ REFUSED = {
                 .fit(progress=False)
                 .predict((np.ones((4, 3)), [0.0]))
             ),
-            "new rows are 4 but the offset has 1",
+            "differ in their number of rows",
         ),
     ],
     UnsupportedArgumentError: [

@@ -25,7 +25,7 @@ CLOSE = 1e-8
 NOT_HERE = {
     "privreg.collector.covariates.whitening.LEAST_LEVEL",
     "privreg.collector.estimation.coordinates.INSIDE",
-    "privreg.collector.covariates.whitening.FULL",
+    "privreg.collector.estimation.coordinates.FULL",
     "privreg.collector.estimation.combination.WIDEST_THRESHOLD",
     "privreg.collector.estimation.curvature.FAR",
     "privreg.collector.estimation.curvature.STEADY",
