@@ -29,7 +29,7 @@ Values: TypeAlias = Mapping[str, Array]  # Values by raw column: numbers, or cod
 COARSE, FINE = 9, 65  # Values of a number of which a column may be, and of one of which it is, no linear function
 FARTHEST: Final = 1e100  # Size of a coefficient to begin with, at most: squares are to be numbers
 BETWEEN: Final = 4096  # Rows within the declarations at which what was found is checked
-CORNERS: Final = 64  # Rows at the ends of columns that share numbers, at most: of more combinations there are none
+CORNERS: Final = 64  # Ends of columns that share numbers, at most: of larger groups there are those of one number alone
 STRAIGHT: Final = 1e-9  # Second difference of a column within ±1, about, that counts as none
 
 

@@ -207,14 +207,14 @@ def lines(plan: Plan, second: Array, rows: Array) -> tuple[Array, Array]:
     to it, where they are as they go with its columns; shapes (k, d) and (k, 2).
     """
     second = second / second[0, 0]
-    mean, spread, sd = second[0], second - np.outer(second[0], second[0]), np.diag(np.linalg.inv(second)) ** -0.5
-    j = plan.numbers
+    mean, spread, j = second[0], second - np.outer(second[0], second[0]), plan.numbers
+    sd = np.maximum(np.diag(np.linalg.inv(second)), 1e-12) ** -0.5
     ends = np.sort(np.array([mean - plan.lows, plan.highs - mean])[:, j].T / sd[j, None], axis=1)
     along = [*(rows * sd).T[j]]
     for corner in plan.corners:
         s = np.flatnonzero(~np.isnan(corner))
         by = np.linalg.solve(spread[np.ix_(s, s)], corner[s] - mean[s])
-        far = max(math.sqrt(float(by @ (corner[s] - mean[s]))), 1e-12)
+        far = math.sqrt(max(float(by @ (corner[s] - mean[s])), 1e-24))
         along.append(rows @ spread[:, s] @ by / far)
         ends = np.vstack([ends, [0.0, far]])
     return np.array(along).reshape(-1, plan.d), ends
