@@ -5,9 +5,9 @@ import tempfile
 
 import pytest
 
-from privreg_field.service.store.records import OPEN, PUBLISHED
+from privreg_field.service.store.records import LOST, OPEN, PUBLISHED
 from privreg_field.service.sums import peer
-from privreg_field.service.sums.peer import Away, Refused
+from privreg_field.service.sums.peer import Away
 from privreg_field.wire import messages, wire
 from tests.service.pair import LETTERS, OWN, Pair
 from tests.service.test_two import FAST
@@ -143,11 +143,34 @@ def test_a_proposal_that_nobody_signed_is_made_anew(pair, hours):
 def test_nobody_is_believed_who_says_that_a_batch_to_come_was_fixed(pair, place):
     pair.turn()
     come(pair, pair.people[:DUE])
-    with pytest.raises(Refused):
-        pair.schedulers[place].answered(where(pair, 1 - place, 1 << 30))
+    pair.schedulers[place].answered(where(pair, 1 - place, 1 << 30))
     on(pair)
     assert status(pair) == [PUBLISHED, PUBLISHED]
     assert status(pair, 1) == [OPEN, OPEN]
+
+
+@pytest.mark.parametrize("keys", [True, False])
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_collector_that_lacks_states_does_not_keep_the_other_from_meeting_it(pair, place, keys):
+    """It has met the other, which begins anew before it has handed out its states."""
+    pair.turn()
+    backup(pair, place)
+    come(pair, pair.people[:DUE])
+    pair.turn()
+    pair.leave(1 - place)
+    next((pair.folder / LETTERS[1 - place]).glob("*batch1.key")).unlink()
+    pair.open(1 - place)
+    on(pair)
+    assert status(pair) == [PUBLISHED, PUBLISHED]
+    assert status(pair, 1) == [LOST, LOST]
+    restore(pair, place, keys=keys)
+    pair.schedulers[place]._meet()
+    pair.open(1 - place)
+    on(pair)
+    a, b = pair.schedulers
+    assert [s.payload for s in a.states] == [s.payload for s in b.states]
+    assert all(c._met for c in pair.schedulers)
+    assert all(len(hashes) == 1 for which in (0, 1) for hashes in pair.values(which).values())
 
 
 @pytest.mark.parametrize("off", [-DAY, -4000, 4000, DAY])

@@ -87,6 +87,7 @@ class BatchLog(Study, RecordStore):
             self._place = both.index(self._own.public)
         self.letter, self._other = LETTERS[self._place], LETTERS[1 - self._place]
         self._met = False  # The other was asked which batches it knows to be fixed here
+        self._over = -1  # Last batch fixed here, as the other has said: of a state, too, that a backup lacks
         self._nonce = secrets.token_bytes(NONCE)  # In all states that this process signs, and in no other
         self._rest, self._pause, self._few = -np.inf, 1.0, SOON
         self._since: float | None = None  # From when on the other has been waited for, by the even clock
@@ -308,13 +309,13 @@ class BatchLog(Study, RecordStore):
         self._forget(k)
         return LOST
 
-    def _burn(self, until: int = -1) -> None:
+    def _burn(self) -> None:
         """Give up the open batch if it was fixed here before, says the other, or its key is gone; destroy old keys."""
         for k in range(self.asked):
             status = self.shares.batch(k).status
             if status not in {OPEN, OFFERED}:
                 self._forget(k)
-            elif k <= until or self.keys.get(k) is None:
+            elif k <= self._over or self.keys.get(k) is None:
                 self._lose(k)
 
     def fits(self, value: Signed, batch: Batch) -> bool:

@@ -67,10 +67,10 @@ class SumScheduler(BatchLog):
 
     def _heard(self, one: Signed) -> bytes:
         """The other says what was fixed here: what isn't, as the database is of a backup, must not be once more."""
-        if self._met and one.state >= self.asked:
-            raise Refused("a batch that nobody can have fixed")
         self._rest = -math.inf  # it is there: speak with it at once
-        self._burn(one.state)
+        if not self._met or one.state < self.asked:  # else nobody can have fixed it, or it was heard at the meeting
+            self._over = max(self._over, one.state)
+        self._burn()
         return self._where()
 
     # --- its turn --------------------------------------------------------------------------------------
