@@ -356,3 +356,23 @@ NEXT: Final = {
     ),
 }  # fmt: skip
 """Designs that were held out until everything was chosen."""
+
+QUANTILES: Final = {
+    f"{design}, {tau:g}": _design(name, formula, bounds, zero_one, family=pr.Quantile(tau))
+    for tau in (0.1, 0.25, 0.75, 0.9)
+    for design, name, formula, bounds, zero_one in (
+        (
+            "week", "census2000", "lweekinc ~ educ + exper + I(exper**2)",
+            {"lweekinc": (2.0, 10.0), "educ": (0.0, 20.0), "exper": (0.0, 60.0)}, "",
+        ),
+        (
+            "saver", "401ksubs", "inc ~ age + fsize + marr + e401k",
+            {"inc": (0.0, 200.0), "age": (25.0, 65.0), "fsize": (1.0, 13.0)}, "marr e401k",
+        ),
+        (
+            "mother", "labsup", "faminc ~ educ + age + black + hours",
+            {"faminc": (0.0, 200.0), "educ": (0.0, 20.0), "age": (20.0, 36.0), "hours": (0.0, 50.0)}, "black",
+        ),
+    )
+}  # fmt: skip
+"""Quantiles of incomes of 9,275 to 31,857 people, few of whom are drawn twice, after everything was chosen."""

@@ -65,7 +65,7 @@ from scipy.stats import beta
 
 import privreg as pr
 from benchmarks.designs import DESIGNS
-from benchmarks.real_designs import FIRST, LAST, NEXT, REAL, TUNED, population
+from benchmarks.real_designs import FIRST, LAST, NEXT, QUANTILES, REAL, TUNED, population
 from benchmarks.store import Runs, save_table
 from benchmarks.tuning import changed, listed, tuning
 from privreg.collector.aggregate import lengths
@@ -83,7 +83,7 @@ NAMES = [*MADE, *REAL]
 FOUR = ["card", "wealth", "affairs", "approval"]
 KEYS = ["ratio", "length", "own", "cover", "marked", "beyond", "all"]
 FEW = ["factors", "ten numbers", "births", "employed", "visits"]
-KNOWN = DESIGNS | REAL | TUNED | FIRST | LAST | NEXT
+KNOWN = DESIGNS | REAL | TUNED | FIRST | LAST | NEXT | QUANTILES
 RESULTS = Path(__file__).parent / "results" / "sums.csv"
 SIZES = [500, 1_000, 2_000, 5_000, 20_000, 100_000]
 MADE_ROWS, MADE_TIMES, CHUNK = 400_000, 24, 50
