@@ -16,7 +16,7 @@ from privreg.collector.aggregate import chain, report
 from privreg.collector.aggregate.classes import against_first
 from privreg.collector.aggregate.estimate import Estimated, estimate
 from privreg.collector.aggregate.lattice import sd, steps
-from privreg.collector.aggregate.lengths import AGAIN, means, share
+from privreg.collector.aggregate.lengths import AGAIN, MOVED, means, share
 from privreg.collector.aggregate.lengths import far as far_columns
 from privreg.collector.aggregate.plan import MOST_MU, Noise, Plan, Progress, State, Summed, crowded, narrowed, rules_of
 from privreg.collector.aggregate.rounds import begin
@@ -393,7 +393,7 @@ def _weighing(plan: Plan, found: Estimated, settings: Settings, lost: tuple[floa
     words = f"min(1, {found.rounds[-1].state.reach(plan) ** 2:.3g}/‖z‖²), z = covariates uncorrelated, variance 1"
     if lost is None or not lost[0]:
         return words
-    moves = f"moves estimates by {lost[1]:.2g} standard errors"
+    moves = f"may move estimates by {lost[1]:.2g} standard errors"
     return f"{words}; {100.0 * lost[0]:.2g}% of the records weigh less than 1, which {moves}"
 
 
@@ -486,7 +486,7 @@ def doubts(
         lines = [[j] for j in plan.numbers] + [np.flatnonzero(~np.isnan(x)).tolist() for x in plan.corners]
         columns = listed(dict.fromkeys(names[j] for k in np.flatnonzero(lacking.any(axis=0)) for j in lines[k]))
         out.append(note("weights.few", those(np.asarray(lacking.any(axis=1))), columns=columns))
-    if progress.lost is not None and (shifted := progress.lost[1] * found.pulled(loads, progress.pull) > 1.0).any():
+    if progress.lost is not None and (shifted := MOVED * progress.lost[1] * found.pulled(loads, progress.pull) > MISSED).any():
         most = "" if progress.pull is None else f", most of all along {names[1 + int(far_columns(progress).argmax())]},"
         out.append(note("weights.seen", those(shifted), percent=100.0 * progress.lost[0], most=most))
     return tuple(out)

@@ -213,6 +213,21 @@ def test_a_note_names_the_column_that_reports_say_least_about(formula, shares, s
     assert said in note
 
 
+@pytest.mark.parametrize("family", ["huber", "gaussian"])
+@pytest.mark.parametrize("n", [2_000, 20_000])
+def test_a_rare_0_or_1_that_is_a_number_marks_all_that_its_rows_may_move(family, n) -> None:
+    """In its few rows, which are long, another column has another slope: weights take those from it, too."""
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        data = pd.DataFrame({"x": rng.uniform(0, 10, n), "rare": (rng.random(n) < 0.03).astype(float)})
+        data["y"] = 10 + 2 * data["x"] + data["rare"] * (2 * data["x"] - 7) + rng.normal(0, 3, n)
+        given = {"bounds": {"y": (-10, 60), "x": (0, 10), "rare": (0, 1)}, "mu": 1, "trust": "central"}
+        model = pr.PrivateOnlineRegression.from_formula("y ~ x + rare", data, family=family, **given)
+        with pytest.warns(pr.errors.ReliabilityWarning):
+            res = model.fit(seed=seed, progress=False)
+        assert not res.tidy()["reliable"].any()
+
+
 def test_a_note_on_rows_far_out_names_the_rare_0_or_1() -> None:
     rng = np.random.default_rng(3)
     data = pd.DataFrame({"x": rng.uniform(0, 10, 2000), "rare": (rng.random(2000) < 0.03).astype(float)})

@@ -45,7 +45,8 @@ NORMAL: Final = 50.0  # Sds from its bounds at which a beta variable is as good 
 MOVED: Final = 0.4
 """Part of (48) by which long rows move coefficients, root mean square over 42 data sets: `benchmarks.sums --shifts`."""
 
-CLEAR: Final = 0.25  # Edges of its noise that a direction's slope is, at least, times this where it is half the mean
+CLEAR: Final = 0.25
+"""Edge of slopes' noise over the slope of a direction that (35) shortens, at most; twice that where L is chosen."""
 
 
 def expected(plan: Plan, progress: Progress) -> tuple[float, float]:
@@ -139,8 +140,10 @@ def advance(plan: Plan, progress: Progress, mean: Array, count: int) -> Progress
         points=known.points @ turn.T,
     )
     state = state._replace(role="lengths", rows=turn @ state.rows, theta=turned(turn, state.theta))
-    pull = (turn @ vectors * part) @ (turn @ vectors).T
-    return progress._replace(state=state, known=known, pull=pull / float(np.trace(pull)))
+    usual = (~found).sum() / plan.normal  # other directions have what normal rows have, of those that are long at least
+    pull = (turn @ vectors * np.where(found, (1.0 - usual) * part, 1.0 / plan.normal)) @ (turn @ vectors).T
+    shortest = float(by.max()) ** -2
+    return progress._replace(state=state, known=known, pull=pull / float(np.trace(pull)), shortest=shortest)
 
 
 def _box(plan: Plan, rows: Array) -> float:
@@ -287,7 +290,8 @@ def _of_length(plan: Plan, progress: Progress, shares: Array, noise: float, leas
         return float(shares[middle > square].sum()), math.sqrt(plan.rows) * float(part @ np.sqrt(middle / plan.d))
 
     edge, score = slope_edge(plan, progress, 1.0), _bearable(plan, progress)
-    tried = np.geomspace(square, max(min(bounds, max(SHARP / edge, 4.0 * most)), square), 40)
+    top = min(bounds, max(SHARP / edge, 4.0 * most), 2.0 * CLEAR * progress.shortest / edge)
+    tried = np.geomspace(square, max(top, square), 40)
     square = float(tried[np.argmin([0.25 * q / score + (MOVED * lost(q)[1]) ** 2 for q in tried])])
     state = progress.state._replace(role="main", longest=math.sqrt(square))
     hidden, (share, moved) = SURE * noise * math.sqrt(bounds), lost(square)

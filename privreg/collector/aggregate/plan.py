@@ -462,6 +462,7 @@ class Progress(NamedTuple):
     # Share of rows weighted down, standard errors by which that may move estimates, scores that lack; None: not seen
     lost: tuple[float, float, float] | None = None
     pull: Array | None = None  # Where long rows point, mean zz'/‖z‖² of them, shape (d, d); None of no direction more
+    shortest: float = 1.0  # Slope of the direction that the metric (35) shortened most, over what it was
     spent: float = 0.0  # Share of μ² of the rounds so far, the present one too, where they share it
     checked: Checked | None = None
     gauged: tuple[tuple[Array, int, float], ...] = ()  # Sums of measures of fit, records, and the noise's sd
