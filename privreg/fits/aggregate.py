@@ -486,9 +486,10 @@ def doubts(
         lines = [[j] for j in plan.numbers] + [np.flatnonzero(~np.isnan(x)).tolist() for x in plan.corners]
         columns = listed(dict.fromkeys(names[j] for k in np.flatnonzero(lacking.any(axis=0)) for j in lines[k]))
         out.append(note("weights.few", those(np.asarray(lacking.any(axis=1))), columns=columns))
-    if progress.lost is not None and (shifted := MOVED * progress.lost[1] * found.pulled(loads, progress.pull) > MISSED).any():
+    share, by, _ = progress.lost or (0.0, 0.0, 0.0)
+    if (shifted := MOVED * by * found.pulled(loads, progress.pull) > MISSED).any():
         most = "" if progress.pull is None else f", most of all along {names[1 + int(far_columns(progress).argmax())]},"
-        out.append(note("weights.seen", those(shifted), percent=100.0 * progress.lost[0], most=most))
+        out.append(note("weights.seen", those(shifted), percent=100.0 * share, most=most))
     return tuple(out)
 
 
