@@ -19,6 +19,8 @@ from pathlib import Path
 from queue import Queue
 
 ROOT = Path(__file__).resolve().parents[1]
+LIMIT = 900.0
+"""Seconds after which a mutant's tests have noticed it."""
 
 
 @dataclass(frozen=True)
@@ -2517,7 +2519,11 @@ def _survives(mutant: Mutant, tree: Path) -> bool:
         "-m",
         "not browser",
     ]
-    done = subprocess.run([*command, *mutant.tests], cwd=tree, env=env, check=False, capture_output=True, text=True)
+    whole = [*command, *mutant.tests]
+    try:
+        done = subprocess.run(whole, cwd=tree, env=env, check=False, capture_output=True, text=True, timeout=LIMIT)
+    except subprocess.TimeoutExpired:  # a change after which a test waits for ever doesn't pass
+        return False
     if done.returncode not in {0, 1}:
         raise SystemExit(f"{mutant.name}: its tests could not be run\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
     return done.returncode == 0
