@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from privreg.base.archive import expect, like
 from privreg.base.arrays import Array
@@ -17,7 +16,7 @@ from privreg.collector.inference.resampling import Batches
 from privreg.privacy.mechanisms import Mechanism, width
 from privreg.privacy.noise import NoiseStream, derived_key
 from privreg.protocol import codes
-from privreg.protocol.codes import BLOCK, HISTORY
+from privreg.protocol.codes import BLOCK
 from privreg.published.chain import collector, kernels
 from privreg.published.chain import path as blocks
 from privreg.published.chain.numbers import Steps
@@ -70,8 +69,6 @@ class AveragedSGD:
         self.noise = dict[str, NoiseStream]()
         if key is not None:
             self.renew(key)
-        # few columns mix, so that a wide map is applied without a product of large matrices
-        self.mapped = csr_array(to_user) if plan.scaling_mode == HISTORY else None
         side = p if plan.central else 0
         self.raw_curvature, self.raw_outer = np.zeros((2, side, side))
         self.trail: list[Mark] = []
@@ -180,8 +177,6 @@ class AveragedSGD:
             at = k - self._steps_from
             mark = next_mark(k)
             stop = mark if self.blocks is None else min(mark, blocks.next_mark(self.blocks))
-            if self.plan.scaling_mode == HISTORY:
-                stop = min(stop, k - k % BLOCK + BLOCK)
             steps = self._steps[at : at + max(stop - k, 1)]
             noise = self._silence | {kind: stream.peek() for kind, stream in self.noise.items()}
             rows, *used = kernels.fused(
@@ -193,8 +188,6 @@ class AveragedSGD:
             i += rows
             if self.updates == k:
                 continue
-            if self.updates % BLOCK == 0 and self.plan.scaling_mode == HISTORY:
-                collector.fold(self.state.path[:, :BLOCK], self.state.sums)
             if self.blocks is not None and self.updates == blocks.next_mark(self.blocks):
                 self.blocks = blocks.noted(self.blocks, self.updates, self.state.total)
             if self.updates == mark:
@@ -205,7 +198,7 @@ class AveragedSGD:
                     self.blocks = None if self.blocks is None else blocks.moved(self.blocks, move)
 
     def _note(self) -> None:
-        path = collector.final(self.state, self.plan, whole=self.mapped is None)
+        path = collector.final(self.state, self.plan)
         with np.errstate(all="ignore"):  # steps that overflow are refused where results are asked for
             self.trail.append(Mark(path.updates, path.people, path.mean, self.variances(path)))
         if self.plan.outer == 2 and path.updates & (path.updates - 1) == 0:
@@ -222,8 +215,6 @@ class AveragedSGD:
                 return np.full(len(self.to_user), np.nan)
             cov = self.batches(path, growing=True).cov
             return np.asarray(((self.to_user @ cov) * self.to_user).sum(axis=1))
-        if self.mapped is not None:
-            return 6.0 * collector.variances(self.state, self.mapped) / path.updates
         if not path.scaling.size:
             return np.full(len(self.to_user), np.nan)
         if path.scaling.ndim == 2:
@@ -239,9 +230,7 @@ class AveragedSGD:
 
     def outside(self, cov: Array) -> Array:
         """Covariance of the user's coefficients, shape (p, p)."""
-        if self.mapped is None:
-            return np.asarray(self.to_user @ cov @ self.to_user.T)
-        return np.asarray(self.mapped @ (self.mapped @ cov).T)
+        return np.asarray(self.to_user @ cov @ self.to_user.T)
 
     def early(self, updates: int) -> tuple[int, Array]:
         """Updates of the burn-in, none of a short path, and the products of reports and iterates summed over it."""
