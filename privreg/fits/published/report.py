@@ -193,14 +193,13 @@ def curator_sds(mechanism: Mechanism, plan: Plan) -> tuple[float, float]:
 
 def _mechanics(run: AveragedSGD, settings: Settings, *, personal: bool) -> tuple[dict[str, Any], ...]:
     """Inputs for an audit of the reports: numbers only."""
-    plan, alone = run.plan, numbers(settings).alone
-    kinds: dict[str, dict[str, Any]] = {"score": {"kind": "chain"}}
+    plan, theta, alone = run.plan, run.state.theta, numbers(settings).alone
+    out = [reports.described("score", "chain", plan, theta, alone=alone)]
     if plan.curvature_share:
-        kinds["curvature"] = {"kind": "curvature"}
+        out.append(reports.described("curvature", "curvature", plan, theta, alone=alone))
     if plan.central:
-        kinds["curator's release"] = {"kind": "central", "sds": curator_sds(settings.mechanism, plan)}
-    theta = run.state.theta
-    out = [reports.of_chain(name, plan=plan, theta=theta, alone=alone, **how) for name, how in kinds.items()]
+        sds = list(curator_sds(settings.mechanism, plan))
+        out.append(reports.described("curator's release", "central", plan, theta, alone=alone, sds=sds))
     if personal:
         ratio = float(settings.mechanism.ratios(np.array([math.sqrt(SMALLER)]))[0])
         out += [{**reports.of_smaller_budget(m, SMALLER), "ratio": ratio} for m in out]

@@ -154,10 +154,7 @@ class CentralResults(PrivateResults):
 
 
 def estimate_of(lanes: Array, why: Sequence[Diagnostic] = ()) -> Estimate:
-    """Precision of the mean of released `lanes`, user's units, shape (B, p), from their differences.
-
-    `why` says why they should not be relied on.
-    """
+    """Precision of the mean of released `lanes`, user's units, shape (B, p), and `why` not to rely on it."""
     b, p = lanes.shape
     if b == 1:
         return Estimate("between_lanes", np.full((p, p), np.nan), StudentT(1), (note("lane"), *why))
@@ -167,7 +164,7 @@ def estimate_of(lanes: Array, why: Sequence[Diagnostic] = ()) -> Estimate:
 def payload(
     spec: ModelSpec, plan: Plan, loss: Loss, released: Release, statement: PrivacyStatement, n: int
 ) -> ResultData:
-    """Collect what results know: the release, public numbers, the statement."""
+    """Content of results: the release, public numbers, the statement."""
     outside = np.array([spec.units.params_outside(w) for w in released.lanes])
     names, lanes = spec.coefficients, len(plan.sizes)
     params, one = outside.mean(axis=0), np.array([n], dtype=np.int64)

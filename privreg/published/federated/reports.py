@@ -1,7 +1,7 @@
 """Randomisation of a silo's update before it leaves: noise scales, exact moments of reports, an audit of them.
 
-An update is a vector of ℓ2 norm at most `clip`. Neighbours replace a silo's records as a whole, so two updates have a
-distance of up to 2·clip; their angles as far as their box reaches, their lengths up to `clip`.
+Neighbours replace a silo's records as a whole: two updates of ℓ2 norm at most `clip` are up to 2·clip apart, their
+angles as far as their box reaches, their lengths up to `clip`.
 """
 
 from __future__ import annotations
@@ -64,8 +64,6 @@ class UpdateMechanism(Randomiser):
     debias: bool = True  # True if the shrinkage by angle noise is undone, as far as the box allows
     coordinates: int = 0  # Coordinates in a report of "piecewise", drawn without looking at the data
 
-    # --- what is public about it -------------------------------------------------------------------------
-
     @property
     def geometric(self) -> bool:
         """True if it randomises a direction."""
@@ -85,12 +83,12 @@ class UpdateMechanism(Randomiser):
 
     @property
     def whole(self) -> Mechanism:
-        """The core's mechanism for reports that go as a whole."""
+        """Mechanism of reports that go as a whole."""
         return Mechanism(self.name, self.budget)
 
     @property
     def radius(self) -> float:
-        """Radius by which the core's mechanism randomises, half the sensitivity: the clip."""
+        """Radius by which it randomises, half the sensitivity: the clip."""
         return self.whole.score_radius(self.clip)
 
     @property
@@ -126,8 +124,6 @@ class UpdateMechanism(Randomiser):
         public, undone = self.magnitude_share == 0.0, "shrinkage undone" if self.debias else "shrinkage left as it is"
         sent = "the public magnitude, the clip," if public else f"magnitude noise sd {self.magnitude_sd:.4g}"
         return f"{sent} and angle noise sd {self.angle_sd:.4g} = sqrt(d + 2) × beta × pi / mu_dir; {undone}"
-
-    # --- the report --------------------------------------------------------------------------------------
 
     def randomise(self, update: Array, normals: Array) -> Array:
         """Randomise an update of norm at most `clip`, finite: the only thing that leaves a silo; shapes (d,).
@@ -166,8 +162,6 @@ class UpdateMechanism(Randomiser):
     @property
     def _factors(self) -> Array:
         return np.exp(-attenuation(self.size, self.angle_sd)) if self.debias else np.ones(self.size)
-
-    # --- its exact moments -------------------------------------------------------------------------------
 
     def mean(self, update: Array) -> Array:
         """Exact mean of a report of `update`, shape (d,)."""
