@@ -1,7 +1,7 @@
 """Trials of the reports of regressions: what a privacy statement claims, on neighbours made up for it.
 
-Device side: it plays devices with the very numbers (score, bound, noise) that the fit's devices had, on made-up rows
-at the largest distance. No row of the fit's people is there any more.
+It plays devices with the very numbers (score, bound, noise) that the fit's devices had, on made-up rows at the largest
+distance.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from privreg.privacy.mechanisms import randomised, width
 from privreg.privacy.noise import NoiseStream, fresh_key
 from privreg.protocol import codes
 from privreg.protocol.plans import Channel, ScorePlan, Shape
-from privreg.published.chain.plans import Plan
+from privreg.published.chain.numbers import Plan
 
 FAR: Final = 1e6
 LONG: Final = 1e3  # Length of rows that are clipped to the bound of a curvature report

@@ -44,8 +44,6 @@ class NumberMechanism(Randomiser):
     low: float = -1.0
     high: float = 1.0
 
-    # --- what is public about it -------------------------------------------------------------------------
-
     @property
     def unbiased(self) -> bool:
         """True if a report's mean is the number itself."""
@@ -88,13 +86,11 @@ class NumberMechanism(Randomiser):
     def __repr__(self) -> str:
         return f"{self.title}({self.budget}, for one number in [{self.low:g}, {self.high:g}], replace-one neighbours)"
 
-    # --- the report --------------------------------------------------------------------------------------
-
     def randomise(self, values: ArrayLike, normals: ArrayLike) -> Array:
         """Randomise numbers, each of another person or paid for by itself; shape (n,), the numbers' units.
 
         `values`, shape (n,), are clamped to the range; NaN counts as its middle. `normals`, shape (n, width), are
-        independent standard normals, each used once, from `privreg.privacy.noise.NoiseStream` or a simulation.
+        standard, independent, and each used once.
         """
         u = self._unit(values)
         z = np.asarray(normals, dtype=np.float64).reshape(len(u), self.width)
@@ -120,8 +116,6 @@ class NumberMechanism(Randomiser):
         near = v + b * (2.0 * place - 1.0)
         far = np.where(place < v, place - b, place + b)  # [−b, 1 + b] without the window has length 1
         return np.asarray(self._out(self._from_wave(np.where(chosen < 2.0 * b * height, near, far))))
-
-    # --- its exact moments -----------------------------------------------------------------------------------
 
     def bias(self, values: ArrayLike) -> Array:
         """Exact bias of a report of each number, its units; zero but for "square_wave_biased"."""
@@ -161,8 +155,6 @@ class NumberMechanism(Randomiser):
         gaps = edges - (constant + slope * 0.5 * (u + 1.0))[:, None]
         rise = np.diff(gaps * np.abs(gaps) ** k / (k + 1.0), axis=1)  # ∫ |t − mean|^k over each step
         return np.asarray(np.sum(heights * rise, axis=1) * (self._half * per_unit) ** k)
-
-    # --- numbers inside ----------------------------------------------------------------------------------
 
     @property
     def _half(self) -> float:

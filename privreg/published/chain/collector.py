@@ -1,8 +1,4 @@
-"""The collector: reports in, sums out. It never sees a row.
-
-The compiled loop updates a `State` in place; here it begins, is taken about a new origin now and then, and is summed
-up.
-"""
+"""The collector: a `State` begins, is taken about a new origin now and then, and is summed up. It never sees a row."""
 
 from __future__ import annotations
 
@@ -14,7 +10,7 @@ from privreg.base.arrays import Array
 from privreg.protocol import codes
 from privreg.protocol.codes import BLOCK, DIAGONAL, FULL, LINE, NONE
 from privreg.published.chain import kernels
-from privreg.published.chain.plans import Plan, State
+from privreg.published.chain.numbers import Plan, State
 
 _FIRST_TURN: Final = 4096
 

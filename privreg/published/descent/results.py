@@ -1,9 +1,8 @@
 """Results of a published descent, their statement, and arrival: how much of its start a descent still holds.
 
-A descent leaves coefficients where they began along directions without curvature, and near there along directions of
-little. All lanes do so alike, and one lane has nothing to compare with. A small part of the budget therefore goes into
-the mean curvature of all records at the released average, a symmetric matrix with noise. With steps, step size and
-start, public numbers, it says what is left of the start.
+A descent leaves coefficients near their start along directions of little curvature, in all lanes alike. A small part of
+the budget therefore goes into the mean curvature of all records at the released average, a symmetric matrix with noise.
+With steps and step size it says what is left of the start.
 """
 
 from __future__ import annotations
@@ -121,7 +120,7 @@ def wandering(plan: Plan, loss: Loss, p: int) -> list[Diagnostic]:
 
     Curvature that falls off over the range in which noisy iterates wander pushes asymmetric losses outwards, in all
     lanes alike. The limits are where coverage fell below its level in simulations (benchmarks/central.py, coverage).
-    The least curvature is a guess by `FLAT`; that of a kink depends on the records near it.
+    The least curvature is a guess by `FLAT`.
     """
     smooth, limit = loss.alpha == 1.0, WANDER if loss.code in {LOGISTIC, SMOOTHED_HINGE} else SYMMETRIC
     flat = (plan.constants.holder if smooth else 1.0) / (FLAT * p)

@@ -1,7 +1,4 @@
-"""Plan of a federated fit, fixed before the first round and the same for all, and the server's work by it.
-
-A round of the server is a weighted mean of reports. It sees reports and public numbers only.
-"""
+"""Plan of a federated fit, fixed before the first round and the same for all, and the server's weighted means by it."""
 
 from __future__ import annotations
 

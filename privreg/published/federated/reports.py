@@ -143,9 +143,7 @@ class UpdateMechanism(Randomiser):
         return np.asarray(randomised(self.whole.channel(self.size), update[None], self.radius, normals[None])[0])
 
     def release(self, update: Array, normals: Array) -> tuple[Array, Array]:
-        """Noised magnitude, shape (...), and angles, shape (..., d − 1), of a geometric mechanism, of normals of shape
-        (..., width). Its report is computed from these alone.
-        """
+        """Noised magnitude, shape (...), and angles, shape (..., d − 1), from normals of shape (..., width)."""
         length, inside = self._inside(update)
         return length + self.magnitude_sd * normals[..., 0], inside + self.angle_sd * normals[..., 1:]
 
@@ -271,10 +269,9 @@ def worst_updates(mechanism: UpdateMechanism) -> tuple[Array, Array]:
 
 
 def evidence(mechanism: UpdateMechanism, first: Array, second: Array, normals: Array, who: int) -> Array:
-    """Log-likelihood ratios (up to constants) of reports for `second` against `first`, shape (n,).
+    """Log-likelihood ratios (up to constants) of reports for `second` against `first`, as by :func:`worst_updates`.
 
-    The updates of the neighbours, shapes (d,), are as :func:`worst_updates` makes them; `who`, 0 or 1, says whose n
-    independent reports are drawn, of `normals` of shape (n, width).
+    `who`, 0 or 1, says whose n independent reports are drawn, of `normals` of shape (n, width); shape (n,).
     """
     m, update = mechanism, (first, second)[who]
     if m.geometric:
@@ -300,9 +297,7 @@ def evidence(mechanism: UpdateMechanism, first: Array, second: Array, normals: A
 
 
 def transcripts(mechanism: UpdateMechanism, rounds: int, n: int, seed: int | None = None) -> tuple[Array, Array]:
-    """Evidence of all reports of one silo, `n` times for each of two neighbours that differ in every round; shapes
-    (n,).
-    """
+    """Evidence of all reports of a silo, `n` times for each of two neighbours, different in all rounds; shapes (n,)."""
     first, second = worst_updates(mechanism)
     out = []
     for who in (0, 1):

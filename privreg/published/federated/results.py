@@ -193,10 +193,9 @@ PROTECTS = (
 
 
 def make_statement(plan: Plan, release: Release, trust: str, *, seeded: bool = False) -> PrivacyStatement:
-    """State what a plan's rounds protect.
+    """State what a plan's rounds protect; `release` is the most that any of these silos has released in this process.
 
-    `release` is the most that any of these silos has released in this process; `trust` is "simulated", if one process
-    held all silos' records and played them, or "flower".
+    `trust` is "simulated", if one process held all silos' records and played them, or "flower".
     """
     m, private, rounds = plan.mechanism, plan.budget.private, plan.rounds
     beside = f", and beside it the share of usable records, times {plan.kappa:.4g}" if plan.kappa else ""
