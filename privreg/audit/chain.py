@@ -14,7 +14,7 @@ from privreg.privacy.noise import NoiseStream, fresh_key
 from privreg.protocol import codes
 from privreg.protocol.plans import Channel
 from privreg.published.chain import collector, kernels
-from privreg.published.chain.numbers import Plan
+from privreg.published.chain.plans import Plan
 
 
 def reports(m: Mapping[str, Any], plan: Plan, theta: Array, row: Row, n: int, bare: bool) -> Array:

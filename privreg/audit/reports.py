@@ -25,7 +25,7 @@ from privreg.privacy.mechanisms import randomised, width
 from privreg.privacy.noise import NoiseStream, fresh_key
 from privreg.protocol import codes
 from privreg.protocol.plans import Channel, ScorePlan, Shape
-from privreg.published.chain.numbers import Plan
+from privreg.published.chain.plans import Plan
 
 FAR: Final = 1e6
 LONG: Final = 1e3  # Length of rows that are clipped to the bound of a curvature report

@@ -16,14 +16,15 @@ from privreg.protocol import codes
 from privreg.protocol.codes import BLOCK, DIAGONAL, TINY
 from privreg.published.chain import kernels
 from privreg.published.chain.collector import is_turn, recentred
-from privreg.published.chain.numbers import State
+from privreg.published.chain.plans import State
 from tests.devices import curvature as curvature_of
 from tests.devices import inner, randomised_one
 
 if TYPE_CHECKING:
     from privreg.base.arrays import Array
     from privreg.families.weights import ScoreWeights
-    from privreg.published.chain.numbers import Plan, Published, Steps
+    from privreg.published.chain.numbers import Published, Steps
+    from privreg.published.chain.plans import Plan
 
 
 def _one(value: float) -> Array:

@@ -30,8 +30,9 @@ from privreg.protocol.codes import DIAGONAL, FULL, NONE, PEOPLE
 from privreg.published.chain import collector
 from privreg.published.chain import path as marks
 from privreg.published.chain.collector import ChainSummary
-from privreg.published.chain.numbers import Plan, Published
+from privreg.published.chain.numbers import Published
 from privreg.published.chain.path import path_sandwich, regression
+from privreg.published.chain.plans import Plan
 from privreg.published.chain.run import BURN_IN, AveragedSGD, Mark
 from privreg.results.data import Equation, Later
 from privreg.tables.diagnostics import Diagnostic, note

@@ -10,7 +10,7 @@ from privreg.base.arrays import Array
 from privreg.protocol import codes
 from privreg.protocol.codes import BLOCK, DIAGONAL, FULL, LINE, NONE
 from privreg.published.chain import kernels
-from privreg.published.chain.numbers import Plan, State
+from privreg.published.chain.plans import Plan, State
 
 _FIRST_TURN: Final = 4096
 

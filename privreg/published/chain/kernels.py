@@ -17,7 +17,7 @@ from numba.extending import intrinsic
 from privreg.base.arrays import Array
 from privreg.protocol import codes, counts
 from privreg.protocol.plans import Channel, Shape
-from privreg.published.chain.numbers import Plan, State
+from privreg.published.chain.plans import Plan, State
 
 
 @intrinsic
