@@ -97,6 +97,11 @@ class UpdateMechanism(Randomiser):
         return number_mechanism("piecewise", share(self.budget, self.coordinates), -self.clip, self.clip)
 
     @property
+    def mu(self) -> float:
+        """GDP parameter of one report, as accounted."""
+        return math.sqrt(self.coordinates) * self.number.budget.mu if self.coordinates else self.budget.mu
+
+    @property
     def box(self) -> AngleBox:
         """Box to which angles are clipped."""
         return AngleBox(self.size, self.beta)
@@ -261,10 +266,8 @@ def worst_updates(mechanism: UpdateMechanism) -> tuple[Array, Array]:
         inner = 1e-4  # at 0 and π exactly a vector has no further angles
         low[:-1], high[:-1] = np.maximum(low[:-1], inner), np.minimum(high[:-1], math.pi - inner)
         return from_angles(short, low), from_angles(m.clip, high)
-    if m.name in {"laplace", "piecewise"}:
-        along = np.full(m.size, m.clip / math.sqrt(m.size))
-    else:
-        along = m.clip * np.eye(m.size)[0]
+    spread = m.name in {"laplace", "piecewise"}
+    along = np.full(m.size, m.clip / math.sqrt(m.size)) if spread else m.clip * np.eye(m.size)[0]
     return -along, along
 
 
@@ -299,22 +302,18 @@ def evidence(mechanism: UpdateMechanism, first: Array, second: Array, normals: A
 def transcripts(mechanism: UpdateMechanism, rounds: int, n: int, seed: int | None = None) -> tuple[Array, Array]:
     """Evidence of all reports of a silo, `n` times for each of two neighbours, different in all rounds; shapes (n,)."""
     first, second = worst_updates(mechanism)
-    out = []
+    out = np.zeros((2, n))
     for who in (0, 1):
         key = fresh_key() if seed is None else seeded_key(seed, f"federated audit {who}")
-        stream, sums = NoiseStream(key, mechanism.width), np.zeros(n)
+        stream = NoiseStream(key, mechanism.width)
         for _ in range(rounds):
-            sums += evidence(mechanism, first, second, stream.draw(n), who)
-        out.append(sums)
+            out[who] += evidence(mechanism, first, second, stream.draw(n), who)
     return out[0], out[1]
 
 
 def trials(mechanism: UpdateMechanism, *_: Any, rounds: int = 1, seed: int | None = None) -> Iterator[tuple[Any, ...]]:
     """Fields of a trial of the reports of so many rounds together, of two silos at the largest distance."""
-    m = mechanism
-    if m.budget.pure:
-        claim = ("epsilon", rounds * m.budget.epsilon)
-    else:
-        claim = ("mu", math.sqrt(rounds * (m.coordinates or 1)) * (m.number if m.coordinates else m).budget.mu)
+    pure = mechanism.budget.pure
+    claimed = rounds * mechanism.budget.epsilon if pure else math.sqrt(rounds) * mechanism.mu
     draw = partial(transcripts, mechanism, rounds, seed=seed)
-    yield "update", "silos at opposite ends", *claim, draw, math.nan, np.ones(1)
+    yield "update", "silos at opposite ends", "epsilon" if pure else "mu", claimed, draw, math.nan, np.ones(1)
