@@ -7,8 +7,6 @@ measured in turns, and ratios within a round:
 
 dense
     An array model: intercept, p − 1 columns uniform on [−1, 1], normal errors. N people, fewer where p is large.
-full
-    The dense one with the whole matrix of random scaling, `inference="random_scaling_full"`.
 noise
     Seconds in which as many normals as the scores take are drawn from the same cipher stream, and nothing else.
 model
@@ -19,16 +17,12 @@ kernel_times_noise
     For the published tuning, the chain's `advance` over rows in internal units that are in memory, over the noise.
 encode_times_noise
     Rows to internal units, over the noise.
-without
-    Of the whole matrix, seconds with it over those with variances alone.
 memory
     Rise of the process's peak, MB, over one that holds the data.
 covered, length, rmse
     Share of 95% intervals that hold their coefficient, their mean length and the root mean square error of the
     estimates; `noted` says whether a note takes the intervals back.
 
-Lines of `gram` compare ways to Σ s sᵀ over a block of updates: seconds of the loop that is used up to 100 coefficients
-over those of BLAS, which is used beyond.
 """
 
 from __future__ import annotations
@@ -50,9 +44,6 @@ import privreg as pr
 from benchmarks.store import save_table
 from privreg.collector.inference.methods import WIDE
 from privreg.privacy.noise import NoiseStream
-from privreg.protocol import codes
-from privreg.published.chain import kernels
-from privreg.published.chain.collector import fold
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = Path(__file__).parent / "results"
@@ -103,23 +94,17 @@ def case(design: str, p: int, tuning: str, n: int, rounds: int) -> dict:
     begun = time.process_time()
     m = make(n)
     described = time.process_time() - begun
-    found: dict[str, list[float]] = {"noise": [], "fit": [], "kernel": [], "encode": [], "other": []}
+    found: dict[str, list[float]] = {"noise": [], "fit": [], "kernel": [], "encode": []}
     how = {"tuning": tuning, "seed": 1, "progress": False, "threads": 1}
-    inference = {}
-    if design == "full":
-        inference = {"inference": "random_scaling_full"}
     res = None
     for _ in range(rounds):
         found["noise"].append(_seconds(_draw, p, n))
         begun = time.process_time()
-        res = m.fit(**how, **inference)
+        res = m.fit(**how)
         ci = res.conf_int()
         found["fit"].append(time.process_time() - begun)
         if len(found["fit"]) == 1:
             memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-        if design == "full":
-            found["other"].append(_seconds(lambda: m.fit(**how, inference="random_scaling").conf_int()))
-            continue
         some = max(min(n, (1 << 22) // p), 1)
         stream = m.start(tuning=tuning, seed=1)
         batch = (data[0][:some], data[1][:some])
@@ -130,10 +115,10 @@ def case(design: str, p: int, tuning: str, n: int, rounds: int) -> dict:
     assert res is not None
     held = (ci.iloc[:, 0].to_numpy() <= beta) & (beta <= ci.iloc[:, 1].to_numpy())
 
-    def ratio(name: str, over: str = "noise") -> float:
-        if not found[name] or not found[over]:
+    def ratio(name: str) -> float:
+        if not found[name]:
             return float("nan")
-        return float(np.median(np.array(found[name]) / np.array(found[over])))
+        return float(np.median(np.array(found[name]) / np.array(found["noise"])))
 
     return {
         "design": design,
@@ -147,25 +132,12 @@ def case(design: str, p: int, tuning: str, n: int, rounds: int) -> dict:
         "times_noise": round(ratio("fit"), 2),
         "kernel_times_noise": round(ratio("kernel"), 2),
         "encode_times_noise": round(ratio("encode"), 2),
-        "without": round(ratio("fit", "other"), 2),
         "memory": round(memory),
         "covered": round(float(held.mean()), 3),
         "length": float(f"{np.mean(ci.iloc[:, 1] - ci.iloc[:, 0]):.4g}"),
         "rmse": float(f"{np.sqrt(np.mean((res.params.to_numpy() - beta) ** 2)):.4g}"),
         "noted": bool(res.privacy.doubts),
     }
-
-
-def gram(p: int, rounds: int) -> dict:
-    """The package's loop and BLAS over a block of updates of `p` numbers, in turns."""
-    lines, out = np.random.Generator(np.random.SFC64(1)).standard_normal((p, codes.LINE)), np.zeros((p, p))
-    kernels.add_gram(lines, codes.BLOCK, out)
-    fold(lines[:, : codes.BLOCK], out)
-    ratios = []
-    for _ in range(max(rounds, 5)):
-        own = _seconds(lambda: kernels.add_gram(lines, codes.BLOCK, out))
-        ratios.append(own / _seconds(lambda: fold(lines[:, : codes.BLOCK], out)))
-    return {"design": "gram", "p": p, "rounds": rounds, "times_blas": round(float(np.median(ratios)), 2)}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -178,14 +150,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     args = parser.parse_args(arguments)
     if args.case:
         design, p, tuning, n = args.case
-        out = gram(int(p), args.rounds) if design == "gram" else case(design, int(p), tuning, int(n), args.rounds)
-        print(json.dumps(out))
+        print(json.dumps(case(design, int(p), tuning, int(n), args.rounds)))
         return
     command = " ".join(["python -m benchmarks.big_designs", *(sys.argv[1:] if arguments is None else arguments)])
     cases = [("dense", p, tuning) for p in args.columns for tuning in ("efficient", "published")]
     cases = [(design, p, tuning) for design, p, tuning in cases if p <= WIDE or tuning == "published"]
-    cases += [("full", p, "published") for p in args.columns if p > WIDE]
-    cases += [("gram", p, "published") for p in args.columns]
     lines = []
     for design, p, tuning in cases:
         n = max(min(args.rows, NUMBERS // p), 2 * p)

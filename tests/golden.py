@@ -231,7 +231,6 @@ CASES: dict[str, Callable[[], list[float]]] = {
     "published batch means": lambda: published(inference=("batch_means", "block_bootstrap_t")),
     "published central plug-in": lambda: published(inference="plug_in_central"),
     "published wide": wide,
-    "published wide, whole matrix": lambda: wide(inference="random_scaling_full"),
     "arrays": arrays,
     "stream": streamed,
     **{

@@ -924,8 +924,8 @@ MUTANTS = (
     Mutant(
         "no ratchet of blocks of noise",
         "privreg/privacy/noise.py",
-        "return following, buffer",
-        "return key, buffer",
+        "return following, self._buffer",
+        "return key, self._buffer",
         ("tests/privacy/test_noise.py",),
     ),
     Mutant(

@@ -1,7 +1,7 @@
 """Trials of the reports of regressions: what a privacy statement claims, on neighbours made up for it.
 
-Device side: it plays devices with the very numbers (score, bound, noise) that the fit's devices had, on made-up rows
-at the largest distance. No row of the fit's people is there any more.
+It plays devices with the very numbers (score, bound, noise) that the fit's devices had, on made-up rows at the largest
+distance.
 """
 
 from __future__ import annotations
@@ -41,25 +41,15 @@ LANES: Final = (0, 1, 5, 6, 7, 8, 9, 10, 11)
 # --- what is kept of a fit: numbers only, for JSON -------------------------------------------------------
 
 
-def of_scores(name: str, plan: ScorePlan, theta: Array, c: float) -> dict[str, Any]:
-    """Describe the reports of a round of scores, as `trials` reads it."""
-    return {"report": name, "kind": "scores", "plan": _plain(plan), "theta": theta.tolist(), "c": float(c)}
-
-
-def of_chain(
-    name: str, kind: str, plan: Plan, theta: Array, *, alone: bool, sds: Sequence[float] = ()
+def described(
+    name: str, kind: str, plan: tuple[Any, ...], theta: Sequence[float] | Array, c: float = 1.0, **more: Any
 ) -> dict[str, Any]:
-    """Describe reports of the single chain: `kind` "chain" of scores, "curvature", "central" of the curator's sums.
+    """Describe reports as `trials` reads it: `kind` "scores" of a `ScorePlan`, "moments", "numbers" of channel, radius.
 
-    `alone` says whether x is the constant 1, and `sds` are those of the curator's noise.
+    Those of a chain's `Plan` are "chain" of scores, "curvature", and "central" of a curator's sums, with the `sds` of
+    their noise; `alone` says whether x is the constant 1.
     """
-    more = {"alone": alone} | ({"sds": list(sds)} if sds else {})
-    return {"report": name, "kind": kind, "plan": _plain(plan), "theta": theta.tolist(), "c": 1.0} | more
-
-
-def of_numbers(name: str, kind: str, channel: Channel, radius: float, size: int) -> dict[str, Any]:
-    """Describe reports of numbers: `kind` "moments" of `size` coordinates, or "numbers"."""
-    return {"report": name, "kind": kind, "plan": [_plain(channel), radius], "theta": [0.0] * size, "c": 1.0}
+    return {"report": name, "kind": kind, "plan": _plain(plan), "theta": list(map(float, theta)), "c": float(c)} | more
 
 
 def of_sums(name: str, ends: Mapping[str, Sequence[int]], sd: float, unit: float, mu: float = 0.0) -> dict[str, Any]:
@@ -101,7 +91,7 @@ def _rebuilt(m: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def trials(mechanics: Sequence[Mapping[str, Any]], budget: Budget) -> Iterator[Trial]:
-    """Every kind of report, as `of_scores`, `of_chain` or `of_numbers` say, on neighbours at the largest distance."""
+    """Every kind of report, as `described`, on neighbours at the largest distance."""
     pure = math.isfinite(budget.epsilon)
     if len(shared := [m for m in mechanics if m.get("mu")]) > 1:
         yield from _trials_of_sums("all sums", shared, budget.mu, 1)

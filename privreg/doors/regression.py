@@ -45,9 +45,8 @@ class PrivateOnlineRegression(Described):
     the model unchanged. Pickling a model leaves its data out.
 
     Local reports by rounds go up to 100 coefficients. With published tuning and more of them random scaling keeps
-    variances only: intervals and tests of single coefficients; for tests of several ask for batch_means or
-    random_scaling_full, which keeps the whole matrix (8 p² bytes) of up to 4,000 coefficients. Factors with many levels
-    are then encoded as one column of numbers, which changes no bit.
+    variances only: intervals and tests of single coefficients; for tests of several ask for batch_means. Factors with
+    many levels are then encoded as one column of numbers, which changes no bit.
 
     References
     ----------

@@ -303,10 +303,11 @@ def _mechanics(held: Held) -> tuple[dict[str, Any], ...]:
         form, numbers = plan.form(role), plan.numbers(role)
         if form == "scores":
             asked = device_plan(plan, state._replace(role=role))
-            out.append(reports.of_scores(f"score, {role}", asked, state.theta, state.c))
+            out.append(reports.described(f"score, {role}", form, asked, state.theta, state.c))
             continue
         name, size = "measures of fit" if role == "measures" else role, plan.direction if form == "moments" else numbers
-        out.append(reports.of_numbers(name, form, plan.mechanism.channel(numbers), plan.radius(role), size))
+        way = plan.mechanism.channel(numbers), plan.radius(role)
+        out.append(reports.described(name, form, way, [0.0] * size))
     if held.personal:  # smaller budgets by more noise
         out += [reports.of_smaller_budget(m, SMALLER) for m in out]
     return tuple(out)

@@ -1,9 +1,6 @@
 """Identification of data sets for the ledger: arrays by memory, files by inode, tables as objects, or `dataset=`.
 
-No value of a row is read, so a copy can't be recognised. All rows of a buffer are the same people, whichever library
-shows which of them; a file is identified by device and inode; the source of a query's rows is not known. Objects are
-watched, so that no new one is taken for one that is gone; memory whose end is not reported, as Arrow's or that of
-bytes, is kept.
+No value of a row is read. Objects are watched, so that no new one is taken for one that is gone. See `ledger.Ledger`.
 """
 
 from __future__ import annotations
@@ -128,10 +125,7 @@ def of_columns(columns: Iterable[Any]) -> Accounts:
 
 
 def of_mapping(data: Mapping[str, Any], read: Iterable[Any]) -> Accounts:
-    """Accounts of a mapping of columns: of each of them, and of itself where it can be watched.
-
-    Columns that are not among those `read` are not kept alive, and not asked for unless the mapping is a dict.
-    """
+    """Accounts of a mapping, where it can be watched, and of its columns; those that aren't `read` may go."""
     columns, others = of_columns(read), of_columns(dict.values(data) if isinstance(data, dict) else ())
     return _about([columns.entries, _watched(data), others.weak().entries], columns.lost)
 

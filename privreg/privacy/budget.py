@@ -1,8 +1,8 @@
 """Privacy budgets: the largest loss of one person, in any of its forms.
 
 The unit of account is μ of Gaussian differential privacy *per person*, neighbours differing in one record
-(replace-one). Other forms are converted to the largest μ they allow, by `privreg.privacy.conversions`; pure ε-DP keeps
-its ε as well and is accounted by the smallest μ that it implies.
+(replace-one). Other forms are converted to the largest μ they allow; pure ε-DP keeps its ε as well and is accounted by
+the smallest μ that it implies.
 """
 
 from __future__ import annotations
@@ -96,15 +96,15 @@ class Budget:
         (ε, δ)-DP; `rho` > 0 for ρ-zCDP, accounted as μ = √(2ρ).
         Raises BudgetError if no form, or more than one, is given, or a number is out of range.
         """
-        forms = [mu is not UNSET, epsilon is not None or delta is not None, rho is not None]
-        if sum(forms) != 1:
-            got = [n for n, v in (("mu", mu is not UNSET), ("epsilon/delta", forms[1]), ("rho", forms[2])) if v]
+        pure = epsilon is not None or delta is not None
+        forms = {"mu": mu is not UNSET, "epsilon/delta": pure, "rho": rho is not None}
+        if sum(forms.values()) != 1:
             raise BudgetError(
-                f"Give exactly one privacy budget, got {' and '.join(got) if got else 'none'}: mu=1.0, "
-                "or epsilon=1.0, delta=1e-6, or rho=0.5, or epsilon=1.0 alone for pure differential privacy "
+                f"Give exactly one privacy budget, got {' and '.join(n for n, v in forms.items() if v) or 'none'}: "
+                "mu=1.0, or epsilon=1.0, delta=1e-6, or rho=0.5, or epsilon=1.0 alone for pure differential privacy "
                 "(mu=None for a fit without privacy)."
             )
-        if forms[0]:
+        if forms["mu"]:
             if mu is None:
                 return cls(math.inf, "none", ())
             if isinstance(mu, str):
@@ -114,7 +114,7 @@ class Budget:
                 )
             m = _number("mu", mu, " (or None for a fit without privacy); 0.5 to 2 is usual")
             return cls(m, "mu", (m,))
-        if forms[1]:
+        if pure:
             if epsilon is None:
                 raise BudgetError("epsilon and delta go together; epsilon is missing (epsilon=1.0, say).")
             usual = "1 to 8 is usual where people randomise their own records"

@@ -1,9 +1,8 @@
 """Exact conversions between forms of differential privacy, and the trade-off curves behind them.
 
-Everything is about one release and one person, neighbours differing in one record (replace-one). μ stands for Gaussian
-differential privacy (GDP), ε alone for pure differential privacy, (ε, δ) for the approximate kind and ρ for
-zero-concentrated differential privacy (zCDP). All are per person: μ, ρ and a pure ε are above 0, another ε is 0 or
-more, and δ is in (0, 1), or 0 beside an ε that is pure.
+Everything is about one release and one person, neighbours differing in one record (replace-one): μ of Gaussian
+differential privacy (GDP), ε alone of the pure and (ε, δ) of the approximate kind, ρ of the zero-concentrated (zCDP).
+μ, ρ and a pure ε are above 0, another ε is 0 or more, and δ is in (0, 1), or 0 beside an ε that is pure.
 """
 
 from __future__ import annotations

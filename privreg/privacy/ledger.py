@@ -1,8 +1,4 @@
-"""The ledger of releases: the μ that was spent on the same people, entered before a release; limits on it.
-
-The unit of account is μ of Gaussian differential privacy *per person*, neighbours differing in one record
-(replace-one).
-"""
+"""The ledger of releases: the μ that was spent on the same people, entered before a release; limits on it."""
 
 from __future__ import annotations
 
@@ -74,9 +70,8 @@ class Ledger:
     goes, is kept until the process ends, if noise was secret. Entries of files and names stay. Fits enter their
     releases in the process's own ledger before the first report, and whatever becomes of the fit they stay.
 
-    A `limit` is the largest μ per person of all releases from one source together: a release that would exceed it is
-    refused before it is made. :func:`limit_spending` gives one to the process's ledger; a ledger made here keeps the
-    accounts you enter yourself.
+    A release that would exceed the `limit` is refused before it is made. :func:`limit_spending` gives one to the
+    process's ledger; a ledger made here keeps the accounts you enter yourself.
     Raises BudgetError if `limit` is not a positive number, or None for no limit.
 
     Examples
@@ -235,7 +230,7 @@ LEDGER: Final = Ledger()  # Ledger of this process's fits; without a limit until
 class Charge:
     """A release of `mu` per person, entered once for `whose` the ledger knows, when its first report is due.
 
-    `seeded` says whether its noise follows from a seed, `stream` what it is a batch of, see `Ledger.spend`.
+    `seeded` and `stream` are as `Ledger.spend` has them.
     """
 
     def __init__(self, whose: Any, mu: float, *, seeded: bool, stream: str = "") -> None:
@@ -265,8 +260,7 @@ class Charge:
 def refuse_fitted(rows: Any, what: str, *, simulated: bool = False) -> None:
     """Refuse rows that are to be public, but were fitted privately in this process; `what` would tell of them.
 
-    Rows are as the ledger knows people by: a DataFrame, arrays, or the accounts of a file. A view of fitted rows
-    counts. `simulated` lets rows pass of which every release so far had its noise from a seed.
+    `simulated` lets rows pass of which every release so far had its noise from a seed.
     Raises NotPrivateError also if rows have been fitted, and nothing tells whether these are some of them.
     """
     accounts = accounts_of(rows)

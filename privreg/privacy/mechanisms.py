@@ -29,10 +29,9 @@ def width(channel: Channel, size: int) -> int:
 
 
 def randomised(channel: Channel, rows: Array, radius: float | Array, noise: Array) -> Array:
-    """Randomise reports in the ball of `radius` about 0, one a row, shape (n, size).
+    """Randomise reports in the ball of `radius`, a number or one a report, about 0, one a row, shape (n, size).
 
-    `radius` is a number or one for each report, of additive noise half the sensitivity; `noise`, shape (n, width), are
-    standard normals drawn for these records and never used again.
+    `noise`, shape (n, width), are standard normals drawn for these records and never used again.
     """
     n, size = rows.shape
     radius = np.broadcast_to(radius, (n,))
@@ -184,7 +183,7 @@ class Mechanism(Randomiser):
     def ratios(self, shares: Array) -> Array:
         """Noise of people with personal budgets over that of the largest, by which `Channel.scale` grows, shape (n,).
 
-        `shares`, shape (n,), are their μ, of a pure mechanism their ε, over the largest, this mechanism's; in (0, 1].
+        `shares`, shape (n,), in (0, 1], are their μ, of a pure mechanism their ε, over the largest.
         """
         if self.name == "randomized_response":
             return np.asarray(math.tanh(0.5 * self.epsilon) / np.tanh(0.5 * self.epsilon * shares))
@@ -337,7 +336,7 @@ def resolve_mechanism(name: object, budget: Budget, *, size: int, scalar: bool, 
     """Read ``mechanism=``: "auto" is the one with the least noise for score reports of `size` numbers at a budget.
 
     `scalar` says whether such a report is a single number of known range, `personal` whether people have budgets of
-    their own: with pure ε by Laplace noise, or randomized response of one number.
+    their own.
     Raises OptionError if the mechanism can't give what is asked.
     """
     got = choose("mechanism", name, ("auto", *MECHANISMS))
@@ -363,9 +362,8 @@ def resolve_mechanism(name: object, budget: Budget, *, size: int, scalar: bool, 
 def released(raw: Array, sds: Sequence[float], noise: Array) -> Array:
     """Randomise a curator's raw sums, the only thing about them that is released: upper triangles, row by row.
 
-    `raw`, shape (2, p, p), are sums of people's curvatures and of the outer products of their scores, and `sds` the
-    noise sd of each, `Mechanism.central_sd` of its bound. `noise`, shape (…, 2, p (p + 1) / 2) as the result, are
-    standard normals that were never used and never are again.
+    `raw`, shape (2, p, p), are sums of people's curvatures and of the outer products of their scores, with noise of
+    `sds`, `Mechanism.central_sd` of their bounds; `noise`, shape (…, 2, p (p + 1) / 2), are normals used once.
     """
     rows, cols = np.triu_indices(raw.shape[1])
     return np.asarray(raw[:, rows, cols] + np.array(sds)[:, None] * noise)

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
@@ -62,10 +61,7 @@ def refuse_fork(process: int) -> None:
 
 
 class NoiseStream:
-    """Rows of `width` independent standard normals, in order, each handed out once.
-
-    The stream owns its key of 32 bytes, and replaces it block by block.
-    """
+    """Rows of `width` independent standard normals, in order, each handed out once; its key is replaced by block."""
 
     def __init__(self, key: bytes, width: int) -> None:
         if len(key) != KEY_BYTES:
@@ -74,15 +70,11 @@ class NoiseStream:
         self._process = os.getpid()
         rows = NORMALS // width
         self.rows = max(rows - rows % codes.BLOCK, 64)
-        self._key = key
-        self._buffer = np.empty((self.rows, width))
+        self._key, self._used, self._buffer = key, 0, np.empty((self.rows, width))
         self._block = self._buffer[:0]
-        self._used = 0
         words = int(self.rows * width * _SPARE) + 64
         self._words = np.empty(words + _PAD // 8, dtype=np.uint64)
         self._zeros = bytes(words * 8)
-        self._taken = np.empty((0, width))
-        self._scratch: list[NDArray[np.uint64]] = []
 
     def peek(self) -> NDArray[np.float64]:
         """Rows that come next, at least one; a view.
@@ -90,7 +82,7 @@ class NoiseStream:
         """
         refuse_fork(self._process)
         if self._used == self._block.shape[0]:
-            self._key, self._block = self._fill(self._key, self._buffer, self._words)
+            self._key, self._block = self._fill(self._key)
             self._used = 0
         return self._block[self._used :]
 
@@ -108,52 +100,17 @@ class NoiseStream:
             at += len(some)
         return out
 
-    def take(self, rows: int, pool: Executor) -> NDArray[np.float64]:
-        """Hand out the next `rows` rows, shape (rows, width), the same as by `peek`, their blocks made in parallel.
-
-        They are good until the next call.
-        Raises StreamError in a forked process.
-        """
-        refuse_fork(self._process)
-        if self._taken.shape[0] < rows:
-            self._taken = np.empty((rows, self.width))
-        out = self._taken[:rows]
-        at = min(rows, self._block.shape[0] - self._used)
-        out[:at] = self._block[self._used : self._used + at]
-        self._used += at
-        jobs: list[Future[Any]] = []
-        while at < rows:
-            whole = rows - at >= self.rows  # the last block goes where what is left of it can stay
-            target = out[at : at + self.rows] if whole else self._buffer
-            if len(jobs) == len(self._scratch):
-                self._scratch.append(np.empty_like(self._words))
-            jobs.append(pool.submit(self._fill, self._key, target, self._scratch[len(jobs)]))
-            self._key = cipher(self._key).update(bytes(KEY_BYTES))
-            if not whole:
-                self._block, self._used = self._buffer, rows - at
-            at += self.rows
-        for job in jobs:
-            job.result()
-        if jobs and self._used and at > rows:
-            out[rows - self._used :] = self._block[: self._used]
-        return out
-
-    def _fill(
-        self, key: bytes, buffer: NDArray[np.float64], scratch: NDArray[np.uint64]
-    ) -> tuple[bytes, NDArray[np.float64]]:
-        """Next key, and `buffer` full of this key's normals."""
+    def _fill(self, key: bytes) -> tuple[bytes, NDArray[np.float64]]:
+        """Next key, and the buffer full of this key's normals."""
         from privreg.privacy import ziggurat  # compiled
 
         stream = cipher(key)
         following = stream.update(bytes(KEY_BYTES))
-        flat = buffer.reshape(-1)
-        words = len(self._zeros) // 8
-        view = scratch.view(np.uint8)
-        filled = 0
+        flat, words, filled = self._buffer.reshape(-1), len(self._zeros) // 8, 0
         while filled < flat.shape[0]:
-            stream.update_into(self._zeros, view.data)
-            filled, _ = ziggurat.ziggurat(scratch[:words], flat, filled)
-        return following, buffer
+            stream.update_into(self._zeros, self._words.view(np.uint8).data)
+            filled, _ = ziggurat.ziggurat(self._words[:words], flat, filled)
+        return following, self._buffer
 
     def secret_state(self) -> dict[str, NDArray[np.generic]]:
         """Noise not yet used: the next key and the rest of this block. Never holds used noise."""
@@ -179,8 +136,7 @@ class NoiseStream:
 def normals(key: bytes, count: int) -> NDArray[np.float64]:
     """Independent standard normals of a key, which is to be used for nothing else; shape (count,).
 
-    By inversion of 64 bits each, sign apart, so that tails reach 8.9 sd; nothing compiled, for sums of reports, which
-    take few of them.
+    By inversion of 64 bits each, sign apart, so that tails reach 8.9 sd; nothing compiled.
     """
     from scipy.special import ndtri
 

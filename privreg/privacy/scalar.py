@@ -44,8 +44,6 @@ class NumberMechanism(Randomiser):
     low: float = -1.0
     high: float = 1.0
 
-    # --- what is public about it -------------------------------------------------------------------------
-
     @property
     def unbiased(self) -> bool:
         """True if a report's mean is the number itself."""
@@ -69,14 +67,11 @@ class NumberMechanism(Randomiser):
         """Lowest and highest report, the number's units; infinite for additive noise."""
         if self.name in {"laplace", "gaussian"}:
             return -math.inf, math.inf
-        if self.name == "duchi":
-            ends = -self._answer, self._answer
-        elif self.name == "piecewise":
-            ends = -self._reach, self._reach
-        else:
-            b = self._wave[0]
-            ends = float(self._from_wave(-b)), float(self._from_wave(1.0 + b))
-        return float(self._out(ends[0])), float(self._out(ends[1]))
+        if self.name in {"duchi", "piecewise"}:
+            top = self._answer if self.name == "duchi" else self._reach
+            return float(self._out(-top)), float(self._out(top))
+        low, high = self._from_wave(np.array([-self._wave[0], 1.0 + self._wave[0]]))
+        return float(self._out(low)), float(self._out(high))
 
     def words(self) -> str:
         """Noise of the number, in words for the privacy block."""
@@ -91,13 +86,11 @@ class NumberMechanism(Randomiser):
     def __repr__(self) -> str:
         return f"{self.title}({self.budget}, for one number in [{self.low:g}, {self.high:g}], replace-one neighbours)"
 
-    # --- the report --------------------------------------------------------------------------------------
-
     def randomise(self, values: ArrayLike, normals: ArrayLike) -> Array:
         """Randomise numbers, each of another person or paid for by itself; shape (n,), the numbers' units.
 
         `values`, shape (n,), are clamped to the range; NaN counts as its middle. `normals`, shape (n, width), are
-        independent standard normals, each used once, from `privreg.privacy.noise.NoiseStream` or a simulation.
+        standard, independent, and each used once.
         """
         u = self._unit(values)
         z = np.asarray(normals, dtype=np.float64).reshape(len(u), self.width)
@@ -106,9 +99,8 @@ class NumberMechanism(Randomiser):
             case "gaussian":
                 return np.asarray(self._out(u) + self.scale * first)
             case "laplace":  # −log(2Φ(−|z|)) is exponential, and |z| is independent of z's sign
-                return np.asarray(
-                    self._out(u) + self.scale * np.copysign(-np.log(2.0) - log_ndtr(-np.abs(first)), first)
-                )
+                noise = np.copysign(-np.log(2.0) - log_ndtr(-np.abs(first)), first)
+                return np.asarray(self._out(u) + self.scale * noise)
             case "duchi":
                 upper = ndtr(first) < 0.5 * (1.0 + u / self._answer)
                 return np.asarray(self._out(np.where(upper, self._answer, -self._answer)))
@@ -125,8 +117,6 @@ class NumberMechanism(Randomiser):
         far = np.where(place < v, place - b, place + b)  # [−b, 1 + b] without the window has length 1
         return np.asarray(self._out(self._from_wave(np.where(chosen < 2.0 * b * height, near, far))))
 
-    # --- its exact moments -----------------------------------------------------------------------------------
-
     def bias(self, values: ArrayLike) -> Array:
         """Exact bias of a report of each number, its units; zero but for "square_wave_biased"."""
         u = self._unit(values)
@@ -138,50 +128,33 @@ class NumberMechanism(Randomiser):
 
     def variance(self, values: ArrayLike) -> Array:
         """Exact variance of a report of each of `values`, shape (n,), its units squared."""
-        u = self._unit(values)
-        match self.name:
-            case "gaussian":
-                return np.full_like(u, self.scale**2)
-            case "laplace":
-                return np.full_like(u, 2.0 * self.scale**2)
-            case "duchi":
-                unit = self._answer**2 - u**2
-            case "piecewise":
-                less = math.expm1(0.5 * self.epsilon)
-                unit = u**2 / less + (less + 4.0) / (3.0 * less**2)
-            case _:
-                b, p, q = self._wave
-                slope, constant = self._line
-                v = 0.5 * (u + 1.0)
-                square = q * ((1.0 + b) ** 3 + b**3) / 3.0 + (p - q) * (2.0 * b * v**2 + 2.0 * b**3 / 3.0)
-                unit = 4.0 * (square - (constant + slope * v) ** 2) / (slope**2 if self.unbiased else 1.0)
-        return np.asarray(self._half**2 * unit)
-
-    def worst_variance(self) -> float:
-        """Largest variance of a report over the range, its units squared."""
-        return float(self.variance(np.array([self.low, 0.5 * (self.low + self.high), self.high])).max())
+        return self._moment(values, 2)
 
     def third_moment(self, values: ArrayLike) -> Array:
         """E|report − its mean|³ for each number, exact: what the Berry–Esseen bound needs."""
+        return self._moment(values, 3)
+
+    def worst_variance(self) -> float:
+        """Largest variance of a report over the range, its units squared."""
+        return float(self.variance(np.array([self.low, self._middle, self.high])).max())
+
+    def _moment(self, values: ArrayLike, k: int) -> Array:
+        """E|report − its mean|^k of each number, k = 2 or 3, its units to that power; shape (n,)."""
         u = self._unit(values)
         match self.name:
             case "gaussian":
-                return np.full_like(u, 2.0 * math.sqrt(2.0 / math.pi) * self.scale**3)
+                return np.full_like(u, (1.0 if k == 2 else 2.0 * math.sqrt(2.0 / math.pi)) * self.scale**k)
             case "laplace":
-                return np.full_like(u, 6.0 * self.scale**3)
+                return np.full_like(u, math.factorial(k) * self.scale**k)
             case "duchi":
                 upper = 0.5 * (1.0 + u / self._answer)
-                unit = upper * (self._answer - u) ** 3 + (1.0 - upper) * (self._answer + u) ** 3
-                return np.asarray(self._half**3 * unit)
+                unit = upper * (self._answer - u) ** k + (1.0 - upper) * (self._answer + u) ** k
+                return np.asarray(self._half**k * unit)
         edges, heights, per_unit = self._steps(u)
-        mean = u
-        if self.name != "piecewise":
-            slope, constant = self._line
-            mean = constant + slope * 0.5 * (u + 1.0)
-        quarter = 0.25 * (edges - mean[:, None]) ** 3 * np.abs(edges - mean[:, None])
-        return np.asarray(np.sum(heights * np.diff(quarter, axis=1), axis=1) * (self._half * per_unit) ** 3)
-
-    # --- numbers inside ----------------------------------------------------------------------------------
+        slope, constant = (2.0, -1.0) if self.name == "piecewise" else self._line
+        gaps = edges - (constant + slope * 0.5 * (u + 1.0))[:, None]
+        rise = np.diff(gaps * np.abs(gaps) ** k / (k + 1.0), axis=1)  # ∫ |t − mean|^k over each step
+        return np.asarray(np.sum(heights * rise, axis=1) * (self._half * per_unit) ** k)
 
     @property
     def _half(self) -> float:
@@ -234,13 +207,11 @@ class NumberMechanism(Randomiser):
     def _steps(self, u: Array) -> tuple[Array, Array, float]:
         """Edges (n, 4) and heights (n, 3) of a density of three steps, and how long a unit of theirs is in u's."""
         if self.name == "piecewise":
-            reach, left = self._reach, self._left(u)
+            reach, left, per_unit = self._reach, self._left(u), 1.0
             inside = 1.0 / (1.0 + math.exp(-0.5 * self.epsilon)) / (reach - 1.0)
             outside, first, last, right = inside * math.exp(-self.epsilon), -reach, reach, left + reach - 1.0
-            per_unit = 1.0
         else:
-            b, inside, outside = self._wave
-            v = 0.5 * (u + 1.0)
+            (b, inside, outside), v = self._wave, 0.5 * (u + 1.0)
             first, left, right, last = -b, v - b, v + b, 1.0 + b
             per_unit = 2.0 / (self._line[0] if self.unbiased else 1.0)
         edges = np.stack([np.full_like(u, first), left, right, np.full_like(u, last)], axis=1)

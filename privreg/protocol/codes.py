@@ -57,7 +57,6 @@ RESPONSE: Final = 3
 NONE: Final = 0
 DIAGONAL: Final = 1
 FULL: Final = 2
-HISTORY: Final = 3
 
 UPDATES: Final = 0
 PEOPLE: Final = 1

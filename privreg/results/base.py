@@ -94,8 +94,8 @@ class Results(ABC):
         if e.cov.ndim == 1:
             raise InferenceError(
                 f"{what} needs the full covariance, and with more than {WIDE} coefficients {e.method} keeps variances "
-                "only (intervals and tests of single coefficients have them); fit with inference='batch_means' "
-                "or 'random_scaling_full', and choose it by method=."
+                "only (intervals and tests of single coefficients have them); fit with inference="
+                "'batch_means', and choose it by method=."
             )
         return Known(self._fit, e.cov, e.pivot, self._doubts(method))
 

@@ -24,7 +24,7 @@ from privreg.results.postestimation.hypothesis import ContrastTest, WaldTest, co
 from privreg.results.postestimation.prediction import ClassPrediction, Prediction, check_which, predicted, with_errors
 from privreg.results.postestimation.terms import TermTests, term_tests
 
-BANDS: Final = ("anytime", "sandwich", "random_scaling", "random_scaling_full", "between_lanes")
+BANDS: Final = ("anytime", "sandwich", "random_scaling", "between_lanes")
 """Methods whose variances a fit keeps along the way: of those that were asked for, the first here."""
 
 

@@ -60,10 +60,9 @@ def restored(document: Mapping[str, Any], arrays: Mapping[str, Any], design: Any
     """
     statement = PrivacyStatement.from_json(document["statement"])
     estimates = tuple(
-        Estimate(
-            METHODS[e["method"]].name, arrays[f"cov_{i}"], pivot, tuple(n for n in statement.notes if n in e["notes"])
-        )
+        Estimate(METHODS[name].name, arrays[f"cov_{i}"], pivot, tuple(n for n in statement.notes if n in e["notes"]))
         for i, e in enumerate(document["estimates"])
+        for name in [e["method"].removesuffix("_full")]  # of a fit by version 0.1
         for pivot in [_pivot(e["pivot"], arrays.get(f"moves_{i}"))]
     )
     nobs, senders, updates = (int(v) for v in document["counts"])

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from privreg.base.arrays import Array
 from privreg.collector.aggregate.plan import Plan
-from privreg.collector.inference.methods import FULLEST, METHODS, WIDE, Method, local_groups, resolve_methods
+from privreg.collector.inference.methods import METHODS, WIDE, Method, local_groups, resolve_methods
 from privreg.data.participants import Counter
 from privreg.errors import InferenceError, OptionError, PrivregWarning, UnsupportedArgumentError
 from privreg.families.family import Family, score_rules
@@ -50,13 +50,6 @@ def resolve_tuning(asked: FitOptions, spec: ModelSpec, rows: int | None = None) 
     given = {name: check("local.fit", name, getattr(asked, name)) for name in _CHECKED}
     check("local.formula", "score_weights", spec.score_weights)
     methods, asked = _methods(asked.inference, given["tuning"], clusters=spec.clusters > 0), replace(asked, **given)
-    size = spec.blocks * spec.units.centre.shape[0]
-    if size > FULLEST and any(m.full for m in methods):
-        raise InferenceError(
-            f"inference='random_scaling_full' keeps {size:,} × {size:,} numbers ({8e-6 * size**2:,.0f} MB), and as "
-            f"many again for results; it is held with at most {FULLEST:,} coefficients. Use 'random_scaling', which "
-            "keeps variances, or 'sandwich' or 'batch_means'."
-        )
     if spec.summed:
         return _summing(methods, asked, spec, rows)
     if asked.tuning == "published":

@@ -171,7 +171,7 @@ def test_paths_are_silos(tmp_path):
 @pytest.mark.parametrize("mechanism", ["gaussian", "privunit", "laplace", "piecewise", "geodp", "ldpvec"])
 def test_rounds_compose_to_the_budget(mechanism):
     m = model(mu=3, rounds=9, mechanism=mechanism, debias=False)
-    assert m.plan.report_mu == pytest.approx(1.0)
+    assert m.plan.mechanism.mu == pytest.approx(1.0)
     assert m.plan.total_mu == pytest.approx(3.0)
 
 
@@ -231,7 +231,7 @@ def test_whole_silos_replaced_are_told_apart_no_better_than_claimed(mechanism):
         noise = np.random.default_rng(i).standard_normal((n, m.plan.mechanism.width))
         reports.append(np.array([client.report(np.zeros(2), z) for z in noise]))
     found = audit(*reports)
-    assert m.plan.report_mu == pytest.approx(1.5)
+    assert m.plan.mechanism.mu == pytest.approx(1.5)
     assert 0.3 < found.lower <= 1.5
 
 

@@ -1,7 +1,6 @@
 """Keys of a fit: one for each purpose, none of which tells another, and none of use in a forked process."""
 
 import os
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -45,14 +44,12 @@ def test_noise_of_a_release_beside_the_chain_is_not_the_chain_s(monkeypatch, inf
     assert not np.isin(made[0][1], made[1][1]).any()
 
 
-def test_a_forked_process_is_handed_no_noise_in_bulk(monkeypatch):
+def test_a_forked_process_is_handed_no_noise(monkeypatch):
     stream = NoiseStream(KEY, 700)
-    with ThreadPoolExecutor(2) as pool:
-        stream.take(3, pool)
-        with monkeypatch.context() as m:
-            m.setattr(os, "getpid", lambda: -1)
-            for rows in (1, 200):  # from the block in hand, and beyond it
-                with pytest.raises(StreamError, match="another process"):
-                    stream.take(rows, pool)
-        whole = NoiseStream(KEY, 700)
-        np.testing.assert_array_equal(np.vstack([stream.take(100, pool)]), whole.take(103, pool)[3:])
+    stream.draw(3)
+    with monkeypatch.context() as m:
+        m.setattr(os, "getpid", lambda: -1)
+        for rows in (1, 200):  # from the block in hand, and beyond it
+            with pytest.raises(StreamError, match="another process"):
+                stream.draw(rows)
+    np.testing.assert_array_equal(stream.draw(100), NoiseStream(KEY, 700).draw(103)[3:])

@@ -11,7 +11,7 @@ from privreg.errors import DataError
 from privreg.families.scores import psi
 from privreg.families.weights import SCORE_WEIGHTS, omega
 from privreg.privacy.noise import NoiseStream, derived_key
-from privreg.protocol.codes import BLOCK, DIAGONAL, FULL, HISTORY, NONE
+from privreg.protocol.codes import BLOCK, DIAGONAL, FULL, NONE
 from privreg.published.chain import collector, kernels
 from privreg.published.chain.numbers import Steps
 from privreg.published.chain.run import AveragedSGD
@@ -57,8 +57,6 @@ def assert_same_bits(one, two):
         (1, NONE, 0.0, 0),
         (1, NONE, 0.2, 2),
         (2, FULL, 0, 2),
-        (1, HISTORY, 0.1, 0),
-        (2, HISTORY, 0.0, 2),
     ],
 )
 def test_fused_stream_equals_devices_and_collector(family, weights, batch, mode, share, outer):

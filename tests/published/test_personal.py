@@ -207,7 +207,7 @@ def plain_methods(name, frame, mus, bound, batch):
     inverse = np.linalg.inv(raised(a, max(1e-3, 2 * math.sqrt(np.mean(squares) / len(answers)))))
     meat = raised(np.mean([np.outer(g, g) for g in reports], axis=0), np.mean(spent) / batch)
     return {
-        "random_scaling_full": 6 * sums.T @ sums / k**3,
+        "random_scaling": 6 * sums.T @ sums / k**3,
         "batch_means": sum(m * np.outer(v, v) for m, v in means) / (len(means) - 1) / k,
         "plug_in": inverse @ meat @ inverse / k,
     }
@@ -228,7 +228,7 @@ def test_every_method_of_one_fit_with_personal_budgets_is_the_papers(name, batch
         "y ~ a + b", frame, family=family, mu="m", mu_max=MOST, moments=moments, **facts
     ).fit(
         tuning="published", seed=SEED, progress=False, batch_size=batch,
-        inference=["plug_in", "random_scaling_full", "batch_means", "block_bootstrap", "path_curvature"],
+        inference=["plug_in", "random_scaling", "batch_means", "block_bootstrap", "path_curvature"],
     )  # fmt: skip
     for method, want in plain_methods(name, frame, frame["m"].to_numpy(), bound, batch).items():
         np.testing.assert_allclose(res.cov_params(method=method), want, rtol=1e-6, err_msg=method)

@@ -13,9 +13,9 @@ import numpy as np
 from privreg.errors import DataError
 from privreg.families import scores
 from privreg.protocol import codes
-from privreg.protocol.codes import BLOCK, DIAGONAL, HISTORY, TINY
+from privreg.protocol.codes import BLOCK, DIAGONAL, TINY
 from privreg.published.chain import kernels
-from privreg.published.chain.collector import fold, is_turn, recentred
+from privreg.published.chain.collector import is_turn, recentred
 from privreg.published.chain.plans import State
 from tests.devices import curvature as curvature_of
 from tests.devices import inner, randomised_one
@@ -219,8 +219,6 @@ def update(state: State, plan: Plan, steps: Steps, report: Array) -> State:
     counts[codes.UPDATES] = k + 1
     if slot == BLOCK - 1:
         kernels.flush_block(new.path, new.sums, plan.scaling_mode, new.reports, new.outer, plan.outer)
-        if plan.scaling_mode == HISTORY:
-            fold(new.path[:, :BLOCK], new.sums)
     return recentred(new, plan)[0] if is_turn(k + 1) else new
 
 

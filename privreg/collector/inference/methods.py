@@ -24,9 +24,6 @@ DOMINANT: Final = 0.25  # Part of a group's people from which on one cluster dec
 
 WIDE: Final = 100  # Coefficients up to which local reports are fitted by rounds, and random scaling keeps all numbers
 
-FULLEST: Final = 4000
-"""Coefficients for which a whole matrix is kept, at most: 8 p² bytes each, 32 MB at 2,000 and 128 MB here."""
-
 
 @dataclass(frozen=True)
 class Method:
@@ -47,7 +44,6 @@ class Method:
     blocks: bool = False
     path: bool = False
     scaling: bool = False  # True if it needs second moments of the path's partial sums
-    full: bool = False  # True if it needs all of them, however many coefficients there are
     tests: str = "t_test, wald_test"  # Tests that it supports
 
 
@@ -66,9 +62,6 @@ METHODS: Final = {m.name: m for m in (
            f"{_FREE}; p² numbers of memory, 2p of them with more than {WIDE} coefficients", _PATH, scaling=True,
            tests=f"t_test, wald_test of up to 20 restrictions; single coefficients only with more than {WIDE}"),
     Method("batch_means", "batch means", _MEMORY, "batches long enough to be independent", blocks=True),
-    Method("random_scaling_full", "random scaling (whole matrix)",
-           f"{_FREE}; p² numbers of memory, 32 MB at 2,000 coefficients, however many there are", _PATH,
-           scaling=True, full=True, tests="t_test, wald_test of up to 20 restrictions"),
     Method("block_bootstrap", "block bootstrap (percentile)", _MEMORY,
            "blocks long enough to be independent, and many of them", blocks=True),
     Method("block_bootstrap_t", "block bootstrap (t)", _MEMORY, "blocks long enough to be independent", blocks=True),

@@ -26,7 +26,7 @@ from privreg.fits.settings import Settings
 from privreg.formula.spec import ModelSpec
 from privreg.privacy.mechanisms import Mechanism, released
 from privreg.privacy.noise import NoiseStream, derived_key
-from privreg.protocol.codes import DIAGONAL, FULL, HISTORY, NONE, PEOPLE
+from privreg.protocol.codes import DIAGONAL, FULL, NONE, PEOPLE
 from privreg.published.chain import collector
 from privreg.published.chain import path as marks
 from privreg.published.chain.collector import ChainSummary
@@ -58,8 +58,6 @@ def begin(spec: ModelSpec, settings: Settings, key: bytes | None, start: Array |
         # with no mixture but in the first row sums of single coefficients' paths and of the intercept's are enough
         beside = np.count_nonzero(to_user[1:]) - np.count_nonzero(np.diag(to_user)[1:])
         mode = DIAGONAL if how.blocks == 1 and len(to_user) > WIDE and not beside and not joint else FULL
-        if any(m.full for m in methods):
-            mode = HISTORY if len(to_user) > WIDE and not joint else FULL
     first = np.zeros(p * how.blocks) if start is None else start
     if joint:  # of which the residual scale, at first the internal unit, is none of the user's coefficients
         to_user, first = np.pad(to_user, ((0, 0), (0, 1))), np.append(first, 1.0)
@@ -195,14 +193,13 @@ def curator_sds(mechanism: Mechanism, plan: Plan) -> tuple[float, float]:
 
 def _mechanics(run: AveragedSGD, settings: Settings, *, personal: bool) -> tuple[dict[str, Any], ...]:
     """Inputs for an audit of the reports: numbers only."""
-    plan, alone = run.plan, numbers(settings).alone
-    kinds: dict[str, dict[str, Any]] = {"score": {"kind": "chain"}}
+    plan, theta, alone = run.plan, run.state.theta, numbers(settings).alone
+    out = [reports.described("score", "chain", plan, theta, alone=alone)]
     if plan.curvature_share:
-        kinds["curvature"] = {"kind": "curvature"}
+        out.append(reports.described("curvature", "curvature", plan, theta, alone=alone))
     if plan.central:
-        kinds["curator's release"] = {"kind": "central", "sds": curator_sds(settings.mechanism, plan)}
-    theta = run.state.theta
-    out = [reports.of_chain(name, plan=plan, theta=theta, alone=alone, **how) for name, how in kinds.items()]
+        sds = list(curator_sds(settings.mechanism, plan))
+        out.append(reports.described("curator's release", "central", plan, theta, alone=alone, sds=sds))
     if personal:
         ratio = float(settings.mechanism.ratios(np.array([math.sqrt(SMALLER)]))[0])
         out += [{**reports.of_smaller_budget(m, SMALLER), "ratio": ratio} for m in out]

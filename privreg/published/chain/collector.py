@@ -1,19 +1,14 @@
-"""The collector: reports in, sums out. It never sees a row.
-
-The compiled loop updates a `State` in place; here it begins, is taken about a new origin now and then, and is summed
-up.
-"""
+"""The collector: a `State` begins, is taken about a new origin now and then, and is summed up. It never sees a row."""
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from privreg.base.arrays import Array
 from privreg.protocol import codes
-from privreg.protocol.codes import BLOCK, DIAGONAL, FULL, HISTORY, LINE, NONE
+from privreg.protocol.codes import BLOCK, DIAGONAL, FULL, LINE, NONE
 from privreg.published.chain import kernels
 from privreg.published.chain.plans import Plan, State
 
@@ -23,7 +18,7 @@ _FIRST_TURN: Final = 4096
 def init(start: Array, plan: Plan, functional: Array) -> State:
     """State before the first report; `functional` is used in DIAGONAL mode in place of coordinate 0. Shapes (p,)."""
     p = start.shape[0]
-    sums = (p + 1, p + 1) if plan.scaling_mode in {FULL, HISTORY} else (2, p)
+    sums = (p + 1, p + 1) if plan.scaling_mode == FULL else (2, p)
     side = {0: 0, 1: p, 2: 2 * p + 1}[plan.outer]
     return State(
         theta=start.astype(np.float64).copy(),
@@ -39,18 +34,6 @@ def init(start: Array, plan: Plan, functional: Array) -> State:
         spreads=np.zeros(2),
         counts=np.zeros(5, dtype=np.int64),
     )
-
-
-def fold(lines: Array, sums: Array) -> None:
-    """Add lines @ lines.T to the lower triangle of `sums`, shape (d, d), in place; `lines` have shape (d, m).
-
-    For more than `WIDE` coefficients, block by block. Neither chunks of the stream nor threads change a bit.
-    """
-    from scipy.linalg.blas import dsyrk  # slow to import
-
-    if lines.shape[1]:
-        # Fortran's view of a C array is its transpose
-        dsyrk(1.0, np.ascontiguousarray(lines).T, beta=1.0, c=sums.T, trans=1, lower=0, overwrite_c=1)
 
 
 def is_turn(updates: int) -> bool:
@@ -72,10 +55,6 @@ def recentred(state: State, plan: Plan) -> tuple[State, Array]:
         turn = np.eye(p + 1)
         turn[:p, p] = -move
         new.sums[:] = np.tril(turn @ symmetric(state.sums) @ turn.T)
-    elif plan.scaling_mode == HISTORY:  # the same without a product of large matrices
-        cross = np.outer(state.sums[p, :p] - 0.5 * state.sums[p, p] * move, move)
-        new.sums[:p, :p] -= np.tril(cross + cross.T)
-        new.sums[p, :p] -= state.sums[p, p] * move
     elif plan.scaling_mode == DIAGONAL:
         moved = move.copy()
         moved[0] = float(state.functional @ move)
@@ -111,11 +90,8 @@ class ChainSummary(NamedTuple):
     spreads: Array
 
 
-def final(state: State, plan: Plan, *, whole: bool = True) -> ChainSummary:
-    """Averages and random-scaling matrix of a chain so far; the state is unchanged and may go on.
-
-    With `whole` False there is no matrix where that is folded in blocks; see `variances`.
-    """
+def final(state: State, plan: Plan) -> ChainSummary:
+    """Averages and random-scaling matrix of a chain so far; the state is unchanged and may go on."""
     counts, p = state.counts, len(state.theta)
     k, senders = int(counts[codes.UPDATES]), int(counts[codes.CURVATURES])
     centred, scaling, outer, curvature = state.total / max(k, 1), np.zeros(0), np.zeros((0, 0)), np.zeros((0, 0))
@@ -124,7 +100,7 @@ def final(state: State, plan: Plan, *, whole: bool = True) -> ChainSummary:
         curvature = np.zeros((p, p))
         curvature[cols, rows] = state.curvature / senders / np.where(rows == cols, 1.0, np.sqrt(2.0))
     with np.errstate(all="ignore"):  # steps that overflow are refused where results are asked for
-        if k and plan.scaling_mode != NONE and (whole or plan.scaling_mode != HISTORY):
+        if k and plan.scaling_mode != NONE:
             scaling = _scaling(state, plan, k, centred)
         if k and plan.outer:
             lower = state.outer.copy()
@@ -139,9 +115,7 @@ def final(state: State, plan: Plan, *, whole: bool = True) -> ChainSummary:
 def _scaling(state: State, plan: Plan, k: int, centred: Array) -> Array:
     """Random-scaling matrix of k updates, or its diagonal."""
     p, rest, sums, squares = len(centred), k % BLOCK, state.sums.copy(), k * (k + 1) * (2 * k + 1) / 6.0
-    if plan.scaling_mode == HISTORY:
-        fold(state.path[:, :rest], sums)
-    elif rest:
+    if rest:
         kernels.flush(state.path, rest, sums, plan.scaling_mode)
     if plan.scaling_mode != DIAGONAL:
         cross = np.outer(centred, sums[p, :p])
@@ -150,19 +124,6 @@ def _scaling(state: State, plan: Plan, k: int, centred: Array) -> Array:
     mean = centred.copy()
     mean[0] = float(state.functional @ centred)
     return np.asarray((sums[0] - 2 * mean * sums[1] + squares * mean**2) / float(k) ** 2)
-
-
-def variances(state: State, mapped: csr_array[np.float64]) -> Array:
-    """Diagonal of a random-scaling matrix that is folded in blocks, in the user's units, without it; shape (p,).
-
-    `mapped` is the sparse map to these, shape (p, p).
-    """
-    k, p = int(state.counts[codes.UPDATES]), state.theta.shape[0]
-    lower, waiting, ranks = state.sums[:p, :p], state.path[:p, : k % BLOCK], state.path[p, : k % BLOCK]
-    mean, weighted = mapped @ (state.total / k), mapped @ (state.sums[p, :p] + waiting @ ranks)
-    out = 2.0 * (mapped * (mapped @ lower)).sum(axis=1) - mapped**2 @ lower.diagonal()  # of a symmetric matrix
-    out += ((mapped @ waiting) ** 2).sum(axis=1) - 2.0 * mean * weighted
-    return np.asarray((out + k * (k + 1) * (2 * k + 1) / 6.0 * mean**2) / float(k) ** 2)
 
 
 def symmetric(lower: Array) -> Array:

@@ -290,7 +290,7 @@ def fused(
         if share > 0 and is_curvature_turn(position, share):
             if used_curvature == curvature_noise.shape[0]:
                 break
-            _curvature_report(x, i, y[i], off, norm2, curvature_noise[used_curvature], ratio, plan, state, updates)
+            _curvature_report(x[i], y[i], off, norm2, curvature_noise[used_curvature], ratio, plan, state, updates)
             state.spreads[1] += ratio * ratio
             used_curvature += 1
             position += 1
@@ -371,31 +371,22 @@ def fused(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _curvature_report(
-    x: Array,
-    i: int,
-    y: float,
-    offset: float,
-    norm2: float,
-    noise: Array,
-    ratio: float,
-    plan: Plan,
-    state: State,
-    updates: int,
+    x: Array, y: float, offset: float, norm2: float, noise: Array, ratio: float, plan: Plan, state: State, updates: int
 ) -> None:
     """One person's curvature ω ∂ψ x xᵀ at the running average, as its noisy upper triangle."""
-    p = x.shape[1]
+    p = x.shape[0]
     done = max(updates, 1)
     eta = 0.0
     for j in range(p):
-        eta += x[i, j] * (state.origin[j] + state.total[j] / done)
+        eta += x[j] * (state.origin[j] + state.total[j] / done)
     eta += offset
-    factor = _curvature(plan.shape, plan.c, plan.top, eta, y) * _weight(plan.weights, norm2, x[i, 0], p)
+    factor = _curvature(plan.shape, plan.c, plan.top, eta, y) * _weight(plan.weights, norm2, x[0], p)
     factor = _bounded(factor, norm2, plan.curvature_bound)
     answer = np.empty(p * (p + 1) // 2)
     q = 0
     for j in range(p):
         for m in range(j, p):
-            entry = factor * x[i, j] * x[i, m] if factor != 0.0 else 0.0
+            entry = factor * x[j] * x[m] if factor != 0.0 else 0.0
             answer[q] = entry * math.sqrt(2.0) if m > j else entry
             q += 1
     channel = plan.curvature_channel

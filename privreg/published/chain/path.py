@@ -1,8 +1,7 @@
 """The path of the published algorithm: sums at equal marks, and covariances of batches and of its curvature.
 
-Reports and iterates only. Marks have ever larger distances: whenever there are twice as many blocks as are wanted,
-neighbours are joined, so that nobody need know how many people will come. What is kept grows like the number of blocks,
-n to the power `spare`.
+Whenever there are twice as many blocks as are wanted, neighbours are joined, so that nobody need know how many people
+will come. What is kept grows like the number of blocks, n to the power `spare`.
 """
 
 from __future__ import annotations
@@ -104,18 +103,17 @@ def from_arrays(arrays: dict[str, Any], layout: Layout, d: int, updates: int) ->
     """Take over what `to_arrays` gave, of a path that has had so many updates.
     Raises ValueError if an array doesn't fit.
     """
-    length, sums, edges = (arrays[f"blocks_{k}"] for k in ("length", "sums", "edge_sums"))
-    if length.shape != () or length.dtype.kind != "i" or not 1 <= int(length) < LONGEST:
-        raise ValueError("blocks of no length")
-    m, e = updates // int(length), sum(k <= updates for k in layout.edges)
-    least = wanted(layout, m * int(length))
-    if int(length).bit_count() != 1 or m >= 2 * least or (m < least and length > 1):
+    saved, sums, edges = (arrays[f"blocks_{k}"] for k in ("length", "sums", "edge_sums"))
+    known = saved.shape == () and saved.dtype.kind == "i" and 1 <= saved < LONGEST
+    length = int(saved) if known else LONGEST
+    m, e = updates // length, sum(k <= updates for k in layout.edges)
+    least = wanted(layout, m * length)
+    if not known or length.bit_count() != 1 or m >= 2 * least or (m < least and length > 1):
         raise ValueError("blocks of a length that never was")
-    if (sums.shape, edges.shape) != ((m, 1, d), (e, 1, d)):
-        raise ValueError("blocks of another place")
-    if any(a.dtype != np.float64 or not np.isfinite(a).all() for a in (sums, edges)):
-        raise ValueError("blocks that aren't numbers")
-    return Blocks(layout, int(length), sums[:, 0], edges[:, 0])
+    for array, k in ((sums, m), (edges, e)):
+        if array.shape != (k, 1, d) or array.dtype != np.float64 or not np.isfinite(array).all():
+            raise ValueError("blocks of another place")
+    return Blocks(layout, length, sums[:, 0], edges[:, 0])
 
 
 def batches_of(found: Blocks, mean: Array, updates: int, alpha: float, *, growing: bool) -> Batches:

@@ -25,8 +25,7 @@ class Plan(NamedTuple):
     middle: float
     channel: Channel  # Channel of a score report
     batch: int  # People per update
-    # Random scaling: NONE, DIAGONAL, FULL, or HISTORY, in which full blocks are left to `collector.fold`
-    scaling_mode: int
+    scaling_mode: int  # Random scaling: NONE, DIAGONAL or FULL
     # 1 if outer products of the reports are summed (plug-in), 2 if also those with the iterates at which people were
     # asked (path curvature)
     outer: int

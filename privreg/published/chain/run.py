@@ -1,7 +1,6 @@
 """The simulation of all devices and the collector in one process: rows through the fused kernel.
 
-Blocks of noise and of steps begin at fixed positions of the stream, so that the way rows are cut into chunks can't
-change a bit of the result.
+Blocks of noise and of steps begin at fixed positions of the stream: how rows are cut into chunks changes no bit.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from privreg.base.archive import expect, like
 from privreg.base.arrays import Array
@@ -17,7 +15,7 @@ from privreg.collector.inference.resampling import Batches
 from privreg.privacy.mechanisms import Mechanism, width
 from privreg.privacy.noise import NoiseStream, derived_key
 from privreg.protocol import codes
-from privreg.protocol.codes import BLOCK, HISTORY
+from privreg.protocol.codes import BLOCK
 from privreg.published.chain import collector, kernels
 from privreg.published.chain import path as blocks
 from privreg.published.chain.numbers import Steps
@@ -70,8 +68,6 @@ class AveragedSGD:
         self.noise = dict[str, NoiseStream]()
         if key is not None:
             self.renew(key)
-        # few columns mix, so that a wide map is applied without a product of large matrices
-        self.mapped = csr_array(to_user) if plan.scaling_mode == HISTORY else None
         side = p if plan.central else 0
         self.raw_curvature, self.raw_outer = np.zeros((2, side, side))
         self.trail: list[Mark] = []
@@ -80,11 +76,9 @@ class AveragedSGD:
         self.shuffled = 0.0
         self.central_key: bytes | None = None  # Key of the curator's one release; None once it was made
         self.blocks = None if cut is None else blocks.begin(cut, len(state.theta))
-        self.early_at: list[int] = []  # updates after which the products of reports and iterates were noted
-        self.early_grams: list[Array] = []
+        self.early_grams = dict[int, Array]()  # Products of reports and iterates, after so many updates
         self._silence = {kind: np.zeros((4 * BLOCK, w)) for kind, w in {"curvature": 0, **self.widths}.items()}
-        self._steps = np.empty(0)
-        self._steps_from = 0
+        self._steps, self._steps_from = np.empty(0), 0
 
     @property
     def noised(self) -> int:
@@ -126,8 +120,8 @@ class AveragedSGD:
         arrays["trail_means"] = np.array(means).reshape(-1, p)
         arrays["trail_variances"] = np.array(variances).reshape(-1, len(self.to_user))
         side = 2 * p + 1 if self.plan.outer == 2 else 0
-        arrays["early_at"] = np.array(self.early_at, dtype=np.int64)
-        arrays["early_grams"] = np.array(self.early_grams).reshape(len(self.early_at), side, side)
+        arrays["early_at"] = np.array(list(self.early_grams), dtype=np.int64)
+        arrays["early_grams"] = np.array(list(self.early_grams.values())).reshape(len(self.early_grams), side, side)
         return arrays | blocks.to_arrays(self.blocks)
 
     def from_arrays(self, arrays: dict[str, Any]) -> None:
@@ -145,8 +139,9 @@ class AveragedSGD:
         self.trail = [Mark(*one) for one in zip(*kept, strict=True)]
         side = 2 * len(self.state.theta) + 1 if self.plan.outer == 2 else 0
         many = len(arrays["early_at"])
-        self.early_at = like(np.zeros(many, dtype=np.int64), arrays["early_at"]).tolist()
-        self.early_grams = list(like(np.zeros((many, side, side)), arrays["early_grams"]))
+        at, grams = np.zeros(many, dtype=np.int64), np.zeros((many, side, side))
+        early = zip(like(at, arrays["early_at"]).tolist(), like(grams, arrays["early_grams"]), strict=True)
+        self.early_grams = dict(early)
         if self.blocks is not None:
             self.blocks = blocks.from_arrays(arrays, self.blocks.layout, len(self.state.theta), self.updates)
 
@@ -175,13 +170,11 @@ class AveragedSGD:
         while i < n:
             k = self.updates
             if k >= self._steps_from + self._steps.shape[0]:
-                self._steps_from = k - k % (STEP_BLOCK)
+                self._steps_from = k - k % STEP_BLOCK
                 self._steps = self.steps.block(self._steps_from, STEP_BLOCK)
             at = k - self._steps_from
             mark = next_mark(k)
             stop = mark if self.blocks is None else min(mark, blocks.next_mark(self.blocks))
-            if self.plan.scaling_mode == HISTORY:
-                stop = min(stop, k - k % BLOCK + BLOCK)
             steps = self._steps[at : at + max(stop - k, 1)]
             noise = self._silence | {kind: stream.peek() for kind, stream in self.noise.items()}
             rows, *used = kernels.fused(
@@ -193,25 +186,22 @@ class AveragedSGD:
             i += rows
             if self.updates == k:
                 continue
-            if self.updates % BLOCK == 0 and self.plan.scaling_mode == HISTORY:
-                collector.fold(self.state.path[:, :BLOCK], self.state.sums)
             if self.blocks is not None and self.updates == blocks.next_mark(self.blocks):
                 self.blocks = blocks.noted(self.blocks, self.updates, self.state.total)
             if self.updates == mark:
                 self._note()
                 if collector.is_turn(mark):  # all sums about the mean so far
                     self.state, move = collector.recentred(self.state, self.plan)
-                    self.early_grams = [collector.moved_gram(g, move) for g in self.early_grams]
+                    self.early_grams = {k: collector.moved_gram(g, move) for k, g in self.early_grams.items()}
                     self.blocks = None if self.blocks is None else blocks.moved(self.blocks, move)
 
     def _note(self) -> None:
-        path = collector.final(self.state, self.plan, whole=self.mapped is None)
+        path = collector.final(self.state, self.plan)
         with np.errstate(all="ignore"):  # steps that overflow are refused where results are asked for
             self.trail.append(Mark(path.updates, path.people, path.mean, self.variances(path)))
         if self.plan.outer == 2 and path.updates & (path.updates - 1) == 0:
-            keep = [k for k in self.early_at if 2 * BURN_IN * k >= path.updates]
-            self.early_grams = [*self.early_grams[len(self.early_at) - len(keep) :], np.tril(path.outer * path.updates)]
-            self.early_at = [*keep, path.updates]
+            self.early_grams = {k: g for k, g in self.early_grams.items() if 2 * BURN_IN * k >= path.updates}
+            self.early_grams[path.updates] = np.tril(path.outer * path.updates)
 
     def variances(self, path: collector.ChainSummary) -> Array:
         """Reported variances, user's units: of batch means where intervals are to hold at all times, else of random
@@ -222,8 +212,6 @@ class AveragedSGD:
                 return np.full(len(self.to_user), np.nan)
             cov = self.batches(path, growing=True).cov
             return np.asarray(((self.to_user @ cov) * self.to_user).sum(axis=1))
-        if self.mapped is not None:
-            return 6.0 * collector.variances(self.state, self.mapped) / path.updates
         if not path.scaling.size:
             return np.full(len(self.to_user), np.nan)
         if path.scaling.ndim == 2:
@@ -239,13 +227,11 @@ class AveragedSGD:
 
     def outside(self, cov: Array) -> Array:
         """Covariance of the user's coefficients, shape (p, p)."""
-        if self.mapped is None:
-            return np.asarray(self.to_user @ cov @ self.to_user.T)
-        return np.asarray(self.mapped @ (self.mapped @ cov).T)
+        return np.asarray(self.to_user @ cov @ self.to_user.T)
 
     def early(self, updates: int) -> tuple[int, Array]:
         """Updates of the burn-in, none of a short path, and the products of reports and iterates summed over it."""
-        for k, gram in zip(self.early_at, self.early_grams, strict=True):
+        for k, gram in self.early_grams.items():
             if BURN_IN * k >= updates >= BURN_IN // 2 * k:
                 return k, collector.symmetric(gram)
         return 0, np.zeros((2 * len(self.state.theta) + 1,) * 2)

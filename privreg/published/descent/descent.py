@@ -1,7 +1,4 @@
-"""A curator's computation: a model and its rows in memory, lanes of them, one noisy average of each, and results.
-
-Raw rows are used here and nowhere else of this package; what leaves is :func:`release`'s arrays.
-"""
+"""A curator's computation, the only code here that sees raw rows: lanes of them, a noisy average of each, results."""
 
 from __future__ import annotations
 
@@ -84,7 +81,7 @@ def fit(
     -----
     Warns (PrivregWarning) if δ is not below one over the number of records, and (ReliabilityWarning) of rows that
     should not be relied on. Raises an error if an option is out of range or does not go with another, before any row is
-    read where possible; if rows can't be used, or are too many for memory. No message quotes a value.
+    read where possible; if rows can't be used, or are too many for memory.
     """
     options = {"perturbation": perturbation, "order": order, "epochs": epochs, "step": step, "radius": radius}
     options |= {"lanes": lanes, "average": average, "batch_size": batch_size}
@@ -114,8 +111,7 @@ def fit(
     with progress_bar(n, progress) as bar:
         released = release(x, y, loss, plan, randomness(key, x.shape[1]), bar)
     res = CentralResults(payload(spec, plan, loss, released, stated, n))
-    # who asks for one lane knows that it has no standard errors
-    if options.get("lanes") != 1 or len(res.privacy.doubts) > 1:
+    if lanes != 1 or len(res.privacy.doubts) > 1:  # who asks for one lane knows that it has no standard errors
         res._caution(stacklevel=3)
     return res
 
@@ -153,11 +149,10 @@ def randomness(key: bytes, width: int) -> tuple[Turns, NoiseStream, NoiseStream]
 
 def read(source: Source, spec: ModelSpec) -> tuple[Array, Array]:
     """Encode all rows, internal units, none longer than the largest in the public box: y and x, shapes (n,), (n, p).
-    Raises DataError if they take more than `MOST_BYTES` or there are none; with ``missing="raise"``, if one can't be
-    used. No message quotes a value.
+    Raises DataError if they take more than `MOST_BYTES`; with ``missing="raise"``, if one can't be used.
     """
     p, reach = len(spec.design.names), spec.units.reach
-    ys, xs, rows = list[Array](), list[Array](), source.expected() or 0
+    ys, xs, rows = [np.empty(0)], [np.empty((0, p))], source.expected() or 0
     for batch in pieces(source.batches(0), chunk_of(p)):
         rows = max(rows, sum(map(len, ys)) + rows_of(batch))
         if 8 * rows * (p + 1) > MOST_BYTES:
@@ -166,15 +161,14 @@ def read(source: Source, spec: ModelSpec) -> tuple[Array, Array]:
                 f"take more than the {MOST_BYTES / 2**30:.2g} GB allowed; leave tuning='published' out."
             )
         encoded = spec.design.encode(batch, spec.people.missing)
-        x, y = encoded.exog, encoded.endog
-        silent = np.isnan(y)
+        x, y, silent = encoded.exog, encoded.endog, np.isnan(encoded.endog)
         x[silent], y[silent] = 0.0, 0.0
         spec.units.rows_inside(x)
         x[silent] = 0.0  # adds nothing to any sum; it keeps its place, so that neighbours have equally many records
         x /= np.maximum(np.linalg.norm(x, axis=1, keepdims=True) / reach, 1.0)  # the noise is scaled by this bound
         xs.append(x)
         ys.append(spec.units.response_inside(y))
-    return np.concatenate(ys or [np.empty(0)]), np.concatenate(xs or [np.empty((0, p))])
+    return np.concatenate(ys), np.concatenate(xs)
 
 
 def release(
@@ -182,10 +176,9 @@ def release(
 ) -> Release:
     """Run every lane on its records and add the noise; x, shape (n, p), and y, shape (n,), are in internal units.
 
-    `streams` are those of :func:`randomness`, which may have made other releases before; `bar` is told of lanes.
-
-    Which lane a record is in is drawn without looking at it and is the same for neighbours, so one lane differs between
-    them and each may spend all that curvature, of all records, leaves of the budget (parallel composition).
+    `streams` are those of :func:`randomness`. Which lane a record is in is drawn without looking at it and is the same
+    for neighbours, so one lane differs between them and each may spend all that curvature, of all records, leaves of
+    the budget (parallel composition).
     Raises ValueError if noise has another width than `x`.
     """
     turns, noise, square = streams
@@ -223,10 +216,7 @@ def _lane(x: Array, y: Array, loss: Loss, plan: Plan, turns: Turns, noise: Noise
 
 
 def curvature(x: Array, y: Array, loss: Loss, plan: Plan, at: Array, square: NoiseStream) -> Array:
-    """Mean curvature of all records `at` coefficients that noise protects, with noise; shape (p, p), internal units.
-
-    `square` gives rows of p (p + 1) / 2 normals.
-    """
+    """Mean curvature of all records `at` coefficients that noise protects, with noise; shape (p, p), internal units."""
     n, total = len(x), symmetric_noise(plan.curvature_sd * len(x), square.draw(1)[0], x.shape[1])
     for begin in range(0, n, AT_ONCE):
         rows, seen = x[begin : begin + AT_ONCE], y[begin : begin + AT_ONCE]

@@ -17,10 +17,7 @@ LOGISTIC, SMOOTHED_HINGE, PINBALL, HUBER, Q_HINGE, Q_NORM = range(6)
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def slope(code: int, a: float, bound: float, eta: float, y: float) -> float:
-    """φ'(η, y), clipped to [−bound, bound]: a slip of the bound may cost bias, never privacy.
-
-    Clipping the derivative of a convex loss leaves a convex loss with the same Hölder constant.
-    """
+    """φ'(η, y), clipped to [−bound, bound], which leaves a convex loss with the same Hölder constant."""
     r, side = eta - y, 2.0 * y - 1.0
     slack = 1.0 - side * eta
     s = 0.0

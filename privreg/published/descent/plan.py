@@ -1,8 +1,4 @@
-"""Public numbers of a fit: passes, step, lanes, sensitivity and noise, all fixed before any row is used.
-
-They follow from the schema, the budget, the options and the number of records, which is public as neighbours replace
-one record.
-"""
+"""Public numbers of a fit: passes, step, lanes, sensitivity and noise, from declarations and the number of records."""
 
 from __future__ import annotations
 
@@ -121,10 +117,9 @@ def make_plan(
     order: str | None = None, epochs: int | None = None, step: float | None = None, radius: Any = "auto",
     lanes: int | None = None, average: float = 0.5, batch_size: int | None = None,
 ) -> Plan:  # fmt: skip
-    """Fix the public numbers of a fit.
+    """Fix the public numbers of a fit of `n` records and `p` coefficients, `reach` being sup ‖x‖ over the public box.
 
-    `n` and `p` are records and coefficients, `reach` is sup ‖x‖ over the public box, internal units; the options are
-    those of `privreg.published.descent.fit`, whose errors these are.
+    Internal units. The options are those of `privreg.published.descent.fit`, whose errors these are.
     """
     average, step = check("curator.fit", "average", average), check("curator.fit", "step", step)
     noisy = check("curator.fit", "perturbation", perturbation) == "gradient"

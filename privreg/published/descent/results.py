@@ -1,9 +1,8 @@
 """Results of a published descent, their statement, and arrival: how much of its start a descent still holds.
 
-A descent leaves coefficients where they began along directions without curvature, and near there along directions of
-little. All lanes do so alike, and one lane has nothing to compare with. A small part of the budget therefore goes into
-the mean curvature of all records at the released average, a symmetric matrix with noise. With steps, step size and
-start, public numbers, it says what is left of the start.
+A descent leaves coefficients near their start along directions of little curvature, in all lanes alike. A small part of
+the budget therefore goes into the mean curvature of all records at the released average, a symmetric matrix with noise.
+With steps and step size it says what is left of the start.
 """
 
 from __future__ import annotations
@@ -121,7 +120,7 @@ def wandering(plan: Plan, loss: Loss, p: int) -> list[Diagnostic]:
 
     Curvature that falls off over the range in which noisy iterates wander pushes asymmetric losses outwards, in all
     lanes alike. The limits are where coverage fell below its level in simulations (benchmarks/central.py, coverage).
-    The least curvature is a guess by `FLAT`; that of a kink depends on the records near it.
+    The least curvature is a guess by `FLAT`.
     """
     smooth, limit = loss.alpha == 1.0, WANDER if loss.code in {LOGISTIC, SMOOTHED_HINGE} else SYMMETRIC
     flat = (plan.constants.holder if smooth else 1.0) / (FLAT * p)
@@ -154,10 +153,7 @@ class CentralResults(PrivateResults):
 
 
 def estimate_of(lanes: Array, why: Sequence[Diagnostic] = ()) -> Estimate:
-    """Precision of the mean of released `lanes`, user's units, shape (B, p), from their differences.
-
-    `why` says why they should not be relied on.
-    """
+    """Precision of the mean of released `lanes`, user's units, shape (B, p), and `why` not to rely on it."""
     b, p = lanes.shape
     if b == 1:
         return Estimate("between_lanes", np.full((p, p), np.nan), StudentT(1), (note("lane"), *why))
@@ -167,7 +163,7 @@ def estimate_of(lanes: Array, why: Sequence[Diagnostic] = ()) -> Estimate:
 def payload(
     spec: ModelSpec, plan: Plan, loss: Loss, released: Release, statement: PrivacyStatement, n: int
 ) -> ResultData:
-    """Collect what results know: the release, public numbers, the statement."""
+    """Content of results: the release, public numbers, the statement."""
     outside = np.array([spec.units.params_outside(w) for w in released.lanes])
     names, lanes = spec.coefficients, len(plan.sizes)
     params, one = outside.mean(axis=0), np.array([n], dtype=np.int64)

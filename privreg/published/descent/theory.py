@@ -2,9 +2,8 @@
 
 `sensitivity` bounds the average of the iterates (output perturbation), `Constants.gradient` one record's gradient
 (gradient perturbation), `curvature_sensitivity` the sum of all records' curvature. Output perturbation adds one draw to
-the average: with permuted passes the record that differs is drawn as often as there are passes, one Gaussian mechanism;
-with sampling K ~ Bin(T, 1/n) times, the same in both runs: a mixture over K. Gradient perturbation adds noise to each
-step's sum: over all records, so many Gaussian mechanisms in a row, or over a Poisson sample.
+the average: with permuted passes one Gaussian mechanism; with sampling the record that differs is drawn K ~ Bin(T, 1/n)
+times, the same in both runs: a mixture over K. Gradient perturbation adds noise to each step's sum.
 
 References
 ----------
@@ -81,11 +80,9 @@ def curvature_sensitivity(steepest: float, reach: float) -> float:
 
 
 def constants(loss: Loss, reach: float, radius: float | None, step: float, steps: int) -> Constants:
-    """Constants of a loss on its domain, the ball of `radius` or, if that is None, all of ℝ^d.
+    """Constants of a loss on its domain, the ball of `radius` or, if that is None, what T iterates of step η reach.
 
-    `reach` is r = sup ‖x‖ over the public box, internal units; η and T are for the reach of iterates that are not
-    projected.
-    Raises OptionError if these have no known bound.
+    `reach` is r = sup ‖x‖ over the public box, internal units. Raises OptionError if iterates have no known bound.
     """
     holder = loss.holder * reach ** (1.0 + loss.alpha)
     top = loss.slope
@@ -129,8 +126,8 @@ def sampled_sensitivities(c: Constants, step: float, steps: int, n: int, delta: 
 def mixture_delta(moves: Array, probability: Array, sd: float, epsilon: float, beside: float = 0.0) -> float:
     """δ(ε) of a Gaussian mechanism whose sensitivity is random, the same in both runs, and not published; ε ≥ 0.
 
-    E δ_{Δ(K)/sd}(ε) over sensitivities `moves` with their `probability`, shapes (m,): the hockey-stick divergence is
-    jointly convex. `beside` is the μ of a release by Gaussian noise made besides.
+    E δ_{Δ(K)/sd}(ε) over sensitivities `moves` with their `probability`, shapes (m,), as the hockey-stick divergence is
+    jointly convex; `beside` is the μ of another release by Gaussian noise.
     """
     if sd <= 0.0:
         return 1.0
@@ -167,8 +164,7 @@ def gradient_delta(multiplier: float, share: float, steps: int, epsilon: float, 
     """δ(ε) of so many noisy sums over Poisson samples, neighbours replacing one record; an upper bound. ε ≥ 0.
 
     `multiplier` is the noise sd of each sum over G, the bound of one record's gradient, `share` the probability with
-    which each record is in a batch, independently of all others, and `beside` the μ of a release by Gaussian noise made
-    besides.
+    which each record is in a batch, independently, and `beside` the μ of another release by Gaussian noise.
 
     Given the other members of a batch, the noisy sums of two neighbours are (1 − q)N(0) + qN(g) and (1 − q)N(0) +
     qN(g'), up to a shift and in units of the noise sd. By advanced joint convexity their hockey-stick divergence is q

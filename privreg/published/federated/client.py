@@ -1,8 +1,7 @@
-"""Work of one silo, the only code here that sees raw records: local steps, clip, randomise.
+"""Work of one silo, the only code here that sees raw records.
 
 The order is always records → local steps from the public model → difference to it → clip → randomise. Only the last
-leaves the silo, with the share of the records that can be used. All of a silo's records may differ between neighbours,
-and so may their number: it is not sent.
+leaves the silo, with the share of the records that can be used; their number, which may differ, too, is not sent.
 """
 
 from __future__ import annotations

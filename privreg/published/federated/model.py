@@ -120,7 +120,7 @@ class FederatedRegression(Described):
                     raise DataError("its columns are named unlike those of silo 1; give exog_names= and endog_name=.")
         check_array_levels(schema, held[0].endog_name)
         design = array_design(held[0].names, held[0].endog_name, schema, kind=fam.kind)
-        sources = tuple(open_arrays(h.endog, h.exog, None, (y, x)) for h, y, x in zip(held, ys, xs, strict=True))
+        sources = [open_arrays(h.endog, h.exog, None, (y, x)) for h, y, x in zip(held, ys, xs, strict=True)]
         self._build(design, fam, budget, sources, len(sources), asked)
 
     @classmethod
@@ -182,31 +182,23 @@ class FederatedRegression(Described):
         for i, data in enumerate(_listed("silos", silos), 1):
             with of_silo(i):
                 opened.append(open_table(data, design.columns, design.schema))
-        self._build(design, fam, budget, tuple(opened), len(opened), asked)
+        self._build(design, fam, budget, opened, len(opened), asked)
         return self
 
     def _build(
-        self,
-        design: Any,
-        family: Any,
-        budget: Budget,
-        sources: tuple[Source, ...] | None,
-        silos: int,
-        asked: SiloOptions,
+        self, design: Any, family: Any, budget: Budget, sources: Sequence[Source] | None, silos: int, asked: SiloOptions
     ) -> None:
         # a silo sends no number of records, so that leaving one out is the same as letting it count for nothing
         people = Participants.declare(missing="noise" if asked.missing == "drop" else asked.missing)
         self._spec = ModelSpec.declare(design, family, budget, None, "auto", "record", people)
         self._plan = make_plan(self._spec, silos, asked)
-        self._sources = sources and tuple(source.of(asked.dataset) for source in sources)
+        self._sources = None if sources is None else tuple(source.of(asked.dataset) for source in sources)
         for i, source in enumerate(sources or (), 1):
             if not source.repeatable:
                 raise DataError(f"silo {i}: {source.kind} can be read once only; give a DataFrame, arrays or a file.")
         known = [frozenset((a.key, a.part) for a in accounts_of(s.identity).now()) for s in sources or ()]
         if len(set(known) - {frozenset()}) < sum(map(bool, known)):
             raise DataError("the same data are given for two silos; each silo must come once.")
-
-    # --- public facts ----------------------------------------------------------------------------------
 
     @property
     def plan(self) -> Plan:
@@ -218,8 +210,6 @@ class FederatedRegression(Described):
 
     def __repr__(self) -> str:
         return f"<FederatedRegression: {self._plan.words_of_all}>"
-
-    # --- the fit ---------------------------------------------------------------------------------------
 
     @documented("silos.fit")
     def fit(self, *, seed: Any = None, progress: bool | None = None, **unknown: Never) -> FederatedResults:
@@ -237,23 +227,23 @@ class FederatedRegression(Described):
         """
         refuse_unknown("silos.fit", unknown)
         check("silos.fit", "progress", progress)
-        got, plan = check("silos.fit", "seed", seed), self._plan
+        seed, plan = check("silos.fit", "seed", seed), self._plan
         if self._sources is None:
             raise DataError("this model has no silos' data (it was given a number of them, or unpickled); give silos=.")
         clients = [Client(plan, *read_silo(plan, s, i)) for i, s in enumerate(self._sources, 1)]
         for source in self._sources:  # none refuses before any is entered
             LEDGER.check(source.identity, plan.total_mu)
-        seeded, fit = got is not None, secrets.token_hex()  # silos of one fit are of different people
+        seeded, fit = seed is not None, secrets.token_hex()  # silos of one fit are of different people
         entered = [LEDGER.spend(s.identity, plan.total_mu, seeded=seeded, stream=fit) for s in self._sources]
         release = max(entered, key=lambda r: (r.total_mu, r.number))  # of the silo that has spent most
-        key = fresh_key() if got is None else seeded_key(got, "federated")
+        key = fresh_key() if seed is None else seeded_key(seed, "federated")
         stream, state = NoiseStream(key, plan.mechanism.width), begin(plan)
         with progress_bar(plan.rounds, progress) as bar:
             bar.unit = " rounds"
             for _ in range(plan.rounds):
                 state = step(plan, state, [c.report(state.theta, stream.draw(1)[0]) for c in clients])
                 bar.update()
-        res = make_results(plan, state, make_statement(plan, release, "simulated", seeded=got is not None))
+        res = make_results(plan, state, make_statement(plan, release, "simulated", seeded=seeded))
         res._caution()
         return res
 

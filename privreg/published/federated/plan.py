@@ -1,7 +1,4 @@
-"""Plan of a federated fit, fixed before the first round and the same for all, and the server's work by it.
-
-A round of the server is a weighted mean of reports. It sees reports and public numbers only.
-"""
+"""Plan of a federated fit, fixed before the first round and the same for all, and the server's weighted means by it."""
 
 from __future__ import annotations
 
@@ -94,15 +91,9 @@ class Plan:
         return self.size // len(self.spec.design.names)
 
     @property
-    def report_mu(self) -> float:
-        """GDP parameter of one report, as accounted."""
-        m = self.mechanism
-        return math.sqrt(m.coordinates) * m.number.budget.mu if m.coordinates else m.budget.mu
-
-    @property
     def total_mu(self) -> float:
         """GDP parameter per silo of all rounds: √rounds times that of a report."""
-        return math.sqrt(self.rounds) * self.report_mu
+        return math.sqrt(self.rounds) * self.mechanism.mu
 
     def outside(self, thetas: Array) -> Array:
         """Coefficients in the user's units, shape (..., size), of those inside."""

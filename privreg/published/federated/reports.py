@@ -1,7 +1,7 @@
 """Randomisation of a silo's update before it leaves: noise scales, exact moments of reports, an audit of them.
 
-An update is a vector of ℓ2 norm at most `clip`. Neighbours replace a silo's records as a whole, so two updates have a
-distance of up to 2·clip; their angles as far as their box reaches, their lengths up to `clip`.
+Neighbours replace a silo's records as a whole: two updates of ℓ2 norm at most `clip` are up to 2·clip apart, their
+angles as far as their box reaches, their lengths up to `clip`.
 """
 
 from __future__ import annotations
@@ -64,8 +64,6 @@ class UpdateMechanism(Randomiser):
     debias: bool = True  # True if the shrinkage by angle noise is undone, as far as the box allows
     coordinates: int = 0  # Coordinates in a report of "piecewise", drawn without looking at the data
 
-    # --- what is public about it -------------------------------------------------------------------------
-
     @property
     def geometric(self) -> bool:
         """True if it randomises a direction."""
@@ -85,18 +83,23 @@ class UpdateMechanism(Randomiser):
 
     @property
     def whole(self) -> Mechanism:
-        """The core's mechanism for reports that go as a whole."""
+        """Mechanism of reports that go as a whole."""
         return Mechanism(self.name, self.budget)
 
     @property
     def radius(self) -> float:
-        """Radius by which the core's mechanism randomises, half the sensitivity: the clip."""
+        """Radius by which it randomises, half the sensitivity: the clip."""
         return self.whole.score_radius(self.clip)
 
     @property
     def number(self) -> NumberMechanism:
         """The mechanism of one coordinate of "piecewise"."""
         return number_mechanism("piecewise", share(self.budget, self.coordinates), -self.clip, self.clip)
+
+    @property
+    def mu(self) -> float:
+        """GDP parameter of one report, as accounted."""
+        return math.sqrt(self.coordinates) * self.number.budget.mu if self.coordinates else self.budget.mu
 
     @property
     def box(self) -> AngleBox:
@@ -127,8 +130,6 @@ class UpdateMechanism(Randomiser):
         sent = "the public magnitude, the clip," if public else f"magnitude noise sd {self.magnitude_sd:.4g}"
         return f"{sent} and angle noise sd {self.angle_sd:.4g} = sqrt(d + 2) × beta × pi / mu_dir; {undone}"
 
-    # --- the report --------------------------------------------------------------------------------------
-
     def randomise(self, update: Array, normals: Array) -> Array:
         """Randomise an update of norm at most `clip`, finite: the only thing that leaves a silo; shapes (d,).
 
@@ -147,9 +148,7 @@ class UpdateMechanism(Randomiser):
         return np.asarray(randomised(self.whole.channel(self.size), update[None], self.radius, normals[None])[0])
 
     def release(self, update: Array, normals: Array) -> tuple[Array, Array]:
-        """Noised magnitude, shape (...), and angles, shape (..., d − 1), of a geometric mechanism, of normals of shape
-        (..., width). Its report is computed from these alone.
-        """
+        """Noised magnitude, shape (...), and angles, shape (..., d − 1), from normals of shape (..., width)."""
         length, inside = self._inside(update)
         return length + self.magnitude_sd * normals[..., 0], inside + self.angle_sd * normals[..., 1:]
 
@@ -166,8 +165,6 @@ class UpdateMechanism(Randomiser):
     @property
     def _factors(self) -> Array:
         return np.exp(-attenuation(self.size, self.angle_sd)) if self.debias else np.ones(self.size)
-
-    # --- its exact moments -------------------------------------------------------------------------------
 
     def mean(self, update: Array) -> Array:
         """Exact mean of a report of `update`, shape (d,)."""
@@ -269,18 +266,15 @@ def worst_updates(mechanism: UpdateMechanism) -> tuple[Array, Array]:
         inner = 1e-4  # at 0 and π exactly a vector has no further angles
         low[:-1], high[:-1] = np.maximum(low[:-1], inner), np.minimum(high[:-1], math.pi - inner)
         return from_angles(short, low), from_angles(m.clip, high)
-    if m.name in {"laplace", "piecewise"}:
-        along = np.full(m.size, m.clip / math.sqrt(m.size))
-    else:
-        along = m.clip * np.eye(m.size)[0]
+    spread = m.name in {"laplace", "piecewise"}
+    along = np.full(m.size, m.clip / math.sqrt(m.size)) if spread else m.clip * np.eye(m.size)[0]
     return -along, along
 
 
 def evidence(mechanism: UpdateMechanism, first: Array, second: Array, normals: Array, who: int) -> Array:
-    """Log-likelihood ratios (up to constants) of reports for `second` against `first`, shape (n,).
+    """Log-likelihood ratios (up to constants) of reports for `second` against `first`, as by :func:`worst_updates`.
 
-    The updates of the neighbours, shapes (d,), are as :func:`worst_updates` makes them; `who`, 0 or 1, says whose n
-    independent reports are drawn, of `normals` of shape (n, width).
+    `who`, 0 or 1, says whose n independent reports are drawn, of `normals` of shape (n, width); shape (n,).
     """
     m, update = mechanism, (first, second)[who]
     if m.geometric:
@@ -306,26 +300,20 @@ def evidence(mechanism: UpdateMechanism, first: Array, second: Array, normals: A
 
 
 def transcripts(mechanism: UpdateMechanism, rounds: int, n: int, seed: int | None = None) -> tuple[Array, Array]:
-    """Evidence of all reports of one silo, `n` times for each of two neighbours that differ in every round; shapes
-    (n,).
-    """
+    """Evidence of all reports of a silo, `n` times for each of two neighbours, different in all rounds; shapes (n,)."""
     first, second = worst_updates(mechanism)
-    out = []
+    out = np.zeros((2, n))
     for who in (0, 1):
         key = fresh_key() if seed is None else seeded_key(seed, f"federated audit {who}")
-        stream, sums = NoiseStream(key, mechanism.width), np.zeros(n)
+        stream = NoiseStream(key, mechanism.width)
         for _ in range(rounds):
-            sums += evidence(mechanism, first, second, stream.draw(n), who)
-        out.append(sums)
+            out[who] += evidence(mechanism, first, second, stream.draw(n), who)
     return out[0], out[1]
 
 
 def trials(mechanism: UpdateMechanism, *_: Any, rounds: int = 1, seed: int | None = None) -> Iterator[tuple[Any, ...]]:
     """Fields of a trial of the reports of so many rounds together, of two silos at the largest distance."""
-    m = mechanism
-    if m.budget.pure:
-        claim = ("epsilon", rounds * m.budget.epsilon)
-    else:
-        claim = ("mu", math.sqrt(rounds * (m.coordinates or 1)) * (m.number if m.coordinates else m).budget.mu)
+    pure = mechanism.budget.pure
+    claimed = rounds * mechanism.budget.epsilon if pure else math.sqrt(rounds) * mechanism.mu
     draw = partial(transcripts, mechanism, rounds, seed=seed)
-    yield "update", "silos at opposite ends", *claim, draw, math.nan, np.ones(1)
+    yield "update", "silos at opposite ends", "epsilon" if pure else "mu", claimed, draw, math.nan, np.ones(1)

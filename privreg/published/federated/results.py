@@ -193,15 +193,14 @@ PROTECTS = (
 
 
 def make_statement(plan: Plan, release: Release, trust: str, *, seeded: bool = False) -> PrivacyStatement:
-    """State what a plan's rounds protect.
+    """State what a plan's rounds protect; `release` is the most that any of these silos has released in this process.
 
-    `release` is the most that any of these silos has released in this process; `trust` is "simulated", if one process
-    held all silos' records and played them, or "flower".
+    `trust` is "simulated", if one process held all silos' records and played them, or "flower".
     """
     m, private, rounds = plan.mechanism, plan.budget.private, plan.rounds
     beside = f", and beside it the share of usable records, times {plan.kappa:.4g}" if plan.kappa else ""
     also_pure = f" (pure epsilon {at_least(m.budget.epsilon, 4)})" if m.budget.pure and not m.coordinates else ""
-    each = f"{at_least(plan.report_mu, 4)}-GDP{also_pure}; times sqrt({rounds}) for {rounds} rounds"
+    each = f"{at_least(m.mu, 4)}-GDP{also_pure}; times sqrt({rounds}) for {rounds} rounds"
     if plan.budget.pure:
         each = f"{at_least(m.budget.epsilon, 4)}-DP, pure; epsilon adds up over {rounds} rounds"
     out = [note("no_errors")]

@@ -1,8 +1,7 @@
 """Vectors as a magnitude and angles, and fixed boxes that bound the distance of two vectors' angles.
 
 A vector of d ≥ 2 numbers is r and d − 1 angles: x_z = r sin θ_1 ⋯ sin θ_{z−1} cos θ_z, x_d = r sin θ_1 ⋯ sin θ_{d−1}.
-The first d − 2 angles are in [0, π], the last in (−π, π]. Everything here is public arithmetic; noise is added in
-`privreg.published.federated.reports`.
+The first d − 2 angles are in [0, π], the last in (−π, π].
 """
 
 from __future__ import annotations
@@ -21,8 +20,7 @@ def angle_sensitivity(size: int, beta: float) -> float:
     """Largest ℓ2 distance of the angles of two vectors of `size` numbers with angles in one box of factor `beta`.
 
     The box's diagonal: d − 2 edges of length βπ and one of 2βπ, √(d + 2) βπ. It does not fall with the number of
-    records behind a vector: replacing one of many can turn their mean into any direction when the mean is short, and
-    here a silo is replaced as a whole.
+    records behind a vector: replacing one of many can turn a short mean into any direction.
     """
     return math.sqrt(size + 2.0) * beta * math.pi
 
@@ -51,9 +49,7 @@ def to_angles(vectors: ArrayLike) -> tuple[Array, Array]:
 
 
 def from_angles(magnitude: ArrayLike, angles: ArrayLike) -> Array:
-    """Vectors from magnitudes (a negative one turns the vector round) and angles of any size; inverts
-    :func:`to_angles`.
-    """
+    """Vectors from magnitudes (a negative one turns the vector round) and any angles; inverts :func:`to_angles`."""
     a, r = np.asarray(angles, dtype=np.float64), np.asarray(magnitude, dtype=np.float64)[..., None]
     sines = np.cumprod(np.sin(a), axis=-1)
     ones = np.ones_like(a[..., :1])
