@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -27,8 +26,7 @@ from privreg.families.scores import scoring_of
 from privreg.options.unknown import no_rows_in
 from privreg.protocol.plans import Shape
 from privreg.results.statement import PrivacyStatement
-from privreg.tables import WIDTH, Paragraph, Part, Table, as_html, as_text, fold, in_one_format, write
-from privreg.tables.parts import in_one_unit
+from privreg.tables import WIDTH, Paragraph, Part, Table, as_html, as_text, fold, formatted, write
 
 T = TypeVar("T")
 
@@ -121,7 +119,6 @@ class _AnyFrame(type):
         return isinstance(instance, pd.DataFrame)
 
 
-_TESTS: Final = re.compile(r"(?i)p[_>(]|pr[(]|(statistic|[tzf]|chi2|df|df_denom)$")  # Columns of tests, by name
 _MOST: Final = 60  # Rows, as pandas' display.max_rows
 
 
@@ -131,7 +128,17 @@ def _shielded(name: Any) -> Any:
 
 
 class Frame(pd.DataFrame, metaclass=_AnyFrame):
-    """A table that prints all its columns, then ``attrs["note"]``; what is computed from it is a plain DataFrame."""
+    """A table that prints all its columns, then ``attrs["note"]``; so do tables that are computed from it."""
+
+    @property
+    def _constructor(self) -> type[Frame]:
+        return Frame
+
+    def round(self, decimals: Any = 0, *args: Any, **kwargs: Any) -> Frame:
+        """Round as pandas does; pages and documents then show as many decimals: ``res.tidy().round(2)``."""
+        out = Frame(super().round(decimals, *args, **kwargs))
+        out.attrs["digits"] = dict(decimals) if hasattr(decimals, "keys") else int(decimals)
+        return out
 
     def save(self, path: str | Path) -> None:
         """Write to a file, atomically: .txt, .md, .html, .tex, .docx or, numbers alone in full precision, .csv.
@@ -156,20 +163,9 @@ class Frame(pd.DataFrame, metaclass=_AnyFrame):
         words = list(takewhile(lambda c: self[c].dtype.kind == "O", self.columns[:-1]))
         named = words and isinstance(self.index, pd.RangeIndex)
         frame, note = self.set_index(words) if named else self, self.attrs.get("note")
-        errors = [e for c in frame if str(c).startswith("std") for e in frame[c] if 0.0 < e < math.inf]
-
-        of_one_unit = [c for c in frame if errors and frame[c].dtype.kind == "f" and not _TESTS.match(str(c))]
-        least = min(errors, default=math.nan)
-        shown = in_one_unit({str(c): (frame[c], 3) for c in of_one_unit}, least)
-
-        def cells(name: Any) -> list[str]:
-            if frame[name].dtype.kind != "f":
-                return [str(v) for v in frame[name]]
-            if str(name).lower().startswith(("p_", "p>", "pr(")):
-                return [f"{v:.3f}" for v in frame[name]]
-            return shown.get(str(name)) or in_one_format(frame[name], 3, 1.0 if _TESTS.match(str(name)) else math.nan)
-
-        head, rows = [str(c) for c in frame], list(zip(*map(cells, frame), strict=True))
+        shown = formatted(frame, self.attrs.get("digits"))
+        rows = [[{"inf": "∞", "-inf": "−∞"}.get(v, v) for v in row] for row in zip(*shown.values(), strict=True)]
+        head = [str(c) for c in frame]
         names = [", ".join(map(str, i)) if type(i) is tuple else str(i) for i in frame.index]
         wide = sum(max(map(len, column)) + 1 for column in zip(head, *rows, strict=True))
         table = Table(names, head, rows, stub=", ".join(str(n) for n in frame.index.names if n))
@@ -182,8 +178,12 @@ class Frame(pd.DataFrame, metaclass=_AnyFrame):
             return "\n".join([super().__repr__(), *fold(self.attrs.get("note", ""))])
 
     def _repr_html_(self) -> str:
-        parts, wide = self._parts(), f"{super()._repr_html_()}<p>{escape(self.attrs.get('note', ''))}</p>"  # type: ignore
-        return as_html(parts) if parts else wide.removesuffix("<p></p>")
+        if parts := self._parts():
+            return as_html(parts)
+        with pd.option_context("display.max_colwidth", None):  # pandas cuts texts, and so names
+            html = f"{super()._repr_html_()}"  # type: ignore[misc]
+        note = self.attrs.get("note", "")
+        return html + f"<p>{escape(note)}</p>" * bool(note)
 
 
 class Later(Generic[T]):

@@ -22,7 +22,7 @@ from privreg.results.statement import PrivacyStatement
 from privreg.results.wording import HELD_ROWS, WHOLE_RECORD
 from privreg.tables import Header, Lines, Notes, Pairs, Paragraph, Part, Table, View
 from privreg.tables.diagnostics import Diagnostic, for_reading
-from privreg.tables.parts import MARK, WIDTH, cells, marked, shorten, span
+from privreg.tables.parts import MARK, WIDTH, estimates_table, shorten, span
 
 
 @dataclass(frozen=True, repr=False)
@@ -134,8 +134,8 @@ def level_table(table: pd.DataFrame, alpha: float, response: str, levels: Sequen
     (short,) = shorten([response], 16)
     room = (WIDTH - span(f"{short}=  (baseline {short}=)")) // 2
     short_blocks = blocks(short, shorten(levels, room))
-    names = marked(table["term"], table["reliable"])
-    return Table(names, *cells(table, alpha, first), blocks=blocks(response, levels), short_blocks=short_blocks)
+    more: Any = {"blocks": blocks(response, levels), "short_blocks": short_blocks}
+    return estimates_table(table, alpha=alpha, first=first, names=table["term"], **more)
 
 
 # --- of a regression -------------------------------------------------------------------------------------
@@ -165,7 +165,8 @@ def summary(
     Parameters
     ----------
     details, slim : bool
-        Show tuning, score weights, estimand, declarations and every note, too, or their opposite, which goes first.
+        Show tuning, score weights, estimand, declarations and every note, too. The slim form is the default;
+        ``slim=False`` is ``details=True``, and where both are given `slim` goes first.
     exponentiate : bool
         Show exp(coef) with its limits, as in `PrivateResults.tidy`.
     simultaneous : bool

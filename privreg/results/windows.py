@@ -18,7 +18,7 @@ from privreg.errors import InferenceError, OptionError, ReliabilityWarning, leve
 from privreg.results.data import Frame, ResultData
 from privreg.results.plots import style
 from privreg.results.plots.style import Axes
-from privreg.tables import MARK, Paragraph, Part, Table, View, cells, diagnostics, marked
+from privreg.tables import MARK, Paragraph, Part, View, diagnostics, estimates_table, marked
 
 ALONE: Final = "Each interval holds by itself; reports are those of the fit: no further budget"
 
@@ -127,9 +127,7 @@ class Windows(View):
         rows = [f"{b:,} to {e:,}" for b, e in zip(self.found.begin.tolist(), self.found.end.tolist(), strict=True)]
         out: list[Part] = []
         for j, name in enumerate(self.fit.names):
-            one = table.iloc[j::p]
-            head, values = cells(one.reset_index(drop=True), self.alpha)
-            out.append(Table(marked(rows, one["reliable"]), head, values, f"{name}, by records"))
+            out.append(estimates_table(table.iloc[j::p], f"{name}, by records", self.alpha, names=rows))
         if len(rows) > 1:
             chi2, df, p_value = stream.change(self.found, list(range(p)))
             out.append(

@@ -28,6 +28,7 @@ from privreg.tables.parts import (
     cells,
     estimates_table,
     fold,
+    formatted,
     in_one_format,
     marked,
     noted,
@@ -40,8 +41,8 @@ from privreg.tables.text import as_html, as_markdown, as_page, as_text
 
 __all__ = [
     "MARK", "WIDTH", "Header", "Lines", "Notes", "Pairs", "Paragraph", "Part", "Table", "View", "as_html", "as_latex",
-    "as_markdown", "as_page", "as_text", "cells", "estimates_table", "fold", "in_one_format", "marked", "noted",
-    "plain", "rendered", "respelt", "shorten", "span", "tex", "write",
+    "as_markdown", "as_page", "as_text", "cells", "estimates_table", "fold", "formatted", "in_one_format",
+    "marked", "noted", "plain", "rendered", "respelt", "shorten", "span", "tex", "write",
 ]  # fmt: skip
 
 
@@ -127,17 +128,7 @@ class View:
         """Lay out as Markdown with GitHub's tables."""
         return as_markdown(self._exported())
 
-    def to_html(self) -> str:
-        """Same as ``as_html()``, under pandas' name."""
-        return self.as_html()
-
-    def to_latex(self) -> str:
-        """Same as ``as_latex()``, under pandas' name."""
-        return self.as_latex()
-
-    def to_markdown(self) -> str:
-        """Same as ``as_markdown()``, under pandas' name."""
-        return self.as_markdown()
+    to_html, to_latex, to_markdown = as_html, as_latex, as_markdown  # pandas' names
 
     def save(self, path: str | Path) -> None:
         """Write to a file, atomically.

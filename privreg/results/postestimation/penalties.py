@@ -18,7 +18,7 @@ from privreg.results.data import Frame, ResultData
 from privreg.results.plots import style
 from privreg.results.plots.style import Axes
 from privreg.results.postestimation.hypothesis import Known, factors_of
-from privreg.tables import Paragraph, Part, Table, View, cells, diagnostics, noted, plain, shorten
+from privreg.tables import Paragraph, Part, View, diagnostics, estimates_table, noted, plain, shorten
 
 _STEPS: Final = 100  # Penalties of the path
 _SWEEPS: Final = 200
@@ -74,9 +74,7 @@ class Selection(View):
         columns = {"estimate": np.where(kept, params, 0.0), "std_error": error}
         columns |= {"conf_low": params - half, "conf_high": params + half}
         columns |= {"original": self.known.fit.params, "kept": kept}
-        from privreg.tables.diagnostics import reliable
-
-        columns["reliable"] = reliable(self.known.notes, len(params))
+        columns["reliable"] = diagnostics.reliable(self.known.notes, len(params))
         return Frame(columns, index=pd.Index(self.known.fit.names, name="term"))
 
     def plot(self, *, title: str | None = None, ax: Any = None) -> Axes:
@@ -97,12 +95,7 @@ class Selection(View):
 
     def _layout(self) -> list[Part]:
         frame = self.frame()
-        shown = frame[frame["kept"]]
-        table = Table(
-            list(map(str, shown.index)),
-            *cells(shown[["estimate", "std_error", "conf_low", "conf_high"]], 0.05),
-            "Adaptive Lasso by Least Squares Approximation",
-        )
+        table = estimates_table(frame[frame["kept"]], "Adaptive Lasso by Least Squares Approximation")
         said = f"Dropped: {', '.join(self.dropped)}." if self.dropped else "No term is dropped."
         why = (
             "Intervals are those of the smaller model as if it had been chosen beforehand. They hold where effects are "
@@ -276,15 +269,15 @@ class Smooth(View):
         return cast("Axes", on)
 
     def _layout(self) -> list[Part]:
-        table = self.frame().iloc[::_SHOWN]
-        head, rows = cells(table.rename(columns={"effect": "estimate"}).iloc[:, :4], 0.05, "effect")
+        table = self.frame().iloc[::_SHOWN].rename(columns={"effect": "estimate"})
         title = f"Smooth Curve of {self.term} ({self.edf:.1f} effective of {self.columns} coefficients)"
         said = (
             "Effects are relative to their mean over the declared bounds. Bands are pointwise: they hold on average "
             "along the curve, less where it bends most. The penalty is estimated from the released coefficients; "
             "nothing was spent."
         )
-        return [Table([f"{v:.6g}" for v in table.index], head, rows, title), Paragraph(said), *noted(self.known.notes)]
+        shown = estimates_table(table, title, first="effect", names=[f"{v:.6g}" for v in table.index])
+        return [shown, Paragraph(said), *noted(self.known.notes)]
 
 
 def smooth(self: Any, term: str | None = None, *, method: str | None = None) -> Smooth:

@@ -26,7 +26,7 @@ from privreg.results.postestimation.hypothesis import (
     factors_of,
     wald_test,
 )
-from privreg.tables import Part, Table, View, cells, diagnostics, in_one_format, marked, noted
+from privreg.tables import Part, Table, View, diagnostics, estimates_table, formatted, marked, noted
 from privreg.tables.diagnostics import Diagnostic
 
 
@@ -68,12 +68,9 @@ class TermTests(View):
         return out
 
     def _layout(self) -> list[Part]:
-        rows = []
-        chi2, f = (in_one_format(self.table[c], 3, least=1.0) for c in ("statistic", "fvalue"))
-        for i, test in enumerate(self.tests):
-            denom = "" if math.isnan(test.df_denom) else "∞" if math.isinf(test.df_denom) else f"{test.df_denom:g}"
-            p = "" if math.isnan(test.pvalue) else f"{test.pvalue:.3f}"
-            rows.append([chi2[i], f"{test.df_num}", "" if math.isnan(test.df_denom) else f[i], denom, p])
+        table = self.table.rename(columns={"statistic": "Wald", "df_constraint": "df", "fvalue": "F", "pvalue": "P>F"})
+        shown = formatted(table[["Wald", "df", "F", "df_denom", "P>F"]])
+        rows = [[{"inf": "∞", "nan": ""}.get(v, v) for v in row] for row in zip(*shown.values(), strict=True)]
         title = f"Wald tests of terms (each given all others; {self.law})"
         names, head = marked(self.terms, self.reliable), ["Wald", "df", "F", "df denom", "P"]
         return [Table(names, head, rows, title), *noted(self.notes)]
@@ -201,13 +198,10 @@ class PairwiseTests(Estimated):
         return reject, adjusted
 
     def _layout(self) -> list[Part]:
-        columns = ["estimate", "std_error", "statistic", "p_value", "conf_low", "conf_high", "reliable"]
-        frame = self.tests.summary_frame(self.alpha).set_axis(columns, axis=1).assign(p_value=self.pvalue_adjusted)
-        head, rows = cells(frame, self.alpha)
-        head[3] = f"P {self.method}"
-        title = f"{self.title} ({self.tests.pivot.label}; p-values adjusted for {len(rows)}, limits not)"
-        names = marked(self.tests.labels, frame["reliable"])
-        return [Table(names, head, rows, title), *noted(self.tests.notes)]
+        tests, title = self.tests, f"{self.title} ({self.tests.pivot.label}; p-values adjusted for {{}}, limits not)"
+        frame = tests.summary_frame(self.alpha).assign(**{"P>|t|": self.pvalue_adjusted})
+        table = estimates_table(frame, title.format(len(frame)), self.alpha)
+        return [replace(table, head=[*table.head[:3], f"P {self.method}", *table.head[4:]]), *noted(tests.notes)]
 
 
 def factor_of(fit: ResultData, factor: Any) -> str:

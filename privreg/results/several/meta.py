@@ -19,7 +19,7 @@ from privreg.options.unknown import all_known_arguments, known_arguments
 from privreg.results.data import Frame
 from privreg.results.plots import style
 from privreg.results.several.gathered import Gathered, gathered
-from privreg.tables import Paragraph, Part, Table, View, cells, in_one_format, marked, plain, shorten
+from privreg.tables import Paragraph, Part, Table, View, estimates_table, formatted, in_one_format, plain, shorten
 
 METHODS: Final = {"reml": "REML", "dl": "DerSimonian-Laird", "hodges_lehmann": "Hodges-Lehmann"}
 TESTS: Final = {"hartung_knapp": "Hartung-Knapp", "normal": "normal"}
@@ -279,15 +279,12 @@ class MetaAnalysis(View):
         )
         kind = f"common effect, {METHODS[self.method]}" if self.method == "hodges_lehmann" else kind
         kind = "by the spread between fits" if self.held.relative else kind
-        names = marked(frame.index, frame["reliable"])
-        tidy = frame[["estimate", "std_error", "statistic", "p_value", "conf_low", "conf_high"]]
-        pooled = Table(names, *cells(tidy, 0.05), f"Meta-Analysis of {len(self.held.names)} Fits ({kind})")
-        tau, q = in_one_format(frame["tau"], 3), in_one_format(frame["q"], 3, least=1.0)
-        rows = [
-            [f"{k:.0f}", *([tau[i], f"{100 * i2:.0f}%"] * self.random), q[i], f"{p:.3f}"]
-            for i, (k, i2, p) in enumerate(frame[["k", "i2", "q_p_value"]].to_numpy(dtype=float))
-        ]
-        between = Table(names, ["fits", *(["τ", "I²"] * self.random), "Q", "P>Q"], rows, "Differences between Fits")
+        pooled = estimates_table(frame, f"Meta-Analysis of {len(self.held.names)} Fits ({kind})")
+        shown = frame.assign(i2=[f"{100 * v:.0f}%" for v in frame["i2"]])
+        shown = shown.rename(columns={"k": "fits", "tau": "τ", "i2": "I²", "q": "Q", "q_p_value": "P>Q"})
+        columns = formatted(shown[["fits", *(["τ", "I²"] * self.random), "Q", "P>Q"]])
+        rows = list(zip(*columns.values(), strict=True))
+        between = Table(pooled.names, list(columns), rows, "Differences between Fits")
         notes = list(self.held.notes)
         if self.left_out:
             notes.insert(0, f"In one fit only, and left out: {', '.join(self.left_out)}.")
@@ -433,13 +430,11 @@ class Shrunken(View):
 
     def _layout(self) -> list[Part]:
         frame = self.frame()
-        tidy = frame[["estimate", "std_error", "conf_low", "conf_high"]]
-        head, rows = cells(tidy, 0.05)
+        table = estimates_table(frame, names=frame.index.get_level_values("fit"))
         original = in_one_format(frame["original"], 4, float(frame["original_error"].min()))
-        rows = [[o, *row, f"{100 * p:.0f}%"] for o, row, p in zip(original, rows, frame["pull"], strict=True)]
-        names = marked((fit for _, fit in frame.index), frame["reliable"])
+        rows = [[o, *row, f"{100 * p:.0f}%"] for o, row, p in zip(original, table.rows, frame["pull"], strict=True)]
         begins = np.cumsum([0, *(len(self.held.of(t.term)[0]) for t in self.towards)])
         blocks = {int(b): t.term for b, t in zip(begins, self.towards, strict=False)}
         title = f"Coefficients of {len(self.held.names)} Fits, Partially Pooled"
-        table = Table(names, ["by itself", *head, "pull"], rows, title, blocks)
-        return [table, Paragraph("\n".join([PULL, *self.held.notes]))]
+        head = ["by itself", *table.head, "pull"]
+        return [Table(table.names, head, rows, title, blocks), Paragraph("\n".join([PULL, *self.held.notes]))]
