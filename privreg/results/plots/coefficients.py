@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import textwrap
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Sequence
 from itertools import cycle
 from typing import Any, Final, NamedTuple
 
@@ -41,16 +41,16 @@ class Step(NamedTuple):
         return "" if self.size == 1.0 else f"per {self.size:{form}} {self.unit}".rstrip()
 
 
-def public_steps(design: Any, spreads: Array | None = None) -> Array:
+def public_steps(design: Any, spreads: Array | None = None) -> list[Step]:
     """Distances by which columns of a design move in a figure, so that coefficients can be compared; user's units.
 
     To three digits: half of the declared range, or two declared sds; of an interaction the product over its parts; 1
     for levels, for other columns of 0 and 1 and for a constant. Of columns that nothing public tells of two `spreads`,
-    sds that the fit has learned from reports, to two digits, or NaN. All shapes are (p,).
+    sds that the fit has learned from reports, shape (p,), to two digits, or NaN.
     """
     schema, names = design.schema, list(design.names)
     low, high = design.probe.min(axis=0), design.probe.max(axis=0)
-    sizes: dict[str, float] = {}
+    sizes, out = dict[str, float](), list[Step]()
 
     def declared(column: str) -> float:
         if column in schema.moments and column not in schema.private:
@@ -58,51 +58,43 @@ def public_steps(design: Any, spreads: Array | None = None) -> Array:
         least, most = schema.reference(column)
         return 0.5 * (most - least) if (least, most) != (0.0, 1.0) else 1.0
 
-    for j, (name, bare, made_of) in enumerate(zip(names, design.bare, design.sources, strict=True)):
-        learned = math.nan if spreads is None else float(f"{2.0 * spreads[j]:.2g}")
+    columns = list(zip(names, design.bare, design.sources, strict=True))
+    for j, (name, bare, made_of) in enumerate(columns):
         # a spline's last column goes from 0 to 1 as well
         switch = (low[j], high[j]) == (0.0, 1.0) and (bare is not None or np.isin(design.probe[:, j], (0.0, 1.0)).all())
         if not high[j] > low[j] or all(c in schema.levels for c in made_of) or switch:
             sizes[name] = 1.0
         elif any(name in schema.private for name in made_of):
-            sizes[name] = learned
+            sizes[name] = math.nan if spreads is None else float(f"{2.0 * spreads[j]:.2g}")
         else:
             sizes[name] = declared(bare) if bare is not None else 0.5 * float(high[j] - low[j])
-    out = dict(sizes)
-    for name, made_of in zip(names, design.sources, strict=True):
-        parts = name.split(":")
+    for name, bare, made_of in columns:
+        parts, numbers = name.split(":"), [c for c in made_of if c not in schema.levels]
         known = [
-            sizes[part] if part in sizes else declared(part) if part in made_of and part not in schema.levels else 1.0
+            sizes[part] if part in sizes else declared(part) if part in numbers else 1.0
             for part in parts
             if part in sizes or part in made_of or part.endswith("]")
         ]
-        if len(parts) > 1 and len(known) == len(parts) and not all(c in schema.levels for c in made_of):
-            out[name] = math.prod(known)
-    return np.array([step if math.isnan(step) else float(f"{step:.3g}") for step in map(out.__getitem__, names)])
-
-
-def _kinds(design: Any) -> Iterator[tuple[str, ...]]:
-    """Step of each column of a design, in words, a kind for each number that it is made of."""
-    schema = design.schema
-    for name, bare, made_of in zip(design.names, design.bare, design.sources, strict=True):
-        out = []
-        for c in (c for c in made_of if c not in schema.levels):
-            if c in schema.private:
-                out.append("two sds learned from reports")
-            elif c in schema.moments and (bare is not None or ":" in name):
-                out.append("two declared sds")
-            else:
-                out.append("half of the declared range")
-        yield (*out, *[PRODUCT] * (len(out) > 1 and ":" in name))
+        size = math.prod(known) if 1 < len(parts) == len(known) and numbers else sizes[name]
+        kinds = [
+            "two sds learned from reports"
+            if c in schema.private
+            else "two declared sds"
+            if c in schema.moments and (bare is not None or len(parts) > 1)
+            else "half of the declared range"
+            for c in numbers
+        ]
+        kinds += [PRODUCT] * (len(kinds) > 1 and len(parts) > 1)
+        unit = "days" if bare in schema.dates else ""
+        out.append(Step(size if math.isnan(size) else float(f"{size:.3g}"), tuple(kinds), unit))
+    return out
 
 
 def steps_of(fits: Iterable[ResultData]) -> dict[str, Step]:
     """Step of each coefficient's covariate, by its flat name: of the first result that knows it, else 1."""
     out: dict[str, Step] = {}
     for fit in fits:
-        units = ["days" if bare in fit.design.schema.dates else "" for bare in fit.design.bare]
-        steps = map(Step, public_steps(fit.design, fit.spreads).tolist(), _kinds(fit.design), units)
-        for name, step in zip(fit.names, cycle(steps), strict=False):
+        for name, step in zip(fit.names, cycle(public_steps(fit.design, fit.spreads)), strict=False):
             if name not in out or math.isnan(out[name].size):
                 out[name] = step
     return {name: step._replace(size=1.0) if math.isnan(step.size) else step for name, step in out.items()}
@@ -256,37 +248,26 @@ def figure(drawn: Drawn, footer: str, title: str | None, ax: Any) -> Axes | NDAr
     """Draw what is `drawn` on given axes or on a new figure, with a panel for each unit."""
     if not all(among(table, drawn.rows)["reliable"].all() for table in drawn.tables):
         footer += f"\n{_HOLLOW}"
-    units = list(dict.fromkeys(drawn.units))
-    if ax is not None:
-        named = ", ".join(unit.plain for unit in units)
-        given = style.checked(ax, len(units), f"results in {len(units)} units ({named})")
-        for panel, unit in zip(given, units, strict=True):
-            _draw(panel, drawn, unit, panel.bbox.width / panel.figure.dpi / 0.7)
-            if len(drawn.tables) > 1:
-                panel.legend(frameon=False)
-        room = max(int(16 * given[-1].bbox.x1 / given[-1].figure.dpi), 12)
-        style.add_corner(given[-1], "\n".join(textwrap.fill(line, room) for line in footer.split("\n")))
-        there: Axes | NDArray[Any] = given if isinstance(ax, Sequence | np.ndarray) else ax
-        style.add_title(there, title, made=False)
-        return there
-    longest = max(len(r.label) for r in drawn.rows)
-    width = style.COLUMN if longest <= 20 and len(drawn.names) <= 3 else 1.45 * style.COLUMN
-    width = width if len(units) == 1 else 2 * style.COLUMN
-    height = 0.9 + len(drawn.rows) * (0.16 + 0.11 * len(drawn.names)) + (0.3 if len(drawn.names) > 1 else 0)
-    with style.panels(1, len(units), (width, max(height, 1.5))) as (_, grid):
-        axes: NDArray[Any] = grid[0]
-        for i, (panel, unit) in enumerate(zip(axes, units, strict=True)):
+    units, longest = list(dict.fromkeys(drawn.units)), max(len(r.label) for r in drawn.rows)
+    several, width = len(drawn.names) > 1, style.COLUMN
+    if len(units) > 1 or longest > 20 or len(drawn.names) > 3:
+        width *= 1.45 if len(units) == 1 else 2.0
+    height = 0.9 + len(drawn.rows) * (0.16 + 0.11 * len(drawn.names)) + (0.3 if several else 0)
+    what = f"results in {len(units)} units ({', '.join(unit.plain for unit in units)})"
+    with style.placed(ax, (1, len(units)), (width, max(height, 1.5)), what, title) as axes:
+        for i, (panel, unit) in enumerate(zip(axes.flat, units, strict=True)):
             held = [name for name, of in zip(drawn.names, drawn.units, strict=True) if of == unit]
-            _draw(panel, drawn, unit, width if len(units) == 1 else width / (1.4 if i else 1.0) / 2, names=not i)
-            if len(drawn.names) > 1:
-                # above the axes and to the left of its right edge, over the names, where there is room
-                columns = max(1, min(len(held), int(width / len(units) * 12) // (max(map(len, held)) + 5)))
-                near = {"borderaxespad": 0.2, "handletextpad": 0.2, "columnspacing": 1.2}
-                panel.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=columns, **near)
-        style.add_footer(axes[-1], footer, width / len(units))
-        style.add_title(axes[0], title, made=True)
-    only: Axes = axes[0]
-    return only if len(units) == 1 else axes
+            room = width if len(units) == 1 else width / (1.4 if i else 1.0) / 2
+            room = room if ax is None else panel.bbox.width / panel.figure.dpi / 0.7
+            _draw(panel, drawn, unit, room, names=ax is not None or not i)
+            # above new axes and to the left of their right edge, over the names, where there is room
+            columns = max(1, min(len(held), int(width / len(units) * 12) // (max(map(len, held)) + 5)))
+            near: Any = {"borderaxespad": 0.2, "handletextpad": 0.2, "columnspacing": 1.2, "ncols": columns}
+            near |= {"loc": "lower right", "bbox_to_anchor": (1, 1)}
+            if several:
+                panel.legend(frameon=False, **near if ax is None else {})
+        style.add_footer(axes.flat[-1], footer, width / len(units) if ax is None else None)
+    return axes.ravel() if isinstance(ax, Sequence | np.ndarray) or len(units) > 1 else axes.flat[0]
 
 
 def among(table: pd.DataFrame, rows: list[Row]) -> pd.DataFrame:
@@ -341,22 +322,11 @@ def _name_rows(ax: Any, rows: list[Row], room: float) -> float:
     height = 72.0 * float(ax.get_position().height * ax.figure.bbox.height / ax.figure.dpi) / len(rows)  # points
     size = min(float(ax.yaxis.get_major_ticks(1)[0].label1.get_fontsize()), max(height / 1.15, 4.0))
     lines, width = max(int(height / (1.2 * size)), 1), max(int(72.0 * room / (0.56 * size)), 6)
-    labels = [_folded(r, width, lines) for r in rows]
+    named = (f"{r.label}, {r.step}" if r.step else r.label for r in rows)
+    labels = [style.folded(name, width, lines) for name in named]
     ax.set_yticks(range(len(rows)), [style.literal(text) for text in labels])
     for row, text in zip(rows, ax.get_yticklabels(), strict=True):
         text.set_fontsize(size)
         if row.name is None:
             text.set_fontweight("bold")
     return max(len(line) for text in labels for line in text.split("\n")) * 0.56 * size / 72.0
-
-
-def _folded(row: Row, width: int, lines: int) -> str:
-    """A row's name and step in at most so many lines of at most `width` characters."""
-    whole = f"{row.label}, {row.step}" if row.step else row.label
-    if len(whole) <= width:
-        return whole
-    if row.step and (lines > 1 or len(row.step) + 5 <= width):
-        if lines == 1:
-            return f"{shorten([row.label], width - len(row.step) - 2)[0]}, {row.step}"
-        return f"{style.folded(row.label, width, lines - 1)},\n{row.step}"
-    return style.folded(row.label, width, lines)

@@ -60,23 +60,21 @@ def privacy_curve(
     loud = loud if len(given) == 1 else None
     what = "sets of a person's rows" if several else "records of one person"
     footer = "; ".join(filter(None, [loud, f"distinguishing two {what}, knowing all else"]))
-    if ax is None:
-        height = 1.08 * style.COLUMN + 0.15 * (len(drawn) + 1)
-        with style.panels(1, 2, (2 * style.COLUMN, height)) as (figure, made):
-            _draw(made[0], drawn)
-            style.add_footer(made[0, 1], footer, 1.2 * style.COLUMN)
-            # under the panels: inside them, several curves leave no room
-            key = figure.legend(*made[0, 1].get_legend_handles_labels(), loc="outside lower left", title=_KEY)
-            key.get_title().set_fontsize(style.SMALL)
+    size, what = (
+        (2 * style.COLUMN, 1.08 * style.COLUMN + 0.15 * (len(drawn) + 1)),
+        "two panels, the trade-off curve and the ROC",
+    )
+    with style.placed(ax, (1, 2), size, what) as grid:
+        axes: NDArray[Any] = grid.ravel()
+        _draw(axes, drawn)
+        if ax is None:  # under the panels: inside them, several curves leave no room
+            style.add_footer(axes[1], footer, 1.2 * style.COLUMN)
+            key = axes[1].figure.legend(*axes[1].get_legend_handles_labels(), loc="outside lower left", title=_KEY)
             key._legend_box.align = "left"
-            out: NDArray[Any] = made[0]
-            return out
-    axes = style.checked(ax, 2, "two panels, the trade-off curve and the ROC")
-    _draw(axes, drawn)
-    key = axes[1].legend(frameon=False, fontsize=style.SMALL, loc="lower right", title=_KEY)
-    key.get_title().set_fontsize(style.SMALL)
-    if loud:
-        style.add_corner(axes[1], loud)
+        else:
+            key = axes[1].legend(frameon=False, fontsize=style.SMALL, loc="lower right", title=_KEY)
+            style.add_footer(axes[1], loud or "", None)
+        key.get_title().set_fontsize(style.SMALL)
     return axes
 
 

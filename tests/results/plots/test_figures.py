@@ -123,7 +123,7 @@ def test_the_end_of_a_trajectory_is_seen(fitted):
     half[0] = 400.0
     curve = path.assign(estimate=5.0, low=5.0 - half, high=5.0 + half)
     _, ax = plt.subplots()
-    trajectory._curve(ax, curve, 0, None)
+    trajectory._curve(ax, curve, 0, None, curve)
     low, high = ax.get_ylim()
     assert low <= 4.0
     assert high >= 6.0
