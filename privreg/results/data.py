@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from privreg.base import archive
 from privreg.base.arrays import Array
-from privreg.collector.inference.methods import Estimate
+from privreg.collector.inference.methods import METHODS, Estimate
 from privreg.collector.inference.windows import Steps
-from privreg.errors import InferenceError, OptionError
+from privreg.errors import InferenceError, OptionError, choose
 from privreg.families.family import Family
 from privreg.families.measures import Measure
 from privreg.families.scores import scoring_of
@@ -370,6 +370,25 @@ class ResultData(Labelled):
             for name in (term.reads[0], f"C({term.reads[0]})"):
                 out.setdefault(name, out[term.name])
         return out
+
+
+BANDS: Final = ("anytime", "sandwich", "random_scaling", "random_scaling_full", "between_lanes")
+"""Methods whose variances a fit keeps along the way: of those that were asked for, the first here."""
+
+
+def band(fit: ResultData, method: str | None = None) -> str | None:
+    """Method whose band the way of a fit has; None if it has none.
+    Raises InferenceError if `method` is another.
+    """
+    kept = bool(np.isfinite(fit.trail_variances).any())
+    held = next((name for name in BANDS if kept and name in {e.method for e in fit.estimates}), None)
+    if method is None or choose("method", method, METHODS) == held:
+        return held
+    has = f"this one has that of {held}" if held is not None else "this one has none"
+    raise InferenceError(
+        f"a fit keeps one band along the way, and {has}, not of {method}; it is that of anytime if it was asked for, "
+        "else of sandwich, or of random_scaling with tuning='published'."
+    )
 
 
 RANK: Final = 1e-12  # Smallest singular value of a map, relative to the largest, with which it can be inverted

@@ -17,7 +17,6 @@ from privreg.collector.inference.methods import METHODS
 from privreg.collector.inference.pivots import RandomScaling
 from privreg.collector.inference.simultaneous import joint_critical
 from privreg.errors import OptionError, flag
-from privreg.results.estimates import EstimatedResults
 from privreg.results.statement import PrivacyStatement
 from privreg.results.wording import HELD_ROWS, WHOLE_RECORD
 from privreg.tables import Header, Lines, Notes, Pairs, Paragraph, Part, Table, View
@@ -145,7 +144,7 @@ RATIOS: Final = "exp(coef) is exp(estimate), with the limits exponentiated too; 
 
 
 def summary(
-    self: EstimatedResults,
+    self: Any,
     alpha: float = 0.05,
     *,
     details: bool = False,

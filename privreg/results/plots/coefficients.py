@@ -18,7 +18,6 @@ from privreg.errors import InferenceError, OptionError, flag
 from privreg.families.family import check_ratios
 from privreg.privacy.ledger import compose, within
 from privreg.results.data import ResultData
-from privreg.results.estimates import EstimatedResults
 from privreg.results.plots import style
 from privreg.results.plots.style import CONSTANTS, Axes, baselines, guarantee, literal, pyplot
 from privreg.results.postestimation.terms import coefficients_of
@@ -108,7 +107,7 @@ def about_steps(steps: Iterable[Step]) -> list[str]:
 
 
 def coefficients(
-    results: Sequence[EstimatedResults],
+    results: Sequence[Any],
     terms: Any = None,
     *,
     labels: Sequence[str] | None = None,

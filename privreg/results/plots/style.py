@@ -88,7 +88,7 @@ def checked(ax: Any, wanted: int, what: str) -> NDArray[Any]:
 def placed(
     ax: Any, shape: tuple[int, int], size: tuple[float, float], what: str, title: str | None = None, **more: Any
 ) -> Iterator[NDArray[Any]]:
-    """Axes to draw on, with a title: a user's for `what`, shape (k,), or a new figure's of a shape and size in inches."""
+    """Axes to draw on, with a title: a user's for `what`, shape (k,), or a new figure's of a shape and size, inches."""
     if title is not None and not isinstance(title, str):
         raise OptionError(f"title={shown(title)} must be a text.")
     if ax is None:

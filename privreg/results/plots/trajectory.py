@@ -11,8 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from privreg.collector.inference.methods import METHODS
-from privreg.results.data import ResultData
-from privreg.results.estimates import EstimatedResults, band
+from privreg.results.data import ResultData, band
 from privreg.results.plots import style
 from privreg.results.plots.style import Axes
 from privreg.results.postestimation.terms import coefficients_of
@@ -20,7 +19,7 @@ from privreg.tables import MARK, marked, plain
 
 
 def plot_trajectory(
-    self: EstimatedResults,
+    self: Any,
     terms: Any = None,
     *,
     alpha: float = 0.05,

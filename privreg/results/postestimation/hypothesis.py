@@ -74,8 +74,6 @@ def means_frame(mean: Array, se: Array, limits: Array, reliable: NDArray[np.bool
 
 # --- tests ----------------------------------------------------------------------------------------------
 
-TITLE: Final = "Tests of linear combinations"
-
 
 @all_known_arguments
 @dataclass(frozen=True, repr=False)
@@ -86,11 +84,11 @@ class ContrastTest(Estimated):
     se: Array  # Their standard errors, shape (q,)
     pivot: Pivot  # Law of their t-ratios
     index: pd.Index  # Their names
-    title: str
     notes: tuple[Diagnostic, ...]  # Whatever takes them back; shown with them
     reliable: NDArray[np.bool_]  # Which of them no note takes back, shape (q,)
     value: Array | float = 0.0  # Hypothesised values
     cov: Array | None = None  # Covariance of the numbers, shape (q, q), if it is known
+    title = "Tests of linear combinations"
 
     @property
     def tvalue(self) -> Array:
@@ -144,9 +142,7 @@ class WaldTest(View):
     df_num: int  # Restrictions
     law: str  # Distribution of the statistic, if the restrictions hold
     notes: tuple[Diagnostic, ...] = ()  # Whatever takes this test back; shown with it
-    fvalue: float = (
-        math.nan
-    )  # The statistic as an F ratio, by `df_num` and `df_denom`; NaN where its distribution is no F
+    fvalue: float = math.nan  # Statistic as an F ratio, by `df_num` and `df_denom`; NaN where its distribution is no F
     df_denom: float = math.nan  # Infinite for normal limits, where `df_num` × F is χ²; Hotelling's for Student's t
     about: str = ""  # Hypothesis, in words; "" for restrictions that the caller wrote
 
@@ -166,7 +162,7 @@ class WaldTest(View):
             head = f"χ²({self.df_num}) = {self.statistic:.4g}"
         else:
             head = f"F({self.df_num}, {self.df_denom:g}) = {self.fvalue:.4g}"
-        return f"{head}, {p_words(self.pvalue)}"
+        return f"{head}, p {'< 0.001' if self.pvalue < 0.001 else f'= {self.pvalue:.3f}'}"
 
     def _layout(self) -> list[Part]:
         about = [Paragraph(self.about)] if self.about else []
@@ -174,17 +170,6 @@ class WaldTest(View):
         exact = f"Statistic {self.statistic:.4g}, {ratio}p-value {self.pvalue:.4g} by {self.law}"
         mark = "" if self.reliable else f" {MARK}"
         return [*about, Paragraph(f"Wald test: {self.citation}{mark}\n{exact}"), *noted(self.notes)]
-
-
-def p_words(p: float) -> str:
-    """A p-value as reports cite it.
-
-    Examples
-    --------
-    >>> p_words(0.0312), p_words(2e-7)
-    ('p = 0.031', 'p < 0.001')
-    """
-    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
 
 
 _BETWEEN: Final = re.compile(r"\s*:\s*(?![^\[(]*[\])])")
@@ -299,10 +284,9 @@ def _concerning(notes: Sequence[Diagnostic], matrix: Array) -> tuple[Diagnostic,
 def contrast_test(known: Known, restrictions: Any) -> ContrastTest:
     """Test each row of R θ = r on its own; see `PrivateResults.t_test`."""
     matrix, values, labels = _read(known.fit, restrictions)
-    joint, ok = matrix @ known.cov @ matrix.T, along(known.notes, matrix)
-    about, pivot, said = pd.Index(labels), known.pivot.along(matrix), _concerning(known.notes, matrix)
-    se = np.sqrt(np.diag(joint))
-    return ContrastTest(matrix @ known.fit.params, se, pivot, about, TITLE, said, ok, values, joint)
+    joint, ok, pivot = matrix @ known.cov @ matrix.T, along(known.notes, matrix), known.pivot.along(matrix)
+    effect, se, notes = matrix @ known.fit.params, np.sqrt(np.diag(joint)), _concerning(known.notes, matrix)
+    return ContrastTest(effect, se, pivot, pd.Index(labels), notes, ok, values, joint)
 
 
 def wald_test(known: Known, restrictions: Any, about: str = "") -> WaldTest:

@@ -154,21 +154,13 @@ class PairwiseTests(Estimated):
     # Probability of a false rejection (a false discovery rate of the ``fdr`` methods); one minus the intervals' level
     alpha: float
     title: str
+    pvalue_adjusted: Array  # P-values adjusted for the number of differences, shape (q,); NaN where there is none
+    reject: NDArray[np.bool_]  # Which differences are distinguished from 0, all of them counted, shape (q,)
 
     @property
     def pvalue(self) -> Array:
         """Two-sided p-values, each by itself, shape (q,)."""
         return self.tests.pvalue
-
-    @property
-    def pvalue_adjusted(self) -> Array:
-        """P-values adjusted for the number of differences, shape (q,); NaN where there is none."""
-        return self._adjusted()[1]
-
-    @property
-    def reject(self) -> NDArray[np.bool_]:
-        """Which differences are distinguished from 0 at level `alpha`, all differences counted, shape (q,)."""
-        return self._adjusted()[0]
 
     @property
     def result_frame(self) -> pd.DataFrame:
@@ -177,25 +169,13 @@ class PairwiseTests(Estimated):
         The last column, reliable, says whether no note takes a difference back. The limits are those of each difference
         alone; ``tests.conf_int(simultaneous=True)`` has wider ones.
         """
-        reject, adjusted = self._adjusted()
-        frame = self.tests.summary_frame(self.alpha)
-        kept = frame.pop("reliable")
-        frame = frame.assign(**{f"pvalue-{self.method}": adjusted, f"reject-{self.method}": reject})
-        return Frame(frame.assign(reliable=kept))
+        frame, adjusted = self.tests.summary_frame(self.alpha), {"pvalue": self.pvalue_adjusted, "reject": self.reject}
+        more = {f"{name}-{self.method}": values for name, values in adjusted.items()}
+        return Frame(frame.drop(columns="reliable").assign(**more, reliable=self.tests.reliable))
 
     def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
         """Return each difference by itself."""
         return self.tests.summary_frame(alpha)
-
-    def _adjusted(self) -> tuple[NDArray[np.bool_], Array]:
-        from statsmodels.stats.multitest import multipletests  # slow to import
-
-        p = self.tests.pvalue
-        known = np.isfinite(p)
-        reject, adjusted = np.zeros(len(p), dtype=np.bool_), np.full(len(p), np.nan)
-        if known.any():
-            reject[known], adjusted[known], *_ = multipletests(p[known], self.alpha, ADJUSTMENTS[self.method])
-        return reject, adjusted
 
     def _layout(self) -> list[Part]:
         tests, title = self.tests, f"{self.title} ({self.tests.pivot.label}; p-values adjusted for {{}}, limits not)"
@@ -280,7 +260,13 @@ def t_test_pairwise(
         said = f"{column} is in {', '.join(t.name for t in more)} too: its differences depend on {by}; "
         said += f"marginaleffects.avg_comparisons(res.for_marginaleffects(), variables={column!r}) averages them"
         notes = (*notes, Diagnostic("remark", said))
-    return PairwiseTests(replace(tests, index=pd.Index(labels), notes=notes), how, interval_level(alpha), title)
+    from statsmodels.stats.multitest import multipletests  # slow to import
+
+    level, known_p = interval_level(alpha), np.isfinite(tests.pvalue)
+    reject, adjusted = np.zeros(len(rows), dtype=np.bool_), np.full(len(rows), np.nan)
+    if known_p.any():
+        reject[known_p], adjusted[known_p], *_ = multipletests(tests.pvalue[known_p], level, ADJUSTMENTS[how])
+    return PairwiseTests(replace(tests, index=pd.Index(labels), notes=notes), how, level, title, adjusted, reject)
 
 
 def _partners(column: str, terms: Sequence[Any]) -> list[str]:
@@ -312,16 +298,24 @@ def reference_grid(self: Any) -> pd.DataFrame:
     marginaleffects, ``avg_predictions(res.for_marginaleffects(), by="region")``. An OptionError if a number's scale
     is private, or there are more than 10,000 combinations.
     """
-    design = self._fit.design
-    schema, read = design.schema, list(dict.fromkeys(c for t in design.terms for c in t.reads))
-    if private := [c for c in read if c in schema.private]:
+    design, row = self._fit.design, public_row(self._fit)
+    levels = design.schema.levels
+    if private := [c for c in row if c in design.schema.private]:
         raise OptionError(f"nothing public is known of {', '.join(private)}; give public rows in place of a grid.")
-    factors = [c for c in read if c in schema.levels]
-    rows = math.prod(len(schema.levels[c]) for c in factors)
+    factors = [c for c in row if c in levels]
+    rows = math.prod(len(levels[c]) for c in factors)
     if rows > _GRID:
         raise OptionError(f"the levels of {', '.join(factors)} have {rows:,} combinations; give public rows instead.")
-    grid: dict[str, Any] = {c: schema.scale(c)[0] for c in read if c not in factors}
-    grid |= {name: value for name, value in ((design.offset, 0.0), (design.exposure, 1.0)) if name is not None}
-    levels = zip(*itertools.product(*(schema.levels[c] for c in factors)), strict=True)
-    grid |= {c: np.array(column, dtype=object) for c, column in zip(factors, levels, strict=True)}
-    return pd.DataFrame(grid, index=range(rows))
+    columns = zip(*itertools.product(*(levels[c] for c in factors)), strict=True)
+    grid = {c: np.array(column, dtype=object) for c, column in zip(factors, columns, strict=True)}
+    return pd.DataFrame({c: v for c, v in row.items() if c not in grid} | grid, index=range(rows))
+
+
+def public_row(fit: ResultData) -> dict[str, Any]:
+    """Covariates of one made-up record: numbers at the middle of their scale, first levels, no offset."""
+    design, schema = fit.design, fit.design.schema
+    row = {
+        c: schema.levels[c][0] if c in schema.levels else schema.scale(c)[0]
+        for c in dict.fromkeys(c for t in design.terms for c in t.reads)
+    }
+    return row | {name: value for name, value in ((design.offset, 0.0), (design.exposure, 1.0)) if name is not None}

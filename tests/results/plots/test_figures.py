@@ -129,7 +129,7 @@ def test_the_end_of_a_trajectory_is_seen(fitted):
     assert high >= 6.0
     assert 2.0 / (high - low) > 0.1  # share of the last band
     _, ax = plt.subplots()
-    trajectory._curve(ax, curve.assign(low=4.5, high=5.5), 0, None)
+    trajectory._curve(ax, near := curve.assign(low=4.5, high=5.5), 0, None, near)
     assert ax.get_ylim() == pytest.approx((4.45, 5.55))
 
 
