@@ -15,7 +15,7 @@ from privreg.base import archive
 from privreg.collector.inference.methods import METHODS
 from privreg.collector.inference.pivots import Normal
 from privreg.collector.inference.resampling import FIRST, Anytime
-from privreg.errors import InferenceError, OptionError, flag, interval_level, level, shown
+from privreg.errors import InferenceError, OptionError, flag, interval_level, number
 from privreg.families.family import Family, check_ratios
 from privreg.families.measures import frame as measures_frame
 from privreg.options.unknown import all_known_arguments
@@ -165,10 +165,7 @@ class PrivateResults(Results):
         if conf_level is not None:
             if alpha != 0.05:
                 raise OptionError("give alpha= or conf_level=, which is one minus alpha, not both.")
-            try:
-                alpha = level(round(1.0 - float(conf_level), 12))
-            except (TypeError, ValueError, OptionError):
-                raise OptionError(f"conf_level={shown(conf_level)} must be a number in (0, 1), such as 0.95.") from None
+            alpha = round(1.0 - number("conf_level", conf_level, "be a number in (0, 1), such as 0.95", high=1.0), 12)
         out = self._table(alpha, method, simultaneous)
         if exponentiate:
             with np.errstate(over="ignore"):  # exp of a wild estimate is inf, and means it
@@ -186,7 +183,7 @@ class PrivateResults(Results):
         takes a row back); then each of :attr:`fit_measures`.
         """
         fit, stated = self._fit, self.privacy
-        private = stated.budget.private
+        private, total, pure = stated.budget.private, stated.total, stated.total.pure
         line: dict[str, Any] = {
             "nobs": fit.nobs,
             "coefficients": len(fit.names),
@@ -197,16 +194,11 @@ class PrivateResults(Results):
             "mu": stated.total_mu,
             "mu_total": stated.release.total_mu if stated.release.number else stated.total_mu,
             "releases": max(stated.release.number, 1),
-            "epsilon": np.inf,
-            "delta": 0.0,
+            "epsilon": math.inf if not private else total.epsilon if pure else total.epsilon_at(REPORTED_DELTA),
+            "delta": REPORTED_DELTA if private and not pure else 0.0,
             "private": private and not stated.seeded,
             "reliable": bool(self._table()["reliable"].all()),
         }
-        if private:
-            total = stated.total
-            pure = total.pure
-            line |= {"epsilon": total.epsilon if pure else total.epsilon_at(REPORTED_DELTA)}
-            line |= {"delta": 0.0 if pure else REPORTED_DELTA}
         line |= {m.name: m.estimate for m in fit.measures}
         return Frame([line])
 
@@ -435,17 +427,16 @@ class PrivateResults(Results):
         for, or the records that tell them have not reported yet.
         """
         if not self._fit.measures:
-            later = next((n for n in self.privacy.notes if n.code == "later"), None)
             asked = self._measured_by()
-            why = f"this fit released no measures of fit{f'; {asked} asks for them' if asked else ', and none can'}."
-            raise InferenceError(f"{later}." if later is not None else why)
+            why = f"this fit released no measures of fit{f'; {asked} asks for them' if asked else ', and none can'}"
+            raise InferenceError(f"{next((n for n in self.privacy.notes if n.code == 'later'), why)}.")
         return Frame(measures_frame(self._fit.measures))
 
     def _measured_by(self) -> str:
-        said = self.__dict__["_fit"].statement if "_fit" in self.__dict__ else None
-        if said is None or said.trust != "devices":
+        fit: Any = self.__dict__.get("_fit")
+        if fit is None or fit.statement.trust != "devices":
             return super()._measured_by()
-        return "" if said.operators else "measures: 0.05 in the study's file"
+        return "" if fit.statement.operators else "measures: 0.05 in the study's file"
 
     @property
     def rounds(self) -> pd.DataFrame:
@@ -458,8 +449,7 @@ class PrivateResults(Results):
         coefficient, in standard errors of these results' estimate by the default method; NaN where a round tells of no
         coefficient).
         """
-        columns = ["round", "role", "records", "reports", "moved"]
-        return Frame(list(self._fit.rounds), columns=columns)
+        return Frame(list(self._fit.rounds), columns=["round", "role", "records", "reports", "moved"])
 
     def estimand(self, rows: Any = None) -> pd.Series | pd.DataFrame:
         """Solve this fit's own equation on *public or simulated* rows, without noise: what its intervals are for.
@@ -572,10 +562,9 @@ class PrivateResults(Results):
         return privacy_curve(self.privacy, ax=ax)
 
     def __repr__(self) -> str:
-        what = f"{len(self._fit.names)} coefficients"
-        if self._fit.levels:
-            what = f"{len(self._fit.design.names)} coefficients for each of {len(self._fit.levels) - 1} levels"
-        return f"<{type(self).__name__}: {self._fit.family.name}, {what}, n = {self.nobs:,}, {self.privacy.short}>"
+        fit, of = self._fit, f" for each of {len(self._fit.levels) - 1} levels" if self._fit.levels else ""
+        what = f"{fit.family.name}, {len(fit.design.names)} coefficients{of}"
+        return f"<{type(self).__name__}: {what}, n = {self.nobs:,}, {self.privacy.short}>"
 
     # --- storage ---------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from privreg.base.arrays import Array
-from privreg.errors import InferenceError, OptionError, flag
+from privreg.errors import InferenceError, flag
 from privreg.families.family import check_ratios
 from privreg.privacy.ledger import compose, within
 from privreg.results.data import ResultData
@@ -124,15 +124,11 @@ def coefficients(
 
     A coefficient that a result lacks is left out there; the step of a covariate is that of the first result that knows
     it. `public` are estimates by term of other libraries' results, drawn after the others in the first one's unit.
-    Raises OptionError if there is nothing to draw, the labels don't match the results, coefficients are to be
-    exponentiated that are no logs of ratios, or `ax` has another number of axes than there are units.
+    Raises OptionError if coefficients are to be exponentiated that are no logs of ratios, or `ax` has another number of
+    axes than there are units.
     """
     pyplot()
-    if not isinstance(results, Sequence) or not results or not all(hasattr(r, "tidy") for r in results):
-        raise OptionError("coefficients() draws a list of one or more results, such as [res] or [res1, res2].")
     names = [f"({i})" for i in range(1, len(results) + 1)] if labels is None else shorten(map(str, labels), 40)
-    if len(names) != len(results) + len(public):
-        raise OptionError(f"{len(names)} labels for {len(results)} results; give one each.")
     flag("scaled", scaled)
     if flag("exponentiate", exponentiate):
         for r in results:

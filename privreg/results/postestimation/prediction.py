@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -129,14 +129,9 @@ class _Predicted(Estimated):
         if "level" in frame:
             frame = frame.set_index("level", append=True)
         title = f"Predictions for {rows:,} row{'' if rows == 1 else 's'} with 95% limits ({self.pivot.label})"
-        if len(frame) <= SHOWN:
-            return [estimates_table(frame, title), *noted(self.notes)]
-        ends = pd.concat([frame.head(SHOWN // 2), frame.tail(SHOWN // 2)])
-        table = estimates_table(ends, f"{title}; summary_frame() has all {len(frame):,} lines")
-        names, cells = list(table.names), list(table.rows)
-        names.insert(SHOWN // 2, "…")
-        cells.insert(SHOWN // 2, ["…"] * len(table.head))
-        return [replace(table, names=names, rows=cells), *noted(self.notes)]
+        if len(frame) > SHOWN:
+            title += f": the first {SHOWN} of {len(frame):,} lines of summary_frame()"
+        return [estimates_table(frame.head(SHOWN), title), *noted(self.notes)]
 
 
 @all_known_arguments
