@@ -123,13 +123,11 @@ _DF: Final = re.compile(r"(?i)df")
 _STATISTIC: Final = re.compile(r"(?i)(statistic|[tzfq]|chi2|wald)$")
 
 
-def formatted(
-    frame: pd.DataFrame, digits: Any = None, *, least: float = math.nan, wide: Container[object] = ()
-) -> dict[Any, list[str]]:
+def formatted(frame: pd.DataFrame, digits: Any = None, wide: Container[object] = ()) -> dict[Any, list[str]]:
     """Cells of a table's columns, by name: estimates and their errors alike, what tests give in formats of its own.
 
     `digits` are decimals, of all numbers or by column, where a user rounded; columns of estimates have 3, `wide` ones
-    4, and of the least standard error, that of `frame` or `least`, two figures are to be seen.
+    4, and of the least standard error two figures are to be seen.
     """
     errors = [e for c in frame if str(c).startswith("std") for e in frame[c] if 0.0 < e < math.inf]
     out, alike = dict[Any, list[str]](), dict[Any, tuple[Iterable[float], int]]()
@@ -148,8 +146,8 @@ def formatted(
         elif errors:
             out[c], alike[c] = [], (values, 4 if c in wide else 3)
         else:
-            out[c] = in_one_format(values, 4 if c in wide else 3, least)
-    return out | in_one_unit(alike, min(errors, default=least))
+            out[c] = in_one_format(values, 4 if c in wide else 3)
+    return out | in_one_unit(alike, min(errors, default=math.nan))
 
 
 def p_value(p: float, digits: int = 3) -> str:
@@ -234,15 +232,6 @@ class Header(Pairs):
         long = [[pair] for pair in self.pairs if not fits(pair)]
         return [*(short[i : i + 2] for i in range(0, len(short), 2)), *long]
 
-    def indent(self) -> int:
-        """Column of the text at which words begin that have a line of their own."""
-        return min(max((len(label) for label, _ in self.pairs), default=0) + 3, LABEL)
-
-    def lines(self) -> int:
-        """Lines of the text that the pairs take."""
-        room = WIDTH - self.indent()
-        return sum(len(fold(row[0][1], room)) if not fits(row[0]) else 1 for row in self.arranged())
-
 
 LABEL: Final = 22  # Columns of the text that labels take, at most
 GAP: Final = 3  # Columns of the text between two pairs of a header
@@ -263,7 +252,6 @@ class Table:
     rows: Sequence[Sequence[str]]
     title: str = ""
     blocks: Mapping[int, str] = field(default_factory=dict)  # titles of the rows that begin a block
-    short_blocks: Mapping[int, str] | None = None  # the same, for text
     facts: Sequence[tuple[str, Sequence[str]]] = ()  # rows of words below a rule; columns are of one width then
     stub: str = ""  # heading of the names
 

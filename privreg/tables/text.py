@@ -49,13 +49,13 @@ def _lines(part: Part) -> list[str]:
             notes = (wrapped(f"[{i}]", note, 4 if i < 10 else 5) for i, note in enumerate(part.notes, 1))
             return [*top, *(line for note in notes for line in note)]
         case Header():
-            double, indent = "=" * WIDTH, part.indent()
+            double, labels = "=" * WIDTH, [len(label) for label, _ in part.pairs]
             out = [centred(part.title), *([centred(f"*** {part.loud} ***")] if part.loud else []), double]
             for row in part.arranged():
                 if fits(row[0]):
                     out.append((" " * GAP).join(f"{a}:" + right(plain(b), HALF - len(a) - 1) for a, b in row))
                 else:
-                    out += wrapped(f"{row[0][0]}:", row[0][1], indent)
+                    out += wrapped(f"{row[0][0]}:", row[0][1], min(max(labels) + 3, LABEL))
             return [*out, double]
         case Pairs():
             loud = [part.loud] if part.loud else []
@@ -82,11 +82,11 @@ def _page(table: Table) -> list[str]:
         return "\n".join([*filter(None, above), (left(stub, lead) + numbers).rstrip()])
 
     top, rule = [line(table.stub, table.head), "-" * WIDTH], "-" * WIDTH
-    blocks = table.short_blocks or table.blocks
+    blocks = table.blocks
     out = [] if blocks else list(top)
     for i, (stub, row) in enumerate(zip(stubs, table.rows, strict=True)):
         if i in blocks:
-            out += [*([rule] if out else []), plain(blocks[i]), *top]
+            out += [*([rule] if out else []), *fold(plain(blocks[i])), *top]
         out.append(line(stub, row))
     return out
 

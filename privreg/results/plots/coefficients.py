@@ -254,7 +254,7 @@ def figure(drawn: Drawn, footer: str, title: str | None, ax: Any) -> Axes | NDAr
             held = [name for name, of in zip(drawn.names, drawn.units, strict=True) if of == unit]
             room = width if len(units) == 1 else width / (1.4 if i else 1.0) / 2
             room = room if ax is None else panel.bbox.width / panel.figure.dpi / 0.7
-            _draw(panel, drawn, unit, room, names=ax is not None or not i)
+            draw(panel, drawn, unit, room, names=ax is not None or not i)
             # above new axes and to the left of their right edge, over the names, where there is room
             columns = max(1, min(len(held), int(width / len(units) * 12) // (max(map(len, held)) + 5)))
             near: Any = {"borderaxespad": 0.2, "handletextpad": 0.2, "columnspacing": 1.2, "ncols": columns}
@@ -270,7 +270,7 @@ def among(table: pd.DataFrame, rows: list[Row]) -> pd.DataFrame:
     return table[table.index.isin([r.name for r in rows if r.name is not None])]
 
 
-def _draw(ax: Any, drawn: Drawn, unit: Unit, width: float, *, names: bool = True) -> None:
+def draw(ax: Any, drawn: Drawn, unit: Unit, width: float, *, names: bool = True) -> None:
     """Draw the results of one unit on axes that have, with the names of the rows, so many inches."""
     rows, inks = drawn.rows, style.inks_for(ax)
     place = {r.name: i for i, r in enumerate(rows) if r.name is not None}

@@ -274,7 +274,7 @@ def smooth(self: Any, term: str | None = None, *, method: str | None = None) -> 
     the logarithm (REML). Bands are of that posterior; they hold on average along the curve (Nychka 1988, JASA 83,
     1134-1143).
     """
-    from scipy.optimize import minimize_scalar
+    from scipy.optimize import brute
 
     known, fit = self._known(method, "smooth"), self._fit
     if fit.levels:
@@ -310,10 +310,7 @@ def smooth(self: Any, term: str | None = None, *, method: str | None = None) -> 
         joint = precision + unit * math.exp(log) * penalty
         return float(rank * log - np.linalg.slogdet(joint)[1] + pulled @ np.linalg.solve(joint, pulled))
 
-    steps = np.linspace(-_WIDEST, _WIDEST, 121)
-    best = int(np.argmax([evidence(s) for s in steps]))
-    ends = (steps[max(best - 1, 0)], steps[min(best + 1, 120)])
-    log = float(minimize_scalar(lambda s: -evidence(s), bounds=ends, method="bounded").x)
+    (log,) = brute(lambda s: -evidence(s[0]), [(-_WIDEST, _WIDEST)], Ns=121)
     cov = np.linalg.inv(precision + unit * math.exp(log) * penalty)
     centred = basis - basis.mean(axis=0)
     inner = cov[np.ix_(at, at)]

@@ -22,8 +22,7 @@ from privreg.results.data import Frame, ResultData, of_results
 from privreg.results.plots.style import Axes
 from privreg.results.postestimation.hypothesis import WaldTest, wald_test
 from privreg.results.results import PrivateResults
-from privreg.tables import MARK, Paragraph, Part, Table, View, plain
-from privreg.tables.parts import in_one_unit
+from privreg.tables import MARK, Paragraph, Part, Table, View, formatted, plain
 
 _TITLE = "Private Online Regressions Compared"
 
@@ -214,16 +213,13 @@ class Comparison(View):
     def _column(self, table: pd.DataFrame) -> list[str]:
         """Estimates of a result, marked where not to be relied on, and what stands below them; "" where it has none."""
         there = table[table["estimate"].notna()]
-        known = there.get("std_error", pd.Series(math.nan, index=there.index))
-        smallest = min((e for e in known if e > 0.0 and math.isfinite(e)), default=math.nan)
         numbers = ("estimate", "std_error", "conf_low", "conf_high")
-        shown = in_one_unit({k: (there[k], 3) for k in numbers if k in there}, smallest)
-        out = dict.fromkeys(table.index, "")
+        shown, out = formatted(there[[k for k in numbers if k in there]]), dict.fromkeys(table.index, "")
         for i, (term, reliable) in enumerate(zip(there.index, there["reliable"], strict=True)):
-            top = shown["estimate"][i] + (MARK if reliable == 0 else "")
-            below = f"[{shown['conf_low'][i]}, {shown['conf_high'][i]}]" if "conf_low" in shown else ""
-            below = below if self.exponentiate or not below else f"({shown['std_error'][i]})"
-            out[term] = f"{top}\n{below}" if below and not math.isnan(known.iloc[i]) else top
+            out[term] = shown["estimate"][i] + (MARK if reliable == 0 else "")
+            if shown.get("std_error", ["nan"] * len(there))[i] != "nan":
+                limits = f"[{shown['conf_low'][i]}, {shown['conf_high'][i]}]"
+                out[term] += f"\n{limits}" if self.exponentiate else f"\n({shown['std_error'][i]})"
         return list(out.values())
 
     def _facts(self) -> list[tuple[str, list[str]]]:

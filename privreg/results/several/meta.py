@@ -18,6 +18,7 @@ from privreg.errors import OptionError, choose, flag, interval_level
 from privreg.options.unknown import all_known_arguments, known_arguments
 from privreg.results.data import Frame
 from privreg.results.plots import style
+from privreg.results.plots.coefficients import Drawn, Row, Unit, draw
 from privreg.results.several.gathered import Gathered, gathered
 from privreg.tables import Paragraph, Part, Table, View, estimates_table, formatted, in_one_format, plain, shorten
 
@@ -415,18 +416,17 @@ class Shrunken(View):
 
     def _drawn(self, alpha: float, term: str, ax: Any) -> str:
         """Draw one coefficient; gives the footer."""
-        part = self.frame(alpha).loc[term]
-        footer = f"{100 * (1 - alpha):.6g}% intervals; open: each fit by itself, filled: drawn towards the others"
-        inks, at = style.inks_for(ax), np.arange(len(part), 0, -1.0)
+        part = self.frame(alpha).loc[term].rename(index=str)
         half = float(stats.norm.ppf(1.0 - alpha / 2.0)) * part["original_error"]
-        ax.hlines(at + 0.12, part["original"] - half, part["original"] + half, color=inks.grey, linewidth=0.8)
-        ax.plot(part["original"], at + 0.12, "o", color=inks.grey, markerfacecolor=style.ground(ax), markersize=4)
-        ax.hlines(at - 0.12, part["conf_low"], part["conf_high"], color=inks[0], linewidth=1.0)
-        ax.plot(part["estimate"], at - 0.12, "o", color=inks[0], markersize=4)
-        ax.set_yticks(at, [*map(style.literal, shorten(map(str, part.index), 24))])
-        ax.set_ylim(0.4, len(part) + 0.6)
-        ax.set_xlabel(style.literal(plain(term)))
-        return footer
+        alone = part.assign(estimate=part["original"], reliable=False)  # which are drawn hollow
+        alone = alone.assign(conf_low=part["original"] - half, conf_high=part["original"] + half)
+        rows = [Row(fit, label) for fit, label in zip(part.index, shorten(part.index, 24), strict=True)]
+        unit = Unit(plain(term), plain(term))
+        drawn = Drawn(
+            [alone, part.assign(reliable=True)], rows, ["", ""], [unit] * 2, exponentiate=False, effects=False
+        )
+        draw(ax, drawn, unit, 1.2 * style.COLUMN)
+        return f"{100 * (1 - alpha):.6g}% intervals; open: each fit by itself, filled: drawn towards the others"
 
     def _layout(self) -> list[Part]:
         frame = self.frame()
