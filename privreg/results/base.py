@@ -60,25 +60,22 @@ class Results(ABC):
     def _estimate(self, method: str | None = None) -> Estimate:
         """Estimate of a method, or of the first; else an error with the reason why there is none."""
         found: dict[str, Estimate] = {e.method: e for e in self._fit.estimates}
-        if not found:
+        first = next(iter(found), None)
+        if first is None:
             for early in self.privacy.waiting:
                 more = "" if early.methods else ", or tell the model how many come by rows="
                 raise InferenceError(f"{early}; update the stream by more{more}.")
             raise InferenceError(
                 "this fit was made with inference=None: only estimates; fit with inference='random_scaling'."
             )
-        first = next(iter(found))
-        if method is None:
-            return found[first]
-        if choose("method", method, METHODS) in found:
-            return found[method]
+        if method is None or choose("method", method, METHODS) in found:
+            return found[method or first]
         for early in self.privacy.waiting:
             if method in early.methods:
                 raise InferenceError(f"{early}; update the stream by more, or use {first!r}.")
-        tuning = METHODS[method].tuning
-        together = "any" in {tuning, METHODS[first].tuning} or tuning == METHODS[first].tuning
-        wanted = f"inference={(first, method) if together else method!r}"
-        wanted = wanted if tuning == "any" else f"tuning={tuning!r}, {wanted}"
+        here, there = METHODS[first].tuning, METHODS[method].tuning
+        wanted = f"inference={(first, method) if 'any' in {here, there} or here == there else method!r}"
+        wanted = wanted if there == "any" else f"tuning={there!r}, {wanted}"
         raise InferenceError(f"this fit has no {method!r}; it has {', '.join(found)}. Ask for it with fit({wanted}).")
 
     def _errors(self, method: str | None = None) -> Array:
@@ -118,8 +115,8 @@ class Results(ABC):
         fit, out = self._fit, self._fit.labels().assign(estimate=self._fit.params)
         if fit.estimates or method is not None:
             t, half = self._ratios(method), self._half(alpha, method, simultaneous)
-            p = self._estimate(method).pivot.two_sided(t)
-            out = out.assign(std_error=self._errors(method), statistic=t, p_value=p)
+            out = out.assign(std_error=self._errors(method), statistic=t)
+            out = out.assign(p_value=self._estimate(method).pivot.two_sided(t))
             out = out.assign(conf_low=fit.params - half, conf_high=fit.params + half)
         return Frame(out.assign(reliable=diagnostics.reliable(self._doubts(method), len(out))))
 

@@ -69,11 +69,9 @@ class Equation:
     def to_json(self) -> dict[str, Any]:
         """All the rest."""
         return {
+            **{name: getattr(self, name) for name in ("weighing", "constant", "ratio")},
             "shape": list(self.shape),
-            "weighing": self.weighing,
-            "constant": self.constant,
             "response": [self.y_centre, self.y_scale],
-            "ratio": self.ratio,
             "budgets": None if self.budgets is None else list(self.budgets),
             "people": None if self.people is None else dict(self.people),
         }
@@ -97,14 +95,13 @@ def equation_from(document: Mapping[str, Any], arrays: Mapping[str, Any], size: 
     archive.expect(sorted(held["order"].tolist()) == list(range(d)))
     archive.expect(held["caps"].shape in {(0, 0, 0), (len(held["shares"]), d, d)})
     family, a, b = document["shape"]
-    y_centre, y_scale = document["response"]
-    budgets, ratio = document["budgets"], document.get("ratio")
+    budgets, ratio, (y_centre, y_scale) = document["budgets"], document.get("ratio"), map(float, document["response"])
     return Equation(
         shape=(int(family), float(a), float(b)),
         weighing=str(document["weighing"]),
         constant=bool(document["constant"]),
-        y_centre=float(y_centre),
-        y_scale=float(y_scale),
+        y_centre=y_centre,
+        y_scale=y_scale,
         ratio=None if ratio is None else float(ratio),
         budgets=None if budgets is None else (str(budgets[0]), float(budgets[1])),
         people=document.get("people"),
@@ -295,9 +292,7 @@ class ResultData(Labelled):
     names: tuple[str, ...]  # The design's, or "level:term" for each level but the baseline, term by term
     params: Array  # Averaged iterates, shape (p,)
     last: Array  # Last iterate, shape (p,)
-    estimates: tuple[
-        Estimate, ...
-    ]  # Estimates by method, the first being the default; empty if no inference was asked for
+    estimates: tuple[Estimate, ...]  # By method, the first being the default; empty if no inference was asked for
     nobs: int  # People who sent a report
     senders: int  # People who sent a score that entered an update
     updates: int

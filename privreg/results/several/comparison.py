@@ -224,32 +224,26 @@ class Comparison(View):
 
     def _facts(self) -> list[tuple[str, list[str]]]:
         """Rows below the coefficients."""
-        titles = [dict(r._fit.title) for r in self.results]
         rows = ("Dep. variable", "n", "Family", "Baseline", "Tuning", "Inference", "Budget")
-        columns = [
-            (
-                plain(t.get("Dep. Variable", "")),
-                f"{r.nobs:,}",
-                r.family.title,
-                plain(r._fit.baseline[0]) if r._fit.baseline else "",
-                t.get("Tuning", "").partition(":")[0].partition(",")[0],
-                METHODS[r.methods[0]].title if r.methods else "none",
-                r.privacy.short,
-            )
-            for r, t in zip(self.results, titles, strict=True)
-        ]
+        columns = list[tuple[str, ...]]()
+        for r in self.results:
+            title, base = dict(r._fit.title), plain(r._fit.baseline[0]) if r._fit.baseline else ""
+            tuning = title.get("Tuning", "").partition(":")[0].partition(",")[0]
+            inference = METHODS[r.methods[0]].title if r.methods else "none"
+            response = plain(title.get("Dep. Variable", ""))
+            columns.append((response, f"{r.nobs:,}", r.family.title, base, tuning, inference, r.privacy.short))
         for _, r in self.public:
             model = getattr(r, "model", r)
             response, kind = plain(getattr(model, "endog_names", "")), type(model).__name__
             columns.append((response, f"{int(r.nobs):,}", kind, "", "", getattr(r, "cov_type", ""), "not private"))
-        facts = dict(zip(rows, map(list, zip(*columns, strict=True)), strict=True))
-        return [(label, words) for label, words in facts.items() if label != "Baseline" or any(words)]
+        facts = zip(rows, map(list, zip(*columns, strict=True)), strict=True)
+        return [(label, words) for label, words in facts if label != "Baseline" or any(words)]
 
     def _notes(self) -> list[str]:
-        level = f"{100 * (1 - self.alpha):.6g}%"
-        below = f"[{level} limits]" if self.exponentiate else "(standard errors)"
-        what = "exp(estimates)" if self.exponentiate else "Estimates"
-        out = [f"{what} with {below} below."] if any(r.methods for r in self.results) else [f"{what} only."]
+        what, below = "Estimates", "(standard errors)"
+        if self.exponentiate:
+            what, below = "exp(estimates)", f"[{100 * (1 - self.alpha):.6g}% limits]"
+        out = [f"{what} with {below} below." if any(r.methods for r in self.results) else f"{what} only."]
         if not self.exponentiate and len({r._estimate(None).pivot for r in self.results if r.methods}) > 1:
             out.append("Standard errors of these results have different limit distributions: compare intervals.")
         if len({r._fit.baseline[0] for r in self.results if r._fit.baseline}) > 1:
@@ -267,15 +261,10 @@ class Comparison(View):
             out.append(f"NOT PRIVATE: {listed}. Nothing protects the rows behind it, and no budget counts them.")
         total, k = self.total_mu, len(self._releases())
         if math.isinf(total):
-            out.append("NOT PRIVATE in all: at least one of these results was fitted with mu=None.")
-        elif k > 1:
-            out.append(
-                f"Composed over these {k} releases: {within(total, 4)}-GDP per person, if the same people are in "
-                "all of them."
-            )
-        else:
-            out.append(f"One release: {within(total, 4)}-GDP per person.")
-        return out
+            return [*out, "NOT PRIVATE in all: at least one of these results was fitted with mu=None."]
+        lead, more = f"Composed over these {k} releases", ", if the same people are in all of them"
+        lead, more = (lead, more) if k > 1 else ("One release", "")
+        return [*out, f"{lead}: {within(total, 4)}-GDP per person{more}."]
 
 
 # --- nested fits ---------------------------------------------------------------------------------------------

@@ -156,12 +156,8 @@ def pooled(term: str, y: Array, v: Array, random: bool, method: str, test: str) 
     if method == "hodges_lehmann":
         return pooled_robustly(term, y, v)
     q = float(fixed @ (y - fixed @ y / fixed.sum()) ** 2)
-    tau2 = 0.0
-    if random:
-        moments = max(
-            0.0, float((q - k + 1.0) / (fixed.sum() - fixed @ fixed / fixed.sum()))
-        )  # DerSimonian and Laird's
-        tau2 = tau2_reml(y, v) if method == "reml" else moments
+    moments = max(0.0, float((q - k + 1.0) / (fixed.sum() - fixed @ fixed / fixed.sum())))  # DerSimonian and Laird's
+    tau2 = 0.0 if not random else tau2_reml(y, v) if method == "reml" else moments
     w = 1.0 / (v + tau2)
     mean = float(w @ y / w.sum())
     t = random and test == "hartung_knapp"
@@ -178,10 +174,8 @@ def pooled_robustly(term: str, y: Array, v: Array) -> Pooled:
     i, j = np.triu_indices(k)
     mean = float(np.median(0.5 * (y[i] + y[j])))
     a, b = np.triu_indices(k, 1)
-    density = float(np.mean((2.0 * math.pi * (v[a] + v[b])) ** -0.5))
-    return Pooled(
-        term, mean, (12.0 * k) ** -0.5 / density, math.inf, 0.0, float(((y - mean) ** 2 / v).sum()), np.full(k, 1.0 / k)
-    )
+    error = (12.0 * k) ** -0.5 / float(np.mean((2.0 * math.pi * (v[a] + v[b])) ** -0.5))
+    return Pooled(term, mean, error, math.inf, 0.0, float(((y - mean) ** 2 / v).sum()), np.full(k, 1.0 / k))
 
 
 @all_known_arguments
@@ -275,10 +269,9 @@ class MetaAnalysis(View):
 
     def _layout(self) -> list[Part]:
         frame = self.frame()
-        kind = (
-            f"random effects, {METHODS[self.method]}, {TESTS[self.test]} intervals" if self.random else "common effect"
-        )
-        kind = f"common effect, {METHODS[self.method]}" if self.method == "hodges_lehmann" else kind
+        kind = f"random effects, {METHODS[self.method]}, {TESTS.get(self.test)} intervals"
+        if not self.random:
+            kind = "common effect" + f", {METHODS[self.method]}" * (self.method == "hodges_lehmann")
         kind = "by the spread between fits" if self.held.relative else kind
         pooled = estimates_table(frame, f"Meta-Analysis of {len(self.held.names)} Fits ({kind})")
         shown = frame.assign(i2=[f"{100 * v:.0f}%" for v in frame["i2"]])
