@@ -249,7 +249,6 @@ class PrivateResults(Results):
 
         There are no sums of squares, which would need every residual. With interactions a test of a main effect
         depends on how factors are coded, as always with type III; `privreg.anova` tests nested fits.
-        :meth:`wald_test_terms` has the same tests as a view with ``save("tests.docx")`` and ``to_markdown()``.
         """
         return term_tests(self._known(method, "anova"), skip_single=False).anova()
 
@@ -266,8 +265,8 @@ class PrivateResults(Results):
         exog : DataFrame, mapping of str to array, or array of shape (n, p) for array models
             Or a table of polars or Arrow; with the model's offset and exposure, of array models as
             ``(exog, offset, exposure)``. A row with a value that is missing, no number or not a declared level, or a
-            term that is not finite, has NaN as its prediction. Nothing is clamped to the declared bounds; columns that
-            are outside are named in a warning.
+            term that is not finite, has NaN as its prediction. Nothing is clamped to the declared bounds. Columns
+            outside them, or with values that can't be read, are named in a PrivregWarning.
         which : {"mean", "linear", "class"}
             "mean" is what the coefficients describe: the conditional mean (Huber, Squared), tau-quantile (Quantile) or
             tau-expectile (Expectile), the mean count at the row's exposure (Poisson), the probability of 1 or of the
@@ -283,9 +282,8 @@ class PrivateResults(Results):
         row is as secret as that row: it is computed from it without noise, and what the statement of privacy says
         does not cover it.
 
-        Columns outside their declared bounds, and those with values that are no declared level or no number, are named
-        in a PrivregWarning. Rows that were fitted privately in this process are a NotPrivateError, unless with a seed,
-        in a simulation; a family without such predictions is an OptionError, and a missing column a DataError.
+        Rows that were fitted privately in this process are a NotPrivateError, unless with a seed; a family without such
+        predictions is an OptionError, and a missing column a DataError.
         """
         which = check_which(which, self._fit.family)
         x, offset, index = self._exog(exog, "predict")
@@ -471,14 +469,11 @@ class PrivateResults(Results):
         it is wrong or errors are skewed, intervals cover these numbers, and another run, with another threshold and
         other weights, targets others.
 
-        Most scores are the gradient of a convex loss, whose minimum is found wherever there is one. Where there are
-        several, farther apart than a quarter of c, as of a quantile between two responses, the one that steps from the
-        estimate reach is returned, with a PrivregWarning. Scores of multinomial fits and of ``Poisson(c=)`` may have
-        several roots, of which that is returned which such steps reach, from the estimate or the likelihood's.
-
-        They are public, so that a value that is missing or not declared is an error; rows that were fitted privately in
-        this process are a NotPrivateError, unless with a seed, in a simulation. Results without an equation, as a
-        curator's descent's, or whose equation has no root there, are an InferenceError.
+        Of several roots that is returned which steps from the estimate reach, or of multinomial fits and
+        ``Poisson(c=)`` from the likelihood's; with a PrivregWarning where a convex loss has minima farther apart than a
+        quarter of c, as of a quantile between two responses. A value that is missing or not declared is an error; rows
+        that were fitted privately in this process are a NotPrivateError, unless with a seed. Results without an
+        equation, as a curator's descent's, or whose equation has no root there, are an InferenceError.
         """
         from privreg.doors.estimand import estimand  # it plays rows, and takes results
 
@@ -525,9 +520,8 @@ class PrivateResults(Results):
             Whether to draw the intercept, a coefficient called Intercept or const, which usually dwarfs all others.
         scaled : bool
             False draws coefficients as they are. True draws what a step of the covariate does, so that rows can be
-            compared. The step is public and stands after the row's name, and below the figure what it is: half of the
-            declared range, two declared sds, or two sds that the fit has learned from reports; the product of both for
-            an interaction. Levels and other columns of 0 and 1 go from 0 to 1 and have no step after their name.
+            compared: half of the declared range, two declared sds, or two sds that the fit has learned from reports; the
+            product of both for an interaction. Levels and other columns of 0 and 1 go from 0 to 1.
         exponentiate : bool
             Draw exp of them, on a logarithmic axis: odds ratios of Logistic, odds ratios against the baseline of
             Multinomial, rate ratios of Poisson, ratios where the response is ``np.log(y)``.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any, Final
 
 import numpy as np
@@ -35,10 +36,9 @@ class Windows(View):
     @property
     def unseen(self) -> str:
         """Why a change before the first window isn't seen; empty if windows begin with the first main round."""
-        roles = [r.role for r in self.fit.rounds]
-        first = sum(r.records for r in self.fit.rounds[: roles.index("main")]) if "main" in roles else np.inf
+        before = list(takewhile(lambda r: r.role != "main", self.fit.rounds))
         begin = int(self.found.begin.min())
-        if begin <= first:
+        if len(before) == len(self.fit.rounds) or begin <= sum(r.records for r in before):
             return ""
         return (
             f"the fit left out main rounds before record {begin:,}, in which estimates were far from where they ended: "
@@ -125,14 +125,14 @@ class Windows(View):
     def _layout(self) -> list[Part]:
         table, p = self.frame, len(self.fit.names)  # of which each coefficient has a part
         rows = [f"{b:,} to {e:,}" for b, e in zip(self.found.begin.tolist(), self.found.end.tolist(), strict=True)]
-        out: list[Part] = []
-        for j, name in enumerate(self.fit.names):
-            out.append(estimates_table(table.iloc[j::p], f"{name}, by records", self.alpha, names=rows))
+        out: list[Part] = [
+            estimates_table(table.iloc[j::p], f"{name}, by records", self.alpha, names=rows)
+            for j, name in enumerate(self.fit.names)
+        ]
         if len(rows) > 1:
             chi2, df, p_value = stream.change(self.found, list(range(p)))
-            out.append(
-                Paragraph(f"All coefficients the same in all windows: chi2({df}) = {chi2:.2f}, p = {p_value:.3g}")
-            )
+            said = f"chi2({df}) = {chi2:.2f}, p = {p_value:.3g}"
+            out.append(Paragraph(f"All coefficients the same in all windows: {said}"))
         taken_back = [f"{MARK} {note}" for note in self.doubts]
         notes = [ALONE, self.unseen[:1].upper() + self.unseen[1:], *taken_back]
         return [*out, *(Paragraph(f"{note}.") for note in notes if note)]

@@ -142,16 +142,19 @@ def coefficients(
     held = {name for fit in fits for name in fit.names} | (set() if intercept else {*CONSTANTS})
     more = dict.fromkeys(name for table in public for name in table.index if name not in held and wanted is None)
     rows += [Row(name, name) for name in more]
-    tables = [_stepped(table, steps, exponentiate) for table in tables]
+    for i, table in enumerate(tables):
+        moved = table.filter(["estimate", "conf_low", "conf_high"])
+        moved = moved.mul([steps.get(name, Step()).size for name in table.index], axis=0)
+        # exp of a wild limit stays finite, as no axis can show infinity
+        tables[i] = table.assign(**(np.exp(moved.clip(-_WILDEST, _WILDEST)) if exponentiate else moved))
     units = [unit_of(fit, exponentiate=exponentiate) for fit in fits]
     drawn = Drawn(tables, rows, names, units + units[:1] * len(public), exponentiate)
-    kind = "simultaneous intervals" if simultaneous else "intervals"
-    intervals = [f"{100 * (1 - alpha):.6g}% {kind}"] if all("conf_low" in t for t in tables) else []
+    intervals = [f"{100 * (1 - alpha):.6g}% {'simultaneous ' * simultaneous}intervals"]
+    intervals *= all("conf_low" in t for t in tables)
     private, releases = guarantee([r.privacy for r in results]), {f.origin: f.statement.total_mu for f in fits}
     if len(releases) > 1 and math.isfinite(total := compose(releases.values())):
         private += f", {within(total, 4)}-GDP in all"
-    moved = (steps[r.name] for r in rows if r.name is not None and r.step)
-    about = about_steps(moved) if scaled else []
+    about = about_steps(steps[r.name] for r in rows if r.name is not None and r.step)
     for part in (among(t, rows) for t in tables if "conf_low" in t and not scaled):
         ends = part[["conf_low", "conf_high"]].to_numpy(dtype=float)
         if len(part) and np.nanmin(ends[:, 1] - ends[:, 0]) < _SEEN * np.abs(ends).max():
@@ -170,15 +173,6 @@ def unit_of(fit: ResultData, *, exponentiate: bool) -> Unit:
         return Unit(what, f"{what} per step")
     what = fit.family.logs[0] if fit.family.logs else "margin" if fit.family.link == "margin" else response
     return Unit(f"coefficient ({what})", f"change in {what} per step")
-
-
-def _stepped(table: pd.DataFrame, steps: dict[str, Step], exponentiate: bool) -> pd.DataFrame:
-    """The table of estimates times their steps."""
-    columns = [c for c in ("estimate", "conf_low", "conf_high") if c in table]
-    step = np.array([steps.get(name, Step()).size for name in table.index])
-    out = table.assign(**{c: table[c] * step for c in columns})
-    # exp of a wild limit stays finite, as no axis can show infinity
-    return out.assign(**{c: np.exp(out[c].clip(-_WILDEST, _WILDEST)) for c in columns}) if exponentiate else out
 
 
 _SEEN: Final = 1 / 200  # Length of an interval, relative to the farthest limit, below which it is hidden by its dot

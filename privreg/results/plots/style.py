@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from privreg.errors import MissingExtraError, OptionError, shown
+from privreg.base.optional import need
+from privreg.errors import OptionError, shown
 from privreg.results.data import ResultData
 from privreg.results.statement import PrivacyStatement
 from privreg.tables import plain, shorten
@@ -50,11 +51,7 @@ STYLE: Final = {
 
 def pyplot() -> Any:
     """``matplotlib.pyplot``, which is an extra."""
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError:
-        raise MissingExtraError('plots need matplotlib, which is not installed: pip install ".[plot]".') from None
-    return plt
+    return need("matplotlib.pyplot", "plot", "a plot")
 
 
 @contextmanager
