@@ -520,8 +520,8 @@ class PrivateResults(Results):
             Whether to draw the intercept, a coefficient called Intercept or const, which usually dwarfs all others.
         scaled : bool
             False draws coefficients as they are. True draws what a step of the covariate does, so that rows can be
-            compared: half of the declared range, two declared sds, or two sds that the fit has learned from reports; the
-            product of both for an interaction. Levels and other columns of 0 and 1 go from 0 to 1.
+            compared: half of the declared range, two declared sds, or two sds that the fit has learned from reports; of
+            an interaction the product of both. Levels and other columns of 0 and 1 go from 0 to 1.
         exponentiate : bool
             Draw exp of them, on a logarithmic axis: odds ratios of Logistic, odds ratios against the baseline of
             Multinomial, rate ratios of Poisson, ratios where the response is ``np.log(y)``.

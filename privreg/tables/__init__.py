@@ -124,7 +124,17 @@ class View:
         """Lay out as Markdown with GitHub's tables."""
         return as_markdown(self._exported())
 
-    to_html, to_latex, to_markdown = as_html, as_latex, as_markdown  # pandas' names
+    def to_html(self) -> str:
+        """Same as ``as_html()``, under pandas' name."""
+        return self.as_html()
+
+    def to_latex(self) -> str:
+        """Same as ``as_latex()``, under pandas' name."""
+        return self.as_latex()
+
+    def to_markdown(self) -> str:
+        """Same as ``as_markdown()``, under pandas' name."""
+        return self.as_markdown()
 
     def save(self, path: str | Path) -> None:
         """Write to a file, atomically, in the form that its ending says: .txt, .md, .html, .tex or .docx.

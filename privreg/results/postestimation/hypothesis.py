@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -202,13 +202,18 @@ def _read(fit: ResultData, restrictions: Any) -> tuple[Array, Array, tuple[str, 
     names = fit.names
     if isinstance(restrictions, tuple | pd.Index) and all(isinstance(r, str) for r in restrictions):
         restrictions = list(restrictions)
-    at = _of_terms(names, restrictions, fit.of_terms)
-    if at is not None:
-        return np.eye(len(names))[at], np.zeros(len(at)), tuple(names[j] for j in at)
     listed = restrictions if isinstance(restrictions, list) else [restrictions]
     text, labels = len(listed) > 0 and all(isinstance(r, str) and r for r in listed), tuple[str, ...]()
     if text:
-        labels = tuple(s.strip() for r in listed for s in (_parts(r, names) if r is restrictions else [r]))
+        known = {"".join(name.split()): [j] for j, name in enumerate(names)}
+        known |= {"".join(name.split()): list(at) for name, at in fit.of_terms.items()}
+        if listed is not restrictions and "".join(restrictions.split()) not in known:
+            listed = _parts(restrictions, names)
+        found = [known.get("".join(word.split())) for word in listed]
+        if None not in found:
+            chosen = list(dict.fromkeys(j for at in found for j in at or ()))
+            return np.eye(len(names))[chosen], np.zeros(len(chosen)), tuple(names[j] for j in chosen)
+        labels = tuple(word.strip() for word in listed)
     elif isinstance(restrictions, dict):
         labels = tuple(f"{name} = {value}" for name, value in restrictions.items())
     given = restrictions[0] if isinstance(restrictions, tuple) and restrictions else restrictions
@@ -261,19 +266,6 @@ def _unreadable(fit: ResultData, given: str | list[str], reason: str) -> Formula
     return FormulaError(
         f"the restriction {got} can't be read: {why}; {fix} Coefficients of this fit are {', '.join(names)}."
     )
-
-
-def _of_terms(names: Sequence[str], given: Any, terms: Mapping[str, Sequence[int]]) -> list[int] | None:
-    """Positions of all coefficients of a term that is named, or of several in a list; None if it isn't that."""
-    asked = given if isinstance(given, list) else [given]
-    known = {"".join(name.split()): list(at) for name, at in terms.items()}
-    known |= {"".join(name.split()): [j] for j, name in enumerate(names) if "".join(name.split()) not in known}
-    if isinstance(given, str) and "".join(given.split()) not in known:
-        asked = _parts(given, names)
-    found = [known.get("".join(a.split())) if isinstance(a, str) else None for a in asked]
-    if not found or any(at is None for at in found):
-        return None
-    return list(dict.fromkeys(j for at in found for j in at or ()))
 
 
 def _concerning(notes: Sequence[Diagnostic], matrix: Array) -> tuple[Diagnostic, ...]:
