@@ -267,19 +267,27 @@ class Labelled:
         times = len(table) // len(self.names)
         return table.drop(columns="level", errors="ignore").assign(term=list(self.names) * times)
 
-    def places(self, cols: Any) -> list[int]:
-        """Positions of coefficients given by name, by (level, term) or by position."""
-        names, listed = list(self.names), isinstance(cols, list | tuple | range | np.ndarray | pd.Index)
-        wanted = list(cols) if listed and getattr(cols, "shape", None) != () else [cols]
-        found = [":".join(map(str, c)) if isinstance(c, tuple) else c for c in wanted]
-        found = [names.index(c) if isinstance(c, str) and c in names else c for c in found]
-        whole = [int(c) for c in found if isinstance(c, int | np.integer) and not isinstance(c, bool)]
-        places = [c for c in whole if -len(names) <= c < len(names)]
-        if len(places) < len(wanted):
+    def places(self, given: Any, option: str = "cols") -> list[int]:
+        """Positions of coefficients, each once, given by name, by (level, term), by position or by a term's name.
+
+        Of a multinomial fit a name without a level stands for all levels. All if `given` is None.
+        Raises OptionError if there are none, or one is no coefficient; the message calls them by their `option`.
+        """
+        names, width = list(self.names), len(self.design.names)
+        if given is None:
+            return list(range(len(names)))
+        known = {name: list(range(j, len(names), width)) for j, name in enumerate(self.design.names) if self.levels}
+        known = getattr(self, "of_terms", {}) | known | {name: [j] for j, name in enumerate(names)}
+        listed, out = isinstance(given, list | tuple | range | np.ndarray | pd.Index), list[int]()
+        for c in list(given) if listed and getattr(given, "shape", None) != () else [given]:
+            whole = isinstance(c, int | np.integer) and not isinstance(c, bool) and -len(names) <= c < len(names)
+            name = ":".join(map(str, c)) if isinstance(c, tuple) else c
+            out += [int(c) % len(names)] if whole else known[choose(option, name, known)]
+        if not out:
             raise OptionError(
-                f"cols must list coefficients by name ({', '.join(names)}) or by position, 0 to {len(names) - 1}."
+                f"{option} must name one coefficient or more of {', '.join(names)}, or be left out for all."
             )
-        return places
+        return list(dict.fromkeys(out))
 
 
 @dataclass(frozen=True)

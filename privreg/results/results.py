@@ -116,7 +116,7 @@ class PrivateResults(Results):
         alpha : float
             One minus the level; above 0.5 it warns that it may be the level itself.
         cols : list of str or int, optional
-            Coefficients wanted; all by default. Of a multinomial fit they are called "level:term".
+            Coefficients wanted, or terms; all by default. Of a multinomial fit coefficients are called "level:term".
         simultaneous : bool
             Whether the intervals that are returned are to hold all together at that level; they are wider then, by
             the distribution of the largest t-ratio (see `privreg.collector.inference.simultaneous`).
@@ -126,7 +126,7 @@ class PrivateResults(Results):
         Anytime intervals cover more than their level at one look. Under published tuning all but random scaling are
         below their level on short streams; see benchmarks/validity.py and benchmarks/intervals.py.
         """
-        at = np.arange(len(self._fit.names)) if cols is None else np.array(self._fit.places(cols), dtype=int)
+        at = self._fit.places(cols)
         half = self._half(alpha, method, simultaneous, at)
         lower, upper = ("lower", "upper") if self._fit.levels else (0, 1)
         params, index = self._fit.params[at], self._fit.index[at]

@@ -66,16 +66,6 @@ class Windows(View):
         """Which coefficients no note takes back."""
         return diagnostics.reliable(self.doubts, len(self.fit.names))
 
-    def _chosen(self, cols: Any) -> list[int]:
-        """Positions of coefficients, each once; all if `cols` is None.
-        Raises OptionError if there are none.
-        """
-        names = self.fit.names
-        chosen = [j % len(names) for j in self.fit.places(range(len(names)) if cols is None else cols)]
-        if not chosen:
-            raise OptionError(f"name one coefficient or more of {', '.join(names)}, or leave them out for all.")
-        return list(dict.fromkeys(chosen))
-
     def test_change(self, cols: Any = None) -> pd.DataFrame:
         """Test that coefficients are the same in all windows.
 
@@ -84,7 +74,7 @@ class Windows(View):
         a coefficient can't be relied on, or that the fit left out its first main rounds, as estimates moved far there:
         a change at that time isn't seen.
         """
-        names, chosen = list(self.fit.names), self._chosen(cols)
+        names, chosen = list(self.fit.names), self.fit.places(cols)
         if self.unseen:
             warnings.warn(self.unseen, ReliabilityWarning, stacklevel=2)
         if not self._reliable[chosen].all():
@@ -100,7 +90,7 @@ class Windows(View):
         Coefficients in `terms`, of all by default, have a panel each, and `ax` is one Axes of each.
         """
         fit, table = self.fit, self.frame
-        named = {fit.names[j]: j for j in self._chosen(terms)}
+        named = {fit.names[j]: j for j in fit.places(terms, "terms")}
         footer = f"{100 * (1 - self.alpha):.6g}% intervals, each by itself; {style.guarantee([fit.statement])}"
         if not (reliable := self._reliable)[list(named.values())].all():
             footer += f"\n{MARK} don't rely on it: see the notes of the summary"

@@ -203,6 +203,12 @@ class Notes:
 
     notes: Sequence[str]
     title: str = ""  # of the text
+    style = ""
+
+    @property
+    def words(self) -> str:
+        """All of them, each on its line."""
+        return "\n".join(f"[{i}] {note}" for i, note in enumerate(self.notes, 1))
 
 
 def respelt(parts: Iterable[Part], spell: Callable[[str], str]) -> list[Part]:

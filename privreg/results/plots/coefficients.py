@@ -19,8 +19,7 @@ from privreg.families.family import check_ratios
 from privreg.privacy.ledger import compose, within
 from privreg.results.data import ResultData
 from privreg.results.plots import style
-from privreg.results.plots.style import CONSTANTS, Axes, baselines, guarantee, literal, pyplot
-from privreg.results.postestimation.terms import coefficients_of
+from privreg.results.plots.style import CONSTANTS, Axes, baselines, guarantee, literal
 from privreg.tables import shorten
 
 PRODUCT: Final = "their product for an interaction"
@@ -127,7 +126,6 @@ def coefficients(
     Raises OptionError if coefficients are to be exponentiated that are no logs of ratios, or `ax` has another number of
     axes than there are units.
     """
-    pyplot()
     names = [f"({i})" for i in range(1, len(results) + 1)] if labels is None else shorten(map(str, labels), 40)
     flag("scaled", scaled)
     if flag("exponentiate", exponentiate):
@@ -137,7 +135,7 @@ def coefficients(
     tables += public
     fits = [r._fit for r in results]
     steps = steps_of(fits) if scaled else {}
-    wanted = None if terms is None else coefficients_of(fits[0], terms)
+    wanted = None if terms is None else {fits[0].names[j] for j in fits[0].places(terms, "terms")}
     rows = _rows(fits, intercept, steps, wanted)
     held = {name for fit in fits for name in fit.names} | (set() if intercept else {*CONSTANTS})
     more = dict.fromkeys(name for table in public for name in table.index if name not in held and wanted is None)

@@ -14,7 +14,6 @@ from privreg.collector.inference.methods import METHODS
 from privreg.results.data import ResultData, band
 from privreg.results.plots import style
 from privreg.results.plots.style import Axes
-from privreg.results.postestimation.terms import coefficients_of
 from privreg.tables import MARK, marked, plain
 
 
@@ -46,10 +45,9 @@ def plot_trajectory(
     path; the others have their level at each number of people by itself. A dagger marks the terms that should not be
     relied on.
     """
-    style.pyplot()
     fit = self._fit
     path = fit.flat(self.trajectory(alpha, method=method))
-    wanted = list(fit.names) if terms is None else coefficients_of(fit, terms)
+    wanted = [fit.names[j] for j in fit.places(terms, "terms")]
     footer = "; ".join([*style.baselines([fit]), style.guarantee([self.privacy])])
     if path["low"].notna().any():
         band_of = band(fit)

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from privreg.base.arrays import Array
-from privreg.errors import InferenceError, OptionError, choose, interval_level, shown
+from privreg.errors import InferenceError, OptionError, choose, interval_level
 from privreg.options.unknown import all_known_arguments
 from privreg.results.data import Frame, ResultData
 from privreg.results.plots.style import CONSTANTS
@@ -94,22 +94,6 @@ def _marginal(names: Sequence[str]) -> list[Diagnostic]:
         "its reference level; get_prediction(new) has means elsewhere"
     )
     return [Diagnostic("marginal", said)]
-
-
-def coefficients_of(fit: ResultData, terms: Any) -> list[str]:
-    """Names of the coefficients that are meant by names of coefficients or of terms, each once.
-
-    Of a multinomial fit a name without a level stands for all levels.
-    """
-    listed = [terms] if isinstance(terms, str) else list(terms) if isinstance(terms, Sequence | pd.Index) else []
-    if not listed:
-        raise OptionError(
-            f"terms={shown(terms)} must be the name of a coefficient or term, or several: {', '.join(fit.names)}."
-        )
-    width, known = len(fit.design.names), dict(fit.of_terms)
-    known |= {name: list(range(j, len(fit.names), width)) for j, name in enumerate(fit.design.names)}
-    known |= {name: [j] for j, name in enumerate(fit.names)}
-    return list(dict.fromkeys(fit.names[j] for t in listed for j in known[choose("terms", t, known)]))
 
 
 def term_tests(known: Known, *, skip_single: bool) -> TermTests:

@@ -150,7 +150,7 @@ def test_results_taken_before_main_rounds_are_drawn_without_bands():
         nothing_is_clipped(ax)
 
 
-@pytest.mark.parametrize("terms", ["d", ["a", "zz"], [], 3])
+@pytest.mark.parametrize("terms", ["d", ["a", "zz"], [], 4, 2.5])
 def test_unknown_terms_are_refused(fitted, terms):
     with pytest.raises(OptionError, match="terms"):
         trajectory.plot_trajectory(fitted, terms)
