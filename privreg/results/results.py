@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
@@ -23,7 +23,7 @@ from privreg.privacy.ledger import REPORTED_DELTA, refuse_fitted
 from privreg.results import adapters, saving
 from privreg.results.base import Results
 from privreg.results.data import Frame, ModelNames, ResultData, band
-from privreg.results.plots.style import Axes
+from privreg.results.plots.coefficients import plot_coef
 from privreg.results.plots.trajectory import plot_trajectory
 from privreg.results.postestimation import penalties, terms
 from privreg.results.postestimation.hazards import HazardPrediction, baseline
@@ -494,56 +494,9 @@ class PrivateResults(Results):
 
         return evaluated(self._fit, public_test)
 
-    plot_trajectory, summary, windows = plot_trajectory, one_screen, of_stream
+    plot_coef, plot_trajectory, summary, windows = plot_coef, plot_trajectory, one_screen, of_stream
 
     # --- views -----------------------------------------------------------------------------------------
-
-    def plot_coef(
-        self,
-        terms: Any = None,
-        *,
-        alpha: float = 0.05,
-        intercept: bool = False,
-        scaled: bool = False,
-        exponentiate: bool = False,
-        simultaneous: bool = False,
-        title: str | None = None,
-        ax: Any = None,
-    ) -> Axes:
-        """Draw coefficients as dots with their intervals as whiskers; hollow dots should not be relied on.
-
-        Parameters
-        ----------
-        terms : str or sequence of str, optional
-            Coefficients wanted, or terms, such as a factor; all but the intercept by default.
-        intercept : bool
-            Whether to draw the intercept, a coefficient called Intercept or const, which usually dwarfs all others.
-        scaled : bool
-            False draws coefficients as they are. True draws what a step of the covariate does, so that rows can be
-            compared: half of the declared range, two declared sds, or two sds that the fit has learned from reports; of
-            an interaction the product of both. Levels and other columns of 0 and 1 go from 0 to 1.
-        exponentiate : bool
-            Draw exp of them, on a logarithmic axis: odds ratios of Logistic, odds ratios against the baseline of
-            Multinomial, rate ratios of Poisson, ratios where the response is ``np.log(y)``.
-        simultaneous : bool
-            Whether all intervals (the intercept's too) are to hold together, as in :meth:`conf_int`.
-        ax : Axes or sequence of Axes, optional
-            Where to draw; a sequence where results have several units, such as dollars and log-odds, one Axes each,
-            which come back as an array. Long names are wrapped or shortened; ``plt.subplots(layout="constrained")``
-            leaves room for them.
-
-        It is saved by ``axes.figure.savefig(path)``.
-
-        References
-        ----------
-        Gelman (2008), Scaling regression inputs by dividing by two standard deviations: two sds, not one, so that a
-        numeric covariate compares with one of 0 and 1.
-        """
-        from privreg.results.plots import coefficients
-
-        more: Any = {"intercept": intercept, "scaled": scaled, "simultaneous": simultaneous, "title": title, "ax": ax}
-        axes: Any = coefficients.coefficients([self], terms, alpha=alpha, exponentiate=exponentiate, **more)
-        return cast("Axes", axes)
 
     def plot_privacy(self, *, ax: Any = None) -> NDArray[Any]:
         """Draw the trade-off curve and the best attacker's ROC; the legend names the guarantee.

@@ -97,9 +97,6 @@ def _shown(notes: Sequence[Diagnostic], slim: bool) -> tuple[Diagnostic, ...]:
     return tuple(n for n in for_reading(notes) if not slim or n.severity != "info" or n.code in _READ)
 
 
-# --- the table -------------------------------------------------------------------------------------------
-
-
 def caution(
     table: pd.DataFrame, notes: Sequence[Diagnostic], taken_back: Sequence[str], *, slim: bool = True
 ) -> tuple[Paragraph, ...]:
@@ -122,8 +119,6 @@ def level_table(table: pd.DataFrame, alpha: float, response: str, levels: Sequen
     blocks = {i * terms: f"{response}={level}{base}" for i, level in enumerate(levels[1:])}
     return estimates_table(table, "", alpha, first, table["term"], blocks=blocks)
 
-
-# --- of a regression -------------------------------------------------------------------------------------
 
 TITLE: Final = "Private Online Regression Results"
 RATIOS: Final = "exp(coef) is exp(estimate), with the limits exponentiated too; std err and t are those of the log"

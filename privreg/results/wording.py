@@ -98,9 +98,6 @@ def often(right: float, alone: float | None = None) -> str:
     return f"{said} (" + (f"{at_least(100 * alone, 3)}%" if alone < 0.999 else "so, too,") + " after this one alone)"
 
 
-# --- notes -----------------------------------------------------------------------------------------------
-
-
 def opening_notes(
     budget: Budget,
     *,

@@ -116,9 +116,6 @@ def _pages(table: Table) -> list[str]:
     return out
 
 
-# --- views as markdown with github's tables, for notebooks' cells, issues and reports -------------
-
-
 def as_markdown(parts: Iterable[Part]) -> str:
     """Parts below each other, everything escaped."""
     return "\n\n".join(filter(None, map(_marked, parts))) + "\n"
@@ -153,9 +150,6 @@ def _cells(name: str, values: Sequence[str]) -> str:
 def _escaped(text: str) -> str:
     """Escape what begins or ends markup; a minus sign, a dot or a bracket within a line begins nothing."""
     return re.sub(r"([\\`*_\[\]<>#|~&$])", r"\\\1", plain(text))
-
-
-# --- views as a block of html with a scoped style, for browsers and notebooks -----------------------
 
 
 # In it colours are inherited, so that the same page reads on a light and on a dark ground. The class is doubled where

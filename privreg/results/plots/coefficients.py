@@ -7,7 +7,7 @@ import re
 import textwrap
 from collections.abc import Container, Iterable, Sequence
 from itertools import cycle
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
@@ -105,11 +105,18 @@ def about_steps(steps: Iterable[Step]) -> list[str]:
     return [f"step: {' or '.join(said)}"] if said else []
 
 
-def coefficients(
-    results: Sequence[Any],
+class Side(NamedTuple):
+    """Results side by side and their names, at last those of tables of other libraries' results."""
+
+    results: Sequence[Any]
+    names: Sequence[str]
+    public: Sequence[pd.DataFrame] = ()  # Drawn after the others in the first one's unit
+
+
+def plot_coef(
+    self: Any,
     terms: Any = None,
     *,
-    labels: Sequence[str] | None = None,
     alpha: float = 0.05,
     intercept: bool = False,
     scaled: bool = False,
@@ -117,28 +124,51 @@ def coefficients(
     simultaneous: bool = False,
     title: str | None = None,
     ax: Any = None,
-    public: Sequence[pd.DataFrame] = (),
-) -> Axes | NDArray[Any]:
-    """Draw coefficients of results side by side, each with its name in `labels`; see `PrivateResults.plot_coef`.
+) -> Axes:
+    """Draw coefficients as dots with their intervals as whiskers; hollow dots should not be relied on.
 
-    A coefficient that a result lacks is left out there; the step of a covariate is that of the first result that knows
-    it. `public` are estimates by term of other libraries' results, drawn after the others in the first one's unit.
-    Raises OptionError if coefficients are to be exponentiated that are no logs of ratios, or `ax` has another number of
-    axes than there are units.
+    Parameters
+    ----------
+    terms : str or sequence of str, optional
+        Coefficients wanted, or terms, such as a factor; all but the intercept by default.
+    intercept : bool
+        Whether to draw the intercept, a coefficient called Intercept or const, which usually dwarfs all others.
+    scaled : bool
+        False draws coefficients as they are. True draws what a step of the covariate does, so that rows can be
+        compared: half of the declared range, two declared sds, or two sds that the fit has learned from reports; of
+        an interaction the product of both. Levels and other columns of 0 and 1 go from 0 to 1.
+    exponentiate : bool
+        Draw exp of them, on a logarithmic axis: odds ratios of Logistic, odds ratios against the baseline of
+        Multinomial, rate ratios of Poisson, ratios where the response is ``np.log(y)``.
+    simultaneous : bool
+        Whether all intervals (the intercept's too) are to hold together, as in `PrivateResults.conf_int`.
+    ax : Axes or sequence of Axes, optional
+        Where to draw; a sequence where results have several units, such as dollars and log-odds, one Axes each,
+        which come back as an array. Long names are wrapped or shortened; ``plt.subplots(layout="constrained")``
+        leaves room for them.
+
+    It is saved by ``axes.figure.savefig(path)``.
+
+    References
+    ----------
+    Gelman (2008), Scaling regression inputs by dividing by two standard deviations: two sds, not one, so that a
+    numeric covariate compares with one of 0 and 1.
     """
-    names = [f"({i})" for i in range(1, len(results) + 1)] if labels is None else shorten(map(str, labels), 40)
+    # a coefficient that a result lacks is left out there; a covariate's step is that of the first result that knows it
+    side = self if isinstance(self, Side) else Side((self,), ("",))
+    results, names = side.results, shorten(map(str, side.names), 40)
     flag("scaled", scaled)
     if flag("exponentiate", exponentiate):
         for r in results:
             check_ratios(r._fit.family, r._fit.design.endog_name)
     tables = [r._fit.flat(r.tidy(alpha=alpha, simultaneous=simultaneous)).set_index("term") for r in results]
-    tables += public
+    tables += side.public
     fits = [r._fit for r in results]
     steps = steps_of(fits) if scaled else {}
     wanted = None if terms is None else {fits[0].names[j] for j in fits[0].places(terms, "terms")}
     rows = _rows(fits, intercept, steps, wanted)
     held = {name for fit in fits for name in fit.names} | (set() if intercept else {*CONSTANTS})
-    more = dict.fromkeys(name for table in public for name in table.index if name not in held and wanted is None)
+    more = dict.fromkeys(name for table in side.public for name in table.index if name not in held and wanted is None)
     rows += [Row(name, name) for name in more]
     for i, table in enumerate(tables):
         moved = table.filter(["estimate", "conf_low", "conf_high"])
@@ -146,7 +176,7 @@ def coefficients(
         # exp of a wild limit stays finite, as no axis can show infinity
         tables[i] = table.assign(**(np.exp(moved.clip(-_WILDEST, _WILDEST)) if exponentiate else moved))
     units = [unit_of(fit, exponentiate=exponentiate) for fit in fits]
-    drawn = Drawn(tables, rows, names, units + units[:1] * len(public), exponentiate)
+    drawn = Drawn(tables, rows, names, units + units[:1] * len(side.public), exponentiate)
     intervals = [f"{100 * (1 - alpha):.6g}% {'simultaneous ' * simultaneous}intervals"]
     intervals *= all("conf_low" in t for t in tables)
     private, releases = guarantee([r.privacy for r in results]), {f.origin: f.statement.total_mu for f in fits}
@@ -158,7 +188,7 @@ def coefficients(
         if len(part) and np.nanmin(ends[:, 1] - ends[:, 0]) < _SEEN * np.abs(ends).max():
             about = ["dots hide some intervals: scaled=True draws comparable steps"]
     footer = "; ".join([*baselines(fits), *about, *intervals, private])
-    return figure(drawn, footer, title, ax)
+    return cast("Axes", figure(drawn, footer, title, ax))
 
 
 def unit_of(fit: ResultData, *, exponentiate: bool) -> Unit:
@@ -196,9 +226,6 @@ def _rows(
         for name, label in zip(found, shorten(found.values(), 40), strict=True):
             out.append(Row(name, label, steps.get(name, Step()).words))
     return out
-
-
-# --- dots and whiskers ----------------------------------------------------------------------------
 
 
 _TICK: Final = 0.65  # Inches that a label of six digits and a sign takes beside the next one
@@ -296,9 +323,6 @@ def draw(ax: Any, drawn: Drawn, unit: Unit, width: float, *, names: bool = True)
         ax.locator_params(axis="x", nbins=min(max(int(width / _TICK), 2), 9))
     words = unit.stepped if any(r.step for r in rows) else unit.plain
     ax.set_xlabel(textwrap.fill(words, max(int(72.0 * width / (0.56 * ax.xaxis.label.get_fontsize())), 10)))
-
-
-# --- names and room --------------------------------------------------------------------------------------
 
 
 def _name_rows(ax: Any, rows: list[Row], room: float) -> float:

@@ -72,9 +72,6 @@ def means_frame(mean: Array, se: Array, limits: Array, reliable: NDArray[np.bool
     return Frame(columns | {"reliable": reliable}, index=index)
 
 
-# --- tests ----------------------------------------------------------------------------------------------
-
-
 @all_known_arguments
 @dataclass(frozen=True, repr=False)
 class ContrastTest(Estimated):

@@ -24,8 +24,6 @@ from privreg.results.postestimation.hypothesis import Estimated, Known, means_fr
 from privreg.tables import Part, estimates_table, noted
 from privreg.tables.diagnostics import Diagnostic, along
 
-# --- which -----------------------------------------------------------------------------------------------
-
 
 def check_which(which: str, family: Family) -> str:
     """Return `which` if `family` has such predictions."""
@@ -110,9 +108,6 @@ def note_outside(fit: ResultData, new: Any, x: Array, where: str, stacklevel: in
         PrivregWarning,
         stacklevel=stacklevel + 1,
     )
-
-
-# --- with their uncertainty ------------------------------------------------------------------------------
 
 
 SHOWN: Final = 30  # Lines of a printed table of predictions; summary_frame() has them all

@@ -19,6 +19,7 @@ from privreg.options.unknown import all_known_arguments, known_arguments
 from privreg.privacy.ledger import compose, within
 from privreg.results.base import Results
 from privreg.results.data import Frame, ResultData, of_results
+from privreg.results.plots.coefficients import Side, plot_coef
 from privreg.results.plots.style import Axes
 from privreg.results.postestimation.hypothesis import WaldTest, wald_test
 from privreg.results.results import PrivateResults
@@ -191,13 +192,10 @@ class Comparison(View):
 
         An array if the results have several units.
         """
-        from privreg.results.plots import coefficients
-
+        names = [*self.names, *(f"{name} (not private)" for name, _ in self.public)]
+        side = Side(self.results, names, [public_table(r, self.alpha) for _, r in self.public])
         ratios = self.exponentiate if exponentiate is None else exponentiate
-        more: Any = {"intercept": intercept, "scaled": scaled, "exponentiate": ratios}
-        labels = [*self.names, *(f"{name} (not private)" for name, _ in self.public)]
-        more["public"] = [public_table(r, self.alpha) for _, r in self.public]
-        return coefficients.coefficients(self.results, labels=labels, alpha=self.alpha, ax=ax, **more)
+        return plot_coef(side, alpha=self.alpha, intercept=intercept, scaled=scaled, exponentiate=ratios, ax=ax)
 
     # --- what the views show -----------------------------------------------------------------------------
 

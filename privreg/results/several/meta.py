@@ -288,9 +288,6 @@ class MetaAnalysis(View):
         return [pooled, *([] if self.held.relative else [between]), Paragraph("\n".join(notes))]
 
 
-# --- partial pooling: estimates drawn towards each other by empirical Bayes -----------------------
-
-
 PULL: Final = "pull: share of the way from a fit's estimate to the fits' common mean, on average over τ."
 
 
@@ -346,17 +343,15 @@ class Towards:
 
     def limit(self, p: float) -> Array:
         """Posterior quantiles of the fits, shape (k,)."""
-        middle, spread = self.estimate, self.error
-        out = np.empty(len(middle))
-        for i in range(len(out)):
-            # in standard deviations, since the search ends by an absolute tolerance
-            z = optimize.brentq(lambda z, i=i: self.below(middle[i] + z * spread[i], i) - p, -60.0, 60.0)
-            out[i] = middle[i] + z * spread[i]
-        return out
+        middle, spread, out = self.estimate, self.error, np.empty(self.mean.shape[1])
+        for i, (m, s) in enumerate(zip(middle, spread, strict=True)):
 
-    def below(self, x: Any, i: Any = slice(None)) -> Any:
-        """Posterior probabilities that true coefficients of the fits, or of fit i, are below x; shape (k,)."""
-        return self.share @ ndtr((x - self.mean[:, i]) / self.sd[:, i])
+            def beyond(z: float, i: int = i, m: float = m, s: float = s) -> float:
+                """Posterior probability below z standard deviations, in which the search ends, less p."""
+                return float(self.share @ ndtr((m + z * s - self.mean[:, i]) / self.sd[:, i]) - p)
+
+            out[i] = m + s * optimize.brentq(beyond, -60.0, 60.0)
+        return out
 
 
 def posterior(y: Array, v: Array) -> tuple[Array, Array, Array, Array]:
