@@ -300,7 +300,7 @@ class ResultData(Labelled):
     names: tuple[str, ...]  # The design's, or "level:term" for each level but the baseline, term by term
     params: Array  # Averaged iterates, shape (p,)
     last: Array  # Last iterate, shape (p,)
-    estimates: tuple[Estimate, ...]  # By method, the first being the default; empty if no inference was asked for
+    estimates: tuple[Estimate, ...]  # One a method, the first by default; empty if no inference was asked for
     nobs: int  # People who sent a report
     senders: int  # People who sent a score that entered an update
     updates: int

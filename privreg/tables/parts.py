@@ -46,14 +46,6 @@ def in_one_format(values: Iterable[float], digits: int, least: float = math.nan)
     return [f"{v:.{min(decimals, max(digits, needed))}f}" for v in held]
 
 
-def in_one_unit(columns: Mapping[str, tuple[Iterable[float], int]], least: float) -> dict[str, list[str]]:
-    """Format columns of one unit, each with its digits: all in powers of ten where one of them needs these."""
-    out = {k: in_one_format(v, digits, least) for k, (v, digits) in columns.items()}
-    if any("e" in cell for column in out.values() for cell in column):
-        return {k: [f"{v:.{digits}e}" for v in values] for k, (values, digits) in columns.items()}
-    return out
-
-
 _FIGURES: Final = 8  # Figures of a number, before and after the point together
 _MOST: Final = 6  # Decimals
 
@@ -130,9 +122,10 @@ def formatted(frame: pd.DataFrame, digits: Any = None, wide: Container[object] =
     4, and of the least standard error two figures are to be seen.
     """
     errors = [e for c in frame if str(c).startswith("std") for e in frame[c] if 0.0 < e < math.inf]
-    out, alike = dict[Any, list[str]](), dict[Any, tuple[Iterable[float], int]]()
+    out, alike, least = dict[Any, list[str]](), dict[Any, int](), min(errors, default=math.nan)
     for c in frame:
         values, rounded = frame[c], digits.get(c) if isinstance(digits, Mapping) else digits
+        places = 4 if c in wide else 3
         if values.dtype.kind != "f":
             out[c] = list(map(str, values))
         elif _P.match(str(c)):
@@ -142,12 +135,12 @@ def formatted(frame: pd.DataFrame, digits: Any = None, wide: Container[object] =
         elif _DF.match(str(c)):
             out[c] = [f"{v:g}" for v in values]
         elif _STATISTIC.match(str(c)):
-            out[c] = in_one_format(values, 4 if c in wide else 3, 1.0)
-        elif errors:
-            out[c], alike[c] = [], (values, 4 if c in wide else 3)
+            out[c] = in_one_format(values, places, 1.0)
         else:
-            out[c] = in_one_format(values, 4 if c in wide else 3)
-    return out | in_one_unit(alike, min(errors, default=math.nan))
+            out[c], alike[c] = in_one_format(values, places, least), places
+    if errors and any("e" in cell for c in alike for cell in out[c]):  # one needs powers of ten
+        out |= {c: [f"{v:.{places}e}" for v in frame[c]] for c, places in alike.items()}
+    return out
 
 
 def p_value(p: float, digits: int = 3) -> str:

@@ -58,13 +58,11 @@ class TermTests(View):
 
     def anova(self) -> pd.DataFrame:
         """Return the tests under the headings of `anova_lm`; see `PrivateResults.anova`."""
-        said = next((str(note) for note in self.notes if note.code == "marginal"), "")
-        table = self.table
-        table = table[[t not in CONSTANTS for t in self.terms]]
         names = {"df_constraint": "df", "df_denom": "df_denom", "statistic": "chi2", "fvalue": "F", "pvalue": "PR(>F)"}
+        table = self.table[[t not in CONSTANTS for t in self.terms]]
         out = Frame(table[[*names, "reliable"]].rename(columns=names))
-        if said:
-            out.attrs["note"] = f"Note: {said}."
+        for note in (n for n in self.notes if n.code == "marginal"):
+            out.attrs["note"] = f"Note: {note}."
         return out
 
     def _layout(self) -> list[Part]:
@@ -87,11 +85,10 @@ def _marginal(names: Sequence[str]) -> list[Diagnostic]:
     if not within:
         return []
     interactions = dict.fromkeys(p for inside in within.values() for p in inside)
-    several = len(within) > 1
+    are, each = ("are", "each") if len(within) > 1 else ("is", "it")
     said = (
-        f"{', '.join(within)} {'are' if several else 'is'} in {', '.join(interactions)} too: "
-        f"{'each is' if several else 'it is'} tested where the columns that multiply it are 0, those of a factor at "
-        "its reference level; get_prediction(new) has means elsewhere"
+        f"{', '.join(within)} {are} in {', '.join(interactions)} too: {each} is tested where the columns that multiply "
+        "it are 0, those of a factor at its reference level; get_prediction(new) has means elsewhere"
     )
     return [Diagnostic("marginal", said)]
 
