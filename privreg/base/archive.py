@@ -87,7 +87,9 @@ def check_seal(path: Path, members: Mapping[str, bytes], found: bytes | None, tr
     """
     if trust is not None and not isinstance(trust, str | Path):
         raise SavedFileError(f"a secret to trust is named by a string or Path, got {type(trust).__name__}.")
-    anew = "remove it to begin anew" if checkpoint else "begin the stream anew"
+    anew, how = "begin the stream anew", "load(path, trust=KEYFILE)"
+    if checkpoint:
+        anew, how = "remove it to begin anew", "checkpoint_trust=KEYFILE, at the shell --checkpoint-trust KEYFILE"
     if found is None:
         raise SavedFileError(
             f"{str(path)!r} holds noise keys and no seal of who saved it: it is of an earlier version, or made up. "
@@ -98,11 +100,6 @@ def check_seal(path: Path, members: Mapping[str, bytes], found: bytes | None, tr
         known = not mine or os.path.exists(file)  # False where this user may not look
         if known and hmac.compare_digest(seal(members, read_secret(file, mine=mine)), found):
             return
-    how = (
-        "checkpoint_trust=KEYFILE, at the shell --checkpoint-trust KEYFILE"
-        if checkpoint
-        else "load(path, trust=KEYFILE)"
-    )
     raise SavedFileError(
         f"{str(path)!r} was saved by another user or on another machine, or changed since, and it would choose the "
         f"noise. Continue it where it was saved; or, if that was you, say {how}, a copy of the secret there "

@@ -55,8 +55,6 @@ class Results(ABC):
     def summary(self) -> View:
         """Header, estimates and privacy block, as text, HTML or LaTeX."""
 
-    # --- precision -------------------------------------------------------------------------------------
-
     def _estimate(self, method: str | None = None) -> Estimate:
         """Estimate of a method, or of the first; else an error with the reason why there is none."""
         found: dict[str, Estimate] = {e.method: e for e in self._fit.estimates}
@@ -120,8 +118,6 @@ class Results(ABC):
             out = out.assign(conf_low=fit.params - half, conf_high=fit.params + half)
         return Frame(out.assign(reliable=diagnostics.reliable(self._doubts(method), len(out))))
 
-    # --- doubts ----------------------------------------------------------------------------------------
-
     def _doubts(self, method: str | None = None) -> tuple[diagnostics.Diagnostic, ...]:
         """Whatever takes back the intervals of a method: not what weakens others that were asked for beside it."""
         estimates = self._fit.estimates
@@ -134,8 +130,6 @@ class Results(ABC):
         what = "the intervals of" if self._fit.estimates else "the estimates of"
         return diagnostics.caution(self._fit.names, self._doubts(), what=what, stacklevel=stacklevel + 1)
 
-    # --- new rows --------------------------------------------------------------------------------------
-
     def _exog(self, exog: Any, where: str) -> tuple[Array, Array, pd.Index]:
         if exog is None:
             raise NotPrivateError("predict() without new rows would need the raw data; give public covariate values.")
@@ -147,8 +141,6 @@ class Results(ABC):
         x, offset = self._fit.design.encode_new(rows, gaps=True)
         note_outside(self._fit, rows, x, where, stacklevel=4)  # of whoever called the method, through its wrapper
         return x, offset, pd.RangeIndex(len(x)) if labels is None else labels
-
-    # --- views -----------------------------------------------------------------------------------------
 
     def __getattr__(self, name: str) -> Any:
         raise unavailable(name, dir(type(self)), measures=self._measured_by())

@@ -170,7 +170,8 @@ def plot_coef(
     held = {name for fit in fits for name in fit.names} | (set() if intercept else {*CONSTANTS})
     more = dict.fromkeys(name for table in side.public for name in table.index if name not in held and wanted is None)
     rows += [Row(name, name) for name in more]
-    for i, table in enumerate(tables):
+    drawn_names = [row.name for row in rows if row.name is not None]
+    for i, table in enumerate(t[t.index.isin(drawn_names)] for t in tables):
         moved = table.filter(["estimate", "conf_low", "conf_high"])
         moved = moved.mul([steps.get(name, Step()).size for name in table.index], axis=0)
         # exp of a wild limit stays finite, as no axis can show infinity
@@ -182,8 +183,8 @@ def plot_coef(
     private, releases = guarantee([r.privacy for r in results]), {f.origin: f.statement.total_mu for f in fits}
     if len(releases) > 1 and math.isfinite(total := compose(releases.values())):
         private += f", {within(total, 4)}-GDP in all"
-    about = about_steps(steps[r.name] for r in rows if r.name is not None and r.step)
-    for part in (among(t, rows) for t in tables if "conf_low" in t and not scaled):
+    about = about_steps(steps[name] for name in drawn_names if name in steps)
+    for part in (t for t in tables if "conf_low" in t and not scaled):
         ends = part[["conf_low", "conf_high"]].to_numpy(dtype=float)
         if len(part) and np.nanmin(ends[:, 1] - ends[:, 0]) < _SEEN * np.abs(ends).max():
             about = ["dots hide some intervals: scaled=True draws comparable steps"]
@@ -260,7 +261,7 @@ class Unit(NamedTuple):
 
 def figure(drawn: Drawn, footer: str, title: str | None, ax: Any) -> Axes | NDArray[Any]:
     """Draw what is `drawn` on given axes or on a new figure, with a panel for each unit."""
-    if not all(among(table, drawn.rows)["reliable"].all() for table in drawn.tables):
+    if not all(table["reliable"].all() for table in drawn.tables):
         footer += f"\n{_HOLLOW}"
     units, longest = list(dict.fromkeys(drawn.units)), max(len(r.label) for r in drawn.rows)
     several, width = len(drawn.names) > 1, style.COLUMN
@@ -284,37 +285,31 @@ def figure(drawn: Drawn, footer: str, title: str | None, ax: Any) -> Axes | NDAr
     return axes.ravel() if isinstance(ax, Sequence | np.ndarray) or len(units) > 1 else axes.flat[0]
 
 
-def among(table: pd.DataFrame, rows: list[Row]) -> pd.DataFrame:
-    """The part of a table that is drawn."""
-    return table[table.index.isin([r.name for r in rows if r.name is not None])]
-
-
 def draw(ax: Any, drawn: Drawn, unit: Unit, width: float, *, names: bool = True) -> None:
     """Draw the results of one unit on axes that have, with the names of the rows, so many inches."""
     rows, inks = drawn.rows, style.inks_for(ax)
     place = {r.name: i for i, r in enumerate(rows) if r.name is not None}
     here = [j for j, of in enumerate(drawn.units) if of == unit]
-    gap, over = 0.6 / max(len(here) - 1, 1), list[tuple[Any, Any, dict[str, Any]]]()
+    gap, at = 0.6 / max(len(here) - 1, 1), 1.0 if drawn.exponentiate else 0.0
+    over = list[tuple[Any, Any, dict[str, Any]]]()
     for k, j in enumerate(here):
-        part = among(drawn.tables[j], rows)
+        part = drawn.tables[j]
         y = np.array([place[t] for t in part.index], dtype=float) + (k - (len(here) - 1) / 2) * gap
         x, hollow = part["estimate"].to_numpy(), ~part["reliable"].to_numpy(dtype=bool)
         look = {"linestyle": "none", "marker": style.MARKERS[j % len(style.MARKERS)], "markersize": 4, "color": inks[j]}
         ax.plot(x, y, **look, label=style.literal(drawn.names[j]), zorder=3)
-        if hollow.any():
-            over.append((x[hollow], y[hollow], look))
         if "conf_low" in part:
             ax.hlines(y, part["conf_low"], part["conf_high"], color=inks[j], linewidth=1.2, zorder=2)
             ends = ax.scatter(np.ravel(part[["conf_low", "conf_high"]]), np.repeat(y, 2), marker="|", color=inks[j])
             ends.set(sizes=[36], linewidth=0.8, zorder=2)  # seen where a dot hides the line
-    for x, y, look in over:
+        over += [(x[hollow], y[hollow], look)] * bool(hollow.any())
+    for x, y, look in over:  # after all results
         ax.plot(x, y, **look, markerfacecolor=style.ground(ax), zorder=4)
+    if drawn.effects:
+        ax.axvline(at, color=inks.grey, linewidth=0.6, linestyle=":", zorder=0)
     if drawn.exponentiate:
         ax.set_xscale("log")
-    if drawn.effects:
-        ax.axvline(1.0 if drawn.exponentiate else 0.0, color=inks.grey, linewidth=0.6, linestyle=":", zorder=0)
-    if drawn.exponentiate:
-        style.log_axis(ax, "{:g}".format, *ax.get_xlim(), marked=1.0)
+        style.log_axis(ax, "{:g}".format, *ax.get_xlim(), marked=at)
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(len(rows) - 0.4, -0.6)
     ax.set_yticks(range(len(rows)), [""] * len(rows))

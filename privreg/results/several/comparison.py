@@ -197,8 +197,6 @@ class Comparison(View):
         ratios = self.exponentiate if exponentiate is None else exponentiate
         return plot_coef(side, alpha=self.alpha, intercept=intercept, scaled=scaled, exponentiate=ratios, ax=ax)
 
-    # --- what the views show -----------------------------------------------------------------------------
-
     def _layout(self) -> list[Part]:
         frame = self.frame()
         names = [*self.names, *dict(self.public)]
@@ -265,9 +263,6 @@ class Comparison(View):
         return [*out, f"{lead}: {within(total, 4)}-GDP per person{more}."]
 
 
-# --- nested fits ---------------------------------------------------------------------------------------------
-
-
 @known_arguments
 def anova(
     small: PrivateResults, large: PrivateResults | None = None, *, method: str | None = None
@@ -292,8 +287,8 @@ def anova(
     has a known distribution; nor are these released. The smaller fit therefore says nothing here: it is another
     release, at a cost, for which ``large.wald_test([...])`` tells the same without it.
 
-    Two fits spend the budget twice. Where the question is whether terms matter, fit the larger model alone:
-    ``large.anova()`` tests each of its terms, and ``large.wald_test(["bmi", "C(region)"])`` several together.
+    Where the question is whether terms matter, fit the larger model alone: ``large.anova()`` tests each of its terms,
+    and ``large.wald_test(["bmi", "C(region)"])`` several together.
 
     Whether both were fitted to the same people can't be seen from results; that they are as many is checked.
     """
