@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -103,8 +103,7 @@ def meta_analysis(
     return MetaAnalysis(held, found, random and not held.relative, method, test, tuple(few))
 
 
-@dataclass(frozen=True)
-class Pooled:
+class Pooled(NamedTuple):
     """One coefficient of several fits."""
 
     term: str
@@ -112,13 +111,9 @@ class Pooled:
     error: float
     df: float  # Degrees of freedom of Student's t; infinite for normal limits
     tau2: float  # Variance of true coefficients between fits
+    i2: float  # Share of the variance of estimates that is between fits
     q: float  # Cochran's statistic of no such variance, χ² with k − 1 degrees of freedom
     weights: Array  # Shares of the fits, shape (k,)
-
-    @property
-    def k(self) -> int:
-        """Fits."""
-        return len(self.weights)
 
     def critical(self, alpha: float) -> float:
         """Half an interval in standard errors."""
@@ -152,17 +147,19 @@ def pooled(term: str, y: Array, v: Array, random: bool, method: str, test: str) 
     if test == "spread":  # variances are in proportion to v; the factor is estimated, too
         mean = float(fixed @ y / fixed.sum())
         error = math.sqrt(float(fixed @ (y - mean) ** 2) / (k - 1) / fixed.sum())
-        return Pooled(term, mean, error, k - 1.0, math.nan, math.nan, fixed / fixed.sum())
+        return Pooled(term, mean, error, k - 1.0, math.nan, math.nan, math.nan, fixed / fixed.sum())
     if method == "hodges_lehmann":
         return pooled_robustly(term, y, v)
     q = float(fixed @ (y - fixed @ y / fixed.sum()) ** 2)
-    moments = max(0.0, float((q - k + 1.0) / (fixed.sum() - fixed @ fixed / fixed.sum())))  # DerSimonian and Laird's
+    apart = float(fixed.sum() - fixed @ fixed / fixed.sum())
+    moments = max(0.0, (q - k + 1.0) / apart)  # DerSimonian and Laird's
     tau2 = 0.0 if not random else tau2_reml(y, v) if method == "reml" else moments
     w = 1.0 / (v + tau2)
     mean = float(w @ y / w.sum())
     t = random and test == "hartung_knapp"
     inflated = max(1.0, float(w @ (y - mean) ** 2) / (k - 1)) if t else 1.0
-    return Pooled(term, mean, math.sqrt(inflated / w.sum()), k - 1.0 if t else math.inf, tau2, q, w / w.sum())
+    error, df = math.sqrt(inflated / w.sum()), k - 1.0 if t else math.inf
+    return Pooled(term, mean, error, df, tau2, tau2 / (tau2 + (k - 1.0) / apart), q, w / w.sum())
 
 
 def pooled_robustly(term: str, y: Array, v: Array) -> Pooled:
@@ -175,7 +172,7 @@ def pooled_robustly(term: str, y: Array, v: Array) -> Pooled:
     mean = float(np.median(0.5 * (y[i] + y[j])))
     a, b = np.triu_indices(k, 1)
     error = (12.0 * k) ** -0.5 / float(np.mean((2.0 * math.pi * (v[a] + v[b])) ** -0.5))
-    return Pooled(term, mean, error, math.inf, 0.0, float(((y - mean) ** 2 / v).sum()), np.full(k, 1.0 / k))
+    return Pooled(term, mean, error, math.inf, 0.0, 0.0, float(((y - mean) ** 2 / v).sum()), np.full(k, 1.0 / k))
 
 
 @all_known_arguments
@@ -200,22 +197,18 @@ class MetaAnalysis(View):
         variance of estimates that is between fits), q, q_p_value (of no differences between fits), reliable (whether no
         fit's summary takes its estimate back).
         """
-        alpha, rows = interval_level(alpha), []
-        for one in self.pooled:
-            _, _, v = self.held.of(one.term)
-            t, half = one.estimate / one.error, one.critical(alpha) * one.error
-            row = {"term": one.term, "estimate": one.estimate, "std_error": one.error, "statistic": t}
-            row |= {"p_value": float(2.0 * stats.t.sf(abs(t), one.df))}
-            row |= {"conf_low": one.estimate - half, "conf_high": one.estimate + half}
-            if self.random:
-                far = float(stats.t.ppf(1.0 - alpha / 2.0, one.k - 1)) * math.hypot(one.error, math.sqrt(one.tau2))
-                row |= {"pred_low": one.estimate - far, "pred_high": one.estimate + far}
-            w = 1.0 / v
-            typical = (one.k - 1) * w.sum() / (w.sum() ** 2 - w @ w)
-            row |= {"k": one.k, "tau": math.sqrt(one.tau2), "i2": one.tau2 / (one.tau2 + typical), "q": one.q}
-            row |= {"q_p_value": float(stats.chi2.sf(one.q, one.k - 1))}
-            rows.append(row | {"reliable": bool(self.held.reliable[:, self.held.terms.index(one.term)].all())})
-        return Frame(pd.DataFrame(rows).set_index("term"))
+        alpha, each = interval_level(alpha), pd.DataFrame(self.pooled).set_index("term")
+        k, estimate, error = each["weights"].map(len), each["estimate"], each["error"]
+        half = error * [one.critical(alpha) for one in self.pooled]
+        out = pd.DataFrame({"estimate": estimate, "std_error": error, "statistic": estimate / error})
+        out["p_value"] = 2.0 * stats.t.sf(out["statistic"].abs(), each["df"])
+        out = out.assign(conf_low=estimate - half, conf_high=estimate + half)
+        if self.random:
+            far = stats.t.ppf(1.0 - alpha / 2.0, k - 1) * np.hypot(error, np.sqrt(each["tau2"]))
+            out = out.assign(pred_low=estimate - far, pred_high=estimate + far)
+        out = out.assign(k=k, tau=np.sqrt(each["tau2"]), i2=each["i2"], q=each["q"])
+        ok = self.held.reliable[:, [self.held.terms.index(term) for term in each.index]]
+        return Frame(out.assign(q_p_value=stats.chi2.sf(each["q"], k - 1), reliable=list(ok.all(axis=0))))
 
     def weights(self) -> pd.DataFrame:
         """Share of each fit in the pooled estimates: fits by terms; 0 where a fit lacks the term."""
@@ -343,15 +336,17 @@ class Towards:
 
     def limit(self, p: float) -> Array:
         """Posterior quantiles of the fits, shape (k,)."""
-        middle, spread, out = self.estimate, self.error, np.empty(self.mean.shape[1])
-        for i, (m, s) in enumerate(zip(middle, spread, strict=True)):
-
-            def beyond(z: float, i: int = i, m: float = m, s: float = s) -> float:
-                """Posterior probability below z standard deviations, in which the search ends, less p."""
-                return float(self.share @ ndtr((m + z * s - self.mean[:, i]) / self.sd[:, i]) - p)
-
-            out[i] = m + s * optimize.brentq(beyond, -60.0, 60.0)
+        middle, spread = self.estimate, self.error
+        out = np.empty(len(middle))
+        for i in range(len(out)):
+            # in standard deviations, since the search ends by an absolute tolerance
+            z = optimize.brentq(lambda z, i=i: self.below(middle[i] + z * spread[i], i) - p, -60.0, 60.0)
+            out[i] = middle[i] + z * spread[i]
         return out
+
+    def below(self, x: Any, i: Any = slice(None)) -> Any:
+        """Posterior probabilities that true coefficients of the fits, or of fit i, are below x; shape (k,)."""
+        return self.share @ ndtr((x - self.mean[:, i]) / self.sd[:, i])
 
 
 def posterior(y: Array, v: Array) -> tuple[Array, Array, Array, Array]:
