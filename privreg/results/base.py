@@ -139,7 +139,7 @@ class Results(ABC):
         exog = of_intervals(self._fit, exog) if self._fit.cuts else exog
         rows, labels = self._fit.design.read_new(exog)
         x, offset = self._fit.design.encode_new(rows, gaps=True)
-        note_outside(self._fit, rows, x, where, stacklevel=4)  # of whoever called the method, through its wrapper
+        note_outside(self._fit, rows, where, stacklevel=4)  # of whoever called the method, through its wrapper
         return x, offset, pd.RangeIndex(len(x)) if labels is None else labels
 
     def __getattr__(self, name: str) -> Any:

@@ -84,30 +84,22 @@ def _with_baseline(linear: Array) -> Array:
     return np.column_stack([np.zeros(len(linear)), linear])
 
 
-def note_outside(fit: ResultData, new: Any, x: Array, where: str, stacklevel: int) -> None:
+def note_outside(fit: ResultData, new: Any, where: str, stacklevel: int) -> None:
     """Warn of new rows that are outside bounds or can't be read: by column, without values or how many."""
-    unread = fit.design.unread(new)
-    if unread:
-        kinds = (fit.design.schema.levels, "declared level"), (fit.design.schema.dates, "date such as 2020-12-31")
+    schema, said = fit.design.schema, list[str]()
+    if unread := fit.design.unread(new):
+        kinds = (schema.levels, "declared level"), (schema.dates, "date such as 2020-12-31")
         which = {c: next((what for of, what in kinds if c in of), "number") for c in unread}
-        said = [f"{', '.join(c for c in which if which[c] == w)}: not a {w}" for w in dict.fromkeys(which.values())]
-        warnings.warn(
-            f"{where}(): new rows hold values that can't be read, and are NaN ({'; '.join(said)}). Write "
-            "values as they were declared.",
-            PrivregWarning,
-            stacklevel=stacklevel + 1,
-        )
-    names = fit.design.outside(new)
-    if not names:
-        return
-    text = fit.design.schema.bounds_text
-    listed = ", ".join("{} ({} to {})".format(n, *text(n)) for n in names)
-    warnings.warn(
-        f"{where}(): new rows are outside the declared bounds of {listed}. The fit clamped what was outside and "
-        f"{where}() doesn't, so predictions there extrapolate.",
-        PrivregWarning,
-        stacklevel=stacklevel + 1,
-    )
+        each = [f"{', '.join(c for c in which if which[c] == w)}: not a {w}" for w in dict.fromkeys(which.values())]
+        said = [f"hold values that can't be read, and are NaN ({'; '.join(each)}). Write values as they were declared."]
+    if names := fit.design.outside(new):
+        listed = ", ".join("{} ({} to {})".format(n, *schema.bounds_text(n)) for n in names)
+        said += [
+            f"are outside the declared bounds of {listed}. The fit clamped what was outside and {where}() doesn't, so "
+            "predictions there extrapolate."
+        ]
+    for text in said:
+        warnings.warn(f"{where}(): new rows {text}", PrivregWarning, stacklevel=stacklevel + 1)
 
 
 SHOWN: Final = 30  # Lines of a printed table of predictions; summary_frame() has them all

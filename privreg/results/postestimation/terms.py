@@ -21,7 +21,6 @@ from privreg.results.postestimation.hypothesis import (
     ContrastTest,
     Estimated,
     Known,
-    WaldTest,
     contrast_test,
     factors_of,
     wald_test,
@@ -34,19 +33,11 @@ from privreg.tables.diagnostics import Diagnostic
 class TermTests(View):
     """A joint test of every term; see `PrivateResults.wald_test_terms`."""
 
-    terms: tuple[str, ...]
-    tests: tuple[WaldTest, ...]  # One a term, in the order of the coefficients
-    reliable: tuple[bool, ...]  # True if no note of the summary takes back a coefficient of the term
+    table: (
+        pd.DataFrame
+    )  # A line a term, its index: statistic, pvalue, df_constraint, fvalue, df_denom, reliable
     law: str  # Distribution of the t-ratios that the tests are made of
     notes: tuple[Diagnostic, ...] = ()  # Whatever takes rows back, and why a term could not be tested
-
-    @property
-    def table(self) -> pd.DataFrame:
-        """One line a term, its name as index: statistic, pvalue, df_constraint, fvalue, df_denom, reliable."""
-        names = ["statistic", "pvalue", "df_constraint", "fvalue", "df_denom"]
-        rows = [(t.statistic, t.pvalue, t.df_num, t.fvalue, t.df_denom) for t in self.tests]
-        frame = pd.DataFrame(rows, columns=names, index=pd.Index(self.terms, name="term"))
-        return Frame(frame.assign(reliable=list(self.reliable)))
 
     def summary_frame(self) -> pd.DataFrame:
         """Return the table under statsmodels' headings: F or chi2, P>F or P>chi2, df constraint, df denom."""
@@ -59,7 +50,7 @@ class TermTests(View):
     def anova(self) -> pd.DataFrame:
         """Return the tests under the headings of `anova_lm`; see `PrivateResults.anova`."""
         names = {"df_constraint": "df", "df_denom": "df_denom", "statistic": "chi2", "fvalue": "F", "pvalue": "PR(>F)"}
-        table = self.table[[t not in CONSTANTS for t in self.terms]]
+        table = self.table.drop(index=list(CONSTANTS), errors="ignore")
         out = Frame(table[[*names, "reliable"]].rename(columns=names))
         for note in (n for n in self.notes if n.code == "marginal"):
             out.attrs["note"] = f"Note: {note}."
@@ -70,7 +61,7 @@ class TermTests(View):
         shown = formatted(table[["Wald", "df", "F", "df_denom", "P>F"]])
         rows = [[{"inf": "∞", "nan": ""}.get(v, v) for v in row] for row in zip(*shown.values(), strict=True)]
         title = f"Wald tests of terms (each given all others; {self.law})"
-        names, head = marked(self.terms, self.reliable), ["Wald", "df", "F", "df denom", "P"]
+        names, head = marked(table.index, table["reliable"]), ["Wald", "df", "F", "df denom", "P"]
         return [Table(names, head, rows, title), *noted(self.notes)]
 
 
@@ -95,25 +86,23 @@ def _marginal(names: Sequence[str]) -> list[Diagnostic]:
 
 def term_tests(known: Known, *, skip_single: bool) -> TermTests:
     """Test each term jointly, given all others; see `PrivateResults.wald_test_terms`."""
-    fit, pivot, kept = known.fit, known.pivot, diagnostics.reliable(known.notes, len(known.fit.names))
-    each, terms, tests, failed = known._replace(notes=()), list[str](), list[WaldTest](), list[Diagnostic]()
-    for term in (t.name for t in fit.design.terms):
-        at = fit.of_terms[term]
+    fit, kept = known.fit, diagnostics.reliable(known.notes, len(known.fit.names))
+    each, rows, failed = known._replace(notes=()), dict[str, tuple[Any, ...]](), list[Diagnostic]()
+    for term, at in ((t.name, fit.of_terms[t.name]) for t in fit.design.terms):
         if skip_single and len(at) == 1:
             continue
-        terms.append(term)
+        found = (math.nan, math.nan, len(at), math.nan, math.nan)
         try:
-            tests.append(wald_test(each, np.eye(len(fit.names))[at]))
+            t = wald_test(each, np.eye(len(fit.names))[at])
+            found = (t.statistic, t.pvalue, t.df_num, t.fvalue, t.df_denom)
         except InferenceError as e:
-            tests.append(WaldTest(math.nan, math.nan, len(at), pivot.joint_label(1)))
             failed.append(Diagnostic("remark", f"{term}: {str(e).rstrip('.')}"))
-    if not terms:
+        rows[term] = (*found, bool(kept[at].all()))
+    if not rows:
         raise OptionError("no term has several coefficients; leave out skip_single=True to test each of them.")
-    reliable = tuple(bool(kept[fit.of_terms[t]].all()) for t in terms)
-    return TermTests(tuple(terms), tuple(tests), reliable, pivot.label, (*known.notes, *_marginal(terms), *failed))
-
-
-# --- a factor's levels ----------------------------------------------------------------------------
+    names = ["statistic", "pvalue", "df_constraint", "fvalue", "df_denom", "reliable"]
+    table = Frame(pd.DataFrame.from_dict(rows, orient="index", columns=names).rename_axis("term"))
+    return TermTests(table, known.pivot.label, (*known.notes, *_marginal(list(rows)), *failed))
 
 
 ADJUSTMENTS: Final = {

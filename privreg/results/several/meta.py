@@ -208,7 +208,7 @@ class MetaAnalysis(View):
             out = out.assign(pred_low=estimate - far, pred_high=estimate + far)
         out = out.assign(k=k, tau=np.sqrt(each["tau2"]), i2=each["i2"], q=each["q"])
         ok = self.held.reliable[:, [self.held.terms.index(term) for term in each.index]]
-        return Frame(out.assign(q_p_value=stats.chi2.sf(each["q"], k - 1), reliable=list(ok.all(axis=0))))
+        return Frame(out.assign(q_p_value=stats.chi2.sf(each["q"], k - 1), reliable=np.asarray(ok.all(axis=0))))
 
     def weights(self) -> pd.DataFrame:
         """Share of each fit in the pooled estimates: fits by terms; 0 where a fit lacks the term."""
