@@ -28,7 +28,7 @@ from privreg.results.plots.trajectory import plot_trajectory
 from privreg.results.postestimation import penalties, terms
 from privreg.results.postestimation.hazards import HazardPrediction, baseline
 from privreg.results.postestimation.hypothesis import ContrastTest, WaldTest, contrast_test, wald_test
-from privreg.results.postestimation.prediction import ClassPrediction, Prediction, check_which, predicted, with_errors
+from privreg.results.postestimation.prediction import Prediction, check_which, predicted, with_errors
 from privreg.results.postestimation.terms import TermTests, term_tests
 from privreg.results.summary import summary as one_screen
 from privreg.results.windows import windows as of_stream
@@ -340,19 +340,16 @@ class PrivateResults(Results):
         x, _, index = self._exog(exog, "design_matrix")
         return pd.DataFrame(x, index=index, columns=list(self._fit.design.names))
 
-    def get_prediction(
-        self, exog: Any = None, *, method: str | None = None
-    ) -> Prediction | ClassPrediction | HazardPrediction:
+    def get_prediction(self, exog: Any = None, *, method: str | None = None) -> Prediction | HazardPrediction:
         """Predictions with standard errors and confidence intervals of the mean.
 
         Returns
         -------
         Prediction
             predicted_mean, se_mean, conf_int(alpha), summary_frame(alpha), notes (which take limits back); "mean" is
-            what :meth:`predict` gives. Limits are those of the linear predictor through the inverse link.
-        ClassPrediction
-            The same of a multinomial fit: probabilities, rows by levels; the frame is long, one line for each row and
-            level. Limits are those of the logit of each probability, so that they stay in (0, 1).
+            what :meth:`predict` gives. Limits are those of the linear predictor through the inverse link. Of a
+            multinomial fit, or of levels in order, probabilities, rows by levels; the frame is long, one line for each
+            row and level, and limits are those of the logit of each probability, so that they stay in (0, 1).
         HazardPrediction
             Of a fit of ``Surv()``, see :meth:`hazards`.
 

@@ -130,7 +130,8 @@ def test_tables_hold_the_flat_numbers_level_by_level(fitted):
         chosen = fitted.conf_int(cols=cols)
         assert list(chosen.index) == [("hi", "age"), ("mid", "Intercept")]
     with pytest.raises(OptionError, match="mid:Intercept"):
-        fitted.conf_int(cols="age")
+        fitted.conf_int(cols="lo:age")
+    assert list(fitted.conf_int(cols="age").index) == [("mid", "age"), ("hi", "age")]
 
 
 def test_tidy_names_the_level_first(fitted):

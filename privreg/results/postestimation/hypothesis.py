@@ -65,13 +65,6 @@ class Estimated(View):
         return [estimates_table(self.summary_frame(), f"{self.title} ({self.pivot.label})"), *noted(self.notes)]
 
 
-def means_frame(mean: Array, se: Array, limits: Array, reliable: NDArray[np.bool_], index: pd.Index) -> pd.DataFrame:
-    """Columns mean, mean_se, mean_ci_lower, mean_ci_upper, reliable, of any shape flattened."""
-    low, high = limits.reshape(-1, 2).T
-    columns = {"mean": mean.ravel(), "mean_se": se.ravel(), "mean_ci_lower": low, "mean_ci_upper": high}
-    return Frame(columns | {"reliable": reliable}, index=index)
-
-
 @all_known_arguments
 @dataclass(frozen=True, repr=False)
 class ContrastTest(Estimated):

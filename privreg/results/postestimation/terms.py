@@ -33,9 +33,7 @@ from privreg.tables.diagnostics import Diagnostic
 class TermTests(View):
     """A joint test of every term; see `PrivateResults.wald_test_terms`."""
 
-    table: (
-        pd.DataFrame
-    )  # A line a term, its index: statistic, pvalue, df_constraint, fvalue, df_denom, reliable
+    table: pd.DataFrame  # A line a term, its index: statistic, pvalue, df_constraint, fvalue, df_denom, reliable
     law: str  # Distribution of the t-ratios that the tests are made of
     notes: tuple[Diagnostic, ...] = ()  # Whatever takes rows back, and why a term could not be tested
 
