@@ -50,14 +50,6 @@ def secret_file() -> Path:
     raise SavedFileError(f"this user has no home folder to keep a secret in; let {VARIABLE} name a file for it.")
 
 
-def there(path: Path) -> bool:
-    """True if there is a file of that name, as far as this user may know."""
-    try:
-        return path.exists()
-    except OSError:
-        return False
-
-
 def read_secret(path: Path, *, mine: bool) -> bytes:
     """Read a secret; the user's, `mine`, must be nobody else's to read.
     Raises SavedFileError if it is missing, no secret, or open to others.
@@ -88,10 +80,6 @@ def seal(members: Mapping[str, bytes], secret: bytes) -> bytes:
     return mac.hexdigest().encode()
 
 
-def _sealed(members: Mapping[str, bytes], found: bytes, secret: bytes) -> bool:
-    return hmac.compare_digest(seal(members, secret), found)
-
-
 def check_seal(path: Path, members: Mapping[str, bytes], found: bytes | None, trust: Any, *, checkpoint: bool) -> None:
     """Refuse an archive that neither this user sealed nor who has the secret in the file `trust`.
 
@@ -99,22 +87,19 @@ def check_seal(path: Path, members: Mapping[str, bytes], found: bytes | None, tr
     """
     if trust is not None and not isinstance(trust, str | Path):
         raise SavedFileError(f"a secret to trust is named by a string or Path, got {type(trust).__name__}.")
-    anew = "remove it to begin anew" if checkpoint else "begin the stream anew"
+    anew, how = "begin the stream anew", "load(path, trust=KEYFILE)"
+    if checkpoint:
+        anew, how = "remove it to begin anew", "checkpoint_trust=KEYFILE, at the shell --checkpoint-trust KEYFILE"
     if found is None:
         raise SavedFileError(
             f"{str(path)!r} holds noise keys and no seal of who saved it: it is of an earlier version, or made up. "
             f"Continue only what you saved: {anew}."
         )
-    if trust is not None and _sealed(members, found, read_secret(Path(trust), mine=False)):
-        return
-    file = secret_file()
-    if there(file) and _sealed(members, found, read_secret(file, mine=True)):
-        return
-    how = (
-        "checkpoint_trust=KEYFILE, at the shell --checkpoint-trust KEYFILE"
-        if checkpoint
-        else "load(path, trust=KEYFILE)"
-    )
+    trusted = [(Path(trust), False)] if trust is not None else []
+    for file, mine in (*trusted, (secret_file(), True)):
+        known = not mine or os.path.exists(file)  # False where this user may not look
+        if known and hmac.compare_digest(seal(members, read_secret(file, mine=mine)), found):
+            return
     raise SavedFileError(
         f"{str(path)!r} was saved by another user or on another machine, or changed since, and it would choose the "
         f"noise. Continue it where it was saved; or, if that was you, say {how}, a copy of the secret there "
@@ -242,12 +227,12 @@ def expect(*fits: bool) -> None:
 def _own_secret() -> bytes:
     """Secret of this user, made if there is none yet; of two processes at once, both get the same."""
     file = secret_file()
-    if not there(file):
+    if not os.path.exists(file):
         try:
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_bytes(file, os.urandom(BYTES), secret=True, new=True)
         except (OSError, SavedFileError):
-            if not there(file):
+            if not os.path.exists(file):
                 raise SavedFileError(
                     f"{str(file)!r} can't be written, and it is to hold the secret that seals saved streams; let the "
                     f"environment variable {VARIABLE} name a file in a folder that you can write to."

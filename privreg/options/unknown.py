@@ -272,7 +272,7 @@ def known_arguments(function: Callable[P, R]) -> Callable[P, R]:
     taken = ", ".join(f"{k}=" for k in known) or "no arguments"
     free = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     needed = [(at, k) for at, (k, p) in enumerate(parameters.items()) if p.default is p.empty and p.kind not in free]
-    why = _PLOTS["path"] if plots else {"EstimatedResults.anova": _NESTED, "anova": _PAIRS}.get(function.__qualname__)
+    why = _PLOTS["path"] if plots else {"PrivateResults.anova": _NESTED, "anova": _PAIRS}.get(function.__qualname__)
 
     @functools.wraps(function)
     def checked(*args: P.args, **given: P.kwargs) -> R:

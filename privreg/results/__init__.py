@@ -1,7 +1,7 @@
 """Results of a fit, and views of them. Reports only.
 
-`results` has the public class: `base` is what all results share, `estimates` their numbers and tests, `data` their
-content, `saving` how they are kept, `adapters` what other libraries read of them. `summary` is its table, `statement`
+`results` has the public class: `base` is what all results share, `data` their content, `saving` how they are kept,
+`adapters` what other libraries read of them. `summary` is its table, `statement`
 and `wording` are the privacy statement, `windows` estimates of windows of a stream. `postestimation` answers questions
 to estimates afterwards, `several` puts the results of several fits together; `plots` has the figures.
 """

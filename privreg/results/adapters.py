@@ -14,6 +14,7 @@ from privreg.collector.inference.pivots import Normal, StudentT
 from privreg.errors import InferenceError, OptionError
 from privreg.families.logistic import class_shares
 from privreg.results.data import Frame, ModelNames
+from privreg.results.postestimation.terms import public_row
 from privreg.tables.diagnostics import caution
 
 
@@ -57,8 +58,7 @@ def marginaleffects_model(results: Any, rows: Any) -> Any:
     caution(fit.names, known.notes, what="what depends on", stacklevel=4)  # of whoever called the method
     degrees = float(getattr(known.pivot, "df", math.inf))
     public = results.reference_grid() if rows is None else pd.DataFrame(rows)
-    columns = list(dict.fromkeys(c for term in design.terms for c in term.reads))
-    columns += [c for c in (design.offset, design.exposure) if c is not None and c not in columns]
+    columns = list(public_row(fit))
     original = {c: {str(v): v for v in design.schema.levels[c]} for c in columns if c in design.schema.levels}
     data = polars.DataFrame({c: public[c].astype(str if c in original else float).tolist() for c in columns})
     kinds = [polars.col(c).cast(polars.Enum(list(values))) for c, values in original.items()]

@@ -55,30 +55,25 @@ class Results(ABC):
     def summary(self) -> View:
         """Header, estimates and privacy block, as text, HTML or LaTeX."""
 
-    # --- precision -------------------------------------------------------------------------------------
-
     def _estimate(self, method: str | None = None) -> Estimate:
         """Estimate of a method, or of the first; else an error with the reason why there is none."""
         found: dict[str, Estimate] = {e.method: e for e in self._fit.estimates}
-        if not found:
+        first = next(iter(found), None)
+        if first is None:
             for early in self.privacy.waiting:
                 more = "" if early.methods else ", or tell the model how many come by rows="
                 raise InferenceError(f"{early}; update the stream by more{more}.")
             raise InferenceError(
                 "this fit was made with inference=None: only estimates; fit with inference='random_scaling'."
             )
-        first = next(iter(found))
-        if method is None:
-            return found[first]
-        if choose("method", method, METHODS) in found:
-            return found[method]
+        if method is None or choose("method", method, METHODS) in found:
+            return found[method or first]
         for early in self.privacy.waiting:
             if method in early.methods:
                 raise InferenceError(f"{early}; update the stream by more, or use {first!r}.")
-        tuning = METHODS[method].tuning
-        together = "any" in {tuning, METHODS[first].tuning} or tuning == METHODS[first].tuning
-        wanted = f"inference={(first, method) if together else method!r}"
-        wanted = wanted if tuning == "any" else f"tuning={tuning!r}, {wanted}"
+        here, there = METHODS[first].tuning, METHODS[method].tuning
+        wanted = f"inference={(first, method) if 'any' in {here, there} or here == there else method!r}"
+        wanted = wanted if there == "any" else f"tuning={there!r}, {wanted}"
         raise InferenceError(f"this fit has no {method!r}; it has {', '.join(found)}. Ask for it with fit({wanted}).")
 
     def _errors(self, method: str | None = None) -> Array:
@@ -118,12 +113,10 @@ class Results(ABC):
         fit, out = self._fit, self._fit.labels().assign(estimate=self._fit.params)
         if fit.estimates or method is not None:
             t, half = self._ratios(method), self._half(alpha, method, simultaneous)
-            p = self._estimate(method).pivot.two_sided(t)
-            out = out.assign(std_error=self._errors(method), statistic=t, p_value=p)
+            out = out.assign(std_error=self._errors(method), statistic=t)
+            out = out.assign(p_value=self._estimate(method).pivot.two_sided(t))
             out = out.assign(conf_low=fit.params - half, conf_high=fit.params + half)
         return Frame(out.assign(reliable=diagnostics.reliable(self._doubts(method), len(out))))
-
-    # --- doubts ----------------------------------------------------------------------------------------
 
     def _doubts(self, method: str | None = None) -> tuple[diagnostics.Diagnostic, ...]:
         """Whatever takes back the intervals of a method: not what weakens others that were asked for beside it."""
@@ -137,8 +130,6 @@ class Results(ABC):
         what = "the intervals of" if self._fit.estimates else "the estimates of"
         return diagnostics.caution(self._fit.names, self._doubts(), what=what, stacklevel=stacklevel + 1)
 
-    # --- new rows --------------------------------------------------------------------------------------
-
     def _exog(self, exog: Any, where: str) -> tuple[Array, Array, pd.Index]:
         if exog is None:
             raise NotPrivateError("predict() without new rows would need the raw data; give public covariate values.")
@@ -148,10 +139,8 @@ class Results(ABC):
         exog = of_intervals(self._fit, exog) if self._fit.cuts else exog
         rows, labels = self._fit.design.read_new(exog)
         x, offset = self._fit.design.encode_new(rows, gaps=True)
-        note_outside(self._fit, rows, x, where, stacklevel=4)  # of whoever called the method, through its wrapper
+        note_outside(self._fit, rows, where, stacklevel=4)  # of whoever called the method, through its wrapper
         return x, offset, pd.RangeIndex(len(x)) if labels is None else labels
-
-    # --- views -----------------------------------------------------------------------------------------
 
     def __getattr__(self, name: str) -> Any:
         raise unavailable(name, dir(type(self)), measures=self._measured_by())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,17 +17,16 @@ from numpy.typing import NDArray
 
 from privreg.base import archive
 from privreg.base.arrays import Array
-from privreg.collector.inference.methods import Estimate
+from privreg.collector.inference.methods import METHODS, Estimate
 from privreg.collector.inference.windows import Steps
-from privreg.errors import InferenceError, OptionError
+from privreg.errors import InferenceError, OptionError, choose
 from privreg.families.family import Family
 from privreg.families.measures import Measure
 from privreg.families.scores import scoring_of
 from privreg.options.unknown import no_rows_in
 from privreg.protocol.plans import Shape
 from privreg.results.statement import PrivacyStatement
-from privreg.tables import WIDTH, Paragraph, Part, Table, as_html, as_text, fold, in_one_format, write
-from privreg.tables.parts import in_one_unit
+from privreg.tables import WIDTH, Paragraph, Part, Table, as_html, as_text, fold, formatted, write
 
 T = TypeVar("T")
 
@@ -71,11 +69,9 @@ class Equation:
     def to_json(self) -> dict[str, Any]:
         """All the rest."""
         return {
+            **{name: getattr(self, name) for name in ("weighing", "constant", "ratio")},
             "shape": list(self.shape),
-            "weighing": self.weighing,
-            "constant": self.constant,
             "response": [self.y_centre, self.y_scale],
-            "ratio": self.ratio,
             "budgets": None if self.budgets is None else list(self.budgets),
             "people": None if self.people is None else dict(self.people),
         }
@@ -99,14 +95,13 @@ def equation_from(document: Mapping[str, Any], arrays: Mapping[str, Any], size: 
     archive.expect(sorted(held["order"].tolist()) == list(range(d)))
     archive.expect(held["caps"].shape in {(0, 0, 0), (len(held["shares"]), d, d)})
     family, a, b = document["shape"]
-    y_centre, y_scale = document["response"]
-    budgets, ratio = document["budgets"], document.get("ratio")
+    budgets, ratio, (y_centre, y_scale) = document["budgets"], document.get("ratio"), map(float, document["response"])
     return Equation(
         shape=(int(family), float(a), float(b)),
         weighing=str(document["weighing"]),
         constant=bool(document["constant"]),
-        y_centre=float(y_centre),
-        y_scale=float(y_scale),
+        y_centre=y_centre,
+        y_scale=y_scale,
         ratio=None if ratio is None else float(ratio),
         budgets=None if budgets is None else (str(budgets[0]), float(budgets[1])),
         people=document.get("people"),
@@ -121,7 +116,6 @@ class _AnyFrame(type):
         return isinstance(instance, pd.DataFrame)
 
 
-_TESTS: Final = re.compile(r"(?i)p[_>(]|pr[(]|(statistic|[tzf]|chi2|df|df_denom)$")  # Columns of tests, by name
 _MOST: Final = 60  # Rows, as pandas' display.max_rows
 
 
@@ -131,7 +125,17 @@ def _shielded(name: Any) -> Any:
 
 
 class Frame(pd.DataFrame, metaclass=_AnyFrame):
-    """A table that prints all its columns, then ``attrs["note"]``; what is computed from it is a plain DataFrame."""
+    """A table that prints all its columns, then ``attrs["note"]``; so do tables that are computed from it."""
+
+    @property
+    def _constructor(self) -> type[Frame]:
+        return Frame
+
+    def round(self, decimals: Any = 0, *args: Any, **kwargs: Any) -> Frame:
+        """Round as pandas does; pages and documents then show as many decimals: ``res.tidy().round(2)``."""
+        out = Frame(super().round(decimals, *args, **kwargs))
+        out.attrs["digits"] = dict(decimals) if hasattr(decimals, "keys") else int(decimals)
+        return out
 
     def save(self, path: str | Path) -> None:
         """Write to a file, atomically: .txt, .md, .html, .tex, .docx or, numbers alone in full precision, .csv.
@@ -156,20 +160,9 @@ class Frame(pd.DataFrame, metaclass=_AnyFrame):
         words = list(takewhile(lambda c: self[c].dtype.kind == "O", self.columns[:-1]))
         named = words and isinstance(self.index, pd.RangeIndex)
         frame, note = self.set_index(words) if named else self, self.attrs.get("note")
-        errors = [e for c in frame if str(c).startswith("std") for e in frame[c] if 0.0 < e < math.inf]
-
-        of_one_unit = [c for c in frame if errors and frame[c].dtype.kind == "f" and not _TESTS.match(str(c))]
-        least = min(errors, default=math.nan)
-        shown = in_one_unit({str(c): (frame[c], 3) for c in of_one_unit}, least)
-
-        def cells(name: Any) -> list[str]:
-            if frame[name].dtype.kind != "f":
-                return [str(v) for v in frame[name]]
-            if str(name).lower().startswith(("p_", "p>", "pr(")):
-                return [f"{v:.3f}" for v in frame[name]]
-            return shown.get(str(name)) or in_one_format(frame[name], 3, 1.0 if _TESTS.match(str(name)) else math.nan)
-
-        head, rows = [str(c) for c in frame], list(zip(*map(cells, frame), strict=True))
+        shown = formatted(frame, self.attrs.get("digits"))
+        rows = [[{"inf": "∞", "-inf": "−∞"}.get(v, v) for v in row] for row in zip(*shown.values(), strict=True)]
+        head = [str(c) for c in frame]
         names = [", ".join(map(str, i)) if type(i) is tuple else str(i) for i in frame.index]
         wide = sum(max(map(len, column)) + 1 for column in zip(head, *rows, strict=True))
         table = Table(names, head, rows, stub=", ".join(str(n) for n in frame.index.names if n))
@@ -182,8 +175,12 @@ class Frame(pd.DataFrame, metaclass=_AnyFrame):
             return "\n".join([super().__repr__(), *fold(self.attrs.get("note", ""))])
 
     def _repr_html_(self) -> str:
-        parts, wide = self._parts(), f"{super()._repr_html_()}<p>{escape(self.attrs.get('note', ''))}</p>"  # type: ignore
-        return as_html(parts) if parts else wide.removesuffix("<p></p>")
+        if parts := self._parts():
+            return as_html(parts)
+        with pd.option_context("display.max_colwidth", None):  # pandas cuts texts, and so names
+            html = f"{super()._repr_html_()}"  # type: ignore[misc]
+        note = self.attrs.get("note", "")
+        return html + f"<p>{escape(note)}</p>" * bool(note)
 
 
 class Later(Generic[T]):
@@ -270,19 +267,27 @@ class Labelled:
         times = len(table) // len(self.names)
         return table.drop(columns="level", errors="ignore").assign(term=list(self.names) * times)
 
-    def places(self, cols: Any) -> list[int]:
-        """Positions of coefficients given by name, by (level, term) or by position."""
-        names, listed = list(self.names), isinstance(cols, list | tuple | range | np.ndarray | pd.Index)
-        wanted = list(cols) if listed and getattr(cols, "shape", None) != () else [cols]
-        found = [":".join(map(str, c)) if isinstance(c, tuple) else c for c in wanted]
-        found = [names.index(c) if isinstance(c, str) and c in names else c for c in found]
-        whole = [int(c) for c in found if isinstance(c, int | np.integer) and not isinstance(c, bool)]
-        places = [c for c in whole if -len(names) <= c < len(names)]
-        if len(places) < len(wanted):
+    def places(self, given: Any, option: str = "cols") -> list[int]:
+        """Positions of coefficients, each once, given by name, by (level, term), by position or by a term's name.
+
+        Of a multinomial fit a name without a level stands for all levels. All if `given` is None.
+        Raises OptionError if there are none, or one is no coefficient; the message calls them by their `option`.
+        """
+        names, width = list(self.names), len(self.design.names)
+        if given is None:
+            return list(range(len(names)))
+        known = {name: list(range(j, len(names), width)) for j, name in enumerate(self.design.names) if self.levels}
+        known = getattr(self, "of_terms", {}) | known | {name: [j] for j, name in enumerate(names)}
+        listed, out = isinstance(given, list | tuple | range | np.ndarray | pd.Index), list[int]()
+        for c in list(given) if listed and getattr(given, "shape", None) != () else [given]:
+            whole = isinstance(c, int | np.integer) and not isinstance(c, bool) and -len(names) <= c < len(names)
+            name = ":".join(map(str, c)) if isinstance(c, tuple) else c
+            out += [int(c) % len(names)] if whole else known[choose(option, name, known)]
+        if not out:
             raise OptionError(
-                f"cols must list coefficients by name ({', '.join(names)}) or by position, 0 to {len(names) - 1}."
+                f"{option} must name one coefficient or more of {', '.join(names)}, or be left out for all."
             )
-        return places
+        return list(dict.fromkeys(out))
 
 
 @dataclass(frozen=True)
@@ -295,9 +300,7 @@ class ResultData(Labelled):
     names: tuple[str, ...]  # The design's, or "level:term" for each level but the baseline, term by term
     params: Array  # Averaged iterates, shape (p,)
     last: Array  # Last iterate, shape (p,)
-    estimates: tuple[
-        Estimate, ...
-    ]  # Estimates by method, the first being the default; empty if no inference was asked for
+    estimates: tuple[Estimate, ...]  # One a method, the first by default; empty if no inference was asked for
     nobs: int  # People who sent a report
     senders: int  # People who sent a score that entered an update
     updates: int
@@ -370,6 +373,25 @@ class ResultData(Labelled):
             for name in (term.reads[0], f"C({term.reads[0]})"):
                 out.setdefault(name, out[term.name])
         return out
+
+
+BANDS: Final = ("anytime", "sandwich", "random_scaling", "between_lanes")
+"""Methods whose variances a fit keeps along the way: of those that were asked for, the first here."""
+
+
+def band(fit: ResultData, method: str | None = None) -> str | None:
+    """Method whose band the way of a fit has; None if it has none.
+    Raises InferenceError if `method` is another.
+    """
+    kept = bool(np.isfinite(fit.trail_variances).any())
+    held = next((name for name in BANDS if kept and name in {e.method for e in fit.estimates}), None)
+    if method is None or choose("method", method, METHODS) == held:
+        return held
+    has = f"this one has that of {held}" if held is not None else "this one has none"
+    raise InferenceError(
+        f"a fit keeps one band along the way, and {has}, not of {method}; it is that of anytime if it was asked for, "
+        "else of sandwich, or of random_scaling with tuning='published'."
+    )
 
 
 RANK: Final = 1e-12  # Smallest singular value of a map, relative to the largest, with which it can be inverted

@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Self
 
+import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from privreg.base import archive
-from privreg.errors import InferenceError
+from privreg.collector.inference.methods import METHODS
+from privreg.collector.inference.pivots import Normal
+from privreg.collector.inference.resampling import FIRST, Anytime
+from privreg.errors import InferenceError, OptionError, flag, interval_level, number
+from privreg.families.family import Family, check_ratios
 from privreg.families.measures import frame as measures_frame
 from privreg.options.unknown import all_known_arguments
-from privreg.results import saving
-from privreg.results.data import Frame, ResultData
-from privreg.results.estimates import EstimatedResults
-from privreg.results.plots import trajectory
-from privreg.results.plots.style import Axes
+from privreg.privacy.ledger import REPORTED_DELTA, refuse_fitted
+from privreg.results import adapters, saving
+from privreg.results.base import Results
+from privreg.results.data import Frame, ModelNames, ResultData, band
+from privreg.results.plots.coefficients import plot_coef
+from privreg.results.plots.trajectory import plot_trajectory
+from privreg.results.postestimation import penalties, terms
+from privreg.results.postestimation.hazards import HazardPrediction, baseline
+from privreg.results.postestimation.hypothesis import ContrastTest, WaldTest, contrast_test, wald_test
+from privreg.results.postestimation.prediction import Prediction, check_which, predicted, with_errors
+from privreg.results.postestimation.terms import TermTests, term_tests
 from privreg.results.summary import summary as one_screen
 from privreg.results.windows import windows as of_stream
 
 
 @all_known_arguments
-class PrivateResults(EstimatedResults):
+class PrivateResults(Results):
     """Results of a private online regression.
 
     Tests, effects, predictions and tables take `method`, an inference method of this fit, its first by default; it is
@@ -36,6 +49,370 @@ class PrivateResults(EstimatedResults):
     _kind: ClassVar = "results"  # Mark of its files
 
     @property
+    def params_last(self) -> pd.Series | pd.DataFrame:
+        """Last iterate in the user's units, shaped like :attr:`params` and noisier."""
+        return self._fit.shaped(self._fit.last)
+
+    @property
+    def bse(self) -> pd.Series | pd.DataFrame:
+        """Standard errors of the default method; √(6 V̂ / n) under random scaling, so that t reads as usual."""
+        return self._fit.shaped(self._errors())
+
+    @property
+    def tvalues(self) -> pd.Series | pd.DataFrame:
+        """Estimate over standard error."""
+        return self._fit.shaped(self._ratios())
+
+    @property
+    def pvalues(self) -> pd.Series | pd.DataFrame:
+        """Two-sided p-values of zero coefficients, exact for the method's limit distribution."""
+        return self._fit.shaped(self._estimate().pivot.two_sided(self._ratios()))
+
+    @property
+    def nobs(self) -> int:
+        """People who sent a report."""
+        return self._fit.nobs
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """Inference methods at hand; the first is the default."""
+        return tuple(e.method for e in self._fit.estimates)
+
+    @property
+    def df_resid_inference(self) -> float:
+        """Degrees of freedom of the default method's t-ratios: infinite of normal ones, NaN if they are no t."""
+        pivot = self._estimate().pivot
+        return math.inf if isinstance(pivot, Normal) else float(getattr(pivot, "df", math.nan))
+
+    @property
+    def family(self) -> Family:
+        """The family that was fitted."""
+        return self._fit.family
+
+    @property
+    def model(self) -> ModelNames:
+        """Public names: endog_names, exog_names (of all coefficients) and formula, as other libraries look for them."""
+        fit = self._fit
+        formula = dict(fit.title)["Formula"] if fit.cuts else fit.design.formula
+        return ModelNames(str(fit.design.endog_name), list(fit.names), formula)
+
+    def cov_params(self, method: str | None = None) -> pd.DataFrame:
+        """Covariance of the estimates on the scale of :attr:`bse`, DataFrame of shape (p, p).
+
+        Of a multinomial fit rows and columns are labelled by (level, term), as in statsmodels' MNLogit.
+        """
+        return self._covariance(method)
+
+    def conf_int(
+        self, alpha: float = 0.05, cols: Any = None, *, method: str | None = None, simultaneous: bool = False
+    ) -> pd.DataFrame:
+        """Confidence intervals, one coefficient a row.
+
+        Columns 0 and 1: lower and upper limit. Of a multinomial fit the index is (level, term) and the columns are
+        "lower" and "upper", all as in statsmodels' MNLogit.
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the level; above 0.5 it warns that it may be the level itself.
+        cols : list of str or int, optional
+            Coefficients wanted, or terms; all by default. Of a multinomial fit coefficients are called "level:term".
+        simultaneous : bool
+            Whether the intervals that are returned are to hold all together at that level; they are wider then, by
+            the distribution of the largest t-ratio (see `privreg.collector.inference.simultaneous`).
+
+        Notes
+        -----
+        Anytime intervals cover more than their level at one look. Under published tuning all but random scaling are
+        below their level on short streams; see benchmarks/validity.py and benchmarks/intervals.py.
+        """
+        at = self._fit.places(cols)
+        half = self._half(alpha, method, simultaneous, at)
+        lower, upper = ("lower", "upper") if self._fit.levels else (0, 1)
+        params, index = self._fit.params[at], self._fit.index[at]
+        return pd.DataFrame({lower: params - half, upper: params + half}, index=index)
+
+    def tidy(
+        self,
+        exponentiate: bool = False,
+        *,
+        alpha: float = 0.05,
+        conf_level: float | None = None,
+        method: str | None = None,
+        simultaneous: bool = False,
+    ) -> pd.DataFrame:
+        """Build the one table that every view renders.
+
+        term, estimate, std_error, statistic, p_value, conf_low, conf_high, reliable (whether no note of the summary
+        takes the row back); before them the level for multinomial fits.
+
+        Parameters
+        ----------
+        exponentiate : bool
+            Report exp(estimate) and exp(limits): odds ratios of Logistic, rate ratios of Poisson, relative risk ratios
+            against the baseline of multinomial fits, and ratios of y where the response is ``np.log(y)``. As in R's
+            broom, std_error and statistic stay those of the estimate itself, on the scale of logs, from which limits
+            and p-values come; ``attrs["note"]`` says so below the table.
+        conf_level : float, optional
+            Level of the intervals in place of `alpha`, as in R's broom.
+        simultaneous : bool
+            Whether the intervals of all coefficients are to hold together, as in :meth:`conf_int`; p-values stay those
+            of each coefficient alone.
+        """
+        flag("simultaneous", simultaneous)
+        if flag("exponentiate", exponentiate):
+            check_ratios(self._fit.family, self._fit.design.endog_name)
+        if conf_level is not None:
+            if alpha != 0.05:
+                raise OptionError("give alpha= or conf_level=, which is one minus alpha, not both.")
+            alpha = round(1.0 - number("conf_level", conf_level, "be a number in (0, 1), such as 0.95", high=1.0), 12)
+        out = self._table(alpha, method, simultaneous)
+        if exponentiate:
+            with np.errstate(over="ignore"):  # exp of a wild estimate is inf, and means it
+                for c in {"estimate", "conf_low", "conf_high"} & set(out):
+                    out[c] = np.exp(out[c])
+            out.attrs["note"] = "Note: std_error and statistic are on the scale of logs." * ("std_error" in out)
+        return out
+
+    def glance(self) -> pd.DataFrame:
+        """One line about the whole fit, as R's broom has it, to be stacked with those of other fits.
+
+        nobs, coefficients (how many), response, family, inference, guarantee (in words), mu (of this release), mu_total
+        (of all releases from these data so far in this process), releases, epsilon (of this release at delta = 1e-6, or
+        as asked of a pure budget), delta, private (False without noise, or with a seed), reliable (whether no note
+        takes a row back); then each of :attr:`fit_measures`.
+        """
+        fit, stated = self._fit, self.privacy
+        private, total, pure = stated.budget.private, stated.total, stated.total.pure
+        line: dict[str, Any] = {
+            "nobs": fit.nobs,
+            "coefficients": len(fit.names),
+            "response": str(fit.design.endog_name),
+            "family": fit.family.name,
+            "inference": METHODS[self.methods[0]].title if self.methods else "none",
+            "guarantee": stated.short,
+            "mu": stated.total_mu,
+            "mu_total": stated.release.total_mu if stated.release.number else stated.total_mu,
+            "releases": max(stated.release.number, 1),
+            "epsilon": math.inf if not private else total.epsilon if pure else total.epsilon_at(REPORTED_DELTA),
+            "delta": REPORTED_DELTA if private and not pure else 0.0,
+            "private": private and not stated.seeded,
+            "reliable": bool(self._table()["reliable"].all()),
+        }
+        line |= {m.name: m.estimate for m in fit.measures}
+        return Frame([line])
+
+    # --- tests -----------------------------------------------------------------------------------------
+
+    t_test_pairwise, reference_grid = terms.t_test_pairwise, terms.reference_grid
+    select, smooth = penalties.select, penalties.smooth
+
+    def t_test(self, r_matrix: Any, *, method: str | None = None) -> ContrastTest:
+        """Test linear combinations one by one.
+
+        effect, sd, tvalue, pvalue of shape (q,), conf_int(alpha), summary_frame(); both take simultaneous=True.
+
+        Parameters
+        ----------
+        r_matrix : str, array of shape (q, p), or (array, values)
+            As in statsmodels: ``"age = bmi"`` or ``"age - bmi, smoker[T.yes] = 0"``. Coefficients of a multinomial
+            fit are called "level:term", as in ``"mid:age = high:age"``; in an array they come level by level. The name
+            of a term, such as "C(region)" or "region", stands for all its coefficients, and so do several such names,
+            ``"smoker, region"`` or a list. Names that begin with an operator or a bracket need the array.
+        """
+        return contrast_test(self._known(method, "t_test"), r_matrix)
+
+    def wald_test(self, r_matrix: Any, *, method: str | None = None) -> WaldTest:
+        """Test linear restrictions, written as in :meth:`t_test`, jointly, exactly for the method's limit distribution.
+
+        WaldTest with statistic (formed with :meth:`cov_params`), pvalue, df_num, fvalue, df_denom, and ``citation`` as
+        reports have it. Redundant restrictions are an InferenceError, and so are so many that random scaling has had
+        too few updates.
+        """
+        return wald_test(self._known(method, "wald_test"), r_matrix)
+
+    def wald_test_terms(self, *, skip_single: bool = False, method: str | None = None) -> TermTests:
+        """Test each term jointly, given all others; with `skip_single` those of several coefficients.
+
+        ``table`` of the TermTests has a line a term: statistic, pvalue, df_constraint, fvalue, df_denom, reliable. Of a
+        multinomial fit a term is tested over all levels of the response together.
+        """
+        return term_tests(self._known(method, "wald_test_terms"), skip_single=flag("skip_single", skip_single))
+
+    def anova(self, *, method: str | None = None) -> pd.DataFrame:
+        """Test each term but the intercept, given all others (type III by the Wald test).
+
+        One line a term, its name as index: df, df_denom, chi2 (the Wald statistic), F, PR(>F), reliable (whether no
+        note of the summary takes a coefficient of it back). df_denom is infinite under normal limits, where df × F is
+        χ² with df degrees of freedom, and Hotelling's under Student's t; it and F are NaN under distributions that are
+        no F, whose p-values are exact all the same.
+
+        There are no sums of squares, which would need every residual. With interactions a test of a main effect
+        depends on how factors are coded, as always with type III; `privreg.anova` tests nested fits.
+        """
+        return term_tests(self._known(method, "anova"), skip_single=False).anova()
+
+    # --- predictions -----------------------------------------------------------------------------------
+
+    def predict(self, exog: Any = None, *, which: str = "mean") -> pd.Series | pd.DataFrame:
+        """Predict at new covariate values, on the response's scale.
+
+        For Multinomial a DataFrame: rows by levels, with "linear" without the baseline, whose predictor is 0. For
+        ``Surv()`` one, rows by cut points: survival, or with "linear" log hazards until then.
+
+        Parameters
+        ----------
+        exog : DataFrame, mapping of str to array, or array of shape (n, p) for array models
+            Or a table of polars or Arrow; with the model's offset and exposure, of array models as
+            ``(exog, offset, exposure)``. A row with a value that is missing, no number or not a declared level, or a
+            term that is not finite, has NaN as its prediction. Nothing is clamped to the declared bounds. Columns
+            outside them, or with values that can't be read, are named in a PrivregWarning.
+        which : {"mean", "linear", "class"}
+            "mean" is what the coefficients describe: the conditional mean (Huber, Squared), tau-quantile (Quantile) or
+            tau-expectile (Expectile), the mean count at the row's exposure (Poisson), the probability of 1 or of the
+            second level (Logistic), the probability of each level (Multinomial). For Hinge and SmoothedHinge it is the
+            margin, which is no probability: its sign is the class, its size no measure of certainty.
+            "linear" is the linear predictor.
+            "class" is the likelier class, for Logistic, Multinomial and the hinges: the declared level, or 0/1 for a
+            response without levels.
+
+        Notes
+        -----
+        Coefficients are private, so predictions at public covariate values are too. A prediction for somebody's own
+        row is as secret as that row: it is computed from it without noise, and what the statement of privacy says
+        does not cover it.
+
+        Rows that were fitted privately in this process are a NotPrivateError, unless with a seed; a family without such
+        predictions is an OptionError, and a missing column a DataError.
+        """
+        which = check_which(which, self._fit.family)
+        x, offset, index = self._exog(exog, "predict")
+        return predicted(self._fit, x, offset, index, which)
+
+    def stacked(self) -> adapters.Stacked:
+        """Coefficients in one list, for tables of other libraries such as statsmodels' ``summary_col``.
+
+        Of a multinomial fit, whose coefficients are a table, they are called "level:term".
+        """
+        return adapters.Stacked(self)
+
+    def for_marginaleffects(self, rows: Any = None) -> Any:
+        """These results as a model of the library marginaleffects, for its predictions, comparisons and slopes.
+
+        As in ``marginaleffects.avg_comparisons(res.for_marginaleffects(rows))``, of ``pip install ".[adapters]"``. It
+        needs a covariance, and t-ratios that are normal or Student's, else it is an InferenceError.
+
+        Parameters
+        ----------
+        rows : DataFrame, optional
+            *Public* rows over which it averages, in place of the data, which it can't have; :meth:`reference_grid` by
+            default. What resamples or fits again, and all that reads the response, can't work without rows.
+        """
+        if rows is not None:
+            refuse_fitted(rows, "predictions for them", simulated=self.privacy.seeded)
+        return adapters.marginaleffects_model(self, rows)
+
+    @property
+    def __maketables_coef_table__(self) -> pd.DataFrame:
+        """Coefficients under maketables' names: b, se, t, p, and limits of 95 and 90%."""
+        one = self.stacked()
+        columns = {"b": one.params, "se": one.bse, "t": one.tvalues, "p": one.pvalues}
+        for name, alpha in (("95", 0.05), ("90", 0.1)):
+            columns |= dict(zip((f"ci{name}l", f"ci{name}u"), one.conf_int(alpha).to_numpy().T, strict=True))
+        return pd.DataFrame(columns).rename_axis("Coefficient")
+
+    @property
+    def __maketables_depvar__(self) -> str:
+        return str(self._fit.design.endog_name)
+
+    def __maketables_stat__(self, key: str) -> Any:
+        """Lines that maketables prints below the coefficients; None where rows would be needed."""
+        return {"N": self.nobs, "se_type": METHODS[self.methods[0]].title if self.methods else None}.get(key)
+
+    def design_matrix(self, exog: Any = None) -> pd.DataFrame:
+        """Rows of the design at new public covariate values, as other libraries' tools need them.
+
+        An offset or exposure is not part of it.
+
+        One column for each coefficient, of a multinomial fit for each coefficient of one level; rows that can't be used
+        are NaN. Times :attr:`params` it is the linear predictor without its offset.
+        """
+        x, _, index = self._exog(exog, "design_matrix")
+        return pd.DataFrame(x, index=index, columns=list(self._fit.design.names))
+
+    def get_prediction(self, exog: Any = None, *, method: str | None = None) -> Prediction | HazardPrediction:
+        """Predictions with standard errors and confidence intervals of the mean.
+
+        Returns
+        -------
+        Prediction
+            predicted_mean, se_mean, conf_int(alpha), summary_frame(alpha), notes (which take limits back); "mean" is
+            what :meth:`predict` gives. Limits are those of the linear predictor through the inverse link. Of a
+            multinomial fit, or of levels in order, probabilities, rows by levels; the frame is long, one line for each
+            row and level, and limits are those of the logit of each probability, so that they stay in (0, 1).
+        HazardPrediction
+            Of a fit of ``Surv()``, see :meth:`hazards`.
+
+        Notes
+        -----
+        Predictions for private rows are not protected; see :meth:`predict`. These are limits of the mean. There are no
+        prediction intervals of single responses, which need their spread; fits with ``Quantile(0.025)`` and
+        ``Quantile(0.975)``, two more releases, estimate such limits.
+        """
+        if self._fit.cuts:
+            return self.hazards(exog, method=method)
+        x, offset, index = self._exog(exog, "get_prediction")
+        return with_errors(self._known(method, "get_prediction"), x, offset, index)
+
+    def hazards(self, new: Any = None, *, method: str | None = None) -> HazardPrediction:
+        """Hazards by interval, and survival curves, of a fit of ``Surv(time, event, [cuts])``.
+
+        HazardPrediction with ``frame(alpha)``, ``plot()`` and ``notes`` (which take limits back).
+
+        Parameters
+        ----------
+        new : DataFrame or mapping of str to array, optional
+            *Public* values of covariates, as in :meth:`predict`; without it the baseline hazards, of people whose
+            numbers are 0 and whose factors have their first level.
+        """
+        fit, j = self._fit, len(self._fit.cuts)
+        if not j:
+            raise InferenceError("this fit has no hazards; fit 'Surv(time, event, [6, 12, 24]) ~ …'.")
+        if new is None:
+            return HazardPrediction(self._known(method, "hazards"), baseline(fit)[None], pd.Index(["baseline"]))
+        x, _, index = self._exog(new, "hazards")
+        return HazardPrediction(self._known(method, "hazards"), x.reshape(-1, j, x.shape[1]), index[::j])
+
+    def trajectory(self, alpha: float = 0.05, *, method: str | None = None) -> pd.DataFrame:
+        """Estimates along the stream, at people counts that grow geometrically.
+
+        term, n, estimate, low, high; before them the level for multinomial fits. The bands are pointwise and those of
+        anytime if it was asked for, else of sandwich, or of random scaling with published tuning; NaN where there are
+        none, as before main rounds begin. Only those of anytime hold at all n at once. Another `method` is an
+        InferenceError.
+        """
+        fit, name = self._fit, band(self._fit, method)
+        m, p = fit.trail_params.shape
+        estimate, critical = fit.trail_params.reshape(-1), np.array(np.nan)
+        if name == "anytime":
+            at = fit.trail_senders
+            each = [Anytime(int(k)).critical(interval_level(alpha)) if k >= FIRST else np.nan for k in at]
+            critical = np.repeat(each, p)
+        elif name is not None:
+            critical = np.asarray(self._estimate(name).pivot.critical(interval_level(alpha)))
+        half = critical * np.sqrt(fit.trail_variances.reshape(-1))
+        n = np.repeat(fit.trail_n, p)
+        return Frame(fit.labels(m).assign(n=n, estimate=estimate, low=estimate - half, high=estimate + half))
+
+    def using(self, method: str) -> Self:
+        """Return the same results with another of this fit's inference methods as the default of every view."""
+        first = self._estimate(method)
+        rest = tuple(e for e in self._fit.estimates if e is not first)
+        return type(self)(replace(self._fit, estimates=(first, *rest)))
+
+    # --- the fit ---------------------------------------------------------------------------------------
+
+    @property
     def fit_measures(self) -> pd.DataFrame:
         """Measures of fit that people reported privately, with ``fit(measures=0.05)``.
 
@@ -45,17 +422,16 @@ class PrivateResults(EstimatedResults):
         for, or the records that tell them have not reported yet.
         """
         if not self._fit.measures:
-            later = next((n for n in self.privacy.notes if n.code == "later"), None)
             asked = self._measured_by()
-            why = f"this fit released no measures of fit{f'; {asked} asks for them' if asked else ', and none can'}."
-            raise InferenceError(f"{later}." if later is not None else why)
+            why = f"this fit released no measures of fit{f'; {asked} asks for them' if asked else ', and none can'}"
+            raise InferenceError(f"{next((n for n in self.privacy.notes if n.code == 'later'), why)}.")
         return Frame(measures_frame(self._fit.measures))
 
     def _measured_by(self) -> str:
-        said = self.__dict__["_fit"].statement if "_fit" in self.__dict__ else None
-        if said is None or said.trust != "devices":
+        fit: Any = self.__dict__.get("_fit")
+        if fit is None or fit.statement.trust != "devices":
             return super()._measured_by()
-        return "" if said.operators else "measures: 0.05 in the study's file"
+        return "" if fit.statement.operators else "measures: 0.05 in the study's file"
 
     @property
     def rounds(self) -> pd.DataFrame:
@@ -68,8 +444,7 @@ class PrivateResults(EstimatedResults):
         coefficient, in standard errors of these results' estimate by the default method; NaN where a round tells of no
         coefficient).
         """
-        columns = ["round", "role", "records", "reports", "moved"]
-        return Frame(list(self._fit.rounds), columns=columns)
+        return Frame(list(self._fit.rounds), columns=["round", "role", "records", "reports", "moved"])
 
     def estimand(self, rows: Any = None) -> pd.Series | pd.DataFrame:
         """Solve this fit's own equation on *public or simulated* rows, without noise: what its intervals are for.
@@ -91,14 +466,11 @@ class PrivateResults(EstimatedResults):
         it is wrong or errors are skewed, intervals cover these numbers, and another run, with another threshold and
         other weights, targets others.
 
-        Most scores are the gradient of a convex loss, whose minimum is found wherever there is one. Where there are
-        several, farther apart than a quarter of c, as of a quantile between two responses, the one that steps from the
-        estimate reach is returned, with a PrivregWarning. Scores of multinomial fits and of ``Poisson(c=)`` may have
-        several roots, of which that is returned which such steps reach, from the estimate or the likelihood's.
-
-        They are public, so that a value that is missing or not declared is an error; rows that were fitted privately in
-        this process are a NotPrivateError, unless with a seed, in a simulation. Results without an equation, as a
-        curator's descent's, or whose equation has no root there, are an InferenceError.
+        Of several roots that is returned which steps from the estimate reach, or of multinomial fits and
+        ``Poisson(c=)`` from the likelihood's; with a PrivregWarning where a convex loss has minima farther apart than a
+        quarter of c, as of a quantile between two responses. A value that is missing or not declared is an error; rows
+        that were fitted privately in this process are a NotPrivateError, unless with a seed. Results without an
+        equation, as a curator's descent's, or whose equation has no root there, are an InferenceError.
         """
         from privreg.doors.estimand import estimand  # it plays rows, and takes results
 
@@ -119,59 +491,9 @@ class PrivateResults(EstimatedResults):
 
         return evaluated(self._fit, public_test)
 
-    plot_trajectory = trajectory.plot_trajectory
-    summary = one_screen
-    windows = of_stream
+    plot_coef, plot_trajectory, summary, windows = plot_coef, plot_trajectory, one_screen, of_stream
 
     # --- views -----------------------------------------------------------------------------------------
-
-    def plot_coef(
-        self,
-        terms: Any = None,
-        *,
-        alpha: float = 0.05,
-        intercept: bool = False,
-        scaled: bool = False,
-        exponentiate: bool = False,
-        simultaneous: bool = False,
-        title: str | None = None,
-        ax: Any = None,
-    ) -> Axes:
-        """Draw coefficients as dots with their intervals as whiskers; hollow dots should not be relied on.
-
-        Parameters
-        ----------
-        terms : str or sequence of str, optional
-            Coefficients wanted, or terms, such as a factor; all but the intercept by default.
-        intercept : bool
-            Whether to draw the intercept, a coefficient called Intercept or const, which usually dwarfs all others.
-        scaled : bool
-            False draws coefficients as they are. True draws what a step of the covariate does, so that rows can be
-            compared. The step is public and stands after the row's name, and below the figure what it is: half of the
-            declared range, two declared sds, or two sds that the fit has learned from reports; the product of both for
-            an interaction. Levels and other columns of 0 and 1 go from 0 to 1 and have no step after their name.
-        exponentiate : bool
-            Draw exp of them, on a logarithmic axis: odds ratios of Logistic, odds ratios against the baseline of
-            Multinomial, rate ratios of Poisson, ratios where the response is ``np.log(y)``.
-        simultaneous : bool
-            Whether all intervals (the intercept's too) are to hold together, as in :meth:`conf_int`.
-        ax : Axes or sequence of Axes, optional
-            Where to draw; a sequence where results have several units, such as dollars and log-odds, one Axes each,
-            which come back as an array. Long names are wrapped or shortened; ``plt.subplots(layout="constrained")``
-            leaves room for them.
-
-        It is saved by ``axes.figure.savefig(path)``.
-
-        References
-        ----------
-        Gelman (2008), Scaling regression inputs by dividing by two standard deviations: two sds, not one, so that a
-        numeric covariate compares with one of 0 and 1.
-        """
-        from privreg.results.plots import coefficients
-
-        more: Any = {"intercept": intercept, "scaled": scaled, "simultaneous": simultaneous, "title": title, "ax": ax}
-        axes: Any = coefficients.coefficients([self], terms, alpha=alpha, exponentiate=exponentiate, **more)
-        return cast("Axes", axes)
 
     def plot_privacy(self, *, ax: Any = None) -> NDArray[Any]:
         """Draw the trade-off curve and the best attacker's ROC; the legend names the guarantee.
@@ -184,10 +506,9 @@ class PrivateResults(EstimatedResults):
         return privacy_curve(self.privacy, ax=ax)
 
     def __repr__(self) -> str:
-        what = f"{len(self._fit.names)} coefficients"
-        if self._fit.levels:
-            what = f"{len(self._fit.design.names)} coefficients for each of {len(self._fit.levels) - 1} levels"
-        return f"<{type(self).__name__}: {self._fit.family.name}, {what}, n = {self.nobs:,}, {self.privacy.short}>"
+        fit, of = self._fit, f" for each of {len(self._fit.levels) - 1} levels" if self._fit.levels else ""
+        what = f"{fit.family.name}, {len(fit.design.names)} coefficients{of}"
+        return f"<{type(self).__name__}: {what}, n = {self.nobs:,}, {self.privacy.short}>"
 
     # --- storage ---------------------------------------------------------------------------------------
 

@@ -16,14 +16,10 @@ from privreg.privacy.conversions import shuffled, shuffling_limit
 from privreg.privacy.ledger import REPORTED_DELTA, Budget, Release, at_least, within
 from privreg.results import wording
 from privreg.results.wording import WHOLE_RECORD, Setting
-from privreg.tables import Notes, Pairs, Part, View
-from privreg.tables.diagnostics import Diagnostic, doubts
-from privreg.tables.diagnostics import from_json as notes_from_json
-from privreg.tables.diagnostics import to_json as notes_to_json
+from privreg.tables import Notes, Pairs, Part, View, diagnostics
+from privreg.tables.diagnostics import Diagnostic
 
-_OTHERWISE: Final = frozenset(
-    {"budget", "release", "neighbours"}
-)  # Fields that a file has in another form, or not at all
+_OTHERWISE: Final = {"budget", "release", "neighbours"}  # Fields that a file has in another form, or not at all
 
 
 @dataclass(frozen=True, repr=False)
@@ -99,7 +95,7 @@ class PrivacyStatement(View):
     @property
     def doubts(self) -> tuple[Diagnostic, ...]:
         """The notes that take rows back: all, or those that they name."""
-        return doubts(self.notes)
+        return diagnostics.doubts(self.notes)
 
     @property
     def waiting(self) -> tuple[Diagnostic, ...]:
@@ -274,19 +270,13 @@ class PrivacyStatement(View):
         if not self.budget.private:
             return f"Nobody is protected: {said.carries[0]}."
         right = wording.success(self.total_mu) if self.right is None else self.right
-        how_often = (
-            wording.often(wording.success(self.release.total_mu), right) if self._again else wording.often(right)
-        )
-        pair = "two records that differ as protected"
-        if self.protects in {
-            WHOLE_RECORD,
-            wording.whole_records(self.per_id),
-            wording.HELD_ROWS[0],
-            wording.SILO_ROWS[0],
-        }:
-            pair = "two possible records" if self.per_id == 1 else "two possible sets of records"
-        elif self.protects in {wording.ALL_ROWS, wording.HELD_ROWS[1], wording.SILO_ROWS[1]}:
+        pair, one = "two records that differ as protected", self.per_id == 1
+        if self.protects in {*wording.RECORDS, wording.whole_records(self.per_id)}:
+            pair = "two possible records" if one else "two possible sets of records"
+        elif self.protects in wording.SETS_OF_ROWS:
             pair = "two possible sets of rows"
+        all_right = wording.success(self.release.total_mu) if self._again else right
+        how_often = wording.often(all_right, right if self._again else None)
         text = (
             f"Whoever sees {said.sees_all.format(k) if self._again else said.sees}, {said.guess.format(pair)} is right "
             f"{how_often}; blind guessing is right 50%.{said.after}"
@@ -377,15 +367,19 @@ class PrivacyStatement(View):
         if n is None and not self.people:
             raise BudgetError("shuffled() needs the number of people who sent reports, n=10_000 say.")
         n, epsilon = self.people if n is None else n, self.budget.epsilon
-        values = {"n": n, "whole": at_least(shuffled(epsilon, n, delta), 3), "delta": delta, "epsilon": epsilon}
         lead = "NOT AS RUN, because of seed=; with secret noise, i" if self.seeded else "I"
         if self.leaked:
             lead = f"Not counting {' and '.join(self.leaked)}, taken from the raw data: {lead.lower()}"
+        values = {"n": n, "whole": at_least(shuffled(epsilon, n, delta), 3), "delta": delta, "epsilon": epsilon}
         values |= {"lead": lead, "limit": shuffling_limit(n, delta)}
         first, *conditions, last = (text.format(**values) for text in wording.SHUFFLED)
-        numbered = (f"[{i}] {text}" for i, text in enumerate(conditions, 1))
-        hung = (textwrap.fill(text, 78, subsequent_indent="    ", break_on_hyphens=False) for text in numbered)
-        return "\n".join([textwrap.fill(first, 78), *hung, textwrap.fill(last, 78)])
+        lines = [first, *(f"[{i}] {text}" for i, text in enumerate(conditions, 1)), last]
+        hang = [4 * " " * (text[:1] == "[") for text in lines]
+        folded = (
+            textwrap.fill(text, 78, subsequent_indent=by, break_on_hyphens=not by)
+            for text, by in zip(lines, hang, strict=True)
+        )
+        return "\n".join(folded)
 
     # --- storage -----------------------------------------------------------------------------------------
 
@@ -399,7 +393,7 @@ class PrivacyStatement(View):
             | ({"dataset": r.dataset} if r.dataset else {}),
             "total_mu": self.total_mu if b.private else None,
             "guarantee": self.guarantee,
-            "notes_about": notes_to_json(self.notes),
+            "notes_about": diagnostics.to_json(self.notes),
         }
 
     @classmethod
@@ -415,7 +409,7 @@ class PrivacyStatement(View):
         known |= {
             "budget": Budget(math.inf if b["mu"] is None else b["mu"], b["form"], tuple(b["asked"])),
             "release": Release(r["number"], r["total_mu"] or math.inf, str(r.get("dataset", ""))),
-            "notes": notes_from_json(doc["notes"], doc.get("notes_about")),
+            "notes": diagnostics.from_json(doc["notes"], doc.get("notes_about")),
         }
         return cls(**{"setting": "curator" if doc["trust"] == "curator" else "reports", **known, **more})
 

@@ -17,12 +17,11 @@ from privreg.collector.inference.methods import METHODS
 from privreg.collector.inference.pivots import RandomScaling
 from privreg.collector.inference.simultaneous import joint_critical
 from privreg.errors import OptionError, flag
-from privreg.results.estimates import EstimatedResults
 from privreg.results.statement import PrivacyStatement
 from privreg.results.wording import HELD_ROWS, WHOLE_RECORD
 from privreg.tables import Header, Lines, Notes, Pairs, Paragraph, Part, Table, View
 from privreg.tables.diagnostics import Diagnostic, for_reading
-from privreg.tables.parts import MARK, WIDTH, cells, marked, shorten, span
+from privreg.tables.parts import MARK, WIDTH, estimates_table
 
 
 @dataclass(frozen=True, repr=False)
@@ -30,7 +29,7 @@ class Summary(View):
     """Summary of a result on one screen: header, coefficients, guarantee, and notes that change the reading."""
 
     heading: str
-    header: tuple[tuple[str, str], ...]  # Labels and words; those that don't fit into six lines stand below the table
+    header: tuple[tuple[str, str], ...]  # Labels and words; what doesn't change the reading stands below the table
     table: Table
     below: tuple[Part, ...]  # Reference distribution of the numbers, further tables, and meaning of the mark
     statement: PrivacyStatement  # The guarantee is shown here, all of it by ``res.privacy``
@@ -73,28 +72,20 @@ class Summary(View):
         return out + [(f"Public: {name}", text) for name, text in declared if name not in self.columns]
 
     def _layout(self) -> list[Part]:
-        double, held, others = Lines(("=" * WIDTH,)), list[tuple[str, str]](), list[tuple[str, str]]()
-        whole = _SLIM if "Dep. Variable" in dict(self.header) else _SLIM | {"Formula"}
-        for pair in self.header:
-            if self.slim:
-                held += [pair] * (pair[0] in whole)
-            elif pair[0] not in _BELOW and Header((*held, pair), "").lines() <= _LINES:
-                held.append(pair)
-            else:
-                others.append(pair)
-        head, first = Header(held, self.heading, self.statement.loud), [Pairs(others)] * bool(others)
+        above = _ABOVE if "Dep. Variable" in dict(self.header) else _ABOVE | {"Formula"}
+        head = Header([pair for pair in self.header if pair[0] in above], self.heading, self.statement.loud)
+        others = [pair for pair in self.header if pair[0] not in above and not self.slim]
         facts, notes = Pairs(self._facts()), Notes(self.notes, "Notes:")
         rest = f"More: {self.rest}; privacy statement: " if self.slim else "All of the privacy statement: "
         more = [Paragraph(rest + self.whole)] if self.whole else []
+        double, first = Lines(("=" * WIDTH,)), [Pairs(others)] * bool(others)
         return [head, self.table, double, *first, *self.below, facts, *more, notes]
 
     def _exported(self) -> list[Part]:
         return replace(self, whole="")._layout()
 
 
-_LINES: Final = 6  # Lines of the header's entries in the text, at most
-_BELOW: Final = frozenset({"Estimand"})
-_SLIM: Final = frozenset({
+_ABOVE: Final = frozenset({
     "Dep. Variable", "No. Observations", "Trust", "Inference", "Family", "Clusters", "Unusable", "Silos", "Mechanism",
     "Protocol",
 })  # fmt: skip
@@ -104,9 +95,6 @@ _READ: Final = frozenset({"binary", "remark", "unusable", "within"})
 
 def _shown(notes: Sequence[Diagnostic], slim: bool) -> tuple[Diagnostic, ...]:
     return tuple(n for n in for_reading(notes) if not slim or n.severity != "info" or n.code in _READ)
-
-
-# --- the table -------------------------------------------------------------------------------------------
 
 
 def caution(
@@ -127,25 +115,17 @@ def level_table(table: pd.DataFrame, alpha: float, response: str, levels: Sequen
     """Lay out a tidy table, that of a multinomial fit with a block for each of `levels` but the first."""
     terms = len(table) // max(len(levels) - 1, 1)
 
-    def blocks(response: str, levels: Sequence[str]) -> dict[int, str]:
-        base = f"  (baseline {response}={levels[0]})" if levels else ""
-        return {i * terms: f"{response}={level}{base}" for i, level in enumerate(levels[1:])}
+    base = f"  (baseline {response}={levels[0]})" if levels else ""
+    blocks = {i * terms: f"{response}={level}{base}" for i, level in enumerate(levels[1:])}
+    return estimates_table(table, "", alpha, first, table["term"], blocks=blocks)
 
-    (short,) = shorten([response], 16)
-    room = (WIDTH - span(f"{short}=  (baseline {short}=)")) // 2
-    short_blocks = blocks(short, shorten(levels, room))
-    names = marked(table["term"], table["reliable"])
-    return Table(names, *cells(table, alpha, first), blocks=blocks(response, levels), short_blocks=short_blocks)
-
-
-# --- of a regression -------------------------------------------------------------------------------------
 
 TITLE: Final = "Private Online Regression Results"
 RATIOS: Final = "exp(coef) is exp(estimate), with the limits exponentiated too; std err and t are those of the log"
 
 
 def summary(
-    self: EstimatedResults,
+    self: Any,
     alpha: float = 0.05,
     *,
     details: bool = False,
@@ -165,7 +145,8 @@ def summary(
     Parameters
     ----------
     details, slim : bool
-        Show tuning, score weights, estimand, declarations and every note, too, or their opposite, which goes first.
+        Show tuning, score weights, estimand, declarations and every note, too. The slim form is the default;
+        ``slim=False`` is ``details=True``, and where both are given `slim` goes first.
     exponentiate : bool
         Show exp(coef) with its limits, as in `PrivateResults.tidy`.
     simultaneous : bool

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any, Final
 
 import numpy as np
@@ -18,7 +19,7 @@ from privreg.errors import InferenceError, OptionError, ReliabilityWarning, leve
 from privreg.results.data import Frame, ResultData
 from privreg.results.plots import style
 from privreg.results.plots.style import Axes
-from privreg.tables import MARK, Paragraph, Part, Table, View, cells, diagnostics, marked
+from privreg.tables import MARK, Paragraph, Part, View, diagnostics, estimates_table, marked
 
 ALONE: Final = "Each interval holds by itself; reports are those of the fit: no further budget"
 
@@ -35,10 +36,9 @@ class Windows(View):
     @property
     def unseen(self) -> str:
         """Why a change before the first window isn't seen; empty if windows begin with the first main round."""
-        roles = [r.role for r in self.fit.rounds]
-        first = sum(r.records for r in self.fit.rounds[: roles.index("main")]) if "main" in roles else np.inf
+        before = list(takewhile(lambda r: r.role != "main", self.fit.rounds))
         begin = int(self.found.begin.min())
-        if begin <= first:
+        if len(before) == len(self.fit.rounds) or begin <= sum(r.records for r in before):
             return ""
         return (
             f"the fit left out main rounds before record {begin:,}, in which estimates were far from where they ended: "
@@ -66,16 +66,6 @@ class Windows(View):
         """Which coefficients no note takes back."""
         return diagnostics.reliable(self.doubts, len(self.fit.names))
 
-    def _chosen(self, cols: Any) -> list[int]:
-        """Positions of coefficients, each once; all if `cols` is None.
-        Raises OptionError if there are none.
-        """
-        names = self.fit.names
-        chosen = [j % len(names) for j in self.fit.places(range(len(names)) if cols is None else cols)]
-        if not chosen:
-            raise OptionError(f"name one coefficient or more of {', '.join(names)}, or leave them out for all.")
-        return list(dict.fromkeys(chosen))
-
     def test_change(self, cols: Any = None) -> pd.DataFrame:
         """Test that coefficients are the same in all windows.
 
@@ -84,7 +74,7 @@ class Windows(View):
         a coefficient can't be relied on, or that the fit left out its first main rounds, as estimates moved far there:
         a change at that time isn't seen.
         """
-        names, chosen = list(self.fit.names), self._chosen(cols)
+        names, chosen = list(self.fit.names), self.fit.places(cols)
         if self.unseen:
             warnings.warn(self.unseen, ReliabilityWarning, stacklevel=2)
         if not self._reliable[chosen].all():
@@ -100,7 +90,7 @@ class Windows(View):
         Coefficients in `terms`, of all by default, have a panel each, and `ax` is one Axes of each.
         """
         fit, table = self.fit, self.frame
-        named = {fit.names[j]: j for j in self._chosen(terms)}
+        named = {fit.names[j]: j for j in fit.places(terms, "terms")}
         footer = f"{100 * (1 - self.alpha):.6g}% intervals, each by itself; {style.guarantee([fit.statement])}"
         if not (reliable := self._reliable)[list(named.values())].all():
             footer += f"\n{MARK} don't rely on it: see the notes of the summary"
@@ -125,16 +115,14 @@ class Windows(View):
     def _layout(self) -> list[Part]:
         table, p = self.frame, len(self.fit.names)  # of which each coefficient has a part
         rows = [f"{b:,} to {e:,}" for b, e in zip(self.found.begin.tolist(), self.found.end.tolist(), strict=True)]
-        out: list[Part] = []
-        for j, name in enumerate(self.fit.names):
-            one = table.iloc[j::p]
-            head, values = cells(one.reset_index(drop=True), self.alpha)
-            out.append(Table(marked(rows, one["reliable"]), head, values, f"{name}, by records"))
+        out: list[Part] = [
+            estimates_table(table.iloc[j::p], f"{name}, by records", self.alpha, names=rows)
+            for j, name in enumerate(self.fit.names)
+        ]
         if len(rows) > 1:
             chi2, df, p_value = stream.change(self.found, list(range(p)))
-            out.append(
-                Paragraph(f"All coefficients the same in all windows: chi2({df}) = {chi2:.2f}, p = {p_value:.3g}")
-            )
+            said = f"chi2({df}) = {chi2:.2f}, p = {p_value:.3g}"
+            out.append(Paragraph(f"All coefficients the same in all windows: {said}"))
         taken_back = [f"{MARK} {note}" for note in self.doubts]
         notes = [ALONE, self.unseen[:1].upper() + self.unseen[1:], *taken_back]
         return [*out, *(Paragraph(f"{note}.") for note in notes if note)]

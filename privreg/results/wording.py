@@ -23,6 +23,8 @@ HELD_ROWS: Final = (
 """With a curator: of records, and of people with several rows."""
 SILO_ROWS: Final = tuple(f"{words}; against everybody outside the person's silo" for words in HELD_ROWS)
 """With silos: of records, and of people with several rows."""
+RECORDS: Final = {WHOLE_RECORD, HELD_ROWS[0], SILO_ROWS[0]}  # Neighbours replace a record
+SETS_OF_ROWS: Final = {ALL_ROWS, HELD_ROWS[1], SILO_ROWS[1]}  # Neighbours replace a person with all rows
 RESPONSE_ALONE: Final = "one person's response"
 
 
@@ -94,9 +96,6 @@ def often(right: float, alone: float | None = None) -> str:
     if alone is None:
         return said
     return f"{said} (" + (f"{at_least(100 * alone, 3)}%" if alone < 0.999 else "so, too,") + " after this one alone)"
-
-
-# --- notes -----------------------------------------------------------------------------------------------
 
 
 def opening_notes(

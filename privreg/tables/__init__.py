@@ -28,6 +28,7 @@ from privreg.tables.parts import (
     cells,
     estimates_table,
     fold,
+    formatted,
     in_one_format,
     marked,
     noted,
@@ -40,8 +41,8 @@ from privreg.tables.text import as_html, as_markdown, as_page, as_text
 
 __all__ = [
     "MARK", "WIDTH", "Header", "Lines", "Notes", "Pairs", "Paragraph", "Part", "Table", "View", "as_html", "as_latex",
-    "as_markdown", "as_page", "as_text", "cells", "estimates_table", "fold", "in_one_format", "marked", "noted",
-    "plain", "rendered", "respelt", "shorten", "span", "tex", "write",
+    "as_markdown", "as_page", "as_text", "cells", "estimates_table", "fold", "formatted", "in_one_format",
+    "marked", "noted", "plain", "rendered", "respelt", "shorten", "span", "tex", "write",
 ]  # fmt: skip
 
 
@@ -112,14 +113,10 @@ class View:
         return as_html(self._layout())
 
     def as_latex(self) -> str:
-        r"""Lay out as LaTeX to be included in a document.
+        r"""Lay out as LaTeX to be included in a document; the first line says which packages its preamble needs.
 
-        Returns
-        -------
-        str
-            The preamble needs ``\usepackage{booktabs}`` and ``\usepackage{array}``, and for tables too long for a
-            page ``\usepackage{longtable}``; the first line says which. Names in scripts other than Latin and Greek
-            need LuaLaTeX or XeLaTeX with a font that has them.
+        These are booktabs, array and for long tables longtable. Names in other scripts than Latin and Greek need
+        LuaLaTeX or XeLaTeX with a font that has them.
         """
         return as_latex(self._exported())
 
@@ -140,22 +137,10 @@ class View:
         return self.as_markdown()
 
     def save(self, path: str | Path) -> None:
-        """Write to a file, atomically.
+        """Write to a file, atomically, in the form that its ending says: .txt, .md, .html, .tex or .docx.
 
-        Parameters
-        ----------
-        path : str or Path
-            Its ending says in which form: .txt, .md, .html, .tex or .docx (``pip install ".[docx]"``); of a privacy
-            statement .json, too.
-
-        Raises
-        ------
-        OptionError
-            If the ending is another.
-        MissingExtraError
-            If it is .docx, and python-docx is not installed.
-        SavedFileError
-            If the file can't be written.
+        Of a privacy statement .json, too. Another ending is an OptionError; .docx without python-docx (``pip install
+        ".[docx]"``) a MissingExtraError; a file that can't be written a SavedFileError.
         """
         write(path, self._exported(), self._forms())
 

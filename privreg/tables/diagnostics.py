@@ -145,8 +145,6 @@ def caution(
     return True
 
 
-# --- files -----------------------------------------------------------------------------------------------
-
 _RENAMED: Final = {"silent": "nonresponse", "tied": "confounded"}  # Codes of version 0.1
 
 

@@ -38,12 +38,9 @@ def as_docx(parts: Iterable[Part]) -> bytes:
     style.paragraph_format.line_spacing = 1.0
     for part in parts:
         match part:
-            case Paragraph():
+            case Paragraph() | Notes() if part.words:
                 for line in part.words.split("\n"):
                     _words(document, line, bold=bool(part.style))
-            case Notes():
-                for i, note in enumerate(part.notes, 1):
-                    _words(document, f"[{i}] {note}")
             case Pairs():
                 for words in filter(None, (part.title, part.loud)):
                     _words(document, words, bold=True)

@@ -57,10 +57,9 @@ def as_latex(parts: Iterable[Part]) -> str:
     out = list[str]()
     for part in parts:
         match part:
-            case Paragraph():
-                out.append(_ragged(part.words.split("\n")))
-            case Notes():
-                out += [_ragged(f"[{i}] {note}" for i, note in enumerate(part.notes, 1))] if part.notes else []
+            case Paragraph() | Notes() if part.words:
+                body = "\\par\n".join(map(tex, part.words.split("\n")))
+                out.append(f"{{\\raggedright\n{body}\\par}}")
             case Header() | Table():
                 out += [f"{{\\normalsize\\textbf{{{tex(part.title)}}}}}"] if part.title else []
             case Pairs():
@@ -80,12 +79,6 @@ def as_latex(parts: Iterable[Part]) -> str:
         lengths = {"LTleft": "0pt", "LTright": "0pt", "LTpre": r"\smallskipamount", "LTpost": r"\smallskipamount"}
         settings += "\n" + "".join(f"\\setlength{{\\{k}}}{{{v}}}" for k, v in lengths.items()) + "%"
     return f"% needs {needs}\n\\begin{{center}}\n{settings}\n{body}\n\\end{{center}}\n"
-
-
-def _ragged(lines: Iterable[str]) -> str:
-    """Paragraphs as wide as the text."""
-    body = "\\par\n".join(map(tex, lines))
-    return f"{{\\raggedright\n{body}\\par}}"
 
 
 def _columns(table: Table, part: slice, *, wrap: bool) -> str:

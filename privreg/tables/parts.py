@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,14 +44,6 @@ def in_one_format(values: Iterable[float], digits: int, least: float = math.nan)
     if decimals > _MOST or (whole + decimals > _FIGURES + 1 and (least < 10.0**-digits or whole > _FIGURES)):
         return [f"{v:.{digits}e}" for v in held]
     return [f"{v:.{min(decimals, max(digits, needed))}f}" for v in held]
-
-
-def in_one_unit(columns: Mapping[str, tuple[Iterable[float], int]], least: float) -> dict[str, list[str]]:
-    """Format columns of one unit, each with its digits: all in powers of ten where one of them needs these."""
-    out = {k: in_one_format(v, digits, least) for k, (v, digits) in columns.items()}
-    if any("e" in cell for column in out.values() for cell in column):
-        return {k: [f"{v:.{digits}e}" for v in values] for k, (values, digits) in columns.items()}
-    return out
 
 
 _FIGURES: Final = 8  # Figures of a number, before and after the point together
@@ -117,21 +110,53 @@ def _upto(text: str, width: int) -> int:
     return k
 
 
+_P: Final = re.compile(r"(?i)p[_>(]|pr[(]")  # Columns of p-values, of degrees of freedom and of statistics, by name
+_DF: Final = re.compile(r"(?i)df")
+_STATISTIC: Final = re.compile(r"(?i)(statistic|[tzfq]|chi2|wald)$")
+
+
+def formatted(frame: pd.DataFrame, digits: Any = None, wide: Container[object] = ()) -> dict[Any, list[str]]:
+    """Cells of a table's columns, by name: estimates and their errors alike, what tests give in formats of its own.
+
+    `digits` are decimals, of all numbers or by column, where a user rounded; columns of estimates have 3, `wide` ones
+    4, and of the least standard error two figures are to be seen.
+    """
+    errors = [e for c in frame if str(c).startswith("std") for e in frame[c] if 0.0 < e < math.inf]
+    out, alike, least = dict[Any, list[str]](), dict[Any, int](), min(errors, default=math.nan)
+    for c in frame:
+        values, rounded = frame[c], digits.get(c) if isinstance(digits, Mapping) else digits
+        places = 4 if c in wide else 3
+        if values.dtype.kind != "f":
+            out[c] = list(map(str, values))
+        elif _P.match(str(c)):
+            out[c] = [p_value(v, max(3 if rounded is None else rounded, 1)) for v in values]
+        elif rounded is not None:
+            out[c] = [f"{v:.{max(rounded, 0)}f}" for v in values]
+        elif _DF.match(str(c)):
+            out[c] = [f"{v:g}" for v in values]
+        elif _STATISTIC.match(str(c)):
+            out[c] = in_one_format(values, places, 1.0)
+        else:
+            out[c], alike[c] = in_one_format(values, places, least), places
+    if errors and any("e" in cell for c in alike for cell in out[c]):  # one needs powers of ten
+        out |= {c: [f"{v:.{places}e}" for v in frame[c]] for c, places in alike.items()}
+    return out
+
+
+def p_value(p: float, digits: int = 3) -> str:
+    """A p-value; one that would be written as 0 is "<0.001"."""
+    return f"<{10.0**-digits:.{digits}f}" if p < 10.0**-digits else f"{p:.{digits}f}"
+
+
 def cells(frame: pd.DataFrame, alpha: float, first: str = "coef", digits: int = 3) -> tuple[list[str], list[list[str]]]:
     """Headings and formatted rows of a tidy table, those of its columns that are there, without the names."""
     low, high = f"[{alpha / 2:.10g}", f"{1 - alpha / 2:.10g}]"  # Confidence limits
     columns = {"estimate": first, "std_error": "std err", "statistic": "t", "p_value": "P>|t|"}
     columns = {k: v for k, v in {**columns, "conf_low": low, "conf_high": high}.items() if k in frame}
-    errors = [e for e in frame["std_error"] if e > 0.0 and math.isfinite(e)] if "std_error" in frame else []
-    least = min(errors, default=math.nan)
-
-    of_one_unit = [k for k in columns if k not in {"p_value", "statistic"}]
-    shown = in_one_unit({k: (frame[k], 4 if k == "estimate" else digits) for k in of_one_unit}, least)
-    if "p_value" in columns:
+    shown = formatted(frame[[*columns]], wide=("estimate",) if digits == 3 else tuple(columns))
+    if "p_value" in columns:  # as in statsmodels
         shown["p_value"] = [f"{v:.3f}" for v in frame["p_value"]]
-    if "statistic" in columns:
-        shown["statistic"] = in_one_format(frame["statistic"], digits, least=1.0)
-    return list(columns.values()), [list(row) for row in zip(*(shown[k] for k in columns), strict=True)]
+    return list(columns.values()), [list(row) for row in zip(*shown.values(), strict=True)]
 
 
 def wrapped(label: str, text: str, indent: int) -> list[str]:
@@ -171,6 +196,12 @@ class Notes:
 
     notes: Sequence[str]
     title: str = ""  # of the text
+    style = ""
+
+    @property
+    def words(self) -> str:
+        """All of them, each on its line."""
+        return "\n".join(f"[{i}] {note}" for i, note in enumerate(self.notes, 1))
 
 
 def respelt(parts: Iterable[Part], spell: Callable[[str], str]) -> list[Part]:
@@ -200,15 +231,6 @@ class Header(Pairs):
         long = [[pair] for pair in self.pairs if not fits(pair)]
         return [*(short[i : i + 2] for i in range(0, len(short), 2)), *long]
 
-    def indent(self) -> int:
-        """Column of the text at which words begin that have a line of their own."""
-        return min(max((len(label) for label, _ in self.pairs), default=0) + 3, LABEL)
-
-    def lines(self) -> int:
-        """Lines of the text that the pairs take."""
-        room = WIDTH - self.indent()
-        return sum(len(fold(row[0][1], room)) if not fits(row[0]) else 1 for row in self.arranged())
-
 
 LABEL: Final = 22  # Columns of the text that labels take, at most
 GAP: Final = 3  # Columns of the text between two pairs of a header
@@ -229,7 +251,6 @@ class Table:
     rows: Sequence[Sequence[str]]
     title: str = ""
     blocks: Mapping[int, str] = field(default_factory=dict)  # titles of the rows that begin a block
-    short_blocks: Mapping[int, str] | None = None  # the same, for text
     facts: Sequence[tuple[str, Sequence[str]]] = ()  # rows of words below a rule; columns are of one width then
     stub: str = ""  # heading of the names
 
@@ -244,18 +265,20 @@ class Table:
 Part = Lines | Paragraph | Notes | Pairs | Header | Table
 
 
-def estimates_table(frame: pd.DataFrame, title: str) -> Table:
-    """Lay out a `summary_frame`: estimate, standard error, t and p-value if it has them, 95% limits.
+def estimates_table(
+    frame: pd.DataFrame, title: str = "", alpha: float = 0.05, first: str = "coef", names: Any = None, **more: Any
+) -> Table:
+    """Lay out a tidy table, or a `summary_frame`: estimate, standard error, t and p-value if it has them, limits.
 
-    Lines not to rely on are marked.
+    Rows have the `names`, or those of the index; what is not to be relied on is marked.
     """
-    names = [", ".join(map(str, i)) if isinstance(i, tuple) else str(i) for i in frame.index]
-    if "reliable" in frame:
-        names = marked(names, frame["reliable"])
-        frame = frame.drop(columns="reliable")
-    tests = ["statistic", "p_value"] if frame.shape[1] == 6 else []
-    tidy = frame.set_axis(["estimate", "std_error", *tests, "conf_low", "conf_high"], axis=1)
-    return Table(names, *cells(tidy, 0.05, str(frame.columns[0])), title)
+    if "estimate" not in frame:
+        tests = ["statistic", "p_value"] if len(frame.columns) == 7 else []
+        first, columns = str(frame.columns[0]), ["estimate", "std_error", *tests, "conf_low", "conf_high", "reliable"]
+        frame = frame.set_axis(columns, axis=1)
+    names = [", ".join(map(str, i)) if isinstance(i, tuple) else i for i in (frame.index if names is None else names)]
+    names = marked(names, frame["reliable"] if "reliable" in frame else [True] * len(names))
+    return Table(names, *cells(frame, alpha, first), title, **more)
 
 
 def noted(notes: Iterable[str]) -> list[Part]:

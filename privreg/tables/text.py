@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from html import escape
 from importlib.resources import files
+from itertools import zip_longest
 from typing import Final
 
 from privreg.tables.parts import (
@@ -49,13 +50,13 @@ def _lines(part: Part) -> list[str]:
             notes = (wrapped(f"[{i}]", note, 4 if i < 10 else 5) for i, note in enumerate(part.notes, 1))
             return [*top, *(line for note in notes for line in note)]
         case Header():
-            double, indent = "=" * WIDTH, part.indent()
+            double, labels = "=" * WIDTH, [len(label) for label, _ in part.pairs]
             out = [centred(part.title), *([centred(f"*** {part.loud} ***")] if part.loud else []), double]
             for row in part.arranged():
                 if fits(row[0]):
                     out.append((" " * GAP).join(f"{a}:" + right(plain(b), HALF - len(a) - 1) for a, b in row))
                 else:
-                    out += wrapped(f"{row[0][0]}:", row[0][1], indent)
+                    out += wrapped(f"{row[0][0]}:", row[0][1], min(max(labels) + 3, LABEL))
             return [*out, double]
         case Pairs():
             loud = [part.loud] if part.loud else []
@@ -73,60 +74,46 @@ def _page(table: Table) -> list[str]:
             break
     stubs = [plain(name) for name in table.names]
     lead = max(room, 3) if len(table.head) > 1 else min(max(map(span, stubs), default=0), max(room, 3))
-
-    def line(stub: str, row: Sequence[str]) -> str:
-        if not any(row):
-            return "\n".join(fold(stub))
-        *above, stub = ["", stub] if span(stub) <= lead else [*fold(stub), ""]
-        numbers = "".join(v.rjust(w + sep) for v, w in zip(row, widths, strict=True))
-        return "\n".join([*filter(None, above), (left(stub, lead) + numbers).rstrip()])
-
-    top, rule = [line(table.stub, table.head), "-" * WIDTH], "-" * WIDTH
-    blocks = table.short_blocks or table.blocks
-    out = [] if blocks else list(top)
+    columns, rule = [w + sep for w in widths], "-" * WIDTH
+    top = [*_row_of(table.stub, table.head, lead, columns), rule]
+    out = [] if table.blocks else list(top)
     for i, (stub, row) in enumerate(zip(stubs, table.rows, strict=True)):
-        if i in blocks:
-            out += [*([rule] if out else []), plain(blocks[i]), *top]
-        out.append(line(stub, row))
+        if i in table.blocks:
+            out += [*([rule] if out else []), *fold(plain(table.blocks[i])), *top]
+        out += _row_of(stub, row, lead, columns) if any(row) else fold(stub)
     return out
+
+
+def _row_of(label: str, cells: Sequence[str], stub: int, widths: Sequence[int]) -> list[str]:
+    """Lines of a row: cells of several lines at the right of their columns, a label too long for its column above."""
+    above, label = ([], label) if span(label) <= stub else (fold(label), "")
+    down = zip_longest(*(cell.split("\n") for cell in cells), fillvalue="")
+    rows = ("".join(right(v, w) for v, w in zip(row, widths, strict=False)) for row in down)
+    return [*above, *((left("" if i else label, stub) + row).rstrip() for i, row in enumerate(rows))]
 
 
 def _pages(table: Table) -> list[str]:
     """Columns of one width; those that don't fit go on below, with the rows that they have."""
-    cells = [[v.split("\n") for v in row] for row in table.rows]
-    if any(line.endswith(MARK) for row in cells for v in row for line in v):  # digits stand below each other
-        cells = [[[x if not x or x.endswith(MARK) else f"{x} " for x in v] for v in row] for row in cells]
-    width = max(13, *(len(line) for row in cells for v in row for line in v))  # numbers are never cut
+    rows = [list(row) for row in table.rows]
+    if any(MARK in v for row in rows for v in row):  # digits stand below each other
+        rows = [[re.sub(rf"(?<=[^{MARK}])$", " ", v, flags=re.MULTILINE) for v in row] for row in rows]
+    width = max(13, *(len(line) for row in rows for v in row for line in v.split("\n")))  # numbers are never cut
     labels = [*table.names, *(label for label, _ in table.facts)]
     stub = max(min(max(map(span, labels)), WIDTH - width - 2, 30), 13)
     per = min(max(1, (WIDTH - stub) // (width + 2)), len(table.head))
     width = min((WIDTH - stub) // per - 2, max(width, *map(span, table.head)), max(width, 24))
-    rule = stub + (width + 2) * per
-
-    def lines(label: str, values: Sequence[Sequence[str]]) -> list[str]:
-        deep = max(map(len, values))
-        down = zip(*([*v, *[""] * (deep - len(v))] for v in values), strict=True)
-        shown = ("".join("  " + right(v, width) for v in row) for row in down)
-        above, label = ([], label) if span(label) <= stub else (fold(label, rule), "")
-        return [*above, *((left("" if i else label, stub) + row).rstrip() for i, row in enumerate(shown))]
-
-    names = [plain(name) for name in table.names]
-    head = [fold(h, width) or [""] for h in shorten(table.head, 3 * width - 2)]
-    facts = [(label, [fold(v, width) or [""] for v in values]) for label, values in table.facts]
+    rule, columns = stub + (width + 2) * per, [width + 2] * per
+    names, head = [plain(name) for name in table.names], shorten(table.head, 3 * width - 2)
+    facts = [(label, ["\n".join(fold(v, width)) for v in values]) for label, values in (("", head), *table.facts)]
     out = [centred(table.title, max(rule, len(table.title))), "=" * rule]
     for start in range(0, len(head), per):
         part = slice(start, start + per)
-        out += [*lines("", head[part]), "-" * rule]
-        for name, row in zip(names, cells, strict=True):
-            if not start or any(v != [""] for v in row[part]):
-                out += lines(name, row[part])
-        out.append("-" * rule)
-        out += [line for label, values in facts for line in lines(label, values[part])]
-        out.append("=" * rule)
+        first, *last = (_row_of(label, values[part], stub, columns) for label, values in facts)
+        out += [*first, "-" * rule]
+        for name, row in zip(names, rows, strict=True):
+            out += _row_of(name, row[part], stub, columns) if not start or any(row[part]) else []
+        out += ["-" * rule, *(line for lines in last for line in lines), "=" * rule]
     return out
-
-
-# --- views as markdown with github's tables, for notebooks' cells, issues and reports -------------
 
 
 def as_markdown(parts: Iterable[Part]) -> str:
@@ -163,9 +150,6 @@ def _cells(name: str, values: Sequence[str]) -> str:
 def _escaped(text: str) -> str:
     """Escape what begins or ends markup; a minus sign, a dot or a bracket within a line begins nothing."""
     return re.sub(r"([\\`*_\[\]<>#|~&$])", r"\\\1", plain(text))
-
-
-# --- views as a block of html with a scoped style, for browsers and notebooks -----------------------
 
 
 # In it colours are inherited, so that the same page reads on a light and on a dark ground. The class is doubled where

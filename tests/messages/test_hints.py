@@ -130,7 +130,7 @@ def test_unknown_keywords_are_told_the_choices(rides, method, keyword, pieces):
 
 CLASSES = (
     *(PrivateResults, CentralResults, FederatedResults, MeansResults, Comparison),
-    *(hypothesis.ContrastTest, prediction.Prediction, prediction.ClassPrediction),
+    *(hypothesis.ContrastTest, prediction.Prediction),
 )
 METHODS = [
     (cls, name)

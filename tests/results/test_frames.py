@@ -1,12 +1,14 @@
 """Tables of numbers print all their columns, whatever the terminal, and no option of pandas is changed for it."""
 
 import csv
+import re
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import privreg as pr
+from privreg.base.optional import need
 from privreg.results.data import Frame
 from tests.helpers import array_model
 
@@ -43,11 +45,50 @@ def test_all_columns_are_printed_in_a_terminal_of_80_columns(res, name):
     assert max(map(len, text.split("\n"))) <= max(80, longest + 20)
 
 
-def test_what_is_computed_from_a_table_is_a_plain_one(res):
-    assert type(res.tidy()) is not pd.DataFrame
-    assert type(res.tidy().head(2)) is type(res.tidy()[["term"]]) is type(res.tidy().set_index("term")) is pd.DataFrame
+def test_what_is_computed_from_a_table_is_printed_and_saved_as_one(res, tmp_path):
+    made = [res.tidy().head(2), res.tidy()[["term"]], res.tidy().set_index("term"), res.tidy().query("estimate > 0")]
+    assert {type(one) for one in made} == {Frame}
+    made[2].save(tmp_path / "table.csv")
+    assert pd.read_csv(tmp_path / "table.csv").shape == (4, 8)
     pd.testing.assert_frame_equal(pd.DataFrame(res.tidy()), res.tidy())
     pd.testing.assert_frame_equal(res.tidy(), pd.DataFrame(res.tidy()))
+
+
+@pytest.mark.parametrize("name", FRAMES)
+@pytest.mark.parametrize("ending", [".tex", ".docx", ".html", ".md", ".txt"])
+def test_documents_have_the_decimals_to_which_a_table_was_rounded(res, name, ending, tmp_path):
+    frame = FRAMES[name](res)
+    path = tmp_path / f"table{ending}"
+    frame.round(2).save(path)
+    text = path.read_text() if ending != ".docx" else words_of(path)
+    values = [v for c in frame for v in frame[c] if frame[c].dtype.kind == "f" and np.isfinite(v) and abs(v) >= 0.01]
+    for value in values:
+        assert re.search(rf"(?<![\d.]){abs(value):.2f}(?!\d)", text.replace(",", "")), value
+
+
+def words_of(path):
+    return " ".join(cell.text for table in need("docx", "docx", "").Document(path).tables for cell in table._cells)
+
+
+def test_columns_are_rounded_one_by_one(res):
+    shown = repr(res.tidy().round({"estimate": 1, "p_value": 2}))
+    estimate, error = res.tidy()[["estimate", "std_error"]].iloc[0]
+    assert f" {estimate:.1f} " in shown
+    assert f" {error:.1f} " not in shown
+
+
+P_VALUES = pd.DataFrame({"F": [3.2, 900.0], "df_denom": [13.0, np.inf], "PR(>F)": [0.0312, 1e-30]}, index=["a", "b"])
+
+
+@pytest.mark.parametrize("ending", [".tex", ".docx", ".html", ".md", ".txt"])
+def test_no_document_says_that_a_probability_is_0_or_a_number_inf(ending, tmp_path):
+    path = tmp_path / f"table{ending}"
+    Frame(P_VALUES).save(path)
+    text = path.read_text() if ending != ".docx" else words_of(path)
+    assert "inf" not in re.sub(r"\\infty|<style>.*</style>", "", text, flags=re.DOTALL)
+    assert not re.search(r"(?<!\d)0\.000", text)
+    assert "0.001" in text
+    assert "0.031" in text
 
 
 def test_comparisons_are_printed_whole(res):

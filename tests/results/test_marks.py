@@ -58,7 +58,7 @@ FRAMES = ("result_frame", "table", "frame", "summary_frame")
 def frame_of(view):
     if isinstance(view, pd.DataFrame):
         return view
-    found = getattr(view, next(name for name in FRAMES if hasattr(type(view), name)))
+    found = getattr(view, next(name for name in FRAMES if hasattr(view, name)))
     frame = found if isinstance(found, pd.DataFrame) else found()
     return frame["(1)"] if isinstance(view, Comparison) else frame
 

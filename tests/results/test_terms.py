@@ -166,7 +166,7 @@ def test_doubts_are_shown_on_the_terms_they_concern(base, rows):
     note = doubt("few", "made up", [at])
     marked = pr_like(ours, statement=dataclasses.replace(ours._fit.statement, notes=(note,)))
     tests = marked.wald_test_terms()
-    assert dict(zip(tests.terms, tests.reliable, strict=True)) == {t: t != "C(g)" for t in tests.terms}
+    assert tests.table["reliable"].to_dict() == {t: t != "C(g)" for t in tests.table.index}
     assert "C(g) †" in str(tests)
     assert "made up" in str(tests)
     assert "made up" in str(marked.wald_test("C(g)"))

@@ -249,9 +249,9 @@ def test_coefficients_are_named_as_elsewhere(steady, case):
     cols, names = COLUMNS[case]
     windows = steady.windows(20_000)
     if names is None:
-        with pytest.raises(OptionError, match="Intercept, x"):
+        with pytest.raises(OptionError, match=r"Intercept'?, '?x"):
             windows.test_change(cols)
-        with pytest.raises(OptionError, match="Intercept, x"):
+        with pytest.raises(OptionError, match=r"Intercept'?, '?x"):
             windows.plot(cols)
     else:
         assert list(windows.test_change(cols).index) == names

@@ -22,7 +22,6 @@ from privreg.results.data import ResultData
 from privreg.results.plots.coefficients import about_steps, steps_of, unit_of
 from privreg.results.plots.style import COLUMN, CONSTANTS, DASHES, Axes, drawing, inks_for, literal, pyplot
 from privreg.results.postestimation.prediction import check_which, predicted
-from privreg.results.postestimation.terms import coefficients_of
 from privreg.results.statement import PrivacyStatement
 from privreg.results.summary import Summary, caution, declared_columns, level_table
 from privreg.results.wording import Unusable
@@ -93,7 +92,7 @@ class FederatedResults(Results):
         pyplot()
         fit, known = self._fit, list(self._fit.names)
         slopes = [name for name, term in zip(known, fit.labels()["term"], strict=True) if term not in CONSTANTS]
-        wanted = (slopes or known)[:MOST] if terms is None else coefficients_of(fit, terms)
+        wanted = (slopes or known)[:MOST] if terms is None else [known[j] for j in fit.places(terms, "terms")]
         each = steps_of([fit])
         steps = [each[name] for name in wanted]
         values = fit.trail_params[:, [known.index(name) for name in wanted]] * [step.size for step in steps]

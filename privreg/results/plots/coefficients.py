@@ -5,23 +5,21 @@ from __future__ import annotations
 import math
 import re
 import textwrap
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Sequence
 from itertools import cycle
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from privreg.base.arrays import Array
-from privreg.errors import InferenceError, OptionError, flag
+from privreg.errors import InferenceError, flag
 from privreg.families.family import check_ratios
 from privreg.privacy.ledger import compose, within
 from privreg.results.data import ResultData
-from privreg.results.estimates import EstimatedResults
 from privreg.results.plots import style
-from privreg.results.plots.style import CONSTANTS, Axes, baselines, guarantee, literal, pyplot
-from privreg.results.postestimation.terms import coefficients_of
+from privreg.results.plots.style import CONSTANTS, Axes, baselines, guarantee, literal
 from privreg.tables import shorten
 
 PRODUCT: Final = "their product for an interaction"
@@ -41,16 +39,16 @@ class Step(NamedTuple):
         return "" if self.size == 1.0 else f"per {self.size:{form}} {self.unit}".rstrip()
 
 
-def public_steps(design: Any, spreads: Array | None = None) -> Array:
+def public_steps(design: Any, spreads: Array | None = None) -> list[Step]:
     """Distances by which columns of a design move in a figure, so that coefficients can be compared; user's units.
 
     To three digits: half of the declared range, or two declared sds; of an interaction the product over its parts; 1
     for levels, for other columns of 0 and 1 and for a constant. Of columns that nothing public tells of two `spreads`,
-    sds that the fit has learned from reports, to two digits, or NaN. All shapes are (p,).
+    sds that the fit has learned from reports, shape (p,), to two digits, or NaN.
     """
     schema, names = design.schema, list(design.names)
     low, high = design.probe.min(axis=0), design.probe.max(axis=0)
-    sizes: dict[str, float] = {}
+    sizes, out = dict[str, float](), list[Step]()
 
     def declared(column: str) -> float:
         if column in schema.moments and column not in schema.private:
@@ -58,51 +56,43 @@ def public_steps(design: Any, spreads: Array | None = None) -> Array:
         least, most = schema.reference(column)
         return 0.5 * (most - least) if (least, most) != (0.0, 1.0) else 1.0
 
-    for j, (name, bare, made_of) in enumerate(zip(names, design.bare, design.sources, strict=True)):
-        learned = math.nan if spreads is None else float(f"{2.0 * spreads[j]:.2g}")
+    columns = list(zip(names, design.bare, design.sources, strict=True))
+    for j, (name, bare, made_of) in enumerate(columns):
         # a spline's last column goes from 0 to 1 as well
         switch = (low[j], high[j]) == (0.0, 1.0) and (bare is not None or np.isin(design.probe[:, j], (0.0, 1.0)).all())
         if not high[j] > low[j] or all(c in schema.levels for c in made_of) or switch:
             sizes[name] = 1.0
         elif any(name in schema.private for name in made_of):
-            sizes[name] = learned
+            sizes[name] = math.nan if spreads is None else float(f"{2.0 * spreads[j]:.2g}")
         else:
             sizes[name] = declared(bare) if bare is not None else 0.5 * float(high[j] - low[j])
-    out = dict(sizes)
-    for name, made_of in zip(names, design.sources, strict=True):
-        parts = name.split(":")
+    for name, bare, made_of in columns:
+        parts, numbers = name.split(":"), [c for c in made_of if c not in schema.levels]
         known = [
-            sizes[part] if part in sizes else declared(part) if part in made_of and part not in schema.levels else 1.0
+            sizes[part] if part in sizes else declared(part) if part in numbers else 1.0
             for part in parts
             if part in sizes or part in made_of or part.endswith("]")
         ]
-        if len(parts) > 1 and len(known) == len(parts) and not all(c in schema.levels for c in made_of):
-            out[name] = math.prod(known)
-    return np.array([step if math.isnan(step) else float(f"{step:.3g}") for step in map(out.__getitem__, names)])
-
-
-def _kinds(design: Any) -> Iterator[tuple[str, ...]]:
-    """Step of each column of a design, in words, a kind for each number that it is made of."""
-    schema = design.schema
-    for name, bare, made_of in zip(design.names, design.bare, design.sources, strict=True):
-        out = []
-        for c in (c for c in made_of if c not in schema.levels):
-            if c in schema.private:
-                out.append("two sds learned from reports")
-            elif c in schema.moments and (bare is not None or ":" in name):
-                out.append("two declared sds")
-            else:
-                out.append("half of the declared range")
-        yield (*out, *[PRODUCT] * (len(out) > 1 and ":" in name))
+        size = math.prod(known) if 1 < len(parts) == len(known) and numbers else sizes[name]
+        kinds = [
+            "two sds learned from reports"
+            if c in schema.private
+            else "two declared sds"
+            if c in schema.moments and (bare is not None or len(parts) > 1)
+            else "half of the declared range"
+            for c in numbers
+        ]
+        kinds += [PRODUCT] * (len(kinds) > 1 and len(parts) > 1)
+        unit = "days" if bare in schema.dates else ""
+        out.append(Step(size if math.isnan(size) else float(f"{size:.3g}"), tuple(kinds), unit))
+    return out
 
 
 def steps_of(fits: Iterable[ResultData]) -> dict[str, Step]:
     """Step of each coefficient's covariate, by its flat name: of the first result that knows it, else 1."""
     out: dict[str, Step] = {}
     for fit in fits:
-        units = ["days" if bare in fit.design.schema.dates else "" for bare in fit.design.bare]
-        steps = map(Step, public_steps(fit.design, fit.spreads).tolist(), _kinds(fit.design), units)
-        for name, step in zip(fit.names, cycle(steps), strict=False):
+        for name, step in zip(fit.names, cycle(public_steps(fit.design, fit.spreads)), strict=False):
             if name not in out or math.isnan(out[name].size):
                 out[name] = step
     return {name: step._replace(size=1.0) if math.isnan(step.size) else step for name, step in out.items()}
@@ -115,11 +105,18 @@ def about_steps(steps: Iterable[Step]) -> list[str]:
     return [f"step: {' or '.join(said)}"] if said else []
 
 
-def coefficients(
-    results: Sequence[EstimatedResults],
+class Side(NamedTuple):
+    """Results side by side and their names, at last those of tables of other libraries' results."""
+
+    results: Sequence[Any]
+    names: Sequence[str]
+    public: Sequence[pd.DataFrame] = ()  # Drawn after the others in the first one's unit
+
+
+def plot_coef(
+    self: Any,
     terms: Any = None,
     *,
-    labels: Sequence[str] | None = None,
     alpha: float = 0.05,
     intercept: bool = False,
     scaled: bool = False,
@@ -127,50 +124,72 @@ def coefficients(
     simultaneous: bool = False,
     title: str | None = None,
     ax: Any = None,
-    public: Sequence[pd.DataFrame] = (),
-) -> Axes | NDArray[Any]:
-    """Draw coefficients of results side by side, each with its name in `labels`; see `PrivateResults.plot_coef`.
+) -> Axes:
+    """Draw coefficients as dots with their intervals as whiskers; hollow dots should not be relied on.
 
-    A coefficient that a result lacks is left out there; the step of a covariate is that of the first result that knows
-    it. `public` are estimates by term of other libraries' results, drawn after the others in the first one's unit.
-    Raises OptionError if there is nothing to draw, the labels don't match the results, coefficients are to be
-    exponentiated that are no logs of ratios, or `ax` has another number of axes than there are units.
+    Parameters
+    ----------
+    terms : str or sequence of str, optional
+        Coefficients wanted, or terms, such as a factor; all but the intercept by default.
+    intercept : bool
+        Whether to draw the intercept, a coefficient called Intercept or const, which usually dwarfs all others.
+    scaled : bool
+        False draws coefficients as they are. True draws what a step of the covariate does, so that rows can be
+        compared: half of the declared range, two declared sds, or two sds that the fit has learned from reports; of
+        an interaction the product of both. Levels and other columns of 0 and 1 go from 0 to 1.
+    exponentiate : bool
+        Draw exp of them, on a logarithmic axis: odds ratios of Logistic, odds ratios against the baseline of
+        Multinomial, rate ratios of Poisson, ratios where the response is ``np.log(y)``.
+    simultaneous : bool
+        Whether all intervals (the intercept's too) are to hold together, as in `PrivateResults.conf_int`.
+    ax : Axes or sequence of Axes, optional
+        Where to draw; a sequence where results have several units, such as dollars and log-odds, one Axes each,
+        which come back as an array. Long names are wrapped or shortened; ``plt.subplots(layout="constrained")``
+        leaves room for them.
+
+    It is saved by ``axes.figure.savefig(path)``.
+
+    References
+    ----------
+    Gelman (2008), Scaling regression inputs by dividing by two standard deviations: two sds, not one, so that a
+    numeric covariate compares with one of 0 and 1.
     """
-    pyplot()
-    if not isinstance(results, Sequence) or not results or not all(hasattr(r, "tidy") for r in results):
-        raise OptionError("coefficients() draws a list of one or more results, such as [res] or [res1, res2].")
-    names = [f"({i})" for i in range(1, len(results) + 1)] if labels is None else shorten(map(str, labels), 40)
-    if len(names) != len(results) + len(public):
-        raise OptionError(f"{len(names)} labels for {len(results)} results; give one each.")
+    # a coefficient that a result lacks is left out there; a covariate's step is that of the first result that knows it
+    side = self if isinstance(self, Side) else Side((self,), ("",))
+    results, names = side.results, shorten(map(str, side.names), 40)
     flag("scaled", scaled)
     if flag("exponentiate", exponentiate):
         for r in results:
             check_ratios(r._fit.family, r._fit.design.endog_name)
     tables = [r._fit.flat(r.tidy(alpha=alpha, simultaneous=simultaneous)).set_index("term") for r in results]
-    tables += public
+    tables += side.public
     fits = [r._fit for r in results]
     steps = steps_of(fits) if scaled else {}
-    wanted = None if terms is None else coefficients_of(fits[0], terms)
+    wanted = None if terms is None else {fits[0].names[j] for j in fits[0].places(terms, "terms")}
     rows = _rows(fits, intercept, steps, wanted)
     held = {name for fit in fits for name in fit.names} | (set() if intercept else {*CONSTANTS})
-    more = dict.fromkeys(name for table in public for name in table.index if name not in held and wanted is None)
+    more = dict.fromkeys(name for table in side.public for name in table.index if name not in held and wanted is None)
     rows += [Row(name, name) for name in more]
-    tables = [_stepped(table, steps, exponentiate) for table in tables]
+    drawn_names = [row.name for row in rows if row.name is not None]
+    for i, table in enumerate(t[t.index.isin(drawn_names)] for t in tables):
+        moved = table.filter(["estimate", "conf_low", "conf_high"])
+        moved = moved.mul([steps.get(name, Step()).size for name in table.index], axis=0)
+        # exp of a wild limit stays finite, as no axis can show infinity
+        tables[i] = table.assign(**(np.exp(moved.clip(-_WILDEST, _WILDEST)) if exponentiate else moved))
     units = [unit_of(fit, exponentiate=exponentiate) for fit in fits]
-    drawn = Drawn(tables, rows, names, units + units[:1] * len(public), exponentiate)
-    kind = "simultaneous intervals" if simultaneous else "intervals"
-    intervals = [f"{100 * (1 - alpha):.6g}% {kind}"] if all("conf_low" in t for t in tables) else []
+    drawn = Drawn(tables, rows, names, units + units[:1] * len(side.public), exponentiate)
+    intervals = [f"{100 * (1 - alpha):.6g}% {'simultaneous ' * simultaneous}intervals"]
+    intervals *= all("conf_low" in t for t in tables)
     private, releases = guarantee([r.privacy for r in results]), {f.origin: f.statement.total_mu for f in fits}
     if len(releases) > 1 and math.isfinite(total := compose(releases.values())):
         private += f", {within(total, 4)}-GDP in all"
-    moved = (steps[r.name] for r in rows if r.name is not None and r.step)
-    about = about_steps(moved) if scaled else []
-    for part in (among(t, rows) for t in tables if "conf_low" in t and not scaled):
+    about = about_steps(steps[name] for name in drawn_names if name in steps)
+    for part in (t for t in tables if "conf_low" in t and not scaled):
         ends = part[["conf_low", "conf_high"]].to_numpy(dtype=float)
         if len(part) and np.nanmin(ends[:, 1] - ends[:, 0]) < _SEEN * np.abs(ends).max():
             about = ["dots hide some intervals: scaled=True draws comparable steps"]
     footer = "; ".join([*baselines(fits), *about, *intervals, private])
-    return figure(drawn, footer, title, ax)
+    return cast("Axes", figure(drawn, footer, title, ax))
 
 
 def unit_of(fit: ResultData, *, exponentiate: bool) -> Unit:
@@ -183,15 +202,6 @@ def unit_of(fit: ResultData, *, exponentiate: bool) -> Unit:
         return Unit(what, f"{what} per step")
     what = fit.family.logs[0] if fit.family.logs else "margin" if fit.family.link == "margin" else response
     return Unit(f"coefficient ({what})", f"change in {what} per step")
-
-
-def _stepped(table: pd.DataFrame, steps: dict[str, Step], exponentiate: bool) -> pd.DataFrame:
-    """The table of estimates times their steps."""
-    columns = [c for c in ("estimate", "conf_low", "conf_high") if c in table]
-    step = np.array([steps.get(name, Step()).size for name in table.index])
-    out = table.assign(**{c: table[c] * step for c in columns})
-    # exp of a wild limit stays finite, as no axis can show infinity
-    return out.assign(**{c: np.exp(out[c].clip(-_WILDEST, _WILDEST)) for c in columns}) if exponentiate else out
 
 
 _SEEN: Final = 1 / 200  # Length of an interval, relative to the farthest limit, below which it is hidden by its dot
@@ -217,9 +227,6 @@ def _rows(
         for name, label in zip(found, shorten(found.values(), 40), strict=True):
             out.append(Row(name, label, steps.get(name, Step()).words))
     return out
-
-
-# --- dots and whiskers ----------------------------------------------------------------------------
 
 
 _TICK: Final = 0.65  # Inches that a label of six digits and a sign takes beside the next one
@@ -254,72 +261,55 @@ class Unit(NamedTuple):
 
 def figure(drawn: Drawn, footer: str, title: str | None, ax: Any) -> Axes | NDArray[Any]:
     """Draw what is `drawn` on given axes or on a new figure, with a panel for each unit."""
-    if not all(among(table, drawn.rows)["reliable"].all() for table in drawn.tables):
+    if not all(table["reliable"].all() for table in drawn.tables):
         footer += f"\n{_HOLLOW}"
-    units = list(dict.fromkeys(drawn.units))
-    if ax is not None:
-        named = ", ".join(unit.plain for unit in units)
-        given = style.checked(ax, len(units), f"results in {len(units)} units ({named})")
-        for panel, unit in zip(given, units, strict=True):
-            _draw(panel, drawn, unit, panel.bbox.width / panel.figure.dpi / 0.7)
-            if len(drawn.tables) > 1:
-                panel.legend(frameon=False)
-        room = max(int(16 * given[-1].bbox.x1 / given[-1].figure.dpi), 12)
-        style.add_corner(given[-1], "\n".join(textwrap.fill(line, room) for line in footer.split("\n")))
-        there: Axes | NDArray[Any] = given if isinstance(ax, Sequence | np.ndarray) else ax
-        style.add_title(there, title, made=False)
-        return there
-    longest = max(len(r.label) for r in drawn.rows)
-    width = style.COLUMN if longest <= 20 and len(drawn.names) <= 3 else 1.45 * style.COLUMN
-    width = width if len(units) == 1 else 2 * style.COLUMN
-    height = 0.9 + len(drawn.rows) * (0.16 + 0.11 * len(drawn.names)) + (0.3 if len(drawn.names) > 1 else 0)
-    with style.panels(1, len(units), (width, max(height, 1.5))) as (_, grid):
-        axes: NDArray[Any] = grid[0]
-        for i, (panel, unit) in enumerate(zip(axes, units, strict=True)):
+    units, longest = list(dict.fromkeys(drawn.units)), max(len(r.label) for r in drawn.rows)
+    several, width = len(drawn.names) > 1, style.COLUMN
+    if len(units) > 1 or longest > 20 or len(drawn.names) > 3:
+        width *= 1.45 if len(units) == 1 else 2.0
+    height = 0.9 + len(drawn.rows) * (0.16 + 0.11 * len(drawn.names)) + (0.3 if several else 0)
+    what = f"results in {len(units)} units ({', '.join(unit.plain for unit in units)})"
+    with style.placed(ax, (1, len(units)), (width, max(height, 1.5)), what, title) as axes:
+        for i, (panel, unit) in enumerate(zip(axes.flat, units, strict=True)):
             held = [name for name, of in zip(drawn.names, drawn.units, strict=True) if of == unit]
-            _draw(panel, drawn, unit, width if len(units) == 1 else width / (1.4 if i else 1.0) / 2, names=not i)
-            if len(drawn.names) > 1:
-                # above the axes and to the left of its right edge, over the names, where there is room
-                columns = max(1, min(len(held), int(width / len(units) * 12) // (max(map(len, held)) + 5)))
-                near = {"borderaxespad": 0.2, "handletextpad": 0.2, "columnspacing": 1.2}
-                panel.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=columns, **near)
-        style.add_footer(axes[-1], footer, width / len(units))
-        style.add_title(axes[0], title, made=True)
-    only: Axes = axes[0]
-    return only if len(units) == 1 else axes
+            room = width if len(units) == 1 else width / (1.4 if i else 1.0) / 2
+            room = room if ax is None else panel.bbox.width / panel.figure.dpi / 0.7
+            draw(panel, drawn, unit, room, names=ax is not None or not i)
+            # above new axes and to the left of their right edge, over the names, where there is room
+            columns = max(1, min(len(held), int(width / len(units) * 12) // (max(map(len, held)) + 5)))
+            near: Any = {"borderaxespad": 0.2, "handletextpad": 0.2, "columnspacing": 1.2, "ncols": columns}
+            near |= {"loc": "lower right", "bbox_to_anchor": (1, 1)}
+            if several:
+                panel.legend(frameon=False, **near if ax is None else {})
+        style.add_footer(axes.flat[-1], footer, width / len(units) if ax is None else None)
+    return axes.ravel() if isinstance(ax, Sequence | np.ndarray) or len(units) > 1 else axes.flat[0]
 
 
-def among(table: pd.DataFrame, rows: list[Row]) -> pd.DataFrame:
-    """The part of a table that is drawn."""
-    return table[table.index.isin([r.name for r in rows if r.name is not None])]
-
-
-def _draw(ax: Any, drawn: Drawn, unit: Unit, width: float, *, names: bool = True) -> None:
+def draw(ax: Any, drawn: Drawn, unit: Unit, width: float, *, names: bool = True) -> None:
     """Draw the results of one unit on axes that have, with the names of the rows, so many inches."""
     rows, inks = drawn.rows, style.inks_for(ax)
     place = {r.name: i for i, r in enumerate(rows) if r.name is not None}
     here = [j for j, of in enumerate(drawn.units) if of == unit]
-    gap, over = 0.6 / max(len(here) - 1, 1), list[tuple[Any, Any, dict[str, Any]]]()
+    gap, at = 0.6 / max(len(here) - 1, 1), 1.0 if drawn.exponentiate else 0.0
+    over = list[tuple[Any, Any, dict[str, Any]]]()
     for k, j in enumerate(here):
-        part = among(drawn.tables[j], rows)
+        part = drawn.tables[j]
         y = np.array([place[t] for t in part.index], dtype=float) + (k - (len(here) - 1) / 2) * gap
         x, hollow = part["estimate"].to_numpy(), ~part["reliable"].to_numpy(dtype=bool)
         look = {"linestyle": "none", "marker": style.MARKERS[j % len(style.MARKERS)], "markersize": 4, "color": inks[j]}
         ax.plot(x, y, **look, label=style.literal(drawn.names[j]), zorder=3)
-        if hollow.any():
-            over.append((x[hollow], y[hollow], look))
         if "conf_low" in part:
             ax.hlines(y, part["conf_low"], part["conf_high"], color=inks[j], linewidth=1.2, zorder=2)
             ends = ax.scatter(np.ravel(part[["conf_low", "conf_high"]]), np.repeat(y, 2), marker="|", color=inks[j])
             ends.set(sizes=[36], linewidth=0.8, zorder=2)  # seen where a dot hides the line
-    for x, y, look in over:
+        over += [(x[hollow], y[hollow], look)] * bool(hollow.any())
+    for x, y, look in over:  # after all results
         ax.plot(x, y, **look, markerfacecolor=style.ground(ax), zorder=4)
+    if drawn.effects:
+        ax.axvline(at, color=inks.grey, linewidth=0.6, linestyle=":", zorder=0)
     if drawn.exponentiate:
         ax.set_xscale("log")
-    if drawn.effects:
-        ax.axvline(1.0 if drawn.exponentiate else 0.0, color=inks.grey, linewidth=0.6, linestyle=":", zorder=0)
-    if drawn.exponentiate:
-        style.log_axis(ax, "{:g}".format, *ax.get_xlim(), marked=1.0)
+        style.log_axis(ax, "{:g}".format, *ax.get_xlim(), marked=at)
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(len(rows) - 0.4, -0.6)
     ax.set_yticks(range(len(rows)), [""] * len(rows))
@@ -330,9 +320,6 @@ def _draw(ax: Any, drawn: Drawn, unit: Unit, width: float, *, names: bool = True
     ax.set_xlabel(textwrap.fill(words, max(int(72.0 * width / (0.56 * ax.xaxis.label.get_fontsize())), 10)))
 
 
-# --- names and room --------------------------------------------------------------------------------------
-
-
 def _name_rows(ax: Any, rows: list[Row], room: float) -> float:
     """Write the rows' names in `room` inches, on several lines where there is height, shortened where there isn't.
 
@@ -341,22 +328,11 @@ def _name_rows(ax: Any, rows: list[Row], room: float) -> float:
     height = 72.0 * float(ax.get_position().height * ax.figure.bbox.height / ax.figure.dpi) / len(rows)  # points
     size = min(float(ax.yaxis.get_major_ticks(1)[0].label1.get_fontsize()), max(height / 1.15, 4.0))
     lines, width = max(int(height / (1.2 * size)), 1), max(int(72.0 * room / (0.56 * size)), 6)
-    labels = [_folded(r, width, lines) for r in rows]
+    named = (f"{r.label}, {r.step}" if r.step else r.label for r in rows)
+    labels = [style.folded(name, width, lines) for name in named]
     ax.set_yticks(range(len(rows)), [style.literal(text) for text in labels])
     for row, text in zip(rows, ax.get_yticklabels(), strict=True):
         text.set_fontsize(size)
         if row.name is None:
             text.set_fontweight("bold")
     return max(len(line) for text in labels for line in text.split("\n")) * 0.56 * size / 72.0
-
-
-def _folded(row: Row, width: int, lines: int) -> str:
-    """A row's name and step in at most so many lines of at most `width` characters."""
-    whole = f"{row.label}, {row.step}" if row.step else row.label
-    if len(whole) <= width:
-        return whole
-    if row.step and (lines > 1 or len(row.step) + 5 <= width):
-        if lines == 1:
-            return f"{shorten([row.label], width - len(row.step) - 2)[0]}, {row.step}"
-        return f"{style.folded(row.label, width, lines - 1)},\n{row.step}"
-    return style.folded(row.label, width, lines)

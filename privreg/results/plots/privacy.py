@@ -60,23 +60,21 @@ def privacy_curve(
     loud = loud if len(given) == 1 else None
     what = "sets of a person's rows" if several else "records of one person"
     footer = "; ".join(filter(None, [loud, f"distinguishing two {what}, knowing all else"]))
-    if ax is None:
-        height = 1.08 * style.COLUMN + 0.15 * (len(drawn) + 1)
-        with style.panels(1, 2, (2 * style.COLUMN, height)) as (figure, made):
-            _draw(made[0], drawn)
-            style.add_footer(made[0, 1], footer, 1.2 * style.COLUMN)
-            # under the panels: inside them, several curves leave no room
-            key = figure.legend(*made[0, 1].get_legend_handles_labels(), loc="outside lower left", title=_KEY)
-            key.get_title().set_fontsize(style.SMALL)
+    size, what = (
+        (2 * style.COLUMN, 1.08 * style.COLUMN + 0.15 * (len(drawn) + 1)),
+        "two panels, the trade-off curve and the ROC",
+    )
+    with style.placed(ax, (1, 2), size, what) as grid:
+        axes: NDArray[Any] = grid.ravel()
+        _draw(axes, drawn)
+        if ax is None:  # under the panels: inside them, several curves leave no room
+            style.add_footer(axes[1], footer, 1.2 * style.COLUMN)
+            key = axes[1].figure.legend(*axes[1].get_legend_handles_labels(), loc="outside lower left", title=_KEY)
             key._legend_box.align = "left"
-            out: NDArray[Any] = made[0]
-            return out
-    axes = style.checked(ax, 2, "two panels, the trade-off curve and the ROC")
-    _draw(axes, drawn)
-    key = axes[1].legend(frameon=False, fontsize=style.SMALL, loc="lower right", title=_KEY)
-    key.get_title().set_fontsize(style.SMALL)
-    if loud:
-        style.add_corner(axes[1], loud)
+        else:
+            key = axes[1].legend(frameon=False, fontsize=style.SMALL, loc="lower right", title=_KEY)
+            style.add_footer(axes[1], loud or "", None)
+        key.get_title().set_fontsize(style.SMALL)
     return axes
 
 
@@ -90,15 +88,6 @@ def _name(one: PrivacyStatement | Budget) -> str:
     return f"{at_least(one.epsilon, 4)}-DP (pure)" if one.pure else f"{at_least(one.mu, 4)}-GDP"
 
 
-def _grid(budget: Budget) -> NDArray[np.float64]:
-    """Type I errors: dense where curves bend, the ends of straight pieces among them."""
-    corners = [0.0, 1.0, *MARKED]
-    if budget.pure:
-        corners.append(float(np.exp(-np.logaddexp(0.0, budget.epsilon))))
-    tail = np.geomspace(1e-9, 0.05, 200)
-    return np.unique(np.concatenate([np.linspace(0.0, 1.0, 401), tail, 1 - tail, corners]))
-
-
 def _both(shares: NDArray[np.float64]) -> str:
     """Two shares in words."""
     return " and ".join(f"{at_least(100 * float(share), 3 if share >= 0.1 else 2)}%" for share in shares)
@@ -106,16 +95,18 @@ def _both(shares: NDArray[np.float64]) -> str:
 
 def _draw(axes: NDArray[Any], drawn: list[tuple[Budget, str]]) -> None:
     tradeoff, roc = axes
-    inks, ends = style.inks_for(roc), np.array([0.0, 1.0])
+    inks, corners = style.inks_for(roc), np.array([0.0, 1.0])
     grey = {"color": inks.grey, "linewidth": 0.8, "linestyle": ":"}
-    tradeoff.plot(ends, 1 - ends, **grey)
+    tradeoff.plot(corners, 1 - corners, **grey)
     said = {"textcoords": "offset points", "fontsize": style.SMALL, "color": inks.grey}
     along = {"rotation": -45, "rotation_mode": "anchor", "transform_rotates_text": True, "ha": "center", "va": "bottom"}
     tradeoff.annotate("perfect privacy: guessing", (0.5, 0.5), xytext=(2, 2), **said, **along)
     tradeoff.annotate("no protection", (0, 0), xytext=(4, 4), zorder=0, **said)
-    roc.plot(ends, ends, **grey, label="blind guessing: 1% and 5%")
+    roc.plot(corners, corners, **grey, label="blind guessing: 1% and 5%")
     for i, (budget, called) in enumerate(drawn):
-        grid, name = _grid(budget), style.literal(called)
+        tail, name = np.geomspace(1e-9, 0.05, 200), style.literal(called)  # dense where curves bend
+        ends = [float(np.exp(-np.logaddexp(0.0, budget.epsilon)))] if budget.pure else []  # of straight pieces
+        grid = np.unique(np.concatenate([np.linspace(0.0, 1.0, 401), tail, 1 - tail, MARKED, ends]))
         miss, caught = budget.tradeoff(grid), 1 - budget.tradeoff(np.array(MARKED))
         look = {"color": inks[i], "linewidth": 1.4, "linestyle": style.DASHES[i % len(style.DASHES)], "clip_on": False}
         tradeoff.plot(grid, miss, label=name, **look)

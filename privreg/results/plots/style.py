@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from privreg.errors import MissingExtraError, OptionError, shown
+from privreg.base.optional import need
+from privreg.errors import OptionError, shown
 from privreg.results.data import ResultData
 from privreg.results.statement import PrivacyStatement
 from privreg.tables import plain, shorten
@@ -50,11 +51,7 @@ STYLE: Final = {
 
 def pyplot() -> Any:
     """``matplotlib.pyplot``, which is an extra."""
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError:
-        raise MissingExtraError('plots need matplotlib, which is not installed: pip install ".[plot]".') from None
-    return plt
+    return need("matplotlib.pyplot", "plot", "a plot")
 
 
 @contextmanager
@@ -85,18 +82,33 @@ def checked(ax: Any, wanted: int, what: str) -> NDArray[Any]:
 
 
 @contextmanager
+def placed(
+    ax: Any, shape: tuple[int, int], size: tuple[float, float], what: str, title: str | None = None, **more: Any
+) -> Iterator[NDArray[Any]]:
+    """Axes to draw on, with a title: a user's for `what`, shape (k,), or a new figure's of a shape and size, inches."""
+    if title is not None and not isinstance(title, str):
+        raise OptionError(f"title={shown(title)} must be a text.")
+    if ax is None:
+        with panels(*shape, size, **more) as (figure, grid):
+            yield grid
+            if title is not None:
+                figure.suptitle(literal(title), fontsize=TEXT + 1)
+        return
+    yield checked(ax, math.prod(shape), what)
+    if title is not None and isinstance(ax, Sequence | np.ndarray):
+        raise OptionError(
+            "title= is for a figure that is made here, or for one Axes; give each of several set_title()."
+        )
+    if title is not None:
+        ax.set_title(literal(title), loc="left")
+
+
+@contextmanager
 def drawing(ax: Any, size: tuple[float, float], footer: str, title: str | None = None) -> Iterator[Any]:
     """Axes to draw on, a user's or those of a new figure of that size in inches, with a footer and a title."""
-    if ax is not None:
-        (given,) = checked(ax, 1, "one panel")
-        yield given
-        add_corner(given, footer)
-        add_title(given, title, made=False)
-        return
-    with panels(1, 1, size) as (_, grid):
-        yield grid[0, 0]
-        add_footer(grid[0, 0], footer, size[0])
-        add_title(grid[0, 0], title, made=True)
+    with placed(ax, (1, 1), size, "one panel", title) as axes:
+        yield axes.flat[0]
+        add_footer(axes.flat[0], footer, size[0] if ax is None else None)
 
 
 def each_drawn(
@@ -106,17 +118,11 @@ def each_drawn(
 
     `size` is that of one panel, in inches.
     """
-    if ax is None:
-        with panels(len(terms), 1, (size[0], size[1] * len(terms))) as (_, grid):
-            for term, on in zip(terms, grid[:, 0], strict=True):
-                add_footer(on, draw(term, on), size[0])
-            add_title(grid[0, 0], title, made=True)
-        return grid[0, 0] if len(terms) == 1 else grid[:, 0]
-    given = checked(ax, len(terms), f"{len(terms)} coefficients")
-    for term, on in zip(terms, given, strict=True):
-        add_corner(on, draw(term, on))
-    add_title(ax, title, made=False)
-    return given[0] if len(terms) == 1 else given
+    k = len(terms)
+    with placed(ax, (k, 1), (size[0], size[1] * k), f"{k} coefficients", title) as axes:
+        for term, on in zip(terms, axes.flat, strict=True):
+            add_footer(on, draw(term, on), size[0] if ax is None else None)
+    return axes.flat[0] if k == 1 else axes.ravel()
 
 
 class Inks(NamedTuple):
@@ -175,40 +181,18 @@ def baselines(fits: Sequence[ResultData]) -> list[str]:
     return [literal(plain(w)) for w in words]
 
 
-def add_footer(ax: Any, text: str, width: float) -> None:
-    """Small grey text under the label of the x axis, each line wrapped to about `width` inches."""
-    ax.annotate(
-        "\n".join(textwrap.fill(line, int(width * 15)) for line in text.split("\n")),
-        xy=(1, 0),
-        xycoords=(ax.transAxes, ax.xaxis.label),
-        xytext=(0, -3),
-        textcoords="offset points",
-        ha="right",
-        va="top",
-        fontsize=SMALL,
-        color=inks_for(ax, outside=True).grey,
-    )
-
-
-def add_corner(ax: Any, text: str) -> None:
-    """Small grey text above axes that are not ours: below, their figure may have no room."""
-    ax.set_title(text, loc="right", fontsize=SMALL, color=inks_for(ax, outside=True).grey)
-
-
-def add_title(ax: Any, title: str | None, *, made: bool) -> None:
-    """A user's title: above a figure that was `made` here, else of the one Axes that the user gave."""
-    if title is None:
-        return
-    if not isinstance(title, str):
-        raise OptionError(f"title={shown(title)} must be a text.")
-    if made:
-        ax.figure.suptitle(literal(title), fontsize=TEXT + 1)
-    elif isinstance(ax, Sequence | np.ndarray):
-        raise OptionError(
-            "title= is for a figure that is made here, or for one Axes; give each of several set_title()."
-        )
+def add_footer(ax: Any, text: str, width: float | None) -> None:
+    """Small grey text, each line wrapped: under the label of the x axis of a figure that is made here, of `width`
+    inches; above axes that are a user's, whose figure may have no room below.
+    """
+    letters = max(int(16 * ax.bbox.x1 / ax.figure.dpi), 12) if width is None else int(width * 15)
+    text = "\n".join(textwrap.fill(line, letters) for line in text.split("\n"))
+    look = {"fontsize": SMALL, "color": inks_for(ax, outside=True).grey}
+    if width is None:
+        ax.set_title(text, loc="right", **look)
     else:
-        ax.set_title(literal(title), loc="left")
+        where = {"xy": (1, 0), "xycoords": (ax.transAxes, ax.xaxis.label), "textcoords": "offset points"}
+        ax.annotate(text, **where, xytext=(0, -3), ha="right", va="top", **look)
 
 
 # --- logarithmic axes ------------------------------------------------------------------------------------

@@ -11,16 +11,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from privreg.collector.inference.methods import METHODS
-from privreg.results.data import ResultData
-from privreg.results.estimates import EstimatedResults, band
+from privreg.results.data import band
 from privreg.results.plots import style
 from privreg.results.plots.style import Axes
-from privreg.results.postestimation.terms import coefficients_of
 from privreg.tables import MARK, marked, plain
 
 
 def plot_trajectory(
-    self: EstimatedResults,
+    self: Any,
     terms: Any = None,
     *,
     alpha: float = 0.05,
@@ -47,82 +45,54 @@ def plot_trajectory(
     path; the others have their level at each number of people by itself. A dagger marks the terms that should not be
     relied on.
     """
-    style.pyplot()
-    fit = self._fit
-    path = fit.flat(self.trajectory(alpha, method=method))
-    wanted = list(fit.names) if terms is None else coefficients_of(fit, terms)
+    fit, path = self._fit, self.trajectory(alpha, method=method)
+    at, band_of = fit.places(terms, "terms"), band(fit)
     footer = "; ".join([*style.baselines([fit]), style.guarantee([self.privacy])])
     if path["low"].notna().any():
-        band_of = band(fit)
         kind = "valid at all sample sizes at once" if band_of == "anytime" else "pointwise"
         by = "" if band_of is None else f" by {METHODS[band_of].title}"
         footer = f"{100 * (1 - alpha):.6g}% bands{by}, {kind}; {footer}"
-    curves = [path[path["term"] == t] for t in wanted]
-    kept = dict(zip(fit.names, self.tidy()["reliable"], strict=True))
-    labels = fit.labels()
-    shown = [f"{level}: {term}" for level, term in labels.to_numpy()] if "level" in labels else fit.names
-    title_of = dict(zip(fit.names, shown, strict=True))
-    titles = marked([title_of[t] for t in wanted], [kept[t] for t in wanted])
-    if not all(kept[t] for t in wanted):
+    names = [": ".join(map(str, label)) for label in fit.labels().to_numpy()]  # of a multinomial fit with the level
+    kept = self.tidy()["reliable"].to_numpy()[at]
+    if not kept.all():
         footer += f"\n{MARK} don't rely on it: see the notes of the summary"
-    if ax is not None:
-        there = _onto(ax, titles, curves, footer)
-        style.add_title(there, title, made=False)
-        return there
-    k = len(wanted)
+    titles = [plain(name) for name in marked([names[j] for j in at], kept)]
+    curves, k, terms_each = [path.iloc[j :: len(names)] for j in at], len(at), len(fit.design.names)
+    levels, of_each = (list(dict.fromkeys(one)) for one in zip(*(divmod(j, terms_each) for j in at), strict=True))
+    crossed = len(levels) > 1 and at == [level * terms_each + j for level in levels for j in of_each]
+    beside = crossed and len(levels) <= 3  # so that each level has a column, and each term a row of one scale
     columns = 1 if k <= 3 else 2 if k <= 8 else 3
-    levels, of_each = _crossed(fit, wanted)
-    beside = levels in {2, 3}  # so that each level has a column, and each term a row of one scale
-    if beside:
-        columns = levels
-    elif levels and of_each in {2, 3}:
-        columns = of_each
+    if crossed and (beside or len(of_each) in {2, 3}):
+        columns = len(levels if beside else of_each)
     rows = math.ceil(k / columns)
     width = {1: 48, 2: 42, 3: 25}[columns]
-    titles = [style.folded(plain(name), width, 2) for name in titles]
     size = (style.COLUMN * min(columns, 2), 2.6 if k == 1 else 0.5 + 1.55 * rows)
-    with style.panels(rows, columns, size, sharex=True, sharey="row" if beside else False) as (_, grid):
+    several, more = isinstance(ax, Sequence | np.ndarray), dict[str, Any]()
+    shape, together = (1, k if several else 1), ax is not None and not several and k > 1
+    if ax is None:
+        titles = [style.folded(name, width, 2) for name in titles]
+        shape, more = (rows, columns), {"sharex": True, "sharey": "row" if beside else False}
+    with style.placed(ax, shape, size, f"{k} terms", title, **more) as grid:
         axes = grid.T.ravel() if beside else grid.ravel()  # in the order of the coefficients, level by level
-        for i, (panel, name, curve) in enumerate(zip(axes, titles, curves, strict=False)):
-            _curve(panel, curve, 0, None, pd.concat(curves[i % rows :: rows]) if beside else curve)
-            panel.set_title(style.literal(name), loc="left")
+        for i, (name, curve) in enumerate(zip(map(style.literal, titles), curves, strict=True)):
+            shares = curves if together else curves[i % rows :: rows] if beside and ax is None else [curve]
+            _curve(axes[0 if together else i], curve, i * together, name if together else None, pd.concat(shares))
+            if not together:
+                axes[i].set_title(name, loc="left")
+        if together:
+            axes[0].legend(frameon=False)
         for spare in axes[k:]:
             spare.remove()
-        for panel in grid[-1] if beside else axes[max(k - columns, 0) : k]:
+        last = axes if ax is not None else grid[-1] if beside else axes[max(k - columns, 0) : k]
+        for panel in last:
             panel.xaxis.set_tick_params(labelbottom=True, which="both")
             panel.set_xlabel("records")
-        style.add_footer(axes[k - 1], footer, size[0] / columns)
-        style.add_title(axes[0], title, made=True)
-    only: Axes = axes[0]
-    return only if k == 1 else axes[:k]
+        style.add_footer(axes[min(k, len(axes)) - 1], footer, size[0] / columns if ax is None else None)
+    return axes[:k] if several or (ax is None and k > 1) else cast("Axes", axes[0])
 
 
-def _crossed(fit: ResultData, wanted: list[str]) -> tuple[int, int]:
-    """Numbers of levels, and of terms of each, if equal terms of several levels are wanted, in order; else 0, 0."""
-    terms = [t for t in fit.design.names if any(f"{level}:{t}" in wanted for level in fit.baseline[1:])]
-    levels = [v for v in fit.baseline[1:] if any(f"{v}:{t}" in wanted for t in terms)]
-    whole = wanted == [f"{level}:{t}" for level in levels for t in terms]
-    return (len(levels), len(terms)) if whole and len(levels) > 1 else (0, 0)
-
-
-def _onto(ax: Any, terms: list[str], curves: list[pd.DataFrame], footer: str) -> Axes | NDArray[Any]:
-    several = isinstance(ax, Sequence | np.ndarray)
-    given = style.checked(ax, len(terms) if several else 1, f"{len(terms)} terms")
-    axes = given if several else np.repeat(given, len(terms))
-    for i, (panel, term, curve) in enumerate(zip(axes, terms, curves, strict=True)):
-        alone, name = several or len(terms) == 1, style.literal(plain(term))
-        _curve(panel, curve, 0 if several else i, None if alone else name, None if several else pd.concat(curves))
-        if alone:
-            panel.set_title(name, loc="left")
-        panel.set_xlabel("records")
-    if not several and len(terms) > 1:
-        ax.legend(frameon=False)
-    style.add_corner(axes[-1], footer)
-    return cast("Axes", axes if several else ax)
-
-
-def _curve(ax: Any, curve: pd.DataFrame, i: int, label: str | None, shares: pd.DataFrame | None = None) -> None:
-    """Draw a curve with its band, and a line at zero if it or the curves it `shares` its scale with come near."""
+def _curve(ax: Any, curve: pd.DataFrame, i: int, label: str | None, shares: pd.DataFrame) -> None:
+    """Draw a curve with its band, and a line at zero if the curves of which one `shares` the scale come near."""
     n, inks = curve["n"].to_numpy(), style.inks_for(ax)
     colour = inks[i]
     ax.set_xscale("log")
@@ -132,8 +102,7 @@ def _curve(ax: Any, curve: pd.DataFrame, i: int, label: str | None, shares: pd.D
     dash = style.DASHES[i % len(style.DASHES)]
     ax.plot(n, curve["estimate"], color=colour, linewidth=1.2, linestyle=dash, marker=marker, markersize=4, label=label)
     style.log_axis(ax, style.compact, *ax.dataLim.intervalx)
-    held = curve if shares is None else shares
-    least, most = _shown(held)
+    least, most = _shown(shares)
     if math.isfinite(least) and least < most:
         ax.set_ylim(least, most)
     if least <= 0 <= most:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -65,18 +65,6 @@ class Estimated(View):
         return [estimates_table(self.summary_frame(), f"{self.title} ({self.pivot.label})"), *noted(self.notes)]
 
 
-def means_frame(mean: Array, se: Array, limits: Array, reliable: NDArray[np.bool_], index: pd.Index) -> pd.DataFrame:
-    """Columns mean, mean_se, mean_ci_lower, mean_ci_upper, reliable, of any shape flattened."""
-    low, high = limits.reshape(-1, 2).T
-    columns = {"mean": mean.ravel(), "mean_se": se.ravel(), "mean_ci_lower": low, "mean_ci_upper": high}
-    return Frame(columns | {"reliable": reliable}, index=index)
-
-
-# --- tests ----------------------------------------------------------------------------------------------
-
-TITLE: Final = "Tests of linear combinations"
-
-
 @all_known_arguments
 @dataclass(frozen=True, repr=False)
 class ContrastTest(Estimated):
@@ -86,11 +74,11 @@ class ContrastTest(Estimated):
     se: Array  # Their standard errors, shape (q,)
     pivot: Pivot  # Law of their t-ratios
     index: pd.Index  # Their names
-    title: str
     notes: tuple[Diagnostic, ...]  # Whatever takes them back; shown with them
     reliable: NDArray[np.bool_]  # Which of them no note takes back, shape (q,)
     value: Array | float = 0.0  # Hypothesised values
     cov: Array | None = None  # Covariance of the numbers, shape (q, q), if it is known
+    title = "Tests of linear combinations"
 
     @property
     def tvalue(self) -> Array:
@@ -144,9 +132,7 @@ class WaldTest(View):
     df_num: int  # Restrictions
     law: str  # Distribution of the statistic, if the restrictions hold
     notes: tuple[Diagnostic, ...] = ()  # Whatever takes this test back; shown with it
-    fvalue: float = (
-        math.nan
-    )  # The statistic as an F ratio, by `df_num` and `df_denom`; NaN where its distribution is no F
+    fvalue: float = math.nan  # Statistic as an F ratio, by `df_num` and `df_denom`; NaN where its distribution is no F
     df_denom: float = math.nan  # Infinite for normal limits, where `df_num` × F is χ²; Hotelling's for Student's t
     about: str = ""  # Hypothesis, in words; "" for restrictions that the caller wrote
 
@@ -166,7 +152,7 @@ class WaldTest(View):
             head = f"χ²({self.df_num}) = {self.statistic:.4g}"
         else:
             head = f"F({self.df_num}, {self.df_denom:g}) = {self.fvalue:.4g}"
-        return f"{head}, {p_words(self.pvalue)}"
+        return f"{head}, p {'< 0.001' if self.pvalue < 0.001 else f'= {self.pvalue:.3f}'}"
 
     def _layout(self) -> list[Part]:
         about = [Paragraph(self.about)] if self.about else []
@@ -174,17 +160,6 @@ class WaldTest(View):
         exact = f"Statistic {self.statistic:.4g}, {ratio}p-value {self.pvalue:.4g} by {self.law}"
         mark = "" if self.reliable else f" {MARK}"
         return [*about, Paragraph(f"Wald test: {self.citation}{mark}\n{exact}"), *noted(self.notes)]
-
-
-def p_words(p: float) -> str:
-    """A p-value as reports cite it.
-
-    Examples
-    --------
-    >>> p_words(0.0312), p_words(2e-7)
-    ('p = 0.031', 'p < 0.001')
-    """
-    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
 
 
 _BETWEEN: Final = re.compile(r"\s*:\s*(?![^\[(]*[\])])")
@@ -217,13 +192,18 @@ def _read(fit: ResultData, restrictions: Any) -> tuple[Array, Array, tuple[str, 
     names = fit.names
     if isinstance(restrictions, tuple | pd.Index) and all(isinstance(r, str) for r in restrictions):
         restrictions = list(restrictions)
-    at = _of_terms(names, restrictions, fit.of_terms)
-    if at is not None:
-        return np.eye(len(names))[at], np.zeros(len(at)), tuple(names[j] for j in at)
     listed = restrictions if isinstance(restrictions, list) else [restrictions]
     text, labels = len(listed) > 0 and all(isinstance(r, str) and r for r in listed), tuple[str, ...]()
     if text:
-        labels = tuple(s.strip() for r in listed for s in (_parts(r, names) if r is restrictions else [r]))
+        known = {"".join(name.split()): [j] for j, name in enumerate(names)}
+        known |= {"".join(name.split()): list(at) for name, at in fit.of_terms.items()}
+        if listed is not restrictions and "".join(restrictions.split()) not in known:
+            listed = _parts(restrictions, names)
+        found = [known.get("".join(word.split())) for word in listed]
+        if None not in found:
+            chosen = list(dict.fromkeys(j for at in found for j in at or ()))
+            return np.eye(len(names))[chosen], np.zeros(len(chosen)), tuple(names[j] for j in chosen)
+        labels = tuple(word.strip() for word in listed)
     elif isinstance(restrictions, dict):
         labels = tuple(f"{name} = {value}" for name, value in restrictions.items())
     given = restrictions[0] if isinstance(restrictions, tuple) and restrictions else restrictions
@@ -278,19 +258,6 @@ def _unreadable(fit: ResultData, given: str | list[str], reason: str) -> Formula
     )
 
 
-def _of_terms(names: Sequence[str], given: Any, terms: Mapping[str, Sequence[int]]) -> list[int] | None:
-    """Positions of all coefficients of a term that is named, or of several in a list; None if it isn't that."""
-    asked = given if isinstance(given, list) else [given]
-    known = {"".join(name.split()): list(at) for name, at in terms.items()}
-    known |= {"".join(name.split()): [j] for j, name in enumerate(names) if "".join(name.split()) not in known}
-    if isinstance(given, str) and "".join(given.split()) not in known:
-        asked = _parts(given, names)
-    found = [known.get("".join(a.split())) if isinstance(a, str) else None for a in asked]
-    if not found or any(at is None for at in found):
-        return None
-    return list(dict.fromkeys(j for at in found for j in at or ()))
-
-
 def _concerning(notes: Sequence[Diagnostic], matrix: Array) -> tuple[Diagnostic, ...]:
     """Notes about a coefficient that enters the combinations."""
     return tuple(note for note in notes if entered(note, matrix).any())
@@ -299,10 +266,9 @@ def _concerning(notes: Sequence[Diagnostic], matrix: Array) -> tuple[Diagnostic,
 def contrast_test(known: Known, restrictions: Any) -> ContrastTest:
     """Test each row of R θ = r on its own; see `PrivateResults.t_test`."""
     matrix, values, labels = _read(known.fit, restrictions)
-    joint, ok = matrix @ known.cov @ matrix.T, along(known.notes, matrix)
-    about, pivot, said = pd.Index(labels), known.pivot.along(matrix), _concerning(known.notes, matrix)
-    se = np.sqrt(np.diag(joint))
-    return ContrastTest(matrix @ known.fit.params, se, pivot, about, TITLE, said, ok, values, joint)
+    joint, ok, pivot = matrix @ known.cov @ matrix.T, along(known.notes, matrix), known.pivot.along(matrix)
+    effect, se, notes = matrix @ known.fit.params, np.sqrt(np.diag(joint)), _concerning(known.notes, matrix)
+    return ContrastTest(effect, se, pivot, pd.Index(labels), notes, ok, values, joint)
 
 
 def wald_test(known: Known, restrictions: Any, about: str = "") -> WaldTest:

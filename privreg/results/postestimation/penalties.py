@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 import numpy as np
 import pandas as pd
@@ -14,15 +14,17 @@ from numpy.typing import NDArray
 
 from privreg.base.arrays import Array
 from privreg.errors import InferenceError, OptionError, choose, interval_level
-from privreg.results.data import Frame, ResultData
+from privreg.results.data import Frame
 from privreg.results.plots import style
 from privreg.results.plots.style import Axes
 from privreg.results.postestimation.hypothesis import Known, factors_of
-from privreg.tables import Paragraph, Part, Table, View, cells, diagnostics, noted, plain, shorten
+from privreg.results.postestimation.terms import public_row
+from privreg.tables import Paragraph, Part, View, diagnostics, estimates_table, noted, plain, shorten
 
 _STEPS: Final = 100  # Penalties of the path
 _SWEEPS: Final = 200
 _NEAR: Final = 1e-14  # Square of a step at which a path's point is found, in standard errors
+_Blocks = list[tuple[NDArray[np.intp], float]]  # Coefficients that enter and leave together, and their weight
 
 
 @dataclass(frozen=True, repr=False)
@@ -74,9 +76,7 @@ class Selection(View):
         columns = {"estimate": np.where(kept, params, 0.0), "std_error": error}
         columns |= {"conf_low": params - half, "conf_high": params + half}
         columns |= {"original": self.known.fit.params, "kept": kept}
-        from privreg.tables.diagnostics import reliable
-
-        columns["reliable"] = reliable(self.known.notes, len(params))
+        columns["reliable"] = diagnostics.reliable(self.known.notes, len(params))
         return Frame(columns, index=pd.Index(self.known.fit.names, name="term"))
 
     def plot(self, *, title: str | None = None, ax: Any = None) -> Axes:
@@ -97,12 +97,7 @@ class Selection(View):
 
     def _layout(self) -> list[Part]:
         frame = self.frame()
-        shown = frame[frame["kept"]]
-        table = Table(
-            list(map(str, shown.index)),
-            *cells(shown[["estimate", "std_error", "conf_low", "conf_high"]], 0.05),
-            "Adaptive Lasso by Least Squares Approximation",
-        )
+        table = estimates_table(frame[frame["kept"]], "Adaptive Lasso by Least Squares Approximation")
         said = f"Dropped: {', '.join(self.dropped)}." if self.dropped else "No term is dropped."
         why = (
             "Intervals are those of the smaller model as if it had been chosen beforehand. They hold where effects are "
@@ -145,11 +140,19 @@ def select(self: Any, *, method: str | None = None) -> Selection:
     most *= len(fit.params)
     penalties = np.geomspace(max(most, 1e-12), max(most, 1e-12) * 1e-5, _STEPS)
     free = [j for j in range(len(fit.params)) if all(j not in at for at in groups.values())]
-    blocks = [_block(inverse, at, math.sqrt(len(at)) / max(math.sqrt(size[t]), 1e-300)) for t, at in groups.items()]
-    blocks += [_block(inverse, free, 0.0)] if free else []
-    path, beta = np.empty((_STEPS, len(fit.params))), np.array(fit.params)
+    weights = {t: math.sqrt(len(at)) / max(math.sqrt(size[t]), 1e-300) for t, at in groups.items()}
+    blocks = [(np.array(at), weights[t]) for t, at in groups.items()] + [(np.array(free), 0.0)] * bool(free)
+    # in c = L' b, with L L' = A_gg of each term, a term's columns are orthonormal: the choice then depends neither on
+    # units nor on which level of a factor is the reference, and each block has its minimum in closed form
+    there, back = np.zeros_like(inverse), np.zeros_like(inverse)
+    for at, _ in blocks:
+        there[np.ix_(at, at)] = root = np.linalg.cholesky(inverse[np.ix_(at, at)]).T
+        back[np.ix_(at, at)] = np.linalg.inv(root)
+    path, inner, target = np.empty((_STEPS, len(fit.params))), back.T @ inverse @ back, there @ fit.params
+    c = target
     for i, penalty in enumerate(penalties):
-        beta = path[i] = _lasso(fit.params, inverse, blocks, float(penalty), beta)
+        c = _lasso(target, inner, blocks, float(penalty), c)
+        path[i] = back @ c
     off = path - fit.params
     loss = np.einsum("ij,jk,ik->i", off, inverse, off)
     used = [len(free) + sum(len(groups[t]) for t in _closed(groups, point)) for point in path]
@@ -162,69 +165,43 @@ def _closed(groups: dict[str, list[int]], point: Array) -> list[str]:
     return [t for t in groups if any({*factors_of(t)} <= inside for inside in there)]
 
 
-class _Block(NamedTuple):
-    """Coefficients that enter and leave together."""
-
-    at: NDArray[np.intp]  # Their positions
-    rows: Array  # Rows of A, shape (d, p)
-    matrix: Array  # A_gg
-    own: Array  # A_gg⁻¹
-    weight: float  # At a penalty of 1
-
-
-def _block(inverse: Array, at: list[int], weight: float) -> _Block:
-    matrix = inverse[np.ix_(at, at)]
-    return _Block(np.array(at), inverse[at], matrix, np.asarray(np.linalg.inv(matrix), dtype=np.float64), weight)
-
-
-def _lasso(estimate: Array, inverse: Array, blocks: list[_Block], penalty: float, beta: Array) -> Array:
-    """Minimise ½ (b − e)' A (b − e) + Σ_g w_g ‖b_g‖ over b from `beta`: sweeps of block descent, each with a step of
-    Newton's on the terms that are not 0, without which collinear ones take thousands of sweeps.
-
-    ‖b_g‖ is √(b_g' A_gg b_g), in which a term's columns are orthonormal: the choice then depends neither on units nor
-    on which level of a factor is the reference, and each block has its minimum in closed form.
+def _lasso(target: Array, a: Array, blocks: _Blocks, penalty: float, start: Array) -> Array:
+    """Minimise ½ (c − t)' A (c − t) + Σ_g w_g ‖c_g‖ over c from `start`, with A_gg = I: sweeps of block descent, each
+    with a step of Newton's on the terms that are not 0, without which collinear ones take thousands of sweeps.
     """
-    beta = beta.copy()
+    c = start.copy()
     for _ in range(_SWEEPS):
-        before, gradient = beta.copy(), inverse @ (beta - estimate)  # anew: rounding doesn't add up
-        for at, rows, matrix, alone, weight in blocks:
-            old = beta[at]
-            target = old - alone @ gradient[at]  # minimum of the block alone
-            length = math.sqrt(max(float(target @ matrix @ target), 0.0))
-            new = target * max(0.0, 1.0 - penalty * weight / length) if length > 0.0 else np.zeros(len(at))
-            if (new != old).any():
-                beta[at] = new
-                gradient += (new - old) @ rows
-        moved = beta - before
-        if float(moved @ inverse @ moved) < _NEAR:
+        before, gradient = c.copy(), a @ (c - target)  # anew: rounding doesn't add up
+        for at, weight in blocks:
+            alone = c[at] - gradient[at]  # minimum of the block alone
+            length = float(np.linalg.norm(alone))
+            new = alone * max(0.0, 1.0 - penalty * weight / length) if length > 0.0 else alone
+            gradient += a[:, at] @ (new - c[at])
+            c[at] = new
+        moved = c - before
+        if float(moved @ a @ moved) < _NEAR:
             break
-        beta = _newton(estimate, inverse, blocks, penalty, beta)
-    return beta
+        c = _newton(target, a, blocks, penalty, c)
+    return c
 
 
-def _newton(estimate: Array, inverse: Array, blocks: list[_Block], penalty: float, beta: Array) -> Array:
+def _newton(target: Array, a: Array, blocks: _Blocks, penalty: float, c: Array) -> Array:
     """Step to the minimum of the criterion's second-order expansion over what is not 0, halved until it descends."""
-    slope, bend = inverse @ (beta - estimate), inverse.copy()
-    for at, _, matrix, _, weight in blocks:
-        moved = matrix @ beta[at]
-        length = math.sqrt(max(float(beta[at] @ moved), 0.0))
-        if weight and length > 0.0:
-            slope[at] += penalty * weight * moved / length
-            bend[np.ix_(at, at)] += penalty * weight * (matrix - np.outer(moved, moved) / length**2) / length
-    on = np.flatnonzero(beta)
-    step = np.zeros(len(beta))
+    slope, bend, step = a @ (c - target), a.copy(), np.zeros(len(c))
+    for at, weight in blocks:
+        if weight and (length := float(np.linalg.norm(c[at]))) > 0.0:
+            slope[at] += penalty * weight * c[at] / length
+            bend[np.ix_(at, at)] += penalty * weight * (np.eye(len(at)) - np.outer(c[at], c[at]) / length**2) / length
+    on = np.flatnonzero(c)
     step[on] = np.linalg.solve(bend[np.ix_(on, on)], -slope[on])
 
     def rises(by: float) -> float:
         """Rise of the criterion after a part of the step."""
-        far, total = by * step, 0.0
-        for at, _, matrix, _, weight in blocks:
-            new, old = beta[at] + far[at], beta[at]
-            squares = float(new @ matrix @ new), float(old @ matrix @ old)
-            total += weight * (math.sqrt(max(squares[0], 0.0)) - math.sqrt(max(squares[1], 0.0)))
-        return float(far @ inverse @ (beta - estimate + 0.5 * far) + penalty * total)
+        far = by * step
+        longer = sum(w * (np.linalg.norm(c[at] + far[at]) - np.linalg.norm(c[at])) for at, w in blocks)
+        return float(far @ a @ (c - target + 0.5 * far) + penalty * longer)
 
-    return next((beta + by * step for by in 0.5 ** np.arange(8.0) if rises(by) < 0.0), beta)
+    return next((c + by * step for by in 0.5 ** np.arange(8.0) if rises(by) < 0.0), c)
 
 
 # --- a spline's curve -----------------------------------------------------------------------------
@@ -276,15 +253,15 @@ class Smooth(View):
         return cast("Axes", on)
 
     def _layout(self) -> list[Part]:
-        table = self.frame().iloc[::_SHOWN]
-        head, rows = cells(table.rename(columns={"effect": "estimate"}).iloc[:, :4], 0.05, "effect")
+        table = self.frame().iloc[::_SHOWN].rename(columns={"effect": "estimate"})
         title = f"Smooth Curve of {self.term} ({self.edf:.1f} effective of {self.columns} coefficients)"
         said = (
             "Effects are relative to their mean over the declared bounds. Bands are pointwise: they hold on average "
             "along the curve, less where it bends most. The penalty is estimated from the released coefficients; "
             "nothing was spent."
         )
-        return [Table([f"{v:.6g}" for v in table.index], head, rows, title), Paragraph(said), *noted(self.known.notes)]
+        shown = estimates_table(table, title, first="effect", names=[f"{v:.6g}" for v in table.index])
+        return [shown, Paragraph(said), *noted(self.known.notes)]
 
 
 def smooth(self: Any, term: str | None = None, *, method: str | None = None) -> Smooth:
@@ -297,7 +274,7 @@ def smooth(self: Any, term: str | None = None, *, method: str | None = None) -> 
     the logarithm (REML). Bands are of that posterior; they hold on average along the curve (Nychka 1988, JASA 83,
     1134-1143).
     """
-    from scipy.optimize import minimize_scalar
+    from scipy.optimize import brute
 
     known, fit = self._known(method, "smooth"), self._fit
     if fit.levels:
@@ -315,7 +292,8 @@ def smooth(self: Any, term: str | None = None, *, method: str | None = None) -> 
     at, column = list(chosen.columns), chosen.reads[0]
     low, high = fit.design.schema.limits(column)
     x = np.linspace(low, high, _GRID)
-    basis = fit.design.encode_new(_along(fit, column, x))[0][:, at]
+    rows = pd.DataFrame(public_row(fit) | {column: x})
+    basis = fit.design.encode_new(rows)[0][:, at]
     if not np.isfinite(basis).all():
         raise OptionError(
             f"{chosen.name} is not finite everywhere between {low:g} and {high:g}, the bounds of {column}."
@@ -332,10 +310,7 @@ def smooth(self: Any, term: str | None = None, *, method: str | None = None) -> 
         joint = precision + unit * math.exp(log) * penalty
         return float(rank * log - np.linalg.slogdet(joint)[1] + pulled @ np.linalg.solve(joint, pulled))
 
-    steps = np.linspace(-_WIDEST, _WIDEST, 121)
-    best = int(np.argmax([evidence(s) for s in steps]))
-    ends = (steps[max(best - 1, 0)], steps[min(best + 1, 120)])
-    log = float(minimize_scalar(lambda s: -evidence(s), bounds=ends, method="bounded").x)
+    (log,) = brute(lambda s: -evidence(s[0]), [(-_WIDEST, _WIDEST)], Ns=121)
     cov = np.linalg.inv(precision + unit * math.exp(log) * penalty)
     centred = basis - basis.mean(axis=0)
     inner = cov[np.ix_(at, at)]
@@ -345,14 +320,3 @@ def smooth(self: Any, term: str | None = None, *, method: str | None = None) -> 
     effect = centred @ (cov @ pulled)[at]
     raw = centred @ fit.params[at]
     return Smooth(known, chosen.name, column, x, effect, error, raw, edf, len(at), ok)
-
-
-def _along(fit: ResultData, column: str, x: Array) -> pd.DataFrame:
-    """Public rows in which one covariate moves, and others don't."""
-    design, schema = fit.design, fit.design.schema
-    rows: dict[str, Any] = {}
-    for name in dict.fromkeys(c for t in design.terms for c in t.reads):
-        fixed = schema.levels[name][0] if name in schema.levels else schema.scale(name)[0]
-        rows[name] = x if name == column else np.full(len(x), fixed, object if name in schema.levels else np.float64)
-    rows |= {name: np.full(len(x), v) for name, v in ((design.offset, 0.0), (design.exposure, 1.0)) if name is not None}
-    return pd.DataFrame(rows)

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from privreg.base.arrays import Array
-from privreg.errors import InferenceError, OptionError, choose, interval_level, shown
+from privreg.errors import InferenceError, OptionError, choose, interval_level
 from privreg.options.unknown import all_known_arguments
 from privreg.results.data import Frame, ResultData
 from privreg.results.plots.style import CONSTANTS
@@ -21,12 +21,11 @@ from privreg.results.postestimation.hypothesis import (
     ContrastTest,
     Estimated,
     Known,
-    WaldTest,
     contrast_test,
     factors_of,
     wald_test,
 )
-from privreg.tables import Part, Table, View, cells, diagnostics, in_one_format, marked, noted
+from privreg.tables import Part, Table, View, diagnostics, estimates_table, formatted, marked, noted
 from privreg.tables.diagnostics import Diagnostic
 
 
@@ -34,19 +33,9 @@ from privreg.tables.diagnostics import Diagnostic
 class TermTests(View):
     """A joint test of every term; see `PrivateResults.wald_test_terms`."""
 
-    terms: tuple[str, ...]
-    tests: tuple[WaldTest, ...]  # One a term, in the order of the coefficients
-    reliable: tuple[bool, ...]  # True if no note of the summary takes back a coefficient of the term
+    table: pd.DataFrame  # A line a term, its index: statistic, pvalue, df_constraint, fvalue, df_denom, reliable
     law: str  # Distribution of the t-ratios that the tests are made of
     notes: tuple[Diagnostic, ...] = ()  # Whatever takes rows back, and why a term could not be tested
-
-    @property
-    def table(self) -> pd.DataFrame:
-        """One line a term, its name as index: statistic, pvalue, df_constraint, fvalue, df_denom, reliable."""
-        names = ["statistic", "pvalue", "df_constraint", "fvalue", "df_denom"]
-        rows = [(t.statistic, t.pvalue, t.df_num, t.fvalue, t.df_denom) for t in self.tests]
-        frame = pd.DataFrame(rows, columns=names, index=pd.Index(self.terms, name="term"))
-        return Frame(frame.assign(reliable=list(self.reliable)))
 
     def summary_frame(self) -> pd.DataFrame:
         """Return the table under statsmodels' headings: F or chi2, P>F or P>chi2, df constraint, df denom."""
@@ -58,24 +47,19 @@ class TermTests(View):
 
     def anova(self) -> pd.DataFrame:
         """Return the tests under the headings of `anova_lm`; see `PrivateResults.anova`."""
-        said = next((str(note) for note in self.notes if note.code == "marginal"), "")
-        table = self.table
-        table = table[[t not in CONSTANTS for t in self.terms]]
         names = {"df_constraint": "df", "df_denom": "df_denom", "statistic": "chi2", "fvalue": "F", "pvalue": "PR(>F)"}
+        table = self.table.drop(index=list(CONSTANTS), errors="ignore")
         out = Frame(table[[*names, "reliable"]].rename(columns=names))
-        if said:
-            out.attrs["note"] = f"Note: {said}."
+        for note in (n for n in self.notes if n.code == "marginal"):
+            out.attrs["note"] = f"Note: {note}."
         return out
 
     def _layout(self) -> list[Part]:
-        rows = []
-        chi2, f = (in_one_format(self.table[c], 3, least=1.0) for c in ("statistic", "fvalue"))
-        for i, test in enumerate(self.tests):
-            denom = "" if math.isnan(test.df_denom) else "∞" if math.isinf(test.df_denom) else f"{test.df_denom:g}"
-            p = "" if math.isnan(test.pvalue) else f"{test.pvalue:.3f}"
-            rows.append([chi2[i], f"{test.df_num}", "" if math.isnan(test.df_denom) else f[i], denom, p])
+        table = self.table.rename(columns={"statistic": "Wald", "df_constraint": "df", "fvalue": "F", "pvalue": "P>F"})
+        shown = formatted(table[["Wald", "df", "F", "df_denom", "P>F"]])
+        rows = [[{"inf": "∞", "nan": ""}.get(v, v) for v in row] for row in zip(*shown.values(), strict=True)]
         title = f"Wald tests of terms (each given all others; {self.law})"
-        names, head = marked(self.terms, self.reliable), ["Wald", "df", "F", "df denom", "P"]
+        names, head = marked(table.index, table["reliable"]), ["Wald", "df", "F", "df denom", "P"]
         return [Table(names, head, rows, title), *noted(self.notes)]
 
 
@@ -90,52 +74,33 @@ def _marginal(names: Sequence[str]) -> list[Diagnostic]:
     if not within:
         return []
     interactions = dict.fromkeys(p for inside in within.values() for p in inside)
-    several = len(within) > 1
+    are, each = ("are", "each") if len(within) > 1 else ("is", "it")
     said = (
-        f"{', '.join(within)} {'are' if several else 'is'} in {', '.join(interactions)} too: "
-        f"{'each is' if several else 'it is'} tested where the columns that multiply it are 0, those of a factor at "
-        "its reference level; get_prediction(new) has means elsewhere"
+        f"{', '.join(within)} {are} in {', '.join(interactions)} too: {each} is tested where the columns that multiply "
+        "it are 0, those of a factor at its reference level; get_prediction(new) has means elsewhere"
     )
     return [Diagnostic("marginal", said)]
 
 
-def coefficients_of(fit: ResultData, terms: Any) -> list[str]:
-    """Names of the coefficients that are meant by names of coefficients or of terms, each once.
-
-    Of a multinomial fit a name without a level stands for all levels.
-    """
-    listed = [terms] if isinstance(terms, str) else list(terms) if isinstance(terms, Sequence | pd.Index) else []
-    if not listed:
-        raise OptionError(
-            f"terms={shown(terms)} must be the name of a coefficient or term, or several: {', '.join(fit.names)}."
-        )
-    width, known = len(fit.design.names), dict(fit.of_terms)
-    known |= {name: list(range(j, len(fit.names), width)) for j, name in enumerate(fit.design.names)}
-    known |= {name: [j] for j, name in enumerate(fit.names)}
-    return list(dict.fromkeys(fit.names[j] for t in listed for j in known[choose("terms", t, known)]))
-
-
 def term_tests(known: Known, *, skip_single: bool) -> TermTests:
     """Test each term jointly, given all others; see `PrivateResults.wald_test_terms`."""
-    fit, pivot, kept = known.fit, known.pivot, diagnostics.reliable(known.notes, len(known.fit.names))
-    each, terms, tests, failed = known._replace(notes=()), list[str](), list[WaldTest](), list[Diagnostic]()
-    for term in (t.name for t in fit.design.terms):
-        at = fit.of_terms[term]
+    fit, kept = known.fit, diagnostics.reliable(known.notes, len(known.fit.names))
+    each, rows, failed = known._replace(notes=()), dict[str, tuple[Any, ...]](), list[Diagnostic]()
+    for term, at in ((t.name, fit.of_terms[t.name]) for t in fit.design.terms):
         if skip_single and len(at) == 1:
             continue
-        terms.append(term)
+        found = (math.nan, math.nan, len(at), math.nan, math.nan)
         try:
-            tests.append(wald_test(each, np.eye(len(fit.names))[at]))
+            t = wald_test(each, np.eye(len(fit.names))[at])
+            found = (t.statistic, t.pvalue, t.df_num, t.fvalue, t.df_denom)
         except InferenceError as e:
-            tests.append(WaldTest(math.nan, math.nan, len(at), pivot.joint_label(1)))
             failed.append(Diagnostic("remark", f"{term}: {str(e).rstrip('.')}"))
-    if not terms:
+        rows[term] = (*found, bool(kept[at].all()))
+    if not rows:
         raise OptionError("no term has several coefficients; leave out skip_single=True to test each of them.")
-    reliable = tuple(bool(kept[fit.of_terms[t]].all()) for t in terms)
-    return TermTests(tuple(terms), tuple(tests), reliable, pivot.label, (*known.notes, *_marginal(terms), *failed))
-
-
-# --- a factor's levels ----------------------------------------------------------------------------
+    names = ["statistic", "pvalue", "df_constraint", "fvalue", "df_denom", "reliable"]
+    table = Frame(pd.DataFrame.from_dict(rows, orient="index", columns=names).rename_axis("term"))
+    return TermTests(table, known.pivot.label, (*known.notes, *_marginal(list(rows)), *failed))
 
 
 ADJUSTMENTS: Final = {
@@ -157,21 +122,13 @@ class PairwiseTests(Estimated):
     # Probability of a false rejection (a false discovery rate of the ``fdr`` methods); one minus the intervals' level
     alpha: float
     title: str
+    pvalue_adjusted: Array  # P-values adjusted for the number of differences, shape (q,); NaN where there is none
+    reject: NDArray[np.bool_]  # Which differences are distinguished from 0, all of them counted, shape (q,)
 
     @property
     def pvalue(self) -> Array:
         """Two-sided p-values, each by itself, shape (q,)."""
         return self.tests.pvalue
-
-    @property
-    def pvalue_adjusted(self) -> Array:
-        """P-values adjusted for the number of differences, shape (q,); NaN where there is none."""
-        return self._adjusted()[1]
-
-    @property
-    def reject(self) -> NDArray[np.bool_]:
-        """Which differences are distinguished from 0 at level `alpha`, all differences counted, shape (q,)."""
-        return self._adjusted()[0]
 
     @property
     def result_frame(self) -> pd.DataFrame:
@@ -180,34 +137,19 @@ class PairwiseTests(Estimated):
         The last column, reliable, says whether no note takes a difference back. The limits are those of each difference
         alone; ``tests.conf_int(simultaneous=True)`` has wider ones.
         """
-        reject, adjusted = self._adjusted()
-        frame = self.tests.summary_frame(self.alpha)
-        kept = frame.pop("reliable")
-        frame = frame.assign(**{f"pvalue-{self.method}": adjusted, f"reject-{self.method}": reject})
-        return Frame(frame.assign(reliable=kept))
+        frame, adjusted = self.tests.summary_frame(self.alpha), {"pvalue": self.pvalue_adjusted, "reject": self.reject}
+        more = {f"{name}-{self.method}": values for name, values in adjusted.items()}
+        return Frame(frame.drop(columns="reliable").assign(**more, reliable=self.tests.reliable))
 
     def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
         """Return each difference by itself."""
         return self.tests.summary_frame(alpha)
 
-    def _adjusted(self) -> tuple[NDArray[np.bool_], Array]:
-        from statsmodels.stats.multitest import multipletests  # slow to import
-
-        p = self.tests.pvalue
-        known = np.isfinite(p)
-        reject, adjusted = np.zeros(len(p), dtype=np.bool_), np.full(len(p), np.nan)
-        if known.any():
-            reject[known], adjusted[known], *_ = multipletests(p[known], self.alpha, ADJUSTMENTS[self.method])
-        return reject, adjusted
-
     def _layout(self) -> list[Part]:
-        columns = ["estimate", "std_error", "statistic", "p_value", "conf_low", "conf_high", "reliable"]
-        frame = self.tests.summary_frame(self.alpha).set_axis(columns, axis=1).assign(p_value=self.pvalue_adjusted)
-        head, rows = cells(frame, self.alpha)
-        head[3] = f"P {self.method}"
-        title = f"{self.title} ({self.tests.pivot.label}; p-values adjusted for {len(rows)}, limits not)"
-        names = marked(self.tests.labels, frame["reliable"])
-        return [Table(names, head, rows, title), *noted(self.tests.notes)]
+        tests, title = self.tests, f"{self.title} ({self.tests.pivot.label}; p-values adjusted for {{}}, limits not)"
+        frame = tests.summary_frame(self.alpha).assign(**{"P>|t|": self.pvalue_adjusted})
+        table = estimates_table(frame, title.format(len(frame)), self.alpha)
+        return [replace(table, head=[*table.head[:3], f"P {self.method}", *table.head[4:]]), *noted(tests.notes)]
 
 
 def factor_of(fit: ResultData, factor: Any) -> str:
@@ -286,7 +228,13 @@ def t_test_pairwise(
         said = f"{column} is in {', '.join(t.name for t in more)} too: its differences depend on {by}; "
         said += f"marginaleffects.avg_comparisons(res.for_marginaleffects(), variables={column!r}) averages them"
         notes = (*notes, Diagnostic("remark", said))
-    return PairwiseTests(replace(tests, index=pd.Index(labels), notes=notes), how, interval_level(alpha), title)
+    from statsmodels.stats.multitest import multipletests  # slow to import
+
+    level, known_p = interval_level(alpha), np.isfinite(tests.pvalue)
+    reject, adjusted = np.zeros(len(rows), dtype=np.bool_), np.full(len(rows), np.nan)
+    if known_p.any():
+        reject[known_p], adjusted[known_p], *_ = multipletests(tests.pvalue[known_p], level, ADJUSTMENTS[how])
+    return PairwiseTests(replace(tests, index=pd.Index(labels), notes=notes), how, level, title, adjusted, reject)
 
 
 def _partners(column: str, terms: Sequence[Any]) -> list[str]:
@@ -318,16 +266,24 @@ def reference_grid(self: Any) -> pd.DataFrame:
     marginaleffects, ``avg_predictions(res.for_marginaleffects(), by="region")``. An OptionError if a number's scale
     is private, or there are more than 10,000 combinations.
     """
-    design = self._fit.design
-    schema, read = design.schema, list(dict.fromkeys(c for t in design.terms for c in t.reads))
-    if private := [c for c in read if c in schema.private]:
+    design, row = self._fit.design, public_row(self._fit)
+    levels = design.schema.levels
+    if private := [c for c in row if c in design.schema.private]:
         raise OptionError(f"nothing public is known of {', '.join(private)}; give public rows in place of a grid.")
-    factors = [c for c in read if c in schema.levels]
-    rows = math.prod(len(schema.levels[c]) for c in factors)
+    factors = [c for c in row if c in levels]
+    rows = math.prod(len(levels[c]) for c in factors)
     if rows > _GRID:
         raise OptionError(f"the levels of {', '.join(factors)} have {rows:,} combinations; give public rows instead.")
-    grid: dict[str, Any] = {c: schema.scale(c)[0] for c in read if c not in factors}
-    grid |= {name: value for name, value in ((design.offset, 0.0), (design.exposure, 1.0)) if name is not None}
-    levels = zip(*itertools.product(*(schema.levels[c] for c in factors)), strict=True)
-    grid |= {c: np.array(column, dtype=object) for c, column in zip(factors, levels, strict=True)}
-    return pd.DataFrame(grid, index=range(rows))
+    columns = zip(*itertools.product(*(levels[c] for c in factors)), strict=True)
+    grid = {c: np.array(column, dtype=object) for c, column in zip(factors, columns, strict=True)}
+    return pd.DataFrame({c: v for c, v in row.items() if c not in grid} | grid, index=range(rows))
+
+
+def public_row(fit: ResultData) -> dict[str, Any]:
+    """Covariates of one made-up record: numbers at the middle of their scale, first levels, no offset."""
+    design, schema = fit.design, fit.design.schema
+    row = {
+        c: schema.levels[c][0] if c in schema.levels else schema.scale(c)[0]
+        for c in dict.fromkeys(c for t in design.terms for c in t.reads)
+    }
+    return row | {name: value for name, value in ((design.offset, 0.0), (design.exposure, 1.0)) if name is not None}

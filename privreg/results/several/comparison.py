@@ -19,11 +19,11 @@ from privreg.options.unknown import all_known_arguments, known_arguments
 from privreg.privacy.ledger import compose, within
 from privreg.results.base import Results
 from privreg.results.data import Frame, ResultData, of_results
+from privreg.results.plots.coefficients import Side, plot_coef
 from privreg.results.plots.style import Axes
 from privreg.results.postestimation.hypothesis import WaldTest, wald_test
 from privreg.results.results import PrivateResults
-from privreg.tables import MARK, Paragraph, Part, Table, View, plain
-from privreg.tables.parts import in_one_unit
+from privreg.tables import MARK, Paragraph, Part, Table, View, formatted, plain
 
 _TITLE = "Private Online Regressions Compared"
 
@@ -192,15 +192,10 @@ class Comparison(View):
 
         An array if the results have several units.
         """
-        from privreg.results.plots import coefficients
-
+        names = [*self.names, *(f"{name} (not private)" for name, _ in self.public)]
+        side = Side(self.results, names, [public_table(r, self.alpha) for _, r in self.public])
         ratios = self.exponentiate if exponentiate is None else exponentiate
-        more: Any = {"intercept": intercept, "scaled": scaled, "exponentiate": ratios}
-        labels = [*self.names, *(f"{name} (not private)" for name, _ in self.public)]
-        more["public"] = [public_table(r, self.alpha) for _, r in self.public]
-        return coefficients.coefficients(self.results, labels=labels, alpha=self.alpha, ax=ax, **more)
-
-    # --- what the views show -----------------------------------------------------------------------------
+        return plot_coef(side, alpha=self.alpha, intercept=intercept, scaled=scaled, exponentiate=ratios, ax=ax)
 
     def _layout(self) -> list[Part]:
         frame = self.frame()
@@ -214,46 +209,37 @@ class Comparison(View):
     def _column(self, table: pd.DataFrame) -> list[str]:
         """Estimates of a result, marked where not to be relied on, and what stands below them; "" where it has none."""
         there = table[table["estimate"].notna()]
-        known = there.get("std_error", pd.Series(math.nan, index=there.index))
-        smallest = min((e for e in known if e > 0.0 and math.isfinite(e)), default=math.nan)
         numbers = ("estimate", "std_error", "conf_low", "conf_high")
-        shown = in_one_unit({k: (there[k], 3) for k in numbers if k in there}, smallest)
-        out = dict.fromkeys(table.index, "")
+        shown, out = formatted(there[[k for k in numbers if k in there]]), dict.fromkeys(table.index, "")
         for i, (term, reliable) in enumerate(zip(there.index, there["reliable"], strict=True)):
-            top = shown["estimate"][i] + (MARK if reliable == 0 else "")
-            below = f"[{shown['conf_low'][i]}, {shown['conf_high'][i]}]" if "conf_low" in shown else ""
-            below = below if self.exponentiate or not below else f"({shown['std_error'][i]})"
-            out[term] = f"{top}\n{below}" if below and not math.isnan(known.iloc[i]) else top
+            out[term] = shown["estimate"][i] + (MARK if reliable == 0 else "")
+            if shown.get("std_error", ["nan"] * len(there))[i] != "nan":
+                limits = f"[{shown['conf_low'][i]}, {shown['conf_high'][i]}]"
+                out[term] += f"\n{limits}" if self.exponentiate else f"\n({shown['std_error'][i]})"
         return list(out.values())
 
     def _facts(self) -> list[tuple[str, list[str]]]:
         """Rows below the coefficients."""
-        titles = [dict(r._fit.title) for r in self.results]
         rows = ("Dep. variable", "n", "Family", "Baseline", "Tuning", "Inference", "Budget")
-        columns = [
-            (
-                plain(t.get("Dep. Variable", "")),
-                f"{r.nobs:,}",
-                r.family.title,
-                plain(r._fit.baseline[0]) if r._fit.baseline else "",
-                t.get("Tuning", "").partition(":")[0].partition(",")[0],
-                METHODS[r.methods[0]].title if r.methods else "none",
-                r.privacy.short,
-            )
-            for r, t in zip(self.results, titles, strict=True)
-        ]
+        columns = list[tuple[str, ...]]()
+        for r in self.results:
+            title, base = dict(r._fit.title), plain(r._fit.baseline[0]) if r._fit.baseline else ""
+            tuning = title.get("Tuning", "").partition(":")[0].partition(",")[0]
+            inference = METHODS[r.methods[0]].title if r.methods else "none"
+            response = plain(title.get("Dep. Variable", ""))
+            columns.append((response, f"{r.nobs:,}", r.family.title, base, tuning, inference, r.privacy.short))
         for _, r in self.public:
             model = getattr(r, "model", r)
             response, kind = plain(getattr(model, "endog_names", "")), type(model).__name__
             columns.append((response, f"{int(r.nobs):,}", kind, "", "", getattr(r, "cov_type", ""), "not private"))
-        facts = dict(zip(rows, map(list, zip(*columns, strict=True)), strict=True))
-        return [(label, words) for label, words in facts.items() if label != "Baseline" or any(words)]
+        facts = zip(rows, map(list, zip(*columns, strict=True)), strict=True)
+        return [(label, words) for label, words in facts if label != "Baseline" or any(words)]
 
     def _notes(self) -> list[str]:
-        level = f"{100 * (1 - self.alpha):.6g}%"
-        below = f"[{level} limits]" if self.exponentiate else "(standard errors)"
-        what = "exp(estimates)" if self.exponentiate else "Estimates"
-        out = [f"{what} with {below} below."] if any(r.methods for r in self.results) else [f"{what} only."]
+        what, below = "Estimates", "(standard errors)"
+        if self.exponentiate:
+            what, below = "exp(estimates)", f"[{100 * (1 - self.alpha):.6g}% limits]"
+        out = [f"{what} with {below} below." if any(r.methods for r in self.results) else f"{what} only."]
         if not self.exponentiate and len({r._estimate(None).pivot for r in self.results if r.methods}) > 1:
             out.append("Standard errors of these results have different limit distributions: compare intervals.")
         if len({r._fit.baseline[0] for r in self.results if r._fit.baseline}) > 1:
@@ -271,18 +257,10 @@ class Comparison(View):
             out.append(f"NOT PRIVATE: {listed}. Nothing protects the rows behind it, and no budget counts them.")
         total, k = self.total_mu, len(self._releases())
         if math.isinf(total):
-            out.append("NOT PRIVATE in all: at least one of these results was fitted with mu=None.")
-        elif k > 1:
-            out.append(
-                f"Composed over these {k} releases: {within(total, 4)}-GDP per person, if the same people are in "
-                "all of them."
-            )
-        else:
-            out.append(f"One release: {within(total, 4)}-GDP per person.")
-        return out
-
-
-# --- nested fits ---------------------------------------------------------------------------------------------
+            return [*out, "NOT PRIVATE in all: at least one of these results was fitted with mu=None."]
+        lead, more = f"Composed over these {k} releases", ", if the same people are in all of them"
+        lead, more = (lead, more) if k > 1 else ("One release", "")
+        return [*out, f"{lead}: {within(total, 4)}-GDP per person{more}."]
 
 
 @known_arguments
@@ -309,8 +287,8 @@ def anova(
     has a known distribution; nor are these released. The smaller fit therefore says nothing here: it is another
     release, at a cost, for which ``large.wald_test([...])`` tells the same without it.
 
-    Two fits spend the budget twice. Where the question is whether terms matter, fit the larger model alone:
-    ``large.anova()`` tests each of its terms, and ``large.wald_test(["bmi", "C(region)"])`` several together.
+    Where the question is whether terms matter, fit the larger model alone: ``large.anova()`` tests each of its terms,
+    and ``large.wald_test(["bmi", "C(region)"])`` several together.
 
     Whether both were fitted to the same people can't be seen from results; that they are as many is checked.
     """

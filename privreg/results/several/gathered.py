@@ -59,43 +59,32 @@ def gathered(results: Any, names: Sequence[str] | None, terms: Any, caller: str,
             f"{caller}({{'north': res1, 'south': res2, …}})."
         )
     labels = labelled(names, len(results))
-    tables, label = alike([_table(r, name, caller) for name, r in zip(labels, results, strict=True)])
-    known = list(dict.fromkeys(t for table in tables for t in table.index))
-    if terms is not None and (not isinstance(terms, Iterable) or not len(list(terms))):
-        raise OptionError(f"terms must be one or more names of coefficients, such as {known[:2]}.")
     named = [(name, r) for name, r in zip(labels, results, strict=True) if isinstance(r, Results)]
-    private = [r for _, r in named]
-    of: dict[str, list[str]] = {}
-    for r in private:
+    tables, label = alike([_table(r, name, caller) for name, r in zip(labels, results, strict=True)])
+    known, of = list(dict.fromkeys(t for table in tables for t in table.index)), dict[str, list[str]]()
+    for _, r in named:
         for term, at in getattr(r._fit, "of_terms", {}).items():
             of[term] = list(dict.fromkeys([*of.get(term, []), *(label(r._fit.names[j]) for j in at)]))
+    if terms is not None and (not isinstance(terms, Iterable) or not len(list(terms))):
+        raise OptionError(f"terms must be one or more names of coefficients, such as {known[:2]}.")
     asked = known if terms is None else [terms] if isinstance(terms, str) else list(map(str, terms))
     wanted = list(dict.fromkeys(c for t in asked for c in ([label(t)] if label(t) in known else of.get(t, [t]))))
-    for t in wanted:
-        if t not in known:
-            near = nearest(str(t), [*known, *of])
-            raise OptionError(
-                f"no result has the coefficient or term {t!r}; "
-                + (f"did you mean {near!r}?" if near else f"choose one of {', '.join(map(repr, known))}.")
-            )
+    for t in (t for t in wanted if t not in known):
+        near = nearest(str(t), [*known, *of])
+        fix = f"did you mean {near!r}?" if near else f"choose one of {', '.join(map(repr, known))}."
+        raise OptionError(f"no result has the coefficient or term {t!r}; {fix}")
     _refuse(named, len(results), wanted, caller)
-    table = pd.concat([t.reindex(wanted) for t in tables], keys=range(len(tables)))
-    shape = (len(tables), len(wanted))
-    columns = [table[c].to_numpy(dtype=float).reshape(shape) for c in ("estimate", "conf_low", "conf_high", "reliable")]
-    estimate, low, high, ok = columns
+    held = np.array([t.reindex(wanted)[_HELD].to_numpy(dtype=float) for t in tables])  # shape (k, terms, 4)
+    estimate, low, high, ok = np.moveaxis(held, -1, 0)
     error = (high - low) / (2.0 * _NORMAL)
-    estimate = np.where(np.isfinite(error) & (error > 0.0), estimate, math.nan)
-    error = np.where(np.isfinite(estimate), error, math.nan)
-    return Gathered(
-        labels,
-        wanted,
-        estimate,
-        error,
-        (ok != 0.0) | np.isnan(error),
-        [*targets(private), *_budget(labels, results)],
-        of,
-        any(map(_silos, private)),
-    )
+    there = np.isfinite(error) & (error > 0.0) & np.isfinite(estimate)
+    estimate, error = (np.where(there, v, math.nan) for v in (estimate, error))
+    private = [r for _, r in named]
+    notes, silos = [*targets(private), *_budget(labels, results)], any(map(_silos, private))
+    return Gathered(labels, wanted, estimate, error, (ok != 0.0) | ~there, notes, of, silos)
+
+
+_HELD: Final = ["estimate", "conf_low", "conf_high", "reliable"]
 
 
 def _table(r: Any, name: str, caller: str) -> pd.DataFrame:
@@ -137,17 +126,14 @@ def _refuse(named: Sequence[tuple[str, Any]], fits: int, wanted: Sequence[str], 
             "federated fits have no standard errors, so that nothing tells their weight beside fits that have; pool "
             "federated fits alone, whose spread tells their error."
         )
-    facts: dict[str, list[Any]] = {
-        "responses": [r._fit.design.endog_name for _, r in named],
-        "links": [r._fit.family.link for _, r in named],
-        "baselines of the response": [r._fit.baseline[:1] for _, r in named],
-    }
     options = ("Rounds", "Local steps", "Update clip", "Family", "Budget")
-    facts |= {f"options {what.lower()}": [one[what] for one in silos] for what in options if silos}
+    facts = {f"options {what.lower()}": [one[what] for one in silos] for what in options if silos}
+    fitted = [r._fit for _, r in named]
+    facts |= {"responses": [fit.design.endog_name for fit in fitted], "links": [fit.family.link for fit in fitted]}
+    facts["baselines of the response"] = ["".join(map(str, fit.baseline[:1])) for fit in fitted]
     for what, values in facts.items():
         if len(set(values)) > 1:
-            by_name = {n: v[0] if isinstance(v, tuple) else v for (n, _), v in zip(named, values, strict=True) if v}
-            found = ", ".join(f"{value} in {name}" for name, value in by_name.items())
+            found = ", ".join(f"{value} in {name}" for (name, _), value in zip(named, values, strict=True) if value)
             raise OptionError(
                 f"{caller}() takes fits of one model to different people, with the same options, and their {what} "
                 f"differ: {found}; give all fits the same."
@@ -159,12 +145,12 @@ def _refuse(named: Sequence[tuple[str, Any]], fits: int, wanted: Sequence[str], 
                     f"{other} and {name} are results of one fit; {caller}() takes fits to different people, each once."
                 )
     for column, by in references(named).items():
-        for _, r in named:
-            fit = r._fit
+        for fit in fitted:
             over = [{*term.reads} for term in fit.design.terms if column in term.reads]
             moved = [j for t in fit.design.terms if any({*t.reads} <= s for s in over) for j in t.columns]
-            labels = [fit.design.names[j] for j in moved]
-            labels = [f"{level}:{label}" for level in fit.baseline[1:] for label in labels] if fit.baseline else labels
+            labels = [
+                f"{level}:" * bool(level) + fit.design.names[j] for level in fit.baseline[1:] or ("",) for j in moved
+            ]
             if hit := [t for t in wanted if t in labels]:
                 found = ", ".join(f"{level} in {name}" for level, name in by.items())
                 raise OptionError(
@@ -175,20 +161,15 @@ def _refuse(named: Sequence[tuple[str, Any]], fits: int, wanted: Sequence[str], 
 
 def _budget(names: Sequence[str], results: Sequence[Any]) -> list[str]:
     """Cost to a person who is in one of these fits, or in several."""
-    mus: dict[object, float] = {}
-    again = []
-    for name, r in zip(names, results, strict=True):
-        if not isinstance(r, Results):
-            continue
-        mus[getattr(r._fit, "origin", r)] = r.privacy.total_mu
-        again += [name] * (r.privacy.release.number > 1)
+    private = [(name, r) for name, r in zip(names, results, strict=True) if isinstance(r, Results)]
+    mus = {getattr(r._fit, "origin", r): r.privacy.total_mu for _, r in private}
+    again = [name for name, r in private if r.privacy.release.number > 1]
     if not mus:
         return ["NOT PRIVATE: none of these results is."]
     most, total = max(mus.values()), compose(mus.values())
     if not math.isfinite(most):
         return ["NOT PRIVATE: at least one of these results was fitted with mu=None."]
-    silos = any(_silos(r) for r in results)
-    every, one = ("every silo", "silo") if silos else ("everybody", "person")
+    every, one = ("every silo", "silo") if any(map(_silos, results)) else ("everybody", "person")
     out = [
         f"Computed from released estimates, at no cost. If {every} is in one of these fits only, they cost "
         f"{within(most, 4)}-GDP per {one} at most; whoever is in all of them, {within(total, 4)}-GDP."

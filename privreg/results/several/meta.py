@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,8 +18,9 @@ from privreg.errors import OptionError, choose, flag, interval_level
 from privreg.options.unknown import all_known_arguments, known_arguments
 from privreg.results.data import Frame
 from privreg.results.plots import style
+from privreg.results.plots.coefficients import Drawn, Row, Unit, draw
 from privreg.results.several.gathered import Gathered, gathered
-from privreg.tables import Paragraph, Part, Table, View, cells, in_one_format, marked, plain, shorten
+from privreg.tables import Paragraph, Part, Table, View, estimates_table, formatted, in_one_format, plain, shorten
 
 METHODS: Final = {"reml": "REML", "dl": "DerSimonian-Laird", "hodges_lehmann": "Hodges-Lehmann"}
 TESTS: Final = {"hartung_knapp": "Hartung-Knapp", "normal": "normal"}
@@ -102,8 +103,7 @@ def meta_analysis(
     return MetaAnalysis(held, found, random and not held.relative, method, test, tuple(few))
 
 
-@dataclass(frozen=True)
-class Pooled:
+class Pooled(NamedTuple):
     """One coefficient of several fits."""
 
     term: str
@@ -111,13 +111,9 @@ class Pooled:
     error: float
     df: float  # Degrees of freedom of Student's t; infinite for normal limits
     tau2: float  # Variance of true coefficients between fits
+    i2: float  # Share of the variance of estimates that is between fits
     q: float  # Cochran's statistic of no such variance, χ² with k − 1 degrees of freedom
     weights: Array  # Shares of the fits, shape (k,)
-
-    @property
-    def k(self) -> int:
-        """Fits."""
-        return len(self.weights)
 
     def critical(self, alpha: float) -> float:
         """Half an interval in standard errors."""
@@ -151,21 +147,19 @@ def pooled(term: str, y: Array, v: Array, random: bool, method: str, test: str) 
     if test == "spread":  # variances are in proportion to v; the factor is estimated, too
         mean = float(fixed @ y / fixed.sum())
         error = math.sqrt(float(fixed @ (y - mean) ** 2) / (k - 1) / fixed.sum())
-        return Pooled(term, mean, error, k - 1.0, math.nan, math.nan, fixed / fixed.sum())
+        return Pooled(term, mean, error, k - 1.0, math.nan, math.nan, math.nan, fixed / fixed.sum())
     if method == "hodges_lehmann":
         return pooled_robustly(term, y, v)
     q = float(fixed @ (y - fixed @ y / fixed.sum()) ** 2)
-    tau2 = 0.0
-    if random:
-        moments = max(
-            0.0, float((q - k + 1.0) / (fixed.sum() - fixed @ fixed / fixed.sum()))
-        )  # DerSimonian and Laird's
-        tau2 = tau2_reml(y, v) if method == "reml" else moments
+    apart = float(fixed.sum() - fixed @ fixed / fixed.sum())
+    moments = max(0.0, (q - k + 1.0) / apart)  # DerSimonian and Laird's
+    tau2 = 0.0 if not random else tau2_reml(y, v) if method == "reml" else moments
     w = 1.0 / (v + tau2)
     mean = float(w @ y / w.sum())
     t = random and test == "hartung_knapp"
     inflated = max(1.0, float(w @ (y - mean) ** 2) / (k - 1)) if t else 1.0
-    return Pooled(term, mean, math.sqrt(inflated / w.sum()), k - 1.0 if t else math.inf, tau2, q, w / w.sum())
+    error, df = math.sqrt(inflated / w.sum()), k - 1.0 if t else math.inf
+    return Pooled(term, mean, error, df, tau2, tau2 / (tau2 + (k - 1.0) / apart), q, w / w.sum())
 
 
 def pooled_robustly(term: str, y: Array, v: Array) -> Pooled:
@@ -177,10 +171,8 @@ def pooled_robustly(term: str, y: Array, v: Array) -> Pooled:
     i, j = np.triu_indices(k)
     mean = float(np.median(0.5 * (y[i] + y[j])))
     a, b = np.triu_indices(k, 1)
-    density = float(np.mean((2.0 * math.pi * (v[a] + v[b])) ** -0.5))
-    return Pooled(
-        term, mean, (12.0 * k) ** -0.5 / density, math.inf, 0.0, float(((y - mean) ** 2 / v).sum()), np.full(k, 1.0 / k)
-    )
+    error = (12.0 * k) ** -0.5 / float(np.mean((2.0 * math.pi * (v[a] + v[b])) ** -0.5))
+    return Pooled(term, mean, error, math.inf, 0.0, 0.0, float(((y - mean) ** 2 / v).sum()), np.full(k, 1.0 / k))
 
 
 @all_known_arguments
@@ -205,22 +197,18 @@ class MetaAnalysis(View):
         variance of estimates that is between fits), q, q_p_value (of no differences between fits), reliable (whether no
         fit's summary takes its estimate back).
         """
-        alpha, rows = interval_level(alpha), []
-        for one in self.pooled:
-            _, _, v = self.held.of(one.term)
-            t, half = one.estimate / one.error, one.critical(alpha) * one.error
-            row = {"term": one.term, "estimate": one.estimate, "std_error": one.error, "statistic": t}
-            row |= {"p_value": float(2.0 * stats.t.sf(abs(t), one.df))}
-            row |= {"conf_low": one.estimate - half, "conf_high": one.estimate + half}
-            if self.random:
-                far = float(stats.t.ppf(1.0 - alpha / 2.0, one.k - 1)) * math.hypot(one.error, math.sqrt(one.tau2))
-                row |= {"pred_low": one.estimate - far, "pred_high": one.estimate + far}
-            w = 1.0 / v
-            typical = (one.k - 1) * w.sum() / (w.sum() ** 2 - w @ w)
-            row |= {"k": one.k, "tau": math.sqrt(one.tau2), "i2": one.tau2 / (one.tau2 + typical), "q": one.q}
-            row |= {"q_p_value": float(stats.chi2.sf(one.q, one.k - 1))}
-            rows.append(row | {"reliable": bool(self.held.reliable[:, self.held.terms.index(one.term)].all())})
-        return Frame(pd.DataFrame(rows).set_index("term"))
+        alpha, each = interval_level(alpha), pd.DataFrame(self.pooled).set_index("term")
+        k, estimate, error = each["weights"].map(len), each["estimate"], each["error"]
+        half = error * [one.critical(alpha) for one in self.pooled]
+        out = pd.DataFrame({"estimate": estimate, "std_error": error, "statistic": estimate / error})
+        out["p_value"] = 2.0 * stats.t.sf(out["statistic"].abs(), each["df"])
+        out = out.assign(conf_low=estimate - half, conf_high=estimate + half)
+        if self.random:
+            far = stats.t.ppf(1.0 - alpha / 2.0, k - 1) * np.hypot(error, np.sqrt(each["tau2"]))
+            out = out.assign(pred_low=estimate - far, pred_high=estimate + far)
+        out = out.assign(k=k, tau=np.sqrt(each["tau2"]), i2=each["i2"], q=each["q"])
+        ok = self.held.reliable[:, [self.held.terms.index(term) for term in each.index]]
+        return Frame(out.assign(q_p_value=stats.chi2.sf(each["q"], k - 1), reliable=np.asarray(ok.all(axis=0))))
 
     def weights(self) -> pd.DataFrame:
         """Share of each fit in the pooled estimates: fits by terms; 0 where a fit lacks the term."""
@@ -274,20 +262,16 @@ class MetaAnalysis(View):
 
     def _layout(self) -> list[Part]:
         frame = self.frame()
-        kind = (
-            f"random effects, {METHODS[self.method]}, {TESTS[self.test]} intervals" if self.random else "common effect"
-        )
-        kind = f"common effect, {METHODS[self.method]}" if self.method == "hodges_lehmann" else kind
+        kind = f"random effects, {METHODS[self.method]}, {TESTS.get(self.test)} intervals"
+        if not self.random:
+            kind = "common effect" + f", {METHODS[self.method]}" * (self.method == "hodges_lehmann")
         kind = "by the spread between fits" if self.held.relative else kind
-        names = marked(frame.index, frame["reliable"])
-        tidy = frame[["estimate", "std_error", "statistic", "p_value", "conf_low", "conf_high"]]
-        pooled = Table(names, *cells(tidy, 0.05), f"Meta-Analysis of {len(self.held.names)} Fits ({kind})")
-        tau, q = in_one_format(frame["tau"], 3), in_one_format(frame["q"], 3, least=1.0)
-        rows = [
-            [f"{k:.0f}", *([tau[i], f"{100 * i2:.0f}%"] * self.random), q[i], f"{p:.3f}"]
-            for i, (k, i2, p) in enumerate(frame[["k", "i2", "q_p_value"]].to_numpy(dtype=float))
-        ]
-        between = Table(names, ["fits", *(["τ", "I²"] * self.random), "Q", "P>Q"], rows, "Differences between Fits")
+        pooled = estimates_table(frame, f"Meta-Analysis of {len(self.held.names)} Fits ({kind})")
+        shown = frame.assign(i2=[f"{100 * v:.0f}%" for v in frame["i2"]])
+        shown = shown.rename(columns={"k": "fits", "tau": "τ", "i2": "I²", "q": "Q", "q_p_value": "P>Q"})
+        columns = formatted(shown[["fits", *(["τ", "I²"] * self.random), "Q", "P>Q"]])
+        rows = list(zip(*columns.values(), strict=True))
+        between = Table(pooled.names, list(columns), rows, "Differences between Fits")
         notes = list(self.held.notes)
         if self.left_out:
             notes.insert(0, f"In one fit only, and left out: {', '.join(self.left_out)}.")
@@ -295,9 +279,6 @@ class MetaAnalysis(View):
             doubtful = [n for i, n in enumerate(self.held.names) if not self.held.reliable[i].all()]
             notes.insert(0, f"Marked rows hold estimates that their fits' summaries take back: {', '.join(doubtful)}.")
         return [pooled, *([] if self.held.relative else [between]), Paragraph("\n".join(notes))]
-
-
-# --- partial pooling: estimates drawn towards each other by empirical Bayes -----------------------
 
 
 PULL: Final = "pull: share of the way from a fit's estimate to the fits' common mean, on average over τ."
@@ -418,28 +399,25 @@ class Shrunken(View):
 
     def _drawn(self, alpha: float, term: str, ax: Any) -> str:
         """Draw one coefficient; gives the footer."""
-        part = self.frame(alpha).loc[term]
-        footer = f"{100 * (1 - alpha):.6g}% intervals; open: each fit by itself, filled: drawn towards the others"
-        inks, at = style.inks_for(ax), np.arange(len(part), 0, -1.0)
+        part = self.frame(alpha).loc[term].rename(index=str)
         half = float(stats.norm.ppf(1.0 - alpha / 2.0)) * part["original_error"]
-        ax.hlines(at + 0.12, part["original"] - half, part["original"] + half, color=inks.grey, linewidth=0.8)
-        ax.plot(part["original"], at + 0.12, "o", color=inks.grey, markerfacecolor=style.ground(ax), markersize=4)
-        ax.hlines(at - 0.12, part["conf_low"], part["conf_high"], color=inks[0], linewidth=1.0)
-        ax.plot(part["estimate"], at - 0.12, "o", color=inks[0], markersize=4)
-        ax.set_yticks(at, [*map(style.literal, shorten(map(str, part.index), 24))])
-        ax.set_ylim(0.4, len(part) + 0.6)
-        ax.set_xlabel(style.literal(plain(term)))
-        return footer
+        alone = part.assign(estimate=part["original"], reliable=False)  # which are drawn hollow
+        alone = alone.assign(conf_low=part["original"] - half, conf_high=part["original"] + half)
+        rows = [Row(fit, label) for fit, label in zip(part.index, shorten(part.index, 24), strict=True)]
+        unit = Unit(plain(term), plain(term))
+        drawn = Drawn(
+            [alone, part.assign(reliable=True)], rows, ["", ""], [unit] * 2, exponentiate=False, effects=False
+        )
+        draw(ax, drawn, unit, 1.2 * style.COLUMN)
+        return f"{100 * (1 - alpha):.6g}% intervals; open: each fit by itself, filled: drawn towards the others"
 
     def _layout(self) -> list[Part]:
         frame = self.frame()
-        tidy = frame[["estimate", "std_error", "conf_low", "conf_high"]]
-        head, rows = cells(tidy, 0.05)
+        table = estimates_table(frame, names=frame.index.get_level_values("fit"))
         original = in_one_format(frame["original"], 4, float(frame["original_error"].min()))
-        rows = [[o, *row, f"{100 * p:.0f}%"] for o, row, p in zip(original, rows, frame["pull"], strict=True)]
-        names = marked((fit for _, fit in frame.index), frame["reliable"])
+        rows = [[o, *row, f"{100 * p:.0f}%"] for o, row, p in zip(original, table.rows, frame["pull"], strict=True)]
         begins = np.cumsum([0, *(len(self.held.of(t.term)[0]) for t in self.towards)])
         blocks = {int(b): t.term for b, t in zip(begins, self.towards, strict=False)}
         title = f"Coefficients of {len(self.held.names)} Fits, Partially Pooled"
-        table = Table(names, ["by itself", *head, "pull"], rows, title, blocks)
-        return [table, Paragraph("\n".join([PULL, *self.held.notes]))]
+        head = ["by itself", *table.head, "pull"]
+        return [Table(table.names, head, rows, title, blocks), Paragraph("\n".join([PULL, *self.held.notes]))]

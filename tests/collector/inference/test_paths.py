@@ -231,7 +231,7 @@ def rows_of(n=N):
 @pytest.fixture
 def anytime_from_300(monkeypatch):
     monkeypatch.setattr("privreg.fits.published.report.FIRST", 300)
-    monkeypatch.setattr("privreg.results.estimates.FIRST", 300)
+    monkeypatch.setattr("privreg.results.results.FIRST", 300)
     monkeypatch.setattr("privreg.fits.published.tuning.FIRST", 300)
 
 

@@ -11,8 +11,7 @@ import pytest
 import privreg as pr
 from privreg.errors import OptionError
 from privreg.privacy.ledger import Release
-from privreg.results.plots import style
-from privreg.results.plots.coefficients import public_steps
+from privreg.results.plots import coefficients, style
 from tests.results.plots.test_figures import nothing_is_clipped, words
 
 plt = pytest.importorskip("matplotlib.pyplot")
@@ -32,6 +31,10 @@ STEPS = {
     "used": 1,
     "score": 30,
 }
+
+
+def sizes(design, spreads=None):
+    return np.array([step.size for step in coefficients.public_steps(design, spreads)])
 
 
 @pytest.fixture(autouse=True)
@@ -139,7 +142,7 @@ def test_coefficients_as_they_are_if_that_is_wanted(res):
 
 
 def test_steps_are_those_of_the_schema_and_keep_through_files(res, tmp_path):
-    assert dict(zip(res.params.index, public_steps(res._fit.design), strict=True)) == STEPS | {"Intercept": 1.0}
+    assert dict(zip(res.params.index, sizes(res._fit.design), strict=True)) == STEPS | {"Intercept": 1.0}
     res.save(tmp_path / "r.privreg")
     again = pr.load(tmp_path / "r.privreg")
     assert drawn(again.plot_coef(scaled=True)) == drawn(res.plot_coef(scaled=True))
@@ -149,7 +152,7 @@ def test_all_columns_of_a_spline_have_a_step():
     rows = {"x": np.linspace(0, 9, 500), "y": np.zeros(500)}
     formula = "y ~ bs(x, knots=[3, 6], lower_bound=0, upper_bound=9)"
     model = pr.PrivateOnlineRegression.from_formula(formula, rows, mu=None, bounds={"x": (0, 9), "y": (-1, 1)})
-    steps = public_steps(model._spec.design)
+    steps = sizes(model._spec.design)
     assert steps[0] == 1.0
     assert (steps[1:] <= 0.5).all()
 
@@ -157,10 +160,10 @@ def test_all_columns_of_a_spline_have_a_step():
 @pytest.mark.thorough
 def test_steps_learned_from_reports_where_nobody_declared_any(tmp_path):
     res = fit("y ~ age + C(g)", n=20_000, bounds={}, moments={}, scaling="private")
-    steps = dict(zip(res.params.index, public_steps(res._fit.design, res._fit.spreads), strict=True))
+    steps = dict(zip(res.params.index, sizes(res._fit.design, res._fit.spreads), strict=True))
     assert steps["age"] == pytest.approx(2 * 47 / math.sqrt(12), rel=0.3)
     assert steps["C(g)[T.b]"] == 1.0
-    assert np.isnan(public_steps(res._fit.design)[list(res.params.index).index("age")])
+    assert np.isnan(sizes(res._fit.design)[list(res.params.index).index("age")])
     (label,) = [t for t in labels(res.plot_coef(scaled=True)) if t.startswith("age")]
     assert label == f"age, per {steps['age']:g}"
     res.save(tmp_path / "r.privreg")
@@ -173,7 +176,7 @@ def test_rows_alone_decide_no_step():
     """Other people under the same declarations: the same steps."""
     other = rows().assign(age=lambda d: d["age"] / 2 + 9, income=0.0)
     two = pr.PrivateOnlineRegression.from_formula(FORMULA, other, mu=1, **PUBLIC).fit(seed=3, progress=False)
-    assert public_steps(two._fit.design).tolist() == [STEPS.get(n, 1.0) for n in two.params.index]
+    assert sizes(two._fit.design).tolist() == [STEPS.get(n, 1.0) for n in two.params.index]
 
 
 def test_compared_models_share_the_step_of_the_first(res):

@@ -123,13 +123,13 @@ def test_the_end_of_a_trajectory_is_seen(fitted):
     half[0] = 400.0
     curve = path.assign(estimate=5.0, low=5.0 - half, high=5.0 + half)
     _, ax = plt.subplots()
-    trajectory._curve(ax, curve, 0, None)
+    trajectory._curve(ax, curve, 0, None, curve)
     low, high = ax.get_ylim()
     assert low <= 4.0
     assert high >= 6.0
     assert 2.0 / (high - low) > 0.1  # share of the last band
     _, ax = plt.subplots()
-    trajectory._curve(ax, curve.assign(low=4.5, high=5.5), 0, None)
+    trajectory._curve(ax, near := curve.assign(low=4.5, high=5.5), 0, None, near)
     assert ax.get_ylim() == pytest.approx((4.45, 5.55))
 
 
@@ -150,7 +150,7 @@ def test_results_taken_before_main_rounds_are_drawn_without_bands():
         nothing_is_clipped(ax)
 
 
-@pytest.mark.parametrize("terms", ["d", ["a", "zz"], [], 3])
+@pytest.mark.parametrize("terms", ["d", ["a", "zz"], [], 4, 2.5])
 def test_unknown_terms_are_refused(fitted, terms):
     with pytest.raises(OptionError, match="terms"):
         trajectory.plot_trajectory(fitted, terms)
@@ -158,7 +158,7 @@ def test_unknown_terms_are_refused(fitted, terms):
 
 @pytest.mark.some(1)
 def test_coefficients_draws_tidy(fitted):
-    ax = coefficients.coefficients([fitted], alpha=0.1, intercept=True)
+    ax = coefficients.plot_coef(fitted, alpha=0.1, intercept=True)
     table = fitted.tidy(alpha=0.1)
     np.testing.assert_array_equal(ax.lines[0].get_xdata(), table["estimate"])
     ends = np.array([s[:, 0] for s in ax.collections[0].get_segments()])
@@ -172,7 +172,9 @@ def test_coefficients_draws_tidy(fitted):
 
 @pytest.mark.some(1)
 def test_several_results_stand_apart(fitted, other):
-    ax = coefficients.coefficients([fitted, other, fitted], labels=["one $x", "a second, rather long label", "three"])
+    ax = coefficients.plot_coef(
+        coefficients.Side([fitted, other, fitted], ["one $x", "a second, rather long label", "three"])
+    )
     lines = ax.lines[:3]
     assert len({line.get_marker() for line in lines}) == 3
     assert len({line.get_color() for line in lines}) == 3
@@ -185,14 +187,14 @@ def test_several_results_stand_apart(fitted, other):
 
 def test_a_term_one_result_lacks_is_left_out_there(fitted):
     fewer = wide(fitted, 2, names=("a", "new"))
-    ax = coefficients.coefficients([fitted, fewer])
+    ax = pr.compare([fitted, fewer]).plot()
     assert [t.get_text() for t in ax.get_yticklabels()] == ["a", "b", "c", "new"]
     np.testing.assert_array_equal(ax.lines[1].get_xdata(), fewer.params)
 
 
 @pytest.mark.some(1)
 def test_dollar_signs_in_names_are_letters(fitted):
-    ax = coefficients.coefficients([wide(fitted, 2, names=("$a^$", "b$"))])
+    ax = coefficients.plot_coef(wide(fitted, 2, names=("$a^$", "b$")))
     nothing_is_clipped(ax)  # would fail to parse as a formula
     trajectory.plot_trajectory(fitted, "a").figure.canvas.draw()
 
@@ -200,28 +202,23 @@ def test_dollar_signs_in_names_are_letters(fitted):
 @pytest.mark.thorough
 def test_a_fit_without_privacy_says_so():
     free = array_model(mu=None).fit(progress=False)
-    assert "NOT PRIVATE" in words(coefficients.coefficients([free]))
+    assert "NOT PRIVATE" in words(coefficients.plot_coef(free))
     assert "NOT PRIVATE" in words(trajectory.plot_trajectory(free, "a"))
 
 
 @pytest.mark.some(1)
 def test_given_axes_are_drawn_on(fitted):
     _, ax = plt.subplots()
-    assert coefficients.coefficients([fitted], ax=ax) is ax
+    assert coefficients.plot_coef(fitted, ax=ax) is ax
     assert len(plt.get_fignums()) == 1
 
 
 def test_coefficients_refuses_what_it_cannot_draw(fitted):
-    for bad in ([], fitted, [1], None):
-        with pytest.raises(OptionError, match="one or more results"):
-            coefficients.coefficients(bad)
-    with pytest.raises(OptionError, match="2 labels for 1 results"):
-        coefficients.coefficients([fitted], labels=["a", "b"])
     for bad in ("yes", None):
         with pytest.raises(OptionError, match="scaled"):
-            coefficients.coefficients([fitted], scaled=bad)
+            coefficients.plot_coef(fitted, scaled=bad)
     with pytest.raises(InferenceError, match="intercept=True"):
-        coefficients.coefficients([wide(fitted, 1, names=("const",))])
+        coefficients.plot_coef(wide(fitted, 1, names=("const",)))
 
 
 def test_without_matplotlib_the_extra_is_named(fitted, monkeypatch):
@@ -237,7 +234,7 @@ def test_without_matplotlib_the_extra_is_named(fitted, monkeypatch):
         monkeypatch.delitem(sys.modules, name)
     for draw in (
         lambda: trajectory.plot_trajectory(fitted),
-        lambda: coefficients.coefficients([fitted]),
+        lambda: coefficients.plot_coef(fitted),
     ):
         with pytest.raises(MissingExtraError, match=r"\.\[plot\]") as caught:
             draw()
@@ -300,7 +297,7 @@ def drawn(figure):
 
 PLOTS = {
     "coefficients": lambda res: res.plot_coef(),
-    "several": lambda res: coefficients.coefficients([res] * 6),
+    "several": lambda res: pr.compare([res] * 6).plot(),
     "trajectory": lambda res: res.plot_trajectory(["a", "b"])[0],
     "privacy": lambda res: res.plot_privacy()[0],
     "plan": lambda _: pr.plan("y ~ x", mu=1, n=20_000, scale=1, bounds={"x": (0, 1), "y": (0, 1)}).plot("x"),

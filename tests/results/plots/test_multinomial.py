@@ -72,7 +72,7 @@ def test_two_levels_of_a_trajectory_stand_side_by_side(fitted, plt):
     _, ax = plt.subplots()
     fitted.plot_trajectory("age", ax=ax)
     assert [t.get_text().removesuffix(" †") for t in ax.get_legend().get_texts()] == ["mid: age", "hi: age"]
-    for bad in ("lo:age", [["age"]], [3]):
+    for bad in ("lo:age", [["age"]], [30]):
         with pytest.raises(OptionError, match="terms="):
             fitted.plot_trajectory(bad)
 

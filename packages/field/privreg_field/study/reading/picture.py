@@ -25,7 +25,7 @@ from privreg.collector.inference.resampling import FIRST, Anytime
 from privreg.errors import InferenceError, OptionError, StudyError, shown
 from privreg.means.results.results import MeansResults
 from privreg.results.base import Results
-from privreg.results.estimates import band
+from privreg.results.data import band
 from privreg_field import KIT
 from privreg_field.wire import wire
 from privreg_field.wire.roles import Held
