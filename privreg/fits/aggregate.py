@@ -253,7 +253,7 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
     note += methods.notes(of, groups, lanes=False) if of else ()
     note += _dropped(plan, main, spec.silos)
     return FitOutcome(
-        people=held.reported,
+        nobs=held.reported,
         params=params,
         last=params,
         estimates=_estimates(plan, found, cov, carry) if settings.methods else (),

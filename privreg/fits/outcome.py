@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from privreg.base.arrays import Array, Ints
 from privreg.collector.inference.methods import Estimate, between
 from privreg.collector.inference.pivots import StudentT
-from privreg.collector.inference.windows import Steps
 from privreg.collector.plan import SAMPLED, Plan, Progress
 from privreg.errors import InferenceError
 from privreg.families.measures import Measure
@@ -22,7 +21,7 @@ from privreg.formula.spec import CLAMPING, ModelSpec
 from privreg.formula.units import Units
 from privreg.privacy.ledger import Release, within
 from privreg.protocol.rounds import Reports
-from privreg.results.data import NO_STEPS, Equation, Later, ResultData, RoundHeld
+from privreg.results.data import Fitted, ResultData
 from privreg.results.results import PrivateResults
 from privreg.results.statement import PrivacyStatement
 from privreg.results.wording import (
@@ -78,19 +77,10 @@ class Held:
         return self.reports[self.progress.state.number]
 
 
-class FitOutcome(NamedTuple):
-    """Outcome of a fit in progress; numbers in the user's units."""
+@dataclass(frozen=True, kw_only=True)
+class FitOutcome(Fitted):
+    """Outcome of a fit in progress: its numbers, and what a header, a privacy statement and an audit need of it."""
 
-    people: int  # People whose report has come
-    params: Array  # Shape (p,), as `last`
-    last: Array
-    estimates: tuple[Estimate, ...]
-    senders: int  # People whose score entered an update
-    updates: int
-    trail_n: NDArray[np.int64]  # People so far, shape (m,)
-    trail_senders: NDArray[np.int64]  # Number of them whose score entered an update
-    trail_params: Array  # Shape (m, p), as `trail_variances`
-    trail_variances: Array
     family: str  # The family with its constants
     tuning: str  # For the header
     spending: str  # People in rounds before the main ones, for the privacy block
@@ -98,19 +88,14 @@ class FitOutcome(NamedTuple):
     notes: tuple[Diagnostic, ...]
     mechanics: tuple[dict[str, Any], ...]  # Inputs for an audit of the reports: numbers only
     extra: tuple[Measure, ...] = ()  # A parameter beside the coefficients
-    measures: tuple[Measure, ...] = ()  # Privately released measures of fit
-    measured: int = 0  # People who reported them
+    measured: int = 0  # People who reported measures of fit
     cost: str = "instead of a score"  # Cost of that, in words
-    rounds: tuple[RoundHeld, ...] = ()  # Rounds of a fit by rounds
-    steps: Later[Steps | None] = NO_STEPS  # Estimates along the stream, of which windows are made
-    equation: Equation | None = None  # Estimating equation
     target: str = ""  # Target of the coefficients, in words; the family's if empty
     unusable: Unusable | None = None  # Lower limit of the share of unusable records
     silos: str = ""  # Silos with their records and weights; empty without any
     clusters: str = ""  # Clusters of people, and groups of them; empty if people are independent
     clamping: str | None = None  # Clamped shares in words, if anybody is asked
     weighing: str = ""  # Score weights, where more is known of them than the settings say
-    spreads: Array | None = None  # Sds of the design's columns, learned from reports; NaN if the scale was declared
 
 
 def outside_of(theta: Array, order: NDArray[np.intp], units: Units) -> Array:
@@ -179,32 +164,20 @@ def results(
     seeded, people, equation = seeded and spec.budget.private, spec.people, outcome.equation
     if equation is not None and people.mu is not None and people.mu_max is not None and settings.tuning != "published":
         equation = replace(equation, budgets=(people.mu, people.mu_max))  # by which reports are weighted
+    numbers: dict[str, Any] = {f.name: getattr(outcome, f.name) for f in fields(Fitted)}
+    numbers |= {"measures": (*outcome.extra, *outcome.measures), "equation": equation}
     return PrivateResults(
         ResultData(
             design=spec.design,
-            within=spec.people.effect is not None,
-            cuts=() if spec.people.followed is None else spec.people.followed.cuts,
+            within=people.effect is not None,
+            cuts=() if people.followed is None else people.followed.cuts,
             family=spec.family,
             title=(*_title(outcome, spec, settings), *added),
             names=spec.coefficients,
             baseline=spec.baseline,
-            measures=(*outcome.extra, *outcome.measures),
-            spreads=outcome.spreads,
-            rounds=outcome.rounds,
-            steps=outcome.steps,
-            equation=equation,
-            params=outcome.params,
-            last=outcome.last,
-            estimates=outcome.estimates,
-            nobs=outcome.people,
-            senders=outcome.senders,
-            updates=outcome.updates,
-            trail_n=outcome.trail_n,
-            trail_senders=outcome.trail_senders,
-            trail_params=outcome.trail_params,
-            trail_variances=outcome.trail_variances,
             origin=object() if origin is None else origin,
             statement=_statement(outcome, spec, settings, release, senders, seeded=seeded),
+            **numbers,
         )
     )
 
@@ -217,7 +190,7 @@ def _title(outcome: FitOutcome, spec: ModelSpec, settings: Settings) -> tuple[tu
         ("Family", outcome.family),
         ("Formula", spec.formula),
         *spec.added,
-        ("No. Observations", spec.counted(outcome.people)),
+        ("No. Observations", spec.counted(outcome.nobs)),
         *([("Clusters", outcome.clusters)] if outcome.clusters else []),
         *([("Silos", outcome.silos)] if outcome.silos else []),
         *([] if outcome.unusable is None else [("Unusable", f"{outcome.unusable} of the records")]),
@@ -264,7 +237,7 @@ def _statement(
         protects=protects,
         mu_max=spec.people.mu is not None,
         per_id=spec.people.max_per_id,
-        people=outcome.people,
+        people=outcome.nobs,
         linked=spec.private == "response" and not spec.alone,
         mechanics=outcome.mechanics,
         fit_measures=tuple((m.name, f"{' ± '.join(v)} {cost}") for m, v in zip(measures, values, strict=True)),

@@ -81,7 +81,7 @@ def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.i
     for k, j in learned:
         spreads[order[j]] = progress.places.scale[k]
     return FitOutcome(
-        people=held.people,
+        nobs=held.people,
         params=params[-1],
         last=outside(progress.state.theta),
         estimates=estimates,

@@ -285,19 +285,13 @@ class Labelled:
         return places
 
 
-@dataclass(frozen=True)
-class ResultData(Labelled):
-    """Everything a result knows; numbers in the user's units."""
+@dataclass(frozen=True, kw_only=True)
+class Fitted:
+    """Numbers of a fit, in the user's units: p coefficients, m points on the way."""
 
-    design: Any  # Public design, for predictions
-    family: Family
-    title: tuple[tuple[str, str], ...]  # Header entries, in order
-    names: tuple[str, ...]  # The design's, or "level:term" for each level but the baseline, term by term
     params: Array  # Averaged iterates, shape (p,)
     last: Array  # Last iterate, shape (p,)
-    estimates: tuple[
-        Estimate, ...
-    ]  # Estimates by method, the first being the default; empty if no inference was asked for
+    estimates: tuple[Estimate, ...]  # By method, the first being the default; empty if no inference was asked for
     nobs: int  # People who sent a report
     senders: int  # People who sent a score that entered an update
     updates: int
@@ -305,13 +299,23 @@ class ResultData(Labelled):
     trail_senders: NDArray[np.int64]  # Records whose score entered an update
     trail_params: Array  # Estimates on the way, shape (m, p)
     trail_variances: Array  # Their reported variances, NaN where not known
-    statement: PrivacyStatement
-    baseline: tuple[str, ...] = ()  # Levels of a multinomial response, the baseline first; empty for other families
     measures: tuple[Measure, ...] = ()  # Privately released measures of fit
     spreads: Array | None = None  # Sds of the design's columns learned from reports; NaN if the scale was declared
     rounds: tuple[RoundHeld, ...] = ()  # Rounds of a fit by rounds
     steps: Later[Steps | None] = NO_STEPS  # Estimates along the stream, of which windows are made
     equation: Equation | None = None  # That the estimates solve
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultData(Fitted, Labelled):
+    """Everything a result knows."""
+
+    design: Any  # Public design, for predictions
+    family: Family
+    title: tuple[tuple[str, str], ...]  # Header entries, in order
+    names: tuple[str, ...]  # The design's, or "level:term" for each level but the baseline, term by term
+    statement: PrivacyStatement
+    baseline: tuple[str, ...] = ()  # Levels of a multinomial response, the baseline first; empty for other families
     within: bool = False  # True if levels of persons were taken out, so that rows have changes, no predictions
     cuts: tuple[float, ...] = ()  # Public ends of intervals, of a fit of hazards; none of others
     # the reports that these results are made of, in this process: two results with the same origin are one release
