@@ -13,6 +13,7 @@ from privreg.audit import reports
 from privreg.audit.reports import INSIDE
 from privreg.base.arrays import Array, Flags, Ints
 from privreg.collector.aggregate import chain, report
+from privreg.collector.aggregate.chain import Chain
 from privreg.collector.aggregate.classes import against_first
 from privreg.collector.aggregate.estimate import Estimated, estimate
 from privreg.collector.aggregate.lattice import sd, steps
@@ -199,10 +200,19 @@ class HeldSums(NamedTuple):
     """A fit by sums so far: public values, whoever played or ran the rounds."""
 
     plan: Plan
-    history: tuple[Progress, ...]  # Progress before each batch, of which the last is open
-    people: tuple[int, ...]  # People of each closed batch
+    chain: Chain
     reported: int  # People of all batches, the open one too
     clustered: Ints | None = None  # People by cluster, where these are public
+
+    @property
+    def history(self) -> tuple[Progress, ...]:
+        """Progress before each batch, of which the last is open."""
+        return self.chain.history
+
+    @property
+    def people(self) -> tuple[int, ...]:
+        """People of each closed batch."""
+        return tuple(batch.people for batch in self.chain.batches)
 
 
 def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[np.intp]) -> FitOutcome:

@@ -293,11 +293,6 @@ class PieceRun(RoundsRun):
         self._left = list(zip(sizes, keys, strict=True))
         self._follow()
 
-    def asks_clamping(self, rows: int) -> bool:
-        """True if these records are asked whether they were clamped; all of a piece answer one state."""
-        del rows
-        return self.progress.state.role == "clamping"
-
     def _follow(self) -> None:
         self.size, self.key = self._left.pop(0)
         self._begin(self.size, 1)
