@@ -142,10 +142,10 @@ def test_each_group_of_clusters_is_a_sum_with_noise_of_its_own_and_once() -> Non
     stream.update(data)
     stream.results()
     run = stream._run
-    main = [b.people for b, p in zip(run.batches, run.history, strict=False) if p.state.role == "main"]
+    main = [b.people for b, p in zip(run.chain.batches, run.chain.history, strict=False) if p.state.role == "main"]
     assert len(main) == methods.summed_groups(SCHOOLS) == 24
-    assert sum(b.people for b in run.batches) == 4_000
-    assert len({b.total[:3].tobytes() for b in run.batches}) == len(run.batches)
+    assert sum(b.people for b in run.chain.batches) == 4_000
+    assert len({b.total[:3].tobytes() for b in run.chain.batches}) == len(run.chain.batches)
     before = stream.results().params
     with pytest.raises(StreamError, match="published once"):
         stream.update(data.iloc[:5])
