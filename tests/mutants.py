@@ -178,8 +178,8 @@ MUTANTS = (
     Mutant(
         "both collectors draw the same noise",
         TWO,
-        'f"collector {who} {number}"',
-        'f"collector {number}"',
+        'f"collector {who} {number + g}"',
+        'f"collector {number + g}"',
         (f"{TWO_DOOR}::test_each_collector_and_each_batch_has_noise_of_its_own",),
     ),
     Mutant(

@@ -306,18 +306,18 @@ def noised_all(
     """
     out = np.zeros_like(sums)
     for g in np.flatnonzero(counts).tolist():
+        out[g] = exact = sums[g]
         if key is None:
-            out[g] = sums[g]
             continue
         names = [f"collector {who} {number + g}" for who in "AB"[: plan.noise.alone]]
         if plan.noise.silos:
             numbers = [v for v in state if not isinstance(v, str | Gauge) and v is not None]
             parts = [np.ascontiguousarray(v, dtype=np.float64).tobytes() for v in numbers]
-            asked = sha256(b"".join([state.role.encode(), *(len(p).to_bytes(8, "little") + p for p in parts)]))
-            of = sha256(sums[g].tobytes()).hexdigest()
-            names = [f"{name} {asked.hexdigest()} {of}" for name in names]
-        drawn = tuple(normals(derived_key(key, name), sums.shape[1]) for name in names)
-        out[g], key = noised(plan, state, sums[g], drawn), derived_key(key, "following")
+            parts = [state.role.encode(), *(len(p).to_bytes(8, "little") + p for p in parts)]
+            asked = sha256(b"".join(parts)).hexdigest()
+            names = [f"{name} {asked} {sha256(exact.tobytes()).hexdigest()}" for name in names]
+        drawn = tuple(normals(derived_key(key, name), len(exact)) for name in names)
+        out[g], key = noised(plan, state, exact, drawn), derived_key(key, "following")
     return out, key
 
 
