@@ -11,8 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privreg.base.arrays import Array, Ints
-from privreg.collector.inference.methods import Estimate, between
-from privreg.collector.inference.pivots import StudentT
 from privreg.collector.plan import SAMPLED, Plan, Progress
 from privreg.errors import InferenceError
 from privreg.families.measures import Measure
@@ -110,18 +108,6 @@ def refuse_overflow(*thetas: Array) -> None:
     """Raise an `InferenceError` if an estimate is not finite."""
     if not all(np.isfinite(t).all() for t in thetas):
         raise InferenceError("the estimates overflowed: the steps are too large; leave step= out or make it smaller.")
-
-
-def of_clusters(each: Array, weights: Array, unknown: Array) -> list[Estimate]:
-    """Precision by differences of groups of clusters, plus `unknown`, which all share; none before two have reported.
-
-    Shapes are those of `methods.between`; groups without people have the weight 0.
-    """
-    heard = weights > 0.0
-    if np.count_nonzero(heard) < 2:
-        return []
-    some = between(each[heard], weights[heard])
-    return [Estimate("between_lanes", some.cov + unknown, StudentT(some.df))]
 
 
 OF_RESPONSES: Final = (

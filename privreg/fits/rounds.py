@@ -13,7 +13,7 @@ from privreg.audit import reports
 from privreg.base.arrays import Array
 from privreg.collector.estimation import coordinates, estimate, reference
 from privreg.collector.inference import methods
-from privreg.collector.inference.methods import METHODS, Estimate
+from privreg.collector.inference.methods import METHODS, Estimate, between_groups
 from privreg.collector.inference.pivots import Normal, RandomScaling, StudentT
 from privreg.collector.inference.resampling import FIRST, Anytime, Bootstrap, batches
 from privreg.collector.inference.windows import Steps
@@ -22,7 +22,7 @@ from privreg.errors import InferenceError
 from privreg.families.family import Family, score_rules
 from privreg.fits.findings import before_role, found_of, shares_of
 from privreg.fits.notes import clamping_words, filled_note, notes
-from privreg.fits.outcome import FitOutcome, Held, of_clusters, outside_of, refuse_overflow
+from privreg.fits.outcome import FitOutcome, Held, outside_of, refuse_overflow
 from privreg.fits.plan import device_plan, to_user
 from privreg.fits.settings import Settings
 from privreg.formula.spec import ModelSpec
@@ -233,7 +233,14 @@ def _estimates(
                 out.append(Estimate(m.name, np.asarray(linear @ found.cov @ linear.T), law))
             continue
         if m.name == "between_lanes":
-            out += _between(found, linear, unknown, clusters=plan.clusters > 0)
+            each, parts = estimate.of_groups(found.main)
+            if plan.clusters:  # groups are of unequal size, or have nobody
+                out += between_groups(each @ linear.T, parts, unknown)
+                continue
+            share, groups = parts / parts.sum(), len(parts)
+            deviation = ((each - share @ each) * share[:, None]) @ linear.T
+            cov = groups / (groups - 1.0) * deviation.T @ deviation + unknown
+            out.append(Estimate(m.name, cov, StudentT(groups - 1)))
             continue
         sums = (moves * weights[:, None]) @ linear.T
         mean = sums.sum(axis=0) / total
@@ -248,18 +255,6 @@ def _estimates(
             pivot = StudentT(seen.df) if m.name == "batch_means" else drawn
             out.append(Estimate(m.name, seen.cov + unknown, pivot))
     return tuple(out)
-
-
-def _between(found: Estimated, linear: Array, unknown: Array, *, clusters: bool) -> list[Estimate]:
-    """Precision by differences of random groups, plus the error due to curvature, `unknown`, which all share."""
-    each, weights = estimate.of_groups(found.main)
-    if clusters:  # groups are of unequal size, or have nobody
-        return of_clusters(each @ linear.T, weights, unknown)
-    share = weights / weights.sum()
-    deviation = ((each - share @ each) * share[:, None]) @ linear.T
-    groups = len(share)
-    cov = groups / (groups - 1.0) * deviation.T @ deviation + unknown
-    return [Estimate("between_lanes", cov, StudentT(groups - 1))]
 
 
 def _family(plan: Plan, progress: Progress, settings: Settings, units: Units) -> str:

@@ -74,8 +74,8 @@ def test_clusters_are_dealt_evenly_and_each_to_one_group(m: int, groups: int) ->
 
 def test_equal_groups_have_the_variance_of_their_mean_and_one_degree_less() -> None:
     each = np.random.default_rng(1).standard_normal((8, 3))
-    found = methods.between(each, np.full(8, 5.0))
-    assert found.df == 7
+    (found,) = methods.between_groups(each, np.full(8, 5.0), np.zeros((3, 3)))
+    assert found.pivot.df == 7
     np.testing.assert_allclose(found.cov, np.cov(each.T) / 8, rtol=1e-12)
 
 
@@ -83,11 +83,12 @@ def test_the_variance_of_unequal_groups_is_unbiased_and_its_law_as_many_degrees(
     """Groups of variance 1/weight: mean and Satterthwaite's degrees of 20,000 draws, within 4 standard errors."""
     rng, weights, runs = np.random.default_rng(2), np.array([1.0, 1.0, 2.0, 4.0, 9.0, 1.0, 3.0, 2.0]), 20_000
     share = weights / weights.sum()
-    found = [methods.between((rng.standard_normal(8) / np.sqrt(share))[:, None], weights) for _ in range(runs)]
+    draws, none = rng.standard_normal((runs, 8)) / np.sqrt(share), np.zeros((1, 1))
+    found = [methods.between_groups(one[:, None], weights, none)[0] for one in draws]
     v = np.array([one.cov[0, 0] for one in found])
     assert abs(v.mean() - 1.0) < 4.0 * v.std() / np.sqrt(runs)
     df = 2.0 * v.mean() ** 2 / v.var()
-    assert found[0].df == int(df + 0.2) < 7
+    assert found[0].pivot.df == int(df + 0.2) < 7
 
 
 def test_groups_are_filled_up_with_rows_of_no_weight() -> None:
