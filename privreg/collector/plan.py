@@ -232,6 +232,11 @@ class Progress(NamedTuple):
         """Main rounds with any reports that count: from number `since` on."""
         return [s for s in self.scored if s.state.role == "main" and s.weight.any() and s.state.number >= self.since]
 
+    @property
+    def senders(self) -> int:
+        """Records whose score entered the estimate."""
+        return round(sum(float(s.weight.sum()) for s in self.main))
+
 
 class Local(NamedTuple):
     """Moments of a report under the reference model, if a state were the truth."""

@@ -91,7 +91,6 @@ def found_of(
     strong = strong if strength > 0.95 * strong else 0.0
     lost = [j for j, ok in zip(plan.unscaled, indicators.converged(progress.places), strict=True) if not ok]
     people = sum(float(s.weight.sum()) for s in progress.scored if s.state.role == "main")
-    senders = round(sum(float(s.weight.sum()) for s in progress.main))
     filled = scatter.answering if plan.persons else 1.0
     needed, asked = (
         wanted(plan, progress.state.longest, filled),
@@ -128,7 +127,7 @@ def found_of(
         strong=strong,
         far=found is not None and found.far > curvature.FAR,
         imprecise=_imprecise(plan, found) if have and found is not None else 0.0,
-        early=_early(held, settings, estimates, senders, begun=found is not None),
+        early=_early(held, settings, estimates, begun=found is not None),
         needed=needed / max(people, 1.0) * held.people if people < needed else None,
     )
 
@@ -307,15 +306,13 @@ def before_role(plan: Plan, progress: Progress, *roles: str) -> int:
     return sum(held) + sum(r.people for r in plan.rounds[len(held) : first])
 
 
-def _early(
-    held: Held, settings: Settings, estimates: tuple[Estimate, ...], senders: int, *, begun: bool
-) -> list[Diagnostic]:
+def _early(held: Held, settings: Settings, estimates: tuple[Estimate, ...], *, begun: bool) -> list[Diagnostic]:
     """Notes on methods without intervals yet, with the reason."""
     missing = sorted({m.name for m in settings.methods} - {e.method for e in estimates})
     if not missing:
         return []
     if begun:  # all but those that begin later; what was asked for first, if it isn't there, hides the others
-        return [note("early", methods=("anytime",), first=FIRST, people=senders)]
+        return [note("early", methods=("anytime",), first=FIRST, people=held.progress.senders)]
     before = before_role(held.plan, held.progress, "main")
     return [note("unbegun", before=before, people=held.people)]
 

@@ -9,16 +9,14 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from privreg.base.arrays import Array
-from privreg.collector.covariates.indicators import LARGE, SMALL, Bounded
+from privreg.collector.covariates.indicators import LARGE, SMALL, Bounded, quantile
 from privreg.collector.plan import End
 from privreg.families.measures import NORMAL_95
 from privreg.results.wording import Unusable
 from privreg.tables.diagnostics import Diagnostic, doubt, note
 
-ALPHA: Final = 0.05  # Chance that any column is named though no share is above SMALL
 HARM: Final = 0.5  # Standard errors by which clamping may move a coefficient: a 95% interval then covers 92%
 FILLED: Final = 2.5  # Standard errors by which people must fill less than half of a report for a note
 
@@ -96,26 +94,6 @@ def harmed(shares: Shares, ratios: Array, together: Array) -> list[int]:
     return np.flatnonzero(np.tile(moved, len(ratios)) > HARM).tolist()
 
 
-def quantile(columns: int) -> float:
-    """Normal quantile z of 95% intervals that hold for all columns together (Bonferroni)."""
-    return float(-ndtri(0.5 * ALPHA / columns))
-
-
-def people_for(columns: int, sd: float) -> int:
-    """Records needed: D (z/(0.04 μ))², z of `quantile`; with hardly any noise, enough to distinguish 5% from chance.
-
-    `sd` is the noise sd of a number of a report: √D/μ of D columns where the noise is Gaussian.
-
-    Examples
-    --------
-    >>> people_for(4, 2.0)
-    15597
-    """
-    if not columns:
-        return 0
-    return math.ceil((quantile(columns) / (LARGE - SMALL)) ** 2 * max(sd**2, LARGE * (1.0 - LARGE)))
-
-
 class Findings(NamedTuple):
     """Findings of a fit on its records and estimates: columns by their places inside. Reports only."""
 
@@ -188,7 +166,11 @@ def notes(found: Findings, names: Sequence[str], order: NDArray[np.intp], blocks
     out += [note("flat")] if have and found.flat else []
     out += _of_clamping(found)
     out += [note("nonresponse.most")] if found.nonresponse else []
-    out += [*_of_levels(fit), *_of_curvature(fit)] if have else []
+    out += _of_levels(fit) if have else []
+    bare = [j for j in found.bare if j not in place(found.summed)]  # of these is said why
+    if have and bare and not found.gone:
+        columns = fit.called(j for j in range(len(found.shares)) if set(place([j])) & set(bare))
+        out.append(note("curvature.line", bare, columns=columns))
     out += [note("changing")] if have and found.changing else []
     out += [note("heaped")] if found.heaped else []
     out += [note("limit")] if have and found.at_limit else []
@@ -231,14 +213,6 @@ def _of_levels(fit: _Fit) -> list[Diagnostic]:
         first = f"shuffle rows that are sorted by it, as they are taken in the order they come, {first}"
     at = fit.place(sorted({*own, *rare.compared, *rare.crossed, *rare.about}))
     return [*out, note("rare", at, few=" or ".join(few), first=first)]
-
-
-def _of_curvature(fit: _Fit) -> list[Diagnostic]:
-    bare = [j for j in fit.found.bare if j not in fit.place(fit.found.summed)]  # of these is said why
-    if not bare or fit.found.gone:
-        return []
-    columns = [j for j in range(len(fit.found.shares)) if set(fit.place([j])) & set(bare)]
-    return [note("curvature.line", bare, columns=fit.called(columns))]
 
 
 def _of_bounds(fit: _Fit) -> list[Diagnostic]:

@@ -188,10 +188,10 @@ def _title(outcome: FitOutcome, spec: ModelSpec, settings: Settings) -> tuple[tu
     )
 
 
-def _setting(spec: ModelSpec) -> str:
-    return {"two_collectors": "collectors", "central": "curator's sums", "silos": "silos' sums"}.get(
-        spec.trust, "reports"
-    )
+SETTING: Final = {
+    "local": "reports", "two_collectors": "collectors", "central": "curator's sums", "silos": "silos' sums"
+}  # fmt: skip
+"""Settings whose words a statement has, by trust model."""
 
 
 def _statement(
@@ -210,12 +210,16 @@ def _statement(
         protects = (SILO_ROWS if spec.silos else HELD_ROWS)[several]
     elif spec.private == "response":
         protects = OF_RESPONSES
+    told = CLAMPING[1] if outcome.clamping is None else outcome.clamping
+    declared = [(name, told if (name, text) == CLAMPING else text) for name, text in spec.declared()]
+    if settings.efficient is not None and settings.efficient.covariates is not None:
+        declared.append(("covariates", settings.efficient.covariates.words))
     cost, measures = f"(se); from {outcome.measured:,} records {outcome.cost}", outcome.measures
     values = [in_one_format([m.estimate, m.std_error], 0, m.std_error) for m in measures]
     return PrivacyStatement(
         budget=budget,
         trust="central plug-in" if central else alone,
-        setting=_setting(spec),
+        setting=SETTING[spec.trust],
         operators=senders.operators,
         mechanism=senders.mechanism or mechanism.title,
         noise_sd=settings.noise_sd(p),
@@ -231,7 +235,7 @@ def _statement(
         weights=outcome.bound,
         curvature=spending,
         release=release,
-        declared=_declared(outcome, spec, settings),
+        declared=tuple(declared),
         notes=_notes(outcome, spec, settings, senders, seeded=seeded),
         seeded=seeded,
         leaked=spec.design.schema.leaked,
@@ -266,21 +270,12 @@ def _of_persons(spec: ModelSpec) -> list[Diagnostic]:
     return [*out, doubt("rows", why)] if why else out
 
 
-def _declared(outcome: FitOutcome, spec: ModelSpec, settings: Settings) -> tuple[tuple[str, str], ...]:
-    """Public declarations in words, public rows and what reports show of clamping among them."""
-    out = spec.declared()
-    if outcome.clamping is not None:
-        out = tuple((name, outcome.clamping if (name, text) == CLAMPING else text) for name, text in out)
-    public = None if settings.efficient is None else settings.efficient.covariates
-    return out if public is None else (*out, ("covariates", public.words))
-
-
 def _notes(
     outcome: FitOutcome, spec: ModelSpec, settings: Settings, senders: Senders, *, seeded: bool
 ) -> tuple[Diagnostic, ...]:
     """Notes on the results, in order."""
     schema, design = spec.design.schema, spec.design
-    carries = SETTINGS[_setting(spec)].carries[0]
+    carries = SETTINGS[SETTING[spec.trust]].carries[0]
     out = opening_notes(spec.budget, seeded=seeded, leaked=schema.leaked, missing=spec.people.missing, carries=carries)
     if spec.family.scoring.residual and schema.bounds.get(design.endog_bare or "") == (0.0, 1.0):
         out.append(note("binary", response=design.endog_bare))
@@ -290,17 +285,12 @@ def _notes(
     if any(m.central for m in settings.methods):
         out.append(note("curator", total=within(settings.total_mu(spec.people.max_per_id), 4)))
     out += _of_persons(spec)
-    out += _repeated(spec, settings) if outcome.estimates else []
+    if outcome.estimates:  # standard errors if all rows of one person had the same score: public numbers
+        rows, p = spec.people.max_per_id, len(spec.coefficients)
+        noise = p * settings.mechanism.sd(1.0, p) ** 2
+        out += repeated_notes(rows, math.sqrt((noise + rows * SAMPLED) / (noise + SAMPLED)))
     out += [one for e in outcome.estimates for one in e.notes]
     closing = closing_notes(spec.budget, settings.mechanism.budget, whole=spec.trust != "local")
     if senders.notes is not None:
         closing = [*(one for one in closing if one.code != "rounding"), *senders.notes]
     return (*out, *outcome.notes, *closing)
-
-
-def _repeated(spec: ModelSpec, settings: Settings) -> list[Diagnostic]:
-    """Notes on standard errors if all rows of one person had the same score. Public numbers."""
-    rows, p = spec.people.max_per_id, len(spec.coefficients)
-    noise = p * settings.mechanism.sd(1.0, p) ** 2
-    times = math.sqrt((noise + rows * SAMPLED) / (noise + SAMPLED))
-    return repeated_notes(rows, times)

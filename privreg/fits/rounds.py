@@ -62,11 +62,14 @@ def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.i
 
     refuse_overflow(theta)
     estimates = () if found is None else _estimates(plan, progress, found, settings, linear)
-    senders = _senders(progress)
-    trail = [] if found is None else _trail(progress, found, linear, outside, held.came)
+    trail, sent = list[tuple[int, int, Array, Array]](), 0.0  # after each main round but the last: `before`
+    before = [] if found is None else estimate.earlier(found.carried, linear)
+    for one, (at, between) in zip(progress.main, before, strict=False):
+        sent += float(one.weight.sum())
+        trail.append((sum(held.came[: one.state.number + 1]), round(sent), outside(at), between))
     last = np.full(len(theta), np.nan) if found is None else np.diag(linear @ found.cov @ linear.T)
-    trail.append((held.people, senders, outside(theta), last))
-    people, sent, params, variances = zip(*trail, strict=True)
+    trail.append((held.people, progress.senders, outside(theta), last))
+    people, senders, params, variances = zip(*trail, strict=True)
     banded = {"anytime", "sandwich"} & {e.method for e in estimates}
     errors = np.sqrt(estimates[0].variances if estimates else last)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -85,10 +88,10 @@ def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.i
         params=params[-1],
         last=outside(progress.state.theta),
         estimates=estimates,
-        senders=senders,
+        senders=progress.senders,
         updates=len(progress.scored),
         trail_n=np.array(people, dtype=np.int64),
-        trail_senders=np.array(sent, dtype=np.int64),
+        trail_senders=np.array(senders, dtype=np.int64),
         trail_params=np.array(params),
         trail_variances=np.array(variances) if banded else np.full((len(trail), len(theta)), np.nan),
         family=_family(plan, progress, settings, units),
@@ -199,28 +202,11 @@ def _price(plan: Plan, progress: Progress, theta: Array, spec: ModelSpec) -> tup
     return (note("unweighted", times=traces[0] / traces[1]),)
 
 
-def _senders(progress: Progress) -> int:
-    """Records whose score entered the estimate."""
-    return round(sum(float(s.weight.sum()) for s in progress.main))
-
-
-def _trail(
-    progress: Progress, found: Estimated, linear: Array, outside: Callable[[Array], Array], came: Sequence[int]
-) -> list[tuple[int, int, Array, Array]]:
-    """People, senders, estimate and its variances after each main round but the last."""
-    out, senders = [], 0.0
-    for one, (theta, variances) in zip(progress.main[:-1], estimate.earlier(found.carried, linear), strict=True):
-        senders += float(one.weight.sum())
-        out.append((sum(came[: one.state.number + 1]), round(senders), outside(theta), variances))
-    return out
-
-
 def _estimates(
     plan: Plan, progress: Progress, found: Estimated, settings: Settings, linear: Array
 ) -> tuple[Estimate, ...]:
     """Estimates of precision by each method, user's units."""
-    out = []
-    senders = _senders(progress)
+    out, senders = list[Estimate](), progress.senders
     if settings.methods[:1] == (METHODS["anytime"],) and senders < FIRST:
         return ()  # who looks all the time must not be shown early what holds at one look only
     moves, weights = estimate.corrections(found.main)

@@ -10,10 +10,10 @@ from scipy.stats import binom, norm
 
 import privreg as pr
 from privreg.collector import rounds
-from privreg.collector.covariates.indicators import Bounded
+from privreg.collector.covariates.indicators import Bounded, people_for, quantile
 from privreg.errors import ReliabilityWarning
 from privreg.fits.findings import shares_of
-from privreg.fits.notes import Shares, harmed, people_for, quantile
+from privreg.fits.notes import Shares, harmed
 from privreg.fits.settings import FitOptions
 from privreg.formula.design import Design
 from privreg.privacy.noise import seeded_key
