@@ -174,7 +174,11 @@ def _whitened(plan: Plan, progress: Progress, mean: Array, count: int) -> Progre
     edge = math.sqrt(2.0 * (d + plan.rules.blocks)) * noise
     if first:
         second, spread = floored(matrix[:d, :d], max(0.7 * edge, 0.02)), np.full((d, d), noise**2)
-        points = _points(plan, state.rows, matrix[0, :d])
+        at = np.where(plan.dummies, 0.0, matrix[0, :d])
+        at[0] = 1.0
+        which = np.flatnonzero(plan.dummies if plan.indicators is None else plan.indicators)
+        points = np.tile(at, (len(which), 1))  # records with one indicator, all else at its mean
+        points[range(len(which)), which] = state.rows[which, 0] + state.rows[which, which] * plan.highs[which]
     else:
         share = known.variances / (known.variances + noise**2)
         spread = share * noise**2
@@ -214,16 +218,6 @@ def _started(plan: Plan, progress: Progress, state: State, known: Known) -> Prog
         return progress._replace(state=state._replace(theta=theta, scale=1.0), known=known, expected=found)
     state, means = _linked(plan, state, known)
     return progress._replace(state=state, known=known, expected=means)
-
-
-def _points(plan: Plan, rows: Array, mean: Array) -> Array:
-    """Records with one indicator, all else at its mean, in the coordinates of the first moments: Equation (5)."""
-    at = np.where(plan.dummies, 0.0, mean)
-    at[0] = 1.0
-    which = np.flatnonzero(plan.dummies if plan.indicators is None else plan.indicators)
-    out = np.tile(at, (len(which), 1))
-    out[np.arange(len(out)), which] = rows[which, 0] + rows[which, which] * plan.highs[which]
-    return out
 
 
 def _constant(rows: Array) -> Array:
@@ -361,9 +355,13 @@ def _scale_step(plan: Plan, state: State, mean: float, inside: float, noise: flo
     if not plan.rules.scaled:
         return 0.0, 0.0
     if state.role != "main":
-        moved = scale_of(float(np.clip(mean, -0.95, 0.95)), window)
+        from scipy.optimize import brentq  # it takes long to load
+
+        at = float(np.clip(mean, -0.95, 0.95))
+        moved = float(brentq(lambda shift: scale_mean(shift, window) - at, -8.0, 8.0))
         return moved, (scale_mean(moved + 0.05, window) - scale_mean(moved - 0.05, window)) / 0.1
-    steep, far = max(inside, 0.3 * scale_inside(window)) / window, max(2.0 * window, WINDOWS[0])
+    normal = 2.0 * float(ndtr(MEDIAN * math.exp(window)) - ndtr(MEDIAN * math.exp(-window)))  # share in the window
+    steep, far = max(inside, 0.3 * normal) / window, max(2.0 * window, WINDOWS[0])
     return float(np.clip(mean / steep, -far, far)), steep
 
 
@@ -385,7 +383,11 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_sil
     lines = known.whole.points
     if rules.scoring.curved and not again:
         lines = np.concatenate([lines, lengths.skewed(plan, moments, state.rows, state.reach(plan))])
-    step = _newton(plan, here, found, sampled(plan, seen)[-1])
+    noise = plan.square / sampled(plan, seen)[-1] + here.sds[0] ** 2
+    gain = max(
+        float(here.score @ here.score) - plan.size * noise, 0.3 * noise
+    )  # a step is shorter as noise explains it
+    step = -cautious(found.mean, found.variances, here.score) * gain / (gain + plan.size * noise)  # (10)
     reach = np.array([float(np.linalg.norm(step)), *np.abs(lines @ step)])
     # a start by least squares is farther off where the link isn't linear
     most = FAR * rules.bend if rules.follows else 2.0 * FAR
@@ -413,13 +415,6 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_sil
         near = near and (scaled or not rules.follows) and not again
         progress = _last_whitened(plan, progress._replace(state=state, seen=seen, near=near), found, second, count)
     return progress if looked else _of_length(plan, progress, moments, count)
-
-
-def _newton(plan: Plan, here: Summed, found: Curvature, people: float) -> Array:
-    """Step of a round in thresholds, shorter as noise explains its score: Equation (10)."""
-    noise = plan.square / people + here.sds[0] ** 2
-    gain = max(float(here.score @ here.score) - plan.size * noise, 0.3 * noise)
-    return -cautious(found.mean, found.variances, here.score) * gain / (gain + plan.size * noise)
 
 
 def _near(plan: Plan, progress: Progress, here: Summed, found: Curvature, lines: Array, reach: Array) -> bool:
@@ -552,16 +547,3 @@ def scale_mean(shift: float, window: float) -> float:
     """Mean scale number at a residual scale e^shift times the state's, errors being normal."""
     far = np.log(np.abs(ndtri((np.arange(2000) + 0.5) / 4000)) / MEDIAN)
     return float(np.clip((far + shift) / window, -1.0, 1.0).mean())
-
-
-def scale_inside(window: float) -> float:
-    """Share of normal residuals whose size is within a factor e^window of their median size."""
-    low, high = ndtr(MEDIAN * math.exp(-window)), ndtr(MEDIAN * math.exp(window))
-    return 2.0 * float(high - low)
-
-
-def scale_of(mean: float, window: float) -> float:
-    """Logarithm of residual scale over the state's at which the mean scale number is `mean`, errors being normal."""
-    from scipy.optimize import brentq  # it takes long to load
-
-    return float(brentq(lambda shift: scale_mean(shift, window) - mean, -8.0, 8.0))

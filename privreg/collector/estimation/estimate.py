@@ -88,12 +88,19 @@ def scattered(plan: Plan, progress: Progress, carried: Carried, m: Array) -> Arr
     The reference model counts as if that many degrees of freedom had shown it as a variance with its error would have.
     At μ = 1 that is thousands, where 15 rounds of 8 parts and 16 groups have 1,900; at μ = 8 it is some thirty. The
     reference model's is the least: for a number that 5% of the records have, else 0, it is twice too large, but so is
-    the curvature learned, and without it intervals covered 88% (20,000 records, no noise).
+    the curvature learned, and without it intervals covered 88% (20,000 records, no noise). Of reports of several rows
+    the part without noise has any size from that of independent rows to that of equal ones, all as likely.
     """
     prior = 2.0 / max(reference.doubt() * plan.sampled(progress.state.longest), 1e-6) ** 2
     least = carried.noise
-    if plan.persons is not None and plan.mechanism.additive:
-        prior, least = _of_persons(plan, progress, carried)
+    if plan.persons is not None and plan.mechanism.additive:  # (43): how alike a person's rows are isn't known
+        last, model = progress.main[-1], reference_model(plan, progress)
+        inverse = np.linalg.inv(carried.root)
+        own = carried.noise - last.sd**2 * inverse @ inverse.T
+        sampled = float(np.trace(own) / max(np.trace(carried.noise), 1e-300))
+        wrong = math.hypot(reference.doubt(), (1.0 - model.least) / (1.0 + model.least) / math.sqrt(3.0))
+        prior = 2.0 / max(wrong * sampled, 1e-6) ** 2
+        least = carried.noise - (1.0 - model.least / model.square) * own
     total, freedom = prior * carried.noise, -0.5 * (len(m) + 1.0)  # which the slope has taken
     for one, map_, answered in zip(
         progress.main, carried.maps[-carried.main :], carried.rounds[-carried.main :], strict=True
@@ -108,20 +115,6 @@ def scattered(plan: Plan, progress: Progress, carried: Carried, m: Array) -> Arr
     if freedom <= 0.0:
         return carried.noise
     return combination.at_least(total / (prior + freedom), least)
-
-
-def _of_persons(plan: Plan, progress: Progress, carried: Carried) -> tuple[float, Array]:
-    """Prior degrees of freedom and least covariance of a report of several rows: equation (43) of docs/estimator.md.
-
-    The correlation of a person's rows isn't known: the part of a report without noise has any size from that of
-    independent rows to that of equal ones, all as likely.
-    """
-    last, model = progress.main[-1], reference_model(plan, progress)
-    inverse = np.linalg.inv(carried.root)
-    own = carried.noise - last.sd**2 * inverse @ inverse.T
-    sampled = float(np.trace(own) / max(np.trace(carried.noise), 1e-300))
-    wrong = math.hypot(reference.doubt(), (1.0 - model.least) / (1.0 + model.least) / math.sqrt(3.0))
-    return 2.0 / max(wrong * sampled, 1e-6) ** 2, carried.noise - (1.0 - model.least / model.square) * own
 
 
 def _of_scale(

@@ -107,7 +107,11 @@ def expected(model: Reference, state: Array, c: float, theta: Array, s: float) -
     Both have the shape (b d,), and `c` is the state's threshold.
     """
     if model.blocks > 1:
-        return _blocks(model, state, theta)
+        before, after = (_softmax(t, model.points, model.blocks) for t in (state, theta))
+        distance, none = farthest(before), np.zeros(len(theta))
+        weight = model.weight * model.answering / (distance * len(model.points))
+        score = (((before - after)[:, 1:] * weight[:, None]).T @ model.points).reshape(-1)
+        return Expected(score, _curve(model, after, distance, -1.0), none, model.answering, none, 0.0)
     z, w = model.points, model.weight * model.answering / len(model.points)
     here, there = model.predictors(state), model.predictors(theta)
     score, slope, by_scale, number, number_slope, number_by_scale = model.rules.scoring.moments(
@@ -317,17 +321,6 @@ def _curve(model: Reference, share: Array, distance: Array, sign: float) -> Arra
             kappa = w * share[:, k + 1] * ((k == m) - share[:, m + 1])
             out[k, :, m, :] = (z * kappa[:, None]).T @ z
     return sign * out.reshape(b * d, b * d)
-
-
-def _blocks(model: Reference, state: Array, theta: Array) -> Expected:
-    here, there = _softmax(state, model.points, model.blocks), _softmax(theta, model.points, model.blocks)
-    distance = farthest(here)
-    w = model.weight * model.answering / (distance * len(model.points))
-    score = ((here - there)[:, 1:] * w[:, None]).T @ model.points
-    n = len(theta)
-    return Expected(
-        score.reshape(-1), _curve(model, there, distance, -1.0), np.zeros(n), model.answering, np.zeros(n), 0.0
-    )
 
 
 def _blocks_secant(model: Reference, state: Array, theta: Array) -> Array:

@@ -395,7 +395,7 @@ def test_a_fit_whose_curvature_was_found_at_another_threshold_is_marked() -> Non
         state = progress.state._replace(scale=progress.state.scale * factor, window=math.log(1.3))
         mean = report.vectors(plan, state, y, x).mean(axis=0)
         found = estimate(plan, rounds.advance(plan, progress._replace(state=state), mean * 1e9, 10**9))
-        reaches.append(found.reach)
+        reaches.append(max(found.moves.max(), found.wider))
     assert reaches[0] < reaches[1] < 1.0 < reaches[2]
 
 
