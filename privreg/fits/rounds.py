@@ -62,9 +62,9 @@ def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.i
 
     refuse_overflow(theta)
     estimates = () if found is None else _estimates(plan, progress, found, settings, linear)
-    trail, sent = list[tuple[int, int, Array, Array]](), 0.0  # after each main round but the last: `before`
-    before: list[tuple[Array, Array]] = [] if found is None else estimate.earlier(found.carried, linear)
-    for one, (at, between) in zip(progress.main, before, strict=False):
+    trail, sent = list[tuple[int, int, Array, Array]](), 0.0  # after each main round but the last
+    moves = [] if found is None else estimate.earlier(found.carried, linear)
+    for one, (at, between) in zip(progress.main, moves, strict=False):
         sent += float(one.weight.sum())
         trail.append((sum(held.came[: one.state.number + 1]), round(sent), outside(at), between))
     last = np.full(len(theta), np.nan) if found is None else np.diag(linear @ found.cov @ linear.T)

@@ -384,9 +384,7 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_sil
     if rules.scoring.curved and not again:
         lines = np.concatenate([lines, lengths.skewed(plan, moments, state.rows, state.reach(plan))])
     noise = plan.square / sampled(plan, seen)[-1] + here.sds[0] ** 2
-    gain = max(
-        float(here.score @ here.score) - plan.size * noise, 0.3 * noise
-    )  # a step is shorter as noise explains it
+    gain = max(float(here.score @ here.score) - plan.size * noise, 0.3 * noise)  # shorter as noise explains it
     step = -cautious(found.mean, found.variances, here.score) * gain / (gain + plan.size * noise)  # (10)
     reach = np.array([float(np.linalg.norm(step)), *np.abs(lines @ step)])
     # a start by least squares is farther off where the link isn't linear
