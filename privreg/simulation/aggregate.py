@@ -119,10 +119,7 @@ class AggregateRun(Run):
     # --- people ----------------------------------------------------------------------------------------
 
     def refuse(self, people: int, size: int, *, clustered: bool) -> None:
-        """Raise StreamError if groups of clusters have had their sums.
-
-        People of a cluster would be in two that count as independent.
-        """
+        """Raise StreamError if groups of clusters have had their sums: people of a cluster would be in two of these."""
         if clustered and people and any(p.state.role == "main" for p in self.chain.history[:-1]):
             raise StreamError(
                 "sums of groups of clusters are published once, which results() or save() has done: begin a fit anew "

@@ -75,10 +75,7 @@ class Crew:
 
 
 class Raw:
-    """Raw data of a stream in progress: rows that wait, and sums of reports that have no noise yet.
-
-    It is never saved, pickled or printed.
-    """
+    """Rows that wait, and sums of reports that have no noise yet: never saved, pickled or printed."""
 
     def __init__(self) -> None:
         self.waiting: list[Block] = []

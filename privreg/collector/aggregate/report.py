@@ -147,10 +147,7 @@ def factors(
 
 @np.errstate(all="ignore")
 def vectors(plan: Plan, state: State, *rows: Any) -> Array:
-    """Reports of records, shape (m, plan.width(state.role)), each of norm 1 at most; zeros of those that can't be used.
-
-    `rows` are as of `factors`.
-    """
+    """Reports of records, shape (m, numbers), of norm 1 at most, zeros of unusable ones; `rows` are as of `factors`."""
     blocks, scale = factors(plan, state, *rows)
     out = np.column_stack([one.each() for one in blocks])
     out *= scale[:, None]

@@ -259,10 +259,7 @@ def _linked(plan: Plan, state: State, known: Known) -> tuple[State, tuple[float,
 
 
 def read(plan: Plan, state: State, total: Array, count: int, by_silo: Array | None = None) -> Summed:
-    """A round of scores' noised sum as means, with the sds of their noise: Equation (3).
-
-    `by_silo` are the sums of silos, of which `total` is made.
-    """
+    """A round of scores' noised sum, of silos made of `by_silo`, as means with the sds of their noise: Equation (3)."""
     d, rules, reach = plan.size, plan.rules, state.reach(plan)
     more = 1.0 + int(rules.scaled)  # squares of the score and a number within ±1
     high, steepest = heights(plan, state)
@@ -366,10 +363,7 @@ def _scale_step(plan: Plan, state: State, mean: float, inside: float, noise: flo
 
 
 def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_silo: Array) -> Progress:
-    """Take in a round of scores: a cautious Newton step, a scale, and once the step is short the main round.
-
-    Equations (9) to (11) and (38).
-    """
+    """Take in a round of scores: a Newton step, a scale; the main round once that is short: (9) to (11) and (38)."""
     state, known, rules, again = progress.state, progress.known, plan.rules, plan.noise.again
     here = read(plan, state, total, count, by_silo)
     seen = (*progress.seen, here)

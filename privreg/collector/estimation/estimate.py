@@ -207,10 +207,7 @@ def measured(plan: Plan, progress: Progress, reports: Reports, unit: float) -> t
 
 
 def corrections(parts: Sequence[Part]) -> tuple[Array, Array]:
-    """One-step estimates of each part of each main round, in order, coordinates of the scores, shape (m, b d).
-
-    Beside them weights, shape (m,), of which their mean is about the estimate.
-    """
+    """One-step estimates of each part of each main round, scores' coordinates, (m, b d), and their weights, (m,)."""
     out, weights = [], []
     for one, share, bias, carry in parts:
         each = one.weight.sum(axis=1)
@@ -223,10 +220,7 @@ def corrections(parts: Sequence[Part]) -> tuple[Array, Array]:
 
 
 def of_groups(parts: Sequence[Part]) -> tuple[Array, Array]:
-    """One-step estimates of each random group over all main rounds, coordinates of the scores, shape (groups, b d).
-
-    Beside them weights, shape (groups,), of which their mean is about the estimate.
-    """
+    """One-step estimates of each group over all main rounds, scores' coordinates, (groups, b d), and their weights."""
     out, weights = np.zeros((1, 1)), np.zeros(1)
     for one, share, bias, carry in parts:
         each = one.weight.sum(axis=0)

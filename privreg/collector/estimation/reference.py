@@ -129,10 +129,7 @@ def expected(model: Reference, state: Array, c: float, theta: Array, s: float) -
 
 
 def secant(model: Reference, state: Array, c: float, theta: Array, s: float) -> Array:
-    """S with E ψ(state) − E ψ(θ) = S (state − θ), shape (b d, b d); symmetric for one predictor.
-
-    Equation (13) of docs/estimator.md.
-    """
+    """S with E ψ(state) − E ψ(θ) = S (state − θ), shape (b d, b d): equation (13) of docs/estimator.md."""
     if model.blocks > 1:
         return _blocks_secant(model, state, theta)
     z, w = model.points, model.weight * model.answering / len(model.points)
@@ -295,10 +292,7 @@ def means(model: Reference, state: Array, c: float, theta: Array, s: float) -> A
 
 
 def directions(model: Reference) -> Array:
-    """Second moments of the directions of reports, shape (b d, b d) and trace 1.
-
-    Classes are taken to be equally likely; unusable records have no direction.
-    """
+    """Second moments of reports' directions, (b d, b d), trace 1; classes equally likely, none of unusable records."""
     unit = model.points / np.maximum(np.linalg.norm(model.points, axis=1, keepdims=True), 1e-300)
     none = (1.0 - model.answering) / (model.blocks * unit.shape[1])
     each = model.answering / model.blocks * (unit.T @ unit / len(unit)) + none * np.eye(unit.shape[1])
