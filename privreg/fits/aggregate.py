@@ -17,10 +17,10 @@ from privreg.collector.aggregate import chain, report
 from privreg.collector.aggregate.chain import Chain
 from privreg.collector.aggregate.classes import against_first
 from privreg.collector.aggregate.estimate import Estimated, estimate
-from privreg.collector.aggregate.lattice import sd, steps
 from privreg.collector.aggregate.lengths import AGAIN, means, share
 from privreg.collector.aggregate.lengths import far as far_columns
 from privreg.collector.aggregate.plan import MOST_MU, Noise, Plan, Progress, State, Summed, crowded, narrowed, rules_of
+from privreg.collector.aggregate.report import sd, steps
 from privreg.collector.aggregate.rounds import begin
 from privreg.collector.covariates import whitening
 from privreg.collector.covariates.moments import ANSWERING

@@ -21,8 +21,8 @@ from privreg.base.archive import like
 from privreg.base.arrays import Ints
 from privreg.collector.aggregate import chain, report
 from privreg.collector.aggregate.chain import Batch, Chain
-from privreg.collector.aggregate.lattice import noised, steps
 from privreg.collector.aggregate.plan import Plan, Progress, State
+from privreg.collector.aggregate.report import noised, steps
 from privreg.collector.inference.methods import dealt
 from privreg.errors import DataError, StreamError, UnsupportedArgumentError
 from privreg.families.scores import Gauge

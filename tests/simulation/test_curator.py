@@ -27,7 +27,7 @@ from scipy.stats import chi2
 import privreg as pr
 from privreg.cli.app import main
 from privreg.collector.aggregate import chain
-from privreg.collector.aggregate.lattice import steps
+from privreg.collector.aggregate.report import steps
 from privreg.errors import (
     BudgetError,
     DataError,

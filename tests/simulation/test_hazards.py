@@ -16,7 +16,7 @@ from scipy.stats import norm
 import privreg as pr
 from privreg.audit import reports
 from privreg.collector.aggregate import report
-from privreg.collector.aggregate.lattice import steps
+from privreg.collector.aggregate.report import steps
 from privreg.errors import (
     FormulaError,
     InferenceError,

@@ -17,8 +17,8 @@ import statsmodels.formula.api as smf
 
 import privreg as pr
 from privreg.audit.reports import trials
-from privreg.collector.aggregate import lattice
-from privreg.collector.aggregate.lattice import steps
+from privreg.collector.aggregate import report
+from privreg.collector.aggregate.report import steps
 from privreg.collector.aggregate.rounds import begin
 from privreg.errors import (
     BudgetError,
@@ -323,8 +323,8 @@ def test_the_audit_sees_a_collector_that_adds_half_the_noise() -> None:
 
 def test_the_audit_runs_the_code_that_adds_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     res = model(rows(98)).fit(seed=1)
-    right = lattice.with_noise
-    monkeypatch.setattr(lattice, "with_noise", lambda exact, sd, drawn: right(exact, 0.5 * sd, drawn))
+    right = report.with_noise
+    monkeypatch.setattr(report, "with_noise", lambda exact, sd, drawn: right(exact, 0.5 * sd, drawn))
     assert not res.privacy.verify(n=4_000).passed
 
 

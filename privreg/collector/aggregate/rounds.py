@@ -20,10 +20,9 @@ from privreg.collector.aggregate.curvature import (
     sampled,
     unequal,
 )
-from privreg.collector.aggregate.lattice import sd
 from privreg.collector.aggregate.lengths import AGAIN, EXACT, LEFT, STEPS, expected, paid
 from privreg.collector.aggregate.plan import MOST_MU, Checked, Known, Plan, Progress, State, Summed, pairs, turned
-from privreg.collector.aggregate.report import heights, unstacked
+from privreg.collector.aggregate.report import heights, sd, unstacked
 from privreg.collector.estimation.curvature import FAR, SPREAD
 from privreg.collector.plan import longest
 from privreg.protocol.schedule import PILOTS
