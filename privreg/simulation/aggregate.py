@@ -128,19 +128,14 @@ class AggregateRun(Run):
 
     def _play(self, rows: Block) -> None:
         here = [cut(rows, a, a + self.block) for a in range(0, len(rows.y), self.block)]
-        groups = [self._group(b) for b in here]
+        of = dealt(self.plan.clusters, len(self.counts)) if len(self.counts) > 1 else None
+        groups = [None if of is None or b.cluster is None else of[b.cluster] for b in here]
         found = self._each([partial(total, self.plan, self.state, *one) for one in zip(here, groups, strict=True)])
         for one, group, b in zip(found, groups, here, strict=True):
             sums, people = (one[None], [len(b.y)]) if group is None else (one, np.bincount(group))
             self.raw.sum[: len(sums)] += sums
             self.counts[: len(sums)] += people
         self.at += len(rows.y)
-
-    def _group(self, rows: Block) -> Ints | None:
-        """Group of each record's cluster among those whose sums are published; None where there is one sum."""
-        if len(self.counts) == 1 or rows.cluster is None:
-            return None
-        return dealt(self.plan.clusters, len(self.counts))[rows.cluster]
 
     def _finish(self) -> None:
         """Close the open batch, or those of all groups: add both collectors' noise once to each sum, and publish it.

@@ -22,7 +22,7 @@ from privreg.collector.estimation.combination import (
 from privreg.collector.estimation.coordinates import reference_model
 from privreg.collector.estimation.reference import Reference
 from privreg.collector.inference.windows import Steps
-from privreg.collector.plan import Carried, Estimated, Part, Plan, Progress
+from privreg.collector.plan import SAMPLED, Carried, Estimated, Part, Plan, Progress
 from privreg.families import measures
 from privreg.families.measures import Measure
 from privreg.options.running import one_thread
@@ -91,7 +91,8 @@ def scattered(plan: Plan, progress: Progress, carried: Carried, m: Array) -> Arr
     the curvature learned, and without it intervals covered 88% (20,000 records, no noise). Of reports of several rows
     the part without noise has any size from that of independent rows to that of equal ones, all as likely.
     """
-    prior = 2.0 / max(reference.doubt() * plan.sampled(progress.state.longest), 1e-6) ** 2
+    sampled = 0.25 * SAMPLED / plan.d * plan.effective_mu(progress.state.longest) ** 2  # part of a report's error
+    prior = 2.0 / max(reference.doubt() * sampled, 1e-6) ** 2
     least = carried.noise
     if plan.persons is not None and plan.mechanism.additive:  # (43): how alike a person's rows are isn't known
         last, model = progress.main[-1], reference_model(plan, progress)

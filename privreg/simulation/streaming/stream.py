@@ -102,11 +102,6 @@ class Stream:
             self._lock.release()
 
     @property
-    def interrupted(self) -> bool:
-        """True if it was interrupted while noise was drawn, after which nobody can tell which noise was used."""
-        return self._broken
-
-    @property
     def nobs(self) -> int:
         """People whose report has been taken so far."""
         return self._run.people
