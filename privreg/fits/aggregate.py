@@ -19,7 +19,7 @@ from privreg.collector.aggregate.classes import against_first
 from privreg.collector.aggregate.estimate import Estimated, estimate
 from privreg.collector.aggregate.lengths import AGAIN, means, share
 from privreg.collector.aggregate.lengths import far as far_columns
-from privreg.collector.aggregate.plan import MOST_MU, Noise, Plan, Progress, State, Summed, crowded, narrowed, rules_of
+from privreg.collector.aggregate.plan import MOST_MU, Noise, Plan, Progress, State, Summed, completed, rules_of
 from privreg.collector.aggregate.report import sd, steps
 from privreg.collector.aggregate.rounds import begin
 from privreg.collector.covariates import whitening
@@ -136,7 +136,7 @@ def plan_of(
         cells=_cells(spec, order),
         corners=corners_of(spec, order),
     )
-    return narrowed(crowded(plan)), order
+    return completed(plan), order
 
 
 def _intervals(spec: ModelSpec, order: NDArray[np.intp]) -> tuple[int, ...]:

@@ -314,15 +314,6 @@ def _early(held: Held, settings: Settings, estimates: tuple[Estimate, ...], *, b
 # --- values that few have ---------------------------------------------------------------------------------------
 
 
-def least_common(plan: Plan, progress: Progress, people: int) -> float:
-    """Least share of the records that a value must have."""
-    curvature = 0.25 if plan.rules.from_predictor else plan.rules.curvature
-    effective = plan.effective_mu(progress.state.longest) * progress.scatter.answering
-    far = math.sqrt(1.0 + (plan.d - 1) / FARTHEST**2)
-    share = FEW * 2.0 * far / (curvature * effective * math.sqrt(max(people, 1)))
-    return min(max(share, SMALLEST_SHARE), 0.5)  # that of the rarer of two values at most
-
-
 def rare_of(plan: Plan, progress: Progress, people: int, to_user: Array) -> Rare:
     """Columns whose coefficients are about few records by the reports; none before scales are known.
 
@@ -331,7 +322,11 @@ def rare_of(plan: Plan, progress: Progress, people: int, to_user: Array) -> Rare
     """
     if progress.shares is None or progress.tied is None:
         return Rare()
-    usual, tied = least_common(plan, progress, people), progress.tied
+    curved, tied = 0.25 if plan.rules.from_predictor else plan.rules.curvature, progress.tied
+    effective = plan.effective_mu(progress.state.longest) * progress.scatter.answering
+    far = math.sqrt(1.0 + (plan.d - 1) / FARTHEST**2)
+    usual = max(FEW * 2.0 * far / (curved * effective * math.sqrt(max(people, 1))), SMALLEST_SHARE)
+    usual = min(usual, 0.5)  # least share that a value must have; that of the rarer of two values at most
     least = np.full(plan.d, usual)
     for group in plan.cells:
         least[group.columns] = max(usual, min(coordinates.least_share(plan, group), 0.5))

@@ -11,7 +11,7 @@ from privreg.base.archive import refuse_suffix
 from privreg.collector.inference.methods import Method
 from privreg.errors import OptionError
 from privreg.families.scores import Gauge, ScoreRules
-from privreg.families.weights import SCORE_WEIGHTS, ScoreWeights
+from privreg.families.weights import SCORE_WEIGHTS
 from privreg.formula.describe import PublicRows
 from privreg.options.table import check
 from privreg.privacy.mechanisms import Mechanism
@@ -116,20 +116,15 @@ class Efficient:
     like: Target | None = None  # Target of an earlier fit, if its estimand is this one's
 
     @property
-    def weights(self) -> ScoreWeights:
-        """Score weights, of public covariates those that bound their leverage."""
-        return SCORE_WEIGHTS["leverage" if self.label else "unit"]
-
-    @property
     def bound(self) -> float:
         """Bound of the unit score's ℓ2 norm."""
-        return 1.0 if self.label else self.weights.reach
+        return 1.0 if self.label else SCORE_WEIGHTS["unit"].reach
 
     @property
     def weighing(self) -> str:
         """Score weights, for the header."""
         if self.label:
-            return self.weights.formula
+            return SCORE_WEIGHTS["leverage"].formula  # which bound that of public covariates
         if self.unweighted:
             return "none (likelihood)"
         return f"1/‖z‖, z = covariates {'uncorrelated, variance 1' if self.whitened else 'over their scales'}"

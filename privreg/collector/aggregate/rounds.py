@@ -405,7 +405,13 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_sil
     else:
         near = near and (scaled or not rules.follows) and not again
         progress = _last_whitened(plan, progress._replace(state=state, seen=seen, near=near), found, second, count)
-    return progress if looked else _of_length(plan, progress, moments, count)
+    if looked:
+        return progress
+    asked = progress._replace(held=(*progress.held, count))  # the length L of the next round, where nobody looked
+    some, main = people(plan, asked), progress.state.role == "main"
+    last = some if main else plan.rows - plan.measured - asked.over - some
+    longest = lengths.borne(plan, asked, moments, plan.rows if main else some, last)
+    return progress._replace(state=progress.state._replace(longest=longest))
 
 
 def _near(plan: Plan, progress: Progress, here: Summed, found: Curvature, lines: Array, reach: Array) -> bool:
@@ -416,17 +422,6 @@ def _near(plan: Plan, progress: Progress, here: Summed, found: Curvature, lines:
     error = math.sqrt(expected(plan, progress)[1] / people + here.sds[0] ** 2) / found.level
     wide = np.array([math.sqrt(plan.size), *np.linalg.norm(lines, axis=1)])
     return bool((0.5 * reach**2 < plan.rules.bend * error * wide).all())
-
-
-def _of_length(plan: Plan, progress: Progress, moments: Array, count: int) -> Progress:
-    """Progress with the length L of the next round, after one of `count` people, where nobody looked at lengths."""
-    asked = progress._replace(held=(*progress.held, count))
-    here = last = people(plan, asked)
-    if progress.state.role != "main":
-        last = plan.rows - plan.measured - asked.over - here
-    held = plan.rows if progress.state.role == "main" else here
-    longest = lengths.borne(plan, asked, moments, held, last)
-    return progress._replace(state=progress.state._replace(longest=longest))
 
 
 def _last_whitened(plan: Plan, progress: Progress, found: Curvature, second: Array, count: int) -> Progress:
