@@ -160,12 +160,12 @@ def _cells(spec: ModelSpec, order: NDArray[np.intp]) -> Array:
     return np.concatenate(found)
 
 
-def lines_of_sums(spec: ModelSpec, rows: int, measures: float, like: Target | None) -> list[tuple[Any, ...]]:
+def lines_of_sums(plan: Plan, *, private: bool) -> list[tuple[Any, ...]]:
     """Lines of a plan's rounds: number, role, records, whether it may be left out, numbers and their noise sd.
 
     Rounds of a curator have all records, and shares of μ²; all main ones are one line.
     """
-    plan, _ = plan_of(spec, rows, measures, like)
+    rows, noise = plan.rows, 1.0 if private else 0.0
     early = ["clamping"] * bool(plan.sizes["clamping"]) + ["location"] * (plan.first == "location") + ["moments"] * 2
     lines = list[tuple[str, int, bool, float]]()
     if plan.noise.again:
@@ -182,7 +182,6 @@ def lines_of_sums(spec: ModelSpec, rows: int, measures: float, like: Target | No
         lines += [(role, plan.sizes[role], k > start and role == "approach", 1.0) for k, role in enumerate(roles)]
         main = rows - plan.measured - sum(people for _, people, optional, _ in lines if not optional)
         lines += [("main", main, False, 1.0), *[("measures", plan.measured, False, 1.0)] * bool(plan.measured)]
-    noise = 1.0 if spec.budget.private else 0.0
     return [
         (k + 1, SHOWN.get(role, role), n, optional, plan.width(role), noise * sd(plan, role, plan.mu * math.sqrt(part)))
         for k, (role, n, optional, part) in enumerate(lines)

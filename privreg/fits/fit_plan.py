@@ -116,12 +116,11 @@ class FitPlan(View):
             each of them, relative to a report's bound). No rows with ``tuning="published"``.
         """
         columns = ["round", "role", "records", "optional", "numbers", "noise_sd"]
-        if isinstance(self.settings.how, Summing):
-            if self.rows is None:  # a curator counts them
-                return pd.DataFrame([], columns=columns)
-            lines = lines_of_sums(self.spec, self.rows, self.settings.how.measures, self.asked.like)
+        how = self.settings.how
+        if isinstance(how, Summing) and self.rows is not None:
+            lines = lines_of_sums(how.plan, private=self.budget.private)
             return pd.DataFrame(lines, columns=columns).astype({"records": "Int64"})
-        if self.settings.efficient is None:
+        if self.settings.efficient is None:  # of a single chain, or of a curator who counts the records
             return pd.DataFrame([], columns=columns)
         plan, _ = plan_of(self.spec, self.settings, None)
         lines = []
