@@ -256,10 +256,8 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
         said += (note("crossed", back),)  # cut points that are out of order
     sure = not all(any(s.rows is None or j in s.rows for s in said) for j in range(len(params)))
     extra = _extra(plan, progress, found, units.y_scale, sure=sure or not plan.rules.scoring.censored)
-    of = held.clustered.tolist() if plan.clusters and held.clustered is not None else []
-    groups = methods.summed_groups(plan.clusters)
-    more += methods.notes(of, groups, lanes=False) if of else ()
-    more += _dropped(plan, main, spec.silos)
+    clusters, of_these = methods.of_clusters(held.clustered, methods.summed_groups(plan.clusters), lanes=False)
+    more += of_these + _dropped(plan, main, spec.silos)
     return FitOutcome(
         nobs=held.reported,
         params=params,
@@ -279,7 +277,7 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
         bound=f"1 for a whole report; of scores weights {weighing}",
         notes=(*notes(findings, names, order, plan.rules.blocks), *said, *more),
         unusable=findings.unanswered,
-        clusters=methods.counted(of, groups) if of else "",
+        clusters=clusters,
         silos=silo_words(plan.noise, spec.silos) if spec.silos else "",
         clamping=None if findings.clamped is None else clamping_words(findings.clamped, "any column"),
         mechanics=_mechanics(held),

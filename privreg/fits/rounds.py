@@ -76,7 +76,7 @@ def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.i
         ratios = np.nan_to_num(params[-1] / errors)
     findings = found_of(held, found, settings, estimates, order, carry, ratios)
     names = [*np.array(spec.design.names)[order].tolist(), spec.design.endog_name]
-    of = held.clustered.tolist() if plan.clusters and held.clustered is not None else []
+    clusters, of_these = methods.of_clusters(held.clustered, plan.groups, lanes=True)
     roles = [r.role for r in plan.rounds if not r.optional]
     many = "all further ones" if plan.rows is None else f"{roles.count('main')} of them"
     learned = [(k, j) for k, j in enumerate(plan.unscaled) if j < len(order)]
@@ -103,9 +103,9 @@ def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.i
             *notes(findings, names, order, plan.blocks),
             *(_price(plan, progress, theta, spec) if plan.extremes and found is not None else ()),
             *(filled_note(spec.people.k_max, *progress.scatter.usable) if plan.persons else ()),
-            *(methods.notes(of, plan.groups, lanes=True) if of else ()),
+            *of_these,
         ),
-        clusters=methods.counted(of, plan.groups) if of else "",
+        clusters=clusters,
         mechanics=_mechanics(held),
         unusable=findings.unanswered,
         measures=estimate.measured(plan, progress, held.present._replace(people=held.came[-1]), units.y_scale),

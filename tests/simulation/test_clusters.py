@@ -176,11 +176,11 @@ def test_a_cluster_that_is_not_declared_or_missing_tells_nothing() -> None:
 
 def test_notes_say_that_clusters_are_few_or_one_is_large() -> None:
     """Below 20 a group, and from a quarter of a group on; `lanes=` is named where it is an option."""
-    assert methods.notes([10] * 320, 16, lanes=True) == ()
-    few, less = (methods.notes([10] * 319 + [0] * 9, 16, lanes=own) for own in (True, False))
+    assert methods.of_clusters([10] * 320, 16, lanes=True)[1] == ()
+    few, less = (methods.of_clusters([10] * 319 + [0] * 9, 16, lanes=own)[1] for own in (True, False))
     assert (len(few), "lanes=8" in str(few[0]), "lanes=" in str(less[0])) == (1, True, False)
-    assert methods.notes([10] * 630 + [100], 16, lanes=True) == ()  # 1 in 64
-    assert ["2%" in str(note) for note in methods.notes([10] * 630 + [101], 16, lanes=True)] == [True]
+    assert methods.of_clusters([10] * 630 + [100], 16, lanes=True)[1] == ()  # 1 in 64
+    assert ["2%" in str(note) for note in methods.of_clusters([10] * 630 + [101], 16, lanes=True)[1]] == [True]
 
 
 @pytest.mark.statistical

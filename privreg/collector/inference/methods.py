@@ -183,17 +183,15 @@ def between_groups(each: Array, weights: Array, unknown: Array) -> list[Estimate
     return [Estimate("between_lanes", np.asarray(cov) + unknown, StudentT(df))]
 
 
-def counted(people: Sequence[int], groups: int) -> str:
-    """Numbers of clusters with people and of random groups, in words for the header; `people` by cluster."""
-    return f"{int(np.count_nonzero(people)):,} in {groups} random groups"
+def of_clusters(people: Sequence[int] | Ints | None, groups: int, *, lanes: bool) -> tuple[str, tuple[Diagnostic, ...]]:
+    """Clusters with people and random groups, in words for the header; notes where these say little of each other.
 
-
-def notes(people: Sequence[int], groups: int, *, lanes: bool) -> tuple[Diagnostic, ...]:
-    """Notes where groups have few clusters, or one cluster is much of its group; of `people` by cluster, public.
-
-    `lanes` says whether ``lanes=`` sets the number of groups, as of local reports.
+    Groups may have few clusters, or one cluster be much of its group. `people` are those by cluster, public; without
+    any there are no words. `lanes` says whether ``lanes=`` sets the number of groups, as of local reports.
     """
-    out, held = [], np.asarray(people)
+    out, held = [], np.asarray(() if people is None else people)
+    if not len(held):
+        return "", ()
     some = int(np.count_nonzero(held))
     if some < ENOUGH * groups:
         fewer = "fewer groups (lanes=8) or " if lanes and groups > LEAST_GROUPS else ""
@@ -201,4 +199,4 @@ def notes(people: Sequence[int], groups: int, *, lanes: bool) -> tuple[Diagnosti
         out.append(note("clusters.few", clusters=some, groups=groups, each=each, enough=ENOUGH, fewer=fewer))
     if held.sum() and held.max() > DOMINANT / groups * held.sum():
         out.append(note("clusters.large", share=held.max() / held.sum(), groups=groups))
-    return tuple(out)
+    return f"{some:,} in {groups} random groups", tuple(out)
