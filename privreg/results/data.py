@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from html import escape
 from itertools import takewhile
 from pathlib import Path
@@ -53,8 +53,8 @@ class Equation:
     bend: Array  # e: what offsets add by the reference model; shape (b d,)
     theta: Array  # The estimate; shape (b d,)
     # For sums: ω(z) = Σ_k shares_k min(1, 1/‖caps_k z‖²); shapes (k, d, d), (k,). Else empty
-    caps: Array = field(default_factory=lambda: np.zeros((0, 0, 0)))
-    shares: Array = field(default_factory=lambda: np.zeros(0))
+    caps: Array = field(default_factory=partial(np.zeros, (0, 0, 0)))
+    shares: Array = field(default_factory=partial(np.zeros, 0))
     ratio: float | None = None  # Unit of c where it follows the residuals: their normal-consistent median absolute size
     budgets: tuple[str, float] | None = None  # Column of personal budgets and their ceiling, by which records count
     people: Mapping[str, Any] | None = None  # Declarations of people whose reports are of several rows, or weighted
