@@ -256,8 +256,11 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
         said += (note("crossed", back),)  # cut points that are out of order
     sure = not all(any(s.rows is None or j in s.rows for s in said) for j in range(len(params)))
     extra = _extra(plan, progress, found, units.y_scale, sure=sure or not plan.rules.scoring.censored)
-    clusters, of_these = methods.of_clusters(held.clustered, methods.summed_groups(plan.clusters), lanes=False)
-    more += of_these + _dropped(plan, main, spec.silos)
+    clusters, groups = "", methods.summed_groups(plan.clusters)
+    if groups:
+        clusters, of_these = methods.of_clusters(held.clustered, groups, lanes=False)
+        more += of_these
+    more += _dropped(plan, main, spec.silos)
     return FitOutcome(
         nobs=held.reported,
         params=params,

@@ -9,14 +9,16 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from privreg.base.arrays import Array
-from privreg.collector.covariates.indicators import LARGE, SMALL, Bounded, quantile
+from privreg.collector.covariates.indicators import LARGE, SMALL, Bounded
 from privreg.collector.plan import End
 from privreg.families.measures import NORMAL_95
 from privreg.results.wording import Unusable
 from privreg.tables.diagnostics import Diagnostic, doubt, note
 
+ALPHA: Final = 0.05  # Chance that any column is named though no share is above SMALL
 HARM: Final = 0.5  # Standard errors by which clamping may move a coefficient: a 95% interval then covers 92%
 FILLED: Final = 2.5  # Standard errors by which people must fill less than half of a report for a note
 
@@ -92,6 +94,11 @@ def harmed(shares: Shares, ratios: Array, together: Array) -> list[int]:
         reach = np.minimum(0.5 * rho / np.maximum(1.0 - rho**2, 1e-300), 1.0)
         moved = np.maximum(moved, shares.surely[j] * t * reach)
     return np.flatnonzero(np.tile(moved, len(ratios)) > HARM).tolist()
+
+
+def quantile(columns: int) -> float:
+    """Normal quantile z of 95% intervals that hold for all columns together (Bonferroni)."""
+    return float(-ndtri(0.5 * ALPHA / columns))
 
 
 class Findings(NamedTuple):

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from privreg.base.arrays import Array
 from privreg.collector.covariates import whitening
-from privreg.collector.covariates.indicators import people_for
+from privreg.collector.covariates.indicators import LARGE, SMALL
 from privreg.collector.covariates.moments import Layout
 from privreg.collector.covariates.whitening import Cells
 from privreg.collector.plan import MOST, Crossed, End, Extreme, Made, Plan
 from privreg.errors import OptionError, UnsupportedArgumentError
+from privreg.fits.notes import quantile
 from privreg.fits.settings import Settings
 from privreg.formula.language.allowlist import SPLINES
 from privreg.formula.spec import ModelSpec
@@ -188,6 +189,21 @@ def guess_of(spec: ModelSpec, start_params: Any) -> Array | None:
             f"{', '.join(names)}."
         )
     return np.concatenate([spec.units.params_inside(block) for block in values.reshape(-1, len(spec.design.names))])
+
+
+def people_for(columns: int, sd: float) -> int:
+    """Records needed: D (z/(0.04 μ))², z of `quantile`; with hardly any noise, enough to distinguish 5% from chance.
+
+    `sd` is the noise sd of a number of a report: √D/μ of D columns where the noise is Gaussian.
+
+    Examples
+    --------
+    >>> people_for(4, 2.0)
+    15597
+    """
+    if not columns:
+        return 0
+    return math.ceil((quantile(columns) / (LARGE - SMALL)) ** 2 * max(sd**2, LARGE * (1.0 - LARGE)))
 
 
 def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[Plan, NDArray[np.intp]]:

@@ -10,10 +10,11 @@ from scipy.stats import binom, norm
 
 import privreg as pr
 from privreg.collector import rounds
-from privreg.collector.covariates.indicators import Bounded, people_for, quantile
+from privreg.collector.covariates.indicators import Bounded
 from privreg.errors import ReliabilityWarning
 from privreg.fits.findings import shares_of
-from privreg.fits.notes import Shares, harmed
+from privreg.fits.notes import Shares, harmed, quantile
+from privreg.fits.plan import people_for
 from privreg.fits.settings import FitOptions
 from privreg.formula.design import Design
 from privreg.privacy.noise import seeded_key

@@ -12,7 +12,6 @@ records, it is the share of these. Collector side.
 
 from __future__ import annotations
 
-import math
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -145,7 +144,6 @@ def converged(search: Search) -> NDArray[np.bool_]:
 
 SMALL: Final = 0.01  # Negligible share: of clamped records, and of a response's range
 LARGE: Final = 0.05  # Clamped share that is detected: z times the standard error of a share is at most LARGE − SMALL
-ALPHA: Final = 0.05  # Chance that any column is named though no share is above SMALL
 
 
 class Bounded(NamedTuple):
@@ -163,23 +161,3 @@ class Clamped(NamedTuple):
     weight: float  # Records, or weights of those with smaller budgets, summed
     total: Array  # Sum of the reports; shape (D,)
     people: int
-
-
-def quantile(columns: int) -> float:
-    """Normal quantile z of 95% intervals that hold for all columns together (Bonferroni)."""
-    return float(-ndtri(0.5 * ALPHA / columns))
-
-
-def people_for(columns: int, sd: float) -> int:
-    """Records needed: D (z/(0.04 μ))², z of `quantile`; with hardly any noise, enough to distinguish 5% from chance.
-
-    `sd` is the noise sd of a number of a report: √D/μ of D columns where the noise is Gaussian.
-
-    Examples
-    --------
-    >>> people_for(4, 2.0)
-    15597
-    """
-    if not columns:
-        return 0
-    return math.ceil((quantile(columns) / (LARGE - SMALL)) ** 2 * max(sd**2, LARGE * (1.0 - LARGE)))
