@@ -19,21 +19,10 @@ from privreg.formula.spec import CLAMPING, ModelSpec
 from privreg.formula.units import Units
 from privreg.privacy.ledger import Release, within
 from privreg.protocol.rounds import Reports
+from privreg.results import wording
 from privreg.results.data import Fitted, ResultData
 from privreg.results.results import PrivateResults
 from privreg.results.statement import PrivacyStatement
-from privreg.results.wording import (
-    ALL_ROWS,
-    HELD_ROWS,
-    RESPONSE_ALONE,
-    SETTINGS,
-    SILO_ROWS,
-    Unusable,
-    closing_notes,
-    opening_notes,
-    repeated_notes,
-    whole_records,
-)
 from privreg.tables import in_one_format
 from privreg.tables.diagnostics import Diagnostic, doubt, note
 
@@ -89,7 +78,7 @@ class FitOutcome(Fitted):
     measured: int = 0  # People who reported measures of fit
     cost: str = "instead of a score"  # Cost of that, in words
     target: str = ""  # Target of the coefficients, in words; the family's if empty
-    unusable: Unusable | None = None  # Lower limit of the share of unusable records
+    unusable: wording.Unusable | None = None  # Lower limit of the share of unusable records
     silos: str = ""  # Silos with their records and weights; empty without any
     clusters: str = ""  # Clusters of people, and groups of them; empty if people are independent
     clamping: str | None = None  # Clamped shares in words, if anybody is asked
@@ -111,7 +100,8 @@ def refuse_overflow(*thetas: Array) -> None:
 
 
 OF_RESPONSES: Final = (
-    f"{RESPONSE_ALONE}, used once; covariates and offsets are public, not protected; neighbours replace one response"
+    f"{wording.RESPONSE_ALONE}, used once; covariates and offsets are public, not protected; neighbours replace one "
+    "response"
 )
 
 HOLD: Final = {"local": 5, "two_collectors": 20, "central": 20, "silos": 20}
@@ -205,9 +195,9 @@ def _statement(
         spending = f"raw curvature and scores released once with noise by a curator: another {budget}"
     alone = "curator" if spec.noise.again and senders is SIMULATED else senders.trust
     several = spec.people.k_max is not None
-    protects = ALL_ROWS if several else whole_records(spec.people.max_per_id)
+    protects = wording.ALL_ROWS if several else wording.whole_records(spec.people.max_per_id)
     if spec.noise.again:
-        protects = (SILO_ROWS if spec.silos else HELD_ROWS)[several]
+        protects = (wording.SILO_ROWS if spec.silos else wording.HELD_ROWS)[several]
     elif spec.private == "response":
         protects = OF_RESPONSES
     told = CLAMPING[1] if outcome.clamping is None else outcome.clamping
@@ -275,8 +265,9 @@ def _notes(
 ) -> tuple[Diagnostic, ...]:
     """Notes on the results, in order."""
     schema, design = spec.design.schema, spec.design
-    carries = SETTINGS[SETTING[spec.trust]].carries[0]
-    out = opening_notes(spec.budget, seeded=seeded, leaked=schema.leaked, missing=spec.people.missing, carries=carries)
+    carries = wording.SETTINGS[SETTING[spec.trust]].carries[0]
+    given: dict[str, Any] = {"seeded": seeded, "leaked": schema.leaked, "missing": spec.people.missing, "carries": carries}
+    out = wording.opening_notes(spec.budget, **given)
     if spec.family.scoring.residual and schema.bounds.get(design.endog_bare or "") == (0.0, 1.0):
         out.append(note("binary", response=design.endog_bare))
     unused = any(one.code in {"nonresponse", "unusable"} for one in outcome.notes)
@@ -288,9 +279,9 @@ def _notes(
     if outcome.estimates:  # standard errors if all rows of one person had the same score: public numbers
         rows, p = spec.people.max_per_id, len(spec.coefficients)
         noise = p * settings.mechanism.sd(1.0, p) ** 2
-        out += repeated_notes(rows, math.sqrt((noise + rows * SAMPLED) / (noise + SAMPLED)))
+        out += wording.repeated_notes(rows, math.sqrt((noise + rows * SAMPLED) / (noise + SAMPLED)))
     out += [one for e in outcome.estimates for one in e.notes]
-    closing = closing_notes(spec.budget, settings.mechanism.budget, whole=spec.trust != "local")
+    closing = wording.closing_notes(spec.budget, settings.mechanism.budget, whole=spec.trust != "local")
     if senders.notes is not None:
         closing = [*(one for one in closing if one.code != "rounding"), *senders.notes]
     return (*out, *outcome.notes, *closing)

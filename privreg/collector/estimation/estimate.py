@@ -10,15 +10,6 @@ import numpy as np
 
 from privreg.base.arrays import Array
 from privreg.collector.estimation import combination, curvature, reference
-from privreg.collector.estimation.combination import (
-    Combined,
-    carry_rounds,
-    counted,
-    kept,
-    limits,
-    offset_bias,
-    offset_kind,
-)
 from privreg.collector.estimation.coordinates import reference_model
 from privreg.collector.estimation.reference import Reference
 from privreg.collector.inference.windows import Steps
@@ -45,7 +36,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     model, scale, far = reference_model(plan, progress), progress.fitted.scale, 0.0
     at = progress.state.theta
     for _ in range(TURNS):
-        carried = carry_rounds(plan, progress, model, at, scale)
+        carried = combination.carry_rounds(plan, progress, model, at, scale)
         learned = carried.learned()
         found = combination.combine(carried.rounds, carried.noise, learned, brief=True)
         theta = np.asarray(np.linalg.solve(carried.root.T, found.x), dtype=np.float64)
@@ -62,10 +53,10 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     more = _of_scale(plan, progress, model, at, carried, found, learned.mean)
     found = found._replace(cov=found.cov + more, unknown=found.unknown + more)
     if plan.size == 1 and plan.layout.constant and not plan.rules.varying:  # a location is within its public limits
-        theta = np.clip(theta, *limits(plan, progress.state))
+        theta = np.clip(theta, *combination.limits(plan, progress.state))
     back = np.linalg.inv(carried.root.T)
     turn = np.linalg.solve(carried.root.T, np.linalg.inv(combination.floored(learned.mean)))
-    given = zip(counted(plan, progress), found.weights.tolist(), carried.biases, carried.maps, strict=True)
+    given = zip(combination.counted(plan, progress), found.weights.tolist(), carried.biases, carried.maps, strict=True)
     parts = [Part(one, share, bias, turn @ map_) for one, share, bias, map_ in given]
     cov, unknown = (back @ part @ back.T for part in (found.cov, found.unknown))
     return Estimated(theta, cov, unknown, parts, learned, carried, far)
@@ -119,7 +110,7 @@ def scattered(plan: Plan, progress: Progress, carried: Carried, m: Array) -> Arr
 
 
 def _of_scale(
-    plan: Plan, progress: Progress, model: Reference, at: Array, carried: Carried, found: Combined, m: Array
+    plan: Plan, progress: Progress, model: Reference, at: Array, carried: Carried, found: combination.Combined, m: Array
 ) -> Array:
     """Part of the covariance due to the estimated residual scale, on which the bias by offsets depends."""
     fitted = progress.fitted
@@ -128,12 +119,12 @@ def _of_scale(
     change = np.zeros(plan.size)
     if model.scaled and any(added.any() for added in carried.biases):
         known: dict[tuple[bytes, float], Array] = {}
-        for one, share, map_ in zip(counted(plan, progress), found.weights.tolist(), carried.maps, strict=True):
-            kind = offset_kind(one.state)
+        rounds = combination.counted(plan, progress)
+        for one, share, map_ in zip(rounds, found.weights.tolist(), carried.maps, strict=True):
+            kind = combination.offset_kind(one.state)
             if kind not in known:
-                low, high = (
-                    offset_bias(plan, model, at, one.state, fitted.scale * math.exp(way * sd)) for way in (-1.0, 1.0)
-                )
+                ends = (fitted.scale * math.exp(way * sd) for way in (-1.0, 1.0))
+                low, high = (combination.offset_bias(plan, model, at, one.state, end) for end in ends)
                 known[kind] = 0.5 * (high - low)
             change += share * (map_ @ known[kind])
     shift = np.linalg.solve(combination.floored(m), change)
@@ -155,7 +146,7 @@ def equation(plan: Plan, progress: Progress, found: Estimated) -> tuple[Array, A
             assert progress.fitted is not None
             model, scale = reference_model(plan, progress), progress.fitted.scale
             own, here = (reference.secant(model, theta, c, theta, scale) for c in (last.c, state.c))
-            share *= float(np.trace(own @ np.linalg.inv(kept(here)))) / len(theta)
+            share *= float(np.trace(own @ np.linalg.inv(combination.kept(here)))) / len(theta)
         added += share * part.bias
         for offset, weight in zip(state.offsets, (share * each / each.sum()).tolist(), strict=True):
             at = state.c, (offset + 0.0).tobytes()
