@@ -266,8 +266,8 @@ def _notes(
     """Notes on the results, in order."""
     schema, design = spec.design.schema, spec.design
     carries = wording.SETTINGS[SETTING[spec.trust]].carries[0]
-    given: dict[str, Any] = {"seeded": seeded, "leaked": schema.leaked, "missing": spec.people.missing, "carries": carries}
-    out = wording.opening_notes(spec.budget, **given)
+    given: dict[str, Any] = {"leaked": schema.leaked, "missing": spec.people.missing, "carries": carries}
+    out = wording.opening_notes(spec.budget, seeded=seeded, **given)
     if spec.family.scoring.residual and schema.bounds.get(design.endog_bare or "") == (0.0, 1.0):
         out.append(note("binary", response=design.endog_bare))
     unused = any(one.code in {"nonresponse", "unusable"} for one in outcome.notes)
