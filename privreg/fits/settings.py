@@ -142,7 +142,7 @@ class Efficient:
 class Summing:
     """Settings of a fit by sums beyond `Settings`, of two collectors or of a curator; public."""
 
-    plan: Plan  # Of a curator who counts the rows, for one of them
+    plan: Plan  # For one row, of a curator who counts them
     order: NDArray[np.intp]  # Columns of the design in the order inside; shape (p,)
     rows: int | None  # Records expected; None for a curator, who counts them
     measures: float = 0.0  # Share of the people who report measures of fit

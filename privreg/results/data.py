@@ -291,7 +291,7 @@ class Fitted:
 
     params: Array  # Averaged iterates, shape (p,)
     last: Array  # Last iterate, shape (p,)
-    estimates: tuple[Estimate, ...]  # By method, the first being the default; empty if no inference was asked for
+    estimates: tuple[Estimate, ...]  # The first is the default; empty if no inference was asked for
     nobs: int  # People who sent a report
     senders: int  # People who sent a score that entered an update
     updates: int

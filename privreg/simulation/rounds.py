@@ -100,7 +100,7 @@ class Run(ABC):
     label: bool = False  # True if only responses are private: covariates are public
     progress: Any  # The collector's knowledge
     absent: Final = math.nan  # Covariates of a record that sends noise only, or nothing
-    holders: int = 1  # Who add noise to sums of rows that they hold, each with a key: several silos, or one
+    holders: int = 1  # Parties that add noise, each with a key: several silos, or one
     size: int
     block: int
     at: int
