@@ -277,7 +277,7 @@ def the_same_rounds(coarse_search: None) -> Iterator[None]:
         m.setattr("privreg.collector.rounds._pays", lambda *_: True)
         m.setattr("privreg.fits.findings._strength", lambda *_: 0.0)
         m.setattr("privreg.fits.findings._imprecise", lambda *_: 0.0)
-        m.setattr("privreg.fits.notes.people_for", lambda *_: 30)
+        m.setattr("privreg.fits.plan.people_for", lambda *_: 30)
         m.setitem(MOST, "clamping", 0.1)
         yield
 

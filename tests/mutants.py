@@ -40,7 +40,7 @@ DEVICES = "privreg/simulation/devices.py"
 WORKERS, FIELD = "privreg/simulation/workers.py", "privreg/simulation/simulate.py"
 CURVED = "tests/collector/aggregate/test_curved.py"
 TWO, TWO_TESTS = "privreg/simulation/aggregate.py", "tests/collector/aggregate/test_aggregate.py"
-LATTICE, TWO_DOOR = "privreg/collector/aggregate/lattice.py", "tests/simulation/test_two_collectors.py"
+LATTICE, TWO_DOOR = "privreg/collector/aggregate/report.py", "tests/simulation/test_two_collectors.py"
 REPORTS, RECORDS = "tests/laws/test_reports.py", "tests/laws/test_rounds.py"
 ROUNDS, BLOCKS, LATE = (f"tests/simulation/test_{name}.py" for name in ("rounds", "blocks", "simulate"))
 NEIGHBOURS, SILOS = "tests/collector/test_pilots.py", "tests/federated/test_unusable.py"
@@ -107,7 +107,7 @@ MUTANTS = (
     Mutant(
         "an audit of other noise than is added to sums",
         "privreg/audit/reports.py",
-        "lattice.with_noise(row, sd, noise)",
+        "report.with_noise(row, sd, noise)",
         "(row + np.rint(sd * noise))",
         (f"{TWO_DOOR}::test_the_audit_runs_the_code_that_adds_the_noise",),
     ),
@@ -180,8 +180,8 @@ MUTANTS = (
     Mutant(
         "both collectors draw the same noise",
         TWO,
-        'f"collector {who} {number}"',
-        'f"collector {number}"',
+        'f"collector {who} {number + g}"',
+        'f"collector {number + g}"',
         (f"{TWO_DOOR}::test_each_collector_and_each_batch_has_noise_of_its_own",),
     ),
     Mutant(

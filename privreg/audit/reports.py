@@ -18,7 +18,7 @@ from privreg.audit.devices import scored, second_moments
 from privreg.audit.neighbours import Row
 from privreg.audit.verification import Trial
 from privreg.base.arrays import Array
-from privreg.collector.aggregate import lattice
+from privreg.collector.aggregate import report
 from privreg.families import scores
 from privreg.privacy.budget import Budget
 from privreg.privacy.mechanisms import randomised, width
@@ -125,7 +125,7 @@ def _trials_of_sums(name: str, some: Sequence[Mapping[str, Any]], claimed: float
         for k, words in enumerate((a, b)):
             for row, way, sd in zip(rows[words], line(a, b), sds, strict=True):
                 noise = NoiseStream(fresh_key(), len(row)).draw(n)
-                out[k] += lattice.with_noise(row, sd, noise) @ (way / sd)
+                out[k] += report.with_noise(row, sd, noise) @ (way / sd)
         return out[0], out[1]
 
     far = [(float(np.linalg.norm(np.concatenate(line(a, b)))), a, b) for a, b in itertools.combinations(rows, 2)]

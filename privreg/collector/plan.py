@@ -187,10 +187,6 @@ class Plan(NamedTuple):
         times = 1.0 / self.d if self.label else longest**2 / self.d if longest else 1.0
         return 2.0 / math.sqrt(self.sd("main") ** 2 * times + SAMPLED / self.d)
 
-    def sampled(self, longest: float) -> float:
-        """Share of a score report's error that is sampling error, about."""
-        return SAMPLED / self.d * self.effective_mu(longest) ** 2 / 4.0
-
 
 class ScoreRound(NamedTuple):
     """A round of scores: its state, and the sums of its reports."""
@@ -231,6 +227,11 @@ class Progress(NamedTuple):
     def main(self) -> list[ScoreRound]:
         """Main rounds with any reports that count: from number `since` on."""
         return [s for s in self.scored if s.state.role == "main" and s.weight.any() and s.state.number >= self.since]
+
+    @property
+    def senders(self) -> int:
+        """Records whose score entered the estimate."""
+        return round(sum(float(s.weight.sum()) for s in self.main))
 
 
 class Local(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -13,12 +14,13 @@ from privreg.audit import reports
 from privreg.audit.reports import INSIDE
 from privreg.base.arrays import Array, Flags, Ints
 from privreg.collector.aggregate import chain, report
+from privreg.collector.aggregate.chain import Chain
 from privreg.collector.aggregate.classes import against_first
 from privreg.collector.aggregate.estimate import Estimated, estimate
-from privreg.collector.aggregate.lattice import sd, steps
 from privreg.collector.aggregate.lengths import AGAIN, MOVED, means, share
 from privreg.collector.aggregate.lengths import far as far_columns
-from privreg.collector.aggregate.plan import MOST_MU, Noise, Plan, Progress, State, Summed, crowded, narrowed, rules_of
+from privreg.collector.aggregate.plan import MOST_MU, Noise, Plan, Progress, State, Summed, completed, rules_of
+from privreg.collector.aggregate.report import sd, steps
 from privreg.collector.aggregate.rounds import begin
 from privreg.collector.covariates import whitening
 from privreg.collector.covariates.moments import ANSWERING
@@ -33,7 +35,7 @@ from privreg.families.hazards import INTERVAL
 from privreg.families.measures import Measure
 from privreg.families.scores import Gauge
 from privreg.fits.notes import Findings, Shares, clamping_words, filled_note, harmed, listed, notes
-from privreg.fits.outcome import FitOutcome, of_clusters, outside_of, refuse_overflow
+from privreg.fits.outcome import FitOutcome, outside_of, refuse_overflow
 from privreg.fits.plan import corners_of, extremes_of, limits_of_offset, order_of, to_user
 from privreg.fits.settings import Settings
 from privreg.formula.spec import ModelSpec
@@ -134,7 +136,7 @@ def plan_of(
         cells=_cells(spec, order),
         corners=corners_of(spec, order),
     )
-    return narrowed(crowded(plan)), order
+    return completed(plan), order
 
 
 def _intervals(spec: ModelSpec, order: NDArray[np.intp]) -> tuple[int, ...]:
@@ -158,51 +160,51 @@ def _cells(spec: ModelSpec, order: NDArray[np.intp]) -> Array:
     return np.concatenate(found)
 
 
-def lines_of_sums(spec: ModelSpec, rows: int, measures: float, like: Target | None) -> list[tuple[Any, ...]]:
-    """Lines of a plan's rounds: number, role, records, whether it may be left out, numbers and their noise sd."""
-    plan, _ = plan_of(spec, rows, measures, like)
-    noise = 1.0 if spec.budget.private else 0.0
+def lines_of_sums(plan: Plan, *, private: bool) -> list[tuple[Any, ...]]:
+    """Lines of a plan's rounds: number, role, records, whether it may be left out, numbers and their noise sd.
+
+    Rounds of a curator have all records, and shares of μ²; all main ones are one line.
+    """
+    rows, noise = plan.rows, 1.0 if private else 0.0
+    early = ["clamping"] * bool(plan.sizes["clamping"]) + ["location"] * (plan.first == "location") + ["moments"] * 2
+    lines = list[tuple[str, int, bool, float]]()
     if plan.noise.again:
-        paid = enumerate(_paid(plan))
-        return [(k + 1, SHOWN.get(r, r), rows, o, plan.width(r), noise * sd(plan, r, mu)) for k, (r, o, mu) in paid]
-    roles = (
-        ["clamping"] * bool(plan.sizes["clamping"])
-        + ["location"] * (plan.first == "location")
-        + ["moments"] * 2
-        + ["approach"] * PILOTS
-    )
-    roles += ["closing"] * bool(plan.sizes["closing"])
-    first = roles.index("approach")
-    held = [(role, plan.sizes[role], k > first and role == "approach") for k, role in enumerate(roles)]
-    main = rows - plan.measured - sum(people for _, people, optional in held if not optional)
-    lines = [*held, ("main", main, False), *[("measures", plan.measured, False)] * bool(plan.measured)]
-    return [(k + 1, SHOWN.get(r, r), n, o, plan.width(r), noise * sd(plan, r)) for k, (r, n, o) in enumerate(lines)]
-
-
-def _paid(plan: Plan) -> list[tuple[str, bool, float]]:
-    """Rounds of a curator, each with whether it may be left out, and budget; that of all main ones in one line."""
-    first = begin(plan)
-    learned = plan.like is None and not plan.extremes
-    roles = [first.state.role, *[plan.first] * (first.state.role == "clamping"), "moments", "moments", "approach"]
-    roles = [r for k, r in enumerate(roles) if r != "moments" or roles[:k].count("moments") < 2]
-    roles += ["directions", "lengths"] * learned
-    out, rest = list[tuple[str, bool, float]](), 1.0 - plan.measured / plan.rows
-    for role in roles:
-        part = share(plan, first._replace(state=first.state._replace(role=role)))
-        out.append((role, role == "lengths", plan.mu * math.sqrt(part)))
-        rest -= part
-    out.append(("main", False, plan.mu * math.sqrt(max(rest, 0.0))))
-    return out + [("measures", False, plan.mu * math.sqrt(plan.measured / plan.rows))] * bool(plan.measured)
+        first, last = begin(plan), plan.measured / plan.rows
+        rest = 1.0 - last
+        for role in [*early, "approach", *["directions", "lengths"] * (plan.like is None and not plan.extremes)]:
+            part = share(plan, first._replace(state=first.state._replace(role=role)))
+            lines.append((role, rows, role == "lengths", part))
+            rest -= part
+        lines += [("main", rows, False, max(rest, 0.0)), *[("measures", rows, False, last)] * bool(plan.measured)]
+    else:
+        roles = [*early, *["approach"] * PILOTS, *["closing"] * bool(plan.sizes["closing"])]
+        start = roles.index("approach")
+        lines += [(role, plan.sizes[role], k > start and role == "approach", 1.0) for k, role in enumerate(roles)]
+        main = rows - plan.measured - sum(people for _, people, optional, _ in lines if not optional)
+        lines += [("main", main, False, 1.0), *[("measures", plan.measured, False, 1.0)] * bool(plan.measured)]
+    return [
+        (k + 1, SHOWN.get(role, role), n, optional, plan.width(role), noise * sd(plan, role, plan.mu * math.sqrt(part)))
+        for k, (role, n, optional, part) in enumerate(lines)
+    ]
 
 
 class HeldSums(NamedTuple):
     """A fit by sums so far: public values, whoever played or ran the rounds."""
 
     plan: Plan
-    history: tuple[Progress, ...]  # Progress before each batch, of which the last is open
-    people: tuple[int, ...]  # People of each closed batch
+    chain: Chain
     reported: int  # People of all batches, the open one too
     clustered: Ints | None = None  # People by cluster, where these are public
+
+    @property
+    def history(self) -> tuple[Progress, ...]:
+        """Progress before each batch, of which the last is open."""
+        return self.chain.history
+
+    @property
+    def people(self) -> tuple[int, ...]:
+        """People of each closed batch."""
+        return tuple(batch.people for batch in self.chain.batches)
 
 
 def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[np.intp]) -> FitOutcome:
@@ -238,25 +240,32 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
     if again:
         people, counted, points = np.full_like(people, plan.rows), np.full_like(counted, plan.rows), trail[-1:]
     params, cov = outside(found), covariance(found)
+    estimates: Sequence[Estimate] = (Estimate("sandwich", cov, Normal()),)
+    if plan.clusters:  # whose groups' sums differ
+        linear = carry @ found.back
+        estimates = methods.between_groups(found.each @ linear.T, found.parts, linear @ found.unknown @ linear.T)
     names = [*np.array(spec.design.names)[order].tolist(), spec.design.endog_name]
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.nan_to_num(params / np.sqrt(np.diag(cov)))
     findings = _findings(held, spec, found, order, ratios)
     filling = spec.people.gathered and not plan.followed
-    note = filled_note(spec.people.k_max, progress.filled, progress.filled_sd) if filling else ()
+    more = filled_note(spec.people.k_max, progress.filled, progress.filled_sd) if filling else ()
     said = doubts(plan, progress, found, carry @ found.back, spec, order)
-    said += _crossed(params, len(plan.cuts))
+    places = range(len(params) - len(plan.cuts), len(params) - 1) if len(plan.cuts) else ()
+    if back := {j + k for j in places if params[j] >= params[j + 1] for k in (0, 1)}:
+        said += (note("crossed", back),)  # cut points that are out of order
     sure = not all(any(s.rows is None or j in s.rows for s in said) for j in range(len(params)))
     extra = _extra(plan, progress, found, units.y_scale, sure=sure or not plan.rules.scoring.censored)
-    of = held.clustered.tolist() if plan.clusters and held.clustered is not None else []
-    groups = methods.summed_groups(plan.clusters)
-    note += methods.notes(of, groups, lanes=False) if of else ()
-    note += _dropped(plan, main, spec.silos)
+    clusters, groups = "", methods.summed_groups(plan.clusters)
+    if groups:
+        clusters, of_these = methods.of_clusters(held.clustered, groups, lanes=False)
+        more += of_these
+    more += _dropped(plan, main, spec.silos)
     return FitOutcome(
-        people=held.reported,
+        nobs=held.reported,
         params=params,
         last=params,
-        estimates=_estimates(plan, found, cov, carry) if settings.methods else (),
+        estimates=tuple(estimates) if settings.methods else (),
         senders=int(counted[-1]),
         updates=len(progress.seen),
         trail_n=np.array([people[k - 1] for k, _ in points], dtype=np.int64),
@@ -269,9 +278,9 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
         spending=_spending(held),
         weighing=(weighing := _weighing(plan, found, settings, progress.lost)),
         bound=f"1 for a whole report; of scores weights {weighing}",
-        notes=(*notes(findings, names, order, plan.rules.blocks), *said, *note),
+        notes=(*notes(findings, names, order, plan.rules.blocks), *said, *more),
         unusable=findings.unanswered,
-        clusters=methods.counted(of, groups) if of else "",
+        clusters=clusters,
         silos=silo_words(plan.noise, spec.silos) if spec.silos else "",
         clamping=None if findings.clamped is None else clamping_words(findings.clamped, "any column"),
         mechanics=_mechanics(held),
@@ -282,14 +291,6 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
         measured=sum(count for _, count, _ in progress.gauged),
         cost=f"for {plan.measured / plan.rows:.3g} of mu²" if again else "instead of a score",
     )
-
-
-def _estimates(plan: Plan, found: Estimated, cov: Array, carry: Array) -> tuple[Estimate, ...]:
-    """Precision by the sandwich, or of clusters by differences of their groups' sums."""
-    if not plan.clusters:
-        return (Estimate("sandwich", cov, Normal()),)
-    linear = carry @ found.back
-    return tuple(of_clusters(found.each @ linear.T, found.parts, linear @ found.unknown @ linear.T))
 
 
 def _target(plan: Plan, family: Family, state: State) -> str:
@@ -448,30 +449,23 @@ def doubts(
 
     lost = loads @ np.kron(np.ones((1, plan.rules.blocks)), found.ends[found.finite < FINITE]).T  # shape (q, ends)
     lost[np.abs(lost) <= ROUNDED * np.abs(loads).max(axis=1, keepdims=True)] = 0.0
-    ways = lost.T if plan.rules.blocks == 1 else ()
-
-    def held() -> Any:
-        """Ways in which all is unknown that is not known of the curvature, if it is known of all else."""
-        sizes = np.sqrt(np.einsum("qk,kl,ql->q", loads, found.cov, loads))
-        at, values, _ = np.linalg.svd(lost / sizes[:, None])
-        rest = (at[:, (values > ROUNDED * values.max(initial=0.0)).sum() :] / sizes[:, None]).T @ loads
-        return ways if (found.blurred(rest) <= BLURRED).all() else ()
-
+    ways: Any = lost.T if plan.rules.blocks == 1 else ()
     blurred = ~(found.blurred(loads) <= BLURRED)
-    if blurred.any() or (plan.rules.scoring.censored and not _known(plan, found)):
-        if plan.rules.scoring.censored:  # all coefficients go with σ, which takes most of the curvature
+    if plan.rules.scoring.censored:  # all coefficients go with σ, which takes most of the curvature
+        if blurred.any() or not _known(plan, found):
             out.append(note("hidden", None, extra=plan.rules.scoring.extra))
-        else:
-            least = ""
-            if plan.d > 1 and spec is not None:
-                seen = found.blurred(found.back).reshape(-1, plan.d).max(axis=0)[1:]  # of columns inside
-                least = f", least of all along {_seldom(plan, progress, spec, order, 1 + int(seen.argmax()))}"
-            out.append(
-                note(
-                    *("curvature.sums", those(blurred)), ways=held() if len(ways) else (), least=least,
-                    records=plan.rows, mu=plan.mu, d=plan.d,
-                )
-            )  # fmt: skip
+    elif blurred.any():
+        held, least = ways, ""
+        if len(ways):  # all is unknown in these ways that is not known of the curvature, if it is known of all else
+            sizes = np.sqrt(np.einsum("qk,kl,ql->q", loads, found.cov, loads))
+            along, values, _ = np.linalg.svd(lost / sizes[:, None])
+            rest = (along[:, (values > ROUNDED * values.max(initial=0.0)).sum() :] / sizes[:, None]).T @ loads
+            held = ways if (found.blurred(rest) <= BLURRED).all() else ()
+        if plan.d > 1 and spec is not None:
+            seen = found.blurred(found.back).reshape(-1, plan.d).max(axis=0)[1:]  # of columns inside
+            least = f", least of all along {_seldom(plan, progress, spec, order, 1 + int(seen.argmax()))}"
+        given: dict[str, Any] = {"least": least, "records": plan.rows, "mu": plan.mu, "d": plan.d}
+        out.append(note("curvature.sums", those(blurred), ways=held, **given))
     again, far = plan.noise.again, found.moves
     left = 0.5 * far**2 * (progress.last and not progress.near) if again else np.where(far > 1.0, far, 0.0)
     if (left.any() or found.step.any() or not again) and (moved := found.displaced(loads, left) > BIAS).any():
@@ -504,12 +498,6 @@ def _seldom(plan: Plan, progress: Progress, spec: ModelSpec, order: NDArray[np.i
     sums = np.vstack([np.ones(len(term.levels)), term.coding.T])
     share = np.linalg.lstsq(sums, np.array([1.0, *(low + part * np.ptp(term.coding, axis=0))]), rcond=None)[0]
     return f"{term.name}, of which {term.levels[int(share.argmin())]!r} seems the rarest level"
-
-
-def _crossed(params: Array, cuts: int) -> tuple[Diagnostic, ...]:
-    """Note that marks so many last coefficients that are cut points, where they are out of order."""
-    back = [j for j in range(len(params) - cuts, len(params) - 1) if params[j] >= params[j + 1]] if cuts else []
-    return (note("crossed", {j + k for j in back for k in (0, 1)}),) if back else ()
 
 
 def _rounds(held: HeldSums, trail: dict[int, Estimated], outside: Any, errors: Array) -> tuple[RoundHeld, ...]:

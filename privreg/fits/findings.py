@@ -65,71 +65,64 @@ def found_of(
     of the map from internal to the user's coefficients, columns in that order; `ratios`, shape (b d,), are t-ratios as
     the user has them.
     """
-    plan, progress, have = held.plan, held.progress, bool(estimates)
-    scatter, fitted, d = progress.scatter, progress.fitted, plan.d
-    shares = np.full(d, np.nan) if progress.shares is None else progress.shares
-    tied = np.zeros(d, dtype=np.bool_) if progress.tied is None else progress.tied
+    plan, progress, d = held.plan, held.progress, held.plan.d
+    scatter, fitted = progress.scatter, progress.fitted
     share, error = scatter.usable
     unusable = Unusable.counted(share, error, scatter.asked)
-    empty = coordinates.far_ends(plan, progress) if have else []
-    spline = {int(j) for end in empty for j in end.columns}
-    wide = [one for one in coordinates.wide(plan, scatter.rows) if one[0] not in spline] if have else []
-    collinear = coordinates.collinear(scatter.rows, [j for j, _ in wide], plan.layout.constant) if wide else {}
-    low, high = plan.y_low, plan.y_high
-    learned = fitted is not None and plan.rules.track and not plan.rules.varying
-    nonresponse = flat = False
-    if have and learned and fitted is not None:
-        scale = fitted.scale * progress.state.y_scale
-        bounded = math.isfinite(high - low)
-        flat = bounded and _flat(plan, progress, scale, progress.state.theta if found is None else found.theta)
-        # a response that is even over its range is as wide: not where reports show that most records were used
-        nonresponse = (held.unusable and not unusable.few) and (
-            plan.rules.ratio * scale > 0.5 * (high - low) if bounded else fitted.scale > LIMITS[1]
-        )
-    strength = _strength(plan, found.theta) if found is not None and plan.rules.from_predictor else 0.0
-    strong = reference.longest_slopes() if have and not nonresponse else math.inf
-    strong = strong if strength > 0.95 * strong else 0.0
     lost = [j for j, ok in zip(plan.unscaled, indicators.converged(progress.places), strict=True) if not ok]
     people = sum(float(s.weight.sum()) for s in progress.scored if s.state.role == "main")
-    senders = round(sum(float(s.weight.sum()) for s in progress.main))
-    filled = scatter.answering if plan.persons else 1.0
-    needed, asked = (
-        wanted(plan, progress.state.longest, filled),
-        sum(n for n, r in zip(progress.held, plan.rounds, strict=False) if r.role == "moments"),
-    )
-    clamped, slopes = shares_of(plan, progress), ratios.reshape(-1, d).copy()
-    slopes[:, order[: int(plan.layout.constant)]] = 0.0
-    return Findings(
-        have=have,
+    needed = wanted(plan, progress.state.longest, scatter.answering if plan.persons else 1.0)
+    clamped = shares_of(plan, progress)
+    out = Findings(
+        have=False,
         people=held.people,
         rows=plan.rows,
         constant=plan.layout.constant,
-        shares=shares,
-        tied=tied,
+        shares=np.full(d, np.nan) if progress.shares is None else progress.shares,
+        tied=np.zeros(d, dtype=np.bool_) if progress.tied is None else progress.tied,
         lost=lost if fitted is not None else [],
-        rare=rare_of(plan, progress, held.people, to_user[order, :d]) if have else Rare(),
-        bare=_bare(held, found, to_user) if have and found is not None and people >= needed else [],
-        wide=[one for one in wide if one[0] not in collinear],
-        collinear=collinear,
-        empty=empty,
-        heaped=have and found is not None and not nonresponse and _heap(plan, progress),
-        nonresponse=nonresponse,
         unanswered=unusable if held.unusable and unusable.sure and not plan.persons else None,
-        asked=asked,
+        asked=sum(n for n, r in zip(progress.held, plan.rounds, strict=False) if r.role == "moments"),
         repeated=plan.nonresponse,
-        flat=flat,
-        changing=have and found is not None and _changing(plan, progress, found, shuffled=not held.ordered),
         ordered=held.ordered,
         measures=plan.gauge is not None,
         measuring=progress.state.role == "measures",
         clamped=clamped,
-        harmed=harmed(clamped, slopes, _together(plan, progress, order)) if have and clamped else (),
-        at_limit=have and found is not None and _at_limit(plan, progress, found),
-        strong=strong,
         far=found is not None and found.far > curvature.FAR,
-        imprecise=_imprecise(plan, found) if have and found is not None else 0.0,
-        early=_early(held, settings, estimates, senders, begun=found is not None),
+        early=_early(held, settings, estimates, begun=found is not None),
         needed=needed / max(people, 1.0) * held.people if people < needed else None,
+    )
+    if not estimates or found is None or fitted is None:
+        return out
+    empty = coordinates.far_ends(plan, progress)
+    spline = {int(j) for end in empty for j in end.columns}
+    wide = [one for one in coordinates.wide(plan, scatter.rows) if one[0] not in spline]
+    collinear = coordinates.collinear(scatter.rows, [j for j, _ in wide], plan.layout.constant) if wide else {}
+    nonresponse = flat = False
+    if plan.rules.track and not plan.rules.varying:
+        scale, width = fitted.scale * progress.state.y_scale, plan.y_high - plan.y_low
+        flat = math.isfinite(width) and _flat(plan, progress, scale, found.theta)
+        # a response that is even over its range is as wide: not where reports show that most records were used
+        spread = plan.rules.ratio * scale > 0.5 * width if math.isfinite(width) else fitted.scale > LIMITS[1]
+        nonresponse = held.unusable and not unusable.few and spread
+    strength = _strength(plan, found.theta) if plan.rules.from_predictor else 0.0
+    longest, slopes = reference.longest_slopes(), ratios.reshape(-1, d).copy()
+    slopes[:, order[: int(plan.layout.constant)]] = 0.0
+    return out._replace(
+        have=True,
+        rare=rare_of(plan, progress, held.people, to_user[order, :d]),
+        bare=_bare(held, found, to_user) if people >= needed else [],
+        wide=[one for one in wide if one[0] not in collinear],
+        collinear=collinear,
+        empty=empty,
+        heaped=not nonresponse and _heap(plan, progress),
+        nonresponse=nonresponse,
+        flat=flat,
+        changing=_changing(plan, progress, found, shuffled=not held.ordered),
+        harmed=harmed(clamped, slopes, _together(plan, progress, order)) if clamped else (),
+        at_limit=_at_limit(plan, progress, found),
+        strong=longest if not nonresponse and strength > 0.95 * longest else 0.0,
+        imprecise=_imprecise(plan, found),
     )
 
 
@@ -307,29 +300,18 @@ def before_role(plan: Plan, progress: Progress, *roles: str) -> int:
     return sum(held) + sum(r.people for r in plan.rounds[len(held) : first])
 
 
-def _early(
-    held: Held, settings: Settings, estimates: tuple[Estimate, ...], senders: int, *, begun: bool
-) -> list[Diagnostic]:
+def _early(held: Held, settings: Settings, estimates: tuple[Estimate, ...], *, begun: bool) -> list[Diagnostic]:
     """Notes on methods without intervals yet, with the reason."""
     missing = sorted({m.name for m in settings.methods} - {e.method for e in estimates})
     if not missing:
         return []
     if begun:  # all but those that begin later; what was asked for first, if it isn't there, hides the others
-        return [note("early", methods=("anytime",), first=FIRST, people=senders)]
+        return [note("early", methods=("anytime",), first=FIRST, people=held.progress.senders)]
     before = before_role(held.plan, held.progress, "main")
     return [note("unbegun", before=before, people=held.people)]
 
 
 # --- values that few have ---------------------------------------------------------------------------------------
-
-
-def least_common(plan: Plan, progress: Progress, people: int) -> float:
-    """Least share of the records that a value must have."""
-    curvature = 0.25 if plan.rules.from_predictor else plan.rules.curvature
-    effective = plan.effective_mu(progress.state.longest) * progress.scatter.answering
-    far = math.sqrt(1.0 + (plan.d - 1) / FARTHEST**2)
-    share = FEW * 2.0 * far / (curvature * effective * math.sqrt(max(people, 1)))
-    return min(max(share, SMALLEST_SHARE), 0.5)  # that of the rarer of two values at most
 
 
 def rare_of(plan: Plan, progress: Progress, people: int, to_user: Array) -> Rare:
@@ -340,7 +322,11 @@ def rare_of(plan: Plan, progress: Progress, people: int, to_user: Array) -> Rare
     """
     if progress.shares is None or progress.tied is None:
         return Rare()
-    usual, tied = least_common(plan, progress, people), progress.tied
+    curved, tied = 0.25 if plan.rules.from_predictor else plan.rules.curvature, progress.tied
+    effective = plan.effective_mu(progress.state.longest) * progress.scatter.answering
+    far = math.sqrt(1.0 + (plan.d - 1) / FARTHEST**2)
+    usual = max(FEW * 2.0 * far / (curved * effective * math.sqrt(max(people, 1))), SMALLEST_SHARE)
+    usual = min(usual, 0.5)  # least share that a value must have; that of the rarer of two values at most
     least = np.full(plan.d, usual)
     for group in plan.cells:
         least[group.columns] = max(usual, min(coordinates.least_share(plan, group), 0.5))

@@ -20,7 +20,7 @@ from privreg.formula.spec import CLAMPING, ModelSpec
 from privreg.formula.units import public_units
 from privreg.privacy.ledger import Budget, at_least
 from privreg.protocol.schedule import ENDLESS, people_of
-from privreg.results.data import Equation, Target, of_results
+from privreg.results.data import Target, of_results
 from privreg.results.results import PrivateResults
 from privreg.tables import Lines, Pairs, Paragraph, Part, Table, View
 
@@ -116,12 +116,11 @@ class FitPlan(View):
             each of them, relative to a report's bound). No rows with ``tuning="published"``.
         """
         columns = ["round", "role", "records", "optional", "numbers", "noise_sd"]
-        if isinstance(self.settings.how, Summing):
-            if self.rows is None:  # a curator counts them
-                return pd.DataFrame([], columns=columns)
-            lines = lines_of_sums(self.spec, self.rows, self.settings.how.measures, self.asked.like)
+        how = self.settings.how
+        if isinstance(how, Summing) and self.rows is not None:
+            lines = lines_of_sums(how.plan, private=self.budget.private)
             return pd.DataFrame(lines, columns=columns).astype({"records": "Int64"})
-        if self.settings.efficient is None:
+        if self.settings.efficient is None:  # of a single chain, or of a curator who counts the records
             return pd.DataFrame([], columns=columns)
         plan, _ = plan_of(self.spec, self.settings, None)
         lines = []
@@ -155,7 +154,7 @@ class FitPlan(View):
             options["start_params"] = dict(start) if isinstance(start, dict | pd.Series) else list(map(float, start))
         if self.asked.covariates is not None:
             options["covariates"] = self.asked.covariates.described
-        out: dict[str, Any] = _plain(
+        out: dict[str, Any] = plain(
             {
                 "format": FORMAT,
                 "formula": self.formula,
@@ -219,12 +218,12 @@ class FitPlan(View):
         return [*out, Lines(("",)), table] if rows else out
 
 
-def _plain(value: Any) -> Any:
-    """Only what JSON has: infinities by name."""
+def plain(value: Any) -> Any:
+    """Only what JSON has: tuples as lists, infinities by name."""
     if isinstance(value, dict):
-        return {str(k): _plain(v) for k, v in value.items()}
+        return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
+        return [plain(v) for v in value]
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value.item() if hasattr(value, "item") else value
@@ -277,13 +276,9 @@ def target_of(spec: ModelSpec, like: Any, *, seeded: bool = False) -> Target:
     except ValueError:
         raise OptionError("the target of these results is of no fit: their file was changed; save them anew.") from None
     assert fit.equation is not None
-    _refuse_other(spec, fit.design, fit.family, found, fit.equation.weighing, _people(fit.equation))
+    people = fit.equation.people or {"mu": fit.equation.budgets and fit.equation.budgets[0]}
+    _refuse_other(spec, fit.design, fit.family, found, fit.equation.weighing, people)
     return found
-
-
-def _people(equation: Equation) -> Mapping[str, Any]:
-    """People of an equation, in the form of `Participants.to_json`."""
-    return equation.people or {"mu": equation.budgets and equation.budgets[0]}
 
 
 def _counted(people: Mapping[str, Any], trust: str) -> dict[str, Any]:

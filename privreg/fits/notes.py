@@ -101,21 +101,6 @@ def quantile(columns: int) -> float:
     return float(-ndtri(0.5 * ALPHA / columns))
 
 
-def people_for(columns: int, sd: float) -> int:
-    """Records needed: D (z/(0.04 μ))², z of `quantile`; with hardly any noise, enough to distinguish 5% from chance.
-
-    `sd` is the noise sd of a number of a report: √D/μ of D columns where the noise is Gaussian.
-
-    Examples
-    --------
-    >>> people_for(4, 2.0)
-    15597
-    """
-    if not columns:
-        return 0
-    return math.ceil((quantile(columns) / (LARGE - SMALL)) ** 2 * max(sd**2, LARGE * (1.0 - LARGE)))
-
-
 class Findings(NamedTuple):
     """Findings of a fit on its records and estimates: columns by their places inside. Reports only."""
 
@@ -188,7 +173,11 @@ def notes(found: Findings, names: Sequence[str], order: NDArray[np.intp], blocks
     out += [note("flat")] if have and found.flat else []
     out += _of_clamping(found)
     out += [note("nonresponse.most")] if found.nonresponse else []
-    out += [*_of_levels(fit), *_of_curvature(fit)] if have else []
+    out += _of_levels(fit) if have else []
+    bare = [j for j in found.bare if j not in place(found.summed)]  # of these is said why
+    if have and bare and not found.gone:
+        columns = fit.called(j for j in range(len(found.shares)) if set(place([j])) & set(bare))
+        out.append(note("curvature.line", bare, columns=columns))
     out += [note("changing")] if have and found.changing else []
     out += [note("heaped")] if found.heaped else []
     out += [note("limit")] if have and found.at_limit else []
@@ -231,14 +220,6 @@ def _of_levels(fit: _Fit) -> list[Diagnostic]:
         first = f"shuffle rows that are sorted by it, as they are taken in the order they come, {first}"
     at = fit.place(sorted({*own, *rare.compared, *rare.crossed, *rare.about}))
     return [*out, note("rare", at, few=" or ".join(few), first=first)]
-
-
-def _of_curvature(fit: _Fit) -> list[Diagnostic]:
-    bare = [j for j in fit.found.bare if j not in fit.place(fit.found.summed)]  # of these is said why
-    if not bare or fit.found.gone:
-        return []
-    columns = [j for j in range(len(fit.found.shares)) if set(fit.place([j])) & set(bare)]
-    return [note("curvature.line", bare, columns=fit.called(columns))]
 
 
 def _of_bounds(fit: _Fit) -> list[Diagnostic]:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privreg.base.arrays import Array, Ints
-from privreg.collector.inference.methods import Estimate, between
-from privreg.collector.inference.pivots import StudentT
-from privreg.collector.inference.windows import Steps
 from privreg.collector.plan import SAMPLED, Plan, Progress
 from privreg.errors import InferenceError
 from privreg.families.measures import Measure
@@ -22,21 +19,10 @@ from privreg.formula.spec import CLAMPING, ModelSpec
 from privreg.formula.units import Units
 from privreg.privacy.ledger import Release, within
 from privreg.protocol.rounds import Reports
-from privreg.results.data import NO_STEPS, Equation, Later, ResultData, RoundHeld
+from privreg.results import wording
+from privreg.results.data import Fitted, ResultData
 from privreg.results.results import PrivateResults
 from privreg.results.statement import PrivacyStatement
-from privreg.results.wording import (
-    ALL_ROWS,
-    HELD_ROWS,
-    RESPONSE_ALONE,
-    SETTINGS,
-    SILO_ROWS,
-    Unusable,
-    closing_notes,
-    opening_notes,
-    repeated_notes,
-    whole_records,
-)
 from privreg.tables import in_one_format
 from privreg.tables.diagnostics import Diagnostic, doubt, note
 
@@ -78,19 +64,10 @@ class Held:
         return self.reports[self.progress.state.number]
 
 
-class FitOutcome(NamedTuple):
-    """Outcome of a fit in progress; numbers in the user's units."""
+@dataclass(frozen=True, kw_only=True)
+class FitOutcome(Fitted):
+    """Outcome of a fit in progress: its numbers, and what a header, a privacy statement and an audit need of it."""
 
-    people: int  # People whose report has come
-    params: Array  # Shape (p,), as `last`
-    last: Array
-    estimates: tuple[Estimate, ...]
-    senders: int  # People whose score entered an update
-    updates: int
-    trail_n: NDArray[np.int64]  # People so far, shape (m,)
-    trail_senders: NDArray[np.int64]  # Number of them whose score entered an update
-    trail_params: Array  # Shape (m, p), as `trail_variances`
-    trail_variances: Array
     family: str  # The family with its constants
     tuning: str  # For the header
     spending: str  # People in rounds before the main ones, for the privacy block
@@ -98,19 +75,14 @@ class FitOutcome(NamedTuple):
     notes: tuple[Diagnostic, ...]
     mechanics: tuple[dict[str, Any], ...]  # Inputs for an audit of the reports: numbers only
     extra: tuple[Measure, ...] = ()  # A parameter beside the coefficients
-    measures: tuple[Measure, ...] = ()  # Privately released measures of fit
-    measured: int = 0  # People who reported them
+    measured: int = 0  # People who reported measures of fit
     cost: str = "instead of a score"  # Cost of that, in words
-    rounds: tuple[RoundHeld, ...] = ()  # Rounds of a fit by rounds
-    steps: Later[Steps | None] = NO_STEPS  # Estimates along the stream, of which windows are made
-    equation: Equation | None = None  # Estimating equation
     target: str = ""  # Target of the coefficients, in words; the family's if empty
-    unusable: Unusable | None = None  # Lower limit of the share of unusable records
+    unusable: wording.Unusable | None = None  # Lower limit of the share of unusable records
     silos: str = ""  # Silos with their records and weights; empty without any
     clusters: str = ""  # Clusters of people, and groups of them; empty if people are independent
     clamping: str | None = None  # Clamped shares in words, if anybody is asked
     weighing: str = ""  # Score weights, where more is known of them than the settings say
-    spreads: Array | None = None  # Sds of the design's columns, learned from reports; NaN if the scale was declared
 
 
 def outside_of(theta: Array, order: NDArray[np.intp], units: Units) -> Array:
@@ -127,20 +99,9 @@ def refuse_overflow(*thetas: Array) -> None:
         raise InferenceError("the estimates overflowed: the steps are too large; leave step= out or make it smaller.")
 
 
-def of_clusters(each: Array, weights: Array, unknown: Array) -> list[Estimate]:
-    """Precision by differences of groups of clusters, plus `unknown`, which all share; none before two have reported.
-
-    Shapes are those of `methods.between`; groups without people have the weight 0.
-    """
-    heard = weights > 0.0
-    if np.count_nonzero(heard) < 2:
-        return []
-    some = between(each[heard], weights[heard])
-    return [Estimate("between_lanes", some.cov + unknown, StudentT(some.df))]
-
-
 OF_RESPONSES: Final = (
-    f"{RESPONSE_ALONE}, used once; covariates and offsets are public, not protected; neighbours replace one response"
+    f"{wording.RESPONSE_ALONE}, used once; covariates and offsets are public, not protected; neighbours replace one "
+    "response"
 )
 
 HOLD: Final = {"local": 5, "two_collectors": 20, "central": 20, "silos": 20}
@@ -179,32 +140,20 @@ def results(
     seeded, people, equation = seeded and spec.budget.private, spec.people, outcome.equation
     if equation is not None and people.mu is not None and people.mu_max is not None and settings.tuning != "published":
         equation = replace(equation, budgets=(people.mu, people.mu_max))  # by which reports are weighted
+    numbers: dict[str, Any] = {f.name: getattr(outcome, f.name) for f in fields(Fitted)}
+    numbers |= {"measures": (*outcome.extra, *outcome.measures), "equation": equation}
     return PrivateResults(
         ResultData(
             design=spec.design,
-            within=spec.people.effect is not None,
-            cuts=() if spec.people.followed is None else spec.people.followed.cuts,
+            within=people.effect is not None,
+            cuts=() if people.followed is None else people.followed.cuts,
             family=spec.family,
             title=(*_title(outcome, spec, settings), *added),
             names=spec.coefficients,
             baseline=spec.baseline,
-            measures=(*outcome.extra, *outcome.measures),
-            spreads=outcome.spreads,
-            rounds=outcome.rounds,
-            steps=outcome.steps,
-            equation=equation,
-            params=outcome.params,
-            last=outcome.last,
-            estimates=outcome.estimates,
-            nobs=outcome.people,
-            senders=outcome.senders,
-            updates=outcome.updates,
-            trail_n=outcome.trail_n,
-            trail_senders=outcome.trail_senders,
-            trail_params=outcome.trail_params,
-            trail_variances=outcome.trail_variances,
             origin=object() if origin is None else origin,
             statement=_statement(outcome, spec, settings, release, senders, seeded=seeded),
+            **numbers,
         )
     )
 
@@ -217,7 +166,7 @@ def _title(outcome: FitOutcome, spec: ModelSpec, settings: Settings) -> tuple[tu
         ("Family", outcome.family),
         ("Formula", spec.formula),
         *spec.added,
-        ("No. Observations", spec.counted(outcome.people)),
+        ("No. Observations", spec.counted(outcome.nobs)),
         *([("Clusters", outcome.clusters)] if outcome.clusters else []),
         *([("Silos", outcome.silos)] if outcome.silos else []),
         *([] if outcome.unusable is None else [("Unusable", f"{outcome.unusable} of the records")]),
@@ -229,10 +178,10 @@ def _title(outcome: FitOutcome, spec: ModelSpec, settings: Settings) -> tuple[tu
     )
 
 
-def _setting(spec: ModelSpec) -> str:
-    return {"two_collectors": "collectors", "central": "curator's sums", "silos": "silos' sums"}.get(
-        spec.trust, "reports"
-    )
+SETTING: Final = {
+    "local": "reports", "two_collectors": "collectors", "central": "curator's sums", "silos": "silos' sums"
+}  # fmt: skip
+"""Settings whose words a statement has, by trust model."""
 
 
 def _statement(
@@ -246,17 +195,21 @@ def _statement(
         spending = f"raw curvature and scores released once with noise by a curator: another {budget}"
     alone = "curator" if spec.noise.again and senders is SIMULATED else senders.trust
     several = spec.people.k_max is not None
-    protects = ALL_ROWS if several else whole_records(spec.people.max_per_id)
+    protects = wording.ALL_ROWS if several else wording.whole_records(spec.people.max_per_id)
     if spec.noise.again:
-        protects = (SILO_ROWS if spec.silos else HELD_ROWS)[several]
+        protects = (wording.SILO_ROWS if spec.silos else wording.HELD_ROWS)[several]
     elif spec.private == "response":
         protects = OF_RESPONSES
+    told = CLAMPING[1] if outcome.clamping is None else outcome.clamping
+    declared = [(name, told if (name, text) == CLAMPING else text) for name, text in spec.declared()]
+    if settings.efficient is not None and settings.efficient.covariates is not None:
+        declared.append(("covariates", settings.efficient.covariates.words))
     cost, measures = f"(se); from {outcome.measured:,} records {outcome.cost}", outcome.measures
     values = [in_one_format([m.estimate, m.std_error], 0, m.std_error) for m in measures]
     return PrivacyStatement(
         budget=budget,
         trust="central plug-in" if central else alone,
-        setting=_setting(spec),
+        setting=SETTING[spec.trust],
         operators=senders.operators,
         mechanism=senders.mechanism or mechanism.title,
         noise_sd=settings.noise_sd(p),
@@ -264,7 +217,7 @@ def _statement(
         protects=protects,
         mu_max=spec.people.mu is not None,
         per_id=spec.people.max_per_id,
-        people=outcome.people,
+        people=outcome.nobs,
         linked=spec.private == "response" and not spec.alone,
         mechanics=outcome.mechanics,
         fit_measures=tuple((m.name, f"{' ± '.join(v)} {cost}") for m, v in zip(measures, values, strict=True)),
@@ -272,7 +225,7 @@ def _statement(
         weights=outcome.bound,
         curvature=spending,
         release=release,
-        declared=_declared(outcome, spec, settings),
+        declared=tuple(declared),
         notes=_notes(outcome, spec, settings, senders, seeded=seeded),
         seeded=seeded,
         leaked=spec.design.schema.leaked,
@@ -307,22 +260,14 @@ def _of_persons(spec: ModelSpec) -> list[Diagnostic]:
     return [*out, doubt("rows", why)] if why else out
 
 
-def _declared(outcome: FitOutcome, spec: ModelSpec, settings: Settings) -> tuple[tuple[str, str], ...]:
-    """Public declarations in words, public rows and what reports show of clamping among them."""
-    out = spec.declared()
-    if outcome.clamping is not None:
-        out = tuple((name, outcome.clamping if (name, text) == CLAMPING else text) for name, text in out)
-    public = None if settings.efficient is None else settings.efficient.covariates
-    return out if public is None else (*out, ("covariates", public.words))
-
-
 def _notes(
     outcome: FitOutcome, spec: ModelSpec, settings: Settings, senders: Senders, *, seeded: bool
 ) -> tuple[Diagnostic, ...]:
     """Notes on the results, in order."""
     schema, design = spec.design.schema, spec.design
-    carries = SETTINGS[_setting(spec)].carries[0]
-    out = opening_notes(spec.budget, seeded=seeded, leaked=schema.leaked, missing=spec.people.missing, carries=carries)
+    carries = wording.SETTINGS[SETTING[spec.trust]].carries[0]
+    given: dict[str, Any] = {"leaked": schema.leaked, "missing": spec.people.missing, "carries": carries}
+    out = wording.opening_notes(spec.budget, seeded=seeded, **given)
     if spec.family.scoring.residual and schema.bounds.get(design.endog_bare or "") == (0.0, 1.0):
         out.append(note("binary", response=design.endog_bare))
     unused = any(one.code in {"nonresponse", "unusable"} for one in outcome.notes)
@@ -331,17 +276,12 @@ def _notes(
     if any(m.central for m in settings.methods):
         out.append(note("curator", total=within(settings.total_mu(spec.people.max_per_id), 4)))
     out += _of_persons(spec)
-    out += _repeated(spec, settings) if outcome.estimates else []
+    if outcome.estimates:  # standard errors if all rows of one person had the same score: public numbers
+        rows, p = spec.people.max_per_id, len(spec.coefficients)
+        noise = p * settings.mechanism.sd(1.0, p) ** 2
+        out += wording.repeated_notes(rows, math.sqrt((noise + rows * SAMPLED) / (noise + SAMPLED)))
     out += [one for e in outcome.estimates for one in e.notes]
-    closing = closing_notes(spec.budget, settings.mechanism.budget, whole=spec.trust != "local")
+    closing = wording.closing_notes(spec.budget, settings.mechanism.budget, whole=spec.trust != "local")
     if senders.notes is not None:
         closing = [*(one for one in closing if one.code != "rounding"), *senders.notes]
     return (*out, *outcome.notes, *closing)
-
-
-def _repeated(spec: ModelSpec, settings: Settings) -> list[Diagnostic]:
-    """Notes on standard errors if all rows of one person had the same score. Public numbers."""
-    rows, p = spec.people.max_per_id, len(spec.coefficients)
-    noise = p * settings.mechanism.sd(1.0, p) ** 2
-    times = math.sqrt((noise + rows * SAMPLED) / (noise + SAMPLED))
-    return repeated_notes(rows, times)

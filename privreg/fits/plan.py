@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from privreg.base.arrays import Array
 from privreg.collector.covariates import whitening
+from privreg.collector.covariates.indicators import LARGE, SMALL
 from privreg.collector.covariates.moments import Layout
 from privreg.collector.covariates.whitening import Cells
 from privreg.collector.plan import MOST, Crossed, End, Extreme, Made, Plan
 from privreg.errors import OptionError, UnsupportedArgumentError
-from privreg.fits import notes
+from privreg.fits.notes import quantile
 from privreg.fits.settings import Settings
 from privreg.formula.language.allowlist import SPLINES
 from privreg.formula.spec import ModelSpec
@@ -161,14 +162,48 @@ RANK: Final = 1e-9  # Part of a column, relative to its largest, that counts as 
 
 
 def guess_of(spec: ModelSpec, start_params: Any) -> Array | None:
-    """The user's first guess in internal units, in the design's order of columns, shape (b p,).
+    """The user's first guess in internal units, in the design's order of columns, shape (b p,); None without any.
     Raises OptionError if it isn't one finite number a coefficient.
     """
-    given = read_start(start_params, spec.coefficients)
-    if given is None:
+    if start_params is None:
         return None
-    blocks = given.reshape(-1, len(spec.design.names))
-    return np.concatenate([spec.units.params_inside(block) for block in blocks])
+    names = spec.coefficients
+    if isinstance(start_params, Mapping):
+        lacking = [n for n in names if n not in start_params]
+        if lacking or len(start_params) > len(names):
+            wrong = f"lacks {lacking[0]!r}" if lacking else "has names that are no coefficient"
+            raise OptionError(f"start_params {wrong}; it needs {', '.join(names)}.")
+        start_params = [start_params[n] for n in names]
+    try:
+        values = np.asarray(start_params, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise OptionError(f"start_params must be numbers, one for each of {', '.join(names)}.") from None
+    if values.shape != (len(names),):
+        raise OptionError(
+            f"start_params must be {len(names)} finite numbers, one for each of {', '.join(names)}; "
+            f"got shape {values.shape}."
+        )
+    if not (np.abs(values) < FARTHEST).all():
+        raise OptionError(
+            f"start_params has a number that is NaN, infinite or above {FARTHEST:g}; it needs a finite one for "
+            f"{', '.join(names)}."
+        )
+    return np.concatenate([spec.units.params_inside(block) for block in values.reshape(-1, len(spec.design.names))])
+
+
+def people_for(columns: int, sd: float) -> int:
+    """Records needed: D (z/(0.04 μ))², z of `quantile`; with hardly any noise, enough to distinguish 5% from chance.
+
+    `sd` is the noise sd of a number of a report: √D/μ of D columns where the noise is Gaussian.
+
+    Examples
+    --------
+    >>> people_for(4, 2.0)
+    15597
+    """
+    if not columns:
+        return 0
+    return math.ceil((quantile(columns) / (LARGE - SMALL)) ** 2 * max(sd**2, LARGE * (1.0 - LARGE)))
 
 
 def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[Plan, NDArray[np.intp]]:
@@ -211,7 +246,7 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
             numbers=p > int(constant) or not own or added is not None or spec.people.gathered,
             located=WANTED["location"] * len(unscaled) * max(noise / 4.0, 0.25),
             measured=efficient.measures,
-            clamped=notes.people_for(len(clamps), mechanism.sd(radius, len(clamps))) if clamps else 0,
+            clamped=people_for(len(clamps), mechanism.sd(radius, len(clamps))) if clamps else 0,
         ),
         rules=rules,
         layout=Layout(constant, not own or added is not None),
@@ -385,32 +420,3 @@ def device_plan(plan: Plan, state: State) -> ScorePlan:
         y_high=(plan.y_high - state.y_centre) / state.y_scale,
         longest=state.longest,
     )
-
-
-def read_start(start_params: Any, names: Sequence[str]) -> Array | None:
-    """Coefficients to start from, user's units, shape (p,); None if none were given.
-    Raises OptionError if they are not one finite number for each of `names`.
-    """
-    if start_params is None:
-        return None
-    if isinstance(start_params, Mapping):
-        lacking = [n for n in names if n not in start_params]
-        if lacking or len(start_params) > len(names):
-            wrong = f"lacks {lacking[0]!r}" if lacking else "has names that are no coefficient"
-            raise OptionError(f"start_params {wrong}; it needs {', '.join(names)}.")
-        start_params = [start_params[n] for n in names]
-    try:
-        values = np.asarray(start_params, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise OptionError(f"start_params must be numbers, one for each of {', '.join(names)}.") from None
-    if values.shape == (len(names),) and not (np.abs(values) < FARTHEST).all():
-        raise OptionError(
-            f"start_params has a number that is NaN, infinite or above {FARTHEST:g}; it needs a finite one for "
-            f"{', '.join(names)}."
-        )
-    if values.shape != (len(names),):
-        raise OptionError(
-            f"start_params must be {len(names)} finite numbers, one for each of {', '.join(names)}; "
-            f"got shape {values.shape}."
-        )
-    return values

@@ -13,7 +13,7 @@ from privreg.audit import reports
 from privreg.base.arrays import Array
 from privreg.collector.estimation import coordinates, estimate, reference
 from privreg.collector.inference import methods
-from privreg.collector.inference.methods import METHODS, Estimate
+from privreg.collector.inference.methods import METHODS, Estimate, between_groups
 from privreg.collector.inference.pivots import Normal, RandomScaling, StudentT
 from privreg.collector.inference.resampling import FIRST, Anytime, Bootstrap, batches
 from privreg.collector.inference.windows import Steps
@@ -22,7 +22,7 @@ from privreg.errors import InferenceError
 from privreg.families.family import Family, score_rules
 from privreg.fits.findings import before_role, found_of, shares_of
 from privreg.fits.notes import clamping_words, filled_note, notes
-from privreg.fits.outcome import FitOutcome, Held, of_clusters, outside_of, refuse_overflow
+from privreg.fits.outcome import FitOutcome, Held, outside_of, refuse_overflow
 from privreg.fits.plan import device_plan, to_user
 from privreg.fits.settings import Settings
 from privreg.formula.spec import ModelSpec
@@ -62,18 +62,21 @@ def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.i
 
     refuse_overflow(theta)
     estimates = () if found is None else _estimates(plan, progress, found, settings, linear)
-    senders = _senders(progress)
-    trail = [] if found is None else _trail(progress, found, linear, outside, held.came)
+    trail, sent = list[tuple[int, int, Array, Array]](), 0.0  # after each main round but the last
+    moves = [] if found is None else estimate.earlier(found.carried, linear)
+    for one, (at, between) in zip(progress.main, moves, strict=False):
+        sent += float(one.weight.sum())
+        trail.append((sum(held.came[: one.state.number + 1]), round(sent), outside(at), between))
     last = np.full(len(theta), np.nan) if found is None else np.diag(linear @ found.cov @ linear.T)
-    trail.append((held.people, senders, outside(theta), last))
-    people, sent, params, variances = zip(*trail, strict=True)
+    trail.append((held.people, progress.senders, outside(theta), last))
+    people, senders, params, variances = zip(*trail, strict=True)
     banded = {"anytime", "sandwich"} & {e.method for e in estimates}
     errors = np.sqrt(estimates[0].variances if estimates else last)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.nan_to_num(params[-1] / errors)
     findings = found_of(held, found, settings, estimates, order, carry, ratios)
     names = [*np.array(spec.design.names)[order].tolist(), spec.design.endog_name]
-    of = held.clustered.tolist() if plan.clusters and held.clustered is not None else []
+    clusters, of_these = methods.of_clusters(held.clustered, plan.groups, lanes=True)
     roles = [r.role for r in plan.rounds if not r.optional]
     many = "all further ones" if plan.rows is None else f"{roles.count('main')} of them"
     learned = [(k, j) for k, j in enumerate(plan.unscaled) if j < len(order)]
@@ -81,14 +84,14 @@ def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.i
     for k, j in learned:
         spreads[order[j]] = progress.places.scale[k]
     return FitOutcome(
-        people=held.people,
+        nobs=held.people,
         params=params[-1],
         last=outside(progress.state.theta),
         estimates=estimates,
-        senders=senders,
+        senders=progress.senders,
         updates=len(progress.scored),
         trail_n=np.array(people, dtype=np.int64),
-        trail_senders=np.array(sent, dtype=np.int64),
+        trail_senders=np.array(senders, dtype=np.int64),
         trail_params=np.array(params),
         trail_variances=np.array(variances) if banded else np.full((len(trail), len(theta)), np.nan),
         family=_family(plan, progress, settings, units),
@@ -100,9 +103,9 @@ def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.i
             *notes(findings, names, order, plan.blocks),
             *(_price(plan, progress, theta, spec) if plan.extremes and found is not None else ()),
             *(filled_note(spec.people.k_max, *progress.scatter.usable) if plan.persons else ()),
-            *(methods.notes(of, plan.groups, lanes=True) if of else ()),
+            *of_these,
         ),
-        clusters=methods.counted(of, plan.groups) if of else "",
+        clusters=clusters,
         mechanics=_mechanics(held),
         unusable=findings.unanswered,
         measures=estimate.measured(plan, progress, held.present._replace(people=held.came[-1]), units.y_scale),
@@ -199,28 +202,11 @@ def _price(plan: Plan, progress: Progress, theta: Array, spec: ModelSpec) -> tup
     return (note("unweighted", times=traces[0] / traces[1]),)
 
 
-def _senders(progress: Progress) -> int:
-    """Records whose score entered the estimate."""
-    return round(sum(float(s.weight.sum()) for s in progress.main))
-
-
-def _trail(
-    progress: Progress, found: Estimated, linear: Array, outside: Callable[[Array], Array], came: Sequence[int]
-) -> list[tuple[int, int, Array, Array]]:
-    """People, senders, estimate and its variances after each main round but the last."""
-    out, senders = [], 0.0
-    for one, (theta, variances) in zip(progress.main[:-1], estimate.earlier(found.carried, linear), strict=True):
-        senders += float(one.weight.sum())
-        out.append((sum(came[: one.state.number + 1]), round(senders), outside(theta), variances))
-    return out
-
-
 def _estimates(
     plan: Plan, progress: Progress, found: Estimated, settings: Settings, linear: Array
 ) -> tuple[Estimate, ...]:
     """Estimates of precision by each method, user's units."""
-    out = []
-    senders = _senders(progress)
+    out, senders = list[Estimate](), progress.senders
     if settings.methods[:1] == (METHODS["anytime"],) and senders < FIRST:
         return ()  # who looks all the time must not be shown early what holds at one look only
     moves, weights = estimate.corrections(found.main)
@@ -233,7 +219,14 @@ def _estimates(
                 out.append(Estimate(m.name, np.asarray(linear @ found.cov @ linear.T), law))
             continue
         if m.name == "between_lanes":
-            out += _between(found, linear, unknown, clusters=plan.clusters > 0)
+            each, parts = estimate.of_groups(found.main)
+            if plan.clusters:  # groups are of unequal size, or have nobody
+                out += between_groups(each @ linear.T, parts, unknown)
+                continue
+            share, groups = parts / parts.sum(), len(parts)
+            deviation = ((each - share @ each) * share[:, None]) @ linear.T
+            cov = groups / (groups - 1.0) * deviation.T @ deviation + unknown
+            out.append(Estimate(m.name, cov, StudentT(groups - 1)))
             continue
         sums = (moves * weights[:, None]) @ linear.T
         mean = sums.sum(axis=0) / total
@@ -248,18 +241,6 @@ def _estimates(
             pivot = StudentT(seen.df) if m.name == "batch_means" else drawn
             out.append(Estimate(m.name, seen.cov + unknown, pivot))
     return tuple(out)
-
-
-def _between(found: Estimated, linear: Array, unknown: Array, *, clusters: bool) -> list[Estimate]:
-    """Precision by differences of random groups, plus the error due to curvature, `unknown`, which all share."""
-    each, weights = estimate.of_groups(found.main)
-    if clusters:  # groups are of unequal size, or have nobody
-        return of_clusters(each @ linear.T, weights, unknown)
-    share = weights / weights.sum()
-    deviation = ((each - share @ each) * share[:, None]) @ linear.T
-    groups = len(share)
-    cov = groups / (groups - 1.0) * deviation.T @ deviation + unknown
-    return [Estimate("between_lanes", cov, StudentT(groups - 1))]
 
 
 def _family(plan: Plan, progress: Progress, settings: Settings, units: Units) -> str:

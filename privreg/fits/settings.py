@@ -7,11 +7,15 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, Final, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from privreg.base.archive import refuse_suffix
+from privreg.collector.aggregate.plan import Plan
 from privreg.collector.inference.methods import Method
 from privreg.errors import OptionError
 from privreg.families.scores import Gauge, ScoreRules
-from privreg.families.weights import SCORE_WEIGHTS, ScoreWeights
+from privreg.families.weights import SCORE_WEIGHTS
 from privreg.formula.describe import PublicRows
 from privreg.options.table import check
 from privreg.privacy.mechanisms import Mechanism
@@ -116,20 +120,15 @@ class Efficient:
     like: Target | None = None  # Target of an earlier fit, if its estimand is this one's
 
     @property
-    def weights(self) -> ScoreWeights:
-        """Score weights, of public covariates those that bound their leverage."""
-        return SCORE_WEIGHTS["leverage" if self.label else "unit"]
-
-    @property
     def bound(self) -> float:
         """Bound of the unit score's ℓ2 norm."""
-        return 1.0 if self.label else self.weights.reach
+        return 1.0 if self.label else SCORE_WEIGHTS["unit"].reach
 
     @property
     def weighing(self) -> str:
         """Score weights, for the header."""
         if self.label:
-            return self.weights.formula
+            return SCORE_WEIGHTS["leverage"].formula  # which bound that of public covariates
         if self.unweighted:
             return "none (likelihood)"
         return f"1/‖z‖, z = covariates {'uncorrelated, variance 1' if self.whitened else 'over their scales'}"
@@ -139,32 +138,36 @@ class Efficient:
         return self.mechanism.joint_radius(1.0, 0.0), 1 if self.label else self.blocks * p
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Summing:
     """Settings of a fit by sums beyond `Settings`, of two collectors or of a curator; public."""
 
+    plan: Plan  # For one row, of a curator who counts them
+    order: NDArray[np.intp]  # Columns of the design in the order inside; shape (p,)
     rows: int | None  # Records expected; None for a curator, who counts them
-    width: int  # Numbers of a report of the main round
-    reach: float  # Length L of whitened covariates from which on a record's weight falls; inf: it is learned
     measures: float = 0.0  # Share of the people who report measures of fit
     like: Target | None = None  # Target of an earlier fit
-    unweighted: bool = False  # True without weights: `reach` is the length of the longest row
-    again: bool = False  # True if all rows answer in each round, to a curator
 
     bound: ClassVar = 1.0  # Bound of a report's ℓ2 norm
     covariates: ClassVar = None
 
     @property
+    def again(self) -> bool:
+        """True if all rows answer in each round, to a curator or silos."""
+        return self.plan.noise.again
+
+    @property
     def weighing(self) -> str:
-        """Score weights, for the header."""
-        if self.unweighted:
+        """Score weights, for the header, with the length L from which on they fall unless that is learned."""
+        if self.plan.extremes:
             return "none (likelihood)"
-        most = "L²" if math.isinf(self.reach) else f"{self.reach**2:.3g}"
-        return f"min(1, {most}/‖z‖²), z = covariates uncorrelated, variance 1{', L learned' * math.isinf(self.reach)}"
+        learned = self.again and self.plan.like is None
+        most = "L²" if learned else f"{self.plan.reach**2:.3g}"
+        return f"min(1, {most}/‖z‖²), z = covariates uncorrelated, variance 1{', L learned' * learned}"
 
     def report(self, p: int) -> tuple[float, int]:
         """Radius and size of a report of the main round."""
-        return self.bound, self.width
+        return self.bound, self.plan.width("main")
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privreg.base.arrays import Array, Ints
-from privreg.collector.aggregate.lattice import with_noise
+from privreg.collector.aggregate.report import with_noise
 from privreg.errors import BudgetError, OptionError, shown
 from privreg.means.factors import FactorMechanism, factor_mechanism
 from privreg.means.terms import Term

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from html import escape
 from itertools import takewhile
 from pathlib import Path
@@ -51,8 +51,8 @@ class Equation:
     bend: Array  # e: what offsets add by the reference model; shape (b d,)
     theta: Array  # The estimate; shape (b d,)
     # For sums: ω(z) = Σ_k shares_k min(1, 1/‖caps_k z‖²); shapes (k, d, d), (k,). Else empty
-    caps: Array = field(default_factory=lambda: np.zeros((0, 0, 0)))
-    shares: Array = field(default_factory=lambda: np.zeros(0))
+    caps: Array = field(default_factory=partial(np.zeros, (0, 0, 0)))
+    shares: Array = field(default_factory=partial(np.zeros, 0))
     ratio: float | None = None  # Unit of c where it follows the residuals: their normal-consistent median absolute size
     budgets: tuple[str, float] | None = None  # Column of personal budgets and their ceiling, by which records count
     people: Mapping[str, Any] | None = None  # Declarations of people whose reports are of several rows, or weighted
@@ -290,14 +290,10 @@ class Labelled:
         return list(dict.fromkeys(out))
 
 
-@dataclass(frozen=True)
-class ResultData(Labelled):
-    """Everything a result knows; numbers in the user's units."""
+@dataclass(frozen=True, kw_only=True)
+class Fitted:
+    """Numbers of a fit, in the user's units: p coefficients, m points on the way."""
 
-    design: Any  # Public design, for predictions
-    family: Family
-    title: tuple[tuple[str, str], ...]  # Header entries, in order
-    names: tuple[str, ...]  # The design's, or "level:term" for each level but the baseline, term by term
     params: Array  # Averaged iterates, shape (p,)
     last: Array  # Last iterate, shape (p,)
     estimates: tuple[Estimate, ...]  # One a method, the first by default; empty if no inference was asked for
@@ -308,13 +304,23 @@ class ResultData(Labelled):
     trail_senders: NDArray[np.int64]  # Records whose score entered an update
     trail_params: Array  # Estimates on the way, shape (m, p)
     trail_variances: Array  # Their reported variances, NaN where not known
-    statement: PrivacyStatement
-    baseline: tuple[str, ...] = ()  # Levels of a multinomial response, the baseline first; empty for other families
     measures: tuple[Measure, ...] = ()  # Privately released measures of fit
     spreads: Array | None = None  # Sds of the design's columns learned from reports; NaN if the scale was declared
     rounds: tuple[RoundHeld, ...] = ()  # Rounds of a fit by rounds
     steps: Later[Steps | None] = NO_STEPS  # Estimates along the stream, of which windows are made
     equation: Equation | None = None  # That the estimates solve
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultData(Fitted, Labelled):
+    """Everything a result knows."""
+
+    design: Any  # Public design, for predictions
+    family: Family
+    title: tuple[tuple[str, str], ...]  # Header entries, in order
+    names: tuple[str, ...]  # The design's, or "level:term" for each level but the baseline, term by term
+    statement: PrivacyStatement
+    baseline: tuple[str, ...] = ()  # Levels of a multinomial response, the baseline first; empty for other families
     within: bool = False  # True if levels of persons were taken out, so that rows have changes, no predictions
     cuts: tuple[float, ...] = ()  # Public ends of intervals, of a fit of hazards; none of others
     # the reports that these results are made of, in this process: two results with the same origin are one release

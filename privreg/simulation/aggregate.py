@@ -21,8 +21,8 @@ from privreg.base.archive import like
 from privreg.base.arrays import Ints
 from privreg.collector.aggregate import chain, report
 from privreg.collector.aggregate.chain import Batch, Chain
-from privreg.collector.aggregate.lattice import noised, steps
 from privreg.collector.aggregate.plan import Plan, Progress, State
+from privreg.collector.aggregate.report import noised, steps
 from privreg.collector.inference.methods import dealt
 from privreg.errors import DataError, StreamError, UnsupportedArgumentError
 from privreg.families.scores import Gauge
@@ -73,25 +73,6 @@ def total(plan: Plan, state: State, rows: Block, group: Ints | None = None) -> I
     return np.asarray(sums[0] if group is None else sums)
 
 
-def noised_once(plan: Plan, state: State, exact: Ints, key: bytes | None, number: int) -> tuple[Ints, bytes | None]:
-    """The sum of batch `number` with the noise of all who add it, drawn from `key`, None for none; and the next key.
-
-    A key is for one sum. It follows from none after it. A silo's noise follows from the state and from its exact sum,
-    too: should its file come back from a copy, a sum of another state or of other rows has other noise, so that the
-    difference of both is never one without noise.
-    """
-    if key is None:
-        return exact, None
-    names = [f"collector {who} {number}" for who in "AB"[: plan.noise.alone]]
-    if plan.noise.silos:
-        numbers = [v for v in state if not isinstance(v, str | Gauge) and v is not None]
-        parts = [np.ascontiguousarray(v, dtype=np.float64).tobytes() for v in numbers]
-        asked = sha256(b"".join([state.role.encode(), *(len(p).to_bytes(8, "little") + p for p in parts)])).hexdigest()
-        names = [f"{name} {asked} {sha256(exact.tobytes()).hexdigest()}" for name in names]
-    drawn = tuple(normals(derived_key(key, name), len(exact)) for name in names)
-    return noised(plan, state, exact, drawn), derived_key(key, "following")
-
-
 class AggregateRun(Run):
     """A stream in progress: devices, both collectors, and public estimates from their sums.
 
@@ -99,6 +80,8 @@ class AggregateRun(Run):
     are asked for. A batch is one sum, so that reports after that begin another, with noise of its own. It is drawn from
     `key`, None without privacy; every batch has a key of its own, which follows from none after it.
     """
+
+    silos: tuple[str, ...] = ()  # Names of silos that hold rows, each with a key
 
     def _start(self) -> None:
         super()._start()
@@ -119,20 +102,9 @@ class AggregateRun(Run):
         """Public progress so far."""
         return self.chain.progress
 
-    @property
-    def history(self) -> tuple[Progress, ...]:
-        """Public progress before each batch, of which the last is open."""
-        return self.chain.history
-
-    @property
-    def batches(self) -> tuple[Batch, ...]:
-        """Sums that are published."""
-        return self.chain.batches
-
     def held(self) -> HeldSums:
         """Public values from which results are made."""
-        people = tuple(b.people for b in self.batches)
-        return HeldSums(self.plan, self.history, people, self.people, self.clustered)
+        return HeldSums(self.plan, self.chain, self.people, self.clustered)
 
     @property
     def people(self) -> int:
@@ -142,20 +114,13 @@ class AggregateRun(Run):
     @property
     def noised(self) -> int:
         """Records of batches that are published."""
-        return sum(b.people for b in self.batches)
-
-    def asks_clamping(self, _: int) -> bool:
-        """True if any of the next records may be asked whether it was clamped: that round is the first."""
-        return self.progress.state.role == "clamping"
+        return sum(b.people for b in self.chain.batches)
 
     # --- people ----------------------------------------------------------------------------------------
 
     def refuse(self, people: int, size: int, *, clustered: bool) -> None:
-        """Raise StreamError if groups of clusters have had their sums.
-
-        People of a cluster would be in two that count as independent.
-        """
-        if clustered and people and any(p.state.role == "main" for p in self.history[:-1]):
+        """Raise StreamError if groups of clusters have had their sums: people of a cluster would be in two of these."""
+        if clustered and people and any(p.state.role == "main" for p in self.chain.history[:-1]):
             raise StreamError(
                 "sums of groups of clusters are published once, which results() or save() has done: begin a fit anew "
                 "with all people."
@@ -163,19 +128,14 @@ class AggregateRun(Run):
 
     def _play(self, rows: Block) -> None:
         here = [cut(rows, a, a + self.block) for a in range(0, len(rows.y), self.block)]
-        groups = [self._group(b) for b in here]
+        of = dealt(self.plan.clusters, len(self.counts)) if len(self.counts) > 1 else None
+        groups = [None if of is None or b.cluster is None else of[b.cluster] for b in here]
         found = self._each([partial(total, self.plan, self.state, *one) for one in zip(here, groups, strict=True)])
         for one, group, b in zip(found, groups, here, strict=True):
             sums, people = (one[None], [len(b.y)]) if group is None else (one, np.bincount(group))
             self.raw.sum[: len(sums)] += sums
             self.counts[: len(sums)] += people
         self.at += len(rows.y)
-
-    def _group(self, rows: Block) -> Ints | None:
-        """Group of each record's cluster among those whose sums are published; None where there is one sum."""
-        if len(self.counts) == 1 or rows.cluster is None:
-            return None
-        return dealt(self.plan.clusters, len(self.counts))[rows.cluster]
 
     def _finish(self) -> None:
         """Close the open batch, or those of all groups: add both collectors' noise once to each sum, and publish it.
@@ -186,18 +146,27 @@ class AggregateRun(Run):
             self._play(self._waiting())
         exact, counts = self.raw.sum, self.counts
         self.raw.sum = np.zeros((0, 0), dtype=np.int64)
-        self._released(exact, counts)
+        self._released(exact[None], counts[None])
 
-    def _released(self, exact: Ints, counts: Ints) -> None:
-        """Publish sums of all groups that anybody is in, each with noise drawn for it alone."""
-        for g in [int(g) for g in np.flatnonzero(counts)] if len(counts) > 1 else [0]:
-            if self.key is not None:
-                refuse_fork(self._process)
-            total, self.key = noised_once(self.plan, self.progress.state, exact[g], self.key, len(self.batches))
-            self._known(Batch(int(counts[g]), total))
+    def _released(self, sums: Ints, counts: Ints) -> None:
+        """Publish sums by holder and group, shape (holders, groups, numbers), each with noise from its holder's key.
 
-    def _known(self, batch: Batch) -> None:
-        """Make the next state from a published sum."""
+        `counts`, shape (holders, groups), are their people; a group without any has no sum.
+        """
+        if self.key is not None:
+            refuse_fork(self._process)
+        groups, given = np.flatnonzero(counts.sum(axis=0)).tolist(), (self.plan, self.progress.state)
+        starts, number = range(0, KEY_BYTES * self.holders, KEY_BYTES), len(self.chain.batches)
+        keys = [None if self.key is None else self.key[a : a + KEY_BYTES] for a in starts]
+        each = [noised_all(*given, s, n, key, number) for s, n, key in zip(sums, counts, keys, strict=True)]
+        self.key = None if self.key is None else b"".join(key for _, key in each if key is not None)
+        for g in groups:
+            self._known(np.array([own[g] for own, _ in each]), counts[:, g], more=g != groups[-1])
+
+    def _known(self, totals: Ints, counts: Ints, *, more: bool = False) -> None:
+        """Make the next state from a published sum: of silos that of each, shape (holders, numbers)."""
+        people, by_silo = int(counts.sum()), tuple(int(n) for n in counts)
+        batch = Batch(people, totals, by_silo, more) if self.silos else Batch(people, totals[0], more=more)
         self.chain = chain.closed(self.plan, self.chain, batch)
         self._begin()
 
@@ -226,15 +195,15 @@ class AggregateRun(Run):
                     f"the round {self.progress.state.role!r} is open, and a sum is kept only once it has its noise: "
                     f"save after {self.size - self.at - self._held:,} more records, which end it."
                 )
-        out: dict[str, Any] = {"people": np.array([b.people for b in self.batches], dtype=np.int64)}
+        out: dict[str, Any] = {"people": np.array([b.people for b in self.chain.batches], dtype=np.int64)}
         out |= {"clustered": self.clustered.copy()} if self.plan.clusters else {}
-        return out | {f"total_{k}": b.total.copy() for k, b in enumerate(self.batches)}
+        return out | {f"total_{k}": b.total.copy() for k, b in enumerate(self.chain.batches)}
 
     def _restore(self, number: int, people: int, arrays: dict[str, Any]) -> None:
         late = self.state.role in LATE
         if not (0 < people <= self.size if late else people == self.size):
             raise ValueError(f"batch {number} of another plan")
-        self._known(Batch(people, like(self.raw.sum[0], arrays[f"total_{number}"]).copy()))
+        self._known(like(self.raw.sum[0], arrays[f"total_{number}"]).copy()[None], np.array([people]))
 
 
 # --- a curator, or silos --------------------------------------------------------------------------------------
@@ -319,14 +288,28 @@ def of_all(
 def noised_all(
     plan: Plan, state: State, sums: Ints, counts: Ints, key: bytes | None, number: int
 ) -> tuple[Ints, bytes | None]:
-    """One holder's sums by group, shape (groups, numbers), each with noise of its own; and the next key.
+    """One holder's sums by group, shape (groups, numbers), each with the noise of all who add it; and the next key.
 
     `counts`, shape (groups,), are its people; without any it adds nothing to a group's sum. The first is batch `number`
-    if each group has people of some holder.
+    if each group has people of some holder. Noise is drawn from `key`, None for none. A key is for one sum. It follows
+    from none after it. A silo's noise follows from the state and from its exact sum, too: should its file come back
+    from a copy, a sum of another state or of other rows has other noise, so that the difference of both is never one
+    without noise.
     """
     out = np.zeros_like(sums)
     for g in np.flatnonzero(counts).tolist():
-        out[g], key = noised_once(plan, state, sums[g], key, number + g)
+        out[g] = exact = sums[g]
+        if key is None:
+            continue
+        names = [f"collector {who} {number + g}" for who in "AB"[: plan.noise.alone]]
+        if plan.noise.silos:
+            numbers = [v for v in state if not isinstance(v, str | Gauge) and v is not None]
+            parts = [np.ascontiguousarray(v, dtype=np.float64).tobytes() for v in numbers]
+            parts = [state.role.encode(), *(len(p).to_bytes(8, "little") + p for p in parts)]
+            asked = sha256(b"".join(parts)).hexdigest()
+            names = [f"{name} {asked} {sha256(exact.tobytes()).hexdigest()}" for name in names]
+        drawn = tuple(normals(derived_key(key, name), len(exact)) for name in names)
+        out[g], key = noised(plan, state, exact, drawn), derived_key(key, "following")
     return out, key
 
 
@@ -352,7 +335,8 @@ class CuratorRun(AggregateRun):
         silos: tuple[str, ...] = (),
     ) -> None:
         self.planned = planned or (lambda sizes: plan._replace(rows=sum(sizes)))
-        self.silos, self.sizes = silos, np.zeros(max(len(silos), 1), dtype=np.int64)
+        self.silos, self.holders = silos, max(len(silos), 1)
+        self.sizes = np.zeros(self.holders, dtype=np.int64)
         self.rows, self.bytes = list[Block](), 0
         self.most: float = HELD  # Bytes of them
         self.reread: Callable[[], Iterator[Block]] | None = None
@@ -368,7 +352,7 @@ class CuratorRun(AggregateRun):
     @property
     def noised(self) -> int:
         """Records whose sums are published."""
-        return self.people if self.batches else 0
+        return self.people if self.chain.batches else 0
 
     def renew(self, key: bytes) -> None:
         """Go on with noise of another key, or of those of silos that follow from it."""
@@ -405,7 +389,7 @@ class CuratorRun(AggregateRun):
         """Make the plan for the rows that have come, before anything is released.
         Raises DataError if they are too few.
         """
-        if self.batches:
+        if self.chain.batches:
             return
         empty = [name for name, n in zip(self.silos, self.sizes, strict=False) if not n]
         if empty:
@@ -443,12 +427,12 @@ class CuratorRun(AggregateRun):
 
     def close(self) -> None:
         """Play all rounds, once. Each sum has its noise before anything is made of it; then rows are dropped."""
-        if self.batches or not self.people:
+        if self.chain.batches or not self.people:
             return
         counts = self._before.get("people", ())
         left = np.cumsum([n.sum() for n in counts]) % self.people > 0  # groups of clusters, of which others follow
         self.take_in(self.sizes, [(self._before[f"total_{k}"], n, left[k]) for k, n in enumerate(counts)])
-        budgets = [lattice.fraction_of(p.state.mu) for p in self.history[:-1]]
+        budgets = [lattice.fraction_of(p.state.mu) for p in self.chain.history[:-1]]
         while self.progress.state.role != "over":
             budgets.append(lattice.fraction_of(self.progress.state.mu))
             if not lattice.composed(budgets, lattice.fraction_of(self.plan.mu)):
@@ -469,7 +453,7 @@ class CuratorRun(AggregateRun):
         self._begin()
         for total, counts, more in sums:
             own = np.zeros((len(self.sizes), self.plan.width(self.progress.state.role)), dtype=np.int64)
-            self._known(self._batch(like(own, total).copy(), counts, more=bool(more)))
+            self._known(like(own, total).copy(), counts, more=bool(more))
 
     def _answered(self, rows: Iterable[Block]) -> None:
         """Add up each holder's reports, in the last round by groups of clusters, and publish the noised sums."""
@@ -477,23 +461,6 @@ class CuratorRun(AggregateRun):
         by_holder = groupby(rows, lambda b: 0 if b.silo is None else int(b.silo[0]))
         found = {s: of_all(self.plan, state, blocks, self.crew, last=last) for s, blocks in by_holder}
         self._released(*(np.array([found[s][k] for s in range(many)]) for k in (0, 1)))
-
-    def _released(self, sums: Ints, counts: Ints) -> None:
-        """Publish sums by holder and group, each with noise drawn for it alone, from its holder's key."""
-        if self.key is not None:
-            refuse_fork(self._process)
-        groups, given = np.flatnonzero(counts.sum(axis=0)).tolist(), (self.plan, self.progress.state)
-        starts, number = range(0, KEY_BYTES * len(self.sizes), KEY_BYTES), len(self.batches)
-        keys = [None if self.key is None else self.key[a : a + KEY_BYTES] for a in starts]
-        each = [noised_all(*given, s, n, key, number) for s, n, key in zip(sums, counts, keys, strict=True)]
-        self.key = None if self.key is None else b"".join(key for _, key in each if key is not None)
-        for g in groups:
-            self._known(self._batch(np.array([own[g] for own, _ in each]), counts[:, g], more=g != groups[-1]))
-
-    def _batch(self, totals: Ints, counts: Ints, *, more: bool) -> Batch:
-        """A published sum, of silos with each one's, shape (holders, numbers)."""
-        people, by_silo = int(counts.sum()), tuple(int(n) for n in counts)
-        return Batch(people, totals, by_silo, more) if self.silos else Batch(people, totals[0], more=more)
 
     # --- storage ---------------------------------------------------------------------------------------
 
@@ -505,18 +472,11 @@ class CuratorRun(AggregateRun):
 
     def to_arrays(self, *, close: bool = True) -> dict[str, Any]:
         """All there is to save but keys: published sums."""
-        if not self.batches:
+        if not self.chain.batches:
             return self._before
-        counts = np.array([b.silos or (b.people,) for b in self.batches], dtype=np.int64)
-        totals = {f"total_{k}": np.atleast_2d(b.total) for k, b in enumerate(self.batches)}
+        counts = np.array([b.silos or (b.people,) for b in self.chain.batches], dtype=np.int64)
+        totals = {f"total_{k}": np.atleast_2d(b.total) for k, b in enumerate(self.chain.batches)}
         return {**super().to_arrays(close=close), **totals, "people": counts}
-
-    def take_secrets(self, secrets: dict[str, Any]) -> None:
-        """Go on with the noise that `secrets` gave, of each holder."""
-        key = secrets["secret_key"].tobytes()
-        if len(key) != KEY_BYTES * len(self.sizes):
-            raise ValueError("no key")
-        self.key = key
 
     def from_arrays(self, arrays: dict[str, Any]) -> None:
         """Take over what `to_arrays` gave, once the rows are there."""

@@ -339,10 +339,7 @@ class Devices(NamedTuple):
         return sums(plan, state, self._response(rows.y, None), *given)
 
     def before_noise(self, rows: Block) -> tuple[Array, Array]:
-        """Reports before noise, shape (n, numbers), and the centre of the ball that holds them, shape (numbers,).
-
-        `rows` are equally many of each group.
-        """
+        """Reports before noise, (n, numbers), of equally many `rows` of each group, and the centre of their ball."""
         plan, state, role = self.plan, self.state, self.state.role
         centre = np.zeros(plan.numbers(role))
         if role == "location":

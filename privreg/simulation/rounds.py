@@ -75,10 +75,7 @@ class Crew:
 
 
 class Raw:
-    """Raw data of a stream in progress: rows that wait, and sums of reports that have no noise yet.
-
-    It is never saved, pickled or printed.
-    """
+    """Rows that wait, and sums of reports that have no noise yet: never saved, pickled or printed."""
 
     def __init__(self) -> None:
         self.waiting: list[Block] = []
@@ -103,6 +100,7 @@ class Run(ABC):
     label: bool = False  # True if only responses are private: covariates are public
     progress: Any  # The collector's knowledge
     absent: Final = math.nan  # Covariates of a record that sends noise only, or nothing
+    holders: int = 1  # Parties that add noise, each with a key: several silos, or one
     size: int
     block: int
     at: int
@@ -117,6 +115,11 @@ class Run(ABC):
     def state(self) -> Any:
         """The public state that the next records answer."""
         return self.progress.state
+
+    def asks_clamping(self, rows: int) -> bool:
+        """True if any of the next `rows` records may be asked whether it was clamped, on public grounds."""
+        del rows
+        return bool(self.state.role == "clamping")
 
     # --- rows --------------------------------------------------------------------------------------------
 
@@ -214,7 +217,7 @@ class Run(ABC):
     def take_secrets(self, secrets: dict[str, Any]) -> None:
         """Go on with the noise that `secrets` gave."""
         key = secrets["secret_key"].tobytes()
-        if len(key) != KEY_BYTES:
+        if len(key) != KEY_BYTES * self.holders:
             raise ValueError("no key")
         self.key = key
 
@@ -317,7 +320,7 @@ class RoundsRun(Run):
         return rows
 
     def asks_clamping(self, rows: int) -> bool:
-        """True if any of the next `rows` records may be asked whether it was clamped, on public grounds."""
+        """True if any of the next `rows` records may be asked: rounds that may be left out are."""
         rounds, held = self.plan.rounds, self.progress.held
         asked = next((k for k, r in enumerate(rounds) if r.role == "clamping"), -1)
         if len(held) > asked:

@@ -92,15 +92,24 @@ def simulate(
     >>> bool(res.nobs < 15_000)
     True
     """
-    share, most = _checked(plan, dropout, late)
+    if not isinstance(plan, FitPlan):
+        raise OptionError(f"plan is of type {type(plan).__name__}; give the plan of a fit, model.plan().")
+    if plan.settings.tuning == "published":
+        raise OptionError(
+            "tuning='published' is a single chain, in which every report waits for those before; "
+            "plan with the default tuning."
+        )
+    share = number("dropout", dropout, "be a share of the records, 0 or more and below 1", high=1.0, closed=True)
+    if isinstance(late, bool) or not isinstance(late, int) or not 0 <= late <= LATEST:
+        raise OptionError(f"late={shown(late)} must be a whole number of rounds, 0 to {LATEST}.")
     choose("order", order, ("random", "position"))
     asked = replace(plan.asked, order=None)
     stream = begin(plan.spec, asked, plan.start_params, seed, plan.rows)
     run = stream._run
     secret = fresh_key() if seed is None else seeded_key(seed)
     if isinstance(run, RoundsRun):
-        stream._run = FieldRun(run, derived_key(secret, "arrival"), share, most)
-    elif share or most:
+        stream._run = FieldRun(run, derived_key(secret, "arrival"), share, late)
+    elif share or late:
         raise UnsupportedArgumentError(
             f"dropout= and late= are about local reports: with {plan.spec.holders} whoever does not answer is in no "
             "sum, so give the rows of those who do."
@@ -113,29 +122,11 @@ def simulate(
     stream.charge = stream.charged(source.identity)
     for _ in stream._update_all(batches(), 1):
         pass
-    res = stream._results(added=[("Arrival", _words(share, most))] if share or most else ())
+    lost = f"{share:.4g} of the reports lost, those" if share else "reports"
+    said = f"{lost} of main rounds up to {late} rounds late" if late else lost.removesuffix(", those")
+    res = stream._results(added=[("Arrival", f"simulated: {said}")] if share or late else ())
     res._caution()
     return res
-
-
-def _checked(plan: Any, dropout: Any, late: Any) -> tuple[float, int]:
-    if not isinstance(plan, FitPlan):
-        raise OptionError(f"plan is of type {type(plan).__name__}; give the plan of a fit, model.plan().")
-    if plan.settings.tuning == "published":
-        raise OptionError(
-            "tuning='published' is a single chain, in which every report waits for those before; "
-            "plan with the default tuning."
-        )
-    share = number("dropout", dropout, "be a share of the records, 0 or more and below 1", high=1.0, closed=True)
-    if isinstance(late, bool) or not isinstance(late, int) or not 0 <= late <= LATEST:
-        raise OptionError(f"late={shown(late)} must be a whole number of rounds, 0 to {LATEST}.")
-    return share, late
-
-
-def _words(share: float, late: int) -> str:
-    lost = [f"simulated: {share:.4g} of the reports lost"] if share else []
-    delayed = [f"those of main rounds up to {late} rounds late"] if late else []
-    return ", ".join([*lost, *delayed]) if lost else f"simulated: reports of main rounds up to {late} rounds late"
 
 
 # --- which record answers which state --------------------------------------------------------------------------
@@ -165,14 +156,8 @@ def _read(plan: FitPlan, rows: Any, key: bytes | None) -> tuple[Source, Callable
         )
     if source.at is None or source.rows is None:
         return source, partial(source.dealt(key), 0)
-    return source, partial(_slots, source.at, source.rows, key)
-
-
-def _slots(at: Callable[[Ints], Batch], rows: int, key: bytes) -> Iterator[Batch]:
-    """Records in the order of their hashes."""
-    turn = np.argsort(words(key, rows), kind="stable")
-    for a in range(0, rows, CHUNK):
-        yield at(turn[a : a + CHUNK])
+    at, turn = source.at, np.argsort(words(key, source.rows), kind="stable")  # records in the order of their hashes
+    return source, lambda: (at(turn[a : a + CHUNK]) for a in range(0, len(turn), CHUNK))
 
 
 # --- the field -------------------------------------------------------------------------------------------------

@@ -180,17 +180,14 @@ def _summing(methods: tuple[Method, ...], asked: FitOptions, spec: ModelSpec, ro
             "it; give rows= to the model."
         )
     measures = _share(asked.measures, spec, 1 if again else rows)
-    plan, _ = aggregate.plan_of(spec, rows or 1, measures, asked.like)
+    plan, order = aggregate.plan_of(spec, rows or 1, measures, asked.like)
     if again and rows is not None:
         refuse_few(rows, plan.size, plan.mu, max(len(spec.silos), 1))
     mechanism = spec.mechanism_for(plan.width("main"), scalar=False)
     limits = {"low": plan.y_low, "high": plan.y_high}
     rules = score_rules(spec.scored, 1, math.inf, **limits, label=True, plain=spec.unbalanced)
     words, _ = _score_words(spec.scored, rules, spec.units, summed=True)
-    learned = again and plan.like is None and not plan.extremes
-    reach = math.inf if learned else plan.reach
-    how = Summing(rows, plan.width("main"), reach, measures, asked.like, spec.unweighted, again)
-    return Settings(spec.holders, words, mechanism, methods, how)
+    return Settings(spec.holders, words, mechanism, methods, Summing(plan, order, rows, measures, asked.like))
 
 
 _LOCAL: Final = ("tuning", "lanes", "rounds", "covariates")  # Options of fits of local reports alone
@@ -293,15 +290,14 @@ def begun(
         raise OptionError(
             f"start_params= belongs to trust='local': with {spec.holders} second moments give the start; leave it out."
         )
-    plan, order = aggregate.plan_of(spec, how.rows or 1, how.measures, how.like)
-    encoder = Encoder(spec, order, counter, by_column=not how.again)
+    encoder = Encoder(spec, how.order, counter, by_column=not how.again)
     if not how.again:
-        return AggregateRun(plan, key), encoder
+        return AggregateRun(how.plan, key), encoder
 
     def planned(sizes: tuple[int, ...]) -> Plan:
         return aggregate.plan_of(spec, sum(sizes), how.measures, how.like, sizes if spec.silos else ())[0]
 
-    return CuratorRun(plan, key, planned, spec.silos), encoder
+    return CuratorRun(how.plan, key, planned, spec.silos), encoder
 
 
 def outcome_of(run: Run, spec: ModelSpec, settings: Settings, order: NDArray[np.intp]) -> FitOutcome:

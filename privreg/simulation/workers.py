@@ -178,7 +178,8 @@ def _play(
 ) -> list[Sent]:
     """Play the records of some pieces, which follow each other, at a public state; their sums, with their noise."""
     stream = work.stream()
-    run = PieceRun(_rounds(stream), state, sizes, [None if key is None else key.value for key in keys])
+    whole: Any = stream._run
+    run = PieceRun(whole, state, sizes, [None if key is None else key.value for key in keys])
     stream._run = run
     for _ in stream._update_all(work.batches(part, rows), 1):
         pass
@@ -202,12 +203,22 @@ def fit_blocks(
     The release is entered before the first report for `whose` the ledger knows.
     Raises OptionError, InferenceError if an option or a method can't be used.
     """
+    if asked.tuning == "published":
+        raise OptionError("tuning='published' is a single chain, which can't be cut into parts; leave tuning= out.")
+    if asked.measures is not None:
+        raise OptionError("measures= takes the last people of one stream, and can't be used with parts; leave it out.")
+    if spec.people.id is not None:
+        raise OptionError("id= counts a person's rows, which workers can't do for each other; leave id= or Dask out.")
+    if spec.people.missing == "drop":
+        raise OptionError("missing='drop' can't be used with Dask; missing='noise' keeps secret who answered, too.")
+    if spec.family.score is not None:
+        raise OptionError("a family of your own can't be sent to workers, as code is never sent; fit it here.")
     rows = sum(block.rows for block in blocks)
-    _refuse(spec, asked)
     work = Work(spec, replace(asked, covariates=None), start, rows)  # of which what records are asked is no part
     stream = begin(spec, asked, start, seed, rows)
     stream.charge = None if whose is None else stream.charged(whose)
-    run, left = _rounds(stream), tuple(_dealt(blocks, asked.order, stream))
+    run: Any = stream._run
+    left = tuple(_dealt(blocks, asked.order, stream))
     run.shuffled = 0.0 if asked.order == "position" else math.inf
     while many := sum(span.rows for span in left):
         number, state, given = len(run.progress.held), run.progress.state, []
@@ -252,29 +263,12 @@ def _dealt(blocks: Sequence[Span], order: Any, stream: Stream) -> list[Span]:
     keys = {(b.path, b.of): Key(derived_key(key, f"group {k}")) for k, b in enumerate(blocks)}
     blocks = [b._replace(first=b.first - b.of[0], order=keys[b.path, b.of]) for b in blocks]
     blocks = [blocks[k] for k in spread(key, 1, len(blocks))[0]]
-    early = before_role(_rounds(stream).plan, _rounds(stream).progress, "main")
+    run: Any = stream._run
+    early = before_role(run.plan, run.progress, "main")
     most = -(-early // min(FEWEST, len(blocks))) if blocks else 0
     heads = [b._replace(rows=min(b.rows, most)) for b in blocks[:FEWEST]]
     rests = [b._replace(first=b.first + most, rows=b.rows - most) for b in blocks[:FEWEST] if b.rows > most]
     return [*heads, *rests, *blocks[FEWEST:]]
-
-
-def _rounds(stream: Stream) -> RoundsRun:
-    assert isinstance(stream._run, RoundsRun)
-    return stream._run
-
-
-def _refuse(spec: ModelSpec, asked: FitOptions) -> None:
-    if asked.tuning == "published":
-        raise OptionError("tuning='published' is a single chain, which can't be cut into parts; leave tuning= out.")
-    if asked.measures is not None:
-        raise OptionError("measures= takes the last people of one stream, and can't be used with parts; leave it out.")
-    if spec.people.id is not None:
-        raise OptionError("id= counts a person's rows, which workers can't do for each other; leave id= or Dask out.")
-    if spec.people.missing == "drop":
-        raise OptionError("missing='drop' can't be used with Dask; missing='noise' keeps secret who answered, too.")
-    if spec.family.score is not None:
-        raise OptionError("a family of your own can't be sent to workers, as code is never sent; fit it here.")
 
 
 class PieceRun(RoundsRun):
@@ -292,11 +286,6 @@ class PieceRun(RoundsRun):
         self.sent: list[Sent] = []
         self._left = list(zip(sizes, keys, strict=True))
         self._follow()
-
-    def asks_clamping(self, rows: int) -> bool:
-        """True if these records are asked whether they were clamped; all of a piece answer one state."""
-        del rows
-        return self.progress.state.role == "clamping"
 
     def _follow(self) -> None:
         self.size, self.key = self._left.pop(0)
@@ -365,10 +354,7 @@ def _local(distributed: Any) -> Any:
 
 
 def calling(client: Any, done: Callable[[int], None]) -> Each:
-    """Call functions on the workers of a client, see `Each`.
-
-    `done` is called with the number of people of a task, when it ends.
-    """
+    """Call functions on the workers of a client, see `Each`; `done` is told the people of each task that ends."""
     as_completed = need("distributed", "dask", "a fit over several processes").as_completed
     run = uuid.uuid4().hex[:8]
 

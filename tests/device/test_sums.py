@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from privreg.collector.aggregate import lattice as steps
 from privreg.collector.aggregate import report
+from privreg.collector.aggregate import report as steps
 from privreg.collector.aggregate.plan import Plan, Rules, State
 from privreg.protocol import lattice
 from privreg.protocol.plans import Shape

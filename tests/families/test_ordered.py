@@ -14,8 +14,8 @@ from statsmodels.miscmodels.ordinal_model import OrderedModel
 import privreg as pr
 from privreg.collector.aggregate import classes, report
 from privreg.collector.aggregate.chain import Batch
-from privreg.collector.aggregate.lattice import noised, steps
 from privreg.collector.aggregate.plan import Plan, Rules, State, rules_of
+from privreg.collector.aggregate.report import noised, steps
 from privreg.errors import FormulaError, InferenceError, OptionError, PrivregError, UnsupportedArgumentError
 from privreg.families import scores
 from privreg.families.logistic import class_shares

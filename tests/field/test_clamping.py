@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from privreg.fits.findings import shares_of
-from privreg.fits.notes import people_for
+from privreg.fits.plan import people_for
 from privreg_field.collector import chain as chains
 from privreg_field.device.report.design import row_of
 from privreg_field.study.reading.collected import engine_of, results

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import privreg as pr
-from privreg.collector.aggregate import lattice
+from privreg.collector.aggregate import report
 from privreg.errors import InferenceError, OptionError, StudyError
 from privreg_field.collector import batches as chain
 from privreg_field.study import servers
@@ -106,7 +106,7 @@ def test_results_name_both_collectors_and_what_each_can_do(over, tmp_path):
 def test_a_batch_that_was_lost_or_is_impossible_is_said(fresh):
     study = connected()
     fresh.batch(lost=True)
-    steps = lattice.steps(fresh.engine, fresh.chain.progress.state)
+    steps = report.steps(fresh.engine, fresh.chain.progress.state)
     far = np.zeros(fresh.engine.width(fresh.chain.progress.state.role), dtype=np.int64)
     far[0] = int(400.0 * steps.unit + 40.0 * steps.sd)
     fresh.batch(200, total=far)

@@ -17,7 +17,7 @@ import statsmodels.formula.api as smf
 import yaml
 
 import privreg as pr
-from privreg.collector.aggregate.lattice import steps
+from privreg.collector.aggregate.report import steps
 from privreg.errors import BudgetError, DataError, OptionError, PrivregError, StudyError
 from privreg.privacy.noise import seeded_key
 from privreg.simulation.aggregate import by_group, keys_of, of_all

@@ -11,7 +11,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 
-from privreg.collector.aggregate import lattice, report
+from privreg.collector.aggregate import report
 from privreg.collector.aggregate.chain import Batch
 from privreg.collector.aggregate.plan import State
 from privreg.errors import OptionError, StudyError
@@ -181,10 +181,10 @@ def test_states_are_read_as_they_were_written_and_results_follow_from_sums():
         x = np.clip(x, engine.lows, engine.highs)
         y = np.clip(x @ [0.1, 0.2, 0.0, 0.1] + 0.2 * rng.standard_normal(n), engine.y_low, engine.y_high)
         flags = np.zeros((n, engine.bounded), dtype=bool)
-        steps = lattice.steps(engine, state)
+        steps = report.steps(engine, state)
         exact = steps.whole(report.vectors(engine, state, y, x, None, flags)).sum(axis=0)
         drawn = tuple(rng.standard_normal((2, len(exact))))
-        batches.append(Batch(n, lattice.noised(engine, state, exact, drawn)))
+        batches.append(Batch(n, report.noised(engine, state, exact, drawn)))
         held = chain.closed(engine, held, batches[-1])
         if ends is None:
             break
@@ -198,7 +198,7 @@ def test_states_are_read_as_they_were_written_and_results_follow_from_sums():
 def test_a_sum_that_no_reports_can_have_is_left_out_and_others_are_asked_the_same():
     engine = shared.engine_of(plan_of())
     held = chain.begin(engine)
-    size, steps = engine.width(held.progress.state.role), lattice.steps(engine, held.progress.state)
+    size, steps = engine.width(held.progress.state.role), report.steps(engine, held.progress.state)
     far = np.zeros(size, dtype=np.int64)
     far[0] = int(40.0 * steps.unit + 40.0 * steps.sd)
     after = chain.closed(engine, held, Batch(20, far))
@@ -340,7 +340,7 @@ def test_a_crowds_shares_are_sealed_to_both_and_add_up_to_reports(sealed):
         assert (opened[0] != opened[1]).mean() > 0.99  # fresh shares
         x, y, flags = crowd._held.x, crowd._held.y, crowd._held.clamped
         made = report.vectors(engine, inside, y, x, None, flags)
-        np.testing.assert_array_equal(reports[0], lattice.steps(engine, inside).whole(made))
+        np.testing.assert_array_equal(reports[0], report.steps(engine, inside).whole(made))
         assert not reports[0][0].any()  # whose record can't be used
         assert reports[0][1:].any(axis=1).all()
         top = opened[0].view(np.uint64) >> np.uint64(63)  # of a share alone, as a coin: 5 sd

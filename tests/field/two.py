@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 
-from privreg.collector.aggregate import lattice, report
+from privreg.collector.aggregate import report
 from privreg.collector.aggregate.chain import Batch
 from privreg.errors import StudyError
 from privreg.protocol.sums import LETTERS
@@ -55,8 +55,8 @@ class Two:
         x = np.clip(x, engine.lows, engine.highs)
         y = np.clip(x @ TRUE + 0.2 * self.rng.standard_normal(n), engine.y_low, engine.y_high)
         flags = np.zeros((n, engine.bounded), dtype=bool)
-        exact = lattice.steps(engine, state).whole(report.vectors(engine, state, y, x, None, flags)).sum(axis=0)
-        return lattice.noised(engine, state, exact, tuple(self.rng.standard_normal((2, len(exact)))))
+        exact = report.steps(engine, state).whole(report.vectors(engine, state, y, x, None, flags)).sum(axis=0)
+        return report.noised(engine, state, exact, tuple(self.rng.standard_normal((2, len(exact)))))
 
     def batch(self, n=None, *, total=None, lost=False, is_open=True):
         """Close a batch, and publish the next state."""

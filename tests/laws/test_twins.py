@@ -170,7 +170,7 @@ def test_under_huge_noise_every_saved_number_is_that_of_any_other_rows(tmp_path,
 @pytest.mark.some(1)
 @pytest.mark.parametrize("way", ["default", "published"])
 def test_values_outside_the_bounds_are_clamped_and_counted_nowhere_where_nobody_is_asked(tmp_path, way, monkeypatch):
-    monkeypatch.setattr("privreg.fits.notes.people_for", lambda *_: 0)
+    monkeypatch.setattr("privreg.fits.plan.people_for", lambda *_: 0)
     data = rows()
     clamped = data.assign(**{c: data[c].clip(*BOX[c]) for c in BOX})
     clamped = pd.DataFrame({c: clamped[c].tolist() for c in clamped}, index=data.index)  # other memory: other people

@@ -8,8 +8,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from privreg.collector.aggregate import lattice as steps
 from privreg.collector.aggregate import report
+from privreg.collector.aggregate import report as steps
 from privreg.collector.aggregate.plan import Noise, State
 from privreg.protocol import codes, lattice, sums
 from privreg.protocol.sums import APART, ODDS, SHARES, SQUARED, distance2

@@ -13,7 +13,8 @@ from privreg.collector import rounds
 from privreg.collector.covariates.indicators import Bounded
 from privreg.errors import ReliabilityWarning
 from privreg.fits.findings import shares_of
-from privreg.fits.notes import Shares, harmed, people_for, quantile
+from privreg.fits.notes import Shares, harmed, quantile
+from privreg.fits.plan import people_for
 from privreg.fits.settings import FitOptions
 from privreg.formula.design import Design
 from privreg.privacy.noise import seeded_key

@@ -74,8 +74,8 @@ def test_clusters_are_dealt_evenly_and_each_to_one_group(m: int, groups: int) ->
 
 def test_equal_groups_have_the_variance_of_their_mean_and_one_degree_less() -> None:
     each = np.random.default_rng(1).standard_normal((8, 3))
-    found = methods.between(each, np.full(8, 5.0))
-    assert found.df == 7
+    (found,) = methods.between_groups(each, np.full(8, 5.0), np.zeros((3, 3)))
+    assert found.pivot.df == 7
     np.testing.assert_allclose(found.cov, np.cov(each.T) / 8, rtol=1e-12)
 
 
@@ -83,11 +83,12 @@ def test_the_variance_of_unequal_groups_is_unbiased_and_its_law_as_many_degrees(
     """Groups of variance 1/weight: mean and Satterthwaite's degrees of 20,000 draws, within 4 standard errors."""
     rng, weights, runs = np.random.default_rng(2), np.array([1.0, 1.0, 2.0, 4.0, 9.0, 1.0, 3.0, 2.0]), 20_000
     share = weights / weights.sum()
-    found = [methods.between((rng.standard_normal(8) / np.sqrt(share))[:, None], weights) for _ in range(runs)]
+    draws, none = rng.standard_normal((runs, 8)) / np.sqrt(share), np.zeros((1, 1))
+    found = [methods.between_groups(one[:, None], weights, none)[0] for one in draws]
     v = np.array([one.cov[0, 0] for one in found])
     assert abs(v.mean() - 1.0) < 4.0 * v.std() / np.sqrt(runs)
     df = 2.0 * v.mean() ** 2 / v.var()
-    assert found[0].df == int(df + 0.2) < 7
+    assert found[0].pivot.df == int(df + 0.2) < 7
 
 
 def test_groups_are_filled_up_with_rows_of_no_weight() -> None:
@@ -142,10 +143,10 @@ def test_each_group_of_clusters_is_a_sum_with_noise_of_its_own_and_once() -> Non
     stream.update(data)
     stream.results()
     run = stream._run
-    main = [b.people for b, p in zip(run.batches, run.history, strict=False) if p.state.role == "main"]
+    main = [b.people for b, p in zip(run.chain.batches, run.chain.history, strict=False) if p.state.role == "main"]
     assert len(main) == methods.summed_groups(SCHOOLS) == 24
-    assert sum(b.people for b in run.batches) == 4_000
-    assert len({b.total[:3].tobytes() for b in run.batches}) == len(run.batches)
+    assert sum(b.people for b in run.chain.batches) == 4_000
+    assert len({b.total[:3].tobytes() for b in run.chain.batches}) == len(run.chain.batches)
     before = stream.results().params
     with pytest.raises(StreamError, match="published once"):
         stream.update(data.iloc[:5])
@@ -175,11 +176,11 @@ def test_a_cluster_that_is_not_declared_or_missing_tells_nothing() -> None:
 
 def test_notes_say_that_clusters_are_few_or_one_is_large() -> None:
     """Below 20 a group, and from a quarter of a group on; `lanes=` is named where it is an option."""
-    assert methods.notes([10] * 320, 16, lanes=True) == ()
-    few, less = (methods.notes([10] * 319 + [0] * 9, 16, lanes=own) for own in (True, False))
+    assert methods.of_clusters([10] * 320, 16, lanes=True)[1] == ()
+    few, less = (methods.of_clusters([10] * 319 + [0] * 9, 16, lanes=own)[1] for own in (True, False))
     assert (len(few), "lanes=8" in str(few[0]), "lanes=" in str(less[0])) == (1, True, False)
-    assert methods.notes([10] * 630 + [100], 16, lanes=True) == ()  # 1 in 64
-    assert ["2%" in str(note) for note in methods.notes([10] * 630 + [101], 16, lanes=True)] == [True]
+    assert methods.of_clusters([10] * 630 + [100], 16, lanes=True)[1] == ()  # 1 in 64
+    assert ["2%" in str(note) for note in methods.of_clusters([10] * 630 + [101], 16, lanes=True)[1]] == [True]
 
 
 @pytest.mark.statistical

@@ -27,7 +27,7 @@ from scipy.stats import chi2
 import privreg as pr
 from privreg.cli.app import main
 from privreg.collector.aggregate import chain
-from privreg.collector.aggregate.lattice import steps
+from privreg.collector.aggregate.report import steps
 from privreg.errors import (
     BudgetError,
     DataError,
@@ -496,7 +496,7 @@ def test_sums_of_neighbours_are_as_far_apart_as_the_budget_allows(
 
     ends = Encoder(spec, order, None, by_column=False).encode(pd.DataFrame(FAR), clamped=True)
     whole = dict.fromkeys(itertools.combinations(range(len(FAR)), 2), Fraction(0))
-    for progress in run.history[:-1]:
+    for progress in run.chain.history[:-1]:
         state = progress.state
         blocks = [Block(ends.y[i : i + 1], ends.x[i : i + 1], None, None, None, ends.clamped[i : i + 1])
                   for i in range(len(FAR))]  # fmt: skip
@@ -526,7 +526,7 @@ def test_budgets_of_rounds_add_up_to_that_of_the_fit(
     budget: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, _ = released(rows(), monkeypatch, **budget)
-    whole = sum(Fraction(repr(p.state.mu)) ** 2 for p in run.history[:-1])
+    whole = sum(Fraction(repr(p.state.mu)) ** 2 for p in run.chain.history[:-1])
     asked = model(**budget)._spec.budget.mu
     assert Fraction(asked) ** 2 * Fraction(999, 1000) < whole <= Fraction(asked) ** 2
 
@@ -536,7 +536,7 @@ def test_noise_is_that_of_the_claim_and_half_of_it_is_caught(monkeypatch: pytest
     squares, numbers = 0.0, 0
     for seed in range(3):
         run, exact = released(rows(), monkeypatch, seed=seed)
-        for progress, batch, sums in zip(run.history, run.batches, exact, strict=False):
+        for progress, batch, sums in zip(run.chain.history, run.chain.batches, exact, strict=False):
             sd = steps(run.plan, progress.state).sd
             squares += float((((batch.total - sums) / sd) ** 2).sum())
             numbers += len(sums)
@@ -561,16 +561,16 @@ def test_states_follow_from_published_sums_alone(monkeypatch: pytest.MonkeyPatch
     other, changed = released(rows().assign(y=rows()["y"].where(rows().index != 7, 6.0)), monkeypatch)
     for one in (run, other):
         known = chain.begin(one.plan)
-        for batch, state in zip(one.batches, one.history[1:], strict=True):
+        for batch, state in zip(one.chain.batches, one.chain.history[1:], strict=True):
             known = chain.closed(one.plan, known, batch)
             assert known.progress.state.theta.tobytes() == state.state.theta.tobytes()
             assert known.progress.state.mu == state.state.mu
     first = next(k for k, (a, b) in enumerate(zip(exact, changed, strict=False)) if (a != b).any())
-    assert run.batches[first].total.tolist() != other.batches[first].total.tolist()
-    assert run.history[first].state.theta.tobytes() == other.history[first].state.theta.tobytes()
+    assert run.chain.batches[first].total.tolist() != other.chain.batches[first].total.tolist()
+    assert run.chain.history[first].state.theta.tobytes() == other.chain.history[first].state.theta.tobytes()
 
     def later(one: CuratorRun) -> list[tuple[object, ...]]:
-        states = [p.state for p in one.history[first + 1 :]]
+        states = [p.state for p in one.chain.history[first + 1 :]]
         return [(s.rows.tobytes(), s.theta.tobytes(), s.scale, s.y_centre) for s in states]
 
     assert all(a != b for a, b in zip(later(run), later(other), strict=False))

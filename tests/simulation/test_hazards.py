@@ -16,7 +16,7 @@ from scipy.stats import norm
 import privreg as pr
 from privreg.audit import reports
 from privreg.collector.aggregate import report
-from privreg.collector.aggregate.lattice import steps
+from privreg.collector.aggregate.report import steps
 from privreg.errors import (
     FormulaError,
     InferenceError,
@@ -172,7 +172,7 @@ def test_fits_start_at_each_interval_s_own_hazard(rates) -> None:
     stream = begin(FIT(FORMULA, **HOW)._spec, FitOptions(), None, 1, len(data))
     stream.update(data)
     stream._so_far()
-    plan, first = stream._run.plan, next(p.state for p in stream._run.history if p.state.role == "approach")
+    plan, first = stream._run.plan, next(p.state for p in stream._run.chain.history if p.state.role == "approach")
     rows = np.tile(np.append(1.0, np.zeros(plan.d - 1)), (3, 1))
     rows[:, list(plan.levels)] = np.where(np.eye(3)[:, 1:] > 0.0, plan.highs[1], plan.lows[1])
     time, ends = data["months"].to_numpy()[:, None], np.array(CUTS)
@@ -344,7 +344,7 @@ def states(n: int = 1_500) -> list[tuple[object, object]]:
     stream = begin(FIT(FORMULA, **{**HOW, "mu": 1})._spec, FitOptions(), None, 1, n)
     stream.update(people(11, n))
     stream._so_far()
-    return [(stream._run.plan, p.state) for p in stream._run.history if p.state.role != "over"]
+    return [(stream._run.plan, p.state) for p in stream._run.chain.history if p.state.role != "over"]
 
 
 def test_no_two_reports_are_farther_from_each_other_than_is_proved_and_some_nearly_are() -> None:
@@ -385,7 +385,7 @@ def test_audits_try_pairs_as_far_from_each_other_as_bounds_let_them_be() -> None
         assert max(farthest.values()) <= 1.0 + 1e-9
         assert min(farthest[f"sum, {role}"] for role in ("clamping", "location", "moments")) > 0.9
     plan = stream._run.plan
-    state = next(p.state for p in stream._run.history if p.state.role == "main")
+    state = next(p.state for p in stream._run.chain.history if p.state.role == "main")
     x = np.tile(np.append(1.0, np.zeros(plan.d - 1)), (3, 1))
     x[:, list(plan.levels)] = np.where(np.eye(3)[:, 1:] > 0.0, plan.highs[1], plan.lows[1])
     rows = math.sqrt(3.0) * np.linalg.inv(x).T  # intervals as far apart as they can be, each as long as L

@@ -17,7 +17,7 @@ from scipy.stats import chi2
 import privreg as pr
 from privreg.cli.app import main
 from privreg.collector.aggregate import chain
-from privreg.collector.aggregate.lattice import steps
+from privreg.collector.aggregate.report import steps
 from privreg.errors import BudgetError, DataError, OptionError, PrivregError, SchemaError
 from privreg.errors import UnsupportedArgumentError as Unsupported
 from privreg.fits import aggregate
@@ -169,7 +169,7 @@ def test_each_silos_own_sum_has_the_noise_of_the_claim_and_half_of_it_is_caught(
     squares, numbers, products = np.zeros(3), 0, np.zeros((3, 3))
     for seed in range(3):
         run, exact = played(monkeypatch, seed=seed)
-        for progress, batch, sums in zip(run.history, run.batches, exact, strict=False):
+        for progress, batch, sums in zip(run.chain.history, run.chain.batches, exact, strict=False):
             noise = (batch.total - sums) / steps(run.plan, progress.state).sd
             squares += np.square(noise).sum(axis=1)
             products += noise @ noise.T
@@ -195,7 +195,7 @@ def test_neighbours_in_any_silo_move_its_own_sums_by_no_more_than_the_budget(
         {**pd.DataFrame(FAR), "silo": pd.Categorical(["north"] * len(FAR), list(SIZES))}, clamped=True
     )
     whole = dict.fromkeys(itertools.combinations(range(len(FAR)), 2), Fraction(0))
-    for progress in run.history[:-1]:
+    for progress in run.chain.history[:-1]:
         state = progress.state
         each = [Block(ends.y[i : i + 1], ends.x[i : i + 1], None, None, None, ends.clamped[i : i + 1])
                 for i in range(len(FAR))]  # fmt: skip
@@ -209,10 +209,10 @@ def test_neighbours_in_any_silo_move_its_own_sums_by_no_more_than_the_budget(
 
 def test_budgets_of_rounds_add_up_to_mu_and_states_follow_from_published_sums(monkeypatch: pytest.MonkeyPatch) -> None:
     run, _ = played(monkeypatch)
-    assert Fraction(999, 1000) < sum(Fraction(repr(p.state.mu)) ** 2 for p in run.history[:-1]) <= 1
-    assert lattice.composed([lattice.fraction_of(p.state.mu) for p in run.history[:-1]], lattice.fraction_of(1.0))
+    assert Fraction(999, 1000) < sum(Fraction(repr(p.state.mu)) ** 2 for p in run.chain.history[:-1]) <= 1
+    assert lattice.composed([lattice.fraction_of(p.state.mu) for p in run.chain.history[:-1]], lattice.fraction_of(1.0))
     known = chain.begin(run.plan)
-    for batch, state in zip(run.batches, run.history[1:], strict=True):
+    for batch, state in zip(run.chain.batches, run.chain.history[1:], strict=True):
         known = chain.closed(run.plan, known, batch)
         assert known.progress.state.theta.tobytes() == state.state.theta.tobytes()
 
@@ -221,8 +221,8 @@ def test_a_silos_sum_depends_on_its_rows_and_key_and_published_states_alone(monk
     run, _ = played(monkeypatch)
     changed = {**silos(), "west": silos()["west"].assign(y=99.0)}
     other, _ = played(monkeypatch, changed)
-    np.testing.assert_array_equal(run.batches[0].total[:2], other.batches[0].total[:2])
-    assert (run.batches[0].total[2] != other.batches[0].total[2]).any()
+    np.testing.assert_array_equal(run.chain.batches[0].total[:2], other.chain.batches[0].total[:2])
+    assert (run.chain.batches[0].total[2] != other.chain.batches[0].total[2]).any()
     whole, keys = b"k" * 32, []
     for name in SIZES:
         keys.append(keys_of(whole, (name,)))
@@ -251,7 +251,7 @@ def test_a_silo_that_drops_out_widens_intervals_and_moves_the_target_to_the_othe
 ) -> None:
     run, _ = played(monkeypatch, mu=None)
     known = chain.begin(run.plan)
-    for batch in run.batches:
+    for batch in run.chain.batches:
         silent = batch._replace(total=batch.total.copy(), silos=(1_500, 0, 600), people=2_100)
         silent.total[1] = 0
         known = chain.closed(run.plan, known, silent)

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from privreg.collector.aggregate import lattice, report
+from privreg.collector.aggregate import report
 from privreg.collector.aggregate.plan import Plan, State
 from privreg.simulation import aggregate
 from privreg.simulation.streaming.encoding import Block
@@ -31,7 +31,7 @@ def hostile(plan: Plan, rng: np.random.Generator) -> Block:
 def written(plan: Plan, state: State, rows: Block) -> np.ndarray:
     """Reports in whole numbers, one a row."""
     made = report.vectors(plan, state, *rows.reported)
-    return lattice.steps(plan, state).whole(made)
+    return report.steps(plan, state).whole(made)
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ import statsmodels.formula.api as smf
 
 import privreg as pr
 from privreg.audit.reports import trials
-from privreg.collector.aggregate import lattice
-from privreg.collector.aggregate.lattice import steps
+from privreg.collector.aggregate import report
+from privreg.collector.aggregate.report import steps
 from privreg.collector.aggregate.rounds import begin
 from privreg.errors import (
     BudgetError,
@@ -323,8 +323,8 @@ def test_the_audit_sees_a_collector_that_adds_half_the_noise() -> None:
 
 def test_the_audit_runs_the_code_that_adds_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     res = model(rows(98)).fit(seed=1)
-    right = lattice.with_noise
-    monkeypatch.setattr(lattice, "with_noise", lambda exact, sd, drawn: right(exact, 0.5 * sd, drawn))
+    right = report.with_noise
+    monkeypatch.setattr(report, "with_noise", lambda exact, sd, drawn: right(exact, 0.5 * sd, drawn))
     assert not res.privacy.verify(n=4_000).passed
 
 
@@ -338,8 +338,8 @@ def test_results_after_each_person_are_sums_of_one_person_with_noise_of_their_ow
         assert np.isfinite(found.bse).all()
         assert stream.results().params.equals(found.params)
     run = stream._run
-    totals = [b.total for b in run.batches[-3:]]
-    assert [b.people for b in run.batches[-3:]] == [1, 1, 1]
+    totals = [b.total for b in run.chain.batches[-3:]]
+    assert [b.people for b in run.chain.batches[-3:]] == [1, 1, 1]
     sd = steps(run.plan, "main").sd
     for a, b in itertools.combinations(totals, 2):
         assert np.std(a - b) > sd  # twice that if their noise is of their own, none if it is one and the same
@@ -393,7 +393,7 @@ def test_each_collector_and_each_batch_has_noise_of_its_own() -> None:
     stream.update(nothing)
     run = stream._run
     run.close()
-    sums = [b.total / steps(run.plan, p.state).sd for b, p in zip(run.batches, run.history, strict=False)]
+    sums = [b.total / steps(run.plan, p.state).sd for b, p in zip(run.chain.batches, run.chain.history, strict=False)]
     drawn = np.concatenate(sums)
     assert drawn.std() == pytest.approx(math.sqrt(2.0), rel=5 / math.sqrt(2 * len(drawn)))
     for a, b in itertools.combinations(sums, 2):
@@ -423,7 +423,7 @@ def test_a_key_whose_noise_is_published_is_forgotten() -> None:
     first = stream._run.key
     stream.update(rows(15, 1_000))
     assert stream._run.key not in {first, None}
-    for _ in stream._run.batches:
+    for _ in stream._run.chain.batches:
         first = derived_key(first, "following")
     assert stream._run.key == first
 

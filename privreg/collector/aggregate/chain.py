@@ -16,9 +16,9 @@ from privreg.base.arrays import Array, Ints
 from privreg.collector.aggregate import rounds
 from privreg.collector.aggregate.curvature import floored, level, pooled
 from privreg.collector.aggregate.estimate import Estimated, estimate
-from privreg.collector.aggregate.lattice import sd, steps
 from privreg.collector.aggregate.lengths import paid
 from privreg.collector.aggregate.plan import Plan, Progress
+from privreg.collector.aggregate.report import sd, steps
 from privreg.families.measures import Measure, summarise
 from privreg.families.scores import REACH, Gauge
 

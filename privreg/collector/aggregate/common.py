@@ -88,10 +88,7 @@ def similar(plan: Plan, progress: Progress) -> Rounds:
 
 
 def differing(rounds: Rounds) -> Array:
-    """Share by which slopes of rounds may differ from that at the estimate; shape (rounds,).
-
-    As states of the same rows are so many thresholds away, or as other rows count whole.
-    """
+    """Share by which rounds' slopes may differ from that at the estimate, by states or rows that count; (rounds,)."""
     if not rounds.again:
         return unequal(rounds.plan, rounds.summed)
     far = np.linalg.norm(rounds.places - rounds.last.theta, axis=1)

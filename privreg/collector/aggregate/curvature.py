@@ -64,10 +64,7 @@ def pooled(matrices: Sequence[Array], *how: Any) -> tuple[Array, float, Array]:
 
 
 def level(pooled: Array, noise: float, reference: float, unsure: float) -> float:
-    """Level of a matrix, the mean of its diagonal, between what was reported and the reference model's.
-
-    At least as large as its noise.
-    """
+    """Level of a matrix, its mean diagonal, between reports and the reference model's; its noise at least."""
     d = len(pooled)
     by, prior = noise**2 / d, (unsure * reference) ** 2
     seen = float(np.trace(pooled)) / d

@@ -82,11 +82,6 @@ class Estimated(NamedTuple):
         return np.asarray(self.root @ self.root.T)
 
     @property
-    def reach(self) -> float:
-        """Longest step from the last state to the estimate, in thresholds, or how far the threshold moved."""
-        return max(float(self.moves.max()), self.wider)
-
-    @property
     def whole(self) -> tuple[Array, Array]:
         """Bread and covariance, of theta and the logarithm of an extra parameter."""
         return (self.bread, self.cov) if self.beside is None else self.beside.both(self.bread, self.cov)

@@ -11,9 +11,8 @@ from scipy.optimize import brentq
 from scipy.special import betaincinv, gammainccinv
 
 from privreg.base.arrays import Array, Flags
-from privreg.collector.aggregate.lattice import sd
 from privreg.collector.aggregate.plan import CHECKED, LARGEST, MOST_MU, WIDER, Plan, Progress, turned
-from privreg.collector.aggregate.report import unstacked
+from privreg.collector.aggregate.report import sd, unstacked
 from privreg.collector.estimation.coordinates import SHARP
 
 CHEAP: Final = 0.01  # Share of μ² of an early round at least: all of them cost main rounds some 6% of noise variance

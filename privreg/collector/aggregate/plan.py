@@ -320,10 +320,7 @@ class Plan(NamedTuple):
         return sum(max(n, 1) * times.get(role, 1) for role, n in self.sizes.items())
 
     def distance2(self, role: str, state: State | None = None) -> Fraction:
-        """Largest squared distance of two reports of norm 1 at most: to a state, or to any.
-
-        Equations (45) to (47), of hazards Equation (56).
-        """
+        """Largest squared distance of two reports of norm 1 at most: of a state, or any; (45) to (47), hazards (56)."""
         rules, rows = self.rules, self.persons.rows if self.persons else 0
         at = None if state is None or self.shifted else (state.theta.tolist(), state.reach(self))
         return sums.distance2(role, rules.shares, rules.shape.family, rows, self.located, at, scaled=rules.scaled)
@@ -540,18 +537,16 @@ def rules_of(
     return Rules(shape, known.ratio, scaled, made.top, made.slope, made.square, shares, *more)
 
 
-def crowded(plan: Plan) -> Plan:
-    """Plan with the records n* whose sampling varies as much as one silo's noise at its budget: Equation (49)."""
-    rules = plan.rules
-    if not plan.noise.silos or plan.mu >= MOST_MU:
-        return plan
-    crowd = plan.reach**2 * (1.0 + plan.most**2) * plan.delta2 / (rules.shares[0] * plan.mu**2 * plan.square)
-    return plan._replace(noise=plan.noise._replace(crowd=crowd))
+def completed(plan: Plan) -> Plan:
+    """Plan with what follows from its noise: of silos n* of Equation (49), of a quantile's density the window of (40).
 
-
-def narrowed(plan: Plan) -> Plan:
-    """Plan with the window of a quantile's density as wide as noise, or sampling, and bias are alike: Equation (40)."""
+    Sampling of n* records varies as much as one silo's noise at its budget; the window is as wide as noise, or
+    sampling, and bias are alike.
+    """
     rules = plan.rules
+    if plan.noise.silos and plan.mu < MOST_MU:
+        crowd = plan.reach**2 * (1.0 + plan.most**2) * plan.delta2 / (rules.shares[0] * plan.mu**2 * plan.square)
+        plan = plan._replace(noise=plan.noise._replace(crowd=crowd))
     if not (rules.scoring.density and rules.scaled):
         return plan
     noise = 2.0 * math.sqrt(plan.noise.adders) * rules.top * plan.reach**2 / (math.sqrt(rules.shares[1]) * rules.slope)

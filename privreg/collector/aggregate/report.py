@@ -1,11 +1,12 @@
-"""Report of a record before it is shared out: a vector of norm 1 at most, by role. And sums of reports, read.
+"""Report of a record: a vector of norm 1 at most, by role, in whole numbers; and sums of reports, noised and read.
 
-Devices and collectors both need it: Equations (1) to (3).
+Devices and collectors both need it: Equations (1) to (3). Shares of whole numbers add up exactly.
 """
 
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from functools import cache
 from typing import Any, Final, NamedTuple
 
@@ -17,8 +18,9 @@ from privreg.collector.aggregate.plan import Plan, Rules, State
 from privreg.families import measures
 from privreg.families.hazards import followed
 from privreg.families.scores import unit
+from privreg.protocol import lattice
 from privreg.protocol.plans import Persons
-from privreg.protocol.sums import MEDIAN, SQUARED
+from privreg.protocol.sums import MEDIAN, SQUARED, form_of
 
 ROOT2: Final = math.sqrt(2.0)
 
@@ -147,10 +149,7 @@ def factors(
 
 @np.errstate(all="ignore")
 def vectors(plan: Plan, state: State, *rows: Any) -> Array:
-    """Reports of records, shape (m, plan.width(state.role)), each of norm 1 at most; zeros of those that can't be used.
-
-    `rows` are as of `factors`.
-    """
+    """Reports of records, shape (m, numbers), of norm 1 at most, zeros of unusable ones; `rows` are as of `factors`."""
     blocks, scale = factors(plan, state, *rows)
     out = np.column_stack([one.each() for one in blocks])
     out *= scale[:, None]
@@ -360,3 +359,65 @@ def slopes(rules: Rules, c: float, eta: Array, y: Array) -> Array:
     """
     with np.errstate(over="ignore", invalid="ignore"):
         return rules.scoring.slope(rules.shape, c, eta, y, rules.top, rules.function)
+
+
+# --- whole numbers, and noise on their sums ---------------------------------------------------------------------
+
+
+class Steps(NamedTuple):
+    """A role's reports in whole numbers."""
+
+    form: str  # One of `protocol.lattice.SUM_FORMS`
+    numbers: int
+    radius: int
+    bits: int  # Each collector adds normals of the sd 2^bits, rounded
+
+    @property
+    def unit(self) -> float:
+        """Whole numbers that stand for a report's norm of 1."""
+        return lattice.unit_of_sums(self.form, self.numbers, self.radius)
+
+    @property
+    def sd(self) -> float:
+        """Sd of one collector's noise in a number of its sum."""
+        return 2.0**self.bits
+
+    def whole(self, vectors: Array) -> Ints:
+        """Reports of norm 1 at most in whole numbers, shape (m, numbers); squares of each sum to radius² at most."""
+        return np.asarray(np.rint(vectors * self.unit), dtype=np.int64)
+
+
+@cache
+def _steps(form: str, numbers: int, mu: float, square: Fraction) -> Steps:
+    budget = lattice.fraction_of(mu)
+    bits = lattice.bits_of_sums(budget)
+    return Steps(form, numbers, lattice.radius(form, numbers, budget, bits, square), bits)
+
+
+def steps(plan: Plan, asked: State | str, mu: float = 0.0) -> Steps:
+    """Whole numbers of reports to a state, or to any of a role and budget `mu`, 0: the plan's; the largest radius."""
+    role, mu = (asked, mu) if isinstance(asked, str) else (asked.role, asked.mu)
+    square = plan.distance2(role, None if isinstance(asked, str) else asked)
+    return _steps(form_of(role), plan.width(role), mu or plan.mu, square)
+
+
+def sd(plan: Plan, asked: State | str, mu: float = 0.0) -> float:
+    """Noise sd of a number of a round's sum, for reports of norm 1: that of all who add noise."""
+    one = steps(plan, asked, mu)
+    return math.sqrt(plan.noise.adders) * one.sd / one.unit
+
+
+def noised(plan: Plan, state: State, exact: Ints, normals: tuple[Array, ...]) -> Ints:
+    """Add rounded noise, modulo 2⁶⁴, to the exact sum, shape (plan.width(state.role),): the public sum.
+
+    `normals` are standard normals of that shape of each who adds noise, drawn for this sum alone.
+    """
+    for drawn in normals:
+        exact = with_noise(exact, steps(plan, state).sd, drawn)
+    return exact
+
+
+def with_noise(exact: Ints, sd: float, drawn: Array) -> Ints:
+    """Sums with the rounded noise of one collector, modulo 2⁶⁴; `drawn` are standard normals, used here alone."""
+    with np.errstate(over="ignore"):
+        return np.asarray(exact + np.rint(sd * drawn).astype(np.int64))

@@ -20,10 +20,9 @@ from privreg.collector.aggregate.curvature import (
     sampled,
     unequal,
 )
-from privreg.collector.aggregate.lattice import sd
 from privreg.collector.aggregate.lengths import AGAIN, EXACT, LEFT, STEPS, expected, paid
 from privreg.collector.aggregate.plan import MOST_MU, Checked, Known, Plan, Progress, State, Summed, pairs, turned
-from privreg.collector.aggregate.report import heights, unstacked
+from privreg.collector.aggregate.report import heights, sd, unstacked
 from privreg.collector.estimation.curvature import FAR, SPREAD
 from privreg.collector.plan import longest
 from privreg.protocol.schedule import PILOTS
@@ -174,7 +173,11 @@ def _whitened(plan: Plan, progress: Progress, mean: Array, count: int) -> Progre
     edge = math.sqrt(2.0 * (d + plan.rules.blocks)) * noise
     if first:
         second, spread = floored(matrix[:d, :d], max(0.7 * edge, 0.02)), np.full((d, d), noise**2)
-        points = _points(plan, state.rows, matrix[0, :d])
+        at = np.where(plan.dummies, 0.0, matrix[0, :d])
+        at[0] = 1.0
+        which = np.flatnonzero(plan.dummies if plan.indicators is None else plan.indicators)
+        points = np.tile(at, (len(which), 1))  # records with one indicator, all else at its mean
+        points[range(len(which)), which] = state.rows[which, 0] + state.rows[which, which] * plan.highs[which]
     else:
         share = known.variances / (known.variances + noise**2)
         spread = share * noise**2
@@ -216,16 +219,6 @@ def _started(plan: Plan, progress: Progress, state: State, known: Known) -> Prog
     return progress._replace(state=state, known=known, expected=means)
 
 
-def _points(plan: Plan, rows: Array, mean: Array) -> Array:
-    """Records with one indicator, all else at its mean, in the coordinates of the first moments: Equation (5)."""
-    at = np.where(plan.dummies, 0.0, mean)
-    at[0] = 1.0
-    which = np.flatnonzero(plan.dummies if plan.indicators is None else plan.indicators)
-    out = np.tile(at, (len(which), 1))
-    out[np.arange(len(out)), which] = rows[which, 0] + rows[which, which] * plan.highs[which]
-    return out
-
-
 def _constant(rows: Array) -> Array:
     """Coefficients of z that give 1 for everybody."""
     return np.asarray(np.linalg.inv(rows)[0])
@@ -265,10 +258,7 @@ def _linked(plan: Plan, state: State, known: Known) -> tuple[State, tuple[float,
 
 
 def read(plan: Plan, state: State, total: Array, count: int, by_silo: Array | None = None) -> Summed:
-    """A round of scores' noised sum as means, with the sds of their noise: Equation (3).
-
-    `by_silo` are the sums of silos, of which `total` is made.
-    """
+    """A round of scores' noised sum, of silos made of `by_silo`, as means with the sds of their noise: Equation (3)."""
     d, rules, reach = plan.size, plan.rules, state.reach(plan)
     more = 1.0 + int(rules.scaled)  # squares of the score and a number within ±1
     high, steepest = heights(plan, state)
@@ -361,17 +351,18 @@ def _scale_step(plan: Plan, state: State, mean: float, inside: float, noise: flo
     if not plan.rules.scaled:
         return 0.0, 0.0
     if state.role != "main":
-        moved = scale_of(float(np.clip(mean, -0.95, 0.95)), window)
+        from scipy.optimize import brentq  # it takes long to load
+
+        at = float(np.clip(mean, -0.95, 0.95))
+        moved = float(brentq(lambda shift: scale_mean(shift, window) - at, -8.0, 8.0))
         return moved, (scale_mean(moved + 0.05, window) - scale_mean(moved - 0.05, window)) / 0.1
-    steep, far = max(inside, 0.3 * scale_inside(window)) / window, max(2.0 * window, WINDOWS[0])
+    normal = 2.0 * float(ndtr(MEDIAN * math.exp(window)) - ndtr(MEDIAN * math.exp(-window)))  # share in the window
+    steep, far = max(inside, 0.3 * normal) / window, max(2.0 * window, WINDOWS[0])
     return float(np.clip(mean / steep, -far, far)), steep
 
 
 def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_silo: Array) -> Progress:
-    """Take in a round of scores: a cautious Newton step, a scale, and once the step is short the main round.
-
-    Equations (9) to (11) and (38).
-    """
+    """Take in a round of scores: a Newton step, a scale; the main round once that is short: (9) to (11) and (38)."""
     state, known, rules, again = progress.state, progress.known, plan.rules, plan.noise.again
     here = read(plan, state, total, count, by_silo)
     seen = (*progress.seen, here)
@@ -385,7 +376,9 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_sil
     lines = known.whole.points
     if rules.scoring.curved and not again:
         lines = np.concatenate([lines, lengths.skewed(plan, moments, state.rows, state.reach(plan))])
-    step = _newton(plan, here, found, sampled(plan, seen)[-1])
+    noise = plan.square / sampled(plan, seen)[-1] + here.sds[0] ** 2
+    gain = max(float(here.score @ here.score) - plan.size * noise, 0.3 * noise)  # shorter as noise explains it
+    step = -cautious(found.mean, found.variances, here.score) * gain / (gain + plan.size * noise)  # (10)
     reach = np.array([float(np.linalg.norm(step)), *np.abs(lines @ step)])
     # a start by least squares is farther off where the link isn't linear
     most = FAR * rules.bend if rules.follows else 2.0 * FAR
@@ -412,14 +405,13 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_sil
     else:
         near = near and (scaled or not rules.follows) and not again
         progress = _last_whitened(plan, progress._replace(state=state, seen=seen, near=near), found, second, count)
-    return progress if looked else _of_length(plan, progress, moments, count)
-
-
-def _newton(plan: Plan, here: Summed, found: Curvature, people: float) -> Array:
-    """Step of a round in thresholds, shorter as noise explains its score: Equation (10)."""
-    noise = plan.square / people + here.sds[0] ** 2
-    gain = max(float(here.score @ here.score) - plan.size * noise, 0.3 * noise)
-    return -cautious(found.mean, found.variances, here.score) * gain / (gain + plan.size * noise)
+    if looked:
+        return progress
+    asked = progress._replace(held=(*progress.held, count))  # the length L of the next round, where nobody looked
+    some, main = people(plan, asked), progress.state.role == "main"
+    last = some if main else plan.rows - plan.measured - asked.over - some
+    longest = lengths.borne(plan, asked, moments, plan.rows if main else some, last)
+    return progress._replace(state=progress.state._replace(longest=longest))
 
 
 def _near(plan: Plan, progress: Progress, here: Summed, found: Curvature, lines: Array, reach: Array) -> bool:
@@ -430,17 +422,6 @@ def _near(plan: Plan, progress: Progress, here: Summed, found: Curvature, lines:
     error = math.sqrt(expected(plan, progress)[1] / people + here.sds[0] ** 2) / found.level
     wide = np.array([math.sqrt(plan.size), *np.linalg.norm(lines, axis=1)])
     return bool((0.5 * reach**2 < plan.rules.bend * error * wide).all())
-
-
-def _of_length(plan: Plan, progress: Progress, moments: Array, count: int) -> Progress:
-    """Progress with the length L of the next round, after one of `count` people, where nobody looked at lengths."""
-    asked = progress._replace(held=(*progress.held, count))
-    here = last = people(plan, asked)
-    if progress.state.role != "main":
-        last = plan.rows - plan.measured - asked.over - here
-    held = plan.rows if progress.state.role == "main" else here
-    longest = lengths.borne(plan, asked, moments, held, last)
-    return progress._replace(state=progress.state._replace(longest=longest))
 
 
 def _last_whitened(plan: Plan, progress: Progress, found: Curvature, second: Array, count: int) -> Progress:
@@ -552,16 +533,3 @@ def scale_mean(shift: float, window: float) -> float:
     """Mean scale number at a residual scale e^shift times the state's, errors being normal."""
     far = np.log(np.abs(ndtri((np.arange(2000) + 0.5) / 4000)) / MEDIAN)
     return float(np.clip((far + shift) / window, -1.0, 1.0).mean())
-
-
-def scale_inside(window: float) -> float:
-    """Share of normal residuals whose size is within a factor e^window of their median size."""
-    low, high = ndtr(MEDIAN * math.exp(-window)), ndtr(MEDIAN * math.exp(window))
-    return 2.0 * float(high - low)
-
-
-def scale_of(mean: float, window: float) -> float:
-    """Logarithm of residual scale over the state's at which the mean scale number is `mean`, errors being normal."""
-    from scipy.optimize import brentq  # it takes long to load
-
-    return float(brentq(lambda shift: scale_mean(shift, window) - mean, -8.0, 8.0))

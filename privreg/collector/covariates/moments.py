@@ -207,10 +207,7 @@ def _counted(scatter: Scatter, total: Array, people: float, sd: float, *, expect
 
 
 def directions(scatter: Scatter) -> Array:
-    """Mean squares of the coordinates of u = z/‖z‖ by the rounds' reports, at the present map, shape (d,).
-
-    The map has a constant.
-    """
+    """Mean squares of the coordinates of u = z/‖z‖ by the rounds' reports, at a map with a constant; shape (d,)."""
     d = len(scatter.rows)
     white = moment_diagonal(d, constant=True, constant2=scatter.constant2)
     return np.asarray(white * (1.0 + np.diag(scatter.memory) * d / (d + 2)))

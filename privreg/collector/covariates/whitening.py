@@ -217,10 +217,7 @@ def update(
 
 
 def whiten(some: Sequence[Cells], shares: Sequence[Array], rows: Array) -> Array:
-    """Row map, shape (d, d), that whitens each group's columns by its shares and leaves all else as `rows` has it.
-
-    Equation (9) of docs/estimator.md.
-    """
+    """Row map, (d, d), that whitens each group by its shares, else is `rows`: equation (9) of docs/estimator.md."""
     own = np.linalg.inv(rows)  # second moments are its square, whose roots are found without squaring
     mean, root = np.array(own[1:, 0], dtype=np.float64), np.array(own[1:, 1:], dtype=np.float64)
     for g, p in zip(some, shares, strict=True):
@@ -453,10 +450,7 @@ def even_points(axes: int) -> Array:
 
 
 def made_white(z: Array, *, centred: bool = True) -> Array:
-    """Points with exact mean, if `centred`, and second moments, by a triangular map; shape (m, k).
-
-    Directions in which points hardly lie are left short.
-    """
+    """Points of exact mean, if `centred`, and second moments, short where they hardly lie; triangular map, (m, k)."""
     if not z.shape[1]:
         return z
     z = z - z.mean(axis=0) if centred else z

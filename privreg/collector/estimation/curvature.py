@@ -254,10 +254,7 @@ def _precision(each: Array, among: Array) -> Array:
 
 
 def _information(precision: Array, gram: Array, row: NDArray[np.intp], col: NDArray[np.intp]) -> Array:
-    """Information J on the entries of M = Σ m_e E_e, E_e symmetric with ones at (a, b) and (b, a).
-
-    Equation (28) of docs/estimator.md.
-    """
+    """Information J on entries of M = Σ m_e E_e, E_e symmetric of ones: equation (28) of docs/estimator.md."""
     by_row, by_col = precision.take(row, axis=0), precision.take(col, axis=0)
     # both matrices are symmetric: of the four products two are each other's transpose
     mixed = by_row.take(col, axis=1) * gram.take(col, axis=0).take(row, axis=1)
@@ -281,10 +278,7 @@ def _inverted(noise: Array) -> Array:
 
 
 def along(curvature: Curvature, directions: Array) -> tuple[Array, Array]:
-    """Curvature along unit vectors, shape (m, q), and its posterior sd, two of shape (m,), of all entries.
-
-    For equation (39) of docs/estimator.md.
-    """
+    """Curvature along unit vectors, (m, q), and its posterior sd, (m,) each: for equation (39) of docs/estimator.md."""
     mean = np.einsum("ij,jk,ik->i", directions, curvature.mean, directions)
     rows = curvature.rows
     if rows is not None:

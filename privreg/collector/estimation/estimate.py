@@ -10,19 +10,10 @@ import numpy as np
 
 from privreg.base.arrays import Array
 from privreg.collector.estimation import combination, curvature, reference
-from privreg.collector.estimation.combination import (
-    Combined,
-    carry_rounds,
-    counted,
-    kept,
-    limits,
-    offset_bias,
-    offset_kind,
-)
 from privreg.collector.estimation.coordinates import reference_model
 from privreg.collector.estimation.reference import Reference
 from privreg.collector.inference.windows import Steps
-from privreg.collector.plan import Carried, Estimated, Part, Plan, Progress
+from privreg.collector.plan import SAMPLED, Carried, Estimated, Part, Plan, Progress
 from privreg.families import measures
 from privreg.families.measures import Measure
 from privreg.options.running import one_thread
@@ -45,7 +36,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     model, scale, far = reference_model(plan, progress), progress.fitted.scale, 0.0
     at = progress.state.theta
     for _ in range(TURNS):
-        carried = carry_rounds(plan, progress, model, at, scale)
+        carried = combination.carry_rounds(plan, progress, model, at, scale)
         learned = carried.learned()
         found = combination.combine(carried.rounds, carried.noise, learned, brief=True)
         theta = np.asarray(np.linalg.solve(carried.root.T, found.x), dtype=np.float64)
@@ -62,10 +53,10 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     more = _of_scale(plan, progress, model, at, carried, found, learned.mean)
     found = found._replace(cov=found.cov + more, unknown=found.unknown + more)
     if plan.size == 1 and plan.layout.constant and not plan.rules.varying:  # a location is within its public limits
-        theta = np.clip(theta, *limits(plan, progress.state))
+        theta = np.clip(theta, *combination.limits(plan, progress.state))
     back = np.linalg.inv(carried.root.T)
     turn = np.linalg.solve(carried.root.T, np.linalg.inv(combination.floored(learned.mean)))
-    given = zip(counted(plan, progress), found.weights.tolist(), carried.biases, carried.maps, strict=True)
+    given = zip(combination.counted(plan, progress), found.weights.tolist(), carried.biases, carried.maps, strict=True)
     parts = [Part(one, share, bias, turn @ map_) for one, share, bias, map_ in given]
     cov, unknown = (back @ part @ back.T for part in (found.cov, found.unknown))
     return Estimated(theta, cov, unknown, parts, learned, carried, far)
@@ -88,12 +79,20 @@ def scattered(plan: Plan, progress: Progress, carried: Carried, m: Array) -> Arr
     The reference model counts as if that many degrees of freedom had shown it as a variance with its error would have.
     At μ = 1 that is thousands, where 15 rounds of 8 parts and 16 groups have 1,900; at μ = 8 it is some thirty. The
     reference model's is the least: for a number that 5% of the records have, else 0, it is twice too large, but so is
-    the curvature learned, and without it intervals covered 88% (20,000 records, no noise).
+    the curvature learned, and without it intervals covered 88% (20,000 records, no noise). Of reports of several rows
+    the part without noise has any size from that of independent rows to that of equal ones, all as likely.
     """
-    prior = 2.0 / max(reference.doubt() * plan.sampled(progress.state.longest), 1e-6) ** 2
+    sampled = 0.25 * SAMPLED / plan.d * plan.effective_mu(progress.state.longest) ** 2  # part of a report's error
+    prior = 2.0 / max(reference.doubt() * sampled, 1e-6) ** 2
     least = carried.noise
-    if plan.persons is not None and plan.mechanism.additive:
-        prior, least = _of_persons(plan, progress, carried)
+    if plan.persons is not None and plan.mechanism.additive:  # (43): how alike a person's rows are isn't known
+        last, model = progress.main[-1], reference_model(plan, progress)
+        inverse = np.linalg.inv(carried.root)
+        own = carried.noise - last.sd**2 * inverse @ inverse.T
+        sampled = float(np.trace(own) / max(np.trace(carried.noise), 1e-300))
+        wrong = math.hypot(reference.doubt(), (1.0 - model.least) / (1.0 + model.least) / math.sqrt(3.0))
+        prior = 2.0 / max(wrong * sampled, 1e-6) ** 2
+        least = carried.noise - (1.0 - model.least / model.square) * own
     total, freedom = prior * carried.noise, -0.5 * (len(m) + 1.0)  # which the slope has taken
     for one, map_, answered in zip(
         progress.main, carried.maps[-carried.main :], carried.rounds[-carried.main :], strict=True
@@ -110,22 +109,8 @@ def scattered(plan: Plan, progress: Progress, carried: Carried, m: Array) -> Arr
     return combination.at_least(total / (prior + freedom), least)
 
 
-def _of_persons(plan: Plan, progress: Progress, carried: Carried) -> tuple[float, Array]:
-    """Prior degrees of freedom and least covariance of a report of several rows: equation (43) of docs/estimator.md.
-
-    The correlation of a person's rows isn't known: the part of a report without noise has any size from that of
-    independent rows to that of equal ones, all as likely.
-    """
-    last, model = progress.main[-1], reference_model(plan, progress)
-    inverse = np.linalg.inv(carried.root)
-    own = carried.noise - last.sd**2 * inverse @ inverse.T
-    sampled = float(np.trace(own) / max(np.trace(carried.noise), 1e-300))
-    wrong = math.hypot(reference.doubt(), (1.0 - model.least) / (1.0 + model.least) / math.sqrt(3.0))
-    return 2.0 / max(wrong * sampled, 1e-6) ** 2, carried.noise - (1.0 - model.least / model.square) * own
-
-
 def _of_scale(
-    plan: Plan, progress: Progress, model: Reference, at: Array, carried: Carried, found: Combined, m: Array
+    plan: Plan, progress: Progress, model: Reference, at: Array, carried: Carried, found: combination.Combined, m: Array
 ) -> Array:
     """Part of the covariance due to the estimated residual scale, on which the bias by offsets depends."""
     fitted = progress.fitted
@@ -134,12 +119,12 @@ def _of_scale(
     change = np.zeros(plan.size)
     if model.scaled and any(added.any() for added in carried.biases):
         known: dict[tuple[bytes, float], Array] = {}
-        for one, share, map_ in zip(counted(plan, progress), found.weights.tolist(), carried.maps, strict=True):
-            kind = offset_kind(one.state)
+        rounds = combination.counted(plan, progress)
+        for one, share, map_ in zip(rounds, found.weights.tolist(), carried.maps, strict=True):
+            kind = combination.offset_kind(one.state)
             if kind not in known:
-                low, high = (
-                    offset_bias(plan, model, at, one.state, fitted.scale * math.exp(way * sd)) for way in (-1.0, 1.0)
-                )
+                ends = (fitted.scale * math.exp(way * sd) for way in (-1.0, 1.0))
+                low, high = (combination.offset_bias(plan, model, at, one.state, end) for end in ends)
                 known[kind] = 0.5 * (high - low)
             change += share * (map_ @ known[kind])
     shift = np.linalg.solve(combination.floored(m), change)
@@ -161,7 +146,7 @@ def equation(plan: Plan, progress: Progress, found: Estimated) -> tuple[Array, A
             assert progress.fitted is not None
             model, scale = reference_model(plan, progress), progress.fitted.scale
             own, here = (reference.secant(model, theta, c, theta, scale) for c in (last.c, state.c))
-            share *= float(np.trace(own @ np.linalg.inv(kept(here)))) / len(theta)
+            share *= float(np.trace(own @ np.linalg.inv(combination.kept(here)))) / len(theta)
         added += share * part.bias
         for offset, weight in zip(state.offsets, (share * each / each.sum()).tolist(), strict=True):
             at = state.c, (offset + 0.0).tobytes()
@@ -214,10 +199,7 @@ def measured(plan: Plan, progress: Progress, reports: Reports, unit: float) -> t
 
 
 def corrections(parts: Sequence[Part]) -> tuple[Array, Array]:
-    """One-step estimates of each part of each main round, in order, coordinates of the scores, shape (m, b d).
-
-    Beside them weights, shape (m,), of which their mean is about the estimate.
-    """
+    """One-step estimates of each part of each main round, scores' coordinates, (m, b d), and their weights, (m,)."""
     out, weights = [], []
     for one, share, bias, carry in parts:
         each = one.weight.sum(axis=1)
@@ -230,10 +212,7 @@ def corrections(parts: Sequence[Part]) -> tuple[Array, Array]:
 
 
 def of_groups(parts: Sequence[Part]) -> tuple[Array, Array]:
-    """One-step estimates of each random group over all main rounds, coordinates of the scores, shape (groups, b d).
-
-    Beside them weights, shape (groups,), of which their mean is about the estimate.
-    """
+    """One-step estimates of each group over all main rounds, scores' coordinates, (groups, b d), and their weights."""
     out, weights = np.zeros((1, 1)), np.zeros(1)
     for one, share, bias, carry in parts:
         each = one.weight.sum(axis=0)

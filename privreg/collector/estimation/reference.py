@@ -107,7 +107,11 @@ def expected(model: Reference, state: Array, c: float, theta: Array, s: float) -
     Both have the shape (b d,), and `c` is the state's threshold.
     """
     if model.blocks > 1:
-        return _blocks(model, state, theta)
+        before, after = (_softmax(t, model.points, model.blocks) for t in (state, theta))
+        distance, none = farthest(before), np.zeros(len(theta))
+        weight = model.weight * model.answering / (distance * len(model.points))
+        score = (((before - after)[:, 1:] * weight[:, None]).T @ model.points).reshape(-1)
+        return Expected(score, _curve(model, after, distance, -1.0), none, model.answering, none, 0.0)
     z, w = model.points, model.weight * model.answering / len(model.points)
     here, there = model.predictors(state), model.predictors(theta)
     score, slope, by_scale, number, number_slope, number_by_scale = model.rules.scoring.moments(
@@ -125,10 +129,7 @@ def expected(model: Reference, state: Array, c: float, theta: Array, s: float) -
 
 
 def secant(model: Reference, state: Array, c: float, theta: Array, s: float) -> Array:
-    """S with E ψ(state) − E ψ(θ) = S (state − θ), shape (b d, b d); symmetric for one predictor.
-
-    Equation (13) of docs/estimator.md.
-    """
+    """S with E ψ(state) − E ψ(θ) = S (state − θ), shape (b d, b d): equation (13) of docs/estimator.md."""
     if model.blocks > 1:
         return _blocks_secant(model, state, theta)
     z, w = model.points, model.weight * model.answering / len(model.points)
@@ -291,10 +292,7 @@ def means(model: Reference, state: Array, c: float, theta: Array, s: float) -> A
 
 
 def directions(model: Reference) -> Array:
-    """Second moments of the directions of reports, shape (b d, b d) and trace 1.
-
-    Classes are taken to be equally likely; unusable records have no direction.
-    """
+    """Second moments of reports' directions, (b d, b d), trace 1; classes equally likely, none of unusable records."""
     unit = model.points / np.maximum(np.linalg.norm(model.points, axis=1, keepdims=True), 1e-300)
     none = (1.0 - model.answering) / (model.blocks * unit.shape[1])
     each = model.answering / model.blocks * (unit.T @ unit / len(unit)) + none * np.eye(unit.shape[1])
@@ -317,17 +315,6 @@ def _curve(model: Reference, share: Array, distance: Array, sign: float) -> Arra
             kappa = w * share[:, k + 1] * ((k == m) - share[:, m + 1])
             out[k, :, m, :] = (z * kappa[:, None]).T @ z
     return sign * out.reshape(b * d, b * d)
-
-
-def _blocks(model: Reference, state: Array, theta: Array) -> Expected:
-    here, there = _softmax(state, model.points, model.blocks), _softmax(theta, model.points, model.blocks)
-    distance = farthest(here)
-    w = model.weight * model.answering / (distance * len(model.points))
-    score = ((here - there)[:, 1:] * w[:, None]).T @ model.points
-    n = len(theta)
-    return Expected(
-        score.reshape(-1), _curve(model, there, distance, -1.0), np.zeros(n), model.answering, np.zeros(n), 0.0
-    )
 
 
 def _blocks_secant(model: Reference, state: Array, theta: Array) -> Array:

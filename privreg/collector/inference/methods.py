@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 import pandas as pd
 
 from privreg.base.arrays import Array, Ints
-from privreg.collector.inference.pivots import ENOUGH, Pivot
+from privreg.collector.inference.pivots import ENOUGH, Pivot, StudentT
 from privreg.errors import InferenceError, OptionError, choose, shown
 from privreg.protocol.rounds import GROUPS, LEAST_GROUPS
 from privreg.protocol.sums import summed_groups as summed_groups
@@ -140,13 +140,6 @@ def resolve_methods(inference: object) -> tuple[Method, ...]:
 LEAST: Final = 2 * LEAST_GROUPS  # Clusters at least: two a group
 
 
-class Between(NamedTuple):
-    """Precision of a weighted mean by differences of groups."""
-
-    cov: Array  # Covariance of the weighted mean; shape (p, p)
-    df: int  # Degrees of freedom
-
-
 def dealt(clusters: int, groups: int) -> Ints:
     """Random groups of clusters by their number, shape (clusters,): of each group as many or one more; public."""
     order = np.random.Generator(np.random.PCG64([clusters, groups])).permutation(clusters)
@@ -160,35 +153,38 @@ def local_groups(clusters: int) -> int:
     return GROUPS if clusters >= GROUPS * ENOUGH else LEAST_GROUPS
 
 
-def between(each: Array, weights: Array) -> Between:
-    """Covariance of the weighted mean of independent groups' estimates, shape (groups, p), and its degrees of freedom.
+def between_groups(each: Array, weights: Array, unknown: Array) -> list[Estimate]:
+    """Precision of the weighted mean of independent groups' estimates, shape (groups, p), by their differences.
 
-    Equation (44) of docs/estimator.md, for positive weights. Unbiased where a group's variance goes with 1 over its
-    weight, as for people of clusters of a common size; the degrees of freedom are Satterthwaite's (1946) under this
+    Its covariance has `unknown` added, which all groups share; shape (p, p). There is none before two have people,
+    whose weights are positive. Equation (44) of docs/estimator.md. Unbiased where a group's variance goes with 1 over
+    its weight, as for people of clusters of a common size; the degrees of freedom are Satterthwaite's (1946) under this
     model, rounded down: groups − 1 if weights are equal.
 
     See Bell and McCaffrey (2002), Bias reduction in standard errors for linear regression with multi-stage samples.
     """
+    each, weights = each[weights > 0.0], weights[weights > 0.0]
+    if len(weights) < 2:
+        return []
     share = weights / weights.sum()
     left = np.eye(len(share)) - share  # row g takes the weighted mean from group g's estimate
     form = left.T @ (share[:, None] ** 2 * left) / share  # times the groups' variances
     mean = float(np.trace(form))
     deviation = (left @ each) * share[:, None]
     cov = deviation.T @ deviation * float(np.sum(share) / mean)  # Σ s² v, v = 1/s
-    return Between(np.asarray(cov), max(math.floor(mean**2 / float(np.sum(form * form.T)) + 1e-9), 1))
+    df = max(math.floor(mean**2 / float(np.sum(form * form.T)) + 1e-9), 1)
+    return [Estimate("between_lanes", np.asarray(cov) + unknown, StudentT(df))]
 
 
-def counted(people: Sequence[int], groups: int) -> str:
-    """Numbers of clusters with people and of random groups, in words for the header; `people` by cluster."""
-    return f"{int(np.count_nonzero(people)):,} in {groups} random groups"
+def of_clusters(people: Sequence[int] | Ints | None, groups: int, *, lanes: bool) -> tuple[str, tuple[Diagnostic, ...]]:
+    """Clusters with people and random groups, in words for the header; notes where these say little of each other.
 
-
-def notes(people: Sequence[int], groups: int, *, lanes: bool) -> tuple[Diagnostic, ...]:
-    """Notes where groups have few clusters, or one cluster is much of its group; of `people` by cluster, public.
-
-    `lanes` says whether ``lanes=`` sets the number of groups, as of local reports.
+    Groups may have few clusters, or one cluster be much of its group. `people` are those by cluster, public; without
+    any there are no words. `lanes` says whether ``lanes=`` sets the number of groups, as of local reports.
     """
-    out, held = [], np.asarray(people)
+    out, held = [], np.asarray(() if people is None else people)
+    if not len(held):
+        return "", ()
     some = int(np.count_nonzero(held))
     if some < ENOUGH * groups:
         fewer = "fewer groups (lanes=8) or " if lanes and groups > LEAST_GROUPS else ""
@@ -196,4 +192,4 @@ def notes(people: Sequence[int], groups: int, *, lanes: bool) -> tuple[Diagnosti
         out.append(note("clusters.few", clusters=some, groups=groups, each=each, enough=ENOUGH, fewer=fewer))
     if held.sum() and held.max() > DOMINANT / groups * held.sum():
         out.append(note("clusters.large", share=held.max() / held.sum(), groups=groups))
-    return tuple(out)
+    return f"{some:,} in {groups} random groups", tuple(out)

@@ -25,35 +25,16 @@ _TERMS: Final = 32  # Terms of the Karhunen–Loève series for one lane; the me
 
 
 def joint_critical(pivot: Pivot, cov: Array, alpha: float) -> float | Array:
-    """Value that the largest of several t-ratios exceeds with probability `alpha`, by a reported covariance.
+    """Value that the largest of p t-ratios exceeds in absolute value with probability `alpha`, by a covariance.
 
-    Where only variances are known, `cov` of shape (p,), the value is Bonferroni's. Shape (p,) where the distribution
-    has one for each ratio.
-    """
-    p = len(cov)
-    if p < 2:
-        return pivot.critical(alpha)
-    if isinstance(pivot, Bootstrap):
-        return pivot.largest(alpha)
-    if cov.ndim == 1 or not np.isfinite(cov).all():
-        return pivot.critical(alpha / p)
-    sd = np.sqrt(np.diag(cov))
-    size = np.where(sd > 0.0, sd, 1.0)
-    correlation = np.where(sd > 0.0, cov / np.outer(size, size), 0.0)
-    np.fill_diagonal(correlation, 1.0)
-    return max_critical(pivot, correlation, alpha)
+    `pivot` is the distribution of each. The value is between ``pivot.critical(alpha)``, of one ratio, and Bonferroni's
+    ``pivot.critical(alpha / p)``, which it is where only variances are known, `cov` of shape (p,), and of pivots other
+    than those below. Shape (p,) where the distribution has one for each ratio.
 
-
-def max_critical(pivot: Pivot, correlation: Array, alpha: float) -> float | Array:
-    """Value that the largest of p t-ratios exceeds in absolute value with probability `alpha`.
-
-    `pivot` is the distribution of each, `correlation` that of the estimates, R, positive semidefinite; shape (p, p).
-    The value is between ``pivot.critical(alpha)``, of one ratio, and Bonferroni's ``pivot.critical(alpha / p)``.
-
-    With Z ~ N(0, R) the ratios are Z_j (Normal); Z_j/s_j with s² the diagonal of a Wishart(df, R)/df independent of Z
-    (StudentT); W_j(1)/√(6 · mean over lanes of ∫bridge_j²) with W of covariance R (RandomScaling), its bridges by the
-    Karhunen–Loève series with the tail's mean added, as in `pivots`. A bootstrap (`Bootstrap`, whose
-    columns are the ratios) takes the largest ratio of each of its draws. Any other pivot gets Bonferroni's value.
+    With R the correlation of the estimates and Z ~ N(0, R) the ratios are Z_j (Normal); Z_j/s_j with s² the diagonal of
+    a Wishart(df, R)/df independent of Z (StudentT); W_j(1)/√(6 · mean over lanes of ∫bridge_j²) with W of covariance R
+    (RandomScaling), its bridges by the Karhunen–Loève series with the tail's mean added, as in `pivots`. A bootstrap
+    (`Bootstrap`, whose columns are the ratios) takes the largest ratio of each of its draws.
 
     P(some |T_j| > c) = p · P(|T_1| > c) · E(1/number of ratios beyond c), where a ratio chosen at random is drawn given
     that it is beyond c. The first two factors are exact and only the third is simulated, so one ratio, or several
@@ -67,13 +48,17 @@ def max_critical(pivot: Pivot, correlation: Array, alpha: float) -> float | Arra
     Luby & Madras (1989), Monte-Carlo approximation algorithms for enumeration problems, for the simulation; XSJKH
     (arXiv 2505.08227), section 4.2, for random scaling.
     """
-    p = len(correlation)
-    if p == 1:
+    p = len(cov)
+    if p < 2:
         return pivot.critical(alpha)
     if isinstance(pivot, Bootstrap):
         return pivot.largest(alpha)
-    if not isinstance(pivot, Normal | StudentT | RandomScaling):
-        return pivot.critical(alpha / p)  # of which we can't draw
+    if cov.ndim == 1 or not np.isfinite(cov).all() or not isinstance(pivot, Normal | StudentT | RandomScaling):
+        return pivot.critical(alpha / p)
+    sd = np.sqrt(np.diag(cov))
+    size = np.where(sd > 0.0, sd, 1.0)
+    correlation = np.where(sd > 0.0, cov / np.outer(size, size), 0.0)
+    np.fill_diagonal(correlation, 1.0)
     return _simulated(pivot, p, np.ascontiguousarray(correlation, dtype=np.float64).tobytes(), alpha)
 
 

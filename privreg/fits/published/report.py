@@ -96,7 +96,7 @@ def report(run: AveragedSGD, spec: ModelSpec, settings: Settings, order: NDArray
     mixing = mixing_note(how, chain.updates)
     found = _steps(run, chain, estimates, lambda theta: outside_of(theta[:p], order, units))
     return FitOutcome(
-        people=run.people,
+        nobs=run.people,
         params=outside_of(chain.mean[:p], order, units),
         last=outside_of(chain.last[:p], order, units),
         estimates=estimates,

@@ -123,7 +123,7 @@ def _keep(stream: Stream, source: Source, stamp: list[Any], kept: Checkpoints, *
 
     A fit that was ever killed stays so: nobody knows how far beyond this state its noise was used then.
     """
-    if stream.interrupted:
+    if stream._broken:
         return False
     with contextlib.suppress(PrivregError):
         _write(stream, source, stamp, kept, clean=not killed)

@@ -28,6 +28,7 @@ from privreg.errors import (
     StreamError,
     UnsupportedArgumentError,
 )
+from privreg.fits.fit_plan import plain
 from privreg.fits.outcome import results
 from privreg.fits.plan import guess_of
 from privreg.fits.settings import FitOptions, Settings
@@ -99,11 +100,6 @@ class Stream:
             yield
         finally:
             self._lock.release()
-
-    @property
-    def interrupted(self) -> bool:
-        """True if it was interrupted while noise was drawn, after which nobody can tell which noise was used."""
-        return self._broken
 
     @property
     def nobs(self) -> int:
@@ -527,10 +523,3 @@ def begin(
             raise ValueError("a first guess of another model")
         return Stream(spec, settings, options, seed=seed, start=inside)
     return Stream(spec, settings, options, seed=seed, start=guess_of(spec, start_params))
-
-
-def plain(value: Any) -> Any:
-    """Nested tuples as JSON has them; infinities by name."""
-    if isinstance(value, list | tuple):
-        return [plain(v) for v in value]
-    return str(value) if isinstance(value, float) and not np.isfinite(value) else value

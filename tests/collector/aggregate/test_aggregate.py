@@ -12,7 +12,7 @@ import statsmodels.api as sm
 from scipy.stats import chi2
 
 import privreg as pr
-from privreg.collector.aggregate import classes, curvature, lattice, report, rounds
+from privreg.collector.aggregate import classes, curvature, report, rounds
 from privreg.collector.aggregate.estimate import estimate
 from privreg.collector.aggregate.plan import Plan, Progress, State, Summed, rules_of
 from privreg.errors import UnsupportedArgumentError
@@ -78,7 +78,7 @@ def test_reports_lie_in_the_ball_before_and_after_rounding_whatever_the_row(name
         assert np.isfinite(some).all()
         assert some.shape == (300, plan.width(role))
         assert np.sqrt((some**2).sum(axis=1)).max() <= 1.0 + 1e-12
-        steps = lattice.steps(plan, state)
+        steps = report.steps(plan, state)
         whole = steps.whole(some)
         square = (whole.astype(float) ** 2).sum(axis=1)
         apart = math.sqrt((square[:, None] + square - 2.0 * whole.astype(float) @ whole.T).max())
@@ -133,7 +133,7 @@ def test_measures_are_half_as_far_apart_as_a_ball_is_wide() -> None:
         if name != "custom":
             plan = plan_for(name, measured=100)
             assert (plan.measures**2).sum() == pytest.approx(1.0)
-            assert lattice.sd(plan, "measures") == pytest.approx(math.sqrt(2.0) / plan.mu, rel=1e-4)
+            assert report.sd(plan, "measures") == pytest.approx(math.sqrt(2.0) / plan.mu, rel=1e-4)
 
 
 def test_two_reports_of_second_moments_are_no_further_than_their_sensitivity() -> None:
@@ -164,16 +164,16 @@ def test_noise_of_a_sum_is_both_collectors_and_each_alone_is_enough() -> None:
     plan = plan_for("huber", mu=0.5)
     for role in ("location", "moments", "main"):
         size, exact = plan.width(role), np.zeros(plan.width(role), dtype=np.int64)
-        steps, state = lattice.steps(plan, role), state_for(plan, role, np.random.default_rng(0))
+        steps, state = report.steps(plan, role), state_for(plan, role, np.random.default_rng(0))
         drawn = np.array(
             [
-                lattice.noised(plan, state, exact, tuple(normals(b"%032d" % (k + who), size) for who in (0, 10_000)))
+                report.noised(plan, state, exact, tuple(normals(b"%032d" % (k + who), size) for who in (0, 10_000)))
                 for k in range(400)
             ]
         )
         sd = float(drawn.std())
         assert sd == pytest.approx(math.sqrt(2.0) * steps.sd, rel=5.0 / math.sqrt(2.0 * drawn.size))
-        assert math.sqrt(2.0) * steps.sd / steps.unit == pytest.approx(lattice.sd(plan, role), rel=1e-12)
+        assert math.sqrt(2.0) * steps.sd / steps.unit == pytest.approx(report.sd(plan, role), rel=1e-12)
 
 
 def test_sums_are_modulo_two_to_the_64_and_shares_add_up() -> None:
@@ -372,9 +372,9 @@ def test_early_rounds_are_as_large_as_their_noise_asks() -> None:
     """Equation (4): noise of means is a fifth of half a range, its edge in second moments a fifth of an eigenvalue."""
     plan = plan_for("huber", rows=10**7)
     sizes, size = plan.sizes, plan.d + 1
-    mean = lattice.sd(plan, "location") * math.sqrt(longest2(plan.located, False)) / (sizes["location"] - 20)
+    mean = report.sd(plan, "location") * math.sqrt(longest2(plan.located, False)) / (sizes["location"] - 20)
     assert mean == pytest.approx(0.2, rel=0.05)
-    edge = math.sqrt(2.0 * size) * lattice.sd(plan, "moments") * size / (sizes["moments"] - 40)
+    edge = math.sqrt(2.0 * size) * report.sd(plan, "moments") * size / (sizes["moments"] - 40)
     assert edge == pytest.approx(0.2, rel=0.01)
     errors = [m / plan.rows / sizes["approach"] + 1.0 / m for m in np.array([0.5, 1.0, 2.0]) * sizes["closing"]]
     assert errors[1] == min(errors)  # quadratic errors of both last rounds, which weigh by their people
@@ -395,7 +395,7 @@ def test_a_fit_whose_curvature_was_found_at_another_threshold_is_marked() -> Non
         state = progress.state._replace(scale=progress.state.scale * factor, window=math.log(1.3))
         mean = report.vectors(plan, state, y, x).mean(axis=0)
         found = estimate(plan, rounds.advance(plan, progress._replace(state=state), mean * 1e9, 10**9))
-        reaches.append(found.reach)
+        reaches.append(max(found.moves.max(), found.wider))
     assert reaches[0] < reaches[1] < 1.0 < reaches[2]
 
 

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from privreg.collector.aggregate import lattice, report, rounds
+from privreg.collector.aggregate import report, rounds
 from privreg.collector.aggregate.plan import Plan
 from privreg.data.participants import Participants
 from privreg.protocol.plans import Persons
@@ -38,7 +38,7 @@ def test_reports_of_any_rows_lie_in_the_ball_and_no_further_apart_than_the_noise
             some = report.vectors(plan, state, y, x, None, rng.random((200, plan.bounded)), weight)
         assert some.shape == (200, plan.width(role))
         assert np.isfinite(some).all()
-        steps = lattice.steps(plan, state)
+        steps = report.steps(plan, state)
         whole = steps.whole(some)
         square = (whole.astype(float) ** 2).sum(axis=1)
         apart = math.sqrt((square[:, None] + square - 2.0 * whole.astype(float) @ whole.T).max())

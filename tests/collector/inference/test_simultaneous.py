@@ -15,7 +15,7 @@ from privreg.collector.inference import simultaneous as joint
 from privreg.collector.inference.methods import Estimate
 from privreg.collector.inference.pivots import Normal, RandomScaling, StudentT
 from privreg.collector.inference.resampling import Anytime, Bootstrap
-from privreg.collector.inference.simultaneous import joint_critical, max_critical
+from privreg.collector.inference.simultaneous import joint_critical
 from privreg.errors import OptionError
 from privreg.families import Poisson
 from privreg.results.results import PrivateResults
@@ -58,9 +58,9 @@ def few_draws(monkeypatch):
 @pytest.mark.parametrize("alpha", [0.01, 0.05, 0.2])
 @pytest.mark.usefixtures("few_draws")
 def test_one_ratio_and_ratios_that_are_the_same_need_no_correction(pivot, alpha):
-    assert max_critical(pivot, np.eye(1), alpha) == pivot.critical(alpha)
+    assert joint_critical(pivot, np.eye(1), alpha) == pivot.critical(alpha)
     for same in (np.ones((3, 3)), np.array([[1.0, -1.0], [-1.0, 1.0]])):
-        assert max_critical(pivot, same, alpha) == pytest.approx(pivot.critical(alpha), rel=1e-4)
+        assert joint_critical(pivot, same, alpha) == pytest.approx(pivot.critical(alpha), rel=1e-4)
 
 
 @pytest.mark.some(2)
@@ -68,7 +68,7 @@ def test_one_ratio_and_ratios_that_are_the_same_need_no_correction(pivot, alpha)
 @pytest.mark.parametrize("alpha", [0.01, 0.05, 0.2])
 def test_independent_normals_match_the_closed_form(p, alpha):
     """Šidák: P(max > c) = 1 − (1 − P(|Z| > c))^p; the level is met within 0.1%, as promised."""
-    c = max_critical(Normal(), np.eye(p), alpha)
+    c = joint_critical(Normal(), np.eye(p), alpha)
     assert 1 - (1 - 2 * norm.sf(c)) ** p == pytest.approx(alpha, abs=5e-4)
     assert c == pytest.approx(norm.isf((1 - (1 - alpha) ** (1 / p)) / 2), rel=2e-3)
 
@@ -79,7 +79,7 @@ def test_two_correlated_normals_match_the_bivariate_law():
 
     for rho in (-0.8, 0.3, 0.95):
         r = np.array([[1.0, rho], [rho, 1.0]])
-        c = max_critical(Normal(), r, 0.05)
+        c = joint_critical(Normal(), r, 0.05)
         box = multivariate_normal(cov=r).cdf([c, c], lower_limit=[-c, -c])
         assert 1 - box == pytest.approx(0.05, abs=5e-4)
 
@@ -110,7 +110,7 @@ def test_levels_against_direct_simulation(pivot, rho):
     p, runs, alpha = 4, 3000, 0.1
     r = correlated(p, rho)
     found = paths(pivot, np.linalg.cholesky(r), runs, np.random.default_rng(5))
-    share = (found > max_critical(pivot, r, alpha)).mean()
+    share = (found > joint_critical(pivot, r, alpha)).mean()
     assert share == pytest.approx(alpha, abs=4 * math.sqrt(alpha * (1 - alpha) / runs))
 
 
@@ -120,7 +120,7 @@ def test_levels_against_direct_simulation(pivot, rho):
 def test_estimated_correlations_cost_half_a_point_of_coverage(pivot):
     """The law takes R as known; an estimate of it from 8 lanes, or from one path, makes 95% about 94.4% (p = 5)."""
     p, studies, terms, rng = 5, 60, 100, np.random.default_rng(3)
-    known = max_critical(pivot, np.eye(p), 0.05)
+    known = joint_critical(pivot, np.eye(p), 0.05)
     lanes = np.full(7, 1 / 7)
     weights = 6 / (np.pi * np.arange(1, terms + 1)) ** 2 if pivot == RandomScaling() else lanes
     z = np.abs(rng.standard_normal((4000, p)))
@@ -138,14 +138,14 @@ def test_estimated_correlations_cost_half_a_point_of_coverage(pivot):
 @pytest.mark.parametrize("pivot", PIVOTS, ids=lambda p: p.label)
 @pytest.mark.usefixtures("few_draws")
 def test_values_lie_between_one_by_one_and_bonferroni(pivot):
-    found = [max_critical(pivot, correlated(6, rho), 0.05) for rho in (0.0, 0.6, 0.95)]
+    found = [joint_critical(pivot, correlated(6, rho), 0.05) for rho in (0.0, 0.6, 0.95)]
     assert (np.diff(found) < 0).all()
     assert pivot.critical(0.05) < found[-1]
     assert found[0] < pivot.critical(0.05 / 6) < 1.01 * found[0]
-    by_level = [max_critical(pivot, correlated(6, 0.6), a) for a in (0.5, 0.05, 1e-4)]
+    by_level = [joint_critical(pivot, correlated(6, 0.6), a) for a in (0.5, 0.05, 1e-4)]
     assert (np.diff(by_level) > 0).all()
     np.testing.assert_allclose(
-        max_critical(pivot, correlated(6, 0.6)[::-1, ::-1], 0.05), found[1], rtol=1e-2
+        joint_critical(pivot, correlated(6, 0.6)[::-1, ::-1], 0.05), found[1], rtol=1e-2
     )  # in another order
 
 
@@ -157,7 +157,7 @@ def test_the_monte_carlo_error_of_the_level_is_below_a_thousandth(monkeypatch):
         for seed in range(4):
             joint._simulated.cache_clear()
             monkeypatch.setattr(joint, "_SEED", seed)
-            found.append(max_critical(pivot, r, 0.05))
+            found.append(joint_critical(pivot, r, 0.05))
         joint._simulated.cache_clear()
         # the level is at least as flat in c as Bonferroni's
         slope = 10 * (pivot.two_sided(np.array([found[0] - 0.05])) - pivot.two_sided(np.array([found[0] + 0.05]))) / 0.1
@@ -169,13 +169,13 @@ def test_ten_coefficients_take_less_than_a_second_of_the_processor():
     for pivot in (StudentT(15), RandomScaling(), RandomScaling(32)):
         joint._simulated.cache_clear()
         begun = time.process_time()
-        max_critical(pivot, correlated(10, 0.5), 0.05)
+        joint_critical(pivot, correlated(10, 0.5), 0.05)
         assert time.process_time() - begun < 2.0  # about 0.3 s on a quiet machine
 
 
 def test_other_laws_and_bare_variances_get_bonferronis_value():
-    assert max_critical(Other(), np.eye(4), 0.1) == 120.0
-    assert max_critical(Other(), np.eye(1), 0.1) == 30.0
+    assert joint_critical(Other(), np.eye(4), 0.1) == 120.0
+    assert joint_critical(Other(), np.eye(1), 0.1) == 30.0
     assert joint_critical(RandomScaling(), np.ones(5), 0.05) == RandomScaling().critical(0.01)
     assert joint_critical(Normal(), np.full((3, 3), np.nan), 0.06) == Normal().critical(0.02)
 
@@ -191,7 +191,7 @@ def test_a_bootstrap_takes_the_largest_ratio_of_each_draw(fitted, studentised):
     assert (draws.max(axis=1) > c).mean() == pytest.approx(0.1, abs=0.005)
     assert c > law.critical(0.1).max()
     # as for the normal law, up to the error of 500 draws and 60 blocks
-    assert c == pytest.approx(max_critical(Normal(), correlated(4, 0.6), 0.1), rel=0.15)
+    assert c == pytest.approx(joint_critical(Normal(), correlated(4, 0.6), 0.1), rel=0.15)
     estimate = Estimate("block_bootstrap", moves.T @ moves, law)
     res = PrivateResults(dataclasses.replace(fitted._fit, estimates=(estimate,)))
     half = np.diff(res.conf_int(0.1, simultaneous=True), axis=1).ravel() / 2
@@ -219,7 +219,7 @@ def test_a_coefficient_without_variance_takes_no_part():
     cov[:2, :2] = [[4.0, 2.4], [2.4, 9.0]]
     both = joint_critical(Normal(), cov[:2, :2], 0.05)
     assert both < joint_critical(Normal(), cov, 0.05) < Normal().critical(0.05 / 3)
-    assert both == pytest.approx(max_critical(Normal(), np.array([[1, 0.4], [0.4, 1]]), 0.05), rel=1e-12)
+    assert both == pytest.approx(joint_critical(Normal(), np.array([[1, 0.4], [0.4, 1]]), 0.05), rel=1e-12)
 
 
 # --- results ---------------------------------------------------------------------------------------------
@@ -262,7 +262,7 @@ def test_intervals_of_chosen_coefficients_hold_together(known):
     found = res.conf_int(cols=["c", "a"], simultaneous=True)
     assert list(found.index) == ["c", "a"]
     half = (found[1] - found[0]) / 2
-    c = max_critical(Normal(), np.array([[1, 0.64], [0.64, 1]]), 0.05)
+    c = joint_critical(Normal(), np.array([[1, 0.64], [0.64, 1]]), 0.05)
     np.testing.assert_allclose(half, c * np.array([4.0, 2.0]))
     one = res.conf_int(cols=["b"], simultaneous=True)
     np.testing.assert_allclose(one, res.conf_int(cols=["b"]))
@@ -368,4 +368,4 @@ def test_the_command_line_takes_it(tmp_path, capsys):
 
 def test_a_chi_square_region_is_wider_than_these_intervals():
     """The largest ratio exceeds c less often than the Wald ball's projection: a check of direction."""
-    assert max_critical(Normal(), correlated(5, 0.5), 0.05) < math.sqrt(chi2.isf(0.05, 5))
+    assert joint_critical(Normal(), correlated(5, 0.5), 0.05) < math.sqrt(chi2.isf(0.05, 5))

@@ -10,8 +10,8 @@ import numpy as np
 
 from privreg.collector.aggregate import chain as chains
 from privreg.collector.aggregate.chain import Batch, Chain
-from privreg.collector.aggregate.lattice import steps
 from privreg.collector.aggregate.plan import Plan, Progress
+from privreg.collector.aggregate.report import steps
 from privreg.errors import OptionError
 from privreg.protocol.sums import ROLES, SumAsk, Sums
 from privreg_field.collector.chain import BEGUN, Tabled

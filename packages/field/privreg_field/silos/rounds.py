@@ -158,7 +158,7 @@ def _fresh(history: History, held: Accepted) -> tuple[bytes, bytes]:
         raise MessageError("these rounds would cost more than the plan's budget.")
     sums, _ = of_all(run.plan, state, run.rows, last=last)
     mine = people[history.entries.index(held.entry)]
-    total, following = noised_all(run.plan, state, sums, mine, held.key, len(run.batches))
+    total, following = noised_all(run.plan, state, sums, mine, held.key, len(run.chain.batches))
     assert following is not None
     return total.astype("<i8").tobytes(), following
 

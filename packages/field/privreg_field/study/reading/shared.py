@@ -75,8 +75,7 @@ def results(plan: PublicPlan, chain: Chain, senders: Senders, added: Sequence[tu
         total = sum((b.total for b in kept), np.zeros(plan.roles[TABLE].numbers, dtype=np.int64))
         return tabled.results(plan, table_of(plan), sum(b.people for b in kept), total, senders, added, len(kept))
     fit, engine, order = _begun(plan)
-    people = tuple(b.people for b in chain.batches)
-    held = aggregate.HeldSums(engine, chain.history, people, sum(people))
+    held = aggregate.HeldSums(engine, chain, sum(b.people for b in chain.batches))
     return fits.results(
         aggregate.outcome(held, fit.spec, fit.settings, order),
         fit.spec,

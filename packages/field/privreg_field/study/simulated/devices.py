@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from privreg.base.arrays import Ints
 from privreg.base.optional import need
 from privreg.collector.aggregate import report
-from privreg.collector.aggregate.lattice import steps
 from privreg.collector.aggregate.plan import State
+from privreg.collector.aggregate.report import steps
 from privreg.data.cells import as_series
 from privreg.data.columns import column_of
 from privreg.data.sources.open import open_table
