@@ -20,7 +20,7 @@ from privreg.base import archive
 from privreg.base.arrays import Array
 from privreg.collector.inference.methods import Estimate
 from privreg.collector.inference.windows import Steps
-from privreg.errors import InferenceError, OptionError
+from privreg.errors import InferenceError, OptionError, as_named
 from privreg.families.family import Family
 from privreg.families.measures import Measure
 from privreg.families.scores import scoring_of
@@ -275,7 +275,7 @@ class Labelled:
         names, listed = list(self.names), isinstance(cols, list | tuple | range | np.ndarray | pd.Index)
         wanted = list(cols) if listed and getattr(cols, "shape", None) != () else [cols]
         found = [":".join(map(str, c)) if isinstance(c, tuple) else c for c in wanted]
-        found = [names.index(c) if isinstance(c, str) and c in names else c for c in found]
+        found = [names.index(n) if isinstance(c, str) and (n := as_named(c, names)) in names else c for c in found]
         whole = [int(c) for c in found if isinstance(c, int | np.integer) and not isinstance(c, bool)]
         places = [c for c in whole if -len(names) <= c < len(names)]
         if len(places) < len(wanted):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -15,7 +15,17 @@ from numpy.typing import NDArray
 from privreg.base.arrays import Array
 from privreg.collector.inference.pivots import Normal, Pivot, StudentT
 from privreg.collector.inference.simultaneous import joint_critical
-from privreg.errors import FormulaError, InferenceError, OptionError, flag, interval_level, nearest, shown
+from privreg.errors import (
+    FormulaError,
+    InferenceError,
+    OptionError,
+    as_named,
+    flag,
+    interval_level,
+    nearest,
+    plain_name,
+    shown,
+)
 from privreg.options.unknown import all_known_arguments
 from privreg.results.data import Frame, ResultData
 from privreg.tables import MARK, Paragraph, Part, View, estimates_table, noted
@@ -215,9 +225,10 @@ def _read(fit: ResultData, restrictions: Any) -> tuple[Array, Array, tuple[str, 
     from patsy import DesignInfo
 
     names = fit.names
+    plain = plain_name if len({*map(plain_name, names)}) == len(names) else str
     if isinstance(restrictions, tuple | pd.Index) and all(isinstance(r, str) for r in restrictions):
         restrictions = list(restrictions)
-    at = _of_terms(names, restrictions, fit.of_terms)
+    at = _of_terms(fit, restrictions, plain)
     if at is not None:
         return np.eye(len(names))[at], np.zeros(len(at)), tuple(names[j] for j in at)
     listed = restrictions if isinstance(restrictions, list) else [restrictions]
@@ -234,7 +245,11 @@ def _read(fit: ResultData, restrictions: Any) -> tuple[Array, Array, tuple[str, 
             isinstance(given, np.ndarray) and np.iscomplexobj(given)
         ):
             raise TypeError  # a table's columns may come in another order than the coefficients
-        found = DesignInfo(list(names)).linear_constraint(restrictions)
+        if isinstance(restrictions, dict):
+            asked: Any = {plain(name): value for name, value in restrictions.items()}
+        else:
+            asked = list(map(plain, listed)) if text else restrictions
+        found = DesignInfo(list(map(plain, names))).linear_constraint(asked)
         matrix, values = np.asarray(found.coefs, np.float64), np.asarray(found.constants, np.float64).reshape(-1)
     except Exception as e:  # patsy's parser raises many kinds; none of them is passed on
         if text:
@@ -255,7 +270,8 @@ _WORD: Final = re.compile(r"[^\W\d](?:[\w.:]|\[[^\]]*\]|\([^()]*\))*")
 def _unreadable(fit: ResultData, given: str | list[str], reason: str) -> FormulaError:
     """Error for restrictions such as "age = bmi" that patsy can't read for this reason, with the name that is meant."""
     names, terms = fit.names, fit.of_terms
-    word = next((w for w in _WORD.findall(given) if w not in names), "") if isinstance(given, str) else ""
+    words = _WORD.findall(given) if isinstance(given, str) else []
+    word = as_named(next((w for w in words if as_named(w, names) not in names), ""), terms)
     why, fix = reason or "it is not a linear equation", f"write it as {names[-1] + ' = 0'!r}."
     if word in terms:
         joint = ", ".join(f"{names[j]} = 0" for j in terms[word])
@@ -278,14 +294,14 @@ def _unreadable(fit: ResultData, given: str | list[str], reason: str) -> Formula
     )
 
 
-def _of_terms(names: Sequence[str], given: Any, terms: Mapping[str, Sequence[int]]) -> list[int] | None:
+def _of_terms(fit: ResultData, given: Any, plain: Callable[[str], str]) -> list[int] | None:
     """Positions of all coefficients of a term that is named, or of several in a list; None if it isn't that."""
     asked = given if isinstance(given, list) else [given]
-    known = {"".join(name.split()): list(at) for name, at in terms.items()}
-    known |= {"".join(name.split()): [j] for j, name in enumerate(names) if "".join(name.split()) not in known}
-    if isinstance(given, str) and "".join(given.split()) not in known:
-        asked = _parts(given, names)
-    found = [known.get("".join(a.split())) if isinstance(a, str) else None for a in asked]
+    known = {plain(name): [j] for j, name in enumerate(fit.names)}
+    known |= {plain(name): list(at) for name, at in fit.of_terms.items()}
+    if isinstance(given, str) and plain(given) not in known:
+        asked = _parts(plain(given), list(known))
+    found = [known.get(plain(a)) if isinstance(a, str) else None for a in asked]
     if not found or any(at is None for at in found):
         return None
     return list(dict.fromkeys(j for at in found for j in at or ()))
