@@ -1324,8 +1324,8 @@ MUTANTS = (
     Mutant(
         "an infinite cell",
         "privreg/data/cells.py",
-        "return np.where(np.isinf(values), np.nan, values) if np.isinf(values).any() else values",
-        "return values",
+        "return values if all_finite(values) or not np.isinf(values).any() else np.where",
+        "return values if True else np.where",
         (f"{HOSTILE}::test_a_number_is_read_from_each_cell_alone",),
     ),
     Mutant(

@@ -104,19 +104,12 @@ def _row(row: Any) -> list[Any]:
     return [row]
 
 
-def read_numbers(raw: Any) -> Floats:
+def read_numbers(raw: Any, *, dates: bool = False) -> Floats:
     """Read a raw column as contiguous float64, every cell by itself; NaN where it is no finite number.
 
     What a cell means must not depend on the cells beside it, so neither on the type that a reader chose for the whole
-    column: the text "39.5" is the number 39.5, a truth value 0 or 1, and anything else is unreadable.
-    """
-    return read(raw)[0]
-
-
-def read(raw: Any, *, dates: bool = False) -> tuple[Floats, bool]:
-    """Numbers of cells, NaN where a cell is none, and True if all are known to be finite.
-
-    Of `dates` they are days since 1970-01-01: a cell is a date or a time, an ISO text of one, or a number of days.
+    column: the text "39.5" is the number 39.5, a truth value 0 or 1, and anything else is unreadable. Of `dates` they
+    are days since 1970-01-01: a cell is a date or a time, an ISO text of one, or a number of days.
     """
     dtype = getattr(raw, "dtype", None)
     with np.errstate(all="ignore"):  # a warning would reveal a value
@@ -126,9 +119,13 @@ def read(raw: Any, *, dates: bool = False) -> tuple[Floats, bool]:
             values = days_of_times(raw)
         else:
             values = _each_number(as_series(raw), dates)
-        if np.isfinite(values.sum()):  # as of `all_finite`
-            return values, True
-        return np.where(np.isinf(values), np.nan, values) if np.isinf(values).any() else values, False
+    return values if all_finite(values) or not np.isinf(values).any() else np.where(np.isinf(values), np.nan, values)
+
+
+def all_finite(values: Floats) -> bool:
+    """True if all numbers are finite; may be False of very large ones."""
+    with np.errstate(all="ignore"):  # a warning would reveal a value
+        return bool(np.isfinite(values.sum()))  # what is infinite or no number makes the sum so
 
 
 def _cells(series: Any) -> NDArray[Any]:
@@ -347,7 +344,7 @@ class Taken(Mapping[str, Any]):
 
     def doubles(self, names: Iterable[str]) -> tuple[list[str], Floats]:
         """Which of the columns are plain arrays of doubles, and their rows, shape (columns, n)."""
-        some = [name for name in names if _is_plain(self.columns.get(name))]
+        some = [name for name in names if isinstance(held := self.columns.get(name), np.ndarray) and _is_plain(held)]
         out = np.empty((len(some), len(self.at)))
         runs = _in_turn(self.at)
         for name, to in zip(some, out, strict=True):
@@ -374,9 +371,8 @@ def _in_turn(at: NDArray[np.int64]) -> NDArray[np.int64] | None:
     return rows.reshape(-1, length, blocks)
 
 
-def _is_plain(values: Any) -> bool:
-    plain = isinstance(values, np.ndarray) and values.dtype == np.float64 and values.ndim == 1
-    return plain and values.flags.c_contiguous and values.flags.aligned  # pandas' arrays are read-only
+def _is_plain(values: NDArray[Any]) -> bool:
+    return values.dtype == np.float64 and values.ndim == 1 and values.flags.c_contiguous and values.flags.aligned
 
 
 def taken(values: Any, at: NDArray[np.int64]) -> Any:

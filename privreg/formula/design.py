@@ -220,12 +220,11 @@ class Design:
         factor has a value that is not declared. No message quotes a value.
         """
         gaps = check("local.formula", "missing", missing) != "raise"
-        whole: set[str] = set()
         given = rows if self.rows is None else self.rows.of_batch(rows)
-        read = prepare(given, self.columns, self.schema, clamp=set(self.columns), gaps=gaps, whole=whole)
+        read = prepare(given, self.columns, self.schema, clamp=set(self.columns), gaps=gaps)
         left = {name: read[name] for name in self.endog_sources}
         right = {name: values for name, values in read.items() if name not in left}
-        known = complete_rows(values for name, values in right.items() if name not in whole)
+        known = complete_rows(right.values())
         exog, fine = self._exog(right, len(read[self.columns[0]]), known=known, gaps=gaps)
         endog, offset = self._endog(left, gaps=gaps), None if self.offset is None else np.array(right[self.offset])
         if self.exposure is not None:

@@ -182,10 +182,6 @@ def public_constant(
     return out if np.abs(probe @ out - 1).max() < 1e-9 else None
 
 
-LARGEST: Final = 1 << 14
-"""Numbers of a factor's contrasts that are looked up as a table; of larger ones the ones are set."""
-
-
 class DesignTerm(NamedTuple):
     """One term of a formula, or one column of arrays, whose columns are made by levels or by trees."""
 
@@ -195,7 +191,6 @@ class DesignTerm(NamedTuple):
     trees: tuple[Tree, ...] = ()  # One for each column; none of a factor by itself
     levels: tuple[Any, ...] = ()  # Declared levels, if the term is a factor by itself; none for other terms
     coding: Floats | None = None  # Values of its columns at each of these levels, shape (levels, columns)
-    hot: NDArray[np.int64] | None = None  # Column of each level's only 1, −1 for one that has none; None of others
 
     @property
     def columns(self) -> tuple[int, ...]:
@@ -206,11 +201,6 @@ class DesignTerm(NamedTuple):
     def bare(self) -> bool:
         """True of a raw number, which is finite."""
         return len(self.trees) == 1 and self.trees[0][0] == "col"
-
-    @property
-    def large(self) -> bool:
-        """True of a factor so large that its ones are set one by one, rather than its columns looked up."""
-        return self.hot is not None and self.coding is not None and self.coding.size > LARGEST
 
     @property
     def reference(self) -> Any:
@@ -247,7 +237,9 @@ class Encoder:
         problem: str | None = None
         for part in self.parts:
             if part.coding is not None:
-                self._write_levels(out, part, rows[part.reads[0]])
+                for j, levels in zip(part.columns, self._tables[part.name], strict=True):
+                    # all codes are inside; by default NumPy makes a copy
+                    levels.take(rows[part.reads[0]], out=out[:, self._at(j)], mode="clip")
                 continue
             for j in part.columns:
                 value = next(values)
@@ -265,36 +257,18 @@ class Encoder:
                     to[:] = value
         return out if self.affine is not None else np.ascontiguousarray(out), fine, problem
 
-    def _inside(self, j: Any, values: Any) -> Any:
-        """Values of columns, in internal units if they come so."""
-        return values if self.affine is None else (values - self.affine[0][j]) / self.affine[1][j]
-
     def _at(self, j: int) -> int:
         return j if self.places is None else int(self.places[j])
 
     @cached_property
     def _tables(self) -> dict[str, Floats]:
-        """Columns of factors at each level, shape (columns, levels), those that are hot and large left out."""
-        return {
-            part.name: np.ascontiguousarray(self._inside(np.array(part.columns), part.coding).T)
-            for part in self.parts
-            if part.coding is not None and not part.large
-        }
-
-    def _write_levels(self, out: Floats, part: DesignTerm, codes: NDArray[Any]) -> None:
-        first, columns = part.place.start, part.columns
-        if part.hot is None or not part.large:
-            for j, values in zip(columns, self._tables[part.name], strict=True):
-                to = out[:, self._at(j)]
-                values.take(codes, out=to, mode="clip")  # all are inside; by default NumPy makes a copy
-            return
-        ends = self._inside(np.array(columns), np.array([[0.0], [1.0]]) * np.ones(len(columns)))
-        for j in columns:
-            out[:, self._at(j)] = ends[0, j - first]
-        at = part.hot[codes]
-        some = np.flatnonzero(at >= 0)
-        to = first + at[some]
-        out[some, to if self.places is None else self.places[to]] = ends[1][at[some]]
+        """Columns of factors at each level, in internal units if they come so, shape (columns, levels)."""
+        out: dict[str, Floats] = {}
+        for part in (part for part in self.parts if part.coding is not None):
+            at, values = part.place, part.coding
+            inside = values if self.affine is None else (values - self.affine[0][at]) / self.affine[1][at]
+            out[part.name] = np.ascontiguousarray(inside.T)
+        return out
 
 
 # --- from the formula ------------------------------------------------------------------------------------
@@ -367,11 +341,7 @@ def make_encoder(
             parts.append(part._replace(trees=term_trees(subterms, info, parsed, schema, factors.__getitem__)))
             continue
         coding = np.asarray(contrast.matrix, dtype=np.float64)
-        at = coding.argmax(axis=1)
-        one = coding[np.arange(len(coding)), at] == 1.0
-        single = ((coding != 0.0).sum(axis=1) == one).all() and coding.shape[1] > 1
-        hot = np.where(one, at, -1) if single else None
-        parts.append(part._replace(levels=tuple(schema.levels[str(plain[0])]), coding=coding, hot=hot))
+        parts.append(part._replace(levels=tuple(schema.levels[str(plain[0])]), coding=coding))
     program = Program([tree for part in parts for tree in part.trees], schema, parsed.functions, rows)
     return Encoder(len(info.column_names), tuple(parts), program, response)
 
