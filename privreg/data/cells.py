@@ -32,7 +32,6 @@ _TRUTH: Final = {"true": 1, "false": 0}
 _TOGETHER: Final = 1 << 12  # Rows
 _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 """Types of cells that are compared with each other; the code of others could say that they equal any."""
-_NESTED: Final = (np.void, np.object_)  # Types of NumPy's that are not one cell
 
 
 def unmasked(values: Any) -> Any:
@@ -54,16 +53,10 @@ def plain_vector(values: Any) -> NDArray[Any]:
         return np.asarray(unmasked(values))
     cells = list(values)
     kinds = set(map(type, cells))
-    if all(k in _PLAIN or (issubclass(k, np.generic) and not issubclass(k, _NESTED)) for k in kinds):
-        try:  # numbers as NumPy has them, if it keeps all of their digits
-            with np.errstate(all="ignore"):  # short numbers can't be compared with large ones
-                out = np.asarray(cells)
-                # whole numbers beside others become doubles, which hold some digits only
-                rounded = out.dtype.kind == "f" and bool((np.abs(out) >= 2.0**53).any())
-            if out.ndim == 1 and out.dtype.kind in "biufO" and not rounded:
-                return out
-        except Exception:  # a number too large for all others' type, say
-            pass
+    if kinds in ({float}, {int}, {bool}):
+        out = np.array(cells)
+        if out.dtype.kind != "f" or kinds == {float}:  # not whole numbers that only doubles hold together
+            return out
     return np.fromiter((None if cell is np.ma.masked else cell for cell in cells), dtype=object, count=len(cells))
 
 
@@ -174,13 +167,8 @@ def _each_number(series: Any, dates: bool) -> Floats:
         series = series.dt.tz_convert(None)
     if dates and isinstance(series.dtype, np.dtype) and series.dtype.kind == "M":
         return days_of_times(series.to_numpy())
-    types = pd.api.types
-    if types.is_complex_dtype(series.dtype):  # of plain numbers, too, if one cell among them is complex
-        values = series.to_numpy(dtype=np.complex128, na_value=np.nan)
-        return np.where(values.imag == 0, values.real, np.nan)
-    known = types.is_numeric_dtype(series.dtype)
     try:
-        if known or (series.dtype == object and types.infer_dtype(series, skipna=True) in _NUMBERS):
+        if series.dtype.kind in "biuf" or pd.api.types.infer_dtype(series, skipna=True) in _NUMBERS:
             return np.ascontiguousarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
     except Exception:  # a number too large for a double, say; the others are read all the same
         pass
@@ -188,8 +176,6 @@ def _each_number(series: Any, dates: bool) -> Floats:
     if dates:
         texts = {c: _day(c) for c in {c for c in cells if type(c) is str}}  # of many records few dates differ
         return np.fromiter((texts[c] if type(c) is str else _day(c) for c in cells), np.float64, len(cells))
-    if types.is_datetime64_any_dtype(series.dtype) or types.is_timedelta64_dtype(series.dtype):
-        return np.full(len(series), np.nan)
     return np.fromiter(map(_number, cells), np.float64, len(cells))
 
 

@@ -47,15 +47,6 @@ class Encoded(NamedTuple):
     kept: Flags | None = None  # the raw rows that are in the batch, for ``missing="drop"``; None if all of them are
 
 
-def spread(values: Floats, kept: Flags | None) -> Floats:
-    """Values at the raw rows that `kept` says, all if None, and NaN in the others."""
-    if kept is None:
-        return values
-    out = np.full((len(kept), *values.shape[1:]), np.nan)
-    out[kept] = values
-    return out
-
-
 def same_rows(**parties: Any) -> pd.Index | None:
     """The index that all pandas objects among these have, None if there are none: their rows are paired by position.
     Raises DataError if two differ, which is public as a table's form is. No label is quoted: labels may be data.

@@ -31,8 +31,6 @@ WITHIN, DIFFERENCES = "within", "differences"  # Removal of persons' levels from
 LEAST_WEIGHT: Final = 0.99e-6
 """Smallest squared share of the largest budget. Sums are rounded to 2⁻³²; beside less that would count."""
 
-MOST_ROWS: Final = 10**9  # Rows a person may be allowed; more is no limit
-
 
 @dataclass(frozen=True)
 class Participants:

@@ -46,7 +46,7 @@ from privreg.formula.encoding import (
 from privreg.formula.language.allowlist import check_added, misfit
 from privreg.formula.language.parse import ParsedFormula, check_formula, read
 from privreg.formula.language.rowwise import PIECE, Rowwise
-from privreg.formula.trees.compile import FactorColumn, Trees, compile_trees, read_factor
+from privreg.formula.trees.compile import FactorColumn, compile_trees, read_factor
 from privreg.formula.trees.evaluate import Program
 from privreg.options.table import check
 from privreg.schema.declarations import Schema
@@ -224,17 +224,14 @@ class Design:
         read = prepare(given, self.columns, self.schema, clamp=set(self.columns), gaps=gaps)
         left = {name: read[name] for name in self.endog_sources}
         right = {name: values for name, values in read.items() if name not in left}
-        known = complete_rows(right.values())
-        exog, fine = self._exog(right, len(read[self.columns[0]]), known=known, gaps=gaps)
+        exog, usable = self._exog(right, len(read[self.columns[0]]), gaps=gaps)
         endog, offset = self._endog(left, gaps=gaps), None if self.offset is None else np.array(right[self.offset])
         if self.exposure is not None:
             log: Floats = np.log(right[self.exposure])  # the bounds are positive
             offset = log if offset is None else offset + log
-        usable = known if fine is None else fine if known is None else fine & known
-        if usable is not None:
-            for part in (endog, exog, offset):
-                if part is not None:
-                    part[~usable] = np.nan
+        for part in (endog, offset) if usable is not None else ():
+            if part is not None:
+                part[~usable] = np.nan
         kept = ~np.isnan(endog) if missing == "drop" else None
         if kept is None or kept.all():
             return Encoded(endog, exog, offset)
@@ -266,23 +263,20 @@ class Design:
         columns = self._right
         rows = prepare(new, columns, self.schema, clamp=set(columns) if clamp else (), gaps=gaps, new=True)
         n = len(next(iter(rows.values()))) if rows else rows_of(new)
-        known = complete_rows(rows.values()) if gaps else None
-        x, fine = self._exog(rows, n, known=known, clamp=clamp, gaps=gaps)
-        for usable in (known, fine):
-            if gaps and usable is not None:
-                x[~usable] = np.nan
-        return x
+        return self._exog(rows, n, clamp=clamp, gaps=gaps)[0]
 
-    def _exog(
-        self, rows: Prepared, n: int, *, known: Flags | None = None, clamp: bool = True, gaps: bool
-    ) -> tuple[Floats, Flags | None]:
-        """The matrix, and in which of its rows every term is finite, None if in all; `known` rows are complete."""
+    def _exog(self, rows: Prepared, n: int, *, clamp: bool = True, gaps: bool) -> tuple[Floats, Flags | None]:
+        """The matrix, NaN in rows that can't be used, and which can be, None if all of them."""
+        known = complete_rows(rows.values()) if gaps else None
         if known is not None:
             rows = {name: v if v.dtype.kind == "f" else np.maximum(v, 0) for name, v in rows.items()}
         out, fine, problem = self.encoder.exog(rows, n, known, beyond=not clamp)
         if problem is not None and not gaps:
             raise DataError(f"{problem} for a row of these data; check its values, or declare tighter bounds.")
-        return out, fine
+        usable = known if fine is None else fine if known is None else fine & known
+        if usable is not None:
+            out[~usable] = np.nan
+        return out, usable
 
     def read_new(self, new: Any) -> tuple[Any, Any]:
         """Rows for prediction, of another library's table as a DataFrame, and their index, None without one."""
@@ -363,11 +357,7 @@ class Design:
             values = clamped(np.where(np.isfinite(values), values, np.nan), self.endog_limits)
         return zero_one(values, self.endog_name, gaps=gaps) if self.kind == "binary" else values
 
-    def trees(self) -> Trees:
-        """Expressions of each column, of the response and of the offset, for devices.
-        Raises FormulaError if a term is not made of a device's operations; the message names it.
-        """
-        return compile_trees(self)
+    trees = compile_trees
 
     def to_json(self) -> dict[str, Any]:
         """Represent the design by JSON values; functions by name only."""

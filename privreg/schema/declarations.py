@@ -253,25 +253,11 @@ class Schema:
     def declare(
         cls, bounds: object = None, levels: object = None, moments: object = None, private: Sequence[str] = ()
     ) -> Schema:
-        """Check a user's declarations and freeze them.
+        """Check a user's declarations and freeze them; each is as the attribute of its name.
 
-        Parameters
-        ----------
-        bounds : mapping, optional
-            As the attribute; also two dates (np.datetime64, pd.Timestamp, datetime.date or an ISO text), for a column
-            of dates.
-        levels : mapping, optional
-            As the attribute.
-        moments : mapping, optional
-            Means and sds by name and correlations by pair of names, as in
-            ``{"x1": (0, 1), "x2": (5, 2), ("x1", "x2"): 0.9}``.
-        private : sequence of str
-            As the attribute.
-
-        Raises
-        ------
-        SchemaError
-            If a declaration is malformed, empty, given twice for one column, or contradicts another.
+        Bounds may also be two dates (np.datetime64, pd.Timestamp, datetime.date or an ISO text), for a column of dates,
+        and `moments` hold correlations by pair of names too, as in ``{"x": (0, 1), "z": (5, 2), ("x", "z"): 0.9}``.
+        Raises SchemaError if a declaration is malformed, empty, given twice for one column, or contradicts another.
         """
         given = public_mapping("moments", moments)
         limits = public_mapping("bounds", bounds)
@@ -311,21 +297,10 @@ class Schema:
     def from_file(cls, path: str | Path) -> Schema:
         """Read declarations from a small YAML or JSON file.
 
-        Parameters
-        ----------
-        path : str or Path
-            With the keys ``bounds``, ``levels``, ``moments``, each of them columns with their declaration, and
-            ``correlations``, a list of ``[column, column, correlation]``; all may be left out. YAML needs PyYAML
-            (``pip install ".[yaml]"``).
-
-        Returns
-        -------
-        Schema
-
-        Raises
-        ------
-        SchemaError
-            If the file is missing or malformed, with the name of the file and the key. Nothing in it is executed.
+        It has the keys ``bounds``, ``levels``, ``moments``, each of them columns with their declaration, and
+        ``correlations``, a list of ``[column, column, correlation]``; all may be left out. YAML needs PyYAML
+        (``pip install ".[yaml]"``). Nothing in the file is executed. Raises SchemaError if it is missing or malformed,
+        with the name of the file and the key.
 
         Examples
         --------
@@ -365,11 +340,7 @@ class Schema:
     @classmethod
     def from_document(cls, doc: Any, private: Sequence[str] = ()) -> Schema:
         """Declarations of a document of plain values, each checked like a user's own.
-
-        Raises
-        ------
-        SchemaError
-            If it is no such document, or a declaration is malformed; the message names the key.
+        Raises SchemaError if it is no such document, or a declaration is malformed; the message names the key.
         """
         if not isinstance(doc, dict):
             raise SchemaError(
@@ -392,13 +363,8 @@ class Schema:
         """Write the declarations to a file that :meth:`from_file` reads; .yaml, .yml or .json.
 
         Columns whose scale is learned privately are left out, as nothing about them is declared.
-
-        Raises
-        ------
-        SchemaError
-            If declarations were taken from the rows by ``allow_leak=``, or the suffix is another one.
-        SavedFileError
-            If the file can't be written.
+        Raises SchemaError if declarations were taken from the rows by ``allow_leak=``, or the suffix is another one;
+        SavedFileError if the file can't be written.
         """
         self.refuse_leaked()
         file = checked_path(path)

@@ -84,7 +84,9 @@ _INSTEAD: Final = (
 
 
 def compile_trees(design: Any) -> Trees:
-    """All trees of a design, of closed operations only."""
+    """Expressions of each column of a design, of its response and of its offset, for devices.
+    Raises FormulaError if a term is not made of a device's operations; the message names it.
+    """
     schema, offset = design.schema, None
     if design.offset is not None:
         offset = ["col", design.offset]
