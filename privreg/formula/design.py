@@ -229,9 +229,9 @@ class Design:
         if self.exposure is not None:
             log: Floats = np.log(right[self.exposure])  # the bounds are positive
             offset = log if offset is None else offset + log
-        for part in (endog, offset) if usable is not None else ():
-            if part is not None:
-                part[~usable] = np.nan
+        if usable is not None:
+            endog[~usable] = np.nan
+            offset = None if offset is None else np.where(usable, offset, np.nan)
         kept = ~np.isnan(endog) if missing == "drop" else None
         if kept is None or kept.all():
             return Encoded(endog, exog, offset)

@@ -60,9 +60,8 @@ def probe_rows(
         for _ in range(_CELL_ROWS)
     ]
     box = {name: schema.reference(name) for name in numeric} | {k: v for k, v in (boxes or {}).items() if k in numeric}
-    uniform = rows + len(combos)
-    extra, many = _special_rows(box, constants)
-    total = uniform + many
+    uniform, special = rows + len(combos), dict(zip(box, (extra := _special_rows(box, constants)).T, strict=True))
+    total = uniform + len(extra)
     # random_raw is the part of NumPy's generators whose stream is promised never to change
     bits = np.random.PCG64(20_250_508).random_raw(total * max(len(names), 1)).reshape(total, -1)
     unit = (bits >> np.uint64(11)) * 2.0**-53
@@ -71,7 +70,7 @@ def probe_rows(
         if name in box:
             low, high = box[name]
             out[name] = np.clip(low + unit[:, j] * (high - low), low, high)
-            out[name][uniform:] = extra(name)
+            out[name][uniform:] = special[name]
         else:
             out[name] = np.argsort(unit[:, j], kind="stable") % len(schema.levels[name])
     for i, combo in enumerate(combos):
@@ -80,32 +79,24 @@ def probe_rows(
     return out
 
 
-def _special_rows(
-    box: Mapping[str, tuple[float, float]], constants: Sequence[float]
-) -> tuple[Callable[[str], Floats], int]:
-    """Function of a column that returns its numbers in the special rows (corners, constants), and their number."""
-    if len(box) <= _CORNER_AXES:
-        corners = list(itertools.product((0, 1), repeat=len(box))) if box else []
+def _special_rows(box: Mapping[str, tuple[float, float]], constants: Sequence[float]) -> Floats:
+    """Numbers at corners of a box, and at telling values of each axis, the others in their middle; shape (m, axes)."""
+    if not box:
+        return np.zeros((0, 0))
+    k, (low, high) = len(box), np.array([*box.values()], dtype=np.float64).T
+    if k <= _CORNER_AXES:
+        corners = np.array([*itertools.product((0, 1), repeat=k)])
     else:
-        bits = np.random.PCG64(len(box)).random_raw(2**_CORNER_AXES * len(box)) >> np.uint64(63)
-        sampled = bits.reshape(-1, len(box)).astype(int)
-        corners = [(0,) * len(box), (1,) * len(box), *map(tuple, sampled)]
-    place = {name: j for j, name in enumerate(box)}
+        bits = np.random.PCG64(k).random_raw(2**_CORNER_AXES * k) >> np.uint64(63)
+        corners = np.vstack([np.zeros(k), np.ones(k), bits.reshape(-1, k)])
     numbers = dict.fromkeys([0.0, *itertools.islice((s * c for c in constants for s in (1, -1)), 24)])
-    telling = {
-        name: list(dict.fromkeys([low, high, (low + high) / 2, *(c for c in numbers if low <= c <= high)]))
-        for name, (low, high) in box.items()
-    }
-    begins = np.cumsum([len(corners), *map(len, telling.values())])  # each axis in turn, the others in their middle
-
-    def column(name: str) -> Floats:
-        j, (low, high) = place[name], box[name]
-        out = np.full(begins[-1], (low + high) / 2)
-        out[: len(corners)] = [(low, high)[corner[j]] for corner in corners]
-        out[begins[j] : begins[j + 1]] = telling[name]
-        return out
-
-    return column, int(begins[-1])
+    telling = [dict.fromkeys([a, b, (a + b) / 2, *(c for c in numbers if a <= c <= b)]) for a, b in box.values()]
+    begins = np.cumsum([len(corners), *map(len, telling)])
+    out = np.tile((low + high) / 2, (begins[-1], 1))
+    out[: len(corners)] = np.where(corners, high, low)
+    for j, values in enumerate(telling):
+        out[begins[j] : begins[j + 1], j] = [*values]
+    return out
 
 
 def shown_box(names: Sequence[str], schema: Schema) -> str:
@@ -265,7 +256,7 @@ class Encoder:
         """Columns of factors at each level, in internal units if they come so, shape (columns, levels)."""
         out: dict[str, Floats] = {}
         for part in (part for part in self.parts if part.coding is not None):
-            at, values = part.place, part.coding
+            at, values = part.place, np.asarray(part.coding)
             inside = values if self.affine is None else (values - self.affine[0][at]) / self.affine[1][at]
             out[part.name] = np.ascontiguousarray(inside.T)
         return out
