@@ -25,13 +25,7 @@ from patsy.infix_parser import ParseNode
 from patsy.parse_formula import parse_formula
 
 from privreg.errors import FormulaError, PrivregError, SchemaError, choose, equation, shown
-from privreg.formula.language.allowlist import (
-    NUMPY_CONSTANTS,
-    NUMPY_FUNCTIONS,
-    RESERVED,
-    Walker,
-    check_levels,
-)
+from privreg.formula.language.allowlist import NUMPY_CONSTANTS, NUMPY_FUNCTIONS, RESERVED, Walker, check_levels
 from privreg.formula.language.rowwise import Rowwise
 from privreg.formula.language.spelling import bare, explained, foreign
 from privreg.protocol.limits import DEEPEST, LARGEST, MOST_COLUMNS
