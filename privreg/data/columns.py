@@ -175,11 +175,6 @@ def _unreadable(name: str) -> DataError:
     return DataError(f"column {name!r} can't be read; convert it to plain numbers or texts.")
 
 
-def as_dates(name: str) -> str:
-    """Advice on a column of dates."""
-    return f"give two dates as bounds={{{name!r}: ('2020-01-01', '2020-12-31')}}."
-
-
 def level_codes(raw: Any, name: str, levels: Sequence[Any], *, gaps: bool = False, new: bool = False) -> Codes:
     """Position of every value among the declared levels: one hash pass, then a small lookup table.
 

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.compute as compute
 
 from privreg.data.cells import GAP, plain_vector, read_numbers
-from privreg.data.columns import as_dates
 from privreg.data.sources.source import CHUNK, Batch, Wanted, beyond
 from privreg.errors import DataError, quietly
 from privreg.schema.declarations import days_of_times
@@ -99,7 +98,10 @@ def batches_of(arrow: Any, wanted: Wanted, where: str, most: int = CHUNK) -> Ite
         if kind == "date" and name in wanted.schema.dates:
             continue
         if kind == "date" and wanted.schema.is_number(name):
-            raise DataError(f"{where}: column {name!r} holds dates and is declared a number; {as_dates(name)}")
+            raise DataError(
+                f"{where}: column {name!r} holds dates and is declared a number; give two dates as "
+                f"bounds={{{name!r}: ('2020-01-01', '2020-12-31')}}."
+            )
         if kind in {"date", "time or duration", "of another kind"}:
             held = {"date": "holds dates", "time or duration": "holds times or durations"}.get(kind, f"is {kind}")
             raise DataError(f"{where}: column {name!r} {held}; make it a number or a text first.")

@@ -206,16 +206,15 @@ def check_labels(columns: Iterable[str], labels: Iterable[Any], where: str = "")
 
 def once(batches: Iterator[Batch], what: str) -> Callable[[int], Iterator[Batch]]:
     """Batches that can be read a single time; a second reader gets an error, rather than no rows."""
-    taken: list[bool] = []
+    left = [batches]
 
     def given(skip: int) -> Iterator[Batch]:
-        if taken:
+        if not left:
             raise DataError(
                 f"{what} was read before, and its rows are gone; give a new one, or a table or file that can be read "
                 "again."
             )
-        taken.append(True)
-        yield from beyond(batches, skip)
+        yield from beyond(left.pop(), skip)
 
     return given
 
