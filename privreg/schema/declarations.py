@@ -130,17 +130,13 @@ def _bound(name: str, value: object) -> Pair:
 def _levels(name: str, value: object) -> tuple[Any, ...]:
     """Levels of a list, or an array, Index or Categorical's categories; what has no order is refused."""
     given = value
-    if isinstance(value, Set):
-        raise SchemaError(
-            f"levels[{name!r}] is of type {type(value).__name__}, which has no order, and the first level is the "
-            "reference; write a list, such as ['no', 'yes']."
-        )
     held = getattr(value, "cat", None) if getattr(value, "dtype", None) == "category" else None
     # of a Categorical, its dtype or a Series of it; their values are rows
     value = getattr(value if held is None else held, "categories", value)
     if isinstance(value, str | bytes) or not (isinstance(value, Sequence) or len(getattr(value, "shape", ())) == 1):
+        order = ", which has no order, and the first level is the reference" if isinstance(value, Set) else ""
         raise SchemaError(
-            f"levels[{name!r}] must be a list of levels such as ['no', 'yes'], got {type(value).__name__}."
+            f"levels[{name!r}] must be a list of levels such as ['no', 'yes'], got {type(value).__name__}{order}."
         )
     plain: Any = value.tolist() if hasattr(value, "tolist") else value
     single = (v.item() if hasattr(v, "item") and getattr(v, "ndim", 1) == 0 else v for v in plain)

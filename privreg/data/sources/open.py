@@ -319,15 +319,10 @@ def completed(
                 f"attrs[{KEY!r}] of {where} declares other bounds or levels than that of {first}; make them equal, or "
                 "give schema= (or bounds= and levels=) for all."
             )
-    return replace(
-        schema,
-        bounds={**schema.bounds, **own.bounds},
-        dates=tuple(sorted({*schema.dates, *own.dates})),
-        levels={**schema.levels, **own.levels},
-        moments={**schema.moments, **own.moments},
-        correlations=dict(sorted({**schema.correlations, **own.correlations}.items())),
-        carried=tuple(n for n in wanted if own.declares(n)),
-    )
+    both: dict[str, Any] = {k: {**getattr(schema, k), **getattr(own, k)} for k in ("bounds", "levels", "moments")}
+    both["correlations"] = dict(sorted({**schema.correlations, **own.correlations}.items()))
+    carried, dates = tuple(n for n in wanted if own.declares(n)), tuple(sorted({*schema.dates, *own.dates}))
+    return replace(schema, **both, dates=dates, carried=carried)
 
 
 def _attrs(where: str, held: Any) -> Any:
