@@ -144,7 +144,7 @@ def cubic(
 _NUMBERS: Final = {op: getattr(np, name) for name, op in [*BINARY.items(), *((name, name) for name in UNARY)]}
 _NUMBERS.update(pow=np.power, round=np.rint)
 _COMPARISONS: Final = {op: getattr(np, name) for name, op in CONDITIONS.items()}
-_CONDITIONS: Final = {"and": np.logical_and, "or": np.logical_or, "not": np.logical_not}
+_PLAIN: Final[dict[str, Any]] = {"and": np.logical_and, "or": np.logical_or, "not": np.logical_not, "where": np.where}
 _TYPES: Final = {"int": (int, np.int64), "bool": (bool, np.bool_)}
 
 
@@ -300,10 +300,8 @@ def _computed(op: str, given: Any, args: Sequence[Any], *, beyond: bool) -> Any:
             return given
         case "cmp":
             return _COMPARISONS[given](*args)
-        case "and" | "or" | "not":
-            return _CONDITIONS[op](*args)
-        case "where":
-            return np.where(*args)
+        case "and" | "or" | "not" | "where":
+            return _PLAIN[op](*args)
         case "numpy":
             return getattr(np, given)(*args)
         case "python":
