@@ -222,13 +222,10 @@ def joined(
                 some[name] = np.fromiter(cells, dtype=object, count=len(cells))
             elif levels is not None:
                 codes, places = _coded(raw, name, levels)
-                kind = np.min_scalar_type(-len(levels) - 1)
-                same = places == list(range(len(places))) and codes.dtype == kind
-                table = np.array([*(len(levels) if k == UNKNOWN else k for k in places), GAP], dtype=kind)
-                some[name] = codes if same else table.take(codes)  # the last code is a level that is not declared
-            else:  # doubles are looked at where they are encoded
-                plain = isinstance(raw, np.ndarray) and raw.dtype == np.float64
-                some[name] = raw if plain else numbers(raw, name, gaps=True, dates=name in schema.dates)
+                known = (len(levels) if k == UNKNOWN else k for k in places)  # the last code is a level not declared
+                some[name] = np.array([*known, GAP], dtype=np.min_scalar_type(-len(levels) - 1)).take(codes)
+            else:
+                some[name] = numbers(raw, name, gaps=True, dates=name in schema.dates)
         if len({len(values) for values in some.values()}) > 1:
             raise DataError("the columns differ in length.")
         n = len(some[names[0]])
