@@ -24,8 +24,9 @@ from typing import Final, TypeVar
 __all__ = [
     "BudgetError", "DataError", "FormulaError", "InferenceError", "MissingExtraError", "NotPrivateError", "OptionError",
     "PrivacyLeakError", "PrivacyLeakWarning", "PrivregError", "PrivregWarning", "ReliabilityWarning", "SavedFileError",
-    "SchemaError", "StreamError", "StudyError", "UnsupportedArgumentError", "choose", "equation", "flag",
-    "interval_level", "level", "located", "meant", "nearest", "outside", "quietly", "real", "shown", "whole",
+    "SchemaError", "StreamError", "StudyError", "UnsupportedArgumentError", "as_named", "choose", "equation", "flag",
+    "interval_level", "level", "located", "meant", "nearest", "outside", "plain_name", "quietly", "real", "shown",
+    "whole",
 ]  # fmt: skip
 
 
@@ -202,8 +203,8 @@ def choose(name: str, got: object, allowed: Iterable[str]) -> str:
     Raises OptionError if it isn't; the message lists the choices and the nearest one.
     """
     choices = list(allowed)
-    if isinstance(got, str) and got in choices:
-        return got
+    if isinstance(got, str) and (named := as_named(got, choices)) in choices:
+        return named
     near = []
     if isinstance(got, str):
         known = [c for c in _ELSEWHERE.get(got.lower(), "").split(" or ") if c in choices]
@@ -212,6 +213,24 @@ def choose(name: str, got: object, allowed: Iterable[str]) -> str:
     listed = ", ".join(repr(c) for c in choices)
     given = f"{name} {shown(got)}" if name.startswith("the ") else f"{name}={shown(got)}"
     raise OptionError(f"{given} is not known; {f'choose one of {listed}.{hint}' if choices else 'there is none.'}")
+
+
+def plain_name(name: str) -> str:
+    """A name in the form in which names are compared: no blanks beside signs, and one kind of quotes.
+
+    Examples
+    --------
+    >>> plain_name("I(age ** 2)"), plain_name('a : C(g)[T.high  risk]')
+    ('I(age**2)', 'a:C(g)[T.high risk]')
+    """
+    return re.sub(r"\s*([^\w\s])\s*", r"\1", " ".join(name.split())).replace('"', "'")
+
+
+def as_named(got: str, names: Iterable[object]) -> str:
+    """The one of the names that was typed, but perhaps for blanks and quotes; the text as it is if there is none."""
+    known = {n for n in names if isinstance(n, str)}
+    same = set() if got in known else {n for n in known if plain_name(n) == plain_name(got)}
+    return same.pop() if len(same) == 1 else got
 
 
 NEAR: Final = 0.66

@@ -32,7 +32,6 @@ _TRUTH: Final = {"true": 1, "false": 0}
 _TOGETHER: Final = 1 << 12  # Rows
 _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 """Types of cells that are compared with each other; the code of others could say that they equal any."""
-_NESTED: Final = (np.void, np.object_)  # Types of NumPy's that are not one cell
 
 
 def unmasked(values: Any) -> Any:
@@ -54,16 +53,10 @@ def plain_vector(values: Any) -> NDArray[Any]:
         return np.asarray(unmasked(values))
     cells = list(values)
     kinds = set(map(type, cells))
-    if all(k in _PLAIN or (issubclass(k, np.generic) and not issubclass(k, _NESTED)) for k in kinds):
-        try:  # numbers as NumPy has them, if it keeps all of their digits
-            with np.errstate(all="ignore"):  # short numbers can't be compared with large ones
-                out = np.asarray(cells)
-                # whole numbers beside others become doubles, which hold some digits only
-                rounded = out.dtype.kind == "f" and bool((np.abs(out) >= 2.0**53).any())
-            if out.ndim == 1 and out.dtype.kind in "biufO" and not rounded:
-                return out
-        except Exception:  # a number too large for all others' type, say
-            pass
+    if kinds in ({float}, {int}, {bool}):
+        out = np.array(cells)
+        if out.dtype.kind != "f" or kinds == {float}:  # not whole numbers that only doubles hold together
+            return out
     return np.fromiter((None if cell is np.ma.masked else cell for cell in cells), dtype=object, count=len(cells))
 
 
@@ -104,19 +97,12 @@ def _row(row: Any) -> list[Any]:
     return [row]
 
 
-def read_numbers(raw: Any) -> Floats:
+def read_numbers(raw: Any, *, dates: bool = False) -> Floats:
     """Read a raw column as contiguous float64, every cell by itself; NaN where it is no finite number.
 
     What a cell means must not depend on the cells beside it, so neither on the type that a reader chose for the whole
-    column: the text "39.5" is the number 39.5, a truth value 0 or 1, and anything else is unreadable.
-    """
-    return read(raw)[0]
-
-
-def read(raw: Any, *, dates: bool = False) -> tuple[Floats, bool]:
-    """Numbers of cells, NaN where a cell is none, and True if all are known to be finite.
-
-    Of `dates` they are days since 1970-01-01: a cell is a date or a time, an ISO text of one, or a number of days.
+    column: the text "39.5" is the number 39.5, a truth value 0 or 1, and anything else is unreadable. Of `dates` they
+    are days since 1970-01-01: a cell is a date or a time, an ISO text of one, or a number of days.
     """
     dtype = getattr(raw, "dtype", None)
     with np.errstate(all="ignore"):  # a warning would reveal a value
@@ -126,9 +112,13 @@ def read(raw: Any, *, dates: bool = False) -> tuple[Floats, bool]:
             values = days_of_times(raw)
         else:
             values = _each_number(as_series(raw), dates)
-        if np.isfinite(values.sum()):  # as of `all_finite`
-            return values, True
-        return np.where(np.isinf(values), np.nan, values) if np.isinf(values).any() else values, False
+    return values if all_finite(values) or not np.isinf(values).any() else np.where(np.isinf(values), np.nan, values)
+
+
+def all_finite(values: Floats) -> bool:
+    """True if all numbers are finite; may be False of very large ones."""
+    with np.errstate(all="ignore"):  # a warning would reveal a value
+        return bool(np.isfinite(values.sum()))  # what is infinite or no number makes the sum so
 
 
 def _cells(series: Any) -> NDArray[Any]:
@@ -177,13 +167,8 @@ def _each_number(series: Any, dates: bool) -> Floats:
         series = series.dt.tz_convert(None)
     if dates and isinstance(series.dtype, np.dtype) and series.dtype.kind == "M":
         return days_of_times(series.to_numpy())
-    types = pd.api.types
-    if types.is_complex_dtype(series.dtype):  # of plain numbers, too, if one cell among them is complex
-        values = series.to_numpy(dtype=np.complex128, na_value=np.nan)
-        return np.where(values.imag == 0, values.real, np.nan)
-    known = types.is_numeric_dtype(series.dtype)
     try:
-        if known or (series.dtype == object and types.infer_dtype(series, skipna=True) in _NUMBERS):
+        if series.dtype.kind in "biuf" or pd.api.types.infer_dtype(series, skipna=True) in _NUMBERS:
             return np.ascontiguousarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
     except Exception:  # a number too large for a double, say; the others are read all the same
         pass
@@ -191,8 +176,6 @@ def _each_number(series: Any, dates: bool) -> Floats:
     if dates:
         texts = {c: _day(c) for c in {c for c in cells if type(c) is str}}  # of many records few dates differ
         return np.fromiter((texts[c] if type(c) is str else _day(c) for c in cells), np.float64, len(cells))
-    if types.is_datetime64_any_dtype(series.dtype) or types.is_timedelta64_dtype(series.dtype):
-        return np.full(len(series), np.nan)
     return np.fromiter(map(_number, cells), np.float64, len(cells))
 
 
@@ -347,7 +330,7 @@ class Taken(Mapping[str, Any]):
 
     def doubles(self, names: Iterable[str]) -> tuple[list[str], Floats]:
         """Which of the columns are plain arrays of doubles, and their rows, shape (columns, n)."""
-        some = [name for name in names if _is_plain(self.columns.get(name))]
+        some = [name for name in names if isinstance(held := self.columns.get(name), np.ndarray) and _is_plain(held)]
         out = np.empty((len(some), len(self.at)))
         runs = _in_turn(self.at)
         for name, to in zip(some, out, strict=True):
@@ -374,9 +357,8 @@ def _in_turn(at: NDArray[np.int64]) -> NDArray[np.int64] | None:
     return rows.reshape(-1, length, blocks)
 
 
-def _is_plain(values: Any) -> bool:
-    plain = isinstance(values, np.ndarray) and values.dtype == np.float64 and values.ndim == 1
-    return plain and values.flags.c_contiguous and values.flags.aligned  # pandas' arrays are read-only
+def _is_plain(values: NDArray[Any]) -> bool:
+    return values.dtype == np.float64 and values.ndim == 1 and values.flags.c_contiguous and values.flags.aligned
 
 
 def taken(values: Any, at: NDArray[np.int64]) -> Any:

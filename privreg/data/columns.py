@@ -22,10 +22,11 @@ from privreg.data.cells import (
     Flags,
     Floats,
     Taken,
+    all_finite,
     as_series,
     factorized,
     places_of,
-    read,
+    read_numbers,
     unmasked,
 )
 from privreg.errors import DataError, SchemaError, quietly
@@ -44,15 +45,6 @@ class Encoded(NamedTuple):
     exog: Floats
     offset: Floats | None  # (n,), what is added to the linear predictor: the offset and the log of the exposure
     kept: Flags | None = None  # the raw rows that are in the batch, for ``missing="drop"``; None if all of them are
-
-
-def spread(values: Floats, kept: Flags | None) -> Floats:
-    """Values at the raw rows that `kept` says, all if None, and NaN in the others."""
-    if kept is None:
-        return values
-    out = np.full((len(kept), *values.shape[1:]), np.nan)
-    out[kept] = values
-    return out
 
 
 def same_rows(**parties: Any) -> pd.Index | None:
@@ -154,20 +146,15 @@ def reads_as_number(label: str) -> bool:
     return True
 
 
-def numbers(raw: Any, name: str, *, gaps: bool = False, dates: bool = False) -> Floats:
+def numbers(raw: Any, name: str, *, gaps: bool = False, dates: bool = False, new: bool = False) -> Floats:
     """Return a raw column as contiguous float64; cells that are no finite number are NaN with `gaps`, else an error.
 
-    Of a column of `dates` the numbers are days since 1970-01-01.
+    Of a column of `dates` the numbers are days since 1970-01-01. `new` rows are public ones, for predictions.
     """
-    return _numbers(raw, name, gaps=gaps, dates=dates, new=False)[0]
-
-
-def _numbers(raw: Any, name: str, *, gaps: bool, dates: bool, new: bool) -> tuple[Floats, bool]:
-    """Numbers of a column, and True if all are known to be finite; `new` rows are public ones, for predictions."""
-    values, whole = quietly(lambda: read(raw, dates=dates), _unreadable(name))
-    if not (gaps or whole) and np.isnan(values).any():
+    values = quietly(lambda: read_numbers(raw, dates=dates), _unreadable(name))
+    if not gaps and np.isnan(values).any():
         raise _gap(name, dates=dates, new=new)
-    return values, whole
+    return values
 
 
 def _gap(name: str, *, dates: bool, new: bool) -> DataError:
@@ -186,11 +173,6 @@ def _gap(name: str, *, dates: bool, new: bool) -> DataError:
 def _unreadable(name: str) -> DataError:
     """For what no library should do: an error of its own could quote a value."""
     return DataError(f"column {name!r} can't be read; convert it to plain numbers or texts.")
-
-
-def as_dates(name: str) -> str:
-    """Advice on a column of dates."""
-    return f"give two dates as bounds={{{name!r}: ('2020-01-01', '2020-12-31')}}."
 
 
 def level_codes(raw: Any, name: str, levels: Sequence[Any], *, gaps: bool = False, new: bool = False) -> Codes:
@@ -240,13 +222,10 @@ def joined(
                 some[name] = np.fromiter(cells, dtype=object, count=len(cells))
             elif levels is not None:
                 codes, places = _coded(raw, name, levels)
-                kind = np.min_scalar_type(-len(levels) - 1)
-                same = places == list(range(len(places))) and codes.dtype == kind
-                table = np.array([*(len(levels) if k == UNKNOWN else k for k in places), GAP], dtype=kind)
-                some[name] = codes if same else table.take(codes)  # the last code is a level that is not declared
-            else:  # doubles are looked at where they are encoded
-                plain = isinstance(raw, np.ndarray) and raw.dtype == np.float64
-                some[name] = raw if plain else numbers(raw, name, gaps=True, dates=name in schema.dates)
+                known = (len(levels) if k == UNKNOWN else k for k in places)  # the last code is a level not declared
+                some[name] = np.array([*known, GAP], dtype=np.min_scalar_type(-len(levels) - 1)).take(codes)
+            else:
+                some[name] = numbers(raw, name, gaps=True, dates=name in schema.dates)
         if len({len(values) for values in some.values()}) > 1:
             raise DataError("the columns differ in length.")
         n = len(some[names[0]])
@@ -274,23 +253,19 @@ def prepare(
     *,
     gaps: bool = False,
     new: bool = False,
-    whole: set[str] | None = None,
 ) -> dict[str, NDArray[Any]]:
     """Read the named columns: numbers as float64 (those in `clamp` clamped), factors as codes of levels.
 
-    With `gaps`, missing values are NaN and -1; without, an error. `new` as in `level_codes`. `whole` takes names of
-    columns that are known to have none.
+    With `gaps`, missing values are NaN and -1; without, an error. `new` as in `level_codes`.
     """
     out: dict[str, NDArray[Any]] = {}
-    names, whole = list(names), set() if whole is None else whole
+    names = list(names)
     if isinstance(frame, Taken):
         # doubles in memory, in few operations on all: threads that do one little one after another wait for each other
         some, held = frame.doubles(name for name in names if name not in schema.levels and name not in schema.dates)
         with np.errstate(all="ignore"):  # a warning would reveal a value
-            for name, values, sure in zip(some, held, np.isfinite(held.sum(axis=1)).tolist(), strict=True):
-                if sure:  # as of `all_finite`
-                    whole.add(name)
-                    continue
+            unsure = np.flatnonzero(~np.isfinite(held.sum(axis=1)))  # as of `all_finite`
+            for name, values in ((some[k], held[k]) for k in unsure):
                 values[np.isinf(values)] = np.nan
                 if not gaps and np.isnan(values).any():
                     raise _gap(name, dates=False, new=new)
@@ -304,19 +279,11 @@ def prepare(
         if name in schema.levels:
             out[name] = level_codes(raw, name, schema.levels[name], gaps=gaps, new=new)
         else:
-            values, sure = _numbers(raw, name, gaps=gaps, dates=name in schema.dates, new=new)
-            if sure:
-                whole.add(name)
+            values = numbers(raw, name, gaps=gaps, dates=name in schema.dates, new=new)
             out[name] = clamped(values, schema.limits(name)) if name in clamp else values
     if len({len(v) for v in out.values()}) > 1:
         raise DataError("the columns differ in length.")
     return out
-
-
-def all_finite(values: Floats) -> bool:
-    """True if all numbers are finite; may be False of very large ones."""
-    with np.errstate(all="ignore"):  # a warning would reveal a value
-        return bool(np.isfinite(values.sum()))  # what is infinite or no number makes the sum so
 
 
 def complete_rows(columns: Iterable[NDArray[Any]]) -> Flags | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import combinations
 from numbers import Number
 from typing import Any, Final
 from uuid import UUID
@@ -30,8 +31,6 @@ WITHIN, DIFFERENCES = "within", "differences"  # Removal of persons' levels from
 
 LEAST_WEIGHT: Final = 0.99e-6
 """Smallest squared share of the largest budget. Sums are rounded to 2⁻³²; beside less that would count."""
-
-MOST_ROWS: Final = 10**9  # Rows a person may be allowed; more is no limit
 
 
 @dataclass(frozen=True)
@@ -80,14 +79,10 @@ class Participants:
                 f"{ceiling}={shown(mu_max)} is the ceiling of a column of personal budgets, and none is named; give "
                 f"{spent}='column' too, or leave {ceiling} out."
             )
-        if column is not None and mu_max is None:
-            raise BudgetError(
-                f"{spent}={column!r} names a column of personal budgets, which needs a public ceiling: give "
-                f"{ceiling}=1.0, say, if nobody's budget is above it."
-            )
         if column is not None and (most is None or not 0 < most < np.inf):
             raise BudgetError(
-                f"{ceiling}={shown(mu_max)} must be a positive finite number: the largest budget there is."
+                f"{spent}={column!r} names a column of personal budgets, and {ceiling}={shown(mu_max)} is no public "
+                f"ceiling of them, a positive finite number; give {ceiling}=1.0, say, if nobody's budget is above it."
             )
         who = _column("id", id, "the column that identifies people (id='person')")
         if effect is not None and who not in {None, effect[1]}:
@@ -102,15 +97,12 @@ class Participants:
                 f"max_per_id={shown(max_per_id)} needs the column that identifies people; give id='person' too, or "
                 "leave it out."
             )
-        if who is not None and who == column:
-            raise OptionError(f"id={who!r} and {spent}={who!r} are the same column; name one for each.")
         rest = _gathered(who, most_rows, k_max, per_person, weights, None if effect is None else effect[0])
         group = _column("cluster", cluster, "the column of clusters (cluster='school', levels={'school': [...]})")
-        if group is not None and group in {who, rest[2]}:
-            raise OptionError(
-                f"cluster={group!r} is the column of id= or weights= too: a cluster is of several people, and the "
-                "rows of one are one report by id= and k_max=; name another column, or leave cluster= out."
-            )
+        named = {spent: column, "id": who, "weights": rest[2], "cluster": group}
+        for (one, name), (other, again) in combinations(named.items(), 2):
+            if name is not None and name == again:
+                raise OptionError(f"{one}={name!r} and {other}={name!r} are the same column; name one for each.")
         missing = check("local.formula", "missing", missing)
         return cls(column, most, who, most_rows, missing, *rest, group, spent, real(delta) or 0.0)
 
@@ -258,8 +250,6 @@ def _gathered(
             "to take out levels of persons a report needs several rows of each; give k_max=5, say, the largest number "
             "of rows that a person's report is to hold, 2 or more."
         )
-    if weight is not None and weight == who:
-        raise OptionError(f"weights={weight!r} and id={who!r} are the same column; name one for each.")
     return most, how, weight, effect
 
 

@@ -10,7 +10,7 @@ import json
 import os
 import secrets
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypedDict
@@ -322,19 +322,15 @@ def _parquet(part: Path) -> Iterator[Callable[[pd.DataFrame], None]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    writer = None
+    writer, opened = None, ExitStack()  # which also ends a run that failed: an open writer would complain
 
     def write(frame: pd.DataFrame) -> None:
         nonlocal writer
         table = pa.Table.from_pandas(frame, preserve_index=False)
         attrs = {b"PANDAS_ATTRS": json.dumps(frame.attrs).encode()}  # as pandas' own to_parquet has it
         table = table.replace_schema_metadata({**(table.schema.metadata or {}), **attrs})
-        writer = writer or pq.ParquetWriter(out, table.schema, write_page_checksum=True)
+        writer = writer or opened.enter_context(pq.ParquetWriter(out, table.schema, write_page_checksum=True))
         writer.write_table(table)
 
-    with part.open("xb") as out:
-        try:
-            yield write
-        finally:  # also of a run that failed: an open writer would complain when it is collected
-            if writer is not None:
-                writer.close()
+    with part.open("xb") as out, opened:
+        yield write

@@ -16,7 +16,7 @@ from privreg.collector.covariates.indicators import LARGE, SMALL
 from privreg.collector.covariates.moments import Layout
 from privreg.collector.covariates.whitening import Cells
 from privreg.collector.plan import MOST, Crossed, End, Extreme, Made, Plan
-from privreg.errors import OptionError, UnsupportedArgumentError
+from privreg.errors import OptionError, UnsupportedArgumentError, as_named
 from privreg.fits.notes import quantile
 from privreg.fits.settings import Settings
 from privreg.formula.language.allowlist import SPLINES
@@ -169,6 +169,7 @@ def guess_of(spec: ModelSpec, start_params: Any) -> Array | None:
         return None
     names = spec.coefficients
     if isinstance(start_params, Mapping):
+        start_params = {as_named(str(n), names): value for n, value in start_params.items()}
         lacking = [n for n in names if n not in start_params]
         if lacking or len(start_params) > len(names):
             wrong = f"lacks {lacking[0]!r}" if lacking else "has names that are no coefficient"

@@ -50,9 +50,8 @@ from privreg.errors import (
 from privreg.families import resolve_family
 from privreg.families.family import Family, with_counts
 from privreg.families.hazards import AT_RISK, Hazards
-from privreg.formula.arrays import array_design, check_array_levels
 from privreg.formula.batches import read_arrays
-from privreg.formula.design import Design, formula_design
+from privreg.formula.design import Design, array_design, check_array_levels, formula_design
 from privreg.formula.language.parse import ParsedFormula, collect_rowwise, private_columns, read_formula, refuse_other
 from privreg.formula.language.rowwise import Rowwise
 from privreg.formula.language.spelling import as_labelled, label_of, refuse_arrays, schema_labelled

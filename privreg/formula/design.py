@@ -16,19 +16,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from privreg.data.cells import GAP, Flags, Floats
-from privreg.data.columns import (
-    Encoded,
-    beyond,
-    clamped,
-    complete_rows,
-    prepare,
-    repeated,
-    row_labels,
-    zero_one,
-)
+from privreg.data.columns import Encoded, beyond, clamped, complete_rows, prepare, repeated, row_labels, zero_one
 from privreg.data.sources.open import as_frame, rows_of
-from privreg.errors import DataError, FormulaError, PrivacyLeakError, SchemaError, quietly
-from privreg.formula.batches import ArrayRows
+from privreg.errors import DataError, FormulaError, PrivacyLeakError, SchemaError, choose, quietly
+from privreg.formula.batches import CONSTANTS, EXPOSURE, OFFSET, ArrayRows
 from privreg.formula.encoding import (
     DesignTerm,
     Encoder,
@@ -43,13 +34,13 @@ from privreg.formula.encoding import (
     take,
     with_cuts,
 )
-from privreg.formula.language.allowlist import check_added, misfit
+from privreg.formula.language.allowlist import check_added, check_levels, misfit, undeclared
 from privreg.formula.language.parse import ParsedFormula, check_formula, read
 from privreg.formula.language.rowwise import PIECE, Rowwise
-from privreg.formula.trees.compile import FactorColumn, Trees, compile_trees, read_factor
-from privreg.formula.trees.evaluate import Program
+from privreg.formula.trees.compile import FactorColumn, compile_trees, read_factor
+from privreg.formula.trees.evaluate import Program, const
 from privreg.options.table import check
-from privreg.schema.declarations import Schema
+from privreg.schema.declarations import RESPONSE_KINDS, Schema
 
 RESPONSE_ROWS: Final = 4096  # Public rows on which the range of a computed response is found
 SINGLE_ROWS: Final = 12  # Public rows whose terms are computed one by one, too
@@ -220,22 +211,18 @@ class Design:
         factor has a value that is not declared. No message quotes a value.
         """
         gaps = check("local.formula", "missing", missing) != "raise"
-        whole: set[str] = set()
         given = rows if self.rows is None else self.rows.of_batch(rows)
-        read = prepare(given, self.columns, self.schema, clamp=set(self.columns), gaps=gaps, whole=whole)
+        read = prepare(given, self.columns, self.schema, clamp=set(self.columns), gaps=gaps)
         left = {name: read[name] for name in self.endog_sources}
         right = {name: values for name, values in read.items() if name not in left}
-        known = complete_rows(values for name, values in right.items() if name not in whole)
-        exog, fine = self._exog(right, len(read[self.columns[0]]), known=known, gaps=gaps)
+        exog, usable = self._exog(right, len(read[self.columns[0]]), gaps=gaps)
         endog, offset = self._endog(left, gaps=gaps), None if self.offset is None else np.array(right[self.offset])
         if self.exposure is not None:
             log: Floats = np.log(right[self.exposure])  # the bounds are positive
             offset = log if offset is None else offset + log
-        usable = known if fine is None else fine if known is None else fine & known
         if usable is not None:
-            for part in (endog, exog, offset):
-                if part is not None:
-                    part[~usable] = np.nan
+            endog[~usable] = np.nan
+            offset = None if offset is None else np.where(usable, offset, np.nan)
         kept = ~np.isnan(endog) if missing == "drop" else None
         if kept is None or kept.all():
             return Encoded(endog, exog, offset)
@@ -267,23 +254,20 @@ class Design:
         columns = self._right
         rows = prepare(new, columns, self.schema, clamp=set(columns) if clamp else (), gaps=gaps, new=True)
         n = len(next(iter(rows.values()))) if rows else rows_of(new)
-        known = complete_rows(rows.values()) if gaps else None
-        x, fine = self._exog(rows, n, known=known, clamp=clamp, gaps=gaps)
-        for usable in (known, fine):
-            if gaps and usable is not None:
-                x[~usable] = np.nan
-        return x
+        return self._exog(rows, n, clamp=clamp, gaps=gaps)[0]
 
-    def _exog(
-        self, rows: Prepared, n: int, *, known: Flags | None = None, clamp: bool = True, gaps: bool
-    ) -> tuple[Floats, Flags | None]:
-        """The matrix, and in which of its rows every term is finite, None if in all; `known` rows are complete."""
+    def _exog(self, rows: Prepared, n: int, *, clamp: bool = True, gaps: bool) -> tuple[Floats, Flags | None]:
+        """The matrix, NaN in rows that can't be used, and which can be, None if all of them."""
+        known = complete_rows(rows.values()) if gaps else None
         if known is not None:
             rows = {name: v if v.dtype.kind == "f" else np.maximum(v, 0) for name, v in rows.items()}
         out, fine, problem = self.encoder.exog(rows, n, known, beyond=not clamp)
         if problem is not None and not gaps:
             raise DataError(f"{problem} for a row of these data; check its values, or declare tighter bounds.")
-        return out, fine
+        usable = known if fine is None else fine if known is None else fine & known
+        if usable is not None:
+            out[~usable] = np.nan
+        return out, usable
 
     def read_new(self, new: Any) -> tuple[Any, Any]:
         """Rows for prediction, of another library's table as a DataFrame, and their index, None without one."""
@@ -364,11 +348,7 @@ class Design:
             values = clamped(np.where(np.isfinite(values), values, np.nan), self.endog_limits)
         return zero_one(values, self.endog_name, gaps=gaps) if self.kind == "binary" else values
 
-    def trees(self) -> Trees:
-        """Expressions of each column, of the response and of the offset, for devices.
-        Raises FormulaError if a term is not made of a device's operations; the message names it.
-        """
-        return compile_trees(self)
+    trees = compile_trees
 
     def to_json(self) -> dict[str, Any]:
         """Represent the design by JSON values; functions by name only."""
@@ -469,4 +449,107 @@ def formula_design(
         made=(make, (formula, schema)),
         info=info,
         parsed=parsed,
+    )
+
+
+# --- of arrays --------------------------------------------------------------------------------------------
+
+
+def check_array_levels(schema: Schema, endog_name: str) -> None:
+    """Refuse levels of anything but the response of a model that is given as arrays."""
+    others = [name for name in schema.levels if name != endog_name]
+    if others:
+        raise SchemaError(
+            f"levels[{others[0]!r}]: levels= is for formulas; arrays hold numbers, except for the response "
+            f"({endog_name!r} here): code factors first, or use from_formula."
+        )
+
+
+def array_design(
+    exog_names: Sequence[str],
+    endog_name: str,
+    schema: Schema,
+    *,
+    offset: bool = False,
+    exposure: bool = False,
+    kind: str = "number",
+) -> Design:
+    """Build the public design of named array columns.
+
+    Each is declared as a number, except "const" or "Intercept", which is the constant 1, and a response of 0 and 1.
+    `offset` and `exposure` say whether such an array is given with each batch, declared under these names. `kind` is
+    what the response is; "levels" needs its levels declared, 2 to 50 of them.
+    Raises SchemaError if a column is not declared as a number; FormulaError if columns are linearly dependent whatever
+    the data.
+    """
+    make = partial(array_design, offset=offset, exposure=exposure, kind=kind)
+    if kind == "ordinal":
+        given = tuple(exog_names), endog_name, schema
+        return with_cuts(make(*given, kind="levels"), make, given)
+    choose("kind", kind, RESPONSE_KINDS)
+    names = tuple(exog_names)
+    if not names or len({*names, endog_name}) != len(names) + 1:
+        raise SchemaError(f"column names must be given and differ, got {[endog_name, *names]!r}.")
+    known: dict[str, tuple[float, float]] = {n: (1.0, 1.0) for n in CONSTANTS if n in names and n not in schema.bounds}
+    full = replace(schema, bounds={**schema.bounds, **known})
+    for name in (*names, *([OFFSET] if offset else [])):
+        if name in full.levels:
+            raise SchemaError(f"column {name!r} of an array is a number, but levels= declares it; use a formula.")
+        if name in names and not full.is_number(name):
+            raise SchemaError(undeclared(name, schema, dates=False))
+    check_added(OFFSET if offset else None, EXPOSURE if exposure else None, schema)
+    if schema.dates:
+        raise SchemaError(
+            f"bounds[{schema.dates[0]!r}] are dates, and arrays hold numbers; use from_formula() for columns of dates."
+        )
+    rows = probe_rows(names, full)
+    probe = np.column_stack([rows[name] for name in names])
+    check_rank(probe, names)
+    # "const" or "Intercept" is the constant 1 whatever the array holds, and a column with bounds (v, v) is v
+    fixed = {name: low for name, (low, high) in ((name, full.limits(name)) for name in names) if low == high}
+    sources = tuple(() if name in known else (name,) for name in names)
+    parts = tuple(
+        DesignTerm(name, slice(j, j + 1), sources[j], (const(fixed[name]) if name in fixed else ["col", name],))
+        for j, name in enumerate(names)
+    )
+    encoder = Encoder(len(names), parts, Program([tree for part in parts for tree in part.trees], full), None)
+    if kind == "levels":
+        check_levels(endog_name, schema)
+    levels, limits = schema.levels.get(endog_name), schema.limits(endog_name)
+    if levels is not None:
+        if wrong := misfit(endog_name, levels, kind):
+            raise SchemaError(f"the response {endog_name!r} {wrong}")
+        limits = 0.0, len(levels) - 1.0
+    elif not schema.is_number(endog_name):
+        if kind != "binary":
+            raise SchemaError(undeclared(endog_name, schema, dates=False))
+        limits = 0.0, 1.0
+    elif kind == "binary" and limits != (0.0, 1.0):
+        raise SchemaError(
+            f"a binary response is 0 or 1; declare bounds={{{endog_name!r}: (0, 1)}} or leave them out; of a column of "
+            f"two other values levels={{{endog_name!r}: [...]}}; or choose a family for numbers, such as "
+            "family='huber'."
+        )
+    return Design(
+        formula=None,
+        schema=unclamped(schema, endog_name, kind),
+        functions={},
+        offset=OFFSET if offset else None,
+        exposure=EXPOSURE if exposure else None,
+        kind=kind,
+        names=names,
+        endog_name=endog_name,
+        columns=(endog_name, *names, *([OFFSET] if offset else []), *([EXPOSURE] if exposure else [])),
+        endog_sources=(endog_name,),
+        covariates=tuple(name for name in names if name not in known),
+        probe=probe,
+        constant=public_constant(probe, names, [(name,) for name in names], full),
+        endog_limits=limits,
+        sources=sources,
+        bare=tuple(None if name in known else name for name in names),
+        endog_bare=None if levels else endog_name,
+        endog_levels=levels,
+        rows=ArrayRows(names, endog_name, offset, exposure),
+        encoder=encoder,
+        made=(make, (names, endog_name, schema)),
     )

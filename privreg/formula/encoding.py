@@ -60,9 +60,8 @@ def probe_rows(
         for _ in range(_CELL_ROWS)
     ]
     box = {name: schema.reference(name) for name in numeric} | {k: v for k, v in (boxes or {}).items() if k in numeric}
-    uniform = rows + len(combos)
-    extra, many = _special_rows(box, constants)
-    total = uniform + many
+    uniform, special = rows + len(combos), dict(zip(box, (extra := _special_rows(box, constants)).T, strict=True))
+    total = uniform + len(extra)
     # random_raw is the part of NumPy's generators whose stream is promised never to change
     bits = np.random.PCG64(20_250_508).random_raw(total * max(len(names), 1)).reshape(total, -1)
     unit = (bits >> np.uint64(11)) * 2.0**-53
@@ -71,7 +70,7 @@ def probe_rows(
         if name in box:
             low, high = box[name]
             out[name] = np.clip(low + unit[:, j] * (high - low), low, high)
-            out[name][uniform:] = extra(name)
+            out[name][uniform:] = special[name]
         else:
             out[name] = np.argsort(unit[:, j], kind="stable") % len(schema.levels[name])
     for i, combo in enumerate(combos):
@@ -80,32 +79,24 @@ def probe_rows(
     return out
 
 
-def _special_rows(
-    box: Mapping[str, tuple[float, float]], constants: Sequence[float]
-) -> tuple[Callable[[str], Floats], int]:
-    """Function of a column that returns its numbers in the special rows (corners, constants), and their number."""
-    if len(box) <= _CORNER_AXES:
-        corners = list(itertools.product((0, 1), repeat=len(box))) if box else []
+def _special_rows(box: Mapping[str, tuple[float, float]], constants: Sequence[float]) -> Floats:
+    """Numbers at corners of a box, and at telling values of each axis, the others in their middle; shape (m, axes)."""
+    if not box:
+        return np.zeros((0, 0))
+    k, (low, high) = len(box), np.array([*box.values()], dtype=np.float64).T
+    if k <= _CORNER_AXES:
+        corners = np.array([*itertools.product((0, 1), repeat=k)])
     else:
-        bits = np.random.PCG64(len(box)).random_raw(2**_CORNER_AXES * len(box)) >> np.uint64(63)
-        sampled = bits.reshape(-1, len(box)).astype(int)
-        corners = [(0,) * len(box), (1,) * len(box), *map(tuple, sampled)]
-    place = {name: j for j, name in enumerate(box)}
+        bits = np.random.PCG64(k).random_raw(2**_CORNER_AXES * k) >> np.uint64(63)
+        corners = np.vstack([np.zeros(k), np.ones(k), bits.reshape(-1, k)])
     numbers = dict.fromkeys([0.0, *itertools.islice((s * c for c in constants for s in (1, -1)), 24)])
-    telling = {
-        name: list(dict.fromkeys([low, high, (low + high) / 2, *(c for c in numbers if low <= c <= high)]))
-        for name, (low, high) in box.items()
-    }
-    begins = np.cumsum([len(corners), *map(len, telling.values())])  # each axis in turn, the others in their middle
-
-    def column(name: str) -> Floats:
-        j, (low, high) = place[name], box[name]
-        out = np.full(begins[-1], (low + high) / 2)
-        out[: len(corners)] = [(low, high)[corner[j]] for corner in corners]
-        out[begins[j] : begins[j + 1]] = telling[name]
-        return out
-
-    return column, int(begins[-1])
+    telling = [dict.fromkeys([a, b, (a + b) / 2, *(c for c in numbers if a <= c <= b)]) for a, b in box.values()]
+    begins = np.cumsum([len(corners), *map(len, telling)])
+    out = np.tile((low + high) / 2, (begins[-1], 1))
+    out[: len(corners)] = np.where(corners, high, low)
+    for j, values in enumerate(telling):
+        out[begins[j] : begins[j + 1], j] = [*values]
+    return out
 
 
 def shown_box(names: Sequence[str], schema: Schema) -> str:
@@ -182,10 +173,6 @@ def public_constant(
     return out if np.abs(probe @ out - 1).max() < 1e-9 else None
 
 
-LARGEST: Final = 1 << 14
-"""Numbers of a factor's contrasts that are looked up as a table; of larger ones the ones are set."""
-
-
 class DesignTerm(NamedTuple):
     """One term of a formula, or one column of arrays, whose columns are made by levels or by trees."""
 
@@ -195,7 +182,6 @@ class DesignTerm(NamedTuple):
     trees: tuple[Tree, ...] = ()  # One for each column; none of a factor by itself
     levels: tuple[Any, ...] = ()  # Declared levels, if the term is a factor by itself; none for other terms
     coding: Floats | None = None  # Values of its columns at each of these levels, shape (levels, columns)
-    hot: NDArray[np.int64] | None = None  # Column of each level's only 1, −1 for one that has none; None of others
 
     @property
     def columns(self) -> tuple[int, ...]:
@@ -206,11 +192,6 @@ class DesignTerm(NamedTuple):
     def bare(self) -> bool:
         """True of a raw number, which is finite."""
         return len(self.trees) == 1 and self.trees[0][0] == "col"
-
-    @property
-    def large(self) -> bool:
-        """True of a factor so large that its ones are set one by one, rather than its columns looked up."""
-        return self.hot is not None and self.coding is not None and self.coding.size > LARGEST
 
     @property
     def reference(self) -> Any:
@@ -247,7 +228,9 @@ class Encoder:
         problem: str | None = None
         for part in self.parts:
             if part.coding is not None:
-                self._write_levels(out, part, rows[part.reads[0]])
+                for j, levels in zip(part.columns, self._tables[part.name], strict=True):
+                    # all codes are inside; by default NumPy makes a copy
+                    levels.take(rows[part.reads[0]], out=out[:, self._at(j)], mode="clip")
                 continue
             for j in part.columns:
                 value = next(values)
@@ -265,36 +248,18 @@ class Encoder:
                     to[:] = value
         return out if self.affine is not None else np.ascontiguousarray(out), fine, problem
 
-    def _inside(self, j: Any, values: Any) -> Any:
-        """Values of columns, in internal units if they come so."""
-        return values if self.affine is None else (values - self.affine[0][j]) / self.affine[1][j]
-
     def _at(self, j: int) -> int:
         return j if self.places is None else int(self.places[j])
 
     @cached_property
     def _tables(self) -> dict[str, Floats]:
-        """Columns of factors at each level, shape (columns, levels), those that are hot and large left out."""
-        return {
-            part.name: np.ascontiguousarray(self._inside(np.array(part.columns), part.coding).T)
-            for part in self.parts
-            if part.coding is not None and not part.large
-        }
-
-    def _write_levels(self, out: Floats, part: DesignTerm, codes: NDArray[Any]) -> None:
-        first, columns = part.place.start, part.columns
-        if part.hot is None or not part.large:
-            for j, values in zip(columns, self._tables[part.name], strict=True):
-                to = out[:, self._at(j)]
-                values.take(codes, out=to, mode="clip")  # all are inside; by default NumPy makes a copy
-            return
-        ends = self._inside(np.array(columns), np.array([[0.0], [1.0]]) * np.ones(len(columns)))
-        for j in columns:
-            out[:, self._at(j)] = ends[0, j - first]
-        at = part.hot[codes]
-        some = np.flatnonzero(at >= 0)
-        to = first + at[some]
-        out[some, to if self.places is None else self.places[to]] = ends[1][at[some]]
+        """Columns of factors at each level, in internal units if they come so, shape (columns, levels)."""
+        out: dict[str, Floats] = {}
+        for part in (part for part in self.parts if part.coding is not None):
+            at, values = part.place, np.asarray(part.coding)
+            inside = values if self.affine is None else (values - self.affine[0][at]) / self.affine[1][at]
+            out[part.name] = np.ascontiguousarray(inside.T)
+        return out
 
 
 # --- from the formula ------------------------------------------------------------------------------------
@@ -367,11 +332,7 @@ def make_encoder(
             parts.append(part._replace(trees=term_trees(subterms, info, parsed, schema, factors.__getitem__)))
             continue
         coding = np.asarray(contrast.matrix, dtype=np.float64)
-        at = coding.argmax(axis=1)
-        one = coding[np.arange(len(coding)), at] == 1.0
-        single = ((coding != 0.0).sum(axis=1) == one).all() and coding.shape[1] > 1
-        hot = np.where(one, at, -1) if single else None
-        parts.append(part._replace(levels=tuple(schema.levels[str(plain[0])]), coding=coding, hot=hot))
+        parts.append(part._replace(levels=tuple(schema.levels[str(plain[0])]), coding=coding))
     program = Program([tree for part in parts for tree in part.trees], schema, parsed.functions, rows)
     return Encoder(len(info.column_names), tuple(parts), program, response)
 

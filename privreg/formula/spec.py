@@ -41,11 +41,7 @@ UNUSABLE: Final = {
 LEAST_MU: Final = {"two_collectors": 1e-9, "central": 1e-4, "silos": 1e-4}
 """Least μ: with less, or with less in one round of many, noise would not be small beside 2⁶⁴."""
 
-NOISE: Final = {
-    "two_collectors": Noise(),
-    "central": Noise(1, again=True),
-    "silos": Noise(1, again=True),
-}
+NOISE: Final = {"two_collectors": Noise(), "central": Noise(1, again=True), "silos": Noise(1, again=True)}
 """Noise of sums by trust model."""
 
 CLAMPING: Final = ("clamping", "values outside these bounds were clamped; how many was not counted")

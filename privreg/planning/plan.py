@@ -14,7 +14,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from privreg.base.arrays import Array
-from privreg.errors import InferenceError, OptionError, meant, shown
+from privreg.errors import InferenceError, OptionError, as_named, meant, plain_name, shown
 from privreg.formula.spec import ModelSpec
 from privreg.options.table import check
 from privreg.planning.precision import ASKED, FittedPrecision, PlainPrecision, Precision, precision_of, worth
@@ -249,9 +249,10 @@ class Planned(View):
 def find(coef: object, names: Sequence[str], option: str = "coef") -> list[str]:
     """Coefficients of this name, or of the column of this name; `option` is what was given, for the message."""
     if isinstance(coef, str):
-        if coef in names:
-            return [coef]
-        found = [c for c in names if c.startswith((f"{coef}[", f"C({coef}"))]
+        if (named := as_named(coef, names)) in names:
+            return [named]
+        short = plain_name(coef)
+        found = [c for c in names if plain_name(c).startswith((f"{short}[", f"C({short}"))]
         if found:
             return found
     hint = meant(coef, names) if isinstance(coef, str) else ""

@@ -18,7 +18,7 @@ from privreg.base.arrays import Array
 from privreg.data.columns import prepare
 from privreg.data.participants import Participants
 from privreg.data.sources.open import SILO
-from privreg.errors import BudgetError, OptionError, UnsupportedArgumentError, level, real, shown, whole
+from privreg.errors import BudgetError, OptionError, UnsupportedArgumentError, as_named, level, real, shown, whole
 from privreg.families import resolve_family
 from privreg.families.hazards import Hazards
 from privreg.fits.fit_plan import FitPlan
@@ -306,6 +306,7 @@ def _params(params: Any, names: Sequence[str]) -> Array:
     if params is None:
         return np.zeros(len(names))
     if isinstance(params, Mapping):
+        params = {as_named(str(name), names): value for name, value in params.items()}
         wrong = [name for name in params if name not in names]
         if wrong:
             raise OptionError(f"params has {shown(wrong[0])}, no coefficient; they are {', '.join(map(repr, names))}.")

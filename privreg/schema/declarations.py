@@ -130,17 +130,13 @@ def _bound(name: str, value: object) -> Pair:
 def _levels(name: str, value: object) -> tuple[Any, ...]:
     """Levels of a list, or an array, Index or Categorical's categories; what has no order is refused."""
     given = value
-    if isinstance(value, Set):
-        raise SchemaError(
-            f"levels[{name!r}] is of type {type(value).__name__}, which has no order, and the first level is the "
-            "reference; write a list, such as ['no', 'yes']."
-        )
     held = getattr(value, "cat", None) if getattr(value, "dtype", None) == "category" else None
     # of a Categorical, its dtype or a Series of it; their values are rows
     value = getattr(value if held is None else held, "categories", value)
     if isinstance(value, str | bytes) or not (isinstance(value, Sequence) or len(getattr(value, "shape", ())) == 1):
+        order = ", which has no order, and the first level is the reference" if isinstance(value, Set) else ""
         raise SchemaError(
-            f"levels[{name!r}] must be a list of levels such as ['no', 'yes'], got {type(value).__name__}."
+            f"levels[{name!r}] must be a list of levels such as ['no', 'yes'], got {type(value).__name__}{order}."
         )
     plain: Any = value.tolist() if hasattr(value, "tolist") else value
     single = (v.item() if hasattr(v, "item") and getattr(v, "ndim", 1) == 0 else v for v in plain)
@@ -253,25 +249,11 @@ class Schema:
     def declare(
         cls, bounds: object = None, levels: object = None, moments: object = None, private: Sequence[str] = ()
     ) -> Schema:
-        """Check a user's declarations and freeze them.
+        """Check a user's declarations and freeze them; each is as the attribute of its name.
 
-        Parameters
-        ----------
-        bounds : mapping, optional
-            As the attribute; also two dates (np.datetime64, pd.Timestamp, datetime.date or an ISO text), for a column
-            of dates.
-        levels : mapping, optional
-            As the attribute.
-        moments : mapping, optional
-            Means and sds by name and correlations by pair of names, as in
-            ``{"x1": (0, 1), "x2": (5, 2), ("x1", "x2"): 0.9}``.
-        private : sequence of str
-            As the attribute.
-
-        Raises
-        ------
-        SchemaError
-            If a declaration is malformed, empty, given twice for one column, or contradicts another.
+        Bounds may also be two dates (np.datetime64, pd.Timestamp, datetime.date or an ISO text), for a column of dates,
+        and `moments` hold correlations by pair of names too, as in ``{"x": (0, 1), "z": (5, 2), ("x", "z"): 0.9}``.
+        Raises SchemaError if a declaration is malformed, empty, given twice for one column, or contradicts another.
         """
         given = public_mapping("moments", moments)
         limits = public_mapping("bounds", bounds)
@@ -311,21 +293,10 @@ class Schema:
     def from_file(cls, path: str | Path) -> Schema:
         """Read declarations from a small YAML or JSON file.
 
-        Parameters
-        ----------
-        path : str or Path
-            With the keys ``bounds``, ``levels``, ``moments``, each of them columns with their declaration, and
-            ``correlations``, a list of ``[column, column, correlation]``; all may be left out. YAML needs PyYAML
-            (``pip install ".[yaml]"``).
-
-        Returns
-        -------
-        Schema
-
-        Raises
-        ------
-        SchemaError
-            If the file is missing or malformed, with the name of the file and the key. Nothing in it is executed.
+        It has the keys ``bounds``, ``levels``, ``moments``, each of them columns with their declaration, and
+        ``correlations``, a list of ``[column, column, correlation]``; all may be left out. YAML needs PyYAML
+        (``pip install ".[yaml]"``). Nothing in the file is executed. Raises SchemaError if it is missing or malformed,
+        with the name of the file and the key.
 
         Examples
         --------
@@ -365,11 +336,7 @@ class Schema:
     @classmethod
     def from_document(cls, doc: Any, private: Sequence[str] = ()) -> Schema:
         """Declarations of a document of plain values, each checked like a user's own.
-
-        Raises
-        ------
-        SchemaError
-            If it is no such document, or a declaration is malformed; the message names the key.
+        Raises SchemaError if it is no such document, or a declaration is malformed; the message names the key.
         """
         if not isinstance(doc, dict):
             raise SchemaError(
@@ -392,13 +359,8 @@ class Schema:
         """Write the declarations to a file that :meth:`from_file` reads; .yaml, .yml or .json.
 
         Columns whose scale is learned privately are left out, as nothing about them is declared.
-
-        Raises
-        ------
-        SchemaError
-            If declarations were taken from the rows by ``allow_leak=``, or the suffix is another one.
-        SavedFileError
-            If the file can't be written.
+        Raises SchemaError if declarations were taken from the rows by ``allow_leak=``, or the suffix is another one;
+        SavedFileError if the file can't be written.
         """
         self.refuse_leaked()
         file = checked_path(path)

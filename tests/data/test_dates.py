@@ -11,7 +11,7 @@ import pytest
 
 import privreg as pr
 from privreg.cli.values import pairs
-from privreg.data.cells import read, read_numbers
+from privreg.data.cells import read_numbers
 from privreg.data.inspect import described, mismatches, template
 from privreg.errors import DataError, PrivregWarning, SchemaError
 from privreg.schema.declarations import day_of, days_of_times, iso
@@ -22,7 +22,7 @@ N = 3_000
 
 
 def read_days(raw):
-    return read(raw, dates=True)[0]
+    return read_numbers(raw, dates=True)
 
 
 def rows():

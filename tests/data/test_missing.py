@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from privreg.data.sources.open import open_table
 from privreg.errors import DataError, OptionError, SchemaError
-from privreg.formula.arrays import array_design
-from privreg.formula.design import formula_design
+from privreg.formula.design import array_design, formula_design
 from privreg.formula.language.rowwise import rowwise
 from privreg.options.table import find
 from privreg.schema.declarations import Schema

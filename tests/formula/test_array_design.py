@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privreg.errors import DataError, FormulaError, PrivregError, SchemaError
-from privreg.formula.arrays import array_design
 from privreg.formula.describe import design_from_json
-from privreg.formula.design import Design
+from privreg.formula.design import Design, array_design
 from privreg.schema.declarations import Schema
 from tests.designs import SCHEMA, SENTINEL, shown
 

@@ -10,8 +10,7 @@ import patsy
 import pytest
 
 from privreg.errors import FormulaError
-from privreg.formula.arrays import array_design
-from privreg.formula.design import formula_design
+from privreg.formula.design import array_design, formula_design
 from privreg.formula.language.allowlist import NUMPY_FUNCTIONS
 from privreg.formula.trees.compile import compile_trees
 from privreg.formula.trees.evaluate import CLOSED, Program

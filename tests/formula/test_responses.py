@@ -12,10 +12,9 @@ from privreg.data.sources.open import open_arrays
 from privreg.doors.loading import upgraded
 from privreg.errors import DataError, FormulaError, OptionError, PrivacyLeakWarning, SchemaError
 from privreg.families.family import from_json
-from privreg.formula.arrays import array_design, check_array_levels
 from privreg.formula.batches import read_arrays
 from privreg.formula.describe import complete, design_from_json
-from privreg.formula.design import formula_design
+from privreg.formula.design import array_design, check_array_levels, formula_design
 from privreg.formula.language.parse import private_columns, read_formula
 from privreg.schema.declarations import MOST_LEVELS, RESPONSE_KINDS, Schema
 from tests.designs import FUNCTIONS, SCHEMA, frame

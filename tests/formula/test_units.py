@@ -15,9 +15,8 @@ import privreg as pr
 from privreg.cli.app import VERBS, main, parsers, spread
 from privreg.doors.loading import upgraded
 from privreg.errors import DataError, FormulaError, OptionError, SchemaError
-from privreg.formula.arrays import array_design
 from privreg.formula.describe import design_from_json
-from privreg.formula.design import formula_design
+from privreg.formula.design import array_design, formula_design
 from privreg.formula.language.rowwise import rowwise
 from privreg.formula.units import public_units
 from privreg.schema.declarations import Schema

@@ -28,9 +28,8 @@ from privreg.data.cells import read_numbers
 from privreg.data.columns import level_codes
 from privreg.data.participants import Counter
 from privreg.data.sources.open import open_table
-from privreg.formula.arrays import array_design
 from privreg.formula.batches import read_arrays
-from privreg.formula.design import formula_design
+from privreg.formula.design import array_design, formula_design
 from privreg.formula.language.rowwise import rowwise
 from privreg.schema.declarations import Schema
 from tests.databases import engine, sqlite

@@ -31,8 +31,7 @@ from privreg.families import (
     Squared,
     custom,
 )
-from privreg.formula.arrays import array_design
-from privreg.formula.design import formula_design
+from privreg.formula.design import array_design, formula_design
 from privreg.privacy.ledger import LEDGER
 from privreg.results.results import PrivateResults
 from privreg.schema.declarations import Schema

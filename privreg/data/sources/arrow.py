@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.compute as compute
 
 from privreg.data.cells import GAP, plain_vector, read_numbers
-from privreg.data.columns import as_dates
 from privreg.data.sources.source import CHUNK, Batch, Wanted, beyond
 from privreg.errors import DataError, quietly
 from privreg.schema.declarations import days_of_times
@@ -99,37 +98,33 @@ def batches_of(arrow: Any, wanted: Wanted, where: str, most: int = CHUNK) -> Ite
         if kind == "date" and name in wanted.schema.dates:
             continue
         if kind == "date" and wanted.schema.is_number(name):
-            raise DataError(f"{where}: column {name!r} holds dates and is declared a number; {as_dates(name)}")
+            raise DataError(
+                f"{where}: column {name!r} holds dates and is declared a number; give two dates as "
+                f"bounds={{{name!r}: ('2020-01-01', '2020-12-31')}}."
+            )
         if kind in {"date", "time or duration", "of another kind"}:
             held = {"date": "holds dates", "time or duration": "holds times or durations"}.get(kind, f"is {kind}")
             raise DataError(f"{where}: column {name!r} {held}; make it a number or a text first.")
     unreadable = "a column can't be read; it is damaged, or of a type that holds neither numbers nor texts."
-    levels = {c: tuple(wanted.schema.levels.get(c, ())) for c in wanted.coded}
     numbers = {c for c in wanted.columns if wanted.schema.is_number(c)} - wanted.verbatim
 
     def columns(part: Any) -> Batch:
-        return {c: _values(_plain(part.column(c)), levels.get(c), c in numbers) for c in wanted.columns}
+        return {c: _values(_plain(part.column(c)), c in wanted.coded, c in numbers) for c in wanted.columns}
 
     for a in range(0, arrow.num_rows, most):
         yield quietly(partial(columns, arrow.slice(a, most)), DataError(f"{where}: {unreadable}"))
 
 
-def _values(array: Any, levels: tuple[Any, ...] | None, number: bool) -> Any:
-    """A column of numbers, of texts, or as codes: of a factor, by its declared levels, or of texts of dates."""
-    factor = levels is not None
+def _values(array: Any, coded: bool, number: bool) -> Any:
+    """A column of numbers, of texts, or as codes: of the texts of a factor or of dates."""
     type_, types = array.type, pa.types
-    if types.is_dictionary(type_) and (types.is_date(type_.value_type) or types.is_timestamp(type_.value_type)):
-        return days_of_times(array.dictionary_decode().to_numpy(zero_copy_only=False))
     if types.is_dictionary(type_):
-        small = len(array.dictionary) <= max(len(array), 1)
-        return (
-            _codes(array, levels)
-            if levels is not None and small
-            else _values(array.dictionary_decode(), levels, number)
-        )
+        dated = types.is_date(type_.value_type) or types.is_timestamp(type_.value_type)
+        small = coded and not dated and len(array.dictionary) <= max(len(array), 1)
+        return _codes(array) if small else _values(array.dictionary_decode(), coded, number)
     text = _holds_texts(type_)
-    if levels is not None and text:
-        return _codes(array.dictionary_encode(), levels)
+    if coded and text:
+        return _codes(array.dictionary_encode())
     if types.is_date(type_) or types.is_timestamp(type_):
         return days_of_times(array.to_numpy(zero_copy_only=False))  # with a zone they are held in UTC
     if text and number:  # each by itself, NaN where it is none
@@ -147,18 +142,12 @@ def _values(array: Any, levels: tuple[Any, ...] | None, number: bool) -> Any:
         return pd.arrays.IntegerArray(held, array.is_null().to_numpy(zero_copy_only=False))
     if types.is_integer(type_) or types.is_floating(type_) or (types.is_boolean(type_) and not array.null_count):
         return array.to_numpy(zero_copy_only=False)  # a copy only where there are nulls, or booleans
-    if types.is_decimal(type_) and not factor and type_.precision <= _EXACT_DIGITS:
+    if types.is_decimal(type_) and not coded and type_.precision <= _EXACT_DIGITS:
         return array.cast(pa.string()).cast(pa.float64()).to_numpy(zero_copy_only=False)  # the nearest doubles
     return array.to_pandas()
 
 
-@lru_cache(maxsize=256)
-def _kind(levels: tuple[Any, ...]) -> Any:
-    """Pandas' type of a factor whose levels are all texts."""
-    return pd.CategoricalDtype(pd.Index(levels, dtype=object))
-
-
-def _codes(array: Any, declared: tuple[Any, ...]) -> Any:
+def _codes(array: Any) -> Any:
     """A dictionary column as pandas' codes; one whose dictionary has nulls or doubles is decoded."""
     # pandas has no category of NaN
     levels = [None if isinstance(level, float) and math.isnan(level) else level for level in texts_of(array.dictionary)]
@@ -169,10 +158,6 @@ def _codes(array: Any, declared: tuple[Any, ...]) -> Any:
         cells = np.empty(len(levels) + 1, dtype=object)
         cells[:-1] = levels
         return cells[codes]  # a missing value has code -1: the last entry, None
-    if set(levels) <= set(declared) and all(type(level) is str for level in declared):
-        # pandas takes as long to make a type for each batch as a parser for some thousand cells
-        table = np.array([*map(declared.index, levels), -1], dtype=np.int32)
-        return pd.Categorical.from_codes(table.take(codes), dtype=_kind(declared), validate=False)
     kind = pd.CategoricalDtype(pd.Index(levels, dtype=object))
     return pd.Categorical.from_codes(codes, dtype=kind, validate=False)
 

@@ -291,9 +291,7 @@ def open_csv(path: Path, wanted: Wanted, how: Csv = PLAIN) -> Source:
             return "text"
         return "codes" if name in coded else "number" if schema.is_number(name) else "any"
 
-    def pointed(
-        texts: Any,
-    ) -> Any:  # numbers with a decimal comma, written with a point; with a point already it is none
+    def pointed(texts: Any) -> Any:  # with a point, of numbers with a decimal comma; with one already it is none
         with_point = compute.replace_substring(texts, ",", ".")
         return compute.if_else(compute.match_substring(texts, "."), pa.scalar("", texts.type), with_point)
 

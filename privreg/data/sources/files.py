@@ -25,10 +25,12 @@ from privreg.data.sources.source import (
     ahead,
     chained,
     check_labels,
+    counted,
     dealt_pieces,
     file_mark,
     first,
     held_rows,
+    of_pieces,
 )
 from privreg.errors import DataError, UnsupportedArgumentError, quietly
 from privreg.privacy.accounts import of_files
@@ -154,14 +156,9 @@ def open_feather(path: Path, wanted: Wanted) -> Source:
         file = opened(options=pa.ipc.IpcReadOptions(included_fields=fields, use_threads=False))
         return (_whole(file.get_batch(i)) for i in range(file.num_record_batches))
 
-    def count() -> int | None:
-        try:
-            return int(import_module("pyarrow.dataset").dataset(path, format="ipc").count_rows())
-        except Exception:  # reading the rows says what is wrong
-            return None
-
-    batches = streamed(parts, wanted, path.name)
-    return Source(f"Feather file {path.name}", count(), batches, of_files([path]), stamp=lambda: [file_mark(path)])
+    batches, kind = streamed(parts, wanted, path.name), f"Feather file {path.name}"
+    rows = counted(lambda: import_module("pyarrow.dataset").dataset(path, format="ipc").count_rows())
+    return Source(kind, rows, batches, of_files([path]), stamp=lambda: [file_mark(path)])
 
 
 def _whole(batch: Any) -> Any:
@@ -203,7 +200,20 @@ def open_files(given: Path | Sequence[Path], wanted: Wanted, how: Csv = PLAIN) -
                     "same order."
                 )
     sources = [open_csv(p, wanted, how) if kinds == {"CSV"} else open_feather(p, wanted) for p in paths]
-    return sources[0] if len(sources) == 1 else _chained(sources, paths, wanted)
+    if len(sources) == 1:
+        return sources[0]
+
+    def count() -> int | None:
+        counts = [source.expected() for source in sources]
+        return None if None in counts else sum(n or 0 for n in counts)
+
+    def stamp() -> list[Any] | None:
+        stamps = [source.stamp() for source in sources]
+        return None if None in stamps else [mark for some in stamps for mark in some or []]
+
+    kind = f"{len(sources)} files, {sources[0].kind} first"
+    whole = Source(kind, None, sources[0].batches, of_files(paths), count, stamp)
+    return of_pieces(whole, lambda: (Piece(source.expected(), source.batches) for source in sources), wanted)
 
 
 def arrow_schema(name: str, path: Path) -> Any:
@@ -284,25 +294,6 @@ def _kind(path: Path) -> str:
             "convert it. Databases are asked with privreg.sql(query, connection)."
         )
     return "Parquet" if suffix in PARQUET else "Feather" if suffix in FEATHER else "CSV"
-
-
-def _chained(sources: Sequence[Source], paths: Sequence[Path], wanted: Wanted) -> Source:
-    """Several files one after the other."""
-
-    def pieces() -> Iterator[Piece]:
-        return (Piece(source.expected(), source.batches) for source in sources)
-
-    def count() -> int | None:
-        counts = [source.expected() for source in sources]
-        return None if None in counts else sum(n for n in counts if n is not None)
-
-    def stamp() -> list[object] | None:
-        stamps = [source.stamp() for source in sources]
-        return None if None in stamps else [entry for some in stamps for entry in some or []]
-
-    kind = f"{len(sources)} files, {sources[0].kind} first"
-    dealt = dealt_pieces(pieces, wanted)
-    return Source(kind, None, lambda skip: chained(pieces(), skip), of_files(paths), count, stamp, dealt=dealt)
 
 
 # --- Dask DataFrames: which files they stand for; their partitions are never asked for rows -------------------

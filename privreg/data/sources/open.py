@@ -164,15 +164,14 @@ class Silos:
 
     def check(self, columns: Collection[str]) -> list[Any] | None:
         """Refuse columns that a silo doesn't have, and return the names of those that all have; see `Table.check`."""
-        out: list[Any] | None = [SILO]
+        found = list[list[Any] | None]()
         for name, part in self.parts.items():
             with located(f"silo {name!r}"):
-                labels = table_of(part).check([c for c in columns if c != SILO])
+                found.append(labels := table_of(part).check([c for c in columns if c != SILO]))
             if labels is not None and SILO in labels and SILO in columns:
                 raise DataError(f"silo {name!r} has a column {SILO!r}, which says here whose rows they are; rename it.")
-            every = labels is not None and out is not None
-            out = [SILO, *(c for c in labels if out == [SILO] or c in out)] if every else None  # type: ignore[union-attr,operator]
-        return out
+        known = [labels for labels in found if labels is not None]
+        return [SILO, *(c for c in known[-1] if all(c in k for k in known))] if len(known) == len(found) else None
 
     def holders(self) -> Iterator[tuple[str, Any]]:
         """Each silo's holders of declarations, see `Table.holders`."""
@@ -319,15 +318,10 @@ def completed(
                 f"attrs[{KEY!r}] of {where} declares other bounds or levels than that of {first}; make them equal, or "
                 "give schema= (or bounds= and levels=) for all."
             )
-    return replace(
-        schema,
-        bounds={**schema.bounds, **own.bounds},
-        dates=tuple(sorted({*schema.dates, *own.dates})),
-        levels={**schema.levels, **own.levels},
-        moments={**schema.moments, **own.moments},
-        correlations=dict(sorted({**schema.correlations, **own.correlations}.items())),
-        carried=tuple(n for n in wanted if own.declares(n)),
-    )
+    both: dict[str, Any] = {k: {**getattr(schema, k), **getattr(own, k)} for k in ("bounds", "levels", "moments")}
+    both["correlations"] = dict(sorted({**schema.correlations, **own.correlations}.items()))
+    carried, dates = tuple(n for n in wanted if own.declares(n)), tuple(sorted({*schema.dates, *own.dates}))
+    return replace(schema, **both, dates=dates, carried=carried)
 
 
 def _attrs(where: str, held: Any) -> Any:

@@ -185,6 +185,14 @@ def file_mark(path: Path) -> list[Any]:
     return [str(path.resolve()), stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns]
 
 
+def counted(count: Callable[[], int]) -> int | None:
+    """Number of rows by a library's count; None if it fails: reading the rows says in words of our own why."""
+    try:
+        return int(count())
+    except Exception:
+        return None
+
+
 def check_labels(columns: Iterable[str], labels: Iterable[Any], where: str = "") -> list[Any]:
     """Refuse a table without one of the columns, or with several of that name, and return the names of all it has."""
     names, wanted, head = list(labels), list(columns), f"{where}: " if where else ""
@@ -198,16 +206,15 @@ def check_labels(columns: Iterable[str], labels: Iterable[Any], where: str = "")
 
 def once(batches: Iterator[Batch], what: str) -> Callable[[int], Iterator[Batch]]:
     """Batches that can be read a single time; a second reader gets an error, rather than no rows."""
-    taken: list[bool] = []
+    left = [batches]
 
     def given(skip: int) -> Iterator[Batch]:
-        if taken:
+        if not left:
             raise DataError(
                 f"{what} was read before, and its rows are gone; give a new one, or a table or file that can be read "
                 "again."
             )
-        taken.append(True)
-        yield from beyond(batches, skip)
+        yield from beyond(left.pop(), skip)
 
     return given
 
@@ -259,6 +266,11 @@ def dealt_pieces(
             del columns  # before more are read
 
     return lambda key: partial(dealt, PUBLIC if key is None else key)
+
+
+def of_pieces(source: Source, pieces: Callable[[], Iterable[Piece]], wanted: Wanted) -> Source:
+    """A source whose rows are those of pieces, in their order or dealt."""
+    return replace(source, batches=lambda skip: chained(pieces(), skip), dealt=dealt_pieces(pieces, wanted))
 
 
 def chained(pieces: Iterable[Piece], skip: int) -> Iterator[Batch]:

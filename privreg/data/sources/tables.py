@@ -25,11 +25,12 @@ from privreg.data.sources.source import (
     Source,
     Wanted,
     beyond,
-    chained,
     check_labels,
+    counted,
     dealt_pieces,
     dealt_rows,
     held_rows,
+    of_pieces,
     once,
     part_of,
     rows_of,
@@ -41,8 +42,6 @@ from privreg.privacy.accounts import UNKNOWN, accounts_of, of_columns, of_mappin
 class Kind(NamedTuple):
     """A kind of other libraries' tables, each of which hands out Arrow record batches."""
 
-    package: str
-    type: str
     called: str
     labels: Callable[[Any], Iterable[str]] | None  # Names of columns, unread; None if only reading tells them
     batches: Callable[[Any, list[str]], Iterable[Any]]  # of some columns of it
@@ -65,9 +64,9 @@ class Kind(NamedTuple):
 
 def kind_of_table(data: Any) -> Kind | None:
     """The kind of a table of another library; None if it isn't one."""
-    kind = next((kind for kind in _KINDS if comes_from(data, kind.package, kind.type)), None)
-    if kind is not None or not hasattr(data, "__arrow_c_stream__"):
-        return kind
+    found = next((kind for names, kind in _KINDS if comes_from(data, *names)), None)
+    if found is not None or not hasattr(data, "__arrow_c_stream__"):
+        return found
     name = type(data).__name__
 
     def batches(data: Any, columns: list[str]) -> Any:
@@ -75,9 +74,7 @@ def kind_of_table(data: Any) -> Kind | None:
         check_labels(columns, reader.schema.names, f"the {name}")
         return reader
 
-    return Kind(
-        "", "", name, None, batches, lambda kind, source, wanted: replace(source, kind=f"Arrow stream of {name}")
-    )
+    return Kind(name, None, batches, lambda kind, source, wanted: replace(source, kind=f"Arrow stream of {name}"))
 
 
 def _held(kind: Kind, source: Source, wanted: Wanted) -> Source:
@@ -88,8 +85,7 @@ def _held(kind: Kind, source: Source, wanted: Wanted) -> Source:
         for a in range(0, len(data), CHUNK):
             yield Piece(min(CHUNK, len(data) - a), kind.part(data.slice(a, CHUNK), wanted))
 
-    dealt = dealt_pieces(pieces, wanted)
-    return replace(source, rows=len(data), batches=lambda skip: chained(pieces(), skip), dealt=dealt)
+    return of_pieces(replace(source, rows=len(data)), pieces, wanted)
 
 
 def _once(kind: Kind, source: Source, wanted: Wanted) -> Source:
@@ -116,13 +112,7 @@ def _fragments(kind: Kind, source: Source, wanted: Wanted) -> Source:
                 make = partial(_scanner, part, list(wanted.columns), schema=data.schema)
                 yield Piece(part.count_rows(), streamed(make, wanted, f"the {source.kind}"))
 
-    def count() -> int | None:
-        try:
-            return int(data.count_rows())
-        except Exception:  # whatever is wrong with its files, reading them says so in words of our own
-            return None
-
-    source = replace(source, count=count)
+    source = replace(source, count=partial(counted, data.count_rows))
     try:
         data.get_fragments()
     except ValueError:  # Arrow hands out no pieces of a dataset that is filtered
@@ -158,29 +148,27 @@ def _planned(data: Any) -> list[str]:
     return list(quietly(data.collect_schema, unplanned).names())
 
 
+def _selected(data: Any, columns: list[str]) -> list[Any]:
+    return list(pa.table(data.select(columns)).to_batches())
+
+
 _names, _columns = attrgetter("schema.names"), attrgetter("columns")
 
 RELATION: Final = Kind(
-    *("duckdb", "DuckDBPyRelation", "DuckDB relation", _columns, _relation),
+    *("DuckDB relation", _columns, _relation),
     # known by its accounts now, as no rows are read yet
     lambda kind, source, wanted: _by_position(kind, replace(source, identity=accounts_of(source.identity)), wanted),
 )
+_SCANNED: Final = partial(_scanner, fragment_readahead=1)
 _KINDS: Final = (
-    Kind("pyarrow", "Table", "Arrow table", _names, lambda data, some: data.select(some).to_batches(), _held),
-    Kind("pyarrow", "RecordBatch", "Arrow table", _names, lambda data, some: [data.select(some)], _held),
-    Kind("pyarrow", "RecordBatchReader", "Arrow reader", _names, lambda data, some: data, _once),
-    Kind("pyarrow", "Dataset", "Arrow dataset", _names, partial(_scanner, fragment_readahead=1), _fragments),
-    Kind(
-        "polars",
-        "DataFrame",
-        "polars DataFrame",
-        _columns,
-        lambda d, some: d.select(some).to_arrow().to_batches(),
-        _held,
-    ),
-    Kind("polars", "LazyFrame", "polars LazyFrame", _planned, _lazy, _by_position),
-    RELATION,
+    (("pyarrow", "Table", "RecordBatch"), Kind("Arrow table", _names, _selected, _held)),
+    (("pyarrow", "RecordBatchReader"), Kind("Arrow reader", _names, lambda data, columns: data, _once)),
+    (("pyarrow", "Dataset"), Kind("Arrow dataset", _names, _SCANNED, _fragments)),
+    (("polars", "DataFrame"), Kind("polars DataFrame", _columns, _selected, _held)),
+    (("polars", "LazyFrame"), Kind("polars LazyFrame", _planned, _lazy, _by_position)),
+    (("duckdb", "DuckDBPyRelation"), RELATION),
 )
+"""Kinds by the package and the classes that tables of them are of."""
 
 
 def quoted(name: str, mark: str = '"') -> str:
@@ -245,20 +233,17 @@ def _values(column: Any) -> Any:
 
 
 def open_frame(data: Any, wanted: Wanted) -> Source:
-    """Rows of a DataFrame."""
-    columns, names = wanted.columns, list(data.columns)
-    check_labels([c for c in columns if c in names], names)
+    """Rows of a DataFrame, as they are now: others may take the place of columns in the frame."""
+    check_labels(wanted.columns, data.columns)
     # Slices of single columns are views: nothing is copied but the chunk being encoded.
-    held = {c: _values(data[c]) for c in columns if c in names}
-    if len(held) < len(columns):
-        return Source("DataFrame", len(data), lambda skip: iter([data.iloc[:1]]), accounts_of(data))
-    # as they are now, for the columns are held: others may take their place in the frame
+    held = {c: _values(data[c]) for c in wanted.columns}
     return _columnwise("DataFrame", held, len(data), accounts_of(data), wanted.coded)
 
 
 def open_mapping(data: Mapping[str, Any], wanted: Wanted) -> Source:
     """Rows of a mapping of arrays."""
-    given = {c: data[c] for c in wanted.columns if c in data}
+    check_labels(wanted.columns, data)
+    given = {c: data[c] for c in wanted.columns}
     held = dict[str, Any]()
     for c, column in given.items():
         wrong = DataError(f"column {c!r} of the mapping must be one-dimensional, with one number or level a row.")
@@ -266,8 +251,6 @@ def open_mapping(data: Mapping[str, Any], wanted: Wanted) -> Source:
         held[c] = values if hasattr(values, "dtype") else quietly(partial(plain_vector, values), wrong)
         if getattr(held[c], "ndim", 0) != 1:
             raise wrong
-    if len(held) < len(wanted.columns) or not held:
-        return Source("mapping of arrays", None, lambda skip: iter([data]), None)
     n = len(next(iter(held.values())))
     if any(len(values) != n for values in held.values()):
         raise DataError("the columns of the mapping differ in length.")
@@ -279,31 +262,24 @@ def open_mapping(data: Mapping[str, Any], wanted: Wanted) -> Source:
 def open_frames(data: Iterable[Any], wanted: Wanted) -> Source:
     """Rows of an iterable's DataFrames, or mappings of arrays, or tables of another library."""
 
-    def each(batch: Any) -> Iterator[Batch]:
+    def piece(batch: Any) -> Piece:
         if isinstance(batch, pd.DataFrame):
-            for a in range(0, max(len(batch), 1), CHUNK):
-                yield batch.iloc[a : a + CHUNK]
-        elif isinstance(batch, Mapping):
-            check_mapping(batch, wanted.columns)
-            yield batch
-        elif (kind := kind_of_table(batch)) is not None:
-            yield from kind.rows(batch, wanted).batches(0)
-        else:
+            n = len(batch)  # also of none, whose columns are looked at
+            return Piece(n, lambda skip: (batch.iloc[a : a + CHUNK] for a in range(skip, max(n, 1), CHUNK)))
+        if isinstance(batch, Mapping):
+            check_mapping(batch, wanted.columns)  # which refuses a row by itself
+            return Piece(rows_of(batch), lambda skip: beyond([batch], skip))
+        kind = kind_of_table(batch)
+        if kind is None:
             raise UnsupportedArgumentError(
                 f"the iterable yields {type(batch).__name__}; it must yield DataFrames or mappings of arrays, or "
                 "Arrow or polars tables."
             )
-
-    def piece(batch: Any) -> Piece:
-        if isinstance(batch, Mapping):
-            check_mapping(batch, wanted.columns)  # which refuses a row by itself
-        whole = isinstance(batch, pd.DataFrame | Mapping)
-        kind = None if whole else kind_of_table(batch)
-        rows = rows_of(batch) if whole else None if kind is None else kind.rows(batch, wanted).rows
-        return Piece(rows, lambda skip: beyond(each(batch), skip))
+        source = kind.rows(batch, wanted)
+        return Piece(source.rows, source.batches)
 
     def pieces() -> Iterator[Batch]:
-        return (part for batch in data for part in each(batch))
+        return (part for batch in data for part in piece(batch).batches(0))
 
     held = [piece(batch) for batch in data] if isinstance(data, list | tuple) else []
     dealt = dealt_pieces(lambda: held, wanted) if held and all(part.rows is not None for part in held) else None

@@ -25,13 +25,7 @@ from patsy.infix_parser import ParseNode
 from patsy.parse_formula import parse_formula
 
 from privreg.errors import FormulaError, PrivregError, SchemaError, choose, equation, shown
-from privreg.formula.language.allowlist import (
-    NUMPY_CONSTANTS,
-    NUMPY_FUNCTIONS,
-    RESERVED,
-    Walker,
-    check_levels,
-)
+from privreg.formula.language.allowlist import NUMPY_CONSTANTS, NUMPY_FUNCTIONS, RESERVED, Walker, check_levels
 from privreg.formula.language.rowwise import Rowwise
 from privreg.formula.language.spelling import bare, explained, foreign
 from privreg.protocol.limits import DEEPEST, LARGEST, MOST_COLUMNS
@@ -288,7 +282,6 @@ def _check(
     formula: str, schema: Schema | None, functions: Mapping[str, Rowwise], kind: str, *, reports: bool = False
 ) -> ParsedFormula:
     desc = _parse(formula)
-    walkers: list[Walker] = []
     if not desc.lhs_termlist:
         raise FormulaError(f"the formula {formula!r} has no response; write it as 'y ~ ...'.")
     if not desc.rhs_termlist:
@@ -299,56 +292,46 @@ def _check(
             f"the left-hand side of {formula!r} must be one column or one transformation of it; "
             "wrap arithmetic in I(), as in 'I(y1 + y2) ~ x'."
         )
-    plain: dict[str, str] = {}
-    levels: dict[str, int] = {}
-    widths: dict[str, int] = {}
 
-    def walk(code: str, free: bool, against: Schema | None = schema) -> tuple[str, ...]:
-        walker = Walker(code, against, functions, free, reports)
-        tree = term_tree(code, formula)
+    def walk(code: str, against: Schema | None, *, free: bool = False) -> Walker:
+        walker, tree = Walker(code, against, functions, free, reports), term_tree(code, formula)
         walker.top(tree)
-        widths[code] = walker.width
-        if not walker.width and not walker.is_plain:
-            levels[code] = 2  # it may be a condition
         if not walker.columns:
             raise FormulaError(f"the term {code!r} names no column; the intercept is written 1.")
-        if walker.is_plain:
-            plain[code] = walker.columns[0]
-            if against is not None and plain[code] in against.levels:
-                levels[code] = len(against.levels[plain[code]])
         _refuse_infinite(tree, code)
-        walkers.append(walker)
-        return tuple(walker.columns)
+        return walker
 
     code = response[0].code
-    if kind == "levels" and schema is not None:
-        left = walk(code, free=False, against=None)  # what it must be is checked at once, in words of its own
-        column = walkers[-1].columns[0]
-        if not walkers[-1].is_plain:
+    left = walk(code, None if kind == "levels" else schema, free=kind == "binary")
+    if kind == "levels" and schema is not None:  # what it must be is checked at once, in words of its own
+        if not left.is_plain:
             raise FormulaError(
-                f"the response {code!r} is computed, but this family models the levels of one column; "
-                f"write '{column} ~ ...' and declare levels={{{column!r}: [...]}}, or choose a family for numbers."
+                f"the response {code!r} is computed, but this family models the levels of one column; write "
+                f"'{left.columns[0]} ~ ...' and declare levels={{{left.columns[0]!r}: [...]}}, or choose a family for "
+                "numbers."
             )
-        check_levels(column, schema, FormulaError)
-    else:
-        left = walk(code, kind == "binary")
-    reads = {f.code: walk(f.code, False) for term in desc.rhs_termlist for f in term.factors}
-    right = [name for names in reads.values() for name in names]
-    both = [name for name in dict.fromkeys(left) if name in right]
+        check_levels(left.columns[0], schema, FormulaError)
+    right = {f.code: walk(f.code, schema) for term in desc.rhs_termlist for f in term.factors}
+    walkers = [left, *right.values()]
+    columns = tuple(dict.fromkeys(name for walker in right.values() for name in walker.columns))
+    both = [name for name in dict.fromkeys(left.columns) if name in columns]
     if both:
         raise FormulaError(f"{', '.join(map(repr, both))} stands on both sides of {formula!r}; keep one.")
-    refuse_wide(formula, desc.rhs_termlist, levels, widths)
-    called = dict.fromkeys(name for w in walkers for name in w.called)
+    known: Mapping[str, Any] = {} if schema is None else schema.levels
+    # what is computed may be a condition
+    levels = {c: len(known.get(w.columns[0], ())) if w.is_plain else 2 for c, w in right.items() if not w.width}
+    widths = {c: w.width for c, w in right.items()}
+    refuse_wide(formula, desc.rhs_termlist, {c: k for c, k in levels.items() if k}, widths)
     return ParsedFormula(
         formula,
         code,
-        tuple(dict.fromkeys(left)),
-        tuple(dict.fromkeys(right)),
-        MappingProxyType({name: functions[name] for name in called}),
-        MappingProxyType(plain),
-        MappingProxyType(reads),
-        tuple(dict.fromkeys(c for w in walkers for c in w.constants)),
-        tuple(dict.fromkeys(name for w in walkers for name in w.coded)),
+        tuple(dict.fromkeys(left.columns)),
+        columns,
+        MappingProxyType({name: functions[name] for walker in walkers for name in walker.called}),
+        MappingProxyType({walker.code: walker.columns[0] for walker in walkers if walker.is_plain}),
+        MappingProxyType({c: tuple(walker.columns) for c, walker in right.items()}),
+        tuple(dict.fromkeys(c for walker in walkers for c in walker.constants)),
+        tuple(dict.fromkeys(name for walker in walkers for name in walker.coded)),
     )
 
 

@@ -84,7 +84,9 @@ _INSTEAD: Final = (
 
 
 def compile_trees(design: Any) -> Trees:
-    """All trees of a design, of closed operations only."""
+    """Expressions of each column of a design, of its response and of its offset, for devices.
+    Raises FormulaError if a term is not made of a device's operations; the message names it.
+    """
     schema, offset = design.schema, None
     if design.offset is not None:
         offset = ["col", design.offset]
@@ -193,6 +195,7 @@ def read_factor(code: str, parsed: ParsedFormula, schema: Schema, *, closed: boo
     return [reader.read(node)]
 
 
+_LOGICAL: Final = {f"logical_{op}": [op] for op in ("and", "or", "not")} | {"logical_xor": ["cmp", "ne"]}
 _OF_CONDITIONS: Final = {"add": "or", "mul": "and", "max": "or", "min": "and", "and": "and", "or": "or"}
 """Logical operations that NumPy's arithmetic is for two conditions."""
 
@@ -335,12 +338,8 @@ class _Reader:
             return self.arithmetic(evaluate.BINARY[name], *given)
         if name in evaluate.CONDITIONS:
             return _truth(["cmp", evaluate.CONDITIONS[name], given[0].tree, given[1].tree])
-        if name in {"logical_and", "logical_or"}:
-            return _truth([name[8:], *map(self.truth, given)])
-        if name == "logical_not":
-            return _truth(["not", self.truth(given[0])])
-        if name == "logical_xor":
-            return _truth(["cmp", "ne", *map(self.truth, given)])
+        if name in _LOGICAL:
+            return _truth([*_LOGICAL[name], *map(self.truth, given)])
         if name == "where":
             condition, a, b = given
             kind = next((k for k in ("other", "float", "int") if k in {a.kind, b.kind}), "bool")

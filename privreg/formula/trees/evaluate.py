@@ -1,8 +1,8 @@
 """Expression trees: their operations, those of splines, and their evaluation over batches of records.
 
 Every operation is NumPy's, number by number, so that how rows are cut can't change a bit. Parts that several trees
-share are computed once, and what depends on one factor alone is looked up by the codes of its levels. Knots of splines
-are public; SciPy's evaluator writes beyond its memory where the degree is high.
+share are computed once. Knots of splines are public; SciPy's evaluator writes beyond its memory where the degree is
+high.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def cubic(
 _NUMBERS: Final = {op: getattr(np, name) for name, op in [*BINARY.items(), *((name, name) for name in UNARY)]}
 _NUMBERS.update(pow=np.power, round=np.rint)
 _COMPARISONS: Final = {op: getattr(np, name) for name, op in CONDITIONS.items()}
-_CONDITIONS: Final = {"and": np.logical_and, "or": np.logical_or, "not": np.logical_not}
+_PLAIN: Final[dict[str, Any]] = {"and": np.logical_and, "or": np.logical_or, "not": np.logical_not, "where": np.where}
 _TYPES: Final = {"int": (int, np.int64), "bool": (bool, np.bool_)}
 
 
@@ -154,7 +154,6 @@ class _Node(NamedTuple):
     op: str
     args: tuple[int, ...]  # Numbers of the parts that it is computed from
     given: Any  # Whatever else the operation needs
-    reads: frozenset[str] | None  # Factors that it depends on; None if it reads numbers, or calls a function
     calls: frozenset[int]  # Parts below it, or itself, that call a function
 
 
@@ -176,7 +175,6 @@ class Program:
         self._nodes: list[_Node] = []
         self._numbers: dict[str, int] = {}
         self._wanted = [self._add(tree) for tree in trees]
-        self._steps = self._needed()
         self._like: dict[int, NDArray[Any]] = {}  # Values of functions on public rows
         called = sorted(frozenset().union(*(self._nodes[k].calls for k in self._wanted)))
         if public is not None and called:
@@ -188,7 +186,6 @@ class Program:
         made = copy(self)
         made._nodes, made._numbers = list(self._nodes), dict(self._numbers)
         made._wanted = [made._add(tree) for tree in trees]
-        made._steps = made._needed()
         return made
 
     def _add(self, tree: Any) -> int:
@@ -199,68 +196,38 @@ class Program:
         op, *rest = tree
         given: Any = None
         parts: Sequence[Any] = ()
-        reads: frozenset[str] | None = frozenset()
         match op:
             case "const":
                 given = float.fromhex(rest[0])
             case "col":
-                given, reads = rest[0], None
-            case "codes":
-                given, reads = rest[0], frozenset(rest)
+                given = rest[0]
             case "level":
-                given, parts = rest[1], [["codes", rest[0]]]
+                places = [k for k, v in enumerate(self._schema.levels[rest[0]]) if type(v) is type(rest[1])]
+                given = rest[0], next((k for k in places if self._schema.levels[rest[0]][k] == rest[1]), -1)
             case "labels":
                 kind = pd.CategoricalDtype(list(self._schema.levels[rest[0]]))
-                given = np.asarray(pd.Categorical.from_codes(range(len(kind.categories)), dtype=kind))
-                parts, reads = [["codes", rest[0]]], None
+                given = rest[0], np.asarray(pd.Categorical.from_codes(range(len(kind.categories)), dtype=kind))
             case "cmp" | "numpy" | "python" | "as":
                 given, parts = rest[0], rest[1:]
             case "call":
                 # numbers stay as they are, and parts have their places among them
                 parts = [arg for arg in rest[1:] if isinstance(arg, list)]
-                given, reads = (rest[0], [None if isinstance(arg, list) else arg for arg in rest[1:]]), None
+                given = rest[0], [None if isinstance(arg, list) else arg for arg in rest[1:]]
             case "item":
                 given, parts = rest[1], rest[:1]
             case "bspline":  # all functions of a spline are computed at once
                 given, parts = rest[3], [["bsplines", *rest[:3]]]
             case "bsplines":
-                given, parts, reads = (rest[1], floats(rest[2])), rest[:1], None
+                given, parts = (rest[1], floats(rest[2])), rest[:1]
             case "cr" | "cc":
                 given, parts = tuple(map(floats, rest[1:])), rest[:1]
             case _:
                 parts = rest
         args = tuple(map(self._add, parts))
-        found = [reads, *(self._nodes[k].reads for k in args)]
-        reads = None if None in found else frozenset().union(*(f for f in found if f is not None))
         calls = frozenset().union(*(self._nodes[k].calls for k in args))
         k = self._numbers[key] = len(self._nodes)
-        node = _Node(op, args, given, reads, calls | {k} if op == "call" else calls)
-        single = reads is not None and len(reads) == 1 and op != "codes"
-        self._nodes.append(self._table(node) if single else node)
+        self._nodes.append(_Node(op, args, given, calls | {k} if op == "call" else calls))
         return k
-
-    def _table(self, node: _Node) -> _Node:
-        """Table by level of a node that depends on one factor alone."""
-        name = next(iter(node.reads or ()))
-        levels = self._schema.levels[name]
-        if node.op == "level":
-            values = np.array([type(v) is type(node.given) and v == node.given for v in levels])
-        else:
-            held = [self._nodes[k] for k in node.args]
-            with np.errstate(all="ignore"):
-                of = [part.given[1] if part.op == "table" else part.given for part in held]
-                values = np.broadcast_to(_computed(node.op, node.given, of, beyond=False), len(levels))
-        return node._replace(op="table", args=(self._numbers[repr(["codes", name])],), given=(name, values))
-
-    def _needed(self) -> list[int]:
-        """Numbers of the parts that the trees need, in order."""
-        needed, waiting = set[int](), list(self._wanted)
-        while waiting:
-            k = waiting.pop()
-            if k not in needed:
-                needed.add(k)
-                waiting += self._nodes[k].args
-        return sorted(needed)
 
     def __call__(
         self, rows: Mapping[str, NDArray[Any]], known: Flags | None = None, *, beyond: bool = False
@@ -285,13 +252,14 @@ class Program:
         values: list[Any] = [None] * len(self._nodes)
         failed: dict[int, Flags] = {}
         with np.errstate(all="ignore"):  # a warning would reveal a value
-            for k in self._steps:
-                op, args, given = self._nodes[k][:3]
+            for k, (op, args, given, _) in enumerate(self._nodes):
                 of = [values[a] for a in args]
-                if op in {"col", "codes"}:
+                if op == "col":
                     values[k] = rows[given]
-                elif op == "table":
-                    values[k] = given[1].take(of[0])
+                elif op == "level":
+                    values[k] = rows[given[0]] == given[1]
+                elif op == "labels":
+                    values[k] = given[1].take(rows[given[0]])
                 elif op == "call":
                     values[k] = self._called(k, of, known, failed)
                 else:
@@ -332,10 +300,8 @@ def _computed(op: str, given: Any, args: Sequence[Any], *, beyond: bool) -> Any:
             return given
         case "cmp":
             return _COMPARISONS[given](*args)
-        case "and" | "or" | "not":
-            return _CONDITIONS[op](*args)
-        case "where":
-            return np.where(*args)
+        case "and" | "or" | "not" | "where":
+            return _PLAIN[op](*args)
         case "numpy":
             return getattr(np, given)(*args)
         case "python":
@@ -343,8 +309,6 @@ def _computed(op: str, given: Any, args: Sequence[Any], *, beyond: bool) -> Any:
         case "as":
             plain, type_ = _TYPES[given]
             return args[0].astype(type_) if isinstance(args[0], np.ndarray) else plain(args[0])
-        case "labels":
-            return given.take(args[0])
         case "item":
             return args[0][:, given]
         case "bspline":

@@ -10,9 +10,9 @@ from privreg.data.participants import Participants
 from privreg.data.sources.open import Source, open_arrays, open_table
 from privreg.errors import DataError, OptionError
 from privreg.families import resolve_family
-from privreg.formula.arrays import array_design, check_array_levels
 from privreg.formula.batches import read_arrays
 from privreg.formula.describe import ModelOptions, callers_scopes, read_design
+from privreg.formula.design import array_design, check_array_levels
 from privreg.formula.spec import Described, ModelSpec
 from privreg.options.running import progress_bar
 from privreg.options.table import check, documented

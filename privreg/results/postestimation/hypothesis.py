@@ -15,7 +15,17 @@ from numpy.typing import NDArray
 from privreg.base.arrays import Array
 from privreg.collector.inference.pivots import Normal, Pivot, StudentT
 from privreg.collector.inference.simultaneous import joint_critical
-from privreg.errors import FormulaError, InferenceError, OptionError, flag, interval_level, nearest, shown
+from privreg.errors import (
+    FormulaError,
+    InferenceError,
+    OptionError,
+    as_named,
+    flag,
+    interval_level,
+    nearest,
+    plain_name,
+    shown,
+)
 from privreg.options.unknown import all_known_arguments
 from privreg.results.data import Frame, ResultData
 from privreg.tables import MARK, Paragraph, Part, View, estimates_table, noted
@@ -190,20 +200,21 @@ def _read(fit: ResultData, restrictions: Any) -> tuple[Array, Array, tuple[str, 
     from patsy import DesignInfo
 
     names = fit.names
+    plain = plain_name if len({*map(plain_name, names)}) == len(names) else str
     if isinstance(restrictions, tuple | pd.Index) and all(isinstance(r, str) for r in restrictions):
         restrictions = list(restrictions)
     listed = restrictions if isinstance(restrictions, list) else [restrictions]
     text, labels = len(listed) > 0 and all(isinstance(r, str) and r for r in listed), tuple[str, ...]()
     if text:
-        known = {"".join(name.split()): [j] for j, name in enumerate(names)}
-        known |= {"".join(name.split()): list(at) for name, at in fit.of_terms.items()}
-        if listed is not restrictions and "".join(restrictions.split()) not in known:
-            listed = _parts(restrictions, names)
-        found = [known.get("".join(word.split())) for word in listed]
+        known = {plain(name): [j] for j, name in enumerate(names)}
+        known |= {plain(name): list(at) for name, at in fit.of_terms.items()}
+        alone = listed is not restrictions and plain(restrictions) not in known
+        words = _parts(plain(restrictions), list(known)) if alone else list(map(plain, listed))
+        found = list(map(known.get, words))
         if None not in found:
             chosen = list(dict.fromkeys(j for at in found for j in at or ()))
             return np.eye(len(names))[chosen], np.zeros(len(chosen)), tuple(names[j] for j in chosen)
-        labels = tuple(word.strip() for word in listed)
+        labels = tuple(word.strip() for word in (_parts(restrictions, names) if alone else listed))
     elif isinstance(restrictions, dict):
         labels = tuple(f"{name} = {value}" for name, value in restrictions.items())
     given = restrictions[0] if isinstance(restrictions, tuple) and restrictions else restrictions
@@ -214,7 +225,11 @@ def _read(fit: ResultData, restrictions: Any) -> tuple[Array, Array, tuple[str, 
             isinstance(given, np.ndarray) and np.iscomplexobj(given)
         ):
             raise TypeError  # a table's columns may come in another order than the coefficients
-        found = DesignInfo(list(names)).linear_constraint(restrictions)
+        if isinstance(restrictions, dict):
+            asked: Any = {plain(name): value for name, value in restrictions.items()}
+        else:
+            asked = list(map(plain, listed)) if text else restrictions
+        found = DesignInfo(list(map(plain, names))).linear_constraint(asked)
         matrix, values = np.asarray(found.coefs, np.float64), np.asarray(found.constants, np.float64).reshape(-1)
     except Exception as e:  # patsy's parser raises many kinds; none of them is passed on
         if text:
@@ -235,7 +250,8 @@ _WORD: Final = re.compile(r"[^\W\d](?:[\w.:]|\[[^\]]*\]|\([^()]*\))*")
 def _unreadable(fit: ResultData, given: str | list[str], reason: str) -> FormulaError:
     """Error for restrictions such as "age = bmi" that patsy can't read for this reason, with the name that is meant."""
     names, terms = fit.names, fit.of_terms
-    word = next((w for w in _WORD.findall(given) if w not in names), "") if isinstance(given, str) else ""
+    words = _WORD.findall(given) if isinstance(given, str) else []
+    word = as_named(next((w for w in words if as_named(w, names) not in names), ""), terms)
     why, fix = reason or "it is not a linear equation", f"write it as {names[-1] + ' = 0'!r}."
     if word in terms:
         joint = ", ".join(f"{names[j]} = 0" for j in terms[word])

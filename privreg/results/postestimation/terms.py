@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from privreg.base.arrays import Array
-from privreg.errors import InferenceError, OptionError, choose, interval_level
+from privreg.errors import InferenceError, OptionError, as_named, choose, interval_level
 from privreg.options.unknown import all_known_arguments
 from privreg.results.data import Frame, ResultData
 from privreg.results.plots.style import CONSTANTS
@@ -159,8 +159,9 @@ def factor_of(fit: ResultData, factor: Any) -> str:
     design = fit.design
     known = [c for c in dict.fromkeys(c for t in design.terms for c in t.reads) if c in design.schema.levels]
     terms = {**{f"C({c})": c for c in known}, **{t.name: t.reads[0] for t in design.terms if t.levels}}
-    if isinstance(factor, str) and (factor in terms or factor in known):
-        return str(terms.get(factor, factor))
+    named = as_named(factor, (*terms, *known)) if isinstance(factor, str) else None
+    if named in terms or named in known:
+        return str(terms.get(str(named), named))
     if not known:
         raise OptionError(
             "this model has no factor whose levels could be compared; declare one by levels= and name it in a formula. "

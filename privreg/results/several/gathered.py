@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from privreg.base.arrays import Array
-from privreg.errors import InferenceError, OptionError, choose, nearest
+from privreg.errors import InferenceError, OptionError, as_named, choose, nearest
 from privreg.privacy.ledger import compose, within
 from privreg.results.base import Results
 from privreg.results.plots.style import CONSTANTS
@@ -42,7 +42,8 @@ class Gathered(NamedTuple):
         """Coefficients of `found` that a name of one or of a term means; the first but the intercept by default."""
         if asked is None:
             return [next((t for t in found if t not in CONSTANTS), found[0])]
-        meant = [] if asked in found or not isinstance(asked, str) else self.terms_of.get(asked, [])
+        named = as_named(asked, [*found, *self.terms_of]) if isinstance(asked, str) else asked
+        meant = [] if named in found else self.terms_of.get(named, [])
         return [t for t in found if t in meant] or [choose("term", asked, found)]
 
 
@@ -68,6 +69,7 @@ def gathered(results: Any, names: Sequence[str] | None, terms: Any, caller: str,
     if terms is not None and (not isinstance(terms, Iterable) or not len(list(terms))):
         raise OptionError(f"terms must be one or more names of coefficients, such as {known[:2]}.")
     asked = known if terms is None else [terms] if isinstance(terms, str) else list(map(str, terms))
+    asked = [as_named(t, [*known, *of]) for t in asked]
     wanted = list(dict.fromkeys(c for t in asked for c in ([label(t)] if label(t) in known else of.get(t, [t]))))
     for t in (t for t in wanted if t not in known):
         near = nearest(str(t), [*known, *of])
