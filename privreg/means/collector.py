@@ -144,12 +144,13 @@ def _balanced(plan: Plan, theta: Array, cov: Array) -> tuple[Array, Array]:
 def _of_sums(state: State, plan: Plan, sums: Sums) -> tuple[Array, Array]:
     """Means and covariance of noised sums: sampling variances from squares and shares, noise by its known variance.
 
-    Covariances of different terms are not released: NaN.
+    Covariances of different terms are not released: NaN. Squares of means hold their noise, which is added to that of
+    squares as well, so that variances are unbiased; these are cut where they would be negative.
     """
     n = state.people
-    means, noise = state.sums / (sums.scales * n), sums.variances(n)
+    means, noise = _released([plan], [state])
     theta, cov = means[: plan.size], np.full((plan.size, plan.size), np.nan)
-    squares = _squares(state, plan, sums)
+    squares = _squares(plan, means, noise, n)
     for item in plan.items:
         here, at, over = item.here, item.at, plan.answered.get(item.term)
         if isinstance(item.mechanism, FactorMechanism):
@@ -160,77 +161,52 @@ def _of_sums(state: State, plan: Plan, sums: Sums) -> tuple[Array, Array]:
             share = min(max(theta[at], 0.0), 1.0)
             cov[at, at] = share * (1.0 - share) / n + noise[at]
         else:
-            share, square = squares[item.term]
-            cov[at, at] = min(square - theta[at] ** 2, 1.0) / n + noise[at]
+            square, doubt, _, _, share = squares[item.term]
+            least = theta[at] ** 2 / min(share, 1.0)
+            cov[at, at] = min(max(share * (square + doubt), least) - theta[at] ** 2, 1.0) / n + noise[at]
             if over is not None:
-                cov[at, over] = cov[over, at] = theta[at] * (1.0 - share) / n
+                cov[at, over] = cov[over, at] = theta[at] * (1.0 - min(share, 1.0)) / n
     return theta, cov
 
 
-def _squares(state: State, plan: Plan, sums: Sums) -> dict[int, tuple[float, float]]:
-    """Share of those who have a number, and the mean of its square, 0 for others, by term that is one.
+def _released(plans: Sequence[Plan], states: Sequence[State]) -> tuple[Array, Array]:
+    """Means by noised sums of some subgroups' people together, and their noise variances, two of shape (width,)."""
+    total, each = sum(state.people for state in states), list[tuple[Array, Array]]()
+    for plan, state in zip(plans, states, strict=True):
+        if plan.sums is not None and state.people:
+            noise = plan.sums.variances(state.people) * (state.people / total) ** 2
+            each.append((state.sums / (plan.sums.scales * total), noise))
+    return np.sum([means for means, _ in each], axis=0), np.sum([noise for _, noise in each], axis=0)
 
-    Squares of means hold their noise, which is added to that of squares as well, so that variances are unbiased; these
-    are cut where they would be negative.
+
+def _squares(plan: Plan, means: Array, noise: Array, people: int) -> dict[int, Array]:
+    """Mean square of numbers on [-1, 1], by term; noise variances of the mean, of the square and their covariance; and
+    the share of those who have a number. Means are of these.
     """
-    n, out = state.people, {}
-    means, noise = state.sums / (sums.scales * n), sums.variances(n)
-    for k, j in enumerate(sums.squared):
-        at, term = plan.items[j].at, plan.items[j].term
-        share, doubt = 1.0, 0.0
-        if (over := plan.answered.get(term)) is not None:
-            share, doubt = min(max(means[over], 1.0 / n), 1.0), noise[over]
-        mean = means[at] / share
-        out[term] = share, max(means[plan.size + k] + (noise[at] + mean**2 * doubt) / share, means[at] * mean)
-    return out
-
-
-def spreads(terms: Sequence[Term], plans: Sequence[Plan], states: Sequence[State]) -> Array:
-    """Standard deviations of numbers of everybody, then of each subgroup, user's units; shape (1 + g, p).
-
-    NaN of levels, and of all where no squares are reported.
-    """
-    first = places(terms)
-    out, held = np.full((1 + len(plans), first[-1]), np.nan), np.zeros((3, first[-1]))
-    for g, (plan, state) in enumerate(zip(plans, states, strict=True), 1):
-        if plan.sums is None or not state.people:
-            continue
-        means = state.sums / (plan.sums.scales * state.people)
-        for term, (share, square) in _squares(state, plan, plan.sums).items():
-            mean = means[next(i.at for i in plan.items if i.term == term)] / share
-            variance = terms[term].half ** 2 * max(square / share - mean**2, 0.0)
-            out[g, first[term]] = math.sqrt(variance)
-            mean = terms[term].middle + terms[term].half * mean - terms[term].middle
-            held[:, first[term]] += state.people * share * np.array([1.0, mean, variance + mean**2])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        out[0] = np.sqrt(np.maximum(held[2] / held[0] - (held[1] / held[0]) ** 2, 0.0))
+    out = {}
+    for k, j in enumerate(plan.sums.squared if plan.sums is not None else ()):
+        at, over = [plan.items[j].at, plan.size + k], plan.answered.get(plan.items[j].term)
+        share, doubt = (1.0, 0.0) if over is None else (max(means[over], 1.0 / people), noise[over])
+        mean, square = means[at] / share
+        both = np.array([*(noise[at] + np.array([mean, square]) ** 2 * doubt), mean * square * doubt]) / share**2
+        out[plan.items[j].term] = np.array([square, *both, share])
     return out
 
 
 def moments(terms: Sequence[Term], plans: Sequence[Plan], states: Sequence[State]) -> Array:
-    """Mean squares of numbers about the middles of their ranges, of everybody, and what noise does; user's units.
+    """Mean squares of numbers about the middles of their ranges, and what noise does to them, user's units.
 
-    Shape (5, p): the square, noise variances of the mean and of the square, their covariance, and the share of those
-    who have a number. NaN of levels, and where no squares are reported.
+    Of everybody, then of each subgroup, shape (1 + g, 5, p); the five are those of `_squares`. NaN of levels, and where
+    no squares are reported.
     """
-    first, total = places(terms), sum(s.people for s in states)
-    out, known = np.zeros((5, first[-1])), np.zeros(first[-1], dtype=np.bool_)
-    for plan, state in zip(plans, states, strict=True):
-        if plan.sums is None or not state.people:
+    first, groups = places(terms), [slice(g, g + 1) for g in range(len(plans))]
+    out = np.full((1 + len(plans), 5, first[-1]), np.nan)
+    for row, some in zip(out, (slice(None), *groups), strict=True):
+        if plans[0].sums is None or not (people := sum(s.people for s in states[some])):
             continue
-        weight, noise = state.people / total, plan.sums.variances(state.people)
-        for k, j in enumerate(plan.sums.squared):
-            item = plan.items[j]
-            term, at = terms[item.term], first[item.term]
-            known[at] = True
-            over, scale = plan.answered.get(item.term), plan.sums.scales * state.people
-            share = 1.0 if over is None else max(state.sums[over] / scale[over], 1.0 / state.people)
-            mean, square = (state.sums[i] / scale[i] / share for i in (item.at, plan.size + k))
-            doubt = 0.0 if over is None else noise[over]
-            both = np.array([noise[item.at] + mean**2 * doubt, noise[plan.size + k] + square**2 * doubt])
-            both = np.array([*both, mean * square * doubt]) * (weight / share) ** 2
-            out[:, at] += [weight * square * term.half**2, *both * term.half ** np.array([2, 4, 3]), weight * share]
-    return np.where(known, out, math.nan)
+        for term, found in _squares(plans[0], *_released(plans[some], states[some]), people).items():
+            row[:, first[term]] = found * terms[term].half ** np.array([2, 2, 4, 3, 0])
+    return out
 
 
 MOST_LEVELS: Final = 100

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Integral
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -276,30 +276,46 @@ class Sums:
     """Noise of sums of one subgroup's reports. Made by :func:`make_sums`.
 
     Each collector adds a rounded normal to each number of the sum, modulo 2⁶⁴. Sums being whole numbers, that is the
-    rounded sum of both: rounding tells nothing.
+    rounded sum of both: rounding tells nothing. Squares of numbers follow at the end of a report.
     """
 
+    layout: tuple[tuple[str, int, int], ...]  # Kind, term and levels of each item
     collectors: int  # Parties that add noise: 1 is a trusted curator
-    numbers: tuple[bool, ...]  # True if an item is a number, or whether there is one, and not a factor
-    weights: tuple[float, ...]  # Weight of each item's block
-    sizes: tuple[int, ...]  # Numbers of each item in a report, squares not counted
-    squared: tuple[int, ...]  # Items whose squares follow at the end
     mu: float  # Per person, against whoever adds one of the noises; inf without privacy
 
-    @property
+    unit: ClassVar = UNIT - 1.0  # Whole numbers that a weight of 1 is: less than UNIT for floating point
+
+    @cached_property
+    def weights(self) -> tuple[float, ...]:
+        """Weight of each item's block, for which the sum of relative variances is least.
+
+        With weights w and blocks whose largest distance is δ, Σ w² δ² = 1, an estimate's noise has the variance 1/(w μ
+        n)². Over the variance of values that are evenly spread (1/3, or (1 − 1/L)/L of each of L levels, averaged over
+        them) that is c/w² up to a factor, c = 3 or L²/(L − 1). Σ c/w² is least for w² ∝ √c/δ.
+        """
+        spread = [math.sqrt(3.0 if kind != "factor" else n * n / (n - 1.0)) for kind, _, n in self.layout]
+        each = list(zip(self.layout, spread, map(_distance, self.layout), strict=True))
+        whole = sum(c * d for (kind, _, _), c, d in each if kind != "answered")
+        return tuple(math.sqrt(c / (d * whole)) for _, c, d in each)
+
+    @cached_property
+    def squared(self) -> list[int]:
+        """Items whose squares follow."""
+        return [j for j, (kind, _, _) in enumerate(self.layout) if kind == "number"]
+
+    @cached_property
     def scales(self) -> Array:
-        """Whole numbers that 1 is, by number of a report; shape (width,). UNIT less 1 for floating point."""
-        plain = np.repeat(self.weights, self.sizes)
-        return (UNIT - 1.0) * np.concatenate([plain, ROOT2 * np.take(self.weights, self.squared)])
+        """Whole numbers that 1 is, by number of a report; shape (width,)."""
+        plain = np.repeat(self.weights, [max(n, 1) for _, _, n in self.layout])
+        return self.unit * np.concatenate([plain, ROOT2 * np.take(self.weights, self.squared)])
 
     @property
     def sd(self) -> float:
         """Sd of the normal that a collector rounds and adds, in whole numbers."""
         # an item that says whether there is a number belongs to the number's block
-        blocks = [j for j, number in enumerate(self.numbers) if j in self.squared or not number]
-        distances = [square_sensitivity() if self.numbers[j] else bits_sensitivity(2) for j in blocks]
-        width = sum(self.sizes) + len(self.squared)
-        return blocks_sensitivity([UNIT * self.weights[j] for j in blocks], distances, rounded=width) / self.mu
+        blocks = [(UNIT * w, _distance(one)) for one, w in zip(self.layout, self.weights, strict=True)
+                  if one[0] != "answered"]  # fmt: skip
+        return blocks_sensitivity(*zip(*blocks, strict=True), rounded=len(self.scales)) / self.mu
 
     def noised(self, exact: Ints, key: bytes) -> Array:
         """Release a sum, or several, shape (…, width): add each collector's noise, from a key for them alone."""
@@ -313,13 +329,13 @@ class Sums:
         return np.asarray(self.collectors * (self.sd / (self.scales * people)) ** 2)
 
 
-def make_sums(layout: Sequence[tuple[str, int, int]], budget: Budget, collectors: int) -> Sums:
-    """Weigh the blocks of a report so that the sum of relative variances is least; `layout` has kind, term and levels
-    by item.
+def _distance(item: tuple[str, int, int]) -> float:
+    """Largest distance of two blocks of a report, of levels or of a number, its square and whether there is one."""
+    return bits_sensitivity(2) if item[0] == "factor" else square_sensitivity()
 
-    With weights w and blocks whose largest distance is δ, Σ w² δ² = 1, an estimate's noise has the variance 1/(w μ n)².
-    Over the variance of values that are evenly spread (1/3, or (1 − 1/L)/L of each of L levels, averaged over them)
-    that is c/w² up to a factor, c = 3 or L²/(L − 1). Σ c/w² is least for w² ∝ √c/δ.
+
+def make_sums(layout: Sequence[tuple[str, int, int]], budget: Budget, collectors: int) -> Sums:
+    """Plan the noise of sums; `layout` has kind, term and levels by item.
     Raises BudgetError if the budget is a pure one, which normal noise can't keep, or so small that noise would
     overflow.
     """
@@ -329,17 +345,7 @@ def make_sums(layout: Sequence[tuple[str, int, int]], budget: Budget, collectors
             f"noise on {who} sums is Gaussian, which can't keep pure {budget.epsilon:g}-DP; give mu= or rho=, or "
             "delta=1e-6 with epsilon=, or take trust='local'."
         )
-    spread = [math.sqrt(3.0 if kind != "factor" else n * n / (n - 1.0)) for kind, _, n in layout]
-    distances = [bits_sensitivity(2) if kind == "factor" else square_sensitivity() for kind, _, _ in layout]
-    whole = sum(c * d for (kind, _, _), c, d in zip(layout, spread, distances, strict=True) if kind != "answered")
-    made = Sums(
-        collectors=collectors,
-        numbers=tuple(kind != "factor" for kind, _, _ in layout),
-        weights=tuple(math.sqrt(c / (d * whole)) for c, d in zip(spread, distances, strict=True)),
-        sizes=tuple(n if kind == "factor" else 1 for kind, _, n in layout),
-        squared=tuple(j for j, (kind, _, _) in enumerate(layout) if kind == "number"),
-        mu=budget.mu,
-    )
+    made = Sums(tuple(layout), collectors, budget.mu)
     if made.sd > 2.0**58:
         raise BudgetError(f"{budget} needs noise beyond 64-bit sums; give a larger budget, mu=1 say.")
     return made

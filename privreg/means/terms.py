@@ -1,5 +1,5 @@
-"""Terms to be estimated: means of numbers and of their products, frequencies of factors, of pairs of factors and of
-classes of a number. Public.
+"""Terms to be estimated: means of numbers and of their products, shares of factors, of pairs of them, of classes of a
+number, and of times until an event. Public.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise, product
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -25,54 +25,63 @@ _COLON: Final = re.compile(r"""("[^"]*"|'[^']*')|[:@]""")
 """A quoted name, or the mark between two factors; in Python it is '@'."""
 
 
-class Cut(str):
-    """A column whose range is cut into classes, for a histogram; as text it is unlike the column."""
+# --- what is asked for ------------------------------------------------------------------------------------
+
+
+class Cut(NamedTuple):
+    """A column whose range is cut into classes, for a histogram."""
 
     column: str
-    breaks: int | tuple[float, ...]  # Classes of equal length, or the numbers between which they are
+    breaks: Any  # Classes of equal length, or a tuple of the numbers between which they are
 
-    def __new__(cls, column: str, breaks: int | tuple[float, ...]) -> Cut:
-        """Name the column, and its classes."""
-        made = super().__new__(cls, f"cut({column})")
-        made.column, made.breaks = column, breaks
-        return made
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Cut, (self.column, self.breaks)
+    def __str__(self) -> str:
+        return f"cut({self.column})"
 
 
-class Surv(str):
-    """Times until an event or censoring, at public cut points; as text it is unlike the columns."""
+class Surv(NamedTuple):
+    """Times until an event or censoring, at public cut points."""
 
     of: tuple[str, ...]  # Time of entry, if people enter late, time and event
     cuts: tuple[Any, ...]  # Times at which curves are estimated, rising
-    group: tuple[str, ...]  # Factor whose levels have a curve each, if there is one
+    group: tuple[str, ...] = ()  # Factor whose levels have a curve each, if there is one
 
-    def __new__(cls, of: tuple[str, ...], cuts: tuple[Any, ...], group: tuple[str, ...] = ()) -> Surv:
-        """Name the columns, the cut points, and the factor."""
-        made = super().__new__(cls, f"Surv({', '.join(of)})")
-        made.of, made.cuts, made.group = of, cuts, group
-        return made
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Surv, (self.of, self.cuts, self.group)
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Columns that it needs."""
-        return (*self.group, *self.of)
+    def __str__(self) -> str:
+        return f"Surv({', '.join(self.of)})"
 
 
 EVENTS: Final = (0, 1)  # Levels of an event that has none declared: censored, and happened
 
-Column = str | tuple[str, str]  # A column, a cut one, or two whose levels are crossed, or whose numbers are multiplied
+Column = str | tuple[str, str] | Cut | Surv  # A pair has its levels crossed, or its numbers multiplied
 
 MOST_CLASSES: Final = 200  # Classes of a histogram, at most
 
 
+def flat(columns: Sequence[Column]) -> list[str]:
+    """Columns, those of pairs one by one, each once.
+
+    Examples
+    --------
+    >>> flat(["age", ("sex", "region"), "sex"])
+    ['age', 'sex', 'region']
+    """
+    out = dict[str, None]()
+    for one in columns:
+        match one:
+            case Cut(column):
+                out[column] = None
+            case Surv(of, _, group):
+                out |= dict.fromkeys((*group, *of))
+            case _:
+                out |= dict.fromkeys((one,) if isinstance(one, str) else one)
+    return list(out)
+
+
+# --- terms with their declarations ------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class Term:
-    """One column of which something is estimated, or two whose pairs of levels, or products, are.
+    """One column of which something is estimated, or several whose levels, or two whose numbers, go together.
 
     Products are of differences to the middles of the declared ranges, whose noise is least.
     """
@@ -81,8 +90,8 @@ class Term:
     # Public range of a number; 0 and 1 for a factor
     low: float = 0.0
     high: float = 1.0
-    levels: tuple[Any, ...] = ()  # Public levels of a factor, pairs of them of two; empty for a number
-    parts: tuple[Term, ...] = ()  # The two factors or numbers, or the number that is cut
+    levels: tuple[Any, ...] = ()  # Public levels of a factor, tuples of them of several; empty for a number
+    parts: tuple[Term, ...] = ()  # The factors or numbers, or the number that is cut
     edges: tuple[float, ...] = ()  # Between which classes of a number are, ends included
 
     @property
@@ -101,16 +110,6 @@ class Term:
         return self.parts if len(self.parts) > 1 else (self,)
 
     @property
-    def times(self) -> Term | None:
-        """Classes of the time until an event or censoring, the last one beyond all cut points; None of other terms."""
-        return self.parts[-2] if len(self.parts) > 1 and self.parts[-2].edges else None
-
-    @property
-    def entry(self) -> Term | None:
-        """Classes of the time of entry of a ``Surv()``; None of other terms, and where everybody enters at time 0."""
-        return self.parts[-3] if len(self.parts) > 2 and self.parts[-3].edges else None
-
-    @property
     def middle(self) -> float:
         """Middle of its range."""
         return 0.5 * (self.low + self.high)
@@ -121,28 +120,34 @@ class Term:
         return 0.5 * (self.high - self.low)
 
     @property
-    def written(self) -> str:
-        """It in a formula."""
-        if self.times is not None:
-            cuts = ", ".join(f"{c:g}" for c in self.times.edges[1:-1])
-            columns = ", ".join(part.columns[0] for part in self.parts if part.edges)
-            return f"Surv({columns}, {self.parts[-1].column}, [{cuts}])"
-        if self.edges:
-            return f"cut({self.columns[0]}, [{', '.join(f'{e:g}' for e in self.edges)}])"
-        if len(self.parts) == 2 and not self.is_factor:
-            one, other = self.columns
-            return f"I({one}**2)" if one == other else f"{one}:{other}"
-        return ":".join(f"C({c})" for c in self.columns) if self.is_factor else self.column
-
-    @property
     def is_factor(self) -> bool:
         """True if it has levels."""
         return bool(self.levels)
 
     @property
+    def is_table(self) -> bool:
+        """True if it is a two-way table."""
+        return type(self) is Term and len(self.parts) == 2 and self.is_factor
+
+    @property
+    def is_product(self) -> bool:
+        """True if it is a number times a number, or itself."""
+        return len(self.parts) == 2 and not self.is_factor
+
+    @property
+    def written(self) -> str:
+        """It in a formula."""
+        if self.edges:
+            return f"cut({self.columns[0]}, [{', '.join(f'{e:g}' for e in self.edges)}])"
+        if self.is_product:
+            one, other = self.columns
+            return f"I({one}**2)" if one == other else f"{one}:{other}"
+        return ":".join(f"C({c})" for c in self.columns) if self.is_factor else self.column
+
+    @property
     def right(self) -> str:
         """Right of the tilde of its formula."""
-        return f"C({self.parts[0].column})" if self.times is not None and not self.parts[0].edges else "1"
+        return "1"
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -150,41 +155,89 @@ class Term:
         return tuple(":".join(map(str, v)) if len(self.parts) > 1 else str(v) for v in self.levels)
 
     @property
-    def is_table(self) -> bool:
-        """True if it is a two-way table."""
-        return len(self.parts) == 2 and self.is_factor and self.times is None
-
-    @property
     def names(self) -> tuple[str, ...]:
         """Names of its estimates: the column, column[level], or of pairs column[level]:other[level].
 
         Products say what the numbers are about, as in (age - 41.5):(bmi - 34).
         """
-        if self.is_factor and len(self.parts) > 1:
-            return tuple(map(":".join, product(*(part.names for part in self.parts))))
-        if self.edges:
-            return tuple(f"{self.columns[0]}[{level}]" for level in self.levels)
-        if self.parts:
+        if self.is_product:
             one, other = (f"({part.column} - {part.middle:g})" for part in self.parts)
             return (f"{one}^2" if one == other else f"{one}:{other}",)
-        return tuple(f"{self.column}[{level}]" for level in self.levels) or (self.column,)
+        if len(self.parts) > 1:
+            return tuple(map(":".join, product(*(part.names for part in self.parts))))
+        return tuple(f"{self.columns[0]}[{level}]" for level in self.levels) or (self.column,)
+
+    @property
+    def size(self) -> int:
+        """Number of its estimates."""
+        return max(len(self.levels), 1)
+
+    def to_json(self) -> list[Any]:
+        """Represent it by JSON values, levels as they are shown."""
+        levels = self.labels if len(self.parts) < 2 else ()
+        return [self.column, self.low, self.high, levels, [part.to_json() for part in self.parts], self.edges]
 
 
-def flat(columns: Sequence[Column]) -> list[str]:
-    """Columns, those of pairs one by one, each once.
+@dataclass(frozen=True)
+class Followed(Term):
+    """Times and events of a ``Surv()``, crossed with the factor of groups and the times of entry if there are any."""
 
-    Examples
-    --------
-    >>> flat(["age", ("sex", "region"), "sex"])
-    ['age', 'sex', 'region']
-    """
-    each = (c for one in columns for c in (getattr(one, "columns", (one,)) if isinstance(one, str) else one))
-    return list(dict.fromkeys(c.column if isinstance(c, Cut) else c for c in each))
+    @property
+    def times(self) -> Term:
+        """Classes of the time until an event or censoring, the last one beyond all cut points."""
+        return self.parts[-2]
+
+    @property
+    def entry(self) -> Term | None:
+        """Classes of the time of entry; None where everybody enters at time 0."""
+        return self.parts[-3] if len(self.parts) > 2 and self.parts[-3].edges else None
+
+    @property
+    def group(self) -> str:
+        """Factor whose levels have a curve each; "" without one."""
+        return "" if self.parts[0].edges else self.parts[0].column
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Levels of that factor; one nameless group without one."""
+        return self.parts[0].labels if self.group else ("",)
+
+    @property
+    def cuts(self) -> tuple[float, ...]:
+        """Cut points."""
+        return tuple(float(f"{c:.15g}") for c in self.times.edges[1:-1])
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """Groups, classes of entry (time 0, and those of time), classes of time, and events."""
+        entries = 1 if self.entry is None else len(self.entry.levels)
+        return len(self.groups), entries, len(self.times.levels), len(self.parts[-1].levels)
+
+    @property
+    def written(self) -> str:
+        """It in a formula."""
+        return f"{self.column[:-1]}, [{', '.join(f'{c:g}' for c in self.cuts)}])"
+
+    @property
+    def right(self) -> str:
+        """Right of the tilde of its formula."""
+        return f"C({self.group})" if self.group else "1"
 
 
 def places(terms: Sequence[Term]) -> list[int]:
     """Position of each term's first estimate, and then how many there are."""
-    return [0, *accumulate(len(term.names) for term in terms)]
+    return [0, *accumulate(term.size for term in terms)]
+
+
+def from_json(column: str, low: float, high: float, levels: Any, parts: Any, edges: Any) -> Term:
+    """Rebuild a term from its :meth:`Term.to_json`."""
+    made, ends = tuple(from_json(*part) for part in parts), tuple(map(float, edges))
+    if len(made) > 1 and made[0].is_factor:
+        return _crossed(str(column), made)
+    return Term(str(column), float(low), float(high), tuple(map(str, levels)), made, ends)
+
+
+# --- reading ----------------------------------------------------------------------------------------------
 
 
 def read_formula(formula: object) -> tuple[list[Column], list[str]]:
@@ -216,14 +269,14 @@ def read_formula(formula: object) -> tuple[list[Column], list[str]]:
         one, some = _summand(node)
         columns.append(one)
         factors += some
-    columns, factors = _grouped(columns, factors, right.strip())
+    if right.strip() not in {"", "1"}:
+        columns, group = _grouped(columns, right.strip())
+        factors.append(group)
     return _once(columns, "the formula"), list(dict.fromkeys(factors))
 
 
-def _grouped(columns: list[Column], factors: list[str], right: str) -> tuple[list[Column], list[str]]:
-    """Columns with the factor on the right of the tilde, by whose levels curves of a Surv() are."""
-    if right in {"", "1"}:
-        return columns, factors
+def _grouped(columns: list[Column], right: str) -> tuple[list[Column], str]:
+    """A Surv() with the factor on the right of the tilde, by whose levels its curves are, and that factor."""
     if len(columns) != 1 or not isinstance(one := columns[0], Surv):
         raise FormulaError(
             "means have no covariates: the right of '~' is 1 (means by subgroup come with by='column'; for a "
@@ -235,35 +288,29 @@ def _grouped(columns: list[Column], factors: list[str], right: str) -> tuple[lis
             "of combined levels, made beforehand row by row, serves for two factors."
         )
     name, _ = _column(tree)
-    return [Surv(one.of, one.cuts, (name,))], [*factors, name]
+    return [one._replace(group=(name,))], name
 
 
 def _summand(node: ast.expr) -> tuple[Column, Sequence[str]]:
     """Request of a summand, and the columns that must be factors."""
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
-        (one, first), (other, second) = _column(node.left), _column(node.right)
-        if one == other:
-            raise FormulaError(f"the formula crosses {one!r} with itself; {_FORM}.")
-        return (one, other), (one, other) if first or second else ()
     match node:
+        case ast.BinOp(left, ast.MatMult(), right):
+            (one, first), (other, second) = _column(left), _column(right)
+            if one == other:
+                raise FormulaError(f"the formula crosses {one!r} with itself; {_FORM}.")
+            return (one, other), (one, other) if first or second else ()
         case ast.Call(ast.Name("I"), [ast.BinOp(left, ast.Mult(), right)], []):
             return (_column(left)[0], _column(right)[0]), ()
         case ast.Call(ast.Name("I"), [ast.BinOp(left, ast.Pow(), ast.Constant(2))], []):
             return (_column(left)[0],) * 2, ()
         case ast.Call(ast.Name("cut"), [number, *more], []) if len(more) < 2:
-            try:
-                breaks = ast.literal_eval(more[0]) if more else 20
-            except ValueError:
-                raise _refused(node) from None
+            breaks = _literal(node, more[0]) if more else 20
             return Cut(_column(number)[0], tuple(breaks) if isinstance(breaks, list) else breaks), ()
-        case ast.Call(ast.Name("Surv"), [*of, ast.List() | ast.Tuple() | ast.Constant() as cuts], []) if (
-            1 < len(of) < 4
+        case ast.Call(ast.Name("Surv"), [*times, ast.List() | ast.Tuple() | ast.Constant() as cuts], []) if (
+            1 < len(times) < 4
         ):
-            try:
-                surv = Surv(tuple(_column(c)[0] for c in of), tuple(np.ravel(ast.literal_eval(cuts)).tolist()))
-            except ValueError:
-                raise _refused(node) from None
-            return surv, surv.of[-1:]
+            of = tuple(_column(c)[0] for c in times)
+            return Surv(of, tuple(np.ravel(_literal(node, cuts)).tolist())), of[-1:]
         case ast.Call(ast.Name("Surv")):
             raise FormulaError(
                 "Surv() takes a time, an event, and in a list the public times at which curves are estimated: "
@@ -273,12 +320,19 @@ def _summand(node: ast.expr) -> tuple[Column, Sequence[str]]:
     return name, [name] * factor
 
 
+def _literal(node: ast.expr, part: ast.expr) -> Any:
+    try:
+        return ast.literal_eval(part)
+    except ValueError:
+        raise _refused(node) from None
+
+
 def _once(columns: list[Column], where: str) -> list[Column]:
     """Refuse what is asked twice, pairs in any order."""
-    seen = [tuple(sorted((one,) if isinstance(one, str) else one)) for one in columns]
+    seen = [tuple(sorted(one)) if type(one) is tuple else (str(one),) for one in columns]
     for k, one in enumerate(columns):
         if seen[k] in seen[:k]:
-            raise FormulaError(f"{where} names {one!r} twice; once is enough.")
+            raise FormulaError(f"{where} names {one if type(one) is tuple else str(one)!r} twice; once is enough.")
     return columns
 
 
@@ -307,8 +361,8 @@ def read_columns(columns: object) -> list[Column]:
     """
     if isinstance(columns, str) or not isinstance(columns, Sequence):
         raise FormulaError(f"columns must be a list of names such as ['age', 'bmi'], got {type(columns).__name__}.")
-    pairs = [one for one in columns if isinstance(one, tuple) and len(one) == 2]
-    names = [name for one in columns for name in (one if one in pairs else (one,))]
+    known = [one for one in columns if isinstance(one, Cut | Surv) or (isinstance(one, tuple) and len(one) == 2)]
+    names = [name for one in columns for name in (flat([one]) if one in known else (one,))]
     if not names or not all(isinstance(name, str) and name for name in names):
         raise FormulaError(
             "columns must be one or more names of columns, as strings; two-way tables are pairs, ('sex', 'region')."
@@ -321,7 +375,7 @@ def declared_terms(columns: Sequence[Column], factors: Sequence[str], schema: Sc
     Raises SchemaError if one has neither finite bounds nor levels, or the wrong ones.
     """
     terms = tuple(_declared(name, factors, schema) for name in columns)
-    if sum(term.times is not None for term in terms) > 1:
+    if sum(isinstance(term, Followed) for term in terms) > 1:
         raise FormulaError("the formula has more than one Surv(); estimate each by itself, at a part of the budget.")
     names = [n for term in terms for n in term.names]
     if len(set(names)) < len(names):
@@ -342,7 +396,7 @@ def _declared(name: Column, factors: Sequence[str], schema: Schema) -> Term:
             return Term(":".join(name), 0.0 if one == other else -most, most, parts=(one, other))
         if one == other:
             raise SchemaError(f"{name[0]!r} is crossed with itself; name another factor, or it alone.")
-        return Term(":".join(name), levels=tuple(product(one.levels, other.levels)), parts=(one, other))
+        return _crossed(":".join(name), (one, other))
     if name in schema.levels:
         return Term(name, levels=schema.levels[name])
     if name in factors:
@@ -360,9 +414,22 @@ def _declared(name: Column, factors: Sequence[str], schema: Schema) -> Term:
     return Term(name, low, high)
 
 
+def _crossed(column: str, parts: tuple[Term, ...]) -> Term:
+    """Factors whose levels go together; a ``Surv()`` if the one before the last is of classes."""
+    kind = Followed if parts[-2].edges else Term
+    return kind(column, levels=tuple(product(*(part.levels for part in parts))), parts=parts)
+
+
+def _between(whole: Term, ends: Sequence[float], *, upper: bool = False) -> Term:
+    """Classes of a number between `ends`, which hold their lower ends, or their `upper` ones."""
+    labels = tuple(f"{a:.6g} to {b:.6g}" if a < b else f"{a:.6g}" for a, b in pairwise(ends))
+    inner = np.nextafter(ends[1:-1], np.inf).tolist() if upper else ends[1:-1]
+    return Term(f"cut({whole.column})", levels=labels, parts=(whole,), edges=(ends[0], *inner, ends[-1]))
+
+
 def _classes(cut: Cut, whole: Term) -> Term:
     """Classes of a number between its declared bounds."""
-    breaks: Any = cut.breaks
+    breaks = cut.breaks
     if whole.is_factor:
         raise SchemaError(f"cut({cut.column}) needs a number with bounds, and {cut.column!r} has levels.")
     if isinstance(breaks, int) and not isinstance(breaks, bool) and 2 <= breaks <= MOST_CLASSES:
@@ -376,8 +443,7 @@ def _classes(cut: Cut, whole: Term) -> Term:
                 f"cut({cut.column}, …) takes a number of classes, 2 to {MOST_CLASSES}, or rising breaks in a list, one "
                 "or more of them between the declared bounds."
             )
-    labels = tuple(f"{a:.6g} to {b:.6g}" for a, b in pairwise(edges))
-    return Term(str(cut), levels=labels, parts=(whole,), edges=tuple(edges))
+    return _between(whole, edges)
 
 
 def _followed(surv: Surv, schema: Schema) -> Term:
@@ -387,7 +453,7 @@ def _followed(surv: Surv, schema: Schema) -> Term:
     last class, of whom it is known that they were followed until the last cut point.
     """
     cuts = [real(c) for c in surv.cuts]
-    if len(set(surv.columns)) < len(surv.columns):
+    if len({*surv.group, *surv.of}) < len(surv.group) + len(surv.of):
         raise SchemaError(f"{surv} needs different columns for times, event and groups.")
     *start, whole = (_declared(c, (), schema) for c in surv.of[:-1])
     if whole.is_factor or any(one.is_factor for one in start):
@@ -399,14 +465,7 @@ def _followed(surv: Surv, schema: Schema) -> Term:
             f"{whole.column!r}, {whole.low:g} and {whole.high:g}: whoever is followed beyond the last one must be "
             "known to be."
         )
-    ends = [whole.low, *rising, whole.high]
-    labels = tuple(f"{a:.6g} to {b:.6g}" for a, b in pairwise(ends))
-    edges = (whole.low, *np.nextafter(rising, np.inf).tolist(), whole.high)  # of classes that hold their upper end
-    parts = [Term(f"cut({whole.column})", levels=labels, parts=(whole,), edges=edges)]
-    parts += [_declared(surv.of[-1], surv.of[-1:], schema)]
-    for one in start:  # time 0, the classes of time, and beyond
-        labels = ("0", *(f"{a:.6g} to {b:.6g}" for a, b in pairwise([0.0, *ends[1:]])))
-        edges = (0.0, *np.nextafter([0.0, *rising], np.inf).tolist(), whole.high)
-        parts = [Term(f"cut({one.column})", levels=labels, parts=(one,), edges=edges), *parts]
-    parts = [*(_declared(c, surv.group, schema) for c in surv.group), *parts]
-    return Term(str(surv), levels=tuple(product(*(part.levels for part in parts))), parts=tuple(parts))
+    parts = [_declared(c, surv.group, schema) for c in surv.group]
+    parts += [_between(one, [0.0, 0.0, *rising, whole.high], upper=True) for one in start]  # time 0 is a class
+    parts += [_between(whole, [whole.low, *rising, whole.high], upper=True)]
+    return _crossed(str(surv), (*parts, _declared(surv.of[-1], surv.of[-1:], schema)))

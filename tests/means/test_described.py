@@ -105,7 +105,7 @@ def test_saved_histograms_come_back(tmp_path) -> None:
 
 
 def test_formulas_with_products_squares_and_classes() -> None:
-    assert read_formula("a:b + I(a**2) + I(a*c) + cut(d, 5)")[0] == [("a", "b"), ("a", "a"), ("a", "c"), "cut(d)"]
+    assert read_formula("a:b + I(a**2) + I(a*c) + cut(d, 5)")[0] == [("a", "b"), ("a", "a"), ("a", "c"), Cut("d", 5)]
     one = read_formula("cut(d, [1, 2])")[0][0]
     assert isinstance(one, Cut)
     assert (one.column, one.breaks) == ("d", (1, 2))
