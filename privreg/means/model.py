@@ -16,7 +16,7 @@ from privreg.means.results.shares import TableOne
 from privreg.means.results.survival import SurvivalCurves
 from privreg.means.spec import Spec, declared
 from privreg.means.stream import MeansStream, refuse_few
-from privreg.means.terms import EVENTS, Column, Cut, Surv, declared_terms, flat, read_columns, read_formula
+from privreg.means.terms import EVENTS, Asked, flat, read_columns, read_formula
 from privreg.options.running import progress_bar
 from privreg.options.table import accepted, check, documented
 from privreg.options.unknown import not_fitted, refuse_positional, refuse_unknown
@@ -69,7 +69,7 @@ class PrivateMeans:
 
     def __init__(
         self,
-        columns: Sequence[Column],
+        columns: Sequence[str | tuple[str, str] | Asked],
         data: Any = None,
         *,
         mu: Any = UNSET,
@@ -92,15 +92,17 @@ class PrivateMeans:
         **unknown: Never,
     ) -> None:
         refuse_unknown("means.arrays", unknown)
-        labels = check_columns(data, ())
+        asked, labels = read_columns(columns), check_columns(data, ())
         id, by = label_of(id, labels), label_of(by, labels)
         people = Participants.declare(id=id, max_per_id=max_per_id, missing=missing)
-        budget, names = Budget.declare(mu, epsilon, delta, rho), read_columns(columns)
-        names = [one if isinstance(one, Cut | Surv) else label_of(one, labels) for one in names]
-        public = _public(data, names, schema, bounds, levels, by)
+        budget = Budget.declare(mu, epsilon, delta, rho)
+        asked = [
+            one if one.kind else one._replace(columns=tuple(label_of(c, labels) for c in one.columns)) for one in asked
+        ]
+        public = _public(data, asked, schema, bounds, levels, by)
         how = {"mechanism": mechanism, "frequencies": frequencies, "m": m}
         how["trust"] = check("means.arrays", "trust", trust)
-        self._spec = spec = declared(names, (), budget, public, people, by, by_budget, **how)
+        self._spec = spec = declared(asked, budget, public, people, by, by_budget, **how)
         wanted = (*spec.columns, *people.columns)
         self._source = None if data is None else open_table(data, wanted, spec.schema, text=people.text).of(dataset)
         self._dataset = dataset
@@ -117,13 +119,11 @@ class PrivateMeans:
         """
         refuse_unknown("means.formula", [name for name in options if name not in accepted("means.formula")])
         try:
-            columns, factors = read_formula(as_labelled(formula, check_columns(data, ())))
+            asked = read_formula(as_labelled(formula, check_columns(data, ())))
         except FormulaError:
             refuse_bare(formula, data)
             raise
-        schema = _public(data, columns, *(options.get(name) for name in ("schema", "bounds", "levels", "by")))
-        declared_terms(columns, factors, schema)  # C() of a column without levels
-        return cls(columns, data, **options)
+        return cls(asked, data, **options)
 
     # --- public facts ------------------------------------------------------------------------------------
 
@@ -203,9 +203,9 @@ class PrivateMeans:
         return stream.released(charge.enter())
 
 
-def _public(data: Any, columns: Sequence[Column], schema: Any, bounds: Any, levels: Any, by: Any) -> Schema:
+def _public(data: Any, asked: Sequence[Asked], schema: Any, bounds: Any, levels: Any, by: Any) -> Schema:
     """The user's declarations, those that the data carry about other columns, and those that Surv() makes itself."""
-    wanted = flat(columns)
+    wanted = flat(asked)
     wanted += [label_of(by, check_columns(data, ()))] if isinstance(by, str) else []
     labels = check_columns(data, wanted)
     bounds, levels = (as_labelled(declared, labels) for declared in (bounds, levels))
@@ -213,9 +213,9 @@ def _public(data: Any, columns: Sequence[Column], schema: Any, bounds: Any, leve
     full = completed(given, data, wanted)
     if labels is not None and len(full.carried):
         check_declared({"bounds": bounds, "levels": levels}, [*wanted, *labels])
-    for one in (one for one in columns if isinstance(one, Surv)):
+    for one in (one for one in asked if one.kind == "Surv"):
         last = real(one.cuts[-1] if one.cuts else None)
-        *start, time, event = one.of
+        *start, time, event = one.columns
         if last is not None and last > 0.0 and time not in full.levels:
             entry = dict.fromkeys(start, (-2.0 * last, 2.0 * last))  # below 0 it is unusable
             full = replace(full, bounds={time: (0.0, 2.0 * last), **entry, **full.bounds})

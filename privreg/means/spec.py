@@ -18,7 +18,7 @@ from privreg.formula.spec import CLAMPING, UNUSABLE
 from privreg.means import verification
 from privreg.means.factors import FactorMechanism
 from privreg.means.plan import UNIT, Plan, make_plan
-from privreg.means.terms import Column, Term, declared_terms, flat
+from privreg.means.terms import Asked, Term, declared_terms, flat
 from privreg.privacy.ledger import Budget, Release
 from privreg.results.statement import PrivacyStatement
 from privreg.results.wording import MATCH, Unusable, closing_notes, opening_notes, repeated_notes, whole_records
@@ -72,8 +72,7 @@ class Spec:
 
 
 def declared(
-    columns: Sequence[Column],
-    factors: Sequence[str],
+    asked: Sequence[Asked],
     budget: Budget,
     schema: Schema,
     people: Participants,
@@ -82,8 +81,7 @@ def declared(
     **how: Any,
 ) -> Spec:
     """Check declarations and plan who is asked what; `how` goes to `privreg.means.plan.make_plan`."""
-    terms = declared_terms(columns, factors, schema)
-    names = flat(columns)
+    terms, names = declared_terms(asked, schema), flat(asked)
     people.check_columns(names)
     trust = how.get("trust", "local")
     if people.max_per_id > 1 and trust != "local":
@@ -103,7 +101,8 @@ def declared(
     most = max(budgets, key=lambda b: b.mu)  # all keep the kind of guarantee that suits it best
     kind = make_plan(terms, most, nonresponse=nonresponse, **how).budget.pure
     plans = tuple(make_plan(terms, b, nonresponse=nonresponse, pure=kind, **how) for b in budgets)
-    formula = f"{' + '.join(t.written for t in terms)} ~ {terms[0].right}"
+    right = f"C({group})" if (group := getattr(terms[0], "group", "")) else "1"
+    formula = f"{' + '.join(t.written for t in terms)} ~ {right}"
     return Spec(formula, terms, schema, budget, people, by, groups, plans)
 
 

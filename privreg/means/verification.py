@@ -47,7 +47,11 @@ def _plan(saved: Mapping[str, Any]) -> Plan:
     items, at = list[Item](), 0
     for kind, term, levels, name, bit, form, asked in saved["items"]:
         each = Budget.restore(form, tuple(asked))
-        how = factor_mechanism(name, each, levels, bit) if levels else number_mechanism(name, each, 0.0 if kind == "answered" else -1.0)
+        how = (
+            factor_mechanism(name, each, levels, bit)
+            if levels
+            else number_mechanism(name, each, 0.0 if kind == "answered" else -1.0)
+        )
         items.append(Item(kind, term, at, how))
         at += items[-1].size
     (form, *given), sums = saved["budget"], None

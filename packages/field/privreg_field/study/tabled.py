@@ -86,8 +86,8 @@ def table_fit(asked: dict[str, Any], schema: Schema, missing: str) -> TableFit:
         raise FormulaError(
             "'table' of a study holds columns such as age + C(smoker) + C(smoker):C(region): numbers, factors, pairs."
         )
-    columns, factors = read_formula(f"{text} ~ 1")
-    for term in declared_terms(columns, factors, schema):
+    described = read_formula(f"{text} ~ 1")
+    for term in declared_terms(described, schema):
         # devices know neither classes of a number nor products
         if term.edges or isinstance(term, Followed) or term.is_product:
             raise FormulaError(
@@ -98,7 +98,7 @@ def table_fit(asked: dict[str, Any], schema: Schema, missing: str) -> TableFit:
     people = Participants.declare(missing="noise" if missing == "noise" else "raise")
     budget = Budget.declare(mu=asked["mu"])
     trust = asked.get("trust") or "local"
-    spec = declared(columns, factors, budget, schema, people, None, None, trust="two_collectors")
+    spec = declared(described, budget, schema, people, None, None, trust="two_collectors")
     return TableFit(spec, asked.get("rows"), trust)
 
 
