@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from privreg.base import archive
 from privreg.collector.inference.pivots import Normal
 from privreg.errors import InferenceError, NotPrivateError, OptionError, choose, interval_level, level
-from privreg.means.results.fit import Correlations, MeansFit, covariance, limits, numbers, parts
+from privreg.means.results.fit import Correlations, MeansFit, Moved, covariance, limits, numbers, parts
 from privreg.means.results.shares import COLUMNS, Crosstab, Histogram, IndependenceTest, TableOne
 from privreg.means.results.survival import SurvivalCurves
 from privreg.means.terms import Followed
@@ -166,12 +166,11 @@ class MeansResults(Results):
         if not (found := numbers(f)):
             raise InferenceError("no squares were released; with trust='local' ask for them: 'age + I(age**2) ~ 1'.")
         kept = list(found.values())
+        made = [Moved(_variance, np.array([one.mean, one.square]), covariance(f, [one])) for one in kept]
         variance = np.array([one.variance if one.variance > 0.0 else math.nan for one in kept])
-        slopes = [np.array([-2.0 * one.mean, 1.0]) for one in kept]
-        error2 = np.array([by @ covariance(f, [one]) @ by for by, one in zip(slopes, kept, strict=True)])
         normal = np.array([f.moments[0, 4, one.at] if one.square_at is None else math.inf for one in kept])
-        sd = np.sqrt(variance)
-        error = np.sqrt(error2 + 2.0 * variance**2 / (f.nobs * normal)) / (2.0 * sd)
+        sd, noise = np.sqrt(variance), np.array([one.errors for one in made])
+        error = np.sqrt(noise**2 + 2.0 * variance**2 / (f.nobs * normal)) / (2.0 * sd)
         of_log = limits(0.0, error / sd, alpha).items()
         columns = {"estimate": sd, "std_error": error} | {name: sd * np.exp(limit) for name, limit in of_log}
         columns["reliable"] = reliable[[one.at for one in kept]] & np.isfinite(sd)
@@ -201,16 +200,12 @@ class MeansResults(Results):
             one, other = found[a], found[b]
             if min(one.variance, other.variance) <= 0.0:
                 continue
-            scale = math.sqrt(one.variance * other.variance)
             shared = 0.0 if one.square_at is None else float(f.cov[one.at, other.at])  # of the noise in both means
-            r = float(f.params[k] - one.mean * other.mean + shared) / scale
-            both = ((one, other), (other, one))
-            slopes = [(-y.mean / scale + r * x.mean / x.variance, -0.5 * r / x.variance) for x, y in both]
-            by = np.array([*slopes[0], *slopes[1], 1.0 / scale])
-            error2 = float(by @ covariance(f, [one, other], k) @ by)  # by the delta method
-            if abs(r) < 1.0 and math.isfinite(error2):
-                sampled = (1.0 - r * r) ** 2 / (f.nobs * f.moments[0, 4, k]) if one.square_at is None else 0.0
-                row[:] = r, math.sqrt(error2 + sampled)
+            exact = np.array([one.mean, one.square, other.mean, other.square, f.params[k] + shared])
+            made = Moved(_correlation, exact, covariance(f, [one, other], k))
+            if abs(r := float(made.values)) < 1.0 and math.isfinite(made.errors):
+                sampled = (1.0 - r * r) / math.sqrt(f.nobs * f.moments[0, 4, k]) if one.square_at is None else 0.0
+                row[:] = r, math.hypot(made.errors, sampled)
         ok = np.array([reliable[[found[a].at, found[b].at, k]].all() for a, b, k in pairs], dtype=np.bool_)
         estimate, error = out.T
         names = tuple((a, b) for a, b, _ in pairs)
@@ -368,3 +363,13 @@ class MeansResults(Results):
         """Save as one file of arrays and JSON, atomically, read by ``privreg.load``. No rows, no keys."""
         archive.refuse_suffix(path)
         archive.write_archive(path, "means", *parts(self._fit))
+
+
+def _variance(t: Any) -> Any:
+    """Variance by a mean and mean square, the last axis."""
+    return t[..., 1] - t[..., 0] ** 2
+
+
+def _correlation(t: Any) -> Any:
+    """Correlation by the mean and mean square of two numbers, and their mean product, the last axis."""
+    return (t[..., 4] - t[..., 0] * t[..., 2]) / np.sqrt(_variance(t[..., :2]) * _variance(t[..., 2:4]))

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, cast
+from typing import Any, Final, Literal, cast
 
 import numpy as np
 import pandas as pd
 
 from privreg.base.arrays import Array
 from privreg.errors import OptionError, choose, real, shown
-from privreg.means.results.fit import Shares, limits, p_words
+from privreg.means.results.fit import ChiSquareTest, Moved, Shares, limits
 from privreg.options.unknown import all_known_arguments
 from privreg.results.data import Frame
 from privreg.results.plots import style
@@ -20,35 +20,18 @@ from privreg.results.plots.style import Axes
 from privreg.tables import MARK, Paragraph, Part, Table, View, cells, noted, plain
 from privreg.tables.diagnostics import Diagnostic
 
-
-def _errors(sums: Array, cov: Array) -> Array:
-    """Standard errors of combinations of shares, the rows of `sums`."""
-    return np.asarray(np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", sums, cov, sums), 0.0)))
-
-
 # --- two factors -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, repr=False)
-class IndependenceTest(View):
+class IndependenceTest(ChiSquareTest):
     """Test that two factors are independent. Made by :meth:`MeansResults.test_independence`.
 
-    The statistic is h'(J V J')⁻¹h, h the differences s p_ij − r_i c_j of shares p, their sum s and margins r, c; J the
-    slopes of h at independence, V the covariance of the shares: of sampling and of noise. Noise that is independent and
-    alike in all cells leaves h unbiased. χ² is the limit for many people, as of Pearson's test without noise.
-    Wald (1943), *Transactions of the American Mathematical Society* 54.
+    The statistic is h'(J V J')⁻¹h with (rows − 1)(columns − 1) degrees of freedom, h the differences s p_ij − r_i c_j
+    of shares p, their sum s and margins r, c; J the slopes of h at independence, V the covariance of the shares: of
+    sampling and of noise. Noise that is independent and alike in all cells leaves h unbiased. χ² is the limit for many
+    people, as of Pearson's test without noise. Wald (1943), *Transactions of the American Mathematical Society* 54.
     """
-
-    statistic: float
-    df: int  # (rows − 1)(columns − 1)
-    pvalue: float  # P-value by χ² with so many degrees of freedom
-    of: str  # The two factors
-    notes: tuple[Diagnostic, ...] = ()  # Whatever takes the test back
-
-    @property
-    def words(self) -> str:
-        """The test in one line."""
-        return f"chi-square {self.statistic:.4g} with {self.df} degrees of freedom, p-value {p_words(self.pvalue)}"
 
     def _layout(self) -> list[Part]:
         return [Paragraph(f"Independence of {self.of}, noise accounted for: {self.words}"), *noted(self.notes)]
@@ -58,18 +41,15 @@ def independence(shares: Array, cov: Array) -> tuple[float, int, float]:
     """Statistic, degrees of freedom and p-value of the test that shares, shape (a, b), are of independent factors."""
     from scipy.stats import chi2
 
-    a, b = shares.shape
-    row, column, whole = shares.sum(axis=1), shares.sum(axis=0), shares.sum()
-    product = np.outer(row, column)
-    slopes = np.einsum("ij,k,l->ijkl", product / whole, np.ones(a), np.ones(b))
-    slopes += np.einsum("ik,jl->ijkl", whole * np.eye(a), np.eye(b))
-    slopes -= np.einsum("j,ik,l->ijkl", column, np.eye(a), np.ones(b))
-    slopes -= np.einsum("i,k,jl->ijkl", row, np.ones(a), np.eye(b))
-    used, df = slopes[:-1, :-1].reshape(-1, a * b), (a - 1) * (b - 1)
-    differences = (whole * shares - product)[:-1, :-1].ravel()
-    if not np.isfinite(differences).all():
+    def apart(p: Any) -> Any:
+        row, column, whole = (p.sum(axis=axis, keepdims=True) for axis in (-1, -2, (-1, -2)))
+        return (whole * p - row * column)[..., :-1, :-1]
+
+    found, df = apart(shares).ravel(), (shares.shape[0] - 1) * (shares.shape[1] - 1)
+    if not np.isfinite(found).all():
         return math.nan, df, math.nan
-    statistic = float(differences @ np.linalg.pinv(used @ cov @ used.T, hermitian=True) @ differences)
+    independent = np.outer(shares.sum(axis=1), shares.sum(axis=0)) / shares.sum()
+    statistic = float(found @ np.linalg.pinv(Moved(apart, independent, cov).cov, hermitian=True) @ found)
     return statistic, df, float(chi2.sf(statistic, df))
 
 
@@ -81,12 +61,12 @@ class Crosstab(Shares):
     @property
     def shares(self) -> pd.DataFrame:
         """Shares, with their sums in the last row and column; they may come out below 0, being unbiased."""
-        return self._framed(self._sums() @ self.estimates)
+        return self._framed(self._summed.values)
 
     @property
     def std_errors(self) -> pd.DataFrame:
         """Standard errors of the shares and of their sums, of sampling and of noise."""
-        return self._framed(_errors(self._sums(), self.cov))
+        return self._framed(self._summed.errors)
 
     @property
     def counts(self) -> pd.DataFrame:
@@ -100,12 +80,14 @@ class Crosstab(Shares):
         row whose share came out as 0 or less. ``["share"].unstack()`` is the table.
         """
         rows = choose("margin", margin, ("rows", "columns")) == "rows"
-        a, b = self._shape
-        same = np.kron(np.eye(a), np.ones((b, b))) if rows else np.kron(np.ones((a, a)), np.eye(b))
-        whole = same @ self.estimates
-        whole = np.where(whole > 0.0, whole, math.nan)
-        share = self.estimates / whole
-        error = _errors((np.eye(a * b) - share[:, None] * same) / whole[:, None], self.cov)
+        axis = -1 if rows else -2
+
+        def within(p: Any) -> Any:
+            whole = p.sum(axis=axis, keepdims=True)
+            return p / np.where(whole.real > 0.0, whole, np.nan)
+
+        found = Moved(within, self._table, self.cov)
+        share, error = found.values.ravel(), found.errors.ravel()
         index = pd.MultiIndex.from_product([part.labels for part in self.term.parts], names=self.term.columns)
         return Frame({"share": share, "std_error": error, **limits(share, error, alpha)}, index=index)
 
@@ -117,20 +99,25 @@ class Crosstab(Shares):
     @property
     def test(self) -> IndependenceTest:
         """Test that the two factors are independent."""
-        found = independence(self.estimates.reshape(self._shape), self.cov)
-        return IndependenceTest(*found, " and ".join(self.term.columns), self.notes)
+        return IndependenceTest(*independence(self._table, self.cov), " and ".join(self.term.columns), self.notes)
 
     @property
-    def _shape(self) -> tuple[int, ...]:
-        return tuple(len(part.levels) for part in self.term.parts)
+    def _table(self) -> Array:
+        return self.estimates.reshape([len(part.levels) for part in self.term.parts])
 
-    def _sums(self) -> Array:
-        """Cells, and sums of rows and columns, as combinations of cells; shape ((a + 1)(b + 1), ab)."""
-        return np.asarray(np.kron(*(np.vstack([np.eye(k), np.ones(k)]) for k in self._shape)), np.float64)
+    @property
+    def _summed(self) -> Moved:
+        """Cells, and sums of rows and columns."""
+
+        def summed(p: Any) -> Any:
+            rows = np.concatenate([p, p.sum(axis=-2, keepdims=True)], axis=-2)
+            return np.concatenate([rows, rows.sum(axis=-1, keepdims=True)], axis=-1)
+
+        return Moved(summed, self._table, self.cov)
 
     def _framed(self, values: Array) -> pd.DataFrame:
         index, columns = (pd.Index([*part.labels, "All"], name=part.column) for part in self.term.parts)
-        return pd.DataFrame(values.reshape(len(index), len(columns)), index, columns)
+        return pd.DataFrame(values, index, columns)
 
     def _layout(self) -> list[Part]:
         row, column = self.term.parts
@@ -187,15 +174,15 @@ class Histogram(Shares):
         asked = [v for v in given if v is not None and 0.0 < v < 1.0]
         if not asked or len(asked) < len(given):
             raise OptionError(f"q={shown(q)} must be one or more numbers in (0, 1), such as 0.5 or [0.25, 0.75].")
-        up = np.tril(np.ones(self.cov.shape))
-        below = up @ self.estimates
-        low, high = (limit[:-1] for limit in limits(below, _errors(up, self.cov), alpha).values())
-        found = {
+        found = Moved(lambda p: np.cumsum(p, axis=-1), self.estimates, self.cov)
+        below = found.values
+        low, high = (limit[:-1] for limit in limits(below, found.errors, alpha).values())
+        reached = {
             "estimate": self._reached(isotonic_regression(np.clip(below[:-1], 0.0, 1.0)).x, asked, "left"),
             "conf_low": self._reached(np.maximum.accumulate(high), asked, "left"),
             "conf_high": self._reached(np.minimum.accumulate(low[::-1])[::-1], asked, "right"),
         }
-        return Frame(found, index=pd.Index(asked, name="q"))
+        return Frame(reached, index=pd.Index(asked, name="q"))
 
     def _reached(self, rising: Array, q: Sequence[float], side: Literal["left", "right"]) -> Array:
         """Points at which a rising curve over the inner edges first reaches each q, or is last at most q."""
@@ -282,7 +269,9 @@ class TableOne(View):
                 rows.append([*_counts(lost["missing"], lost["missing"] / lost["people"]), *[""] * len(test)])
         head, last = [*people.index, *["p-value"] * len(test)], [*(f"{n:,}" for n in people), *[""] * len(test)]
         title = "Characteristics of people" + ("" if self.by is None else f" by {self.by}")
-        below = ["Estimates carry noise; n is the share times the people who have a value."]
+        below = [
+            "Estimates carry noise; n is the share times the people who have a value, and 0 if noise makes it less."
+        ]
         if self.by is not None:
             below.append("p-values: Wald's tests that subgroups are alike, noise accounted for.")
         below.append(f"Privacy: {self.guarantee}" + ("." if self.by is None else "; each person is in one subgroup."))
@@ -303,5 +292,5 @@ def _described(line: pd.DataFrame) -> list[str]:
 
 
 def _counts(counts: pd.Series, shares: pd.Series) -> list[str]:
-    both = zip(counts.round() + 0.0, (100.0 * shares).round(1) + 0.0, strict=True)  # no minus before 0
+    both = zip(counts.clip(0.0), 100.0 * shares.clip(0.0), strict=True)
     return [f"{n:,.0f} ({p:.1f}%)" for n, p in both]

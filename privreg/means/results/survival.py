@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -18,12 +17,12 @@ from privreg.collector.levels import BIAS, SURE
 from privreg.errors import OptionError, choose, interval_level, real, shown
 from privreg.means.collector import FEW
 from privreg.means.plan import MOST_COORDINATES
-from privreg.means.results.fit import Shares, limits, p_words
+from privreg.means.results.fit import ChiSquareTest, Moved, Shares, limits
 from privreg.means.terms import Followed
 from privreg.options.unknown import all_known_arguments
 from privreg.results.data import Frame
 from privreg.results.plots import style
-from privreg.tables import Paragraph, Part, Table, View, cells, marked, noted, plain
+from privreg.tables import Paragraph, Part, Table, cells, marked, noted, plain
 from privreg.tables.diagnostics import Diagnostic, note, reliable
 
 if TYPE_CHECKING:
@@ -36,32 +35,11 @@ ROUNDED: Final = (
     "Times count as rounded up to the next cut point. Where they are between cut points curves are too high; a life "
     "table is not."
 )
-STEP: Final = 1e-200  # Imaginary part of a share by which a derivative is taken: too small to round anything
-
-
-class Moved:
-    """Numbers made of shares p with covariance V: their values f(p), and J V J', J their exact derivatives.
-
-    Each derivative is Im f(p + ih e)/h, which loses no digits (Squire and Trapp 1998, SIAM Review 40, 110-112).
-    """
-
-    def __init__(self, f: Callable[[Any], Any], shares: Array, cov: Array) -> None:
-        steps = 1j * STEP * np.eye(shares.size).reshape(-1, *shares.shape)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            self.values = np.asarray(f(shares[None].astype(np.complex128)).real[0])
-            slopes = f(shares + steps).imag / STEP
-        self.slopes = np.nan_to_num(slopes.reshape(shares.size, -1).T)  # shape (numbers, shares)
-        self.cov, self.errors = self.slopes @ cov @ self.slopes.T, self.deviations(cov)
-
-    def deviations(self, cov: Array) -> Array:
-        """Standard deviations of the numbers by a covariance of the shares, of the shape of the values."""
-        variances = ((self.slopes @ cov) * self.slopes).sum(axis=1)
-        return np.asarray(np.sqrt(np.maximum(variances, 0.0)).reshape(self.values.shape))
 
 
 @dataclass(frozen=True, repr=False)
-class LogRankTest(View):
-    """Test that groups have the same survival curve. Made by :meth:`SurvivalCurves.test`.
+class LogRankTest(ChiSquareTest):
+    """Test that groups, one more than `df`, have the same survival curve. Made by :meth:`SurvivalCurves.test`.
 
     Notes
     -----
@@ -70,24 +48,16 @@ class LogRankTest(View):
     derivatives of U. χ² is the limit for many people.
     """
 
-    statistic: float
-    df: int  # Groups less one
-    pvalue: float
     weights: str
-    of: str
     frame: pd.DataFrame  # Observed and expected events by group
-    notes: tuple[Diagnostic, ...] = ()
 
     @property
     def words(self) -> str:
         """The test in one line."""
-        name = {"logrank": "log-rank", "wilcoxon": "Wilcoxon (Gehan)"}[self.weights]
-        return (
-            f"{name} chi-square {self.statistic:.4g} with {self.df} degrees of freedom, p-value {p_words(self.pvalue)}"
-        )
+        return f"{'log-rank' if self.weights == 'logrank' else 'Wilcoxon (Gehan)'} {super().words}"
 
     def _layout(self) -> list[Part]:
-        rows = [[f"{o:.1f}", f"{e:.1f}"] for o, e in self.frame.to_numpy()]
+        rows = [[f"{o:.1f}", f"{e:.1f}"] for o, e in np.maximum(self.frame.to_numpy(), 0.0)]
         shown = Table(self.frame.index.tolist(), ("observed", "expected"), rows, f"Events by {plain(self.of)}")
         return [shown, Paragraph(f"Noise accounted for: {self.words}"), *noted(self.notes)]
 
@@ -362,7 +332,7 @@ class SurvivalCurves(Shares):
         table = Frame({name: self.people * v for name, v in counts.items()}, index=index)
         few = self.people * events.sum() < FEW
         said = tuple(n for n in self.notes if n.code != "answers") + ((note("answers.events"),) if few else ())
-        return LogRankTest(statistic, df, float(chi2.sf(statistic, df)), weights, self.term.group, table, said)
+        return LogRankTest(statistic, df, float(chi2.sf(statistic, df)), self.term.group, said, weights, table)
 
     def rmst(self, time: float | None = None, *, alpha: float = 0.05) -> pd.DataFrame:
         """Restricted mean survival time: the mean time until an event, or until `time` if that is earlier.
@@ -379,8 +349,12 @@ class SurvivalCurves(Shares):
         groups, cuts = self.term.groups, [f"{c:.15g}" for c in self.term.cuts]
         asked = real(time)
         upto = len(cuts) if time is None else 1 + cuts.index(choose("time", asked and f"{asked:.15g}", cuts))
-        compared = np.vstack([np.eye(len(groups)), np.eye(len(groups))[1:] - np.eye(len(groups))[0]])
-        found = Moved(lambda p: self._areas(p, upto) @ compared.T, self.shares, self.cov)
+
+        def areas(p: Any) -> Any:
+            each = self._areas(p, upto)
+            return np.concatenate([each, each[..., 1:] - each[..., :1]], axis=-1)
+
+        found = Moved(areas, self.shares, self.cov)
         names = [g or "all" for g in groups] + [f"{g} - {groups[0]}" for g in groups[1:]]
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(np.arange(len(names)) < len(groups), np.nan, found.values / found.errors)
@@ -388,7 +362,14 @@ class SurvivalCurves(Shares):
         fine = np.concatenate([fine, fine[1:] & fine[0]]) & ~np.isnan(found.values)
         out = {"rmst": found.values, "std_error": found.errors, **limits(found.values, found.errors, alpha)}
         out |= {"statistic": ratio, "p_value": Normal().two_sided(ratio)}
-        return Frame(out | {"reliable": fine}, index=pd.Index(names, name=self.term.group or None))
+        table = Frame(out | {"reliable": fine}, index=pd.Index(names, name=self.term.group or None))
+        if np.isnan(found.values).any():
+            known = (~np.isnan(self._curves.values)).all(axis=0).sum()
+            until = (
+                f"until {self.term.cuts[known - 1]:g}, the largest time that rmst() can have" if known else "nowhere"
+            )
+            table.attrs["note"] = f"Note: nan: noise left nobody at risk later on; all curves are known {until}."
+        return table
 
     def quantile(self, q: float = 0.5, *, alpha: float = 0.05) -> pd.DataFrame:
         """Times by which a share `q` has had the event, the median by default; by group.
@@ -443,7 +424,7 @@ class SurvivalCurves(Shares):
         table, g = self.frame(alpha=alpha), self.term.shape[0]
         head, rows = cells(table[["survival", "std_error", "conf_low", "conf_high"]].rename(
             columns={"survival": "estimate"}), alpha, "survival")  # fmt: skip
-        counts = table[["at_risk", "events"]].to_numpy()
+        counts = table[["at_risk", "events"]].clip(lower=0.0).to_numpy()
         rows = [[f"{n:.0f}", f"{d:.0f}", *row] for (n, d), row in zip(counts, rows, strict=True)]
         names = marked([f"{t:g}" for t in table["time"]], table["reliable"])
         each = len(self.term.cuts)
@@ -452,4 +433,5 @@ class SurvivalCurves(Shares):
         shown = Table(names, ("at risk", "events", *head), rows, how, blocks)
         said = [self.test().words] if g > 1 else []
         said += [] if self.life else [ROUNDED]
+        said += ["Noise may make numbers of people negative: they are shown as 0."] * bool((table["events"] < 0).any())
         return [shown, Paragraph("\n".join([*said, self.footer])), *noted(self.notes)]
