@@ -320,5 +320,5 @@ def survival(
     """
     refuse_positional(more, "survival(data, 'Surv(time, event, [30, 60, 90]) ~ C(arm)'")
     curves = PrivateMeans.from_formula(formula, data, **options)._released(seed, progress).survival(method=method)
-    caution(curves.names, curves.notes, what="the curves at", stacklevel=3)
+    caution(curves.names, curves.notes, what="the curves at")
     return curves

@@ -28,7 +28,7 @@ _COLON: Final = re.compile(r"""("[^"]*"|'[^']*')|[:@]""")
 class Asked(NamedTuple):
     """Request of a column, of two whose levels are crossed or whose numbers are multiplied, of a cut() or a Surv()."""
 
-    columns: tuple[str, ...]  # Of a Surv() the time of entry, if people enter late, time and event
+    columns: tuple[str, ...]  # One, two, or of a Surv() the time of entry, if people enter late, time and event
     factor: bool = False  # True if their levels must be declared
     kind: str = ""  # "cut" or "Surv"
     # Classes of equal length, or breaks between them; of a Surv() times at which curves are estimated, rising

@@ -255,10 +255,10 @@ class MeansResults(Results):
         notes = [n for n in self.privacy.notes if not (n.rows and cells_of.issuperset(n.rows))]
         return notes, [self.survival()] if cells_of else []
 
-    def _caution(self, stacklevel: int = 2) -> bool:
+    def _caution(self) -> bool:
         notes, curves = self._curves()
-        said = [diagnostics.caution(self._fit.names, notes, stacklevel=stacklevel + 1)]
-        said += [diagnostics.caution(c.names, c.notes, what="the curves at", stacklevel=stacklevel + 1) for c in curves]
+        said = [diagnostics.caution(self._fit.names, notes)]
+        said += [diagnostics.caution(c.names, c.notes, what="the curves at") for c in curves]
         return any(said)
 
     def _reliable(self) -> NDArray[np.bool_]:

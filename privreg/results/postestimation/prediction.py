@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -14,7 +13,7 @@ from scipy.special import expit, logsumexp
 from privreg.base.arrays import Array
 from privreg.collector.inference.pivots import Pivot
 from privreg.collector.inference.resampling import Bootstrap
-from privreg.errors import OptionError, PrivregWarning, choose, interval_level
+from privreg.errors import OptionError, choose, interval_level, warn
 from privreg.families.family import Family
 from privreg.families.logistic import class_shares
 from privreg.options.unknown import all_known_arguments
@@ -86,29 +85,25 @@ def _with_baseline(linear: Array) -> Array:
     return np.column_stack([np.zeros(len(linear)), linear])
 
 
-def note_outside(fit: ResultData, new: Any, x: Array, where: str, stacklevel: int) -> None:
+def note_outside(fit: ResultData, new: Any, x: Array, where: str) -> None:
     """Warn of new rows that are outside bounds or can't be read: by column, without values or how many."""
     unread = fit.design.unread(new)
     if unread:
         kinds = (fit.design.schema.levels, "declared level"), (fit.design.schema.dates, "date such as 2020-12-31")
         which = {c: next((what for of, what in kinds if c in of), "number") for c in unread}
         said = [f"{', '.join(c for c in which if which[c] == w)}: not a {w}" for w in dict.fromkeys(which.values())]
-        warnings.warn(
+        warn(
             f"{where}(): new rows hold values that can't be read, and are NaN ({'; '.join(said)}). Write "
             "values as they were declared.",
-            PrivregWarning,
-            stacklevel=stacklevel + 1,
         )
     names = fit.design.outside(new)
     if not names:
         return
     text = fit.design.schema.bounds_text
     listed = ", ".join("{} ({} to {})".format(n, *text(n)) for n in names)
-    warnings.warn(
+    warn(
         f"{where}(): new rows are outside the declared bounds of {listed}. The fit clamped what was outside and "
         f"{where}() doesn't, so predictions there extrapolate.",
-        PrivregWarning,
-        stacklevel=stacklevel + 1,
     )
 
 
