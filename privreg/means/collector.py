@@ -50,7 +50,7 @@ def update(plan: Plan, state: State, reports: Array) -> State:
     """Take in reports, shape (n, len(plan.columns)), NaN where a person was not asked."""
     (given, mask), sums, products = _given(plan, reports), np.array(state.sums), np.array(state.products)
     columns, left = plan.columns, np.ones(len(plan.columns), dtype=np.bool_)
-    for here, _ in _factors(plan):
+    for here, _ in plan.factors:
         mine = (columns >= here.start) & (columns < here.stop)  # of a late one a mark, which is 0
         left &= ~mine
         both = given[:, mine].T @ given[:, left]
@@ -83,12 +83,6 @@ def add(plan: Plan, state: State, j: int, drawn: Array) -> State:
         products[here, plan.columns] += drawn[k:].T
         products[plan.columns, here] += drawn[k:]
     return state._replace(sums=sums, products=products)
-
-
-def _factors(plan: Plan) -> list[tuple[slice, FactorMechanism]]:
-    """Places of each factor's levels in a report; none where the record goes as a whole."""
-    found = [(i.here, i.mechanism) for i in plan.items if plan.vector is None]
-    return [(here, m) for here, m in found if isinstance(m, FactorMechanism)]
 
 
 def _item(plan: Plan) -> NDArray[np.intp]:
@@ -124,16 +118,20 @@ def _raw(state: State, plan: Plan) -> tuple[Array, Array]:
     scale = np.sqrt(n * (n - 1.0))
     cov /= scale
     cov /= scale[:, None]
-    for here, m in _factors(plan):
+    for here, m in plan.factors:
         cov[here, here] = m.covariance(theta[here]) / (n[here.start] - 1.0)
-    np.fill_diagonal(cov, np.maximum(_least(plan, theta) / n, np.diag(cov)))
+    if plan.vector is None:
+        # few reports of few answers may be all alike, and their variance 0: a mechanism's at the mean is convex in the
+        # value, so that it is a lower bound, and with that of the values exact where answers are two
+        least = np.where(plan.biased, 0.0, _noise(plan, theta)) / n
+        np.fill_diagonal(cov, np.maximum(least, np.diag(cov)))
     return theta, cov
 
 
 def _balanced(plan: Plan, theta: Array, cov: Array) -> tuple[Array, Array]:
     """Means and covariance with shares of each factor's levels that add up to 1; see `shares_of_error`."""
     theta, cov = theta.copy(), cov.copy()
-    for here, m in _factors(plan) if plan.vector is None else ():
+    for here, m in plan.factors:
         noise = np.full(m.levels, 1.0 / m.levels) if plan.sums is not None else m.shares_of_error(theta[here])
         theta[here] -= noise * (theta[here].sum() - 1.0)
         cov[here] -= np.outer(noise, cov[here].sum(axis=0))
@@ -237,17 +235,11 @@ def alike_groups(terms: Sequence[Term], groups: Sequence[Estimates]) -> Array:
     return out
 
 
-def _least(plan: Plan, theta: Array) -> Array:
-    """Least variance that reports of numbers can have, by their means; 0 where the record goes as a whole.
-
-    The mechanism's at the mean, which is a lower bound as it is convex in the value, and with that of the values exact
-    where answers are two. Few reports of few answers may be all alike, and their variance 0.
-    """
-    out = np.zeros(plan.size)
-    for item in plan.items if plan.vector is None else ():
-        if isinstance(item.mechanism, NumberMechanism) and item.mechanism.unbiased:
-            out[item.here] = item.mechanism.variance(theta[item.here])
-    return out
+def _noise(plan: Plan, theta: Array) -> Array:
+    """Noise variances of a report's numbers, shape (size,), where people's values are all like these means."""
+    if plan.vector is not None:
+        return np.full(plan.size, plan.vector.sd(plan.radius, plan.size) ** 2)
+    return np.concatenate([np.atleast_1d(item.mechanism.variance(theta[item.here])) for item in plan.items])
 
 
 def alike(plan: Plan, state: State, rows: int) -> float:
@@ -255,12 +247,8 @@ def alike(plan: Plan, state: State, rows: int) -> float:
     if rows == 1 or state.people < 2:
         return 1.0
     theta, cov = _raw(state, plan)
-    noise = np.zeros(plan.size)
-    if plan.vector is not None:
-        noise += plan.vector.sd(plan.radius, plan.size) ** 2
-    for item in plan.items if plan.vector is None else ():
-        noise[item.here] = item.mechanism.variance(theta[item.here])
-    values = np.clip(1.0 - noise / np.maximum(_means(plan, state)[0] * np.diag(cov), 1e-300), 0.0, 1.0)
+    whole = np.maximum(_means(plan, state)[0] * np.diag(cov), 1e-300)
+    values = np.clip(1.0 - _noise(plan, theta) / whole, 0.0, 1.0)
     return math.sqrt(1.0 + (rows - 1.0) * float(values.max()))
 
 
@@ -268,10 +256,10 @@ def few(plan: Plan, state: State) -> frozenset[int]:
     """Terms of which some answer was given or withheld by so few that normal limits don't hold; from reports."""
     out = set[int]()
     if plan.vector is not None or not state.people:
-        return frozenset()
+        return frozenset(out)
     if plan.sums is not None:
         noise = state.people**2 * plan.sums.variances(state.people)
-        for here, item in ((i.here, i) for i in plan.items if isinstance(i.mechanism, FactorMechanism)):
+        for here, item in ((i.here, i) for i in plan.items if i.kind == "factor"):
             # a noised count that is as skew as one of FEW without noise; for 0, what noise hides
             count = np.maximum(state.sums[here] / plan.sums.scales[here], np.sqrt(noise[here]))
             least = np.minimum(count, np.maximum(state.people - count, np.sqrt(noise[here])))

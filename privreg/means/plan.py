@@ -73,16 +73,20 @@ class Plan:
         return [item.size for item in self.items]
 
     @property
-    def radius(self) -> float:
-        """Radius by which whole records are randomised."""
-        assert self.vector is not None
-        return self.vector.score_radius(math.sqrt(self.squared))
+    def factors(self) -> list[tuple[slice, FactorMechanism]]:
+        """Places of each factor's levels in a report; none where the record goes as a whole."""
+        found = [(i.here, i.mechanism) for i in self.items if self.vector is None]
+        return [(here, how) for here, how in found if isinstance(how, FactorMechanism)]
 
     @property
-    def squared(self) -> float:
-        """Squared radius of whole records: 1 for a number in [-1, 1], 1/4 for a bit, 1 − 1/L for centred indicators."""
-        squares = {"number": 1.0, "answered": 0.25}
-        return sum(squares.get(item.kind, 1.0 - 1.0 / item.size) for item in self.items)
+    def radius(self) -> float:
+        """Radius by which whole records are randomised.
+
+        Its square is a sum of 1 for a number in [-1, 1], 1/4 for a bit, and 1 − 1/L for centred indicators.
+        """
+        assert self.vector is not None
+        squares = ({"number": 1.0, "answered": 0.25}.get(i.kind, 1.0 - 1.0 / i.size) for i in self.items)
+        return self.vector.score_radius(math.sqrt(sum(squares)))
 
     @cached_property
     def answered(self) -> dict[int, int]:
@@ -116,9 +120,12 @@ class Plan:
         """Standard normals that a person takes."""
         if self.vector is not None:
             return self.vector.width(self.size)
-        if self.sums is not None:
-            return 0
-        return self.selection + self.asked * self.slot
+        return 0 if self.sums is not None else self.selection + self.asked * self.slot
+
+    @property
+    def biased(self) -> NDArray[np.bool_]:
+        """True for numbers that go through a mechanism whose bias stays, shape (size,)."""
+        return np.repeat([item.mechanism.name == "square_wave_biased" for item in self.items], self.sizes)
 
 
 def _layout(terms: Sequence[Term], nonresponse: bool) -> list[tuple[str, int, int]]:
@@ -195,10 +202,8 @@ def make_plan(
     """
     name = check("means.arrays", "mechanism", mechanism)
     check("means.arrays", "frequencies", frequencies)
-    layout = _layout(terms, nonresponse)
-    d = len(layout)
-    size = sum(n if kind == "factor" else 1 for kind, _, n in layout)
-    if size > MOST_COORDINATES:
+    d = len(layout := _layout(terms, nonresponse))
+    if (size := sum(max(n, 1) for _, _, n in layout)) > MOST_COORDINATES:
         raise OptionError(
             f"a report would have {size:,} numbers, and at most {MOST_COORDINATES:,} are kept with the products of all "
             "pairs; estimate fewer columns, levels or cut points at a time."
@@ -208,9 +213,10 @@ def make_plan(
         raise OptionError(f"m={shown(m)} must be a whole number from 1 to d = {d}, the items there are{beside}.")
     if trust != "local":
         given = {"mechanism": name != "auto", "frequencies": frequencies != "auto", "m": m is not None}
-        for option in (option for option, yes in given.items() if yes):
+        if any(given.values()):
             raise OptionError(
-                f"{option}= is about people's reports, and with trust={trust!r} noise is added to sums; leave it out."
+                f"{next(filter(given.get, given))}= is about people's reports, and with trust={trust!r} noise is added "
+                "to sums; leave it out."
             )
         items = _items(layout, Budget.declare(mu=None), d, "gaussian", "auto")
         return Plan(items, d, budget, sums=make_sums(layout, budget, 1 if trust == "central" else 2))
@@ -227,15 +233,14 @@ def make_plan(
         return Plan(items, asked, budget, late=_late(items, asked))
     several = range(1, d + 1) if d <= 64 else {d, *(d // k for k in (2, 4, 8, 16)), *range(64, 8, -8), *range(1, 9)}
     tried = sorted(several, reverse=True) if m is None else [int(m)]  # ties go to the first
-    best: tuple[float, Plan | None] = (math.inf, None)
+    found = dict[Plan, float]()
     for promised, spent in _forms(budget, "gaussian" in {name, frequencies}, pure):
         for k in tried:
             items = _items(layout, spent, k, name, frequencies)
             noise = _noise(items, k)
-            if noise < best[0] * (1.0 - 1e-9):
-                best = noise, Plan(items, k, promised, late=_late(items, k))
-    assert best[1] is not None  # variances are finite
-    return best[1]
+            if noise < min(found.values(), default=math.inf) * (1.0 - 1e-9):
+                found[Plan(items, k, promised, late=_late(items, k))] = noise
+    return [*found][-1]
 
 
 def _late(items: Sequence[Item], asked: int) -> tuple[int, ...]:

@@ -16,14 +16,13 @@ from privreg.data.participants import Participants
 from privreg.errors import BudgetError, OptionError, SchemaError, real, shown
 from privreg.formula.spec import CLAMPING, UNUSABLE
 from privreg.means import verification
-from privreg.means.factors import FactorMechanism
 from privreg.means.plan import UNIT, Plan, make_plan
 from privreg.means.terms import Asked, Term, declared_terms, flat
 from privreg.privacy.ledger import Budget, Release
 from privreg.results.statement import PrivacyStatement
 from privreg.results.wording import MATCH, Unusable, closing_notes, opening_notes, repeated_notes, whole_records
 from privreg.schema.declarations import EPOCH_TEXT, Schema
-from privreg.tables.diagnostics import Diagnostic, note
+from privreg.tables.diagnostics import note
 
 
 @dataclass(frozen=True)
@@ -149,13 +148,6 @@ WITHIN: Final = (
 )
 
 
-def is_biased(spec: Spec) -> bool:
-    """True if numbers go through a mechanism whose bias stays."""
-    return any(
-        not isinstance(i.mechanism, FactorMechanism) and not i.mechanism.unbiased for p in spec.plans for i in p.items
-    )
-
-
 def _titles(spec: Spec) -> str:
     """Names of the mechanisms, each once."""
     if spec.trust != "local":
@@ -169,30 +161,21 @@ def header(spec: Spec, people: int, unusable: Sequence[Unusable] = ()) -> tuple[
     out = [("Formula", spec.formula), ("No. Observations", f"{people:,}"), ("Mechanism", _titles(spec))]
     if spec.trust != "local":
         out.append(("Trust", spec.trust.replace("_", " ")))
-    if any(one.sure for one in unusable):
-        out.append(("Unusable", "; ".join(_shares(spec, unusable))))
+    if shares := _shares(spec, unusable):
+        out.append(("Unusable", shares))
     if spec.by is not None:
         out.append(("Subgroups", f"{spec.by}, {len(spec.groups)} (by_group())"))
     out.append(("Asked", _asked(spec)))
     return tuple(out)
 
 
-def _shares(spec: Spec, unusable: Sequence[Unusable]) -> list[str]:
-    return [f"{one} of {t.column}" for t, one in zip(spec.terms, unusable, strict=False) if one.sure]
+def _shares(spec: Spec, unusable: Sequence[Unusable]) -> str:
+    return "; ".join(f"{one} of {t.column}" for t, one in zip(spec.terms, unusable, strict=False) if one.sure)
 
 
 def silent(unusable: Sequence[Unusable]) -> frozenset[int]:
     """Terms of which hardly any record has a usable value, or too few for ratios to their share."""
     return frozenset(k for k, one in enumerate(unusable) if one.gone or 1.0 - one.share < SURE * one.error)
-
-
-def _unusable(spec: Spec, unusable: Sequence[Unusable]) -> list[Diagnostic]:
-    shares, few = "; ".join(_shares(spec, unusable)), silent(unusable)
-    if few:
-        columns = ", ".join(spec.terms[k].column for k in sorted(few))
-        return [note("nonresponse.columns", np.flatnonzero(spec.concerned(few)), columns=columns, match=MATCH)]
-    text = f"by the reports no use could be made of {shares}; estimates are of the other records"
-    return list(max((one for one in unusable if one.sure), default=Unusable(0.0, 0.0)).noted(text))
 
 
 def _asked(spec: Spec) -> str:
@@ -262,8 +245,14 @@ def statement(
     notes = opening_notes(budget, seeded=seeded, missing=spec.people.missing, carries=carries)
     if few:
         notes.append(note("answers.cells", np.flatnonzero(spec.concerned(few))))
-    notes += _unusable(spec, unusable)
-    if is_biased(spec):
+    if gone := silent(unusable):
+        columns = ", ".join(spec.terms[k].column for k in sorted(gone))
+        of = np.flatnonzero(spec.concerned(gone))
+        notes.append(note("nonresponse.columns", of, columns=columns, match=MATCH))
+    else:
+        text = f"by the reports no use could be made of {_shares(spec, unusable)}; estimates are of the other records"
+        notes += max((one for one in unusable if one.sure), default=Unusable(0.0, 0.0)).noted(text)
+    if any(plan.biased.any() for plan in spec.plans):
         notes.append(note("biased.means"))
     notes += repeated_notes(spec.people.max_per_id, alike)
     notes += closing_notes(spec.budget, budget, whole=spec.trust != "local")
