@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
@@ -11,7 +10,6 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.linalg import block_diag
 
 from privreg.base import archive
 from privreg.base.arrays import Array
@@ -230,41 +228,42 @@ def restored(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> MeansFit
 # --- numbers that follow from released means ------------------------------------------------------
 
 
-class _Number(NamedTuple):
-    """A number about the middle of its range: its mean and mean square, and where both are among the estimates."""
+class Seconds(NamedTuple):
+    """Means and mean squares of k numbers about the middles of their ranges, and q mean products of two of them."""
 
-    at: int
-    square_at: int | None  # None where squares were released beside the mean
-    mean: float
-    square: float
+    at: dict[str, int]  # Places of the means among the estimates, by column
+    pairs: dict[tuple[str, ...], int]  # Places of the products
+    values: Array  # Means, squares, products, what noise of the means adds to these taken out; shape (2k + q,)
+    cov: Array  # Their covariance; with noise on sums that of the noise
+    people: Array  # People by whose number sampling goes, by estimate; inf where `cov` holds it; shape (p,)
 
-    @property
-    def variance(self) -> float:
-        return self.square - self.mean**2
-
-
-def numbers(f: MeansFit) -> dict[str, _Number]:
-    """Numbers of which mean and square were released, by column."""
-    placed = list(zip(f.terms, f.firsts, strict=False))
-    squares = {t.columns[0]: k for t, k in placed if t.is_product and len(set(t.columns)) == 1}
-    out = {}
-    for name, at in ((t.column, k) for t, k in placed if not t.is_factor and not t.parts):
-        mean, k = float(f.params[at] - f.centres[at]), squares.get(name)
-        # noise of the mean makes its square too large, on average by its variance
-        if math.isfinite(f.moments[0, 0, at]):
-            out[name] = _Number(at, None, mean, float(f.moments[0, 0, at] + f.moments[0, 1, at]))
-        elif k is not None:
-            out[name] = _Number(at, k, mean, float(f.params[k] + f.cov[at, at]))
-    return out
+    def variances(self, t: Any) -> Any:
+        """Variances by such values, NaN where noise leaves no positive one; shape (…, k)."""
+        k = len(self.at)
+        found = t[..., k : 2 * k] - t[..., :k] ** 2
+        return np.where(found.real > 0.0, found, np.nan)
 
 
-def covariance(f: MeansFit, numbers: Sequence[_Number], *products: int) -> Array:
-    """Covariance of each number's mean and square, and of products: all of it, or with noise on sums the noise's."""
-    if numbers[0].square_at is not None:
-        places: list[Any] = [*(k for one in numbers for k in (one.at, one.square_at)), *products]
-        return f.cov[np.ix_(places, places)]
-    each = [f.moments[0, [[1, 3], [3, 2]], one.at] for one in numbers]
-    return np.asarray(block_diag(*each, *(f.moments[0, 1, k] for k in products)), dtype=np.float64)
+def seconds(f: MeansFit) -> Seconds:
+    """Whatever second moments of numbers were released."""
+    products = {t.columns: k for t, k in zip(f.terms, f.firsts, strict=False) if t.is_product}
+    noise, summed = f.moments[0], bool(np.isfinite(f.moments[0]).any())
+    numbers = {t.column: k for t, k in zip(f.terms, f.firsts, strict=False) if not t.is_factor and not t.parts}
+    at = {name: k for name, k in numbers.items() if summed or (name, name) in products}
+    pairs = {pair: k for pair, k in products.items() if pair[0] != pair[1] and at.keys() >= set(pair)}
+    one, both = list(at.values()), list(pairs.values())
+    means = f.params[one] - f.centres[one]
+    if summed:
+        cov = np.diag(np.concatenate([noise[1, one], noise[2, one], noise[1, both]]))
+        here = np.arange(len(one))
+        cov[here, here + len(one)] = cov[here + len(one), here] = noise[3, one]
+        values = np.concatenate([means, noise[0, one] + noise[1, one], f.params[both]])
+        return Seconds(at, pairs, values, cov, f.nobs * noise[4])
+    squares = [products[name, name] for name in at]
+    shared = np.array([f.cov[at[a], at[b]] for a, b in pairs])
+    values = np.concatenate([means, f.params[squares] + np.diag(f.cov)[one], f.params[both] + shared])
+    places = [*one, *squares, *both]
+    return Seconds(at, pairs, values, f.cov[np.ix_(places, places)], np.full(len(f.params), np.inf))
 
 
 @all_known_arguments
@@ -272,7 +271,7 @@ def covariance(f: MeansFit, numbers: Sequence[_Number], *products: int) -> Array
 class Correlations(View):
     """Correlations of pairs of numbers. Made by :meth:`MeansResults.corr`."""
 
-    pairs: tuple[tuple[str, str], ...]
+    pairs: tuple[tuple[str, ...], ...]
     estimate: Array  # Shape (q,); NaN where noise has made a variance negative
     error: Array  # Shape (q,)
     reliable: NDArray[np.bool_]

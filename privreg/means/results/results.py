@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from privreg.base import archive
 from privreg.collector.inference.pivots import Normal
 from privreg.errors import InferenceError, NotPrivateError, OptionError, choose, interval_level, level
-from privreg.means.results.fit import Correlations, MeansFit, Moved, covariance, limits, numbers, parts
+from privreg.means.results.fit import Correlations, MeansFit, Moved, limits, parts, seconds
 from privreg.means.results.shares import COLUMNS, Crosstab, Histogram, IndependenceTest, TableOne
 from privreg.means.results.survival import SurvivalCurves
 from privreg.means.terms import Followed
@@ -162,19 +161,16 @@ class MeansResults(Results):
         Limits are normal ones of log sd. Local reports tell all variances. With noise on sums the sampling variance of
         s² is taken as 2 s⁴/n, as of normal numbers, to which the noise's exact one is added.
         """
-        f, reliable = self._fit, self._reliable()
-        if not (found := numbers(f)):
+        released = seconds(self._fit)
+        if not released.at:
             raise InferenceError("no squares were released; with trust='local' ask for them: 'age + I(age**2) ~ 1'.")
-        kept = list(found.values())
-        made = [Moved(_variance, np.array([one.mean, one.square]), covariance(f, [one])) for one in kept]
-        variance = np.array([one.variance if one.variance > 0.0 else math.nan for one in kept])
-        normal = np.array([f.moments[0, 4, one.at] if one.square_at is None else math.inf for one in kept])
-        sd, noise = np.sqrt(variance), np.array([one.errors for one in made])
-        error = np.sqrt(noise**2 + 2.0 * variance**2 / (f.nobs * normal)) / (2.0 * sd)
+        at, found = list(released.at.values()), Moved(released.variances, released.values, released.cov)
+        sd = np.sqrt(found.values)
+        error = np.sqrt(found.errors**2 + 2.0 * found.values**2 / released.people[at]) / (2.0 * sd)
         of_log = limits(0.0, error / sd, alpha).items()
         columns = {"estimate": sd, "std_error": error} | {name: sd * np.exp(limit) for name, limit in of_log}
-        columns["reliable"] = reliable[[one.at for one in kept]] & np.isfinite(sd)
-        return Frame(columns, index=pd.Index(list(found), name="column"))
+        columns["reliable"] = self._reliable()[at] & np.isfinite(sd)
+        return Frame(columns, index=pd.Index(list(released.at), name="column"))
 
     def corr(self, *, alpha: float = 0.05) -> Correlations:
         """Correlations of the numbers whose product is in the formula, as in ``age + bmi + age:bmi``.
@@ -186,31 +182,26 @@ class MeansResults(Results):
         Limits are Fisher's, normal for artanh r with standard error s/(1 − r²). s has the noise's exact variance; that
         of sampling comes with local reports from the reports, with noise on sums it is (1 − r²)²/n, as of normal pairs.
         """
-        f, reliable, alpha = self._fit, self._reliable(), level(alpha)
-        found = numbers(f)
-        products = {t.columns: k for t, k in zip(f.terms, f.firsts, strict=False) if t.is_product}
-        pairs = [(a, b, k) for (a, b), k in products.items() if a != b and a in found and b in found]
-        if not pairs:
+        released, reliable, alpha = seconds(self._fit), self._reliable(), level(alpha)
+        if not released.pairs:
             raise InferenceError(
                 "a correlation needs both means and the mean product, as in 'age + bmi + age:bmi ~ 1'; with "
                 "trust='local' the squares, too: '+ I(age**2) + I(bmi**2)'."
             )
-        out = np.full((len(pairs), 2), math.nan)
-        for row, (a, b, k) in zip(out, pairs, strict=True):
-            one, other = found[a], found[b]
-            if min(one.variance, other.variance) <= 0.0:
-                continue
-            shared = 0.0 if one.square_at is None else float(f.cov[one.at, other.at])  # of the noise in both means
-            exact = np.array([one.mean, one.square, other.mean, other.square, f.params[k] + shared])
-            made = Moved(_correlation, exact, covariance(f, [one, other], k))
-            if abs(r := float(made.values)) < 1.0 and math.isfinite(made.errors):
-                sampled = (1.0 - r * r) / math.sqrt(f.nobs * f.moments[0, 4, k]) if one.square_at is None else 0.0
-                row[:] = r, math.hypot(made.errors, sampled)
-        ok = np.array([reliable[[found[a].at, found[b].at, k]].all() for a, b, k in pairs], dtype=np.bool_)
-        estimate, error = out.T
-        names = tuple((a, b) for a, b, _ in pairs)
-        said = f.statement.headline, f.statement.doubts
-        return Correlations(names, estimate, error, ok & np.isfinite(error), alpha, *said)
+        names, both = list(released.at), list(released.pairs.values())
+        one, other = np.array([[names.index(name) for name in pair] for pair in released.pairs]).T
+
+        def correlations(t: Any) -> Any:
+            variance = released.variances(t)
+            products = t[..., 2 * len(names) :] - t[..., one] * t[..., other]
+            return products / np.sqrt(variance[..., one] * variance[..., other])
+
+        found, at = Moved(correlations, released.values, released.cov), np.array(list(released.at.values()))
+        r = np.where(np.abs(found.values) < 1.0, found.values, np.nan)
+        error = np.hypot(found.errors, (1.0 - r**2) / np.sqrt(released.people[both]))
+        ok = reliable[at[one]] & reliable[at[other]] & reliable[both] & np.isfinite(error)
+        said = self._fit.statement.headline, self._fit.statement.doubts
+        return Correlations(tuple(released.pairs), r, error, ok, alpha, *said)
 
     def compare_groups(self, column: str | None = None, *, alpha: float = 0.05) -> pd.DataFrame:
         """Two-sample tests of means and of shares between all pairs of subgroups of ``by=``, as Welch's.
@@ -363,13 +354,3 @@ class MeansResults(Results):
         """Save as one file of arrays and JSON, atomically, read by ``privreg.load``. No rows, no keys."""
         archive.refuse_suffix(path)
         archive.write_archive(path, "means", *parts(self._fit))
-
-
-def _variance(t: Any) -> Any:
-    """Variance by a mean and mean square, the last axis."""
-    return t[..., 1] - t[..., 0] ** 2
-
-
-def _correlation(t: Any) -> Any:
-    """Correlation by the mean and mean square of two numbers, and their mean product, the last axis."""
-    return (t[..., 4] - t[..., 0] * t[..., 2]) / np.sqrt(_variance(t[..., :2]) * _variance(t[..., 2:4]))
