@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Never
 
 from privreg.data.participants import Participants
-from privreg.data.sources.open import Source, check_columns, check_declared, completed, open_table, refuse_bare, rows_of
+from privreg.data.sources.open import Source, check_columns, check_declared, completed, open_table, refuse_bare
 from privreg.errors import DataError, FormulaError, OptionError, UnsupportedArgumentError, real
 from privreg.formula.language.spelling import as_labelled, label_of, schema_labelled
 from privreg.means.plan import Plan
@@ -125,8 +125,6 @@ class PrivateMeans:
             raise
         return cls(asked, data, **options)
 
-    # --- public facts ------------------------------------------------------------------------------------
-
     @property
     def formula(self) -> str:
         """The formula."""
@@ -152,8 +150,6 @@ class PrivateMeans:
 
         def __getattr__(self, name: str) -> Any:
             raise not_fitted(name, type(self), MeansResults)
-
-    # --- fitting -----------------------------------------------------------------------------------------
 
     def start(self, *, seed: int | None = None, **unknown: Never) -> MeansStream:
         """Begin estimates that are fed batch by batch, with ``update(batch)`` and ``results()`` at any time.
@@ -192,15 +188,9 @@ class PrivateMeans:
         check("means.fit", "progress", progress)
         if self._source is None:
             raise DataError("this model has no data; use start() and update(batch), or build it with data.")
-        source, stream = self._source, MeansStream(self._spec, check("means.fit", "seed", seed))
-        LEDGER.check(source.identity, self._spec.total_mu)
-        charge = stream.charged(source.identity)
-        with progress_bar(source.expected(), progress) as bar:
-            for batch in source.batches(0):
-                stream.update(batch, charge=charge)
-                bar.update(rows_of(batch))
-        refuse_few(stream.nobs)
-        return stream.released(charge.enter())
+        stream = MeansStream(self._spec, check("means.fit", "seed", seed))
+        with progress_bar(self._source.expected(), progress) as bar:
+            return stream.of(self._source, bar)
 
 
 def _public(data: Any, asked: Sequence[Asked], schema: Any, bounds: Any, levels: Any, by: Any) -> Schema:
@@ -242,9 +232,8 @@ def estimate(
     if (columns is None) == (formula is None):
         raise OptionError("say what to estimate: columns, as in ['age', 'bmi'], or formula='age + C(smoker) ~ 1'.")
     columns = formula if columns is None else columns
-    if isinstance(columns, str):
-        return PrivateMeans.from_formula(columns, data, **options).fit(seed=seed, progress=progress)
-    return PrivateMeans(columns, data, **options).fit(seed=seed, progress=progress)
+    make = PrivateMeans.from_formula if isinstance(columns, str) else PrivateMeans
+    return make(columns, data, **options).fit(seed=seed, progress=progress)
 
 
 def table_one(data: Any, columns: Any = None, *, by: str | None = None, **options: Any) -> TableOne:
@@ -287,25 +276,12 @@ def survival(
     method : {"life_table", "kaplan_meier"}
         See :meth:`MeansResults.survival`.
 
-    Returns
-    -------
-    SurvivalCurves
-
-    Warns
-    -----
-    ReliabilityWarning
-        If points of the curves should not be relied on.
-
-    Raises
-    ------
-    FormulaError, SchemaError, BudgetError, OptionError, DataError, InferenceError
-        As of :func:`estimate`.
-
     Notes
     -----
     A person reports one thing: group, class of time and event together, one of the cells of a table. However many cut
     points there are, the noise of a cell is the same, so that curves, tests and restricted means are all made of one
-    release, at the budget of one histogram.
+    release, at the budget of one histogram. A ReliabilityWarning names points that should not be relied on; errors are
+    those of :func:`estimate`.
 
     Examples
     --------

@@ -9,7 +9,7 @@ import numpy as np
 
 from privreg.data.columns import complete_rows, prepare
 from privreg.data.participants import Counter
-from privreg.data.sources.open import CHUNK, as_frame, chunk_of, pieces
+from privreg.data.sources.open import CHUNK, Source, as_frame, chunk_of, pieces, rows_of
 from privreg.errors import DataError, InferenceError
 from privreg.means import collector, device
 from privreg.means.factors import FactorMechanism
@@ -18,7 +18,7 @@ from privreg.means.results.fit import MeansFit
 from privreg.means.results.results import MeansResults
 from privreg.means.spec import Spec, header, silent, statement
 from privreg.privacy.accounts import named
-from privreg.privacy.ledger import Charge, Release
+from privreg.privacy.ledger import LEDGER, Charge, Release
 from privreg.privacy.noise import NoiseStream, derived_key, fresh_key, seeded_key
 
 
@@ -50,20 +50,32 @@ class MeansStream:
         self._release = secrets.token_hex()  # by which the ledger knows batches of the same memory for one release
         self._cautioned = False  # whether results have warned that they should not be relied on
 
-    def charged(self, whose: Any, stream: str = "") -> Charge:
+    def _charged(self, whose: Any, stream: str = "") -> Charge:
         """The release as the ledger knows it, from those who `whose` are, a batch of `stream` or all there are."""
         return Charge(whose, self._spec.total_mu, seeded=self._seed is not None, stream=stream)
 
-    def update(self, batch: Any, *, charge: Charge | None = None) -> None:
+    def update(self, batch: Any) -> None:
         """Let the next people send their reports.
 
-        The batch is a DataFrame, mapping of str to array, or table of Arrow or polars, and a part of a `charge`; by
-        default it is entered in the ledger by itself: a BudgetError under a limit (`privreg.limit_spending`) that it
-        would exceed, or if nothing tells whose these rows are. If a row can't be used, it is a DataError or
-        SchemaError, and nobody of the piece of rows that holds it has reported.
+        The batch is a DataFrame, mapping of str to array, or table of Arrow or polars. It is entered in the ledger by
+        itself: a BudgetError under a limit (`privreg.limit_spending`) that it would exceed, or if nothing tells whose
+        these rows are. If a row can't be used, it is a DataError or SchemaError, and nobody of the piece of rows that
+        holds it has reported.
         """
-        widest = max(p.width + 3 * len(p.columns) for p in self._spec.plans)
-        spec, charge = self._spec, charge or self.charged(named(batch, self._dataset), self._release)
+        self._update(batch, self._charged(named(batch, self._dataset), self._release))
+
+    def of(self, source: Source, bar: Any) -> MeansResults:
+        """Results of everybody of a source, entered in the ledger as one release; see :meth:`PrivateMeans.fit`."""
+        LEDGER.check(source.identity, self._spec.total_mu)
+        charge = self._charged(source.identity)
+        for batch in source.batches(0):
+            self._update(batch, charge)
+            bar.update(rows_of(batch))
+        refuse_few(self.nobs)
+        return self.released(charge.enter())
+
+    def _update(self, batch: Any, charge: Charge) -> None:
+        spec, widest = self._spec, max(p.width + 3 * len(p.columns) for p in self._spec.plans)
         batch = as_frame(batch, (*spec.columns, *spec.people.columns), spec.schema)
         for piece in pieces([batch], min(chunk_of(widest), CHUNK - 1)):  # CHUNK itself would take a batch whole
             self._take(piece, charge)

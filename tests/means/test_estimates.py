@@ -490,7 +490,7 @@ def test_the_least_variance_of_reports_is_no_more_than_theirs(name):
     number, factor = (item.mechanism for item in plan.items)
     own, other = factor.variances()
     exact = np.append(np.mean(number.variance(values)) + values.var(), law * own + (1 - law) * other + law * (1 - law))
-    least = np.append(collector._least(plan, theta)[0], np.diag(factor.covariance(law)))
+    least = np.append(collector._noise(plan, theta)[0], np.diag(factor.covariance(law)))
     assert (least <= exact * (1 + 1e-12)).all()
     assert np.allclose(least[1:], exact[1:])
     assert name != "duchi" or least[0] == pytest.approx(exact[0])
