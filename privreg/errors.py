@@ -26,7 +26,7 @@ __all__ = [
     "PrivacyLeakError", "PrivacyLeakWarning", "PrivregError", "PrivregWarning", "ReliabilityWarning", "SavedFileError",
     "SchemaError", "StreamError", "StudyError", "UnsupportedArgumentError", "as_named", "choose", "equation", "flag",
     "interval_level", "level", "located", "meant", "nearest", "outside", "plain_name", "quietly", "real", "shown",
-    "whole",
+    "warn", "whole",
 ]  # fmt: skip
 
 
@@ -170,13 +170,16 @@ def interval_level(alpha: object) -> float:
     """Return `alpha` of intervals that are shown; warn above 0.5, which users of other packages give as coverage."""
     number = level(alpha)
     if number > 0.5:
-        warnings.warn(
+        warn(
             f"alpha={number:.6g} gives {100 * (1 - number):.6g}% intervals; for {100 * number:.6g}% give "
             f"alpha={1 - number:.6g}.",
-            PrivregWarning,
-            stacklevel=outside()[1] + 1,
         )
     return number
+
+
+def warn(text: str, category: type[Warning] = PrivregWarning) -> None:
+    """Warn at the line outside the package that called it, however deep inside the reason is found."""
+    warnings.warn(text, category, stacklevel=outside()[1] + 1)
 
 
 def outside() -> tuple[FrameType | None, int]:
@@ -188,7 +191,7 @@ def outside() -> tuple[FrameType | None, int]:
     return frame, depth
 
 
-_INSIDE: Final = ("privreg", "privreg_field", "contextlib")  # Packages whose frames aren't the caller's
+_INSIDE: Final = ("privreg", "privreg_field", "contextlib", "functools")  # Packages whose frames aren't the caller's
 
 
 def flag(name: str, got: object) -> bool:

@@ -2427,8 +2427,8 @@ MUTANTS = (
     Mutant(
         "levels that are taken for one apart",
         "privreg/means/plan.py",
-        "self.numbers[j] else bits_sensitivity(2)",
-        "self.numbers[j] else bits_sensitivity(1)",
+        "return bits_sensitivity(2) if item[0]",
+        "return bits_sensitivity(1) if item[0]",
         (f"{TRUSTED}::test_no_two_records_are_further_apart_than_the_noise_hides",),
     ),
     Mutant(

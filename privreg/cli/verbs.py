@@ -93,7 +93,7 @@ def means(a: argparse.Namespace) -> int:
 def _estimates(res: Any, targets: Sequence[Path], a: argparse.Namespace, alpha: float) -> int:
     """Write and print means, those of subgroups after them."""
     summary, table, rows = res.summary(alpha, details=a.details), res.tidy(alpha=alpha), "estimates"
-    cells = {name for one in res._fit.curves for name in res._fit.names[one.here]}
+    cells = {res._fit.names[k] for k in res._fit.cells}
     if cells.issuperset(table["term"]):
         table, rows = res.survival().frame(alpha=alpha), "curves"
     status = output.deliver(output.Shown(res, summary, table, {}, rows), targets, a)

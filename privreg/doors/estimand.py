@@ -8,7 +8,6 @@ are skewed, another run solves another equation.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -23,7 +22,7 @@ from privreg.collector.aggregate.report import parts_of
 from privreg.collector.covariates.whitening import inside
 from privreg.data.participants import Participants, texts_of
 from privreg.data.sources.open import public_batches
-from privreg.errors import InferenceError, OptionError, PrivregWarning
+from privreg.errors import InferenceError, OptionError, warn
 from privreg.families import scores
 from privreg.families.weights import SCORE_WEIGHTS, omega
 from privreg.formula.spec import units_of
@@ -96,11 +95,9 @@ def estimand(fit: ResultData, rows: Any) -> Array:
         if np.abs(theta - before).max() <= CONVERGED * c:
             break
     if flat:
-        warnings.warn(
+        warn(
             "several coefficients solve the fit's equation on these rows, as no response is near the prediction; these "
             "are those that steps from the estimate reach. More rows, like those of people who reported, tell which.",
-            PrivregWarning,
-            stacklevel=4,
         )
     inner = inside(theta.reshape(-1, len(equation.order)), equation.rows) * equation.y_scale
     if equation.constant:

@@ -302,7 +302,7 @@ class PrivateOnlineRegression(Described):
             step=step, measures=measures, rounds=rounds, covariates=covariates, like=like,
         )  # fmt: skip
         asked = self._read(asked, seeded=seed is not None)
-        warn_of_steps(asked, 2)
+        warn_of_steps(asked)
         stream = self._begin(asked, start_params, seed)
         LEDGER.check(named(None, self._dataset), stream.total_mu)
         return stream
@@ -405,7 +405,7 @@ class PrivateOnlineRegression(Described):
             )
         asked = self._read(asked, seeded=seed is not None)
         if not curator:
-            warn_of_steps(asked, 2)
+            warn_of_steps(asked)
         if client is not None and self._spec.summed:
             raise UnsupportedArgumentError(
                 f"client= is for trust='local': with {self._spec.holders} sums are made in this process, which reads "

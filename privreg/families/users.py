@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any, Final, Literal
 
 import numpy as np
 
 from privreg.base.arrays import Array
-from privreg.errors import OptionError, PrivregWarning, choose, real, shown
+from privreg.errors import OptionError, choose, real, shown, warn
 from privreg.families.family import Family
 from privreg.families.hinge import Margin
 from privreg.families.scores import Declared, Function, Score, ScoreRules, SumRules
@@ -159,35 +158,27 @@ def compiled(score: Callable[[float, float], float], bound: float, *, binary: bo
     if not all(math.isfinite(v) for v in values.values()):
         raise OptionError("score gives NaN or infinity for finite eta and y; it must be finite and bounded.")
     if max(abs(v) for v in values.values()) > 1.0 + 1e-9:
-        warnings.warn(
+        warn(
             f"the score exceeds its declared bound {bound:g} on a public grid; devices clip it there, which costs "
             "bias, not privacy. Declare the larger bound.",
-            PrivregWarning,
-            stacklevel=3,
         )
     etas = sorted(set(_GRID))
     ys = {y for _, y in values}
     rises = [bound * (values[b, y] - values[a, y]) / (b - a) for y in ys for a, b in itertools.pairwise(etas)]
     if slope and max(rises) > slope * (1.0 + 1e-9):
-        warnings.warn(
+        warn(
             f"the score rises faster than its declared slope {slope:g} on a public grid; devices clip the slope there, "
             "so that estimates and intervals with two collectors would be wrong. Declare the larger slope.",
-            PrivregWarning,
-            stacklevel=3,
         )
     if any(values[b, y] < values[a, y] - 1e-12 for y in ys for a, b in itertools.pairwise(etas)):
-        warnings.warn(
+        warn(
             "the score falls as eta grows somewhere on a public grid: its loss is not convex, or its sign is turned "
             "(psi is the derivative of the loss by eta); fits may end in a local minimum or run away.",
-            PrivregWarning,
-            stacklevel=3,
         )
     elif any(values[eta, b] > values[eta, a] + 1e-12 for eta in etas for a, b in itertools.pairwise(sorted(ys))):
-        warnings.warn(
+        warn(
             "the score rises with y somewhere on a public grid, where others fall: with private='response' its range "
             "is then misjudged, which costs bias, not privacy.",
-            PrivregWarning,
-            stacklevel=3,
         )
     return made
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
@@ -46,6 +45,7 @@ from privreg.errors import (
     choose,
     outside,
     shown,
+    warn,
 )
 from privreg.families import resolve_family
 from privreg.families.family import Family, with_counts
@@ -308,11 +308,10 @@ def _with_leaks(schema: Schema, data: Any, kind: str, columns: Sequence[str]) ->
     if not missing:
         return schema
     what = "levels" if kind == "levels" else "mean and sd"
-    warnings.warn(
+    warn(
         f"{what} of {', '.join(missing)} taken from the raw data: this step is not private, and the summary says so. "
         "Declare them to mend it.",
         PrivacyLeakWarning,
-        stacklevel=3,
     )
     levels, moments = dict[str, Any](schema.levels), schema.moments_as_given()
     if kind == "levels":

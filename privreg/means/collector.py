@@ -50,7 +50,7 @@ def update(plan: Plan, state: State, reports: Array) -> State:
     """Take in reports, shape (n, len(plan.columns)), NaN where a person was not asked."""
     (given, mask), sums, products = _given(plan, reports), np.array(state.sums), np.array(state.products)
     columns, left = plan.columns, np.ones(len(plan.columns), dtype=np.bool_)
-    for here, _ in _factors(plan):
+    for here, _ in plan.factors:
         mine = (columns >= here.start) & (columns < here.stop)  # of a late one a mark, which is 0
         left &= ~mine
         both = given[:, mine].T @ given[:, left]
@@ -83,12 +83,6 @@ def add(plan: Plan, state: State, j: int, drawn: Array) -> State:
         products[here, plan.columns] += drawn[k:].T
         products[plan.columns, here] += drawn[k:]
     return state._replace(sums=sums, products=products)
-
-
-def _factors(plan: Plan) -> list[tuple[slice, FactorMechanism]]:
-    """Places of each factor's levels in a report; none where the record goes as a whole."""
-    found = [(i.here, i.mechanism) for i in plan.items if plan.vector is None]
-    return [(here, m) for here, m in found if isinstance(m, FactorMechanism)]
 
 
 def _item(plan: Plan) -> NDArray[np.intp]:
@@ -124,16 +118,20 @@ def _raw(state: State, plan: Plan) -> tuple[Array, Array]:
     scale = np.sqrt(n * (n - 1.0))
     cov /= scale
     cov /= scale[:, None]
-    for here, m in _factors(plan):
+    for here, m in plan.factors:
         cov[here, here] = m.covariance(theta[here]) / (n[here.start] - 1.0)
-    np.fill_diagonal(cov, np.maximum(_least(plan, theta) / n, np.diag(cov)))
+    if plan.vector is None:
+        # few reports of few answers may be all alike, and their variance 0: a mechanism's at the mean is convex in the
+        # value, so that it is a lower bound, and with that of the values exact where answers are two
+        least = np.where(plan.biased, 0.0, _noise(plan, theta)) / n
+        np.fill_diagonal(cov, np.maximum(least, np.diag(cov)))
     return theta, cov
 
 
 def _balanced(plan: Plan, theta: Array, cov: Array) -> tuple[Array, Array]:
     """Means and covariance with shares of each factor's levels that add up to 1; see `shares_of_error`."""
     theta, cov = theta.copy(), cov.copy()
-    for here, m in _factors(plan) if plan.vector is None else ():
+    for here, m in plan.factors:
         noise = np.full(m.levels, 1.0 / m.levels) if plan.sums is not None else m.shares_of_error(theta[here])
         theta[here] -= noise * (theta[here].sum() - 1.0)
         cov[here] -= np.outer(noise, cov[here].sum(axis=0))
@@ -144,12 +142,13 @@ def _balanced(plan: Plan, theta: Array, cov: Array) -> tuple[Array, Array]:
 def _of_sums(state: State, plan: Plan, sums: Sums) -> tuple[Array, Array]:
     """Means and covariance of noised sums: sampling variances from squares and shares, noise by its known variance.
 
-    Covariances of different terms are not released: NaN.
+    Covariances of different terms are not released: NaN. Squares of means hold their noise, which is added to that of
+    squares as well, so that variances are unbiased; these are cut where they would be negative.
     """
     n = state.people
-    means, noise = state.sums / (sums.scales * n), sums.variances(n)
+    means, noise = _released([plan], [state])
     theta, cov = means[: plan.size], np.full((plan.size, plan.size), np.nan)
-    squares = _squares(state, plan, sums)
+    squares = _squares(plan, means, noise, n)
     for item in plan.items:
         here, at, over = item.here, item.at, plan.answered.get(item.term)
         if isinstance(item.mechanism, FactorMechanism):
@@ -160,77 +159,52 @@ def _of_sums(state: State, plan: Plan, sums: Sums) -> tuple[Array, Array]:
             share = min(max(theta[at], 0.0), 1.0)
             cov[at, at] = share * (1.0 - share) / n + noise[at]
         else:
-            share, square = squares[item.term]
-            cov[at, at] = min(square - theta[at] ** 2, 1.0) / n + noise[at]
+            square, doubt, _, _, share = squares[item.term]
+            least = theta[at] ** 2 / min(share, 1.0)
+            cov[at, at] = min(max(share * (square + doubt), least) - theta[at] ** 2, 1.0) / n + noise[at]
             if over is not None:
-                cov[at, over] = cov[over, at] = theta[at] * (1.0 - share) / n
+                cov[at, over] = cov[over, at] = theta[at] * (1.0 - min(share, 1.0)) / n
     return theta, cov
 
 
-def _squares(state: State, plan: Plan, sums: Sums) -> dict[int, tuple[float, float]]:
-    """Share of those who have a number, and the mean of its square, 0 for others, by term that is one.
+def _released(plans: Sequence[Plan], states: Sequence[State]) -> tuple[Array, Array]:
+    """Means by noised sums of some subgroups' people together, and their noise variances, two of shape (width,)."""
+    total, each = sum(state.people for state in states), list[tuple[Array, Array]]()
+    for plan, state in zip(plans, states, strict=True):
+        if plan.sums is not None and state.people:
+            noise = plan.sums.variances(state.people) * (state.people / total) ** 2
+            each.append((state.sums / (plan.sums.scales * total), noise))
+    return np.sum([means for means, _ in each], axis=0), np.sum([noise for _, noise in each], axis=0)
 
-    Squares of means hold their noise, which is added to that of squares as well, so that variances are unbiased; these
-    are cut where they would be negative.
+
+def _squares(plan: Plan, means: Array, noise: Array, people: int) -> dict[int, Array]:
+    """Mean square of numbers on [-1, 1], by term; noise variances of the mean, of the square and their covariance; and
+    the share of those who have a number. Means are of these.
     """
-    n, out = state.people, {}
-    means, noise = state.sums / (sums.scales * n), sums.variances(n)
-    for k, j in enumerate(sums.squared):
-        at, term = plan.items[j].at, plan.items[j].term
-        share, doubt = 1.0, 0.0
-        if (over := plan.answered.get(term)) is not None:
-            share, doubt = min(max(means[over], 1.0 / n), 1.0), noise[over]
-        mean = means[at] / share
-        out[term] = share, max(means[plan.size + k] + (noise[at] + mean**2 * doubt) / share, means[at] * mean)
-    return out
-
-
-def spreads(terms: Sequence[Term], plans: Sequence[Plan], states: Sequence[State]) -> Array:
-    """Standard deviations of numbers of everybody, then of each subgroup, user's units; shape (1 + g, p).
-
-    NaN of levels, and of all where no squares are reported.
-    """
-    first = places(terms)
-    out, held = np.full((1 + len(plans), first[-1]), np.nan), np.zeros((3, first[-1]))
-    for g, (plan, state) in enumerate(zip(plans, states, strict=True), 1):
-        if plan.sums is None or not state.people:
-            continue
-        means = state.sums / (plan.sums.scales * state.people)
-        for term, (share, square) in _squares(state, plan, plan.sums).items():
-            mean = means[next(i.at for i in plan.items if i.term == term)] / share
-            variance = terms[term].half ** 2 * max(square / share - mean**2, 0.0)
-            out[g, first[term]] = math.sqrt(variance)
-            mean = terms[term].middle + terms[term].half * mean - terms[term].middle
-            held[:, first[term]] += state.people * share * np.array([1.0, mean, variance + mean**2])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        out[0] = np.sqrt(np.maximum(held[2] / held[0] - (held[1] / held[0]) ** 2, 0.0))
+    out = {}
+    for k, j in enumerate(plan.sums.squared if plan.sums is not None else ()):
+        at, over = [plan.items[j].at, plan.size + k], plan.answered.get(plan.items[j].term)
+        share, doubt = (1.0, 0.0) if over is None else (max(means[over], 1.0 / people), noise[over])
+        mean, square = means[at] / share
+        both = np.array([*(noise[at] + np.array([mean, square]) ** 2 * doubt), mean * square * doubt]) / share**2
+        out[plan.items[j].term] = np.array([square, *both, share])
     return out
 
 
 def moments(terms: Sequence[Term], plans: Sequence[Plan], states: Sequence[State]) -> Array:
-    """Mean squares of numbers about the middles of their ranges, of everybody, and what noise does; user's units.
+    """Mean squares of numbers about the middles of their ranges, and what noise does to them, user's units.
 
-    Shape (5, p): the square, noise variances of the mean and of the square, their covariance, and the share of those
-    who have a number. NaN of levels, and where no squares are reported.
+    Of everybody, then of each subgroup, shape (1 + g, 5, p); the five are those of `_squares`. NaN of levels, and where
+    no squares are reported.
     """
-    first, total = places(terms), sum(s.people for s in states)
-    out, known = np.zeros((5, first[-1])), np.zeros(first[-1], dtype=np.bool_)
-    for plan, state in zip(plans, states, strict=True):
-        if plan.sums is None or not state.people:
+    first, groups = places(terms), [slice(g, g + 1) for g in range(len(plans))]
+    out = np.full((1 + len(plans), 5, first[-1]), np.nan)
+    for row, some in zip(out, (slice(None), *groups), strict=True):
+        if plans[0].sums is None or not (people := sum(s.people for s in states[some])):
             continue
-        weight, noise = state.people / total, plan.sums.variances(state.people)
-        for k, j in enumerate(plan.sums.squared):
-            item = plan.items[j]
-            term, at = terms[item.term], first[item.term]
-            known[at] = True
-            over, scale = plan.answered.get(item.term), plan.sums.scales * state.people
-            share = 1.0 if over is None else max(state.sums[over] / scale[over], 1.0 / state.people)
-            mean, square = (state.sums[i] / scale[i] / share for i in (item.at, plan.size + k))
-            doubt = 0.0 if over is None else noise[over]
-            both = np.array([noise[item.at] + mean**2 * doubt, noise[plan.size + k] + square**2 * doubt])
-            both = np.array([*both, mean * square * doubt]) * (weight / share) ** 2
-            out[:, at] += [weight * square * term.half**2, *both * term.half ** np.array([2, 4, 3]), weight * share]
-    return np.where(known, out, math.nan)
+        for term, found in _squares(plans[0], *_released(plans[some], states[some]), people).items():
+            row[:, first[term]] = found * terms[term].half ** np.array([2, 2, 4, 3, 0])
+    return out
 
 
 MOST_LEVELS: Final = 100
@@ -261,17 +235,11 @@ def alike_groups(terms: Sequence[Term], groups: Sequence[Estimates]) -> Array:
     return out
 
 
-def _least(plan: Plan, theta: Array) -> Array:
-    """Least variance that reports of numbers can have, by their means; 0 where the record goes as a whole.
-
-    The mechanism's at the mean, which is a lower bound as it is convex in the value, and with that of the values exact
-    where answers are two. Few reports of few answers may be all alike, and their variance 0.
-    """
-    out = np.zeros(plan.size)
-    for item in plan.items if plan.vector is None else ():
-        if isinstance(item.mechanism, NumberMechanism) and item.mechanism.unbiased:
-            out[item.here] = item.mechanism.variance(theta[item.here])
-    return out
+def _noise(plan: Plan, theta: Array) -> Array:
+    """Noise variances of a report's numbers, shape (size,), where people's values are all like these means."""
+    if plan.vector is not None:
+        return np.full(plan.size, plan.vector.sd(plan.radius, plan.size) ** 2)
+    return np.concatenate([np.atleast_1d(item.mechanism.variance(theta[item.here])) for item in plan.items])
 
 
 def alike(plan: Plan, state: State, rows: int) -> float:
@@ -279,12 +247,8 @@ def alike(plan: Plan, state: State, rows: int) -> float:
     if rows == 1 or state.people < 2:
         return 1.0
     theta, cov = _raw(state, plan)
-    noise = np.zeros(plan.size)
-    if plan.vector is not None:
-        noise += plan.vector.sd(plan.radius, plan.size) ** 2
-    for item in plan.items if plan.vector is None else ():
-        noise[item.here] = item.mechanism.variance(theta[item.here])
-    values = np.clip(1.0 - noise / np.maximum(_means(plan, state)[0] * np.diag(cov), 1e-300), 0.0, 1.0)
+    whole = np.maximum(_means(plan, state)[0] * np.diag(cov), 1e-300)
+    values = np.clip(1.0 - _noise(plan, theta) / whole, 0.0, 1.0)
     return math.sqrt(1.0 + (rows - 1.0) * float(values.max()))
 
 
@@ -292,10 +256,10 @@ def few(plan: Plan, state: State) -> frozenset[int]:
     """Terms of which some answer was given or withheld by so few that normal limits don't hold; from reports."""
     out = set[int]()
     if plan.vector is not None or not state.people:
-        return frozenset()
+        return frozenset(out)
     if plan.sums is not None:
         noise = state.people**2 * plan.sums.variances(state.people)
-        for here, item in ((i.here, i) for i in plan.items if isinstance(i.mechanism, FactorMechanism)):
+        for here, item in ((i.here, i) for i in plan.items if i.kind == "factor"):
             # a noised count that is as skew as one of FEW without noise; for 0, what noise hides
             count = np.maximum(state.sums[here] / plan.sums.scales[here], np.sqrt(noise[here]))
             least = np.minimum(count, np.maximum(state.people - count, np.sqrt(noise[here])))

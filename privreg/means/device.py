@@ -16,7 +16,7 @@ from scipy.special import ndtr
 from privreg.base.arrays import Array, Ints
 from privreg.means.factors import FactorMechanism
 from privreg.means.plan import Plan, Sums
-from privreg.means.terms import Term
+from privreg.means.terms import Followed, Term
 from privreg.privacy.mechanisms import Mechanism, randomised
 
 
@@ -33,7 +33,7 @@ def inside(terms: Sequence[Term], raw: dict[str, NDArray[Any]], silent: NDArray[
             for part in term.factors:
                 codes = _codes(part, raw)
                 at, missing = np.asarray(at * len(part.levels) + codes), missing | (codes < 0)
-            if term.entry is not None and term.times is not None:
+            if isinstance(term, Followed) and term.entry is not None:
                 start, stop = (raw[part.columns[0]] for part in (term.entry, term.times))
                 missing = missing | ~((start >= 0.0) & (start < stop))
             out.append(np.where(missing, len(term.levels), at))

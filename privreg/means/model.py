@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Never
 
 from privreg.data.participants import Participants
-from privreg.data.sources.open import Source, check_columns, check_declared, completed, open_table, refuse_bare, rows_of
+from privreg.data.sources.open import Source, check_columns, check_declared, completed, open_table, refuse_bare
 from privreg.errors import DataError, FormulaError, OptionError, UnsupportedArgumentError, real
 from privreg.formula.language.spelling import as_labelled, label_of, schema_labelled
 from privreg.means.plan import Plan
@@ -16,7 +16,7 @@ from privreg.means.results.shares import TableOne
 from privreg.means.results.survival import SurvivalCurves
 from privreg.means.spec import Spec, declared
 from privreg.means.stream import MeansStream, refuse_few
-from privreg.means.terms import EVENTS, Column, Cut, Surv, declared_terms, flat, read_columns, read_formula
+from privreg.means.terms import EVENTS, Asked, flat, read_columns, read_formula
 from privreg.options.running import progress_bar
 from privreg.options.table import accepted, check, documented
 from privreg.options.unknown import not_fitted, refuse_positional, refuse_unknown
@@ -69,7 +69,7 @@ class PrivateMeans:
 
     def __init__(
         self,
-        columns: Sequence[Column],
+        columns: Sequence[str | tuple[str, str] | Asked],
         data: Any = None,
         *,
         mu: Any = UNSET,
@@ -92,15 +92,17 @@ class PrivateMeans:
         **unknown: Never,
     ) -> None:
         refuse_unknown("means.arrays", unknown)
-        labels = check_columns(data, ())
+        asked, labels = read_columns(columns), check_columns(data, ())
         id, by = label_of(id, labels), label_of(by, labels)
         people = Participants.declare(id=id, max_per_id=max_per_id, missing=missing)
-        budget, names = Budget.declare(mu, epsilon, delta, rho), read_columns(columns)
-        names = [one if isinstance(one, Cut | Surv) else label_of(one, labels) for one in names]
-        public = _public(data, names, schema, bounds, levels, by)
+        budget = Budget.declare(mu, epsilon, delta, rho)
+        asked = [
+            one if one.kind else one._replace(columns=tuple(label_of(c, labels) for c in one.columns)) for one in asked
+        ]
+        public = _public(data, asked, schema, bounds, levels, by)
         how = {"mechanism": mechanism, "frequencies": frequencies, "m": m}
         how["trust"] = check("means.arrays", "trust", trust)
-        self._spec = spec = declared(names, (), budget, public, people, by, by_budget, **how)
+        self._spec = spec = declared(asked, budget, public, people, by, by_budget, **how)
         wanted = (*spec.columns, *people.columns)
         self._source = None if data is None else open_table(data, wanted, spec.schema, text=people.text).of(dataset)
         self._dataset = dataset
@@ -117,15 +119,11 @@ class PrivateMeans:
         """
         refuse_unknown("means.formula", [name for name in options if name not in accepted("means.formula")])
         try:
-            columns, factors = read_formula(as_labelled(formula, check_columns(data, ())))
+            asked = read_formula(as_labelled(formula, check_columns(data, ())))
         except FormulaError:
             refuse_bare(formula, data)
             raise
-        schema = _public(data, columns, *(options.get(name) for name in ("schema", "bounds", "levels", "by")))
-        declared_terms(columns, factors, schema)  # C() of a column without levels
-        return cls(columns, data, **options)
-
-    # --- public facts ------------------------------------------------------------------------------------
+        return cls(asked, data, **options)
 
     @property
     def formula(self) -> str:
@@ -152,8 +150,6 @@ class PrivateMeans:
 
         def __getattr__(self, name: str) -> Any:
             raise not_fitted(name, type(self), MeansResults)
-
-    # --- fitting -----------------------------------------------------------------------------------------
 
     def start(self, *, seed: int | None = None, **unknown: Never) -> MeansStream:
         """Begin estimates that are fed batch by batch, with ``update(batch)`` and ``results()`` at any time.
@@ -192,20 +188,14 @@ class PrivateMeans:
         check("means.fit", "progress", progress)
         if self._source is None:
             raise DataError("this model has no data; use start() and update(batch), or build it with data.")
-        source, stream = self._source, MeansStream(self._spec, check("means.fit", "seed", seed))
-        LEDGER.check(source.identity, self._spec.total_mu)
-        charge = stream.charged(source.identity)
-        with progress_bar(source.expected(), progress) as bar:
-            for batch in source.batches(0):
-                stream.update(batch, charge=charge)
-                bar.update(rows_of(batch))
-        refuse_few(stream.nobs)
-        return stream.released(charge.enter())
+        stream = MeansStream(self._spec, check("means.fit", "seed", seed))
+        with progress_bar(self._source.expected(), progress) as bar:
+            return stream.of(self._source, bar)
 
 
-def _public(data: Any, columns: Sequence[Column], schema: Any, bounds: Any, levels: Any, by: Any) -> Schema:
+def _public(data: Any, asked: Sequence[Asked], schema: Any, bounds: Any, levels: Any, by: Any) -> Schema:
     """The user's declarations, those that the data carry about other columns, and those that Surv() makes itself."""
-    wanted = flat(columns)
+    wanted = flat(asked)
     wanted += [label_of(by, check_columns(data, ()))] if isinstance(by, str) else []
     labels = check_columns(data, wanted)
     bounds, levels = (as_labelled(declared, labels) for declared in (bounds, levels))
@@ -213,9 +203,9 @@ def _public(data: Any, columns: Sequence[Column], schema: Any, bounds: Any, leve
     full = completed(given, data, wanted)
     if labels is not None and len(full.carried):
         check_declared({"bounds": bounds, "levels": levels}, [*wanted, *labels])
-    for one in (one for one in columns if isinstance(one, Surv)):
+    for one in (one for one in asked if one.kind == "Surv"):
         last = real(one.cuts[-1] if one.cuts else None)
-        *start, time, event = one.of
+        *start, time, event = one.columns
         if last is not None and last > 0.0 and time not in full.levels:
             entry = dict.fromkeys(start, (-2.0 * last, 2.0 * last))  # below 0 it is unusable
             full = replace(full, bounds={time: (0.0, 2.0 * last), **entry, **full.bounds})
@@ -242,9 +232,8 @@ def estimate(
     if (columns is None) == (formula is None):
         raise OptionError("say what to estimate: columns, as in ['age', 'bmi'], or formula='age + C(smoker) ~ 1'.")
     columns = formula if columns is None else columns
-    if isinstance(columns, str):
-        return PrivateMeans.from_formula(columns, data, **options).fit(seed=seed, progress=progress)
-    return PrivateMeans(columns, data, **options).fit(seed=seed, progress=progress)
+    make = PrivateMeans.from_formula if isinstance(columns, str) else PrivateMeans
+    return make(columns, data, **options).fit(seed=seed, progress=progress)
 
 
 def table_one(data: Any, columns: Any = None, *, by: str | None = None, **options: Any) -> TableOne:
@@ -287,25 +276,12 @@ def survival(
     method : {"life_table", "kaplan_meier"}
         See :meth:`MeansResults.survival`.
 
-    Returns
-    -------
-    SurvivalCurves
-
-    Warns
-    -----
-    ReliabilityWarning
-        If points of the curves should not be relied on.
-
-    Raises
-    ------
-    FormulaError, SchemaError, BudgetError, OptionError, DataError, InferenceError
-        As of :func:`estimate`.
-
     Notes
     -----
     A person reports one thing: group, class of time and event together, one of the cells of a table. However many cut
     points there are, the noise of a cell is the same, so that curves, tests and restricted means are all made of one
-    release, at the budget of one histogram.
+    release, at the budget of one histogram. A ReliabilityWarning names points that should not be relied on; errors are
+    those of :func:`estimate`.
 
     Examples
     --------
@@ -320,5 +296,5 @@ def survival(
     """
     refuse_positional(more, "survival(data, 'Surv(time, event, [30, 60, 90]) ~ C(arm)'")
     curves = PrivateMeans.from_formula(formula, data, **options)._released(seed, progress).survival(method=method)
-    caution(curves.names, curves.notes, what="the curves at", stacklevel=3)
+    caution(curves.names, curves.notes, what="the curves at")
     return curves

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Integral
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,16 +73,20 @@ class Plan:
         return [item.size for item in self.items]
 
     @property
-    def radius(self) -> float:
-        """Radius by which whole records are randomised."""
-        assert self.vector is not None
-        return self.vector.score_radius(math.sqrt(self.squared))
+    def factors(self) -> list[tuple[slice, FactorMechanism]]:
+        """Places of each factor's levels in a report; none where the record goes as a whole."""
+        found = [(i.here, i.mechanism) for i in self.items if self.vector is None]
+        return [(here, how) for here, how in found if isinstance(how, FactorMechanism)]
 
     @property
-    def squared(self) -> float:
-        """Squared radius of whole records: 1 for a number in [-1, 1], 1/4 for a bit, 1 − 1/L for centred indicators."""
-        squares = {"number": 1.0, "answered": 0.25}
-        return sum(squares.get(item.kind, 1.0 - 1.0 / item.size) for item in self.items)
+    def radius(self) -> float:
+        """Radius by which whole records are randomised.
+
+        Its square is a sum of 1 for a number in [-1, 1], 1/4 for a bit, and 1 − 1/L for centred indicators.
+        """
+        assert self.vector is not None
+        squares = ({"number": 1.0, "answered": 0.25}.get(i.kind, 1.0 - 1.0 / i.size) for i in self.items)
+        return self.vector.score_radius(math.sqrt(sum(squares)))
 
     @cached_property
     def answered(self) -> dict[int, int]:
@@ -116,9 +120,12 @@ class Plan:
         """Standard normals that a person takes."""
         if self.vector is not None:
             return self.vector.width(self.size)
-        if self.sums is not None:
-            return 0
-        return self.selection + self.asked * self.slot
+        return 0 if self.sums is not None else self.selection + self.asked * self.slot
+
+    @property
+    def biased(self) -> NDArray[np.bool_]:
+        """True for numbers that go through a mechanism whose bias stays, shape (size,)."""
+        return np.repeat([item.mechanism.name == "square_wave_biased" for item in self.items], self.sizes)
 
 
 def _layout(terms: Sequence[Term], nonresponse: bool) -> list[tuple[str, int, int]]:
@@ -195,10 +202,8 @@ def make_plan(
     """
     name = check("means.arrays", "mechanism", mechanism)
     check("means.arrays", "frequencies", frequencies)
-    layout = _layout(terms, nonresponse)
-    d = len(layout)
-    size = sum(n if kind == "factor" else 1 for kind, _, n in layout)
-    if size > MOST_COORDINATES:
+    d = len(layout := _layout(terms, nonresponse))
+    if (size := sum(max(n, 1) for _, _, n in layout)) > MOST_COORDINATES:
         raise OptionError(
             f"a report would have {size:,} numbers, and at most {MOST_COORDINATES:,} are kept with the products of all "
             "pairs; estimate fewer columns, levels or cut points at a time."
@@ -208,9 +213,10 @@ def make_plan(
         raise OptionError(f"m={shown(m)} must be a whole number from 1 to d = {d}, the items there are{beside}.")
     if trust != "local":
         given = {"mechanism": name != "auto", "frequencies": frequencies != "auto", "m": m is not None}
-        for option in (option for option, yes in given.items() if yes):
+        if any(given.values()):
             raise OptionError(
-                f"{option}= is about people's reports, and with trust={trust!r} noise is added to sums; leave it out."
+                f"{next(filter(given.get, given))}= is about people's reports, and with trust={trust!r} noise is added "
+                "to sums; leave it out."
             )
         items = _items(layout, Budget.declare(mu=None), d, "gaussian", "auto")
         return Plan(items, d, budget, sums=make_sums(layout, budget, 1 if trust == "central" else 2))
@@ -227,15 +233,14 @@ def make_plan(
         return Plan(items, asked, budget, late=_late(items, asked))
     several = range(1, d + 1) if d <= 64 else {d, *(d // k for k in (2, 4, 8, 16)), *range(64, 8, -8), *range(1, 9)}
     tried = sorted(several, reverse=True) if m is None else [int(m)]  # ties go to the first
-    best: tuple[float, Plan | None] = (math.inf, None)
+    found = dict[Plan, float]()
     for promised, spent in _forms(budget, "gaussian" in {name, frequencies}, pure):
         for k in tried:
             items = _items(layout, spent, k, name, frequencies)
             noise = _noise(items, k)
-            if noise < best[0] * (1.0 - 1e-9):
-                best = noise, Plan(items, k, promised, late=_late(items, k))
-    assert best[1] is not None  # variances are finite
-    return best[1]
+            if noise < min(found.values(), default=math.inf) * (1.0 - 1e-9):
+                found[Plan(items, k, promised, late=_late(items, k))] = noise
+    return [*found][-1]
 
 
 def _late(items: Sequence[Item], asked: int) -> tuple[int, ...]:
@@ -276,30 +281,46 @@ class Sums:
     """Noise of sums of one subgroup's reports. Made by :func:`make_sums`.
 
     Each collector adds a rounded normal to each number of the sum, modulo 2⁶⁴. Sums being whole numbers, that is the
-    rounded sum of both: rounding tells nothing.
+    rounded sum of both: rounding tells nothing. Squares of numbers follow at the end of a report.
     """
 
+    layout: tuple[tuple[str, int, int], ...]  # Kind, term and levels of each item
     collectors: int  # Parties that add noise: 1 is a trusted curator
-    numbers: tuple[bool, ...]  # True if an item is a number, or whether there is one, and not a factor
-    weights: tuple[float, ...]  # Weight of each item's block
-    sizes: tuple[int, ...]  # Numbers of each item in a report, squares not counted
-    squared: tuple[int, ...]  # Items whose squares follow at the end
     mu: float  # Per person, against whoever adds one of the noises; inf without privacy
 
-    @property
+    unit: ClassVar = UNIT - 1.0  # Whole numbers that a weight of 1 is: less than UNIT for floating point
+
+    @cached_property
+    def weights(self) -> tuple[float, ...]:
+        """Weight of each item's block, for which the sum of relative variances is least.
+
+        With weights w and blocks whose largest distance is δ, Σ w² δ² = 1, an estimate's noise has the variance 1/(w μ
+        n)². Over the variance of values that are evenly spread (1/3, or (1 − 1/L)/L of each of L levels, averaged over
+        them) that is c/w² up to a factor, c = 3 or L²/(L − 1). Σ c/w² is least for w² ∝ √c/δ.
+        """
+        spread = [math.sqrt(3.0 if kind != "factor" else n * n / (n - 1.0)) for kind, _, n in self.layout]
+        each = list(zip(self.layout, spread, map(_distance, self.layout), strict=True))
+        whole = sum(c * d for (kind, _, _), c, d in each if kind != "answered")
+        return tuple(math.sqrt(c / (d * whole)) for _, c, d in each)
+
+    @cached_property
+    def squared(self) -> list[int]:
+        """Items whose squares follow."""
+        return [j for j, (kind, _, _) in enumerate(self.layout) if kind == "number"]
+
+    @cached_property
     def scales(self) -> Array:
-        """Whole numbers that 1 is, by number of a report; shape (width,). UNIT less 1 for floating point."""
-        plain = np.repeat(self.weights, self.sizes)
-        return (UNIT - 1.0) * np.concatenate([plain, ROOT2 * np.take(self.weights, self.squared)])
+        """Whole numbers that 1 is, by number of a report; shape (width,)."""
+        plain = np.repeat(self.weights, [max(n, 1) for _, _, n in self.layout])
+        return self.unit * np.concatenate([plain, ROOT2 * np.take(self.weights, self.squared)])
 
     @property
     def sd(self) -> float:
         """Sd of the normal that a collector rounds and adds, in whole numbers."""
         # an item that says whether there is a number belongs to the number's block
-        blocks = [j for j, number in enumerate(self.numbers) if j in self.squared or not number]
-        distances = [square_sensitivity() if self.numbers[j] else bits_sensitivity(2) for j in blocks]
-        width = sum(self.sizes) + len(self.squared)
-        return blocks_sensitivity([UNIT * self.weights[j] for j in blocks], distances, rounded=width) / self.mu
+        blocks = [(UNIT * w, _distance(one)) for one, w in zip(self.layout, self.weights, strict=True)
+                  if one[0] != "answered"]  # fmt: skip
+        return blocks_sensitivity(*zip(*blocks, strict=True), rounded=len(self.scales)) / self.mu
 
     def noised(self, exact: Ints, key: bytes) -> Array:
         """Release a sum, or several, shape (…, width): add each collector's noise, from a key for them alone."""
@@ -313,13 +334,13 @@ class Sums:
         return np.asarray(self.collectors * (self.sd / (self.scales * people)) ** 2)
 
 
-def make_sums(layout: Sequence[tuple[str, int, int]], budget: Budget, collectors: int) -> Sums:
-    """Weigh the blocks of a report so that the sum of relative variances is least; `layout` has kind, term and levels
-    by item.
+def _distance(item: tuple[str, int, int]) -> float:
+    """Largest distance of two blocks of a report, of levels or of a number, its square and whether there is one."""
+    return bits_sensitivity(2) if item[0] == "factor" else square_sensitivity()
 
-    With weights w and blocks whose largest distance is δ, Σ w² δ² = 1, an estimate's noise has the variance 1/(w μ n)².
-    Over the variance of values that are evenly spread (1/3, or (1 − 1/L)/L of each of L levels, averaged over them)
-    that is c/w² up to a factor, c = 3 or L²/(L − 1). Σ c/w² is least for w² ∝ √c/δ.
+
+def make_sums(layout: Sequence[tuple[str, int, int]], budget: Budget, collectors: int) -> Sums:
+    """Plan the noise of sums; `layout` has kind, term and levels by item.
     Raises BudgetError if the budget is a pure one, which normal noise can't keep, or so small that noise would
     overflow.
     """
@@ -329,17 +350,7 @@ def make_sums(layout: Sequence[tuple[str, int, int]], budget: Budget, collectors
             f"noise on {who} sums is Gaussian, which can't keep pure {budget.epsilon:g}-DP; give mu= or rho=, or "
             "delta=1e-6 with epsilon=, or take trust='local'."
         )
-    spread = [math.sqrt(3.0 if kind != "factor" else n * n / (n - 1.0)) for kind, _, n in layout]
-    distances = [bits_sensitivity(2) if kind == "factor" else square_sensitivity() for kind, _, _ in layout]
-    whole = sum(c * d for (kind, _, _), c, d in zip(layout, spread, distances, strict=True) if kind != "answered")
-    made = Sums(
-        collectors=collectors,
-        numbers=tuple(kind != "factor" for kind, _, _ in layout),
-        weights=tuple(math.sqrt(c / (d * whole)) for c, d in zip(spread, distances, strict=True)),
-        sizes=tuple(n if kind == "factor" else 1 for kind, _, n in layout),
-        squared=tuple(j for j, (kind, _, _) in enumerate(layout) if kind == "number"),
-        mu=budget.mu,
-    )
+    made = Sums(tuple(layout), collectors, budget.mu)
     if made.sd > 2.0**58:
         raise BudgetError(f"{budget} needs noise beyond 64-bit sums; give a larger budget, mu=1 say.")
     return made

@@ -16,14 +16,13 @@ from privreg.data.participants import Participants
 from privreg.errors import BudgetError, OptionError, SchemaError, real, shown
 from privreg.formula.spec import CLAMPING, UNUSABLE
 from privreg.means import verification
-from privreg.means.factors import FactorMechanism
 from privreg.means.plan import UNIT, Plan, make_plan
-from privreg.means.terms import Column, Term, declared_terms, flat
+from privreg.means.terms import Asked, Term, declared_terms, flat
 from privreg.privacy.ledger import Budget, Release
 from privreg.results.statement import PrivacyStatement
 from privreg.results.wording import MATCH, Unusable, closing_notes, opening_notes, repeated_notes, whole_records
 from privreg.schema.declarations import EPOCH_TEXT, Schema
-from privreg.tables.diagnostics import Diagnostic, note
+from privreg.tables.diagnostics import note
 
 
 @dataclass(frozen=True)
@@ -72,8 +71,7 @@ class Spec:
 
 
 def declared(
-    columns: Sequence[Column],
-    factors: Sequence[str],
+    asked: Sequence[Asked],
     budget: Budget,
     schema: Schema,
     people: Participants,
@@ -82,8 +80,7 @@ def declared(
     **how: Any,
 ) -> Spec:
     """Check declarations and plan who is asked what; `how` goes to `privreg.means.plan.make_plan`."""
-    terms = declared_terms(columns, factors, schema)
-    names = flat(columns)
+    terms, names = declared_terms(asked, schema), flat(asked)
     people.check_columns(names)
     trust = how.get("trust", "local")
     if people.max_per_id > 1 and trust != "local":
@@ -103,7 +100,8 @@ def declared(
     most = max(budgets, key=lambda b: b.mu)  # all keep the kind of guarantee that suits it best
     kind = make_plan(terms, most, nonresponse=nonresponse, **how).budget.pure
     plans = tuple(make_plan(terms, b, nonresponse=nonresponse, pure=kind, **how) for b in budgets)
-    formula = f"{' + '.join(t.written for t in terms)} ~ {terms[0].right}"
+    right = f"C({group})" if (group := getattr(terms[0], "group", "")) else "1"
+    formula = f"{' + '.join(t.written for t in terms)} ~ {right}"
     return Spec(formula, terms, schema, budget, people, by, groups, plans)
 
 
@@ -150,13 +148,6 @@ WITHIN: Final = (
 )
 
 
-def is_biased(spec: Spec) -> bool:
-    """True if numbers go through a mechanism whose bias stays."""
-    return any(
-        not isinstance(i.mechanism, FactorMechanism) and not i.mechanism.unbiased for p in spec.plans for i in p.items
-    )
-
-
 def _titles(spec: Spec) -> str:
     """Names of the mechanisms, each once."""
     if spec.trust != "local":
@@ -170,30 +161,21 @@ def header(spec: Spec, people: int, unusable: Sequence[Unusable] = ()) -> tuple[
     out = [("Formula", spec.formula), ("No. Observations", f"{people:,}"), ("Mechanism", _titles(spec))]
     if spec.trust != "local":
         out.append(("Trust", spec.trust.replace("_", " ")))
-    if any(one.sure for one in unusable):
-        out.append(("Unusable", "; ".join(_shares(spec, unusable))))
+    if shares := _shares(spec, unusable):
+        out.append(("Unusable", shares))
     if spec.by is not None:
         out.append(("Subgroups", f"{spec.by}, {len(spec.groups)} (by_group())"))
     out.append(("Asked", _asked(spec)))
     return tuple(out)
 
 
-def _shares(spec: Spec, unusable: Sequence[Unusable]) -> list[str]:
-    return [f"{one} of {t.column}" for t, one in zip(spec.terms, unusable, strict=False) if one.sure]
+def _shares(spec: Spec, unusable: Sequence[Unusable]) -> str:
+    return "; ".join(f"{one} of {t.column}" for t, one in zip(spec.terms, unusable, strict=False) if one.sure)
 
 
 def silent(unusable: Sequence[Unusable]) -> frozenset[int]:
     """Terms of which hardly any record has a usable value, or too few for ratios to their share."""
     return frozenset(k for k, one in enumerate(unusable) if one.gone or 1.0 - one.share < SURE * one.error)
-
-
-def _unusable(spec: Spec, unusable: Sequence[Unusable]) -> list[Diagnostic]:
-    shares, few = "; ".join(_shares(spec, unusable)), silent(unusable)
-    if few:
-        columns = ", ".join(spec.terms[k].column for k in sorted(few))
-        return [note("nonresponse.columns", np.flatnonzero(spec.concerned(few)), columns=columns, match=MATCH)]
-    text = f"by the reports no use could be made of {shares}; estimates are of the other records"
-    return list(max((one for one in unusable if one.sure), default=Unusable(0.0, 0.0)).noted(text))
 
 
 def _asked(spec: Spec) -> str:
@@ -263,8 +245,14 @@ def statement(
     notes = opening_notes(budget, seeded=seeded, missing=spec.people.missing, carries=carries)
     if few:
         notes.append(note("answers.cells", np.flatnonzero(spec.concerned(few))))
-    notes += _unusable(spec, unusable)
-    if is_biased(spec):
+    if gone := silent(unusable):
+        columns = ", ".join(spec.terms[k].column for k in sorted(gone))
+        of = np.flatnonzero(spec.concerned(gone))
+        notes.append(note("nonresponse.columns", of, columns=columns, match=MATCH))
+    else:
+        text = f"by the reports no use could be made of {_shares(spec, unusable)}; estimates are of the other records"
+        notes += max((one for one in unusable if one.sure), default=Unusable(0.0, 0.0)).noted(text)
+    if any(plan.biased.any() for plan in spec.plans):
         notes.append(note("biased.means"))
     notes += repeated_notes(spec.people.max_per_id, alike)
     notes += closing_notes(spec.budget, budget, whole=spec.trust != "local")

@@ -9,17 +9,16 @@ import numpy as np
 
 from privreg.data.columns import complete_rows, prepare
 from privreg.data.participants import Counter
-from privreg.data.sources.open import CHUNK, as_frame, chunk_of, pieces
+from privreg.data.sources.open import CHUNK, Source, as_frame, chunk_of, pieces, rows_of
 from privreg.errors import DataError, InferenceError
 from privreg.means import collector, device
 from privreg.means.factors import FactorMechanism
 from privreg.means.plan import Plan
-from privreg.means.results.fit import Curves, MeansFit
+from privreg.means.results.fit import MeansFit
 from privreg.means.results.results import MeansResults
-from privreg.means.spec import Spec, header, is_biased, silent, statement
-from privreg.means.terms import Term, places
+from privreg.means.spec import Spec, header, silent, statement
 from privreg.privacy.accounts import named
-from privreg.privacy.ledger import Charge, Release
+from privreg.privacy.ledger import LEDGER, Charge, Release
 from privreg.privacy.noise import NoiseStream, derived_key, fresh_key, seeded_key
 
 
@@ -28,16 +27,6 @@ def _none(plan: Plan) -> list[Any]:
     if plan.sums is not None:
         return [np.zeros(len(plan.sums.scales), dtype=np.int64)]
     return [np.zeros((1, 1))] * len(plan.late)
-
-
-def _curves(term: Term, at: int) -> Curves:
-    """Place and names of what survival curves are made of."""
-    first, times, events = term.parts[0], *term.parts[-2:]
-    assert times.edges
-    (time,), cuts = times.columns, tuple(float(f"{c:.15g}") for c in times.edges[1:-1])
-    group, levels = ("", ("",)) if first.edges else (first.column, first.labels)
-    start = "" if term.entry is None else term.entry.columns[0]
-    return Curves(at, time, cuts, events.column, events.labels, group, levels, start)
 
 
 def refuse_few(rows: int) -> None:
@@ -61,20 +50,32 @@ class MeansStream:
         self._release = secrets.token_hex()  # by which the ledger knows batches of the same memory for one release
         self._cautioned = False  # whether results have warned that they should not be relied on
 
-    def charged(self, whose: Any, stream: str = "") -> Charge:
+    def _charged(self, whose: Any, stream: str = "") -> Charge:
         """The release as the ledger knows it, from those who `whose` are, a batch of `stream` or all there are."""
         return Charge(whose, self._spec.total_mu, seeded=self._seed is not None, stream=stream)
 
-    def update(self, batch: Any, *, charge: Charge | None = None) -> None:
+    def update(self, batch: Any) -> None:
         """Let the next people send their reports.
 
-        The batch is a DataFrame, mapping of str to array, or table of Arrow or polars, and a part of a `charge`; by
-        default it is entered in the ledger by itself: a BudgetError under a limit (`privreg.limit_spending`) that it
-        would exceed, or if nothing tells whose these rows are. If a row can't be used, it is a DataError or
-        SchemaError, and nobody of the piece of rows that holds it has reported.
+        The batch is a DataFrame, mapping of str to array, or table of Arrow or polars. It is entered in the ledger by
+        itself: a BudgetError under a limit (`privreg.limit_spending`) that it would exceed, or if nothing tells whose
+        these rows are. If a row can't be used, it is a DataError or SchemaError, and nobody of the piece of rows that
+        holds it has reported.
         """
-        widest = max(p.width + 3 * len(p.columns) for p in self._spec.plans)
-        spec, charge = self._spec, charge or self.charged(named(batch, self._dataset), self._release)
+        self._update(batch, self._charged(named(batch, self._dataset), self._release))
+
+    def of(self, source: Source, bar: Any) -> MeansResults:
+        """Results of everybody of a source, entered in the ledger as one release; see :meth:`PrivateMeans.fit`."""
+        LEDGER.check(source.identity, self._spec.total_mu)
+        charge = self._charged(source.identity)
+        for batch in source.batches(0):
+            self._update(batch, charge)
+            bar.update(rows_of(batch))
+        refuse_few(self.nobs)
+        return self.released(charge.enter())
+
+    def _update(self, batch: Any, charge: Charge) -> None:
+        spec, widest = self._spec, max(p.width + 3 * len(p.columns) for p in self._spec.plans)
         batch = as_frame(batch, (*spec.columns, *spec.people.columns), spec.schema)
         for piece in pieces([batch], min(chunk_of(widest), CHUNK - 1)):  # CHUNK itself would take a batch whole
             self._take(piece, charge)
@@ -158,23 +159,22 @@ class MeansStream:
             missing[k, : len(one.unusable)] = np.reshape(one.unusable, (-1, 2))
         few = [collector.few(plan, state) for plan, state in zip(spec.plans, states, strict=True)]
         doubted = [terms | silent(alone.unusable) for terms, alone in zip(few, groups, strict=False)]
-        placed = list(zip(spec.terms, places(spec.terms), strict=False))
-        tables = [(at, t.columns, [tuple(map(str, part.levels)) for part in t.parts]) for t, at in placed if t.is_table]
-        numbers, rows = [t for t in spec.terms for _ in t.names], spec.people.max_per_id
+        rows = spec.people.max_per_id
         fit = MeansFit(
-            names=tuple(n for t in spec.terms for n in t.names),
-            centres=np.array([t.middle for t in numbers]),
-            halves=np.array([t.half for t in numbers]),
+            terms=spec.terms,
             params=whole.params,
             cov=whole.cov,
             nobs=self.nobs,
             by=spec.by,
-            groups=tuple(str(g) for g in spec.groups) if spec.by is not None else (),
-            group_people=tuple(s.people for s in states) if spec.by is not None else (),
+            groups=tuple(str(g) for g in spec.groups) if groups else (),
+            group_people=tuple(s.people for s in states) if groups else (),
             group_params=np.array([a.params for a in groups]).reshape(-1, p),
             group_variances=np.array([np.diag(a.cov) for a in groups]).reshape(-1, p),
+            group_reliable=~np.array([spec.concerned(terms) for terms in doubted], dtype=np.bool_).reshape(-1, p),
+            group_tests=collector.alike_groups(spec.terms, groups),
+            moments=collector.moments(spec.terms, spec.plans, states)[: 1 + len(groups)],
+            missing=missing,
             header=header(spec, self.nobs, whole.unusable),
-            biased=is_biased(spec),
             statement=statement(
                 spec,
                 release,
@@ -184,18 +184,6 @@ class MeansStream:
                 unusable=whole.unusable,
                 alike=max(collector.alike(plan, s, rows) for plan, s in zip(spec.plans, states, strict=True)),
             ),
-            tables=tuple((at, row, rows, column, columns) for at, (row, column), (rows, columns) in tables),
-            variables=tuple((t.column, t.labels) for t in spec.terms),
-            missing=missing,
-            sds=collector.spreads(spec.terms, spec.plans, states)[: 1 + len(groups)],
-            moments=collector.moments(spec.terms, spec.plans, states),
-            products=tuple(
-                (t.columns[0], t.columns[1], at) for t, at in placed if len(t.parts) == 2 and not t.is_factor
-            ),
-            cuts=tuple((t.columns[0], at, t.edges) for t, at in placed if t.edges),
-            curves=tuple(_curves(t, at) for t, at in placed if t.times is not None),
-            group_tests=collector.alike_groups(spec.terms, groups),
-            group_reliable=~np.array([spec.concerned(terms) for terms in doubted], dtype=np.bool_).reshape(-1, p),
         )
         return MeansResults(fit)
 

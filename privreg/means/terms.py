@@ -1,5 +1,5 @@
-"""Terms to be estimated: means of numbers and of their products, frequencies of factors, of pairs of factors and of
-classes of a number. Public.
+"""Terms to be estimated: means of numbers and of their products, shares of factors, of pairs of them, of classes of a
+number, and of times until an event. Public.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise, product
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -25,54 +25,33 @@ _COLON: Final = re.compile(r"""("[^"]*"|'[^']*')|[:@]""")
 """A quoted name, or the mark between two factors; in Python it is '@'."""
 
 
-class Cut(str):
-    """A column whose range is cut into classes, for a histogram; as text it is unlike the column."""
+class Asked(NamedTuple):
+    """Request of a column, of two whose levels are crossed or whose numbers are multiplied, of a cut() or a Surv()."""
 
-    column: str
-    breaks: int | tuple[float, ...]  # Classes of equal length, or the numbers between which they are
+    columns: tuple[str, ...]  # One, two, or of a Surv() the time of entry, if people enter late, time and event
+    factor: bool = False  # True if their levels must be declared
+    kind: str = ""  # "cut" or "Surv"
+    # Classes of equal length, or breaks between them; of a Surv() times at which curves are estimated, rising
+    cuts: Any = ()
+    group: tuple[str, ...] = ()  # Factor whose levels have a curve each, if there is one
 
-    def __new__(cls, column: str, breaks: int | tuple[float, ...]) -> Cut:
-        """Name the column, and its classes."""
-        made = super().__new__(cls, f"cut({column})")
-        made.column, made.breaks = column, breaks
-        return made
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Cut, (self.column, self.breaks)
-
-
-class Surv(str):
-    """Times until an event or censoring, at public cut points; as text it is unlike the columns."""
-
-    of: tuple[str, ...]  # Time of entry, if people enter late, time and event
-    cuts: tuple[Any, ...]  # Times at which curves are estimated, rising
-    group: tuple[str, ...]  # Factor whose levels have a curve each, if there is one
-
-    def __new__(cls, of: tuple[str, ...], cuts: tuple[Any, ...], group: tuple[str, ...] = ()) -> Surv:
-        """Name the columns, the cut points, and the factor."""
-        made = super().__new__(cls, f"Surv({', '.join(of)})")
-        made.of, made.cuts, made.group = of, cuts, group
-        return made
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Surv, (self.of, self.cuts, self.group)
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Columns that it needs."""
-        return (*self.group, *self.of)
+    def __str__(self) -> str:
+        return f"{self.kind}({', '.join(self.columns)})" if self.kind else ":".join(self.columns)
 
 
 EVENTS: Final = (0, 1)  # Levels of an event that has none declared: censored, and happened
 
-Column = str | tuple[str, str]  # A column, a cut one, or two whose levels are crossed, or whose numbers are multiplied
-
 MOST_CLASSES: Final = 200  # Classes of a histogram, at most
+
+
+def flat(asked: Sequence[Asked]) -> list[str]:
+    """Columns of requests, each once."""
+    return list(dict.fromkeys(c for one in asked for c in (*one.group, *one.columns)))
 
 
 @dataclass(frozen=True)
 class Term:
-    """One column of which something is estimated, or two whose pairs of levels, or products, are.
+    """One column of which something is estimated, or several whose levels, or two whose numbers, go together.
 
     Products are of differences to the middles of the declared ranges, whose noise is least.
     """
@@ -81,8 +60,8 @@ class Term:
     # Public range of a number; 0 and 1 for a factor
     low: float = 0.0
     high: float = 1.0
-    levels: tuple[Any, ...] = ()  # Public levels of a factor, pairs of them of two; empty for a number
-    parts: tuple[Term, ...] = ()  # The two factors or numbers, or the number that is cut
+    levels: tuple[Any, ...] = ()  # Public levels of a factor, tuples of them of several; empty for a number
+    parts: tuple[Term, ...] = ()  # The factors or numbers, or the number that is cut
     edges: tuple[float, ...] = ()  # Between which classes of a number are, ends included
 
     @property
@@ -101,16 +80,6 @@ class Term:
         return self.parts if len(self.parts) > 1 else (self,)
 
     @property
-    def times(self) -> Term | None:
-        """Classes of the time until an event or censoring, the last one beyond all cut points; None of other terms."""
-        return self.parts[-2] if len(self.parts) > 1 and self.parts[-2].edges else None
-
-    @property
-    def entry(self) -> Term | None:
-        """Classes of the time of entry of a ``Surv()``; None of other terms, and where everybody enters at time 0."""
-        return self.parts[-3] if len(self.parts) > 2 and self.parts[-3].edges else None
-
-    @property
     def middle(self) -> float:
         """Middle of its range."""
         return 0.5 * (self.low + self.high)
@@ -121,28 +90,29 @@ class Term:
         return 0.5 * (self.high - self.low)
 
     @property
-    def written(self) -> str:
-        """It in a formula."""
-        if self.times is not None:
-            cuts = ", ".join(f"{c:g}" for c in self.times.edges[1:-1])
-            columns = ", ".join(part.columns[0] for part in self.parts if part.edges)
-            return f"Surv({columns}, {self.parts[-1].column}, [{cuts}])"
-        if self.edges:
-            return f"cut({self.columns[0]}, [{', '.join(f'{e:g}' for e in self.edges)}])"
-        if len(self.parts) == 2 and not self.is_factor:
-            one, other = self.columns
-            return f"I({one}**2)" if one == other else f"{one}:{other}"
-        return ":".join(f"C({c})" for c in self.columns) if self.is_factor else self.column
-
-    @property
     def is_factor(self) -> bool:
         """True if it has levels."""
         return bool(self.levels)
 
     @property
-    def right(self) -> str:
-        """Right of the tilde of its formula."""
-        return f"C({self.parts[0].column})" if self.times is not None and not self.parts[0].edges else "1"
+    def is_table(self) -> bool:
+        """True if it is a two-way table."""
+        return type(self) is Term and len(self.parts) == 2 and self.is_factor
+
+    @property
+    def is_product(self) -> bool:
+        """True if it is a number times a number, or itself."""
+        return len(self.parts) == 2 and not self.is_factor
+
+    @property
+    def written(self) -> str:
+        """It in a formula."""
+        if self.edges:
+            return f"cut({self.columns[0]}, [{', '.join(f'{e:g}' for e in self.edges)}])"
+        if self.is_product:
+            one, other = self.columns
+            return f"I({one}**2)" if one == other else f"{one}:{other}"
+        return ":".join(f"C({c})" for c in self.columns) if self.is_factor else self.column
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -150,53 +120,91 @@ class Term:
         return tuple(":".join(map(str, v)) if len(self.parts) > 1 else str(v) for v in self.levels)
 
     @property
-    def is_table(self) -> bool:
-        """True if it is a two-way table."""
-        return len(self.parts) == 2 and self.is_factor and self.times is None
-
-    @property
     def names(self) -> tuple[str, ...]:
         """Names of its estimates: the column, column[level], or of pairs column[level]:other[level].
 
         Products say what the numbers are about, as in (age - 41.5):(bmi - 34).
         """
-        if self.is_factor and len(self.parts) > 1:
-            return tuple(map(":".join, product(*(part.names for part in self.parts))))
-        if self.edges:
-            return tuple(f"{self.columns[0]}[{level}]" for level in self.levels)
-        if self.parts:
+        if self.is_product:
             one, other = (f"({part.column} - {part.middle:g})" for part in self.parts)
             return (f"{one}^2" if one == other else f"{one}:{other}",)
-        return tuple(f"{self.column}[{level}]" for level in self.levels) or (self.column,)
+        if len(self.parts) > 1:
+            return tuple(map(":".join, product(*(part.names for part in self.parts))))
+        return tuple(f"{self.columns[0]}[{level}]" for level in self.levels) or (self.column,)
+
+    @property
+    def size(self) -> int:
+        """Number of its estimates."""
+        return max(len(self.levels), 1)
+
+    def to_json(self) -> list[Any]:
+        """Represent it by JSON values, levels as they are shown."""
+        levels = self.labels if len(self.parts) < 2 else ()
+        return [self.column, self.low, self.high, levels, [part.to_json() for part in self.parts], self.edges]
 
 
-def flat(columns: Sequence[Column]) -> list[str]:
-    """Columns, those of pairs one by one, each once.
+@dataclass(frozen=True)
+class Followed(Term):
+    """Times and events of a ``Surv()``, crossed with the factor of groups and the times of entry if there are any."""
 
-    Examples
-    --------
-    >>> flat(["age", ("sex", "region"), "sex"])
-    ['age', 'sex', 'region']
-    """
-    each = (c for one in columns for c in (getattr(one, "columns", (one,)) if isinstance(one, str) else one))
-    return list(dict.fromkeys(c.column if isinstance(c, Cut) else c for c in each))
+    @property
+    def times(self) -> Term:
+        """Classes of the time until an event or censoring, the last one beyond all cut points."""
+        return self.parts[-2]
+
+    @property
+    def entry(self) -> Term | None:
+        """Classes of the time of entry; None where everybody enters at time 0."""
+        return self.parts[-3] if len(self.parts) > 2 and self.parts[-3].edges else None
+
+    @property
+    def group(self) -> str:
+        """Factor whose levels have a curve each; "" without one."""
+        return "" if self.parts[0].edges else self.parts[0].column
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Levels of that factor; one nameless group without one."""
+        return self.parts[0].labels if self.group else ("",)
+
+    @property
+    def cuts(self) -> tuple[float, ...]:
+        """Cut points."""
+        return tuple(float(f"{c:.15g}") for c in self.times.edges[1:-1])
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """Groups, classes of entry (time 0, and those of time), classes of time, and events."""
+        entries = 1 if self.entry is None else len(self.entry.levels)
+        return len(self.groups), entries, len(self.times.levels), len(self.parts[-1].levels)
+
+    @property
+    def written(self) -> str:
+        """It in a formula."""
+        return f"{self.column[:-1]}, [{', '.join(f'{c:g}' for c in self.cuts)}])"
 
 
 def places(terms: Sequence[Term]) -> list[int]:
     """Position of each term's first estimate, and then how many there are."""
-    return [0, *accumulate(len(term.names) for term in terms)]
+    return [0, *accumulate(term.size for term in terms)]
 
 
-def read_formula(formula: object) -> tuple[list[Column], list[str]]:
-    """Columns of a formula, in order, pairs of factors as pairs, and the columns that are written as C().
+def from_json(column: str, low: float, high: float, levels: Any, parts: Any, edges: Any) -> Term:
+    """Rebuild a term from its :meth:`Term.to_json`."""
+    made, ends = tuple(from_json(*part) for part in parts), tuple(map(float, edges))
+    if len(made) > 1 and made[0].is_factor:
+        return _crossed(str(column), made)
+    return Term(str(column), float(low), float(high), tuple(map(str, levels)), made, ends)
+
+
+def read_formula(formula: object) -> list[Asked]:
+    """Requests of a formula, in order.
     Raises FormulaError if it is not a sum of columns with 1, or nothing, on the right of the tilde.
 
     Examples
     --------
-    >>> read_formula("age + Q('body mass') + C(smoker) ~ 1")
-    (['age', 'body mass', 'smoker'], ['smoker'])
-    >>> read_formula("C(sex):C(region) ~ 1")
-    ([('sex', 'region')], ['sex', 'region'])
+    >>> [one.columns for one in read_formula("age + Q('body mass') + C(sex):C(region) ~ 1")]
+    [('age',), ('body mass',), ('sex', 'region')]
     """
     if not isinstance(formula, str):
         raise FormulaError(f"the formula must be a string, got {type(formula).__name__}; {_FORM}.")
@@ -210,76 +218,72 @@ def read_formula(formula: object) -> tuple[list[Column], list[str]]:
     summands: list[ast.expr] = []
     while isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Add):
         summands, tree = [tree.right, *summands], tree.left
-    columns, factors = list[Column](), list[str]()
-    for node in [tree, *summands]:
+    for node in (nodes := [tree, *summands]):
         refuse_deep(node, left)
-        one, some = _summand(node)
-        columns.append(one)
-        factors += some
-    columns, factors = _grouped(columns, factors, right.strip())
-    return _once(columns, "the formula"), list(dict.fromkeys(factors))
+    asked = list(map(_summand, nodes))
+    if right.strip() not in {"", "1"}:
+        asked = [_grouped(asked, right.strip())]
+    return _once(asked, "the formula")
 
 
-def _grouped(columns: list[Column], factors: list[str], right: str) -> tuple[list[Column], list[str]]:
-    """Columns with the factor on the right of the tilde, by whose levels curves of a Surv() are."""
-    if right in {"", "1"}:
-        return columns, factors
-    if len(columns) != 1 or not isinstance(one := columns[0], Surv):
+def _grouped(asked: list[Asked], right: str) -> Asked:
+    """A Surv() with the factor on the right of the tilde, by whose levels its curves are."""
+    if len(asked) != 1 or asked[0].kind != "Surv":
         raise FormulaError(
             "means have no covariates: the right of '~' is 1 (means by subgroup come with by='column'; for a "
             "regression use PrivateOnlineRegression)."
         )
     if (tree := syntax(right)) is None or isinstance(tree, ast.BinOp):
         raise FormulaError(
-            f"Surv() has curves by the levels of one factor: write {one} ~ C(arm), or ~ 1 for one curve; a column "
+            f"Surv() has curves by the levels of one factor: write {asked[0]} ~ C(arm), or ~ 1 for one curve; a column "
             "of combined levels, made beforehand row by row, serves for two factors."
         )
-    name, _ = _column(tree)
-    return [Surv(one.of, one.cuts, (name,))], [*factors, name]
+    return asked[0]._replace(group=_column(tree).columns)
 
 
-def _summand(node: ast.expr) -> tuple[Column, Sequence[str]]:
-    """Request of a summand, and the columns that must be factors."""
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
-        (one, first), (other, second) = _column(node.left), _column(node.right)
-        if one == other:
-            raise FormulaError(f"the formula crosses {one!r} with itself; {_FORM}.")
-        return (one, other), (one, other) if first or second else ()
+def _summand(node: ast.expr) -> Asked:
+    """Request of a summand."""
     match node:
+        case ast.BinOp(left, ast.MatMult(), right):
+            one, other = _column(left), _column(right)
+            if one.columns == other.columns:
+                raise FormulaError(f"the formula crosses {one.columns[0]!r} with itself; {_FORM}.")
+            return Asked(one.columns + other.columns, one.factor or other.factor)
         case ast.Call(ast.Name("I"), [ast.BinOp(left, ast.Mult(), right)], []):
-            return (_column(left)[0], _column(right)[0]), ()
+            return Asked(_column(left).columns + _column(right).columns)
         case ast.Call(ast.Name("I"), [ast.BinOp(left, ast.Pow(), ast.Constant(2))], []):
-            return (_column(left)[0],) * 2, ()
+            return Asked(_column(left).columns * 2)
         case ast.Call(ast.Name("cut"), [number, *more], []) if len(more) < 2:
-            try:
-                breaks = ast.literal_eval(more[0]) if more else 20
-            except ValueError:
-                raise _refused(node) from None
-            return Cut(_column(number)[0], tuple(breaks) if isinstance(breaks, list) else breaks), ()
+            breaks = _literal(node, more[0]) if more else 20
+            cuts = tuple(breaks) if isinstance(breaks, list) else breaks
+            return Asked(_column(number).columns, kind="cut", cuts=cuts)
         case ast.Call(ast.Name("Surv"), [*of, ast.List() | ast.Tuple() | ast.Constant() as cuts], []) if (
             1 < len(of) < 4
         ):
-            try:
-                surv = Surv(tuple(_column(c)[0] for c in of), tuple(np.ravel(ast.literal_eval(cuts)).tolist()))
-            except ValueError:
-                raise _refused(node) from None
-            return surv, surv.of[-1:]
+            times = tuple(np.ravel(_literal(node, cuts)).tolist())
+            return Asked(tuple(_column(c).columns[0] for c in of), kind="Surv", cuts=times)
         case ast.Call(ast.Name("Surv")):
             raise FormulaError(
                 "Surv() takes a time, an event, and in a list the public times at which curves are estimated: "
                 "Surv(time, event, [30, 60, 90]), or, with late entry, Surv(start, stop, event, [30, 60, 90])."
             )
-    name, factor = _column(node)
-    return name, [name] * factor
+    return _column(node)
 
 
-def _once(columns: list[Column], where: str) -> list[Column]:
+def _literal(node: ast.expr, part: ast.expr) -> Any:
+    try:
+        return ast.literal_eval(part)
+    except ValueError:
+        raise _refused(node) from None
+
+
+def _once(asked: list[Asked], where: str) -> list[Asked]:
     """Refuse what is asked twice, pairs in any order."""
-    seen = [tuple(sorted((one,) if isinstance(one, str) else one)) for one in columns]
-    for k, one in enumerate(columns):
+    seen = [(one.kind, sorted(one.columns)) for one in asked]
+    for k, one in enumerate(asked):
         if seen[k] in seen[:k]:
-            raise FormulaError(f"{where} names {one!r} twice; once is enough.")
-    return columns
+            raise FormulaError(f"{where} names {str(one)!r} twice; once is enough.")
+    return asked
 
 
 def _refused(node: ast.expr) -> FormulaError:
@@ -289,63 +293,68 @@ def _refused(node: ast.expr) -> FormulaError:
     )
 
 
-def _column(node: ast.expr) -> tuple[str, bool]:
-    """The column that a name, Q() or C() is of, and whether it must be a factor."""
+def _column(node: ast.expr) -> Asked:
+    """Request of the column that a name, Q() or C() is of."""
     match node:
-        case ast.Name(name):
-            return name, False
-        case ast.Call(ast.Name("Q"), [ast.Constant(str(name))], []):
-            return name, False
+        case ast.Name(name) | ast.Call(ast.Name("Q"), [ast.Constant(str(name))], []):
+            return Asked((name,))
         case ast.Call(ast.Name("C"), [ast.Name() | ast.Call(ast.Name("Q")) as inside], []):
-            return _column(inside)[0], True
+            return Asked(_column(inside).columns, factor=True)
     raise _refused(node)
 
 
-def read_columns(columns: object) -> list[Column]:
-    """Check a list of columns, and of pairs of them.
+def read_columns(columns: object) -> list[Asked]:
+    """Requests of a list of columns, and of pairs of them.
     Raises FormulaError if it is not a list of different names.
     """
     if isinstance(columns, str) or not isinstance(columns, Sequence):
         raise FormulaError(f"columns must be a list of names such as ['age', 'bmi'], got {type(columns).__name__}.")
-    pairs = [one for one in columns if isinstance(one, tuple) and len(one) == 2]
-    names = [name for one in columns for name in (one if one in pairs else (one,))]
-    if not names or not all(isinstance(name, str) and name for name in names):
+    if columns and all(isinstance(one, Asked) for one in columns):
+        return list(columns)  # of a formula
+    asked = [one if isinstance(one, tuple) and len(one) == 2 else (one,) for one in columns]
+    if not asked or not all(isinstance(name, str) and name for one in asked for name in one):
         raise FormulaError(
             "columns must be one or more names of columns, as strings; two-way tables are pairs, ('sex', 'region')."
         )
-    return _once(list(columns), "columns")
+    return _once(list(map(Asked, asked)), "columns")
 
 
-def declared_terms(columns: Sequence[Column], factors: Sequence[str], schema: Schema) -> tuple[Term, ...]:
-    """Columns with their public declarations; `factors` are those that must be factors, of pairs both must.
-    Raises SchemaError if one has neither finite bounds nor levels, or the wrong ones.
+# --- declarations -----------------------------------------------------------------------------------------
+
+
+def declared_terms(asked: Sequence[Asked], schema: Schema) -> tuple[Term, ...]:
+    """Terms of requests, with their public declarations.
+    Raises SchemaError if a column has neither finite bounds nor levels, or the wrong ones.
     """
-    terms = tuple(_declared(name, factors, schema) for name in columns)
-    if sum(term.times is not None for term in terms) > 1:
+    if sum(one.kind == "Surv" for one in asked) > 1:
         raise FormulaError("the formula has more than one Surv(); estimate each by itself, at a part of the budget.")
+    terms = tuple(_declared(one, schema) for one in asked)
     names = [n for term in terms for n in term.names]
     if len(set(names)) < len(names):
         raise SchemaError("two estimates would have the same name, from levels that read alike; rename a level.")
     return terms
 
 
-def _declared(name: Column, factors: Sequence[str], schema: Schema) -> Term:
-    if isinstance(name, Cut):
-        return _classes(name, _declared(name.column, (), schema))
-    if isinstance(name, Surv):
-        return _followed(name, schema)
-    if isinstance(name, tuple):
-        crossed = any(c in schema.levels or c in factors for c in name)
-        one, other = (_declared(c, [c] * crossed, schema) for c in name)
-        if not crossed:
-            most = one.half * other.half
-            return Term(":".join(name), 0.0 if one == other else -most, most, parts=(one, other))
-        if one == other:
-            raise SchemaError(f"{name[0]!r} is crossed with itself; name another factor, or it alone.")
-        return Term(":".join(name), levels=tuple(product(one.levels, other.levels)), parts=(one, other))
+def _declared(asked: Asked, schema: Schema) -> Term:
+    if asked.kind:
+        return (_classes if asked.kind == "cut" else _followed)(asked, schema)
+    crossed = asked.factor or (len(asked.columns) > 1 and any(c in schema.levels for c in asked.columns))
+    one, *others = parts = tuple(_leaf(c, schema, factor=crossed) for c in asked.columns)
+    if not others:
+        return one
+    if not crossed:
+        most = one.half * others[0].half
+        return Term(str(asked), 0.0 if one == others[0] else -most, most, parts=parts)
+    if one == others[0]:
+        raise SchemaError(f"{one.column!r} is crossed with itself; name another factor, or it alone.")
+    return _crossed(str(asked), parts)
+
+
+def _leaf(name: str, schema: Schema, *, factor: bool = False) -> Term:
+    """A column as it is declared."""
     if name in schema.levels:
         return Term(name, levels=schema.levels[name])
-    if name in factors:
+    if factor:
         raise SchemaError(f"C({name}) needs public levels; give levels={{{name!r}: [...]}} with all of them.")
     low, high = schema.limits(name)
     if not np.isfinite([low, high]).all():
@@ -360,38 +369,48 @@ def _declared(name: Column, factors: Sequence[str], schema: Schema) -> Term:
     return Term(name, low, high)
 
 
-def _classes(cut: Cut, whole: Term) -> Term:
+def _crossed(column: str, parts: tuple[Term, ...]) -> Term:
+    """Factors whose levels go together; a ``Surv()`` if the one before the last is of classes."""
+    kind = Followed if parts[-2].edges else Term
+    return kind(column, levels=tuple(product(*(part.levels for part in parts))), parts=parts)
+
+
+def _between(whole: Term, ends: Sequence[float], *, upper: bool = False) -> Term:
+    """Classes of a number between `ends`, which hold their lower ends, or their `upper` ones."""
+    labels = tuple(f"{a:.6g} to {b:.6g}" if a < b else f"{a:.6g}" for a, b in pairwise(ends))
+    inner = np.nextafter(ends[1:-1], np.inf).tolist() if upper else ends[1:-1]
+    return Term(f"cut({whole.column})", levels=labels, parts=(whole,), edges=(ends[0], *inner, ends[-1]))
+
+
+def _classes(cut: Asked, schema: Schema) -> Term:
     """Classes of a number between its declared bounds."""
-    breaks: Any = cut.breaks
+    whole, breaks = _leaf(cut.columns[0], schema), cut.cuts
     if whole.is_factor:
-        raise SchemaError(f"cut({cut.column}) needs a number with bounds, and {cut.column!r} has levels.")
+        raise SchemaError(f"{cut} needs a number with bounds, and {whole.column!r} has levels.")
     if isinstance(breaks, int) and not isinstance(breaks, bool) and 2 <= breaks <= MOST_CLASSES:
-        edges = np.linspace(whole.low, whole.high, breaks + 1).tolist()
-    else:
-        numbers = [real(b) for b in breaks] if isinstance(breaks, tuple) else []
-        inside = [b for b in numbers if b is not None and whole.low < b < whole.high]
-        edges = [whole.low, *inside, whole.high]
-        if None in numbers or not 3 <= len(edges) <= MOST_CLASSES + 1 or not (np.diff(edges) > 0.0).all():
-            raise SchemaError(
-                f"cut({cut.column}, …) takes a number of classes, 2 to {MOST_CLASSES}, or rising breaks in a list, one "
-                "or more of them between the declared bounds."
-            )
-    labels = tuple(f"{a:.6g} to {b:.6g}" for a, b in pairwise(edges))
-    return Term(str(cut), levels=labels, parts=(whole,), edges=tuple(edges))
+        return _between(whole, np.linspace(whole.low, whole.high, breaks + 1).tolist())
+    numbers = [real(b) for b in breaks] if isinstance(breaks, tuple) else []
+    edges = [whole.low, *(b for b in numbers if b is not None and whole.low < b < whole.high), whole.high]
+    if None in numbers or not 3 <= len(edges) <= MOST_CLASSES + 1 or not (np.diff(edges) > 0.0).all():
+        raise SchemaError(
+            f"cut({whole.column}, …) takes a number of classes, 2 to {MOST_CLASSES}, or rising breaks in a list, one "
+            "or more of them between the declared bounds."
+        )
+    return _between(whole, edges)
 
 
-def _followed(surv: Surv, schema: Schema) -> Term:
+def _followed(surv: Asked, schema: Schema) -> Term:
     """Times and events, crossed with the factor of groups if there is one.
 
     A time that is a cut point belongs to the class that ends there, and whoever has none of the cut points ahead to the
     last class, of whom it is known that they were followed until the last cut point.
     """
-    cuts = [real(c) for c in surv.cuts]
-    if len(set(surv.columns)) < len(surv.columns):
+    if len(flat([surv])) < len(surv.group) + len(surv.columns):
         raise SchemaError(f"{surv} needs different columns for times, event and groups.")
-    *start, whole = (_declared(c, (), schema) for c in surv.of[:-1])
+    *start, whole = (_leaf(c, schema) for c in surv.columns[:-1])
     if whole.is_factor or any(one.is_factor for one in start):
         raise SchemaError(f"{surv} needs times that are numbers, and levels are declared of one.")
+    cuts = [real(c) for c in surv.cuts]
     rising = [c for c in cuts if c is not None and whole.low < c < whole.high]
     if len(rising) < len(cuts) or not 1 <= len(cuts) <= MOST_CLASSES or not (np.diff(rising) > 0.0).all():
         raise SchemaError(
@@ -399,14 +418,7 @@ def _followed(surv: Surv, schema: Schema) -> Term:
             f"{whole.column!r}, {whole.low:g} and {whole.high:g}: whoever is followed beyond the last one must be "
             "known to be."
         )
-    ends = [whole.low, *rising, whole.high]
-    labels = tuple(f"{a:.6g} to {b:.6g}" for a, b in pairwise(ends))
-    edges = (whole.low, *np.nextafter(rising, np.inf).tolist(), whole.high)  # of classes that hold their upper end
-    parts = [Term(f"cut({whole.column})", levels=labels, parts=(whole,), edges=edges)]
-    parts += [_declared(surv.of[-1], surv.of[-1:], schema)]
-    for one in start:  # time 0, the classes of time, and beyond
-        labels = ("0", *(f"{a:.6g} to {b:.6g}" for a, b in pairwise([0.0, *ends[1:]])))
-        edges = (0.0, *np.nextafter([0.0, *rising], np.inf).tolist(), whole.high)
-        parts = [Term(f"cut({one.column})", levels=labels, parts=(one,), edges=edges), *parts]
-    parts = [*(_declared(c, surv.group, schema) for c in surv.group), *parts]
-    return Term(str(surv), levels=tuple(product(*(part.levels for part in parts))), parts=tuple(parts))
+    parts = [_leaf(c, schema, factor=True) for c in surv.group]
+    parts += [_between(one, [0.0, 0.0, *rising, whole.high], upper=True) for one in start]  # time 0 is a class
+    parts += [_between(whole, [whole.low, *rising, whole.high], upper=True)]
+    return _crossed(str(surv), (*parts, _leaf(surv.columns[-1], schema, factor=True)))

@@ -12,12 +12,12 @@ import numpy as np
 from privreg.audit.verification import Trial, claim_of
 from privreg.base.arrays import Array
 from privreg.means import device
-from privreg.means.factors import FactorMechanism
+from privreg.means.factors import FactorMechanism, factor_mechanism
 from privreg.means.plan import Item, Plan, Sums, make_sums
 from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import Mechanism
 from privreg.privacy.noise import NoiseStream, fresh_key
-from privreg.privacy.scalar import NumberMechanism
+from privreg.privacy.scalar import NumberMechanism, number_mechanism
 
 WHOLE: Final = "whole report"
 
@@ -25,28 +25,10 @@ WHOLE: Final = "whole report"
 # --- what is kept: numbers only, for JSON ----------------------------------------------------------------
 
 
-def _budget(budget: Budget) -> list[Any]:
-    return [budget.form, *budget.asked]
-
-
-def _restored(saved: Sequence[Any]) -> Budget:
-    return Budget.restore(str(saved[0]), tuple(saved[1:]))
-
-
-def _mechanism(m: NumberMechanism | FactorMechanism) -> dict[str, Any]:
-    known: dict[str, Any] = {"name": m.name, "budget": _budget(m.budget)}
-    if isinstance(m, FactorMechanism):
-        return {**known, "levels": m.levels, "bit": None if m.bit is None else _mechanism(m.bit)}
-    return {**known, "low": m.low, "high": m.high}
-
-
-def _remade(saved: Mapping[str, Any]) -> NumberMechanism | FactorMechanism:
-    budget = _restored(saved["budget"])
-    if "levels" not in saved:
-        return NumberMechanism(saved["name"], budget, saved["low"], saved["high"])
-    bit = None if saved["bit"] is None else _remade(saved["bit"])
-    assert bit is None or isinstance(bit, NumberMechanism)
-    return FactorMechanism(saved["name"], budget, saved["levels"], bit)
+def _kept(item: Item) -> list[Any]:
+    how = item.mechanism
+    bit = how.bit.name if isinstance(how, FactorMechanism) and how.bit is not None else "duchi"
+    return [item.kind, item.term, item.levels, how.name, bit, how.budget.form, list(how.budget.asked)]
 
 
 def described(group: str, plan: Plan) -> dict[str, Any]:
@@ -54,20 +36,30 @@ def described(group: str, plan: Plan) -> dict[str, Any]:
     return {
         "group": group,
         "asked": plan.asked,
-        "budget": _budget(plan.budget),
-        "items": [[i.kind, i.term, i.at, _mechanism(i.mechanism)] for i in plan.items],
-        "vector": None if plan.vector is None else [_budget(plan.vector.budget), plan.squared],
+        "budget": [plan.budget.form, *plan.budget.asked],
+        "items": list(map(_kept, plan.items)),
+        "vector": plan.vector is not None,
         "collectors": 0 if plan.sums is None else plan.sums.collectors,
     }
 
 
 def _plan(saved: Mapping[str, Any]) -> Plan:
-    items = tuple(Item(kind, term, at, _remade(m)) for kind, term, at, m in saved["items"])
-    vector = None if saved["vector"] is None else Mechanism("privunit", _restored(saved["vector"][0]))
-    spent, sums = _restored(saved["budget"]), None
-    if saved.get("collectors"):
+    items, at = list[Item](), 0
+    for kind, term, levels, name, bit, form, asked in saved["items"]:
+        each = Budget.restore(form, tuple(asked))
+        how = (
+            factor_mechanism(name, each, levels, bit)
+            if levels
+            else number_mechanism(name, each, 0.0 if kind == "answered" else -1.0)
+        )
+        items.append(Item(kind, term, at, how))
+        at += items[-1].size
+    (form, *given), sums = saved["budget"], None
+    spent = Budget.restore(form, tuple(given))
+    if saved["collectors"]:
         sums = make_sums([(item.kind, item.term, item.levels) for item in items], spent, saved["collectors"])
-    return Plan(items, saved["asked"], spent, vector, sums)
+    vector = Mechanism("privunit", spent) if saved["vector"] else None
+    return Plan(tuple(items), saved["asked"], spent, vector, sums)
 
 
 # --- the audit -------------------------------------------------------------------------------------------

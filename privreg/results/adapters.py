@@ -55,7 +55,7 @@ def marginaleffects_model(results: Any, rows: Any) -> Any:
             f"marginaleffects takes t-ratios for normal or Student's, and those of {results.methods[0]!r} are neither; "
             "take res.using('sandwich')."
         )
-    caution(fit.names, known.notes, what="what depends on", stacklevel=4)  # of whoever called the method
+    caution(fit.names, known.notes, what="what depends on")
     degrees = float(getattr(known.pivot, "df", math.inf))
     public = results.reference_grid() if rows is None else pd.DataFrame(rows)
     columns = list(public_row(fit))

@@ -125,10 +125,10 @@ class Results(ABC):
         others = {note for e in estimates for note in e.notes} - set(wanted)
         return tuple(note for note in self.privacy.doubts if note not in others)
 
-    def _caution(self, stacklevel: int = 2) -> bool:
+    def _caution(self) -> bool:
         """Warn if there are rows that should not be relied on; return whether there are."""
         what = "the intervals of" if self._fit.estimates else "the estimates of"
-        return diagnostics.caution(self._fit.names, self._doubts(), what=what, stacklevel=stacklevel + 1)
+        return diagnostics.caution(self._fit.names, self._doubts(), what=what)
 
     def _exog(self, exog: Any, where: str) -> tuple[Array, Array, pd.Index]:
         if exog is None:
@@ -139,7 +139,7 @@ class Results(ABC):
         exog = of_intervals(self._fit, exog) if self._fit.cuts else exog
         rows, labels = self._fit.design.read_new(exog)
         x, offset = self._fit.design.encode_new(rows, gaps=True)
-        note_outside(self._fit, rows, where, stacklevel=4)  # of whoever called the method, through its wrapper
+        note_outside(self._fit, rows, where)
         return x, offset, pd.RangeIndex(len(x)) if labels is None else labels
 
     def __getattr__(self, name: str) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, Final
@@ -15,7 +14,7 @@ from scipy.special import ndtri
 from privreg.base.arrays import Array
 from privreg.collector.inference import windows as stream
 from privreg.collector.inference.windows import Windowed
-from privreg.errors import InferenceError, OptionError, ReliabilityWarning, level, number
+from privreg.errors import InferenceError, OptionError, ReliabilityWarning, level, number, warn
 from privreg.results.data import Frame, ResultData
 from privreg.results.plots import style
 from privreg.results.plots.style import Axes
@@ -76,7 +75,7 @@ class Windows(View):
         """
         names, chosen = list(self.fit.names), self.fit.places(cols)
         if self.unseen:
-            warnings.warn(self.unseen, ReliabilityWarning, stacklevel=2)
+            warn(self.unseen, ReliabilityWarning)
         if not self._reliable[chosen].all():
             diagnostics.caution(names, self.doubts, what="windows of")
         rows = {names[j]: stream.change(self.found, [j]) for j in chosen}

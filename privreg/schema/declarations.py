@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-import warnings
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
@@ -19,7 +18,7 @@ from unicodedata import normalize
 import numpy as np
 
 from privreg.base import archive
-from privreg.errors import PrivregWarning, SchemaError, located, meant, real, shown
+from privreg.errors import SchemaError, located, meant, real, shown, warn
 from privreg.schema.files import PARTS, checked_path, document, numbers_of, pairs, text_of
 
 EPOCH_TEXT: Final = "1970-01-01"  # Day 0
@@ -153,11 +152,9 @@ def _levels(name: str, value: object) -> tuple[Any, ...]:
             rows = " Got a Series that is not of type category, whose values are taken for the levels."
         raise SchemaError(f"levels[{name!r}] names a level twice; list each level once.{rows}")
     if len({plain_text(str(v)) for v in got}) < len(got):
-        warnings.warn(
+        warn(
             f"levels[{name!r}] has levels that differ only by blanks at their ends or by .0 after a whole number, and "
             "are told apart letter by letter; if they are one, list it once and mend the data.",
-            PrivregWarning,
-            stacklevel=2,
         )
     return got
 

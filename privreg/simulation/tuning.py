@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -14,7 +13,7 @@ from privreg.base.arrays import Array
 from privreg.collector.aggregate.plan import Plan
 from privreg.collector.inference.methods import METHODS, WIDE, Method, local_groups, resolve_methods
 from privreg.data.participants import Counter
-from privreg.errors import InferenceError, OptionError, PrivregWarning, UnsupportedArgumentError
+from privreg.errors import InferenceError, OptionError, UnsupportedArgumentError, warn
 from privreg.families.family import Family, score_rules
 from privreg.families.scores import Gauge, ScoreRules
 from privreg.fits import aggregate, rounds
@@ -246,16 +245,14 @@ def _groups(lanes: int | None, clusters: int = 0) -> int:
     return lanes
 
 
-def warn_of_steps(asked: FitOptions, stacklevel: int) -> None:
+def warn_of_steps(asked: FitOptions) -> None:
     """Say that a fit by rounds has no steps, if some were asked for."""
     given = [f"{name}=" for name in ("step", "alpha", "batch_size") if getattr(asked, name) is not None]
     if given and asked.tuning == "efficient":
         level = "; the level of intervals is conf_int(alpha=)'s or tidy(conf_level=)'s" if "alpha=" in given else ""
-        warnings.warn(
+        warn(
             f"{', '.join(given)} has no meaning in a fit by rounds and is ignored; it belongs to tuning='published', "
             f"and the next version will refuse it here{level}.",
-            PrivregWarning,
-            stacklevel=stacklevel + 1,
         )
 
 

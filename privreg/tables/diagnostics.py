@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tomllib
-import warnings
 from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from typing import Any, Final, Literal, NamedTuple
@@ -11,7 +10,7 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from privreg.errors import ReliabilityWarning
+from privreg.errors import ReliabilityWarning, warn
 from privreg.tables import plain, shorten
 
 Severity = Literal["info", "caution", "doubt"]
@@ -118,13 +117,10 @@ def entered(note: Diagnostic, matrix: NDArray[np.float64]) -> NDArray[np.bool_]:
     return np.asarray(enters[:, slice(None) if note.rows is None else list(note.rows)].any(axis=1))
 
 
-def caution(
-    names: Sequence[str], notes: Iterable[Diagnostic], *, what: str = "the intervals of", stacklevel: int = 2
-) -> bool:
+def caution(names: Sequence[str], notes: Iterable[Diagnostic], *, what: str = "the intervals of") -> bool:
     """Warn if notes take back rows, naming them and why; return whether they do.
 
-    `names` are those of all coefficients, `what` is not to be relied on of them, and `stacklevel` is as of
-    `warnings.warn`, seen from the caller.
+    `names` are those of all coefficients, and `what` is not to be relied on of them.
     """
     said = doubts(notes)
     if not said:
@@ -137,11 +133,7 @@ def caution(
     if not kept.any() and len(names) > 1:
         listed = f"all {len(names)} coefficients ({listed})"
     why = "; ".join(dict.fromkeys(CODES[note.code].meaning for note in said))
-    warnings.warn(
-        f"don't rely on {what} {listed}: {why}. The summary marks the rows and says more.",
-        ReliabilityWarning,
-        stacklevel=stacklevel + 1,
-    )
+    warn(f"don't rely on {what} {listed}: {why}. The summary marks the rows and says more.", ReliabilityWarning)
     return True
 
 

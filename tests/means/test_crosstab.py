@@ -10,7 +10,7 @@ from scipy.stats import binom, chi2_contingency
 import privreg as pr
 from privreg.errors import FormulaError, InferenceError, OptionError, SchemaError
 from privreg.means.results.shares import independence
-from privreg.means.terms import read_columns, read_formula
+from privreg.means.terms import Asked, read_columns, read_formula
 
 TRUSTS = ["local", "two_collectors", "central"]
 LEVELS = {"k": ["a", "b", "c"], "g": ["u", "v"]}
@@ -130,8 +130,9 @@ def test_tables_are_shown_and_kept(trust, tmp_path):
 
 
 def test_what_is_no_pair_is_refused():
-    assert read_formula("x + C(g):C(k) + Q('a:b') ~ 1") == (["x", ("g", "k"), "a:b"], ["g", "k"])
-    assert read_formula("g:k") == ([("g", "k")], [])  # declarations say whether they are factors or numbers
+    found = read_formula("x + C(g):C(k) + Q('a:b') ~ 1")
+    assert found == [Asked(("x",)), Asked(("g", "k"), factor=True), Asked(("a:b",))]
+    assert read_formula("g:k") == [Asked(("g", "k"))]  # declarations say whether they are factors or numbers
     for formula, words in {
         "C(g):C(g) ~ 1": "crosses 'g' with itself",
         "C(g):C(k) + k:g ~ 1": "twice",

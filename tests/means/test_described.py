@@ -8,7 +8,7 @@ from scipy.stats import ttest_ind
 import privreg as pr
 from privreg.errors import FormulaError, InferenceError, OptionError, SchemaError
 from privreg.means import device
-from privreg.means.terms import Cut, declared_terms, read_formula
+from privreg.means.terms import Asked, declared_terms, read_formula
 from privreg.schema.declarations import Schema
 
 TRUSTS = ["local", "two_collectors", "central"]
@@ -105,10 +105,11 @@ def test_saved_histograms_come_back(tmp_path) -> None:
 
 
 def test_formulas_with_products_squares_and_classes() -> None:
-    assert read_formula("a:b + I(a**2) + I(a*c) + cut(d, 5)")[0] == [("a", "b"), ("a", "a"), ("a", "c"), "cut(d)"]
-    one = read_formula("cut(d, [1, 2])")[0][0]
-    assert isinstance(one, Cut)
-    assert (one.column, one.breaks) == ("d", (1, 2))
+    *products, classes = read_formula("a:b + I(a**2) + I(a*c) + cut(d, 5)")
+    assert products == [Asked(("a", "b")), Asked(("a", "a")), Asked(("a", "c"))]
+    assert classes == Asked(("d",), kind="cut", cuts=5)
+    (one,) = read_formula("cut(d, [1, 2])")
+    assert (one.columns, one.cuts) == (("d",), (1, 2))
 
 
 @pytest.mark.parametrize("formula", ["I(a**3)", "I(a+b)", "cut(a, b)", "cut()", "cut(a, 2, 3)", "a:a", "I(a*b) + a:b"])
@@ -136,7 +137,7 @@ def test_what_was_not_released_is_refused() -> None:
 
 def test_what_devices_multiply_and_cut_stays_in_its_range() -> None:
     """Sensitivities take numbers for ones on [−1, 1]: products of what is beyond the bounds, too."""
-    terms = declared_terms(["a", ("a", "b"), ("a", "a"), Cut("a", 4)], (), Schema.declare(bounds=BOUNDS))
+    terms = declared_terms(read_formula("a + a:b + I(a**2) + cut(a, 4)"), Schema.declare(bounds=BOUNDS))
     wild = np.array([-1e300, -np.inf, 0.0, 80.0, np.inf, 1e300, 79.9, np.nan])
     for other in (wild, wild[::-1], np.full(8, 50.0)):
         *numbers, classes = device.inside(terms, {"a": wild, "b": other}, None)

@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.text import Text
 from scipy.stats import binom
 from statsmodels.duration.survfunc import CumIncidenceRight, SurvfuncRight, survdiff
 
@@ -446,3 +447,43 @@ def test_figures_of_means_have_curves_and_no_cells(beside):
     assert (ax.get_ylabel() == "survival") != beside
     assert not any("event[" in name for name in names)
     assert any("age" in name for name in names) == beside
+
+
+def hidden():
+    """Curves of so few people that noise leaves nobody at risk in one group."""
+    data = people(30)
+    return pr.means.survival(data, FORMULA, mu=0.3, trust="central", levels=LEVELS, progress=False, seed=2)
+
+
+def test_where_noise_leaves_nobody_at_risk_other_groups_have_their_means_and_it_is_said_until_when_all_have():
+    with pytest.warns(pr.errors.ReliabilityWarning):
+        made = hidden()
+    known = made.frame().dropna().groupby("arm")["time"].max().reindex(made.term.groups)
+    found = made.rmst()
+    gone = [name for name in made.term.groups if known[name] != made.term.cuts[-1]]
+    assert len(gone) == 1
+    (other,) = set(made.term.groups) - set(gone)
+    assert np.isfinite(found.loc[other, ["rmst", "std_error"]]).all()
+    assert found.loc[gone[0], ["rmst", "std_error"]].isna().all()
+    last = known[gone[0]]
+    assert f"all curves are known until {last:g}, the largest time" in found.attrs["note"]
+    assert made.rmst(last).notna()["rmst"].all()
+    assert "note" not in made.rmst(last).attrs
+
+
+def test_numbers_of_people_are_not_shown_below_0_and_curves_say_what_all_releases_cost():
+    with pytest.warns(pr.errors.ReliabilityWarning):
+        made = hidden()
+    frame = made.frame()
+    assert (frame["events"] < 0).any()
+    rows = [line.replace("†", "").split() for line in str(made).splitlines() if line[:1].isdigit()]
+    assert min(float(row[2]) for row in rows if len(row) == 7) == 0.0
+    assert "shown as 0" in str(made)
+    data = people(2000)
+    for k in (1, 2):
+        made = pr.means.survival(data, FORMULA, mu=3, trust="central", levels=LEVELS, progress=False)
+        assert (f"in all {k} releases, this one 3-GDP" in " ".join(str(made).split())) == (k > 1)
+    ax = made.plot()
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("time", "survival")
+    written = " ".join(text.get_text() for text in ax.figure.findobj(Text))
+    assert "in all 2 releases" in " ".join(written.split())

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.linalg import block_diag
 
 from privreg.base import archive
 from privreg.base.arrays import Array
 from privreg.collector.inference.methods import Estimate
 from privreg.collector.inference.pivots import Normal
-from privreg.errors import interval_level
+from privreg.errors import SavedFileError, interval_level
+from privreg.means.terms import Followed, Term, from_json, places
 from privreg.means.verification import trials
 from privreg.options.unknown import all_known_arguments
 from privreg.results.data import Frame, Labelled
@@ -25,53 +25,42 @@ from privreg.tables import Paragraph, Part, Table, View, cells, marked, noted
 from privreg.tables.diagnostics import Diagnostic
 
 
-def p_words(p: float) -> str:
-    """A p-value in three decimals."""
-    return f"{p:.3f}" if p >= 0.0005 else "< 0.001"
-
-
 def limits(estimate: Any, error: Any, alpha: float) -> dict[str, Any]:
     """Normal confidence limits, by the columns of tables that hold them."""
     half = Normal().critical(interval_level(alpha)) * error
     return {"conf_low": estimate - half, "conf_high": estimate + half}
 
 
-class Curves(NamedTuple):
-    """Shares that survival curves are made of, by group, entry, time and event: where the first is, and names."""
+STEP: Final = 1e-200  # Imaginary part of a share by which a derivative is taken: too small to round anything
 
-    first: int
-    time: str
-    cuts: tuple[float, ...]
-    event: str
-    events: tuple[str, ...]  # Levels, the first of those who are censored
-    group: str  # "" without one
-    groups: tuple[str, ...]
-    start: str = ""  # Column of the time of entry, "" without one
 
-    @property
-    def name(self) -> str:
-        """Name of the variable."""
-        return f"Surv({f'{self.start}, ' * bool(self.start)}{self.time}, {self.event})"
+class Moved:
+    """Numbers made of shares p with covariance V: their values f(p), and J V J', J their exact derivatives.
 
-    @property
-    def shape(self) -> tuple[int, int, int, int]:
-        """Groups, classes of entry (time 0, and those of time), classes of time, and events."""
-        return len(self.groups), len(self.cuts) + 2 if self.start else 1, len(self.cuts) + 1, len(self.events)
+    Each derivative is Im f(p + ih e)/h, which loses no digits (Squire and Trapp 1998, SIAM Review 40, 110-112).
+    """
 
-    @property
-    def here(self) -> slice:
-        """Positions of the shares."""
-        return slice(self.first, self.first + int(np.prod(self.shape)))
+    def __init__(self, f: Callable[[Any], Any], shares: Array, cov: Array) -> None:
+        steps = 1j * STEP * np.eye(shares.size).reshape(-1, *shares.shape)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            self.values = np.asarray(f(shares[None].astype(np.complex128)).real[0])
+            slopes = f(shares + steps).imag / STEP
+        self.slopes = np.nan_to_num(slopes.reshape(shares.size, -1).T)  # shape (numbers, shares)
+        self.cov = self.slopes @ cov @ self.slopes.T
+        self.errors = np.where(np.isnan(self.values), np.nan, self.deviations(cov))
+
+    def deviations(self, cov: Array) -> Array:
+        """Standard deviations of the numbers by a covariance of the shares, of the shape of the values."""
+        variances = ((self.slopes @ cov) * self.slopes).sum(axis=1)
+        return np.asarray(np.sqrt(np.maximum(variances, 0.0)).reshape(self.values.shape))
 
 
 @dataclass(frozen=True)
 class MeansFit(Labelled):
-    """Everything a result knows."""
+    """Everything a result knows of p estimates of t terms and g public subgroups."""
 
-    names: tuple[str, ...]  # Names of the estimates: columns, and column[level]
-    centres: Array  # Middle of each one's public range, shape (p,); shrinking takes estimates towards it
-    halves: Array  # Half the range's length, shape (p,)
-    params: Array
+    terms: tuple[Term, ...]
+    params: Array  # Shape (p,)
     cov: Array  # About the means of the population that the people were drawn from, shape (p, p)
     nobs: int  # People who sent a report
     by: str | None  # Column of public subgroups
@@ -79,25 +68,35 @@ class MeansFit(Labelled):
     group_people: tuple[int, ...]  # People of each, which is public
     group_params: Array  # Shape (g, p); NaN where a subgroup had too few people, as in `group_variances`
     group_variances: Array
-    header: tuple[tuple[str, str], ...]
-    biased: bool  # True if the mechanism is a biased one, so that the estimates are not means
-    statement: PrivacyStatement
     group_reliable: NDArray[np.bool_]  # True if a subgroup's estimate may be relied on, shape (g, p)
-    # Two-way tables among the estimates: where the first cell is, row, its levels, column, its levels
-    tables: tuple[tuple[int, str, tuple[str, ...], str, tuple[str, ...]], ...] = ()
-    variables: tuple[tuple[str, tuple[str, ...]], ...] = ()  # Variables: columns, with levels
-    # Standard deviations of numbers, of everybody, then of subgroups, shape (1 + g, p); NaN with local noise
-    sds: Array = field(default_factory=lambda: np.zeros((0, 0)))
-    group_tests: Array = field(
-        default_factory=lambda: np.zeros((0, 2))
-    )  # Statistic and degrees of freedom, by variable
-    moments: Array = field(default_factory=lambda: np.zeros((5, 0)))  # See `collector.moments`
-    products: tuple[tuple[str, str, int], ...] = ()  # Numbers multiplied, and where among the estimates
-    # Shares without a usable value and their errors, of everybody, then of subgroups, by variable, shape (1 + g, t, 2);
-    # NaN where it isn't asked
-    missing: Array = field(default_factory=lambda: np.zeros((0, 0, 2)))
-    cuts: tuple[tuple[str, int, tuple[float, ...]], ...] = ()  # Numbers in classes, where these are, and between what
-    curves: tuple[Curves, ...] = ()
+    group_tests: Array  # Statistic and degrees of freedom of tests that subgroups are alike, shape (t, 2)
+    moments: Array  # Shape (1 + g, 5, p), see `collector.moments`
+    # Shares without a usable value and their errors, of everybody, then of subgroups, shape (1 + g, t, 2); NaN where it
+    # isn't asked
+    missing: Array
+    header: tuple[tuple[str, str], ...]
+    statement: PrivacyStatement
+
+    names: tuple[str, ...] = field(init=False)  # Names of the estimates
+    firsts: list[int] = field(init=False)  # Position of each term's first estimate, and then how many there are
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", tuple(name for term in self.terms for name in term.names))
+        object.__setattr__(self, "firsts", places(self.terms))
+
+    @property
+    def centres(self) -> Array:
+        """Middle of each estimate's public range, shape (p,); shrinking takes estimates towards it."""
+        return self.each([term.middle for term in self.terms])
+
+    @property
+    def halves(self) -> Array:
+        """Half the length of each estimate's public range, shape (p,)."""
+        return self.each([term.half for term in self.terms])
+
+    def each(self, values: Any, axis: int = 0) -> Array:
+        """Values of terms, repeated along an axis for each of their estimates."""
+        return np.repeat(np.asarray(values), np.diff(self.firsts), axis=axis)
 
     @property
     def estimates(self) -> tuple[Estimate, ...]:
@@ -105,14 +104,27 @@ class MeansFit(Labelled):
         return (Estimate("reports", self.cov, Normal()),)
 
     @property
-    def widths(self) -> list[int]:
-        """Estimates of each variable."""
-        return [max(len(levels), 1) for _, levels in self.variables]
+    def biased(self) -> bool:
+        """True if the mechanism is a biased one, so that the estimates are not means."""
+        return any(note.code == "biased" for note in self.statement.notes)
 
     @property
     def lost(self) -> Array:
         """Shares without a usable value, of everybody, then of subgroups, by estimate; shape (1 + g, p)."""
-        return np.repeat(self.missing[:, :, 0], self.widths, axis=1)
+        return self.each(self.missing[:, :, 0], axis=1)
+
+    @property
+    def sds(self) -> Array:
+        """Standard deviations of numbers, of everybody, then of subgroups, shape (1 + g, p); NaN with local noise."""
+        means = np.vstack([self.params, self.group_params]) - self.centres
+        # noise of a mean makes its square too large, on average by its variance
+        return np.asarray(np.sqrt(np.maximum(self.moments[:, 0] + self.moments[:, 1] - means**2, 0.0)))
+
+    @property
+    def cells(self) -> frozenset[int]:
+        """Positions of the shares that survival curves are made of."""
+        held = zip(self.terms, pairwise(self.firsts), strict=True)
+        return frozenset(k for term, ends in held if isinstance(term, Followed) for k in range(*ends))
 
     def doubts(self, at: slice) -> tuple[Diagnostic, ...]:
         """Whatever takes back some estimate at these positions."""
@@ -120,117 +132,138 @@ class MeansFit(Labelled):
         return tuple(n for n in self.statement.doubts if not n.rows or set(n.rows) & rows)
 
 
-# --- files -----------------------------------------------------------------------------------------------
+@dataclass(frozen=True, repr=False)
+class ChiSquareTest(View):
+    """Test by a χ² distribution, noise accounted for."""
 
-_PLAIN: Final = ("names", "by", "groups", "header", "biased", "tables", "products", "cuts", "variables", "curves")
-_NEWER: Final = ("sds", "group_tests", "moments", "missing")  # Arrays that older files don't have
+    statistic: float
+    df: int
+    pvalue: float
+    of: str  # Factors that it is about
+    notes: tuple[Diagnostic, ...]  # Whatever takes the test back
+
+    @property
+    def words(self) -> str:
+        """The test in one line."""
+        p = f"{self.pvalue:.3f}" if self.pvalue >= 0.0005 else "< 0.001"
+        return f"chi-square {self.statistic:.4g} with {self.df} degrees of freedom, p-value {p}"
+
+
+@dataclass(frozen=True, repr=False)
+class Shares(View):
+    """Shares of a term's levels, of which tables and curves are made."""
+
+    term: Term
+    estimates: Array  # Unbiased, shape (k,): noise may take one below 0
+    cov: Array  # Covariance of sampling and noise, shape (k, k)
+    nobs: int  # Records, whose number is public
+    privacy: PrivacyStatement  # The release that they are of
+    doubts: tuple[Diagnostic, ...]  # Whatever takes some share back
+    missing: float  # Share of the records without a usable value; NaN where it isn't asked
+    missing_error: float  # Its standard error
+
+    @property
+    def notes(self) -> tuple[Diagnostic, ...]:
+        """Whatever takes the view back."""
+        return self.doubts
+
+    @property
+    def people(self) -> float:
+        """Records with usable values, noised."""
+        return self.nobs * (1.0 - float(np.nan_to_num(self.missing)))
+
+    @property
+    def footer(self) -> str:
+        """Records, and what the releases from them cost."""
+        return f"{self.nobs:,} records; {self.privacy.headline}."
+
+
+# --- files -----------------------------------------------------------------------------------------------
 
 
 def _shapes(p: int, g: int, t: int) -> dict[str, tuple[int, ...]]:
-    """Shapes of the arrays of p estimates of t variables and g subgroups."""
-    alone = dict.fromkeys(("centres", "halves", "params"), (p,))
-    every = {"cov": (p, p), "group_params": (g, p), "group_variances": (g, p)}
-    return {**alone, **every, "sds": (1 + g, p), "group_tests": (t, 2), "moments": (5, p), "missing": (1 + g, t, 2)}
+    """Shapes of the arrays of p estimates of t terms and g subgroups."""
+    every = {"params": (p,), "cov": (p, p), "group_tests": (t, 2), "moments": (1 + g, 5, p), "missing": (1 + g, t, 2)}
+    return every | dict.fromkeys(("group_params", "group_variances", "group_reliable"), (g, p))
 
 
 def parts(f: MeansFit) -> tuple[dict[str, Any], dict[str, Any]]:
     """Contents of a file: a document and arrays."""
-    document = {name: getattr(f, name) for name in _PLAIN}
-    document |= {"counts": [f.nobs, *f.group_people], "statement": f.statement.to_json()}
-    return document, {name: getattr(f, name) for name in (*_shapes(0, 0, 0), "group_reliable")}
+    document = {name: getattr(f, name) for name in ("names", "by", "groups", "header")}
+    document |= {"terms": [term.to_json() for term in f.terms], "statement": f.statement.to_json()}
+    return document | {"counts": [f.nobs, *f.group_people]}, {name: getattr(f, name) for name in _shapes(0, 0, 0)}
 
 
 def restored(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> MeansFit:
     """Rebuild what :func:`parts` made.
-    Raises ValueError if the arrays don't fit each other.
+    Raises ValueError if its parts don't fit each other, SavedFileError if it is of an earlier version.
     """
-    names, groups = tuple(map(str, document["names"])), tuple(map(str, document["groups"]))
-    variables = tuple((str(name), tuple(map(str, levels))) for name, levels in document.get("variables", ()))
-    p, g, t = len(names), len(groups), len(variables)
-    shapes = {k: shape for k, shape in _shapes(p, g, t).items() if t or k not in _NEWER}
-    held = {k: arrays.get(k, np.full(shape, np.nan)) if k in _NEWER else arrays[k] for k, shape in shapes.items()}
-    archive.expect(*(held[k].shape == shape and held[k].dtype.kind == "f" for k, shape in shapes.items()))
+    if "terms" not in document:
+        raise SavedFileError("these means were saved by an earlier version, which reads them; this one can't.")
+    terms, groups = tuple(from_json(*one) for one in document["terms"]), tuple(map(str, document["groups"]))
     setting = document["statement"].get("setting", "means")
     stated = PrivacyStatement.from_json(document["statement"], setting=setting, neighbours=trials)
-    reliable = arrays.get("group_reliable", np.full((g, p), not stated.doubts))  # older files don't have it
-    tables = tuple((int(k), str(r), tuple(a), str(c), tuple(b)) for k, r, a, c, b in document.get("tables", ()))
-    products = tuple((str(a), str(b), int(k)) for a, b, k in document.get("products", ()))
-    cuts = tuple((str(c), int(k), tuple(map(float, e))) for c, k, e in document.get("cuts", ()))
-    curves = tuple(
-        Curves(int(k), str(t), tuple(map(float, c)), str(e), tuple(map(str, v)), str(g), tuple(map(str, w)), *more)
-        for k, t, c, e, v, g, w, *more in document.get("curves", ())
-    )
+    shapes = _shapes(p := places(terms)[-1], len(groups), len(terms))
     nobs, *people = (int(v) for v in document["counts"])
-    archive.expect(
-        len(people) == g,
-        reliable.shape == (g, p) and reliable.dtype.kind == "b",
-        not t or sum(max(len(levels), 1) for _, levels in variables) == p,
-        *(not note.rows or note.rows[-1] < p for note in stated.doubts),
-        *(k >= 0 and k + len(a) * len(b) <= p for k, _, a, _, b in tables),
-        *(0 <= k < p for *_, k in products),
-        *(k >= 0 and k + len(e) - 1 <= p and len(e) > 2 for _, k, e in cuts),
-        *(c.first >= 0 and c.here.stop <= p and min(c.shape) >= 1 and c.shape[3] >= 2 for c in curves),
-    )
-    return MeansFit(
-        names=names,
+    fit = MeansFit(
+        terms=terms,
         by=None if document["by"] is None else str(document["by"]),
         groups=groups,
         nobs=nobs,
         group_people=tuple(people),
         header=tuple((str(a), str(b)) for a, b in document["header"]),
-        biased=bool(document["biased"]),
         statement=stated,
-        group_reliable=reliable,
-        tables=tables,
-        products=products,
-        cuts=cuts,
-        curves=curves,
-        variables=variables,
-        **held,
+        **{name: arrays[name] for name in shapes},
     )
+    archive.expect(
+        fit.names == tuple(document["names"]),
+        len(people) == len(groups),
+        *(arrays[k].shape == shape for k, shape in shapes.items()),
+        *(arrays[k].dtype.kind == ("b" if k == "group_reliable" else "f") for k in shapes),
+        *(not note.rows or note.rows[-1] < p for note in stated.doubts),
+    )
+    return fit
 
 
 # --- numbers that follow from released means ------------------------------------------------------
 
 
-class _Number(NamedTuple):
-    """A number about the middle of its range: its mean and mean square, and where both are among the estimates."""
+class Seconds(NamedTuple):
+    """Means and mean squares of k numbers about the middles of their ranges, and q mean products of two of them."""
 
-    at: int
-    square_at: int | None  # None where squares were released beside the mean
-    mean: float
-    square: float
+    at: dict[str, int]  # Places of the means among the estimates, by column
+    pairs: dict[tuple[str, ...], int]  # Places of the products
+    values: Array  # Means, squares, products, what noise of the means adds to these taken out; shape (2k + q,)
+    cov: Array  # Their covariance; with noise on sums that of the noise
+    people: Array  # People by whose number sampling goes, by estimate; inf where `cov` holds it; shape (p,)
 
-    @property
-    def variance(self) -> float:
-        return self.square - self.mean**2
-
-
-def numbers(f: MeansFit) -> dict[str, _Number]:
-    """Numbers of which mean and square were released, by column."""
-    firsts = np.cumsum([0, *f.widths])
-    means = {name: int(k) for (name, levels), k in zip(f.variables, firsts, strict=False) if not levels}
-    squares, taken = {a: k for a, b, k in f.products if a == b}, {k for *_, k in f.products}
-    out = {}
-    for name, at in means.items():
-        if at in taken:
-            continue
-        mean = float(f.params[at] - f.centres[at])
-        if at < f.moments.shape[1] and math.isfinite(f.moments[0, at]):
-            # noise of the mean makes its square too large, on average by its variance
-            out[name] = _Number(at, None, mean, float(f.moments[0, at] + f.moments[1, at]))
-        elif name in squares:
-            out[name] = _Number(at, squares[name], mean, float(f.params[squares[name]] + f.cov[at, at]))
-    return out
+    def variances(self, t: Any) -> Any:
+        """Variances by such values, NaN where noise leaves no positive one; shape (…, k)."""
+        k = len(self.at)
+        found = t[..., k : 2 * k] - t[..., :k] ** 2
+        return np.where(found.real > 0.0, found, np.nan)
 
 
-def covariance(f: MeansFit, numbers: Sequence[_Number], *products: int) -> Array:
-    """Covariance of each number's mean and square, and of products: all of it, or with noise on sums the noise's."""
-    if numbers[0].square_at is not None:
-        places: list[Any] = [*(k for one in numbers for k in (one.at, one.square_at)), *products]
-        return f.cov[np.ix_(places, places)]
-    each = [f.moments[[[1, 3], [3, 2]], one.at] for one in numbers]
-    return np.asarray(block_diag(*each, *(f.moments[1, k] for k in products)), dtype=np.float64)
+def seconds(f: MeansFit) -> Seconds:
+    """Whatever second moments of numbers were released."""
+    products = {t.columns: k for t, k in zip(f.terms, f.firsts, strict=False) if t.is_product}
+    noise, summed = f.moments[0], bool(np.isfinite(f.moments[0]).any())
+    numbers = {t.column: k for t, k in zip(f.terms, f.firsts, strict=False) if not t.is_factor and not t.parts}
+    at = {name: k for name, k in numbers.items() if summed or (name, name) in products}
+    pairs = {pair: k for pair, k in products.items() if pair[0] != pair[1] and at.keys() >= set(pair)}
+    one, both = list(at.values()), list(pairs.values())
+    means = f.params[one] - f.centres[one]
+    if summed:
+        cov = np.diag(np.concatenate([noise[1, one], noise[2, one], noise[1, both]]))
+        here = np.arange(len(one))
+        cov[here, here + len(one)] = cov[here + len(one), here] = noise[3, one]
+        values = np.concatenate([means, noise[0, one] + noise[1, one], f.params[both]])
+        return Seconds(at, pairs, values, cov, f.nobs * noise[4])
+    squares = [products[name, name] for name in at]
+    shared = np.array([f.cov[at[a], at[b]] for a, b in pairs])
+    values = np.concatenate([means, f.params[squares] + np.diag(f.cov)[one], f.params[both] + shared])
+    places = [*one, *squares, *both]
+    return Seconds(at, pairs, values, f.cov[np.ix_(places, places)], np.full(len(f.params), np.inf))
 
 
 @all_known_arguments
@@ -238,7 +271,7 @@ def covariance(f: MeansFit, numbers: Sequence[_Number], *products: int) -> Array
 class Correlations(View):
     """Correlations of pairs of numbers. Made by :meth:`MeansResults.corr`."""
 
-    pairs: tuple[tuple[str, str], ...]
+    pairs: tuple[tuple[str, ...], ...]
     estimate: Array  # Shape (q,); NaN where noise has made a variance negative
     error: Array  # Shape (q,)
     reliable: NDArray[np.bool_]

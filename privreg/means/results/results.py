@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -15,9 +14,10 @@ from numpy.typing import NDArray
 from privreg.base import archive
 from privreg.collector.inference.pivots import Normal
 from privreg.errors import InferenceError, NotPrivateError, OptionError, choose, interval_level, level
-from privreg.means.results.fit import Correlations, MeansFit, covariance, limits, numbers, parts
-from privreg.means.results.shares import COLUMNS, Crossed, Crosstab, Histogram, IndependenceTest, TableOne
+from privreg.means.results.fit import Correlations, MeansFit, Moved, limits, parts, seconds
+from privreg.means.results.shares import COLUMNS, Crosstab, Histogram, IndependenceTest, TableOne
 from privreg.means.results.survival import SurvivalCurves
+from privreg.means.terms import Followed
 from privreg.options.unknown import all_known_arguments, needs_rows
 from privreg.published.shrinking.rules import shrink
 from privreg.results.base import Results
@@ -111,29 +111,18 @@ class MeansResults(Results):
         It has ``shares``, ``std_errors``, ``counts``, ``conf_int()`` and ``test``, and shows as text, HTML, LaTeX. The
         first by default; another by its name, as "smoker:region".
         """
-        f = self._fit
-        if not f.tables:
-            raise InferenceError("there is no two-way table; estimate one, as in 'C(smoker):C(region) ~ 1'.")
-        named = {f"{t.row}:{t.column}": t for t in (Crossed(*held) for held in f.tables)}
-        name = next(iter(named)) if table is None else choose("table", table, tuple(named))
-        one, lost = named[name], dict(zip(dict(f.variables), f.missing[0], strict=True)).get(name, ())
-        shares = f.params[one.here].reshape(len(one.rows), len(one.columns))
-        said = f.statement.short, f.doubts(one.here)
-        return Crosstab(one, shares, f.cov[one.here, one.here], f.nobs, *said, *lost)
+        named = {t.column: k for k, t in enumerate(self._fit.terms) if t.is_table}
+        none = "there is no two-way table; estimate one, as in 'C(smoker):C(region) ~ 1'."
+        return Crosstab(*self._shares(named, "table", table, none))
 
     def histogram(self, column: str | None = None) -> Histogram:
         """Histogram of a number that was cut into classes, ``cut(age, 20)`` in the formula.
 
         It has ``frame()``, ``quantile()`` with intervals, and ``plot()``; of the first that was cut by default.
         """
-        f = self._fit
-        if not f.cuts:
-            raise InferenceError("no number was cut into classes; estimate their shares, as in 'cut(age, 20) ~ 1'.")
-        named = {name: (first, edges) for name, first, edges in f.cuts}
-        name = f.cuts[0][0] if column is None else choose("column", column, tuple(named))
-        first, edges = named[name]
-        at = slice(first, first + len(edges) - 1)
-        return Histogram(name, edges, f.params[at], f.cov[at, at], f.nobs, f.statement.short, f.doubts(at))
+        named = {t.columns[0]: k for k, t in enumerate(self._fit.terms) if t.edges}
+        none = "no number was cut into classes; estimate their shares, as in 'cut(age, 20) ~ 1'."
+        return Histogram(*self._shares(named, "column", column, none))
 
     def survival(self, *, method: str = "life_table") -> SurvivalCurves:
         """Survival curves of a ``Surv()`` in the formula, by its groups. Free post-processing.
@@ -150,17 +139,18 @@ class MeansResults(Results):
         InferenceError
             If the formula has no ``Surv()``.
         """
-        f = self._fit
-        if not f.curves:
-            raise InferenceError(
-                "there are no survival curves; estimate them, as in 'Surv(time, event, [30, 60, 90]) ~ C(arm)'."
-            )
-        one = f.curves[0]
         life = choose("method", method, ("life_table", "kaplan_meier")) == "life_table"
-        lost = dict(zip(dict(f.variables), f.missing[0, :, 0], strict=True))[one.name]
-        people, said = f.nobs * (1.0 - float(np.nan_to_num(lost))), (f.statement, f.doubts(one.here))
-        shares, cov = f.params[one.here].reshape(one.shape), f.cov[one.here, one.here]
-        return SurvivalCurves(one, life, shares, cov, people, f.nobs, *said)
+        named = {t.column: k for k, t in enumerate(self._fit.terms) if isinstance(t, Followed)}
+        none = "there are no survival curves; estimate them, as in 'Surv(time, event, [30, 60, 90]) ~ C(arm)'."
+        return replace(SurvivalCurves(*self._shares(named, "", None, none)), life=life)
+
+    def _shares(self, named: dict[str, int], option: str, asked: str | None, none: str) -> tuple[Any, ...]:
+        """Fields of a view of a term's shares, the first of those `named` by default; an error if there is `none`."""
+        if not named:
+            raise InferenceError(none)
+        f, k = self._fit, named[next(iter(named)) if asked is None else choose(option, asked, named)]
+        at = slice(f.firsts[k], f.firsts[k + 1])
+        return f.terms[k], f.params[at], f.cov[at, at], f.nobs, f.statement, f.doubts(at), *f.missing[0, k].tolist()
 
     def sd(self, *, alpha: float = 0.05) -> pd.DataFrame:
         """Standard deviations of numbers: estimate, std_error, conf_low, conf_high, reliable, by column.
@@ -171,20 +161,16 @@ class MeansResults(Results):
         Limits are normal ones of log sd. Local reports tell all variances. With noise on sums the sampling variance of
         s² is taken as 2 s⁴/n, as of normal numbers, to which the noise's exact one is added.
         """
-        f, reliable = self._fit, self._reliable()
-        if not (found := numbers(f)):
+        released = seconds(self._fit)
+        if not released.at:
             raise InferenceError("no squares were released; with trust='local' ask for them: 'age + I(age**2) ~ 1'.")
-        kept = list(found.values())
-        variance = np.array([one.variance if one.variance > 0.0 else math.nan for one in kept])
-        slopes = [np.array([-2.0 * one.mean, 1.0]) for one in kept]
-        error2 = np.array([by @ covariance(f, [one]) @ by for by, one in zip(slopes, kept, strict=True)])
-        normal = np.array([f.moments[4, one.at] if one.square_at is None else math.inf for one in kept])
-        sd = np.sqrt(variance)
-        error = np.sqrt(error2 + 2.0 * variance**2 / (f.nobs * normal)) / (2.0 * sd)
+        at, found = list(released.at.values()), Moved(released.variances, released.values, released.cov)
+        sd = np.sqrt(found.values)
+        error = np.sqrt(found.errors**2 + 2.0 * found.values**2 / released.people[at]) / (2.0 * sd)
         of_log = limits(0.0, error / sd, alpha).items()
         columns = {"estimate": sd, "std_error": error} | {name: sd * np.exp(limit) for name, limit in of_log}
-        columns["reliable"] = reliable[[one.at for one in kept]] & np.isfinite(sd)
-        return Frame(columns, index=pd.Index(list(found), name="column"))
+        columns["reliable"] = self._reliable()[at] & np.isfinite(sd)
+        return Frame(columns, index=pd.Index(list(released.at), name="column"))
 
     def corr(self, *, alpha: float = 0.05) -> Correlations:
         """Correlations of the numbers whose product is in the formula, as in ``age + bmi + age:bmi``.
@@ -196,34 +182,26 @@ class MeansResults(Results):
         Limits are Fisher's, normal for artanh r with standard error s/(1 − r²). s has the noise's exact variance; that
         of sampling comes with local reports from the reports, with noise on sums it is (1 − r²)²/n, as of normal pairs.
         """
-        f, reliable, alpha = self._fit, self._reliable(), level(alpha)
-        found = numbers(f)
-        pairs = [(a, b, k) for a, b, k in f.products if a != b and a in found and b in found]
-        if not pairs:
+        released, reliable, alpha = seconds(self._fit), self._reliable(), level(alpha)
+        if not released.pairs:
             raise InferenceError(
                 "a correlation needs both means and the mean product, as in 'age + bmi + age:bmi ~ 1'; with "
                 "trust='local' the squares, too: '+ I(age**2) + I(bmi**2)'."
             )
-        out = np.full((len(pairs), 2), math.nan)
-        for row, (a, b, k) in zip(out, pairs, strict=True):
-            one, other = found[a], found[b]
-            if min(one.variance, other.variance) <= 0.0:
-                continue
-            scale = math.sqrt(one.variance * other.variance)
-            shared = 0.0 if one.square_at is None else float(f.cov[one.at, other.at])  # of the noise in both means
-            r = float(f.params[k] - one.mean * other.mean + shared) / scale
-            both = ((one, other), (other, one))
-            slopes = [(-y.mean / scale + r * x.mean / x.variance, -0.5 * r / x.variance) for x, y in both]
-            by = np.array([*slopes[0], *slopes[1], 1.0 / scale])
-            error2 = float(by @ covariance(f, [one, other], k) @ by)  # by the delta method
-            if abs(r) < 1.0 and math.isfinite(error2):
-                sampled = (1.0 - r * r) ** 2 / (f.nobs * f.moments[4, k]) if one.square_at is None else 0.0
-                row[:] = r, math.sqrt(error2 + sampled)
-        ok = np.array([reliable[[found[a].at, found[b].at, k]].all() for a, b, k in pairs], dtype=np.bool_)
-        estimate, error = out.T
-        names = tuple((a, b) for a, b, _ in pairs)
-        said = f.statement.short, f.statement.doubts
-        return Correlations(names, estimate, error, ok & np.isfinite(error), alpha, *said)
+        names, both = list(released.at), list(released.pairs.values())
+        one, other = np.array([[names.index(name) for name in pair] for pair in released.pairs]).T
+
+        def correlations(t: Any) -> Any:
+            variance = released.variances(t)
+            products = t[..., 2 * len(names) :] - t[..., one] * t[..., other]
+            return products / np.sqrt(variance[..., one] * variance[..., other])
+
+        found, at = Moved(correlations, released.values, released.cov), np.array(list(released.at.values()))
+        r = np.where(np.abs(found.values) < 1.0, found.values, np.nan)
+        error = np.hypot(found.errors, (1.0 - r**2) / np.sqrt(released.people[both]))
+        ok = reliable[at[one]] & reliable[at[other]] & reliable[both] & np.isfinite(error)
+        said = self._fit.statement.headline, self._fit.statement.doubts
+        return Correlations(tuple(released.pairs), r, error, ok, alpha, *said)
 
     def compare_groups(self, column: str | None = None, *, alpha: float = 0.05) -> pd.DataFrame:
         """Two-sample tests of means and of shares between all pairs of subgroups of ``by=``, as Welch's.
@@ -242,7 +220,7 @@ class MeansResults(Results):
         from scipy.stats import t
 
         f, alpha = self._fit, interval_level(alpha)
-        names = np.array([name for name, levels in f.variables for _ in levels or (None,)])
+        names = f.each([term.column for term in f.terms])
         wanted = column is None or names == choose("column", column, tuple(dict.fromkeys(names.tolist())))
         at = np.flatnonzero(np.broadcast_to(wanted, names.shape))
         one, other = (np.array(v) for v in zip(*combinations(range(len(f.groups)), 2), strict=True))
@@ -262,16 +240,16 @@ class MeansResults(Results):
         ok = f.group_reliable[one, at] & f.group_reliable[other, at]
         return Frame(columns | {"reliable": ok & np.isfinite(error)})
 
-    def _curves(self) -> tuple[set[int], list[Diagnostic], list[SurvivalCurves]]:
-        """Positions of cells that curves are made of, the notes but those on such cells alone, and the curves."""
-        cells_of = {k for one in self._fit.curves for k in range(one.here.start, one.here.stop)}
+    def _curves(self) -> tuple[list[Diagnostic], list[SurvivalCurves]]:
+        """The notes but those on cells of curves alone, and the curves."""
+        cells_of = self._fit.cells
         notes = [n for n in self.privacy.notes if not (n.rows and cells_of.issuperset(n.rows))]
-        return cells_of, notes, [self.survival() for _ in self._fit.curves]
+        return notes, [self.survival()] if cells_of else []
 
-    def _caution(self, stacklevel: int = 2) -> bool:
-        _, notes, curves = self._curves()
-        said = [diagnostics.caution(self._fit.names, notes, stacklevel=stacklevel + 1)]
-        said += [diagnostics.caution(c.names, c.notes, what="the curves at", stacklevel=stacklevel + 1) for c in curves]
+    def _caution(self) -> bool:
+        notes, curves = self._curves()
+        said = [diagnostics.caution(self._fit.names, notes)]
+        said += [diagnostics.caution(c.names, c.notes, what="the curves at") for c in curves]
         return any(said)
 
     def _reliable(self) -> NDArray[np.bool_]:
@@ -293,17 +271,15 @@ class MeansResults(Results):
         from scipy.stats import chi2
 
         f = self._fit
-        if not f.variables:
-            raise InferenceError("an earlier version saved these results, without what this table needs; fit again.")
         everybody = self.tidy().assign(group="(All)" if "All" in f.groups else "All", people=f.nobs)
         table = everybody if f.by is None else pd.concat([everybody, self.by_group()], ignore_index=True)
-        lines, k = [(name, level) for name, levels in f.variables for level in levels or (None,)], len(f.sds)
+        lines, k = [(term.column, level) for term in f.terms for level in term.labels or (None,)], 1 + len(f.groups)
         table["variable"], table["level"] = [name for name, _ in lines] * k, [level for _, level in lines] * k
-        table["sd"], table["p_value"] = f.sds.ravel(), np.tile(np.repeat(chi2.sf(*f.group_tests.T), f.widths), k)
+        table["sd"], table["p_value"] = f.sds.ravel(), np.tile(f.each(chi2.sf(*f.group_tests.T)), k)
         lost = f.lost.ravel() * table["people"]
         table["count"] = (table["estimate"] * (table["people"] - lost.fillna(0.0))).where(table["level"].notna())
         table["missing"] = lost
-        return TableOne(table[list(COLUMNS)], f.by, f.statement.short, self.privacy.doubts)
+        return TableOne(table[list(COLUMNS)], f.by, f.statement.headline, self.privacy.doubts)
 
     def shrunk(self, method: str = "sure") -> pd.Series | pd.DataFrame:
         """Estimates shrunk towards the middles of their ranges, for many dimensions and small budgets.
@@ -329,8 +305,8 @@ class MeansResults(Results):
 
         Of a ``Surv()`` the curves are shown, and not the cells that they are made of.
         """
-        cells_of, notes, curves = self._curves()
-        table = self.tidy(alpha=alpha).drop(index=list(cells_of))
+        notes, curves = self._curves()
+        table = self.tidy(alpha=alpha).drop(index=list(self._fit.cells))
         statement = replace(self.privacy, notes=tuple(dict.fromkeys([*notes, *(n for c in curves for n in c.notes)])))
         reliable = pd.concat([table, *(c.frame(alpha=alpha) for c in curves)])
         said = f"limits are normal; {100 * (1 - alpha):.6g}% critical value {Normal().critical(alpha):.3f}"
@@ -353,8 +329,8 @@ class MeansResults(Results):
         from privreg.results.plots.coefficients import Drawn, Row, Unit, figure
         from privreg.results.plots.style import guarantee, inks_for
 
-        cells_of, f = self._curves()[0], self._fit
-        if len(cells_of) == len(f.names):
+        f = self._fit
+        if len(f.cells) == len(f.names):
             return self.survival().plot(alpha=alpha, ax=ax)
         table = self.tidy(alpha=alpha).set_index(pd.Index(f.names))
         for column in ("estimate", "conf_low", "conf_high"):
@@ -362,7 +338,7 @@ class MeansResults(Results):
         said = f"{100 * (1 - alpha):.6g}% intervals; {guarantee([f.statement])}"
         ends = [f"{c - h:g} to {c + h:g}" for c, h in zip(f.centres, f.halves, strict=True)]
         rows = [Row(n, n, "" if at == "0 to 1" else at) for n, at in zip(f.names, ends, strict=True)]
-        rows = [row for k, row in enumerate(rows) if k not in cells_of]
+        rows = [row for k, row in enumerate(rows) if k not in f.cells]
         unit = Unit("share", "share; of a number, the mean's place between its bounds")
         there: Any = figure(Drawn([table], rows, [""], [unit], False), said, None, ax)
         there.axvline(1.0, color=inks_for(there).grey, linewidth=0.6, linestyle=":", zorder=0)

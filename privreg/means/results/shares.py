@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple, cast
+from typing import Any, Final, Literal, cast
 
 import numpy as np
 import pandas as pd
 
 from privreg.base.arrays import Array
 from privreg.errors import OptionError, choose, real, shown
-from privreg.means.results.fit import limits, p_words
+from privreg.means.results.fit import ChiSquareTest, Moved, Shares, limits
 from privreg.options.unknown import all_known_arguments
 from privreg.results.data import Frame
 from privreg.results.plots import style
@@ -20,50 +20,18 @@ from privreg.results.plots.style import Axes
 from privreg.tables import MARK, Paragraph, Part, Table, View, cells, noted, plain
 from privreg.tables.diagnostics import Diagnostic
 
-
-class Crossed(NamedTuple):
-    """Place of a two-way table among the estimates, row by row, and names of its rows and columns."""
-
-    first: int
-    row: str
-    rows: tuple[str, ...]
-    column: str
-    columns: tuple[str, ...]
-
-    @property
-    def here(self) -> slice:
-        """Positions of its cells."""
-        return slice(self.first, self.first + len(self.rows) * len(self.columns))
-
-
-def _errors(sums: Array, cov: Array) -> Array:
-    """Standard errors of combinations of shares, the rows of `sums`."""
-    return np.asarray(np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", sums, cov, sums), 0.0)))
-
-
 # --- two factors -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, repr=False)
-class IndependenceTest(View):
+class IndependenceTest(ChiSquareTest):
     """Test that two factors are independent. Made by :meth:`MeansResults.test_independence`.
 
-    The statistic is h'(J V J')⁻¹h, h the differences s p_ij − r_i c_j of shares p, their sum s and margins r, c; J the
-    slopes of h at independence, V the covariance of the shares: of sampling and of noise. Noise that is independent and
-    alike in all cells leaves h unbiased. χ² is the limit for many people, as of Pearson's test without noise.
-    Wald (1943), *Transactions of the American Mathematical Society* 54.
+    The statistic is h'(J V J')⁻¹h with (rows − 1)(columns − 1) degrees of freedom, h the differences s p_ij − r_i c_j
+    of shares p, their sum s and margins r, c; J the slopes of h at independence, V the covariance of the shares: of
+    sampling and of noise. Noise that is independent and alike in all cells leaves h unbiased. χ² is the limit for many
+    people, as of Pearson's test without noise. Wald (1943), *Transactions of the American Mathematical Society* 54.
     """
-
-    statistic: float
-    df: int  # (rows − 1)(columns − 1)
-    pvalue: float  # P-value by χ² with so many degrees of freedom
-    of: str  # The two factors
-    notes: tuple[Diagnostic, ...] = ()  # Whatever takes the test back
-
-    @property
-    def words(self) -> str:
-        """The test in one line."""
-        return f"chi-square {self.statistic:.4g} with {self.df} degrees of freedom, p-value {p_words(self.pvalue)}"
 
     def _layout(self) -> list[Part]:
         return [Paragraph(f"Independence of {self.of}, noise accounted for: {self.words}"), *noted(self.notes)]
@@ -73,49 +41,37 @@ def independence(shares: Array, cov: Array) -> tuple[float, int, float]:
     """Statistic, degrees of freedom and p-value of the test that shares, shape (a, b), are of independent factors."""
     from scipy.stats import chi2
 
-    a, b = shares.shape
-    row, column, whole = shares.sum(axis=1), shares.sum(axis=0), shares.sum()
-    product = np.outer(row, column)
-    slopes = np.einsum("ij,k,l->ijkl", product / whole, np.ones(a), np.ones(b))
-    slopes += np.einsum("ik,jl->ijkl", whole * np.eye(a), np.eye(b))
-    slopes -= np.einsum("j,ik,l->ijkl", column, np.eye(a), np.ones(b))
-    slopes -= np.einsum("i,k,jl->ijkl", row, np.ones(a), np.eye(b))
-    used, df = slopes[:-1, :-1].reshape(-1, a * b), (a - 1) * (b - 1)
-    differences = (whole * shares - product)[:-1, :-1].ravel()
-    if not np.isfinite(differences).all():
+    def apart(p: Any) -> Any:
+        row, column, whole = (p.sum(axis=axis, keepdims=True) for axis in (-1, -2, (-1, -2)))
+        return (whole * p - row * column)[..., :-1, :-1]
+
+    found, df = apart(shares).ravel(), (shares.shape[0] - 1) * (shares.shape[1] - 1)
+    if not np.isfinite(found).all():
         return math.nan, df, math.nan
-    statistic = float(differences @ np.linalg.pinv(used @ cov @ used.T, hermitian=True) @ differences)
+    independent = np.outer(shares.sum(axis=1), shares.sum(axis=0)) / shares.sum()
+    statistic = float(found @ np.linalg.pinv(Moved(apart, independent, cov).cov, hermitian=True) @ found)
     return statistic, df, float(chi2.sf(statistic, df))
 
 
 @all_known_arguments
 @dataclass(frozen=True, repr=False)
-class Crosstab(View):
+class Crosstab(Shares):
     """A two-way table of shares. Made by :meth:`MeansResults.crosstab`."""
-
-    table: Crossed
-    estimates: Array  # Shares of all records that have both values; shape (a, b)
-    cov: Array  # shape (ab, ab)
-    people: int  # Records
-    guarantee: str
-    notes: tuple[Diagnostic, ...] = ()  # Whatever takes its cells back
-    missing: float = math.nan  # Share of the records that lack one of the values; NaN where it isn't asked
-    missing_error: float = math.nan  # Its standard error
 
     @property
     def shares(self) -> pd.DataFrame:
         """Shares, with their sums in the last row and column; they may come out below 0, being unbiased."""
-        return self._framed(self._sums() @ self.estimates.ravel())
+        return self._framed(self._summed.values)
 
     @property
     def std_errors(self) -> pd.DataFrame:
         """Standard errors of the shares and of their sums, of sampling and of noise."""
-        return self._framed(_errors(self._sums(), self.cov))
+        return self._framed(self._summed.errors)
 
     @property
     def counts(self) -> pd.DataFrame:
         """Shares times the number of records that have both values."""
-        return self.shares * (self.people * (1.0 - float(np.nan_to_num(self.missing))))
+        return self.shares * self.people
 
     def proportions(self, margin: str = "rows", *, alpha: float = 0.05) -> pd.DataFrame:
         """Shares within rows or columns, by `margin`, as R's ``prop.table(table, 1)``.
@@ -124,14 +80,15 @@ class Crosstab(View):
         row whose share came out as 0 or less. ``["share"].unstack()`` is the table.
         """
         rows = choose("margin", margin, ("rows", "columns")) == "rows"
-        a, b = self.estimates.shape
-        same = np.kron(np.eye(a), np.ones((b, b))) if rows else np.kron(np.ones((a, a)), np.eye(b))
-        whole = same @ self.estimates.ravel()
-        whole = np.where(whole > 0.0, whole, math.nan)
-        share = self.estimates.ravel() / whole
-        error = _errors((np.eye(a * b) - share[:, None] * same) / whole[:, None], self.cov)
-        t = self.table
-        index = pd.MultiIndex.from_product([t.rows, t.columns], names=[t.row, t.column])
+        axis = -1 if rows else -2
+
+        def within(p: Any) -> Any:
+            whole = p.sum(axis=axis, keepdims=True)
+            return p / np.where(whole.real > 0.0, whole, np.nan)
+
+        found = Moved(within, self._table, self.cov)
+        share, error = found.values.ravel(), found.errors.ravel()
+        index = pd.MultiIndex.from_product([part.labels for part in self.term.parts], names=self.term.columns)
         return Frame({"share": share, "std_error": error, **limits(share, error, alpha)}, index=index)
 
     def conf_int(self, alpha: float = 0.05) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -142,32 +99,40 @@ class Crosstab(View):
     @property
     def test(self) -> IndependenceTest:
         """Test that the two factors are independent."""
-        of = f"{self.table.row} and {self.table.column}"
-        return IndependenceTest(*independence(self.estimates, self.cov), of, self.notes)
+        return IndependenceTest(*independence(self._table, self.cov), " and ".join(self.term.columns), self.notes)
 
-    def _sums(self) -> Array:
-        """Cells, and sums of rows and columns, as combinations of cells; shape ((a + 1)(b + 1), ab)."""
-        a, b = self.estimates.shape
-        return np.asarray(np.kron(np.vstack([np.eye(a), np.ones(a)]), np.vstack([np.eye(b), np.ones(b)])), np.float64)
+    @property
+    def _table(self) -> Array:
+        return self.estimates.reshape([len(part.levels) for part in self.term.parts])
+
+    @property
+    def _summed(self) -> Moved:
+        """Cells, and sums of rows and columns."""
+
+        def summed(p: Any) -> Any:
+            rows = np.concatenate([p, p.sum(axis=-2, keepdims=True)], axis=-2)
+            return np.concatenate([rows, rows.sum(axis=-1, keepdims=True)], axis=-1)
+
+        return Moved(summed, self._table, self.cov)
 
     def _framed(self, values: Array) -> pd.DataFrame:
-        t = self.table
-        index, columns = ([*some, "All"] for some in (t.rows, t.columns))
-        values = values.reshape(len(index), len(columns))
-        return pd.DataFrame(values, pd.Index(index, name=t.row), pd.Index(columns, name=t.column))
+        index, columns = (pd.Index([*part.labels, "All"], name=part.column) for part in self.term.parts)
+        return pd.DataFrame(values, index, columns)
 
     def _layout(self) -> list[Part]:
-        t, both = self.table, zip(self.shares.to_numpy(), self.std_errors.to_numpy(), strict=True)
-        *rows, last = [[f"{p:.4f}\n({e:.4f})" for p, e in zip(*row, strict=True)] for row in both]
-        title = f"Joint shares of {t.row} (rows) and {t.column} (columns), of records that have both"
+        row, column = self.term.parts
+        both = zip(self.shares.to_numpy(), self.std_errors.to_numpy(), strict=True)
+        *rows, last = [[f"{p:.4f}\n({e:.4f})" for p, e in zip(*cells, strict=True)] for cells in both]
+        title = f"Joint shares of {row.column} (rows) and {column.column} (columns), of records that have both"
         lost = f"{self.missing:.4f} ({self.missing_error:.4f}) of the records lack a value of one of them, or both."
         below = [
             "Standard errors of sampling and noise in brackets.",
             f"Independence, noise accounted for: {self.test.words}.",
             *([] if math.isnan(self.missing) else [f"Missing: {lost}"]),
-            f"{self.people:,} records; {self.guarantee}.",
+            self.footer,
         ]
-        shown = Table(t.rows, (*t.columns, "All"), rows, title, facts=[("All", [v.replace("\n", " ") for v in last])])
+        facts = [("All", [v.replace("\n", " ") for v in last])]
+        shown = Table(row.labels, (*column.labels, "All"), rows, title, facts=facts)
         return [shown, Paragraph("\n".join(below)), *noted(self.notes)]
 
 
@@ -176,23 +141,24 @@ class Crosstab(View):
 
 @all_known_arguments
 @dataclass(frozen=True, repr=False)
-class Histogram(View):
+class Histogram(Shares):
     """Shares of a number's classes. Made by :meth:`MeansResults.histogram`."""
 
-    column: str
-    edges: tuple[float, ...]  # Shape (k + 1,)
-    shares: Array  # Unbiased, shape (k,): noise may take one below 0
-    cov: Array  # Shape (k, k), of sampling and of noise
-    people: int
-    guarantee: str
-    notes: tuple[Diagnostic, ...] = ()
+    @property
+    def edges(self) -> tuple[float, ...]:
+        """Numbers between which the classes are, shape (k + 1,)."""
+        return self.term.edges
+
+    @property
+    def shares(self) -> Array:
+        """Shares of the classes, shape (k,)."""
+        return self.estimates
 
     def frame(self, alpha: float = 0.05) -> pd.DataFrame:
         """One class a row: low, high (its ends), share, std_error, conf_low, conf_high, density (share over length)."""
-        error = _errors(np.eye(len(self.shares)), self.cov)
-        columns = {"low": self.edges[:-1], "high": self.edges[1:], "share": self.shares, "std_error": error}
-        density = {"density": self.shares / np.diff(self.edges)}
-        return Frame(columns | limits(self.shares, error, alpha) | density)
+        shares, error = self.estimates, np.sqrt(np.diag(self.cov))
+        columns = {"low": self.edges[:-1], "high": self.edges[1:], "share": shares, "std_error": error}
+        return Frame(columns | limits(shares, error, alpha) | {"density": shares / np.diff(self.edges)})
 
     def quantile(self, q: float | Sequence[float] = 0.5, *, alpha: float = 0.05) -> pd.DataFrame:
         """Quantiles by a smooth curve through the cumulated shares of classes: index q; estimate, conf_low, conf_high.
@@ -208,15 +174,15 @@ class Histogram(View):
         asked = [v for v in given if v is not None and 0.0 < v < 1.0]
         if not asked or len(asked) < len(given):
             raise OptionError(f"q={shown(q)} must be one or more numbers in (0, 1), such as 0.5 or [0.25, 0.75].")
-        up = np.tril(np.ones((len(self.shares), len(self.shares))))
-        below = up @ self.shares
-        low, high = (limit[:-1] for limit in limits(below, _errors(up, self.cov), alpha).values())
-        found = {
+        found = Moved(lambda p: np.cumsum(p, axis=-1), self.estimates, self.cov)
+        below = found.values
+        low, high = (limit[:-1] for limit in limits(below, found.errors, alpha).values())
+        reached = {
             "estimate": self._reached(isotonic_regression(np.clip(below[:-1], 0.0, 1.0)).x, asked, "left"),
             "conf_low": self._reached(np.maximum.accumulate(high), asked, "left"),
             "conf_high": self._reached(np.minimum.accumulate(low[::-1])[::-1], asked, "right"),
         }
-        return Frame(found, index=pd.Index(asked, name="q"))
+        return Frame(reached, index=pd.Index(asked, name="q"))
 
     def _reached(self, rising: Array, q: Sequence[float], side: Literal["left", "right"]) -> Array:
         """Points at which a rising curve over the inner edges first reaches each q, or is last at most q."""
@@ -233,8 +199,8 @@ class Histogram(View):
 
     def plot(self, *, alpha: float = 0.05, title: str | None = None, ax: Axes | None = None) -> Axes:
         """Draw the density with intervals of each class."""
-        frame, lengths = self.frame(alpha), np.diff(self.edges)
-        footer = f"{100 * (1 - alpha):.6g}% intervals; {self.guarantee}"
+        frame, lengths, name = self.frame(alpha), np.diff(self.edges), plain(self.term.columns[0])
+        footer = f"{100 * (1 - alpha):.6g}% intervals; {self.privacy.headline}"
         footer += f"\n{self.notes[0]}" if self.notes else ""
         with style.drawing(ax, (1.2 * style.COLUMN, 0.8 * style.COLUMN), footer, title) as on:
             inks = style.inks_for(on)
@@ -242,18 +208,17 @@ class Histogram(View):
             middles = frame["low"] + lengths / 2.0
             on.vlines(middles, frame["conf_low"] / lengths, frame["conf_high"] / lengths, color=inks[0], linewidth=1.2)
             on.axhline(0.0, color=inks.grey, linewidth=0.7)
-            on.set(xlim=(self.edges[0], self.edges[-1]), xlabel=style.literal(plain(self.column)), ylabel="density")
+            on.set(xlim=(self.edges[0], self.edges[-1]), xlabel=style.literal(name), ylabel="density")
         return cast("Axes", on)
 
     def _layout(self) -> list[Part]:
         frame, (median,) = self.frame(), self.quantile(0.5).itertuples(index=False)
         head, rows = cells(frame.rename(columns={"share": "estimate"}), 0.05, "share")
-        names = [f"{a:.6g} to {b:.6g}" for a, b in zip(frame["low"], frame["high"], strict=True)]
         digits = max(3 - math.floor(math.log10(max(self.edges[-1] - self.edges[0], 1e-300))), 0)
         middle, low, high = (f"{v:.{digits}f}" for v in median)
         said = f"Median {middle}, 95% interval {low} to {high}; quantile() has others."
-        below = f"{said}\n{self.people:,} records; {self.guarantee}."
-        return [Table(names, head, rows, f"Histogram of {plain(self.column)}"), Paragraph(below), *noted(self.notes)]
+        shown = Table(self.term.labels, head, rows, f"Histogram of {plain(self.term.columns[0])}")
+        return [shown, Paragraph(f"{said}\n{self.footer}"), *noted(self.notes)]
 
 
 # --- the table that opens a paper -----------------------------------------------------------------
@@ -304,7 +269,9 @@ class TableOne(View):
                 rows.append([*_counts(lost["missing"], lost["missing"] / lost["people"]), *[""] * len(test)])
         head, last = [*people.index, *["p-value"] * len(test)], [*(f"{n:,}" for n in people), *[""] * len(test)]
         title = "Characteristics of people" + ("" if self.by is None else f" by {self.by}")
-        below = ["Estimates carry noise; n is the share times the people who have a value."]
+        below = [
+            "Estimates carry noise; n is the share times the people who have a value, and 0 if noise makes it less."
+        ]
         if self.by is not None:
             below.append("p-values: Wald's tests that subgroups are alike, noise accounted for.")
         below.append(f"Privacy: {self.guarantee}" + ("." if self.by is None else "; each person is in one subgroup."))
@@ -325,5 +292,5 @@ def _described(line: pd.DataFrame) -> list[str]:
 
 
 def _counts(counts: pd.Series, shares: pd.Series) -> list[str]:
-    both = zip(counts.round() + 0.0, (100.0 * shares).round(1) + 0.0, strict=True)  # no minus before 0
+    both = zip(counts.clip(0.0), 100.0 * shares.clip(0.0), strict=True)
     return [f"{n:,.0f} ({p:.1f}%)" for n, p in both]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -18,12 +17,12 @@ from privreg.collector.levels import BIAS, SURE
 from privreg.errors import OptionError, choose, interval_level, real, shown
 from privreg.means.collector import FEW
 from privreg.means.plan import MOST_COORDINATES
-from privreg.means.results.fit import Curves, limits, p_words
+from privreg.means.results.fit import ChiSquareTest, Moved, Shares, limits
+from privreg.means.terms import Followed
 from privreg.options.unknown import all_known_arguments
 from privreg.results.data import Frame
 from privreg.results.plots import style
-from privreg.results.statement import PrivacyStatement
-from privreg.tables import Paragraph, Part, Table, View, cells, marked, noted, plain
+from privreg.tables import Paragraph, Part, Table, cells, marked, noted, plain
 from privreg.tables.diagnostics import Diagnostic, note, reliable
 
 if TYPE_CHECKING:
@@ -36,32 +35,11 @@ ROUNDED: Final = (
     "Times count as rounded up to the next cut point. Where they are between cut points curves are too high; a life "
     "table is not."
 )
-STEP: Final = 1e-200  # Imaginary part of a share by which a derivative is taken: too small to round anything
-
-
-class Moved:
-    """Numbers made of shares p with covariance V: their values f(p), and J V J', J their exact derivatives.
-
-    Each derivative is Im f(p + ih e)/h, which loses no digits (Squire and Trapp 1998, SIAM Review 40, 110-112).
-    """
-
-    def __init__(self, f: Callable[[Any], Any], shares: Array, cov: Array) -> None:
-        steps = 1j * STEP * np.eye(shares.size).reshape(-1, *shares.shape)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            self.values = np.asarray(f(shares[None].astype(np.complex128)).real[0])
-            slopes = f(shares + steps).imag / STEP
-        self.slopes = np.nan_to_num(slopes.reshape(shares.size, -1).T)  # shape (numbers, shares)
-        self.cov, self.errors = self.slopes @ cov @ self.slopes.T, self.deviations(cov)
-
-    def deviations(self, cov: Array) -> Array:
-        """Standard deviations of the numbers by a covariance of the shares, of the shape of the values."""
-        variances = ((self.slopes @ cov) * self.slopes).sum(axis=1)
-        return np.asarray(np.sqrt(np.maximum(variances, 0.0)).reshape(self.values.shape))
 
 
 @dataclass(frozen=True, repr=False)
-class LogRankTest(View):
-    """Test that groups have the same survival curve. Made by :meth:`SurvivalCurves.test`.
+class LogRankTest(ChiSquareTest):
+    """Test that groups, one more than `df`, have the same survival curve. Made by :meth:`SurvivalCurves.test`.
 
     Notes
     -----
@@ -70,31 +48,23 @@ class LogRankTest(View):
     derivatives of U. χ² is the limit for many people.
     """
 
-    statistic: float
-    df: int  # Groups less one
-    pvalue: float
     weights: str
-    of: str
     frame: pd.DataFrame  # Observed and expected events by group
-    notes: tuple[Diagnostic, ...] = ()
 
     @property
     def words(self) -> str:
         """The test in one line."""
-        name = {"logrank": "log-rank", "wilcoxon": "Wilcoxon (Gehan)"}[self.weights]
-        return (
-            f"{name} chi-square {self.statistic:.4g} with {self.df} degrees of freedom, p-value {p_words(self.pvalue)}"
-        )
+        return f"{'log-rank' if self.weights == 'logrank' else 'Wilcoxon (Gehan)'} {super().words}"
 
     def _layout(self) -> list[Part]:
-        rows = [[f"{o:.1f}", f"{e:.1f}"] for o, e in self.frame.to_numpy()]
+        rows = [[f"{o:.1f}", f"{e:.1f}"] for o, e in np.maximum(self.frame.to_numpy(), 0.0)]
         shown = Table(self.frame.index.tolist(), ("observed", "expected"), rows, f"Events by {plain(self.of)}")
         return [shown, Paragraph(f"Noise accounted for: {self.words}"), *noted(self.notes)]
 
 
 @all_known_arguments
 @dataclass(frozen=True, repr=False)
-class SurvivalCurves(View):
+class SurvivalCurves(Shares):
     """Survival curves by group. Made by :meth:`MeansResults.survival`.
 
     Notes
@@ -105,23 +75,22 @@ class SurvivalCurves(View):
     and of noise. Shares are unbiased and noise may make one negative, so that a curve may rise a little, or be above 1.
     """
 
-    of: Curves
-    life: bool  # True of a life table
-    shares: Array  # Shares by group, class of entry, class of time, event, censoring first; shape (g, e, J + 1, 1 + k)
-    cov: Array  # Covariance of sampling and noise, shape (cells, cells)
-    people: float  # Records with usable values, noised
-    nobs: int  # Records, whose number is public
-    privacy: PrivacyStatement  # The release of the shares
-    doubts: tuple[Diagnostic, ...] = ()  # Whatever takes back some share
+    term: Followed
+    life: bool = True  # True of a life table
+
+    @property
+    def shares(self) -> Array:
+        """Shares by group, class of entry, class of time, event, censoring first; shape (g, e, J + 1, 1 + k)."""
+        return self.estimates.reshape(self.term.shape)
 
     @cached_property
     def notes(self) -> tuple[Diagnostic, ...]:
         """Whatever takes back some point, in place of notes on single cells."""
         few, unsure, wide = (np.flatnonzero(points) for points in (self._few(), self._unsure(), self._wide()))
         marks = [note("answers.events", few)] * bool(few.size) + [note("answers.risk", unsure)] * bool(unsure.size)
-        groups, _, _, events = self.of.shape
+        groups, _, _, events = self.term.shape
         many = math.isqrt(1 + 4 * ((MOST_COORDINATES - 1) // (groups * events)))  # of (cuts + 2)(cuts + 1) cells
-        most = f", {(many - 3) // 2} at most with late entry" if self.of.start else ""
+        most = f", {(many - 3) // 2} at most with late entry" if self.term.entry is not None else ""
         marks += [note("between", wide, most=most)] * bool(wide.size)
         if not self.life:  # a life table of the same shares takes times as spread
             table = replace(self, life=True)._survival(self.shares)
@@ -134,12 +103,14 @@ class SurvivalCurves(View):
     @property
     def names(self) -> list[str]:
         """Names of the curves' points, by group and time."""
-        return [f"{group} at {c:g}".strip() if group else f"{c:g}" for group in self.of.groups for c in self.of.cuts]
+        return [
+            f"{group} at {c:g}".strip() if group else f"{c:g}" for group in self.term.groups for c in self.term.cuts
+        ]
 
     @property
     def causes(self) -> tuple[str, ...]:
         """Levels of the event but that of censoring; several are competing causes."""
-        return self.of.events[1:]
+        return self.term.parts[-1].labels[1:]
 
     def _counted(self, p: Any) -> tuple[Any, ...]:
         """At risk in each class, events by cause, and at risk at its beginning, those who enter and who are censored.
@@ -166,7 +137,7 @@ class SurvivalCurves(View):
         In each class the cumulative hazard is a power of time through both ends, in the first class the same one as in
         the second: exact for Weibull's distributions. Where noise leaves no rising hazard a piece is a straight line.
         """
-        alive, times = self._survival(p)[..., :upto], np.array([0.0, *self.of.cuts[:upto]])
+        alive, times = self._survival(p)[..., :upto], np.array([0.0, *self.term.cuts[:upto]])
         before = np.insert(alive[..., :-1], 0, 1.0, axis=-1)
         if not self.life:
             return (before * np.diff(times)).sum(axis=-1)
@@ -228,7 +199,7 @@ class SurvivalCurves(View):
             known = out * (less * (2.0 * out + less) - out * more) / 12.0
             return -np.log1p(-events / n) + known, h * out * (more + less), known
 
-        within += [events.sum(axis=-1), np.diff(self.of.cuts, prepend=0.0)]
+        within += [events.sum(axis=-1), np.diff(self.term.cuts, prepend=0.0)]
         with np.errstate(divide="ignore", invalid="ignore"):
             hazard, size, known = hazards(start, *within)
             off = size / within[-1] / 6.0
@@ -242,7 +213,7 @@ class SurvivalCurves(View):
     def _fine(self, until: Array) -> Flags:
         """True for groups with enough people at risk, and classes narrow enough, until a time of each; shape (g,)."""
         doubted = np.reshape(self._unsure() | self._wide(), (len(until), -1))
-        return np.asarray(~(doubted & (np.array(self.of.cuts) <= until[:, None])).any(axis=1))
+        return np.asarray(~(doubted & (np.array(self.term.cuts) <= until[:, None])).any(axis=1))
 
     # --- tables ------------------------------------------------------------------------------------------
 
@@ -285,8 +256,10 @@ class SurvivalCurves(View):
         for kind in ("conf", "band"):
             limits = self._limits(found, interval_level(alpha), together=kind == "band")
             out |= dict(zip((f"{kind}_low", f"{kind}_high"), limits, strict=True))
-        place: dict[str, Any] = {self.of.group: np.repeat(self.of.groups, len(self.of.cuts))} if self.of.group else {}
-        place["time"], known = np.tile(self.of.cuts, len(self.of.groups)), ~np.isnan(found.values.ravel())
+        place: dict[str, Any] = (
+            {self.term.group: np.repeat(self.term.groups, len(self.term.cuts))} if self.term.group else {}
+        )
+        place["time"], known = np.tile(self.term.cuts, len(self.term.groups)), ~np.isnan(found.values.ravel())
         whole = place | {column: numbers.ravel() for column, numbers in out.items()}
         return Frame(whole | {"reliable": reliable(self.notes, len(known)) & known})
 
@@ -333,7 +306,7 @@ class SurvivalCurves(View):
         from scipy.stats import chi2
 
         by_risk = choose("weights", weights, ("logrank", "wilcoxon")) == "wilcoxon"
-        if len(self.of.groups) < 2:
+        if len(self.term.groups) < 2:
             raise OptionError("there are no two groups to compare; write Surv(…) ~ C(column) with its levels.")
         k = slice(None) if cause is None else slice(self._cause(cause), self._cause(cause) + 1)
 
@@ -352,14 +325,14 @@ class SurvivalCurves(View):
         share = np.nan_to_num(share)
         sampled = (np.diag(share @ each) - (share * each) @ share.T) / self.people
         cov = (sampled + found.cov)[:-1, :-1]
-        u, df = found.values[:-1], len(self.of.groups) - 1
+        u, df = found.values[:-1], len(self.term.groups) - 1
         statistic = float(u @ np.linalg.pinv(cov, hermitian=True) @ u)
-        index = pd.Index(self.of.groups, name=self.of.group)
+        index = pd.Index(self.term.groups, name=self.term.group)
         counts = {"observed": events.sum(axis=-1), "expected": np.nansum(expected, axis=-1)}
         table = Frame({name: self.people * v for name, v in counts.items()}, index=index)
         few = self.people * events.sum() < FEW
         said = tuple(n for n in self.notes if n.code != "answers") + ((note("answers.events"),) if few else ())
-        return LogRankTest(statistic, df, float(chi2.sf(statistic, df)), weights, self.of.group, table, said)
+        return LogRankTest(statistic, df, float(chi2.sf(statistic, df)), self.term.group, said, weights, table)
 
     def rmst(self, time: float | None = None, *, alpha: float = 0.05) -> pd.DataFrame:
         """Restricted mean survival time: the mean time until an event, or until `time` if that is earlier.
@@ -373,19 +346,30 @@ class SurvivalCurves(View):
         OptionError
             If `time` is no cut point.
         """
-        groups, cuts = self.of.groups, [f"{c:.15g}" for c in self.of.cuts]
+        groups, cuts = self.term.groups, [f"{c:.15g}" for c in self.term.cuts]
         asked = real(time)
         upto = len(cuts) if time is None else 1 + cuts.index(choose("time", asked and f"{asked:.15g}", cuts))
-        compared = np.vstack([np.eye(len(groups)), np.eye(len(groups))[1:] - np.eye(len(groups))[0]])
-        found = Moved(lambda p: self._areas(p, upto) @ compared.T, self.shares, self.cov)
+
+        def areas(p: Any) -> Any:
+            each = self._areas(p, upto)
+            return np.concatenate([each, each[..., 1:] - each[..., :1]], axis=-1)
+
+        found = Moved(areas, self.shares, self.cov)
         names = [g or "all" for g in groups] + [f"{g} - {groups[0]}" for g in groups[1:]]
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(np.arange(len(names)) < len(groups), np.nan, found.values / found.errors)
-        fine = self._fine(np.full(len(groups), self.of.cuts[upto - 1]))
+        fine = self._fine(np.full(len(groups), self.term.cuts[upto - 1]))
         fine = np.concatenate([fine, fine[1:] & fine[0]]) & ~np.isnan(found.values)
         out = {"rmst": found.values, "std_error": found.errors, **limits(found.values, found.errors, alpha)}
         out |= {"statistic": ratio, "p_value": Normal().two_sided(ratio)}
-        return Frame(out | {"reliable": fine}, index=pd.Index(names, name=self.of.group or None))
+        table = Frame(out | {"reliable": fine}, index=pd.Index(names, name=self.term.group or None))
+        if np.isnan(found.values).any():
+            known = (~np.isnan(self._curves.values)).all(axis=0).sum()
+            until = (
+                f"until {self.term.cuts[known - 1]:g}, the largest time that rmst() can have" if known else "nowhere"
+            )
+            table.attrs["note"] = f"Note: nan: noise left nobody at risk later on; all curves are known {until}."
+        return table
 
     def quantile(self, q: float = 0.5, *, alpha: float = 0.05) -> pd.DataFrame:
         """Times by which a share `q` has had the event, the median by default; by group.
@@ -406,15 +390,15 @@ class SurvivalCurves(View):
         curves = {"estimate": self._curves.values, "conf_low": low, "conf_high": high}
         found = {name: np.array([self._reached(line, 1.0 - share) for line in c]) for name, c in curves.items()}
         fine = self._fine(np.nan_to_num(found["conf_high"], nan=math.inf))
-        index = pd.Index([g or "all" for g in self.of.groups], name=self.of.group or None)
+        index = pd.Index([g or "all" for g in self.term.groups], name=self.term.group or None)
         out = Frame(found | {"reliable": fine}, index=index)
         if out.isna().any(axis=None):
-            out.attrs["note"] = f"Note: nan: not reached by the last cut point, {self.of.cuts[-1]:g}."
+            out.attrs["note"] = f"Note: nan: not reached by the last cut point, {self.term.cuts[-1]:g}."
         return out
 
     def _reached(self, curve: Array, level: float) -> float:
         """First time at which a curve is at most `level`."""
-        below, times, whole = np.flatnonzero(curve <= level), [0.0, *self.of.cuts], [1.0, *curve]
+        below, times, whole = np.flatnonzero(curve <= level), [0.0, *self.term.cuts], [1.0, *curve]
         if not len(below) or not self.life:
             return times[int(below[0]) + 1] if len(below) else math.nan
         j = int(below[0])
@@ -428,8 +412,8 @@ class SurvivalCurves(View):
         lines = np.stack(
             [np.pad(c, ((0, 0), (1, 0)), constant_values=1.0) for c in (self._curves.values, *bands)], axis=1
         )
-        names, labels = list(map(plain, self.of.groups)), (plain(self.of.time), plain(self.of.group))
-        said, times = (1.0 - alpha, self.privacy.short, self.notes), np.array([0.0, *self.of.cuts])
+        names, labels = list(map(plain, self.term.groups)), (plain(self.term.times.columns[0]), plain(self.term.group))
+        said, times = (1.0 - alpha, self.privacy.headline, self.notes), np.array([0.0, *self.term.cuts])
         return style.curves(times, names, lines, said, labels, title, ax, steps=not self.life)
 
     def summary(self) -> SurvivalCurves:
@@ -437,17 +421,17 @@ class SurvivalCurves(View):
         return self
 
     def _layout(self, alpha: float = 0.05) -> list[Part]:
-        table, g = self.frame(alpha=alpha), self.of.shape[0]
+        table, g = self.frame(alpha=alpha), self.term.shape[0]
         head, rows = cells(table[["survival", "std_error", "conf_low", "conf_high"]].rename(
             columns={"survival": "estimate"}), alpha, "survival")  # fmt: skip
-        counts = table[["at_risk", "events"]].to_numpy()
+        counts = table[["at_risk", "events"]].clip(lower=0.0).to_numpy()
         rows = [[f"{n:.0f}", f"{d:.0f}", *row] for (n, d), row in zip(counts, rows, strict=True)]
         names = marked([f"{t:g}" for t in table["time"]], table["reliable"])
-        each = len(self.of.cuts)
-        blocks = {k * each: f"{self.of.group} = {self.of.groups[k]}" for k in range(g)} if g > 1 else {}
-        how = "Life table" if self.life else "Kaplan-Meier estimates"
-        shown = Table(names, ("at risk", "events", *head), rows, f"{how} of {plain(self.of.time)}", blocks)
+        each = len(self.term.cuts)
+        blocks = {k * each: f"{self.term.group} = {self.term.groups[k]}" for k in range(g)} if g > 1 else {}
+        how = f"{'Life table' if self.life else 'Kaplan-Meier estimates'} of {plain(self.term.times.columns[0])}"
+        shown = Table(names, ("at risk", "events", *head), rows, how, blocks)
         said = [self.test().words] if g > 1 else []
         said += [] if self.life else [ROUNDED]
-        said.append(f"{self.nobs:,} records; {self.privacy.short}.")
-        return [shown, Paragraph("\n".join(said)), *noted(self.notes)]
+        said += ["Noise may make numbers of people negative: they are shown as 0."] * bool((table["events"] < 0).any())
+        return [shown, Paragraph("\n".join([*said, self.footer])), *noted(self.notes)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -11,7 +10,7 @@ import numpy as np
 
 from privreg.base.arrays import Array, Ints, Words
 from privreg.data.sources.open import Source, chunk_of, pieces, rows_of
-from privreg.errors import DataError, PrivregWarning, SchemaError, UnsupportedArgumentError
+from privreg.errors import DataError, SchemaError, UnsupportedArgumentError, warn
 from privreg.formula.spec import ModelSpec
 from privreg.options.running import progress_bar
 from privreg.options.table import check, documented
@@ -99,11 +98,9 @@ def fit(
         raise DataError(f"{n} rows can't determine {x.shape[1]} coefficients; more than that are needed.")
     plan = plan_of(n=n)
     if budget.form == "epsilon, delta" and budget.asked[1] * n >= 1:
-        warnings.warn(
+        warn(
             f"delta={budget.asked[1]:g} is not below 1/{n:,}: publishing one record outright would keep it; take a "
             "far smaller delta.",
-            PrivregWarning,
-            stacklevel=3,
         )
     stated = make_statement(spec, plan, loss, n=n, seeded=seed is not None)
     stated = replace(stated, release=LEDGER.spend(source.identity, stated.total_mu, seeded=seed is not None))
@@ -112,7 +109,7 @@ def fit(
         released = release(x, y, loss, plan, randomness(key, x.shape[1]), bar)
     res = CentralResults(payload(spec, plan, loss, released, stated, n))
     if lanes != 1 or len(res.privacy.doubts) > 1:  # who asks for one lane knows that it has no standard errors
-        res._caution(stacklevel=3)
+        res._caution()
     return res
 
 

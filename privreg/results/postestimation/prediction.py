@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -14,7 +13,7 @@ from scipy.special import expit, logsumexp
 
 from privreg.base.arrays import Array
 from privreg.collector.inference.pivots import Pivot
-from privreg.errors import OptionError, PrivregWarning, choose, interval_level
+from privreg.errors import OptionError, choose, interval_level, warn
 from privreg.families.family import Family
 from privreg.families.logistic import class_shares
 from privreg.options.unknown import all_known_arguments
@@ -97,7 +96,7 @@ def _with_baseline(linear: Array) -> Array:
     return np.column_stack([np.zeros(len(linear)), linear])
 
 
-def note_outside(fit: ResultData, new: Any, where: str, stacklevel: int) -> None:
+def note_outside(fit: ResultData, new: Any, where: str) -> None:
     """Warn of new rows that are outside bounds or can't be read: by column, without values or how many."""
     schema, said = fit.design.schema, list[str]()
     if unread := fit.design.unread(new):
@@ -112,7 +111,7 @@ def note_outside(fit: ResultData, new: Any, where: str, stacklevel: int) -> None
             "predictions there extrapolate."
         ]
     for text in said:
-        warnings.warn(f"{where}(): new rows {text}", PrivregWarning, stacklevel=stacklevel + 1)
+        warn(f"{where}(): new rows {text}")
 
 
 SHOWN: Final = 30  # Lines of a printed table of predictions; summary_frame() has them all

@@ -13,7 +13,6 @@ import json
 import signal
 import threading
 import time
-import warnings
 from collections.abc import Iterator
 from glob import escape
 from typing import Any, Final
@@ -23,7 +22,7 @@ import numpy as np
 from privreg.base import archive
 from privreg.base.version import __version__
 from privreg.data.sources.open import Source
-from privreg.errors import PrivregError, PrivregWarning, SavedFileError, UnsupportedArgumentError
+from privreg.errors import PrivregError, SavedFileError, UnsupportedArgumentError, warn
 from privreg.fits.settings import Checkpoints
 from privreg.privacy.noise import Key, fresh_key
 from privreg.simulation.streaming.stream import Stream
@@ -238,8 +237,4 @@ def forget(kept: Checkpoints) -> None:
         for cut_off in target.parent.glob(f".{escape(target.name)}.????????"):  # by a kill in the middle of writing
             cut_off.unlink(missing_ok=True)
     except OSError:
-        warnings.warn(
-            f"{str(kept.path)!r} can't be removed, and it holds a noise key; remove it yourself.",
-            PrivregWarning,
-            stacklevel=3,
-        )
+        warn(f"{str(kept.path)!r} can't be removed, and it holds a noise key; remove it yourself.")

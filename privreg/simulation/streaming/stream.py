@@ -6,7 +6,6 @@ import hashlib
 import math
 import secrets
 import threading
-import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -23,10 +22,10 @@ from privreg.errors import (
     DataError,
     InferenceError,
     PrivregError,
-    PrivregWarning,
     SavedFileError,
     StreamError,
     UnsupportedArgumentError,
+    warn,
 )
 from privreg.fits.fit_plan import plain
 from privreg.fits.outcome import results
@@ -477,11 +476,7 @@ class Stream:
         if not secrets and self._seed is not None:
             raise SavedFileError(f"{path.name!r} has a seed, but was saved without one; begin the stream anew.")
         if not secrets:
-            warnings.warn(
-                f"the key in {path.name!r} was taken by an earlier load; this stream goes on with fresh noise.",
-                PrivregWarning,
-                stacklevel=4,
-            )
+            warn(f"the key in {path.name!r} was taken by an earlier load; this stream goes on with fresh noise.")
             run.renew(fresh_key())  # of the stage the file was saved in
             return
         if self._seed is None:

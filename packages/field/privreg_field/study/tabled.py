@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -18,11 +18,11 @@ from privreg.data.participants import Participants
 from privreg.errors import FormulaError, InferenceError, OptionError, StudyError
 from privreg.fits.outcome import Senders
 from privreg.means import collector
-from privreg.means.plan import ROOT2, Sums
+from privreg.means.plan import Sums
 from privreg.means.results.results import MeansResults
 from privreg.means.spec import Spec, declared
 from privreg.means.stream import MeansStream
-from privreg.means.terms import declared_terms, read_formula
+from privreg.means.terms import Followed, declared_terms, read_formula
 from privreg.privacy.ledger import Budget, Release
 from privreg.protocol import lattice
 from privreg.schema.declarations import Schema
@@ -41,14 +41,10 @@ FEWEST: Final = 2  # People of whom there are results
 class FieldSums(Sums):
     """Sums of reports in whole numbers, as devices make them; `collectors` is 0 where devices add the noise."""
 
-    wholes: tuple[int, ...] = ()  # Weights of blocks by item, in place of real ones
+    weights: tuple[int, ...] = ()  # Weights of blocks by item, in whole numbers
     bits: int = lattice.BITS
 
-    @property
-    def scales(self) -> Array:
-        """Whole numbers that 1 is, by number of a report; shape (width,)."""
-        plain = np.repeat(np.array(self.wholes, dtype=np.float64), self.sizes)
-        return np.concatenate([plain, ROOT2 * np.take(np.array(self.wholes, dtype=np.float64), self.squared)])
+    unit: ClassVar = 1.0
 
     def variances(self, people: int) -> Array:
         """Variances of the noise in means over so many people, by number of a report; shape (width,)."""
@@ -90,10 +86,10 @@ def table_fit(asked: dict[str, Any], schema: Schema, missing: str) -> TableFit:
         raise FormulaError(
             "'table' of a study holds columns such as age + C(smoker) + C(smoker):C(region): numbers, factors, pairs."
         )
-    columns, factors = read_formula(f"{text} ~ 1")
-    for term in declared_terms(columns, factors, schema):
+    described = read_formula(f"{text} ~ 1")
+    for term in declared_terms(described, schema):
         # devices know neither classes of a number nor products
-        if term.edges or term.times is not None or (term.parts and not term.levels):
+        if term.edges or isinstance(term, Followed) or term.is_product:
             raise FormulaError(
                 "'table' of a study has means of numbers, shares of factors and pairs of factors, as in age + "
                 "C(smoker) + C(smoker):C(region); cut(), Surv(), products and squares of numbers can't be had yet. Ask "
@@ -102,7 +98,7 @@ def table_fit(asked: dict[str, Any], schema: Schema, missing: str) -> TableFit:
     people = Participants.declare(missing="noise" if missing == "noise" else "raise")
     budget = Budget.declare(mu=asked["mu"])
     trust = asked.get("trust") or "local"
-    spec = declared(columns, factors, budget, schema, people, None, None, trust="two_collectors")
+    spec = declared(described, budget, schema, people, None, None, trust="two_collectors")
     return TableFit(spec, asked.get("rows"), trust)
 
 
@@ -141,9 +137,8 @@ def spec_of(fit: TableFit, blocks: Sequence[Block], bits: int, times: int = 1) -
     """The table with sums as devices' reports add up to them, to which two collectors have added noise so often."""
     plan = fit.spec.plans[0]
     assert plan.sums is not None  # of every table
-    known = {name: getattr(plan.sums, name) for name in ("numbers", "weights", "sizes", "squared", "mu")}
-    wholes = tuple(blocks[item.term].weight for item in plan.items)
-    sums = FieldSums(collectors=0 if fit.trust == "local" else 2 * times, wholes=wholes, bits=bits, **known)
+    weights = tuple(blocks[item.term].weight for item in plan.items)
+    sums = FieldSums(plan.sums.layout, 0 if fit.trust == "local" else 2 * times, plan.sums.mu, weights, bits)
     return replace(fit.spec, plans=(replace(plan, sums=sums),))
 
 

@@ -52,7 +52,7 @@ class Studies(Shown):
 
     def results(self, name: str | None = None) -> Any:
         """Results of the analysis with this name, of all that came by now; see `Study.results`."""
-        return self._named(name)._warned(3)
+        return self._named(name)._warned()
 
     def table(self, name: str | None = None) -> TableOne:
         """The table of the analysis with this name, which is one; see `Study.table`."""

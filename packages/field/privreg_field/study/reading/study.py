@@ -177,7 +177,7 @@ class Study(Shown):
             If rows of the results should not be relied on.
         """
         self._must_be(name)
-        return self._warned(3)
+        return self._warned()
 
     def _must_be(self, name: str | None) -> None:
         """Refuse the name of another analysis than this one. Raises OptionError."""
@@ -187,10 +187,10 @@ class Study(Shown):
         if name is not None:
             choose("analysis", name, (own,))
 
-    def _warned(self, stacklevel: int) -> Any:
+    def _warned(self) -> Any:
         """Results, after a warning of rows not to be relied on, at the line of whoever asked."""
         res = self._estimated()
-        res._caution(stacklevel)
+        res._caution()
         return res
 
     def table(self, name: str | None = None) -> TableOne:
