@@ -83,7 +83,7 @@ class Planned(View):
         if assumed is None or self.assumed.skewed:
             return None
         try:
-            each = precision_of(self.spec, assumed, getattr(self._precision, "asked", ASKED), self.n)
+            each = precision_of(self.spec, assumed, getattr(self._precision, "asked", ASKED))
             each.std_errors(self.n)
         except InferenceError:
             return None
@@ -142,7 +142,7 @@ class Planned(View):
     def _at(self, spec: ModelSpec) -> Self:
         """Plan of another model that answers the same question."""
         asked = getattr(self._precision, "asked", ASKED)
-        return replace(self, spec=spec, _precision=precision_of(spec, self.assumed, asked, self.n))
+        return replace(self, spec=spec, _precision=precision_of(spec, self.assumed, asked))
 
     def _answered(self) -> Self:
         """The plan with the people that its goal needs, where they are asked for, and from whom on fits can be relied

@@ -163,7 +163,7 @@ def plan(
         )
     assumed = replace(_assumed(spec, scale, params, shares, covariates, pilot), icc=alike)
     with waiting(REHEARSED):
-        each = precision_of(spec, assumed, n=people)
+        each = precision_of(spec, assumed)
         out = StudyPlan(spec, people or 0, "precision", goal, assumed, alpha, 0, people or 0, each)
         return (out if given else out._with_least_budget())._answered()
 
@@ -194,7 +194,7 @@ def plan_of_fit(fit: FitPlan, n: int, pilot: Any = None) -> StudyPlan:
     """
     assumed = _assumed(fit.spec, None, None, None, None, pilot)
     with waiting(REHEARSED):
-        each = precision_of(fit.spec, assumed, fit.asked, n)
+        each = precision_of(fit.spec, assumed, fit.asked)
         return StudyPlan(fit.spec, n, "precision", Goal({}, {}, POWER), assumed, 0.05, 0, n, each)._answered()
 
 

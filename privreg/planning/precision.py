@@ -134,10 +134,8 @@ def _plan(spec: ModelSpec, n: int, asked: FitOptions = ASKED) -> _Planned:
     return plan_of(spec, resolve_tuning(asked, spec, n), None)
 
 
-def precision_of(
-    spec: ModelSpec, assumed: Assumed, asked: FitOptions = ASKED, n: int | None = None
-) -> Precision | FittedPrecision:
-    """Precision of fits with these options, for people as they are assumed, `n` of them above all.
+def precision_of(spec: ModelSpec, assumed: Assumed, asked: FitOptions = ASKED) -> Precision | FittedPrecision:
+    """Precision of fits with these options, for people as they are assumed; it doesn't depend on how many are asked for.
     Raises OptionError if the family has no model of the response; InferenceError if people as assumed don't determine
     the coefficients.
     """
@@ -147,7 +145,7 @@ def precision_of(
             "cluster= out, or play made-up people: privreg.simulate(model.plan(rows=n), data)."
         )
     if spec.trust != "local":
-        return FittedPrecision(spec, assumed, SEED, max(n or FIRST, TRIED))
+        return FittedPrecision(spec, assumed, SEED)
     family, units = spec.family, spec.units
     plan, order = _plan(spec, MANY, asked)
     if not (plan.rules.scoring.residual or plan.rules.scoring.predicted):
@@ -207,7 +205,7 @@ def _persons(
 
 CHUNK: Final = 65_536
 FIRST, DOUBLED, MOST = 500, 2.0, 32_000
-"""Fits are tried of so many people or the plan's, of as many times more or fewer, up to so many."""
+"""Fits are tried of so many people, of as many times more or fewer, up to so many."""
 
 TRIED: Final = 63  # With fewer people no fit is tried, as there is no precision to speak of
 PLAIN: Final = 20_000  # Made-up people of a fit without privacy
@@ -221,8 +219,8 @@ closely, relatively. Those of two collectors' fits vary by some 15% at 2,000 peo
 
 
 MARKED: Final = 20, 2, 8_000
-"""Fits of hazards, how many of them may be marked less one, and people beyond whom none may.
-With one in five marked one plan in 14 takes intervals for reliable, and with one in fifty one in 17 doesn't."""
+"""Fits where the first don't agree on marks, how many of hazards may be marked less one, and people up to whom it is so.
+Of an interval that four fits in five mark most of six say otherwise in one plan of 60, of twenty in one of 1,800. With one in five marked one plan in 14 takes intervals for reliable, and with one in fifty one in 17 doesn't."""
 
 
 def fit_of(spec: ModelSpec, assumed: Assumed, n: int, rng: np.random.Generator, seed: int | None) -> tuple[Any, Any]:
@@ -255,8 +253,7 @@ class FittedPrecision:
     spec: ModelSpec
     assumed: Assumed
     seed: int
-    base: float = FIRST  # People of fits that are tried in any case
-    _tried: dict[int, list[tuple[Array, Array]]] = field(default_factory=dict, repr=False, compare=False)
+    _tried: dict[float, list[tuple[Array, Array]]] = field(default_factory=dict, repr=False, compare=False)
     _known: dict[int, Array] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -265,22 +262,20 @@ class FittedPrecision:
         silos = max(len(self.spec.silos), 1)
         return max(TRIED, least(len(self.spec.coefficients), self.spec.budget.mu, silos) * self.spec.noise.again)
 
-    def _fits(self, k: int, runs: int) -> list[tuple[Array, Array]]:
+    def _fits(self, k: float, runs: int) -> list[tuple[Array, Array]]:
         """Standard errors of `runs` fits of so many people, and which coefficients each lets be relied on."""
-        tried, n, p = self._tried.setdefault(k, []), round(self.base * DOUBLED**k), len(self.spec.coefficients)
-        nothing = np.full(p, np.inf), np.zeros(p, dtype=bool)
-        if n < self.fewest:
-            return [nothing] * runs
+        tried, n, p = self._tried.setdefault(k, []), self._people(k), len(self.spec.coefficients)
+        quarters = [round(4.0 * (k % 1.0))] if k % 1.0 else []
         with progress_bar(max(runs - len(tried), 0) * n, None) as bar:
             for run in range(len(tried), runs):
-                rng = np.random.Generator(np.random.PCG64([self.seed, k % 2**32, run]))
+                rng = np.random.Generator(np.random.PCG64([self.seed, math.floor(k) % 2**32, run, *quarters]))
                 res, _ = fit_of(self.spec, self.assumed, n, rng, int(rng.integers(2**63)))
                 try:
                     table = res.tidy(conf_level=0.95)
                     own = (table["conf_high"] - table["conf_low"]).to_numpy(dtype=np.float64) / USUAL
                     tried.append((np.where(np.isfinite(own), own, np.inf), table["reliable"].to_numpy(dtype=bool)))
                 except InferenceError:  # too few for intervals
-                    tried.append(nothing)
+                    tried.append((np.full(p, np.inf), np.zeros(p, dtype=bool)))
                 bar.update(n)
         return tried[:runs]
 
@@ -291,14 +286,14 @@ class FittedPrecision:
             while runs < MOST_FITS and not _close(errors):
                 runs += 2
                 errors = np.array([one for one, _ in self._fits(k, runs)])
-            self._known[k] = math.sqrt(round(self.base * DOUBLED**k)) * np.median(errors, axis=0)
+            self._known[k] = math.sqrt(self._people(k)) * np.median(errors, axis=0)
         return self._known[k]
 
-    def _share(self, k: int) -> Array:
-        """Share of the first fits of so many people that let each coefficient be relied on."""
+    def _share(self, k: float) -> Array:
+        """Share of the first fits of so many people that let each coefficient be relied on; of more if they differ."""
         good = np.mean([reliable for _, reliable in self._fits(k, FITS)], axis=0)
-        n = self.base * DOUBLED**k
-        if self.spec.people.followed is not None and n <= MARKED[2] and good.max() > 1.0 - 2.0 / FITS:
+        apart = good > 1.0 - 2.0 / FITS if self.spec.people.followed is not None else (good > 0.0) & (good < 1.0)
+        if self._people(k) <= MARKED[2] and apart.any():
             good = np.mean([reliable for _, reliable in self._fits(k, MARKED[0])], axis=0)
         return np.asarray(good)
 
@@ -306,11 +301,12 @@ class FittedPrecision:
         """Usual standard error of each coefficient in fits of `n` people, user's units; inf of fewer than are tried."""
         if n < self.fewest:
             return np.full(len(self.spec.coefficients), np.inf)
-        at, last = self._at(n), math.floor(self._at(MOST))
-        low = last - 1 if at > last else math.floor(at)
-        share = min(at - low, 1.0)
-        here = self._node(low) ** 2
-        there = self._node(low + 1) ** 2 if share else here
+        at, last = _doublings(n), self._last
+        k = last - 1 if at > last else math.floor(at)
+        begin = max(float(k), _doublings(self.fewest))
+        share = min((at - begin) / (k + 1.0 - begin), 1.0)
+        here = self._node(k) ** 2
+        there = self._node(k + 1) ** 2 if share else here
         with np.errstate(invalid="ignore"):
             square = np.where(np.isinf(here), np.inf if share < 1.0 else there, (1.0 - share) * here + share * there)
         if at > last:  # a + b/n through both
@@ -318,23 +314,38 @@ class FittedPrecision:
             square = there - slope * (1.0 - DOUBLED ** (last - at))
         return np.asarray(np.sqrt(square / max(n, 1.0)))
 
-    def _at(self, n: float) -> float:
-        """Doublings of the base that make `n`."""
-        return round(math.log(n / self.base, DOUBLED), 9)
+    def _people(self, k: float) -> int:
+        """Number of people of the fits that are tried at a place: `FIRST` times 2^k, or the fewest."""
+        return max(round(FIRST * DOUBLED**k), self.fewest)
+
+    @property
+    def _last(self) -> int:
+        """Last place at which fits are tried; the first is that of the fewest people."""
+        return max(math.floor(_doublings(MOST)), math.floor(_doublings(self.fewest)) + 1)
 
     def rare(self, n: int) -> frozenset[int]:
         """Columns that no fit of so many people lets be relied on for their being rare: marks say it of single fits."""
         return frozenset()
 
     def reliable(self, n: int, columns: Collection[int]) -> bool:
-        """True if most fits of so many people, of hazards nearly all, mark no interval of these columns."""
-        if n < self.fewest:
-            return False
-        at, p = min(self._at(n), math.floor(self._at(MOST))), len(self.spec.design.names)
-        low, good = math.floor(at), self._share(math.floor(at))
-        good = good + (at - low) * (self._share(low + 1) - good) if at > low else good
+        """True if most fits of so many people, of hazards nearly all, mark no interval of these columns.
+
+        Shares of marked fits change fast with the number of people: between two numbers that are tried anyway, of which
+        the larger alone will do, fits are tried at quarters of a doubling.
+        """
         least = 0.5 if self.spec.people.followed is None else 1.0 - MARKED[1] / MARKED[0]
-        return bool(all(good[j] > least for j in range(len(good)) if not columns or j % p in columns))
+        p, at = len(self.spec.design.names), min(_doublings(max(n, 1)), self._last)
+
+        def held(place: float) -> bool:
+            return bool(all(v > least for j, v in enumerate(self._share(place)) if not columns or j % p in columns))
+
+        low = math.floor(at)
+        return n >= self.fewest and (held(low) or (low < at and held(low + 1) and held(math.floor(4.0 * at) / 4.0)))
+
+
+def _doublings(n: float) -> float:
+    """Doublings of `FIRST` people that make `n`."""
+    return round(math.log(n / FIRST, DOUBLED), 9)
 
 
 def _close(errors: Array) -> bool:

@@ -321,6 +321,8 @@ def _doubts(plan: Planned) -> list[Diagnostic]:
         bad = {j for j in range(width) if not each.reliable(plan.n, {j})}
         which = "intervals" if len(bad) == width else f"the intervals of {_named(plan, bad)}"
         more = f"with so few records: {enough:,} are needed for that"
+        if plan.spec.trust == "local" and math.isinf(plan.budget.epsilon):  # sums have no pure budget
+            more += ", and with trust='two_collectors' far fewer are enough"
         out.append(note("unreliable", which=which, why=more if enough <= MOST_PEOPLE else f"as m{NEVER}"))
     never = each.rare(MOST_PEOPLE)
     few = each.rare(plan.n) - never

@@ -535,6 +535,7 @@ def test_help_has_examples(capsys):
         assert main(arguments) == 0
         out = capsys.readouterr().out
         assert "examples:\n  privreg " in out
+        assert ("Surv(start, stop, event, [...])" in out) == (arguments == ["fit", "--help"])
 
 
 REACHES = {

@@ -164,6 +164,37 @@ def test_several_levels_are_planned_beside_statsmodels() -> None:
     assert ratios.max() < 3.0
 
 
+ASKED = {"wide": {"width": 5.0}, "narrow": {"width": 0.4}, "effect": {"effect": 0.5, "power": 0.9}}
+
+
+@pytest.mark.some(6)
+@pytest.mark.parametrize("mu", [0.4, 1])
+@pytest.mark.parametrize("trust", ["local", "two_collectors", "silos", "central"])
+@pytest.mark.parametrize("asked", ASKED)
+def test_a_plan_for_the_people_that_are_needed_says_what_the_plan_that_found_them_says(
+    asked: str, trust: str, mu: float
+) -> None:
+    how = {"trust": trust, **({"silos": 2} if trust == "silos" else {}), **STUDY}
+    found = pr.plan("y ~ x", mu=mu, coef="x", **ASKED[asked], **how)
+    given = pr.plan("y ~ x", mu=mu, coef="x", n=found.n, **ASKED[asked], **how)
+    bare = pr.plan("y ~ x", mu=mu, n=found.n, **how)
+    assert given.reliable == found.reliable <= found.n
+    pd.testing.assert_frame_equal(given.table(), found.table())
+    pd.testing.assert_series_equal(bare.table()["std_error"], found.table()["std_error"])
+    first, again, plain = (
+        {note for note in plan.notes if note.code not in {"raised", "power", "collectors"}}
+        for plan in (found, given, bare)
+    )
+    assert first == again == plain
+    budget = pr.plan("y ~ x", coef="x", n=found.n, **ASKED[asked], **how)
+    spent = pr.plan("y ~ x", mu=budget.mu, coef="x", n=found.n, **ASKED[asked], **how)
+    pd.testing.assert_frame_equal(spent.table(), budget.table())
+    assert "missed" not in {note.code for plan in (given, budget, spent) for note in plan.notes}
+    if found.n == found.needed:
+        fewer = pr.plan("y ~ x", mu=mu, coef="x", n=int(0.97 * found.n), **ASKED[asked], **how)
+        assert "missed" in {note.code for note in fewer.notes}
+
+
 @pytest.mark.some(1)
 @pytest.mark.parametrize("trust", ["two_collectors", "central"])
 def test_fewer_people_are_never_planned_to_be_more_precise_or_reliable_than_more(trust: str) -> None:
