@@ -160,7 +160,7 @@ OWN: Final = {
 
 NEEDED: Final = {
     frozenset({"y_max"}): "the largest count anybody may have, a public number: --y-max 20, say",
-    frozenset({"low", "high"}): "a limit at which responses are censored, a public number: --low 0, --high 100, or both",
+    frozenset({"low", "high"}): "a limit at which responses are censored, a public number: --low 0, --high 9, or both",
 }
 """Options of families one of which is needed, and what is said where none is given."""
 

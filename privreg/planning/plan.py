@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Final, Self
 
 import numpy as np
 import pandas as pd
@@ -17,12 +17,10 @@ from privreg.base.arrays import Array
 from privreg.errors import InferenceError, OptionError, meant, shown
 from privreg.formula.spec import ModelSpec
 from privreg.options.table import check
-from privreg.planning.precision import ASKED, FittedPrecision, PlainPrecision, Precision, precision_of, worth
+from privreg.planning.precision import ASKED, FittedPrecision, Precision, precision_of, worth
 from privreg.planning.scenario import Assumed
 from privreg.privacy.ledger import Budget
 from privreg.tables import View
-
-AnyPrecision: TypeAlias = Precision | FittedPrecision | PlainPrecision
 
 FEW: Final = 4_000  # First number of people of the search if noise falls on sums
 BUDGETS: Final = (0.01, 100.0)
@@ -69,8 +67,7 @@ class Planned(View):
     @property
     def critical(self) -> str:
         """The coefficient whose goal is hardest to reach; without a goal the one with the widest interval."""
-        hard = self._hardness(self.n)
-        if hard:
+        if hard := self._hardness(self._precision.std_errors(self.n)):
             return max(hard, key=lambda c: hard[c])
         table = self._table()
         slopes = table.drop(index="Intercept", errors="ignore")
@@ -104,9 +101,9 @@ class Planned(View):
     def _z(self) -> float:
         return float(norm.isf(self.alpha / 2.0))
 
-    def _table(self, n: int | None = None, each: AnyPrecision | None = None) -> pd.DataFrame:
-        """Precision of all coefficients with `n` people, of this plan or of another one's `each`; see `table`."""
-        se = (each or self._precision).std_errors(self.n if n is None else n)
+    def _table(self, se: Array | None = None) -> pd.DataFrame:
+        """Precision of all coefficients, with other standard errors if they are given; see `table`."""
+        se = self._precision.std_errors(self.n) if se is None else se
         index = pd.Index(self.spec.coefficients, name="coefficient")
         out = pd.DataFrame({"std_error": se, "width": 2.0 * self._z * se}, index=index)
         if self.goal.effects:
@@ -129,15 +126,15 @@ class Planned(View):
             out.setdefault(c, {})[width] = f"{100.0 * self.goal.power:g}% power"
         return out
 
-    def _hardness(self, n: float, each: AnyPrecision | None = None) -> dict[str, float]:
-        """Standard errors with `n` people, relative to those that the goal allows, by coefficient of the goal."""
-        se = dict(zip(self.spec.coefficients, (each or self._precision).std_errors(n), strict=True))
-        return {c: 2.0 * self._z * float(se[c]) / min(asked) for c, asked in self._targets().items()}
+    def _hardness(self, se: Array) -> dict[str, float]:
+        """Standard errors relative to those that the goal allows, by coefficient of the goal."""
+        by = dict(zip(self.spec.coefficients, se, strict=True))
+        return {c: 2.0 * self._z * float(by[c]) / min(asked) for c, asked in self._targets().items()}
 
-    def _people(self, each: AnyPrecision) -> int:
-        """Least number of people that reach the goal."""
+    def _people(self, errors: Callable[[float], Array]) -> int:
+        """Least number of people who reach the goal by these errors. Raises InferenceError if none is enough."""
         start = START if self.spec.trust == "local" else FEW
-        return people_for(lambda n: max(self._hardness(n, each).values()), start)
+        return people_for(lambda n: max(self._hardness(errors(n)).values()), start)
 
     def _at(self, spec: ModelSpec) -> Self:
         """Plan of another model that answers the same question."""
@@ -150,7 +147,7 @@ class Planned(View):
         """
         out = self
         if not self.n:
-            needed = enough(self._people(self._precision))
+            needed = self._people(self._precision.std_errors)
             out = replace(self, n=needed, asked="people", needed=needed)
         names = list(self.spec.coefficients)
         columns = {names.index(c) % len(self.spec.design.names) for c in self._targets() or names}
@@ -167,7 +164,8 @@ class Planned(View):
         at = cache(lambda mu: self._at(with_mu(self.spec, mu)))
 
         def apart(mu: float) -> float:
-            return max(at(mu)._hardness(self.n).values())
+            each = at(mu)
+            return max(each._hardness(each._precision.std_errors(self.n)).values())
 
         found = reach(apart, 1.0, *BUDGETS, 1.0, CLOSE_MU, interpolated(apart))
         if found == math.inf:
@@ -341,16 +339,12 @@ def least(enough: Callable[[int], bool]) -> int:
 
 def people_for(apart: Callable[[float], float], start: float = START) -> int:
     """Least number of people for which `apart`, errors over those that are allowed, is at most 1; to three digits.
-    Above `MOST_PEOPLE` if none is enough.
+    Raises InferenceError if none is enough.
     """
-    return int(min(reach(apart, start, FEWEST, MOST_PEOPLE, 0.5, CLOSE), MOST_PEOPLE + 1))
-
-
-def enough(people: int) -> int:
-    """Refuse more people than there ever are."""
-    if people > MOST_PEOPLE:
+    found = reach(apart, start, FEWEST, MOST_PEOPLE, 0.5, CLOSE)
+    if found > MOST_PEOPLE:
         raise InferenceError(f"even {MOST_PEOPLE:.0e} records would not do; raise the budget, or ask for less.")
-    return people
+    return int(found)
 
 
 def rounded_up(value: float) -> float:

@@ -28,7 +28,7 @@ from privreg.fits.plan import plan_of, to_user
 from privreg.fits.settings import FitOptions
 from privreg.formula.spec import ModelSpec
 from privreg.options.running import progress_bar
-from privreg.planning.rehearsal import People, bread, enough_in_main, located, rehearse, residuals, rows_map
+from privreg.planning.rehearsal import People, bread, enough_in_main, rehearse, residuals, silent
 from privreg.planning.scenario import Assumed, response_of
 from privreg.simulation.aggregate import least
 from privreg.simulation.streaming.encoding import Encoder, Gatherer, cut
@@ -70,11 +70,8 @@ class Precision:
         """Length by which states divide scores; 0 if rows have weights of their own."""
         return self._mapped.state.longest
 
-    def plan(self, n: int) -> Plan:
-        """Plan of rounds of a fit of `n` people."""
-        return self._planned(n)[0]
-
-    def _planned(self, n: int) -> _Planned:
+    def plan(self, n: int) -> _Planned:
+        """Plan of rounds of a fit of `n` people, and the order of columns inside."""
         if n not in self._plans:
             self._plans[n] = _plan(self.spec, n, self.asked)
         return self._plans[n]
@@ -92,7 +89,7 @@ class Precision:
         """√n times the mean standard error where so many people are that fits are rehearsed."""
         if k not in self._known:
             n = FEWEST * TIMES**k
-            plan, order = self._planned(n)
+            plan, order = self.plan(n)
             linear = to_user(self.spec, order)
             found = []
             for pair in range(PAIRS if n < NEAR * wanted(plan, self.longest) or plan.rules.varying else 1):
@@ -106,7 +103,7 @@ class Precision:
 
     def rare(self, n: int) -> frozenset[int]:
         """Columns of the design whose intervals a fit of so many people takes back, as too few have a level."""
-        plan, order = self._planned(n)
+        plan, order = self.plan(n)
         rare = rare_of(plan, self._mapped, n, self.to_user)
         columns = (*rare.columns, *rare.compared, *rare.crossed, *rare.about) if rare.any else ()
         return frozenset(int(order[j]) for j in columns)
@@ -115,7 +112,7 @@ class Precision:
         """True if a fit of so many people marks no interval of these columns for their being few."""
         if of_many_rows(self.spec) or not self.rare(n).isdisjoint(columns):
             return False
-        plan = self.plan(n)
+        plan, _ = self.plan(n)
         return enough_in_main(plan, self.people, self._begun, wanted(plan, self.longest))
 
 
@@ -135,7 +132,7 @@ def _plan(spec: ModelSpec, n: int, asked: FitOptions = ASKED) -> _Planned:
 
 
 def precision_of(spec: ModelSpec, assumed: Assumed, asked: FitOptions = ASKED) -> Precision | FittedPrecision:
-    """Precision of fits with these options, for people as they are assumed; it doesn't depend on how many are asked for.
+    """Precision of fits with these options, for people as they are assumed, however many are asked for.
     Raises OptionError if the family has no model of the response; InferenceError if people as assumed don't determine
     the coefficients.
     """
@@ -178,8 +175,8 @@ def precision_of(spec: ModelSpec, assumed: Assumed, asked: FitOptions = ASKED) -
             "people as assumed don't determine the coefficients: a column hardly varies, or params= leave nothing to "
             "chance; give other shares=, covariates= or params=."
         )
-    begun = located(plan, people)
-    return Precision(spec, people, units.matrix[np.ix_(order, order)], asked, begun, rows_map(plan, people, begun))
+    begun = silent(plan, people)
+    return Precision(spec, people, units.matrix[np.ix_(order, order)], asked, begun, silent(plan, people, begun))
 
 
 def _persons(
@@ -219,8 +216,10 @@ closely, relatively. Those of two collectors' fits vary by some 15% at 2,000 peo
 
 
 MARKED: Final = 20, 2, 8_000
-"""Fits where the first don't agree on marks, how many of hazards may be marked less one, and people up to whom it is so.
-Of an interval that four fits in five mark most of six say otherwise in one plan of 60, of twenty in one of 1,800. With one in five marked one plan in 14 takes intervals for reliable, and with one in fifty one in 17 doesn't."""
+"""Fits where the first don't agree on marks, how many of hazards may be marked less one, and people they are tried of.
+
+Of an interval that four fits in five mark most of six say otherwise in one plan of 60, of twenty in one of 1,800. Of
+hazards with one in five marked one plan in 14 takes intervals for reliable, with one in fifty one in 17 doesn't."""
 
 
 def fit_of(spec: ModelSpec, assumed: Assumed, n: int, rng: np.random.Generator, seed: int | None) -> tuple[Any, Any]:
@@ -260,7 +259,8 @@ class FittedPrecision:
     def fewest(self) -> int:
         """Fewest people of whom there is a fit: a curator, and silos, refuse fewer."""
         silos = max(len(self.spec.silos), 1)
-        return max(TRIED, least(len(self.spec.coefficients), self.spec.budget.mu, silos) * self.spec.noise.again)
+        fewest = least(len(self.spec.coefficients), self.spec.budget.mu, silos)
+        return max(TRIED, fewest if self.spec.noise.again else 0)
 
     def _fits(self, k: float, runs: int) -> list[tuple[Array, Array]]:
         """Standard errors of `runs` fits of so many people, and which coefficients each lets be relied on."""
@@ -316,7 +316,7 @@ class FittedPrecision:
 
     def _people(self, k: float) -> int:
         """Number of people of the fits that are tried at a place: `FIRST` times 2^k, or the fewest."""
-        return max(round(FIRST * DOUBLED**k), self.fewest)
+        return max(round(FIRST * math.pow(DOUBLED, k)), self.fewest)
 
     @property
     def _last(self) -> int:
@@ -355,19 +355,11 @@ def _close(errors: Array) -> bool:
     return bool((math.sqrt(0.5 * math.pi / len(errors)) * spread <= SURE).all())
 
 
-@dataclass(frozen=True)
-class PlainPrecision:
-    """Precision of statsmodels' own fits, without privacy, from one of made-up people."""
+def plain_errors(spec: ModelSpec, assumed: Assumed, seed: int) -> Array | None:
+    """√n times the standard errors of statsmodels' own fits, without privacy, from one of made-up people.
 
-    root: Array  # √n times the standard errors
-
-    def std_errors(self, n: float) -> Array:
-        """Standard error of each coefficient with `n` people, user's units."""
-        return self.root / math.sqrt(max(n, 1.0))
-
-
-def plain_precision(spec: ModelSpec, assumed: Assumed, seed: int) -> PlainPrecision | None:
-    """Precision without privacy; None of a family that statsmodels hasn't, and of several rows of a person."""
+    None of a family that statsmodels hasn't, and of several rows of a person.
+    """
     if spec.people.k_max is not None:
         return None
     rows, x, scale = assumed.exog(spec, PLAIN, rng := np.random.Generator(np.random.PCG64(seed)))
@@ -375,9 +367,7 @@ def plain_precision(spec: ModelSpec, assumed: Assumed, seed: int) -> PlainPrecis
         fitted = plain_hazards(spec, assumed.followed(spec, rows, rng))
     else:
         fitted = plain_model(spec, np.asarray(assumed.responses(spec, x, scale, rng, rows)), x)
-    if fitted is None:
-        return None
-    return PlainPrecision(math.sqrt(PLAIN) * np.asarray(fitted.bse, dtype=np.float64).T.reshape(-1))
+    return None if fitted is None else math.sqrt(PLAIN) * np.asarray(fitted.bse, dtype=np.float64).T.reshape(-1)
 
 
 def plain_hazards(spec: ModelSpec, rows: Any) -> Any:

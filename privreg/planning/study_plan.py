@@ -21,7 +21,7 @@ from privreg.formula.spec import ModelSpec
 from privreg.options.running import progress_bar, waiting
 from privreg.options.table import check
 from privreg.planning.plan import CLOSE, MOST_PEOPLE, TRUST, Planned, find, least
-from privreg.planning.precision import MOST, SEED, fit_of, plain_precision, precision_of
+from privreg.planning.precision import MOST, SEED, fit_of, plain_errors, precision_of
 from privreg.results.plots.style import Axes
 from privreg.tables import Lines, Notes, Paragraph, Part, Table, View, in_one_format
 from privreg.tables.diagnostics import Diagnostic, doubt, note
@@ -112,7 +112,8 @@ class StudyPlan(Planned):
         out = [note("in_several")]
         with suppress(*REFUSED):
             other, name = self._under("two_collectors"), self.critical
-            times = float((self._table()["width"] / other._table(self.n)["width"])[name])
+            theirs = other._table(other._precision.std_errors(self.n))
+            times = float((self._table()["width"] / theirs["width"])[name])
             more = "more" if (self.n > other.n if self.asked == "people" else times > 1.0) else "no more"
             if self.asked == "people":
                 out.append(note("collectors.people", more=more, other=other.n, n=self.n))
@@ -176,10 +177,11 @@ class StudyPlan(Planned):
         coef = self._coef(coef)
         trusts = [*TRUST] if not self.spec.silos else ["local", "two_collectors", "silos", "central"]
         found = self._compared({t: {"trust": t} for t in trusts}, coef)
-        table, plain = found.table, plain_precision(self.spec, self.assumed, SEED)
-        if plain is not None:
-            n = self._people(plain) if self.asked == "people" else self.n
-            table = pd.concat([table, self._table(n, plain).loc[[coef]].assign(people=n, reliable=True)[COLUMNS]])
+        table, root = found.table, plain_errors(self.spec, self.assumed, SEED)
+        if root is not None:
+            n = self._people(lambda n: root / math.sqrt(n)) if self.asked == "people" else self.n
+            line = self._table(root / math.sqrt(n)).loc[[coef]].assign(people=n, reliable=True)
+            table = pd.concat([table, line[COLUMNS]])
             table.index = pd.Index([*found.table.index, "no privacy"])
         table.insert(0, "sees_a_row", [SEES[str(trust)] for trust in table.index])
         return replace(found, table=table)

@@ -16,7 +16,7 @@ from privreg.means.factors import FactorMechanism
 from privreg.means.plan import Plan, make_plan
 from privreg.means.terms import Term
 from privreg.options.unknown import known_arguments
-from privreg.planning.plan import TRUST, enough, people_for, power_of, read_people, shift_for
+from privreg.planning.plan import TRUST, people_for, power_of, read_people, shift_for
 from privreg.planning.study_plan import SEES
 from privreg.privacy.ledger import UNSET, Budget
 from privreg.results.plots import style
@@ -235,7 +235,7 @@ class TwoGroups(View):
     def _needed(self) -> TwoGroups:
         """Plan with the records that its power needs."""
         allowed = abs(self.difference) / shift_for(self.power, self._z)
-        return replace(self, n=enough(people_for(lambda n: self.std_error(n) / allowed)))
+        return replace(self, n=people_for(lambda n: self.std_error(n) / allowed))
 
     def _under(self, trust: str) -> TwoGroups:
         """Plan of these records under another trust model, or without privacy."""

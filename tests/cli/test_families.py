@@ -263,7 +263,7 @@ REFUSALS = {
     "poisson without y_max": (["--family", "poisson"], ["--y-max 20"]),
     "poisson with c alone": (["--family", "poisson", "--c", 1.5], ["--y-max 20"]),
     "counts without y_max": (["--family", "negative_binomial"], ["--y-max 20"]),
-    "tobit without limits": (["--family", "tobit"], ["--family tobit needs a limit", "--low 0, --high 100"]),
+    "tobit without limits": (["--family", "tobit"], ["--family tobit needs a limit", "--low 0, --high 9"]),
     "tobit's limits swapped": (["--family", "tobit", "--low", 5, "--high", 1], ["--low 5.0, --high 1.0: give a limit"]),
     "no such family": (["--family", "hubber"], ["--family='hubber'", "Did you mean 'huber'?"]),
     "another library's name": (["--family", "binomial"], ["Did you mean 'logistic'?"]),

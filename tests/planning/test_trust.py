@@ -17,7 +17,7 @@ import privreg as pr
 from benchmarks import planning
 from privreg.data.participants import Participants
 from privreg.errors import BudgetError, DataError, InferenceError, OptionError, UnsupportedArgumentError
-from privreg.planning.precision import FittedPrecision, fit_of, plain_precision
+from privreg.planning.precision import FittedPrecision, fit_of, plain_errors
 
 pytestmark = pytest.mark.usefixtures("shared_rehearsals")
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
@@ -156,9 +156,9 @@ def test_several_levels_are_planned_beside_statsmodels() -> None:
     x = sm.add_constant(np.random.default_rng(0).uniform(size=(20_000, 1)))
     info = np.kron(np.array([[2, -1], [-1, 2]]) / 9, x.T @ x / len(x))  # of coefficients 0
     expected = np.sqrt(np.diag(np.linalg.inv(info)) / 1_000)
-    plain = plain_precision(plan.spec, plan.assumed, 0)
+    plain = plain_errors(plan.spec, plan.assumed, 0)
     assert plain is not None
-    assert plain.std_errors(1_000) == pytest.approx(expected, rel=0.05)
+    assert plain / math.sqrt(1_000) == pytest.approx(expected, rel=0.05)
     ratios = plan.table()["std_error"].to_numpy() / expected
     assert ratios.min() > 1.0
     assert ratios.max() < 3.0
