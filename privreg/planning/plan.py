@@ -17,7 +17,7 @@ from privreg.base.arrays import Array
 from privreg.errors import InferenceError, OptionError, meant, shown
 from privreg.formula.spec import ModelSpec
 from privreg.options.table import check
-from privreg.planning.precision import ASKED, FittedPrecision, Precision, precision_of, worth
+from privreg.planning.precision import FittedPrecision, Precision, precision_of
 from privreg.planning.scenario import Assumed
 from privreg.privacy.ledger import Budget
 from privreg.tables import View
@@ -80,7 +80,7 @@ class Planned(View):
         if assumed is None or self.assumed.skewed:
             return None
         try:
-            each = precision_of(self.spec, assumed, getattr(self._precision, "asked", ASKED))
+            each = precision_of(self.spec, assumed, self._precision.asked)
             each.std_errors(self.n)
         except InferenceError:
             return None
@@ -138,8 +138,7 @@ class Planned(View):
 
     def _at(self, spec: ModelSpec) -> Self:
         """Plan of another model that answers the same question."""
-        asked = getattr(self._precision, "asked", ASKED)
-        return replace(self, spec=spec, _precision=precision_of(spec, self.assumed, asked))
+        return replace(self, spec=spec, _precision=precision_of(spec, self.assumed, self._precision.asked))
 
     def _answered(self) -> Self:
         """The plan with the people that its goal needs, where they are asked for, and from whom on fits can be relied
@@ -224,9 +223,9 @@ class Planned(View):
         But for a few percent, and for more where intervals can't be relied on: of as many people at this budget as are
         worth the same, rehearsed at few numbers of them.
         """
-        at, own = list(self.spec.coefficients).index(coef), worth(self.spec, self._precision)
+        at, worth = list(self.spec.coefficients).index(coef), self._precision.worth
         made = [Budget.declare(epsilon=b) if pure else Budget.declare(b) for b in budgets]
-        more = np.array([worth(replace(self.spec, budget=budget), self._precision) / own for budget in made])
+        more = np.array([worth(replace(self.spec, budget=budget)) / worth(self.spec) for budget in made])
         alike = np.outer(np.array(people, dtype=float), more)
         same = 1.0 if self.spec.trust == "local" else np.sqrt(more)  # people of sampling alone are worth as many
         widths = 2.0 * self._z * same * self._errors(alike, at)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,6 +101,10 @@ class Precision:
             self._known[k] = math.sqrt(n) * np.mean(found, axis=0)
         return self._known[k]
 
+    def worth(self, spec: ModelSpec) -> float:
+        """Worth of a record of a like model at its budget: the square of the μ of its noise, sampling included."""
+        return _plan(spec, MANY)[0].effective_mu(self.longest) ** 2
+
     def rare(self, n: int) -> frozenset[int]:
         """Columns of the design whose intervals a fit of so many people takes back, as too few have a level."""
         plan, order = self.plan(n)
@@ -114,17 +118,6 @@ class Precision:
             return False
         plan, _ = self.plan(n)
         return enough_in_main(plan, self.people, self._begun, wanted(plan, self.longest))
-
-
-def worth(spec: ModelSpec, each: Precision | FittedPrecision) -> float:
-    """Worth of a record at a budget: the square of the μ that its noise, sampling included, comes to.
-
-    `each` is of a like model, at any budget. Of two collectors and a curator, whose noise falls on sums, errors go
-    with n μ².
-    """
-    if spec.trust != "local":
-        return spec.budget.mu**2
-    return _plan(spec, MANY)[0].effective_mu(each.longest if isinstance(each, Precision) else 0.0) ** 2
 
 
 def _plan(spec: ModelSpec, n: int, asked: FitOptions = ASKED) -> _Planned:
@@ -252,6 +245,7 @@ class FittedPrecision:
     spec: ModelSpec
     assumed: Assumed
     seed: int
+    asked: ClassVar[FitOptions] = ASKED
     _tried: dict[float, list[tuple[Array, Array]]] = field(default_factory=dict, repr=False, compare=False)
     _known: dict[int, Array] = field(default_factory=dict, repr=False, compare=False)
 
@@ -322,6 +316,10 @@ class FittedPrecision:
     def _last(self) -> int:
         """Last place at which fits are tried; the first is that of the fewest people."""
         return max(math.floor(_doublings(MOST)), math.floor(_doublings(self.fewest)) + 1)
+
+    def worth(self, spec: ModelSpec) -> float:
+        """Worth of a record of a like model at its budget: where noise falls on sums errors go with n μ²."""
+        return spec.budget.mu**2
 
     def rare(self, n: int) -> frozenset[int]:
         """Columns that no fit of so many people lets be relied on for their being rare: marks say it of single fits."""

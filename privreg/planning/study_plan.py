@@ -131,7 +131,7 @@ class StudyPlan(Planned):
         if self.asked != "people":
             return f"{records} ({what})."
         needed = f"{records}{',' * (k is not None)} are needed"
-        if _rows(self):
+        if of_many_rows(self.spec):
             return f"{needed}, of which no fit lets intervals be relied on ({what})."
         if self.reliable <= MOST_PEOPLE:
             return f"{needed} ({what})."
@@ -307,15 +307,10 @@ def _named(plan: Planned, columns: Collection[int]) -> str:
     return ", ".join(c for k, c in enumerate(plan.spec.coefficients) if k % width in columns)
 
 
-def _rows(plan: Planned) -> str:
-    """Why no number of people is enough to rely on any interval; empty if one is."""
-    return of_many_rows(plan.spec) if plan.spec.trust == "local" else ""
-
-
 def _doubts(plan: Planned) -> list[Diagnostic]:
     """Why a fit of so many people would say not to rely on intervals."""
     out, each = list[Diagnostic](), plan._precision
-    if rows := _rows(plan):
+    if rows := of_many_rows(plan.spec):
         return [doubt("rows", rows, of="intervals")]
     enough = least(lambda n: each.reliable(n, ()))
     if plan.n < enough:

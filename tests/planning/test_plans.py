@@ -400,11 +400,11 @@ WRONG = {
         OptionError,
         "or one number for each row of covariates=",
     ),
-    "scale by a column of nothing": (lambda: insured(n=1000, scale="sd"), OptionError, "=, which isn't given"),
+    "scale by a column of nothing": (lambda: insured(n=1000, scale="sd"), OptionError, "no column of covariates=: none"),
     "scale by no column": (
         lambda: insured(n=1000, covariates=pr.datasets.us_insurance(10), scale="sd"),
         OptionError,
-        "has no column 'sd' for scale=; its columns are 'age', ",
+        "scale='sd' is no number, and names no column of covariates=: 'age', ",
     ),
     "covariates with a gap": (
         lambda: insured(n=1000, covariates=pr.datasets.us_insurance(10).assign(bmi=np.nan)),
