@@ -175,7 +175,7 @@ def _where(error: BaseException) -> str:
 
 @contextmanager
 def _one_line_warnings(verb: str) -> Iterator[None]:
-    """Print privreg's warnings as one line each, in the words of a verb; others are left out: they could quote values."""
+    """Print privreg's warnings as one line each, in a verb's words; others are left out, as they could quote values."""
     said = set()
 
     def show(message: Warning | str, *_: object, **__: object) -> None:

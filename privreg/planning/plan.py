@@ -151,10 +151,9 @@ class Planned(View):
         names = list(self.spec.coefficients)
         columns = {names.index(c) % len(self.spec.design.names) for c in self._targets() or names}
         found = least(lambda n: self._precision.reliable(n, columns))
-        raised = out.asked == "people" and found <= MOST_PEOPLE
-        return replace(
-            out, n=max(out.n, found) if raised else out.n, reliable=found if found <= MOST_PEOPLE else math.inf
-        )
+        if found > MOST_PEOPLE:
+            return replace(out, reliable=math.inf)
+        return replace(out, n=max(out.n, found) if out.asked == "people" else out.n, reliable=found)
 
     def _with_least_budget(self) -> Self:
         """The plan with the least μ, to three digits, that reaches its goal with its people.
@@ -162,11 +161,18 @@ class Planned(View):
         """
         at = cache(lambda mu: self._at(with_mu(self.spec, mu)))
 
+        @cache
         def apart(mu: float) -> float:
             each = at(mu)
             return max(each._hardness(each._precision.std_errors(self.n)).values())
 
-        found = reach(apart, 1.0, *BUDGETS, 1.0, CLOSE_MU, interpolated(apart))
+        def near(mu: float) -> float:
+            """Interpolate between powers of √2, but beside those where nothing is known."""
+            low, share = divmod(round(2.0 * math.log2(mu), 9), 1.0)
+            here, there = (apart(2.0 ** (0.5 * k)) for k in (low, low + (share > 0.0)))
+            return here ** (1.0 - share) * there**share if max(here, there) < math.inf else apart(mu)
+
+        found = reach(apart, 1.0, *BUDGETS, 1.0, CLOSE_MU, near)
         if found == math.inf:
             raise InferenceError(
                 f"{self.n:,} records are too few for that even at mu = {BUDGETS[1]:g}; ask more people, or for less."
@@ -309,18 +315,6 @@ def reach(
     while out < high and (left := apart(out)) > 1.0:
         out = rounded_up(out * max(1.0 + close, left ** (1.0 / power)))
     return out
-
-
-def interpolated(apart: Callable[[float], float]) -> Callable[[float], float]:
-    """`apart` from its values at powers of √2, each found once; as it is beside those where nothing is known."""
-    known = cache(lambda k: apart(2.0 ** (0.5 * k)))
-
-    def between(at: float) -> float:
-        place = round(2.0 * math.log2(at), 9)
-        here, there, share = known(math.floor(place)), known(math.ceil(place)), place % 1.0
-        return float(here ** (1.0 - share) * there**share) if max(here, there) < math.inf else apart(at)
-
-    return between
 
 
 def least(enough: Callable[[int], bool]) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import binom
 
-from privreg.errors import BudgetError, InferenceError, OptionError, SchemaError, UnsupportedArgumentError, flag, whole
+from privreg.errors import OptionError, PrivregError, flag, whole
 from privreg.families import Expectile, Family, Huber, Poisson, Squared
 from privreg.fits.notes import listed
 from privreg.fits.outcome import of_many_rows
@@ -38,7 +38,6 @@ MOST_ROWS: Final = 10**8
 SURE: Final = 0.999
 COLUMNS: Final = ["people", "std_error", "width", "reliable"]
 REHEARSED: Final = "rehearsing fits of made-up people"
-REFUSED: Final = (BudgetError, InferenceError, OptionError, SchemaError, UnsupportedArgumentError)
 SAID: Final = frozenset({"raised", "missed", "unreliable", "seldom", "rare"})
 """Notes of a plan that comparisons repeat."""
 
@@ -110,7 +109,7 @@ class StudyPlan(Planned):
         if not self.spec.silos:
             return ()
         out = [note("in_several")]
-        with suppress(*REFUSED):
+        with suppress(PrivregError):
             other, name = self._under("two_collectors"), self.critical
             theirs = other._table(other._precision.std_errors(self.n))
             times = float((self._table()["width"] / theirs["width"])[name])
@@ -211,7 +210,7 @@ class StudyPlan(Planned):
             try:
                 with waiting(REHEARSED):
                     one = self._under(**other)
-            except REFUSED as e:
+            except PrivregError as e:
                 lines[name] = (None, math.nan, math.nan, False)
                 notes.append(f"{name}: {e}")
                 continue

@@ -341,7 +341,7 @@ def test_help_has_groups_and_examples_that_parse(capsys):
     assert max(map(len, out.splitlines())) <= 100
     examples = out[out.index("examples:") : out.index("how levels are read")].replace("\\\n", " ")
     commands = [shlex.split(line)[1:] for line in examples.splitlines() if line.startswith("  privreg")]
-    assert len(commands) == 8
+    assert len(commands) == 9
     for words in commands:
         a = parsers(VERBS, {})[0].parse_args(spread(words))
         assert budget(a)

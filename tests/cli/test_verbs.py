@@ -229,7 +229,7 @@ def test_an_opt_out_warns_in_one_line_and_is_printed(people, capsys):
     lines = beside_few(err).splitlines()
     assert len(lines) == 2
     assert all(line.startswith("privreg: warning: ") for line in lines)
-    assert "allow_leak" in out
+    assert "--allow-leak: " in out
 
 
 @pytest.mark.thorough

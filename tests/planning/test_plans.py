@@ -400,7 +400,7 @@ WRONG = {
         OptionError,
         "or one number for each row of covariates=",
     ),
-    "scale by a column of nothing": (lambda: insured(n=1000, scale="sd"), OptionError, "no column of covariates=: none"),
+    "scale by a column of nothing": (lambda: insured(n=1000, scale="sd"), OptionError, "of covariates=: none"),
     "scale by no column": (
         lambda: insured(n=1000, covariates=pr.datasets.us_insurance(10), scale="sd"),
         OptionError,
