@@ -65,6 +65,8 @@ class Precision:
     _known: dict[int, Array] = field(default_factory=dict, repr=False, compare=False)
     _plans: dict[int, _Planned] = field(default_factory=dict, repr=False, compare=False)
 
+    most: ClassVar[int] = MANY
+
     @property
     def longest(self) -> float:
         """Length by which states divide scores; 0 if rows have weights of their own."""
@@ -320,6 +322,11 @@ class FittedPrecision:
     def worth(self, spec: ModelSpec) -> float:
         """Worth of a record of a like model at its budget: where noise falls on sums errors go with n μ²."""
         return spec.budget.mu**2
+
+    @property
+    def most(self) -> int:
+        """Most people of whom fits are tried."""
+        return self._people(self._last)
 
     def rare(self, n: int) -> frozenset[int]:
         """Columns that no fit of so many people lets be relied on for their being rare: marks say it of single fits."""

@@ -21,7 +21,7 @@ from privreg.formula.spec import ModelSpec
 from privreg.options.running import progress_bar, waiting
 from privreg.options.table import check
 from privreg.planning.plan import CLOSE, MOST_PEOPLE, TRUST, Planned, find, least
-from privreg.planning.precision import MOST, SEED, fit_of, plain_errors, precision_of
+from privreg.planning.precision import SEED, fit_of, plain_errors, precision_of
 from privreg.results.plots.style import Axes
 from privreg.tables import Lines, Notes, Paragraph, Part, Table, View, in_one_format
 from privreg.tables.diagnostics import Diagnostic, doubt, note
@@ -136,7 +136,7 @@ class StudyPlan(Planned):
             return f"{needed} ({what})."
         never = _named(self, self._precision.rare(MOST_PEOPLE))
         rare = f"No number of records is enough to rely on the intervals of {never}: a level is too rare."
-        return f"{rare if never else f'M{NEVER}.'} Below: {records} ({what})."
+        return f"{rare if never else f'M{NEVER.format(self._precision.most)}.'} Below: {records} ({what})."
 
     def _layout(self) -> list[Part]:
         table = self._table()
@@ -297,7 +297,7 @@ class StudyTable(View):
 
 
 MOST_OUTSIDE: Final = 0.02  # Share of responses beyond their declared range from which on a plan warns
-NEVER: Final = f"ost fits of up to {MOST:,} made-up people, the most that were tried, mark some"
+NEVER: Final = "ost fits of up to {:,} made-up people, the most that were tried, mark some"
 
 
 def _named(plan: Planned, columns: Collection[int]) -> str:
@@ -319,7 +319,9 @@ def _doubts(plan: Planned) -> list[Diagnostic]:
         more = f"with so few records: {enough:,} are needed for that"
         if plan.spec.trust == "local" and math.isinf(plan.budget.epsilon):  # sums have no pure budget
             more += ", and with trust='two_collectors' far fewer are enough"
-        out.append(note("unreliable", which=which, why=more if enough <= MOST_PEOPLE else f"as m{NEVER}"))
+        out.append(
+            note("unreliable", which=which, why=more if enough <= MOST_PEOPLE else f"as m{NEVER.format(each.most)}")
+        )
     never = each.rare(MOST_PEOPLE)
     few = each.rare(plan.n) - never
     if few:
