@@ -167,7 +167,7 @@ def test_several_levels_are_planned_beside_statsmodels() -> None:
 ASKED = {"wide": {"width": 5.0}, "narrow": {"width": 0.4}, "effect": {"effect": 0.5, "power": 0.9}}
 
 
-@pytest.mark.some(6)
+@pytest.mark.some(5)
 @pytest.mark.parametrize("mu", [0.4, 1])
 @pytest.mark.parametrize("trust", ["local", "two_collectors", "silos", "central"])
 @pytest.mark.parametrize("asked", ASKED)
