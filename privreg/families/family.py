@@ -99,7 +99,7 @@ NEEDED: Final = {
     "negative_binomial": "NegativeBinomial(y_max=...), with the largest count anybody may have",
     "tobit": "Tobit(low=...), Tobit(high=...) or both, the limits at which responses are censored",
 }
-"""How families are written that aren't made without a number."""
+"""Families that aren't made without a number, as they are written."""
 
 
 def resolve_family(family: Any, *, curator: bool = False) -> Family:

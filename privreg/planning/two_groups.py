@@ -136,8 +136,8 @@ class TwoGroups(View):
     """Precision of a comparison of two groups. Made by :func:`plan_two_groups`."""
 
     term: Term  # Question that both groups are asked
-    mean: float  # Of the first group, in the number's units
-    sd: float  # Of means' numbers, within groups
+    mean: float  # Mean of the first group, in the number's units
+    sd: float  # Sd of means' numbers, within groups
     plan: Plan  # Plan of each person's report
     difference: float
     power: float
