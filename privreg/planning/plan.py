@@ -159,7 +159,7 @@ class Planned(View):
         """The plan with the least μ, to three digits, that reaches its goal with its people.
         Raises InferenceError if none does.
         """
-        at = cache(lambda mu: self._at(with_mu(self.spec, mu)))
+        at = cache(lambda mu: self._at(replace(self.spec, budget=Budget.declare(mu))))
 
         @cache
         def apart(mu: float) -> float:
@@ -205,7 +205,7 @@ class Planned(View):
             all_ = self._table()
             return all_ if power is None else all_.assign(detectable=self._shift(power) * all_["std_error"])
         scale = 2.0 * self._z if power is None else self._shift(power)
-        people = [self.n] if n is None else [read_people(v) for v in _several(n)]
+        people = [self.n] if n is None else [check("plan.formula", "n", v) for v in _several(n)]
         label, given = ("mu", mu) if epsilon is None else ("epsilon", epsilon)
         budgets: dict[float | str, Budget]
         if given is None:
@@ -265,16 +265,6 @@ def find(coef: object, names: Sequence[str], option: str = "coef") -> list[str]:
 
 def _several(values: Any) -> list[Any]:
     return list(values) if isinstance(values, Iterable) and not isinstance(values, str) else [values]
-
-
-def read_people(n: Any) -> int:
-    """Check a number of people; one written as 1e6 will do."""
-    return int(check("plan.formula", "n", n))
-
-
-def with_mu(spec: ModelSpec, mu: float) -> ModelSpec:
-    """Model at another budget."""
-    return replace(spec, budget=Budget.declare(None if math.isinf(mu) else mu))
 
 
 # --- searches for the least number that is enough: of people, of a budget, of a difference; to three digits

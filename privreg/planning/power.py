@@ -28,7 +28,7 @@ from privreg.formula.spec import ModelSpec
 from privreg.options.running import one_thread, waiting
 from privreg.options.table import check, documented, find
 from privreg.options.unknown import refuse_unknown
-from privreg.planning.plan import Goal, read_people
+from privreg.planning.plan import Goal
 from privreg.planning.plan import find as find_coef
 from privreg.planning.precision import SEED, plain_hazards, plain_model, precision_of
 from privreg.planning.scenario import (
@@ -149,7 +149,7 @@ def plan(
         who = replace(who, followed=followed)
     spec = ModelSpec.declare(design, fam, budget, score_weights, mechanism, private, who, trust, names_of, sizes)
     names = spec.coefficients
-    people = None if n is None else read_people(n)
+    people = None if n is None else check("plan.formula", "n", n)
     goal = _goal(width, effect, power, coef, names)
     wanted = bool(goal.widths or goal.effects)
     if people is None and not wanted:

@@ -315,7 +315,7 @@ def _doubts(plan: Planned) -> list[Diagnostic]:
     if plan.n < enough:
         width = len(plan.spec.design.names)
         bad = {j for j in range(width) if not each.reliable(plan.n, {j})}
-        which = "intervals" if len(bad) == width else f"the intervals of {_named(plan, bad)}"
+        which = "intervals" if len(bad) in (0, width) else f"the intervals of {_named(plan, bad)}"
         more = f"with so few records: {enough:,} are needed for that"
         if plan.spec.trust == "local" and math.isinf(plan.budget.epsilon):  # sums have no pure budget
             more += ", and with trust='two_collectors' far fewer are enough"

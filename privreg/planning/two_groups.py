@@ -15,8 +15,9 @@ from privreg.errors import BudgetError, InferenceError, OptionError, choose, lev
 from privreg.means.factors import FactorMechanism
 from privreg.means.plan import Plan, make_plan
 from privreg.means.terms import Term
+from privreg.options.table import check
 from privreg.options.unknown import known_arguments
-from privreg.planning.plan import TRUST, people_for, power_of, read_people, shift_for
+from privreg.planning.plan import TRUST, people_for, power_of, shift_for
 from privreg.planning.study_plan import SEES
 from privreg.privacy.ledger import UNSET, Budget
 from privreg.results.plots import style
@@ -99,7 +100,7 @@ def plan_two_groups(
     if difference is not None and (not by or not low < by < high):
         raise OptionError(f"difference={shown(difference)} must be a number other than 0 between {low:g} and {high:g}.")
     plan = make_plan((term,), budget, nonresponse=missing == "noise", trust=trust)
-    people, how = 0 if n is None else read_people(n), (alpha, parts, trust, missing, budget)
+    people, how = 0 if n is None else check("plan.formula", "n", n), (alpha, parts, trust, missing, budget)
     out = TwoGroups(term, first, spread, plan, by or 0.0, wanted, people, *how)
     if n is None:
         return out._needed()
