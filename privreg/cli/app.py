@@ -32,6 +32,7 @@ from privreg.errors import (
     choose,
     nearest,
 )
+from privreg.options.spelling import in_shell
 from privreg.options.table import BUDGET, TABLE, of_verb
 from privreg.options.unknown import OPTIONS, TIMES
 
@@ -173,12 +174,12 @@ def _where(error: BaseException) -> str:
 
 
 @contextmanager
-def _one_line_warnings() -> Iterator[None]:
-    """Print privreg's warnings as one line each; others are left out, since their text could quote a value."""
+def _one_line_warnings(verb: str) -> Iterator[None]:
+    """Print privreg's warnings as one line each, in a verb's words; others are left out, as they could quote values."""
     said = set()
 
     def show(message: Warning | str, *_: object, **__: object) -> None:
-        line = f"privreg: warning: {' '.join(str(message).split())}"
+        line = f"privreg: warning: {in_shell(' '.join(str(message).split()), verb)}"
         if line not in said:  # declarations are read more than once
             said.add(line)
             print(line, file=sys.stderr)
@@ -229,7 +230,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="replace")
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        with _one_line_warnings():
+        with _one_line_warnings(given[0] if given else ""):
             return _run(given)
     except PrivregError as e:
         complain(e, given[0] if given else "")

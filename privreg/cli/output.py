@@ -78,7 +78,7 @@ def deliver(shown: Shown, files: Sequence[Path], a: argparse.Namespace) -> int:
     from dataclasses import replace  # which takes longer than all else of --help
 
     from privreg.base import archive
-    from privreg.tables import as_html, as_page, rendered
+    from privreg.tables import as_html, as_page, as_text, rendered, respelt
 
     problems = []
     sources = [*files, Path(a.path)]  # of the whole privacy statement, for users without results in Python
@@ -87,7 +87,8 @@ def deliver(shown: Shown, files: Sequence[Path], a: argparse.Namespace) -> int:
     if kept is not None and kept.suffix.lower() == ".privreg":
         whole = f"privreg.load({kept.name!r}).privacy"
     shown = shown._replace(summary=replace(shown.summary, whole=whole, rest="--details"))
-    parts = shown.summary._exported()
+    spell = partial(in_shell, verb="fit" if shown.rows == "coefficients" else "means")  # which notes advise on
+    parts = respelt(shown.summary._exported(), spell)
     more: dict[str, Callable[[], str]] = {
         ".html": lambda: as_page(a.formula, f"<style>{_STYLE}</style>\n{as_html(parts)}") + "\n",
         ".csv": shown.table._as_csv,
@@ -102,7 +103,7 @@ def deliver(shown: Shown, files: Sequence[Path], a: argparse.Namespace) -> int:
         except PrivregError as e:
             problems.append(e)
     if not a.quiet:
-        print(str(shown.summary.as_text()).rstrip("\n"), flush=True)
+        print(as_text(respelt(shown.summary._layout(), spell)).rstrip("\n"), flush=True)
     for problem in problems:
         complain(problem, a.verb)
     silent = any(note.code == "nonresponse" for note in shown.res.privacy.doubts)  # learned from reports, and printed

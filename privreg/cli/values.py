@@ -158,10 +158,16 @@ OWN: Final = {
 }
 """Families, and the options that are theirs."""
 
+NEEDED: Final = {
+    frozenset({"y_max"}): "the largest count anybody may have, a public number: --y-max 20, say",
+    frozenset({"low", "high"}): "a limit at which responses are censored, a public number: --low 0, --high 9, or both",
+}
+"""Options of families one of which is needed, and what is said where none is given."""
+
 
 def family(a: argparse.Namespace) -> tuple[str, dict[str, Any]]:
     """Read the family's name, in lower case, and its own options, keywords of its constructor.
-    Raises OptionError if there is no such family, an option belongs to another one, or counts have no largest one.
+    Raises OptionError if there is no such family, an option belongs to another one, or one that it needs is lacking.
     """
     name = a.family.lower().replace("-", "_")
     if name in TIMES.names:
@@ -175,10 +181,9 @@ def family(a: argparse.Namespace) -> tuple[str, dict[str, Any]]:
             raise OptionError(
                 f"--{option.replace('_', '-')} belongs to {owners}, not to --family {name}; leave it out."
             )
-    if "y_max" in OWN[name] and a.y_max is None:
-        raise OptionError(
-            f"--family {name} needs the largest count anybody may have, a public number: --y-max 20, say."
-        )
+    for options, what in NEEDED.items():
+        if options <= set(OWN[name]) and options.isdisjoint(given):
+            raise OptionError(f"--family {name} needs {what}.")
     return name, given
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import root
+from scipy.optimize import brentq, root
 
 from privreg.base.arrays import Array
 from privreg.collector.aggregate.report import parts_of
@@ -24,6 +24,7 @@ from privreg.data.participants import Participants, texts_of
 from privreg.data.sources.open import public_batches
 from privreg.errors import InferenceError, OptionError, warn
 from privreg.families import scores
+from privreg.families.logistic import class_shares, farthest
 from privreg.families.weights import SCORE_WEIGHTS, omega
 from privreg.formula.spec import units_of
 from privreg.formula.units import Units
@@ -43,7 +44,7 @@ NARROWER: Final = 8.0  # Cells narrow by it, step by step, where scores have jum
 CONVERGED: Final = 1e-9  # Length of a step, in units of c, after which the root is found
 LITTLE: Final = 1e-6  # Curvature, of 1/c, that is added to each step; below it there is none
 STEP: Final = 1e-5  # Step of predictors, over which slopes of scores are computed
-FARTHER: Final = 80  # Largest number of times that a step is doubled, or its part halved
+FARTHEST: Final = 2.0**80  # Steps are at most so many times as long, and at least such a part
 
 
 class _Rows(NamedTuple):
@@ -292,35 +293,27 @@ def _along(
     """Coefficients along a step at which the loss hardly falls any more, where `first` is its slope at the begin.
     Raises InferenceError if it falls for ever.
     """
-    low, high, part = (0.0, first), (math.inf, 0.0), 1.0
-    for _ in range(FARTHER):
-        there = theta + part * step
-        value, slope = field(there)
-        rise = float(value @ step)
-        if abs(rise) <= 0.25 * -first:
-            return there, value, slope
-        low, high = ((part, rise), high) if rise < 0.0 else (low, (part, rise))
-        if math.isinf(high[0]):
-            part *= 2.0
-            continue
-        share = -low[1] / (high[1] - low[1])
-        part = low[0] + min(max(share, 0.1), 0.9) * (high[0] - low[0])
-    if math.isinf(high[0]):
-        raise InferenceError(f"{NO_ROOT}.")
-    return there, value, slope
+
+    def rise(part: float) -> float:
+        return float(field(theta + part * step)[0] @ step)
+
+    part, at = 1.0, rise(1.0)
+    while at < 0.25 * first:
+        part *= 2.0
+        if part > FARTHEST:
+            raise InferenceError(f"{NO_ROOT}.")
+        at = rise(part)
+    if at > -0.25 * first:
+        part = float(brentq(rise, 0.0, part, xtol=1.0 / FARTHEST, rtol=0.1))
+    return theta + part * step, *field(theta + part * step)
 
 
 def _by_class(eta: Array, y: Array, *, balanced: bool) -> Array:
     """Multinomial scores, shape (b, n, m) as the predictors; balanced ones: see `families.logistic`."""
-    top = np.maximum(eta.max(axis=0), 0.0)
-    share = np.exp(eta - top)
-    share /= share.sum(axis=0) + np.exp(-top)
+    share = class_shares(eta.reshape(len(eta), -1).T)
     observed = y - 1.0 == np.arange(len(eta))[:, None]
-    if not balanced:
-        return np.asarray(share - observed[:, :, None])
-    square = (share**2).sum(axis=0)
-    largest = np.sqrt(np.maximum(square, square + 1.0 - 2.0 * share.min(axis=0)))  # of ‖π − e_k‖
-    return np.asarray((share - observed[:, :, None]) / largest)
+    score = share[:, 1:].T.reshape(eta.shape) - observed[:, :, None]
+    return np.asarray(score / farthest(share).reshape(eta.shape[1:]) if balanced else score)
 
 
 def _field(equation: Equation, rows: list[_Rows], theta: Array, cell: float, function: Any) -> tuple[Array, Array]:

@@ -155,7 +155,8 @@ class PrivateOnlineRegression(Described):
         formula : str
             As in patsy, from an allow-list: columns, arithmetic, ``I()``, ``C()`` with contrasts, interactions,
             elementwise NumPy functions, ``bs``/``cr`` with all knots and bounds, functions marked by
-            ``privreg.rowwise``.
+            ``privreg.rowwise``. ``Surv(time, event, [6, 12, 24])`` in place of the response fits hazard ratios, with a
+            baseline rate between cut points; ``Surv(start, stop, event, [...])`` has late entry.
         data : DataFrame, mapping of str to array, path or list of paths, table, query, iterable of DataFrames, or None
             Paths are of CSV (see ``pr.csv``), Parquet or Feather files, or of a folder of Parquet files. A table is one
             of polars (also lazy), Arrow or DuckDB, an Arrow dataset or reader, or an Arrow stream. A query is

@@ -94,6 +94,13 @@ class Family(Declared):
 FAMILIES: Final[dict[str, Callable[..., Family]]] = {}
 """Functions that make families, by the name that users may write instead; `privreg.families` fills it."""
 
+NEEDED: Final = {
+    "poisson": "Poisson(y_max=...), with the largest count anybody may have",
+    "negative_binomial": "NegativeBinomial(y_max=...), with the largest count anybody may have",
+    "tobit": "Tobit(low=...), Tobit(high=...) or both, the limits at which responses are censored",
+}
+"""Families that aren't made without a number, as they are written."""
+
 
 def resolve_family(family: Any, *, curator: bool = False) -> Family:
     """Accept a `Family` or its lower-case name; with a `curator` also one of the published descent.
@@ -117,15 +124,14 @@ def resolve_family(family: Any, *, curator: bool = False) -> Family:
         raise UnsupportedArgumentError(f"family={got} is not known: {TIMES.hint}.")
     if isinstance(family, str):
         name = choose("family", family, FAMILIES)
-        if name in {"poisson", "negative_binomial"}:
-            written = "Poisson" if name == "poisson" else "NegativeBinomial"
-            raise OptionError(f"family={name!r} needs a public largest count; write {written}(y_max=...).")
+        if name in NEEDED:
+            raise OptionError(f"family={name!r} needs a public number; write {NEEDED[name]}.")
         return FAMILIES[name]()
     if callable(family) and got == "custom":
         raise UnsupportedArgumentError("family=custom lacks its arguments; write custom(name, score, bound).")
     for name, make in FAMILIES.items():
         if family is make:
-            write = "Poisson(y_max=20)" if name == "poisson" else f"{make.__name__}() or {name!r}"
+            write = NEEDED.get(name, f"{make.__name__}() or {name!r}")
             raise UnsupportedArgumentError(f"family={make.__name__} lacks its brackets; write {write}.")
     known = (MODELS.get(got) or MODELS.get(got.lower()) or "").replace("pr.", "")
     meant = f" Did you mean {known}?" if known else ""

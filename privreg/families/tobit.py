@@ -184,6 +184,6 @@ def Tobit(low: float | None = None, high: float | None = None) -> Family:
     given = [real(v) for v in (low, high) if v is not None]
     ends = [v for v in given if v is not None and math.isfinite(v)]
     if not ends or len(ends) < len(given) or ends[0] >= [*ends, math.inf][1]:
-        raise OptionError(f"low={shown(low)}, high={shown(high)}: give a limit, Tobit(low=0), or two, the lower first.")
+        raise OptionError(f"low={shown(low)}, high={shown(high)}: give a limit, low=0, say, or two, the lower first.")
     least, most = None if low is None else ends[0], None if high is None else ends[-1]
     return Family("Tobit", codes.TOBIT, "identity", low=least, high=most)

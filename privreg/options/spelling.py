@@ -51,6 +51,7 @@ def in_shell(message: str, verb: str) -> str:
             return f"{option.spelt} none" if option.kind == "names" else found[0]
         return option.spelt if value is None or value == "True" else f"{option.spelt} {_given(option, value)}"
 
+    message = message.replace("pr.plan says", "privreg plan says")
     if "no_privacy" in options:
         message = re.sub(r"mu=None|\bNone(?= for a fit without privacy)", "--no-privacy", message)
     message = _PLACES.sub(lambda m: f"{m[1]}:{m[2]}".upper(), _SAID.sub(spelt, _followed(message, options)))

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Final, Self
 
 import numpy as np
 import pandas as pd
@@ -17,12 +17,10 @@ from privreg.base.arrays import Array
 from privreg.errors import InferenceError, OptionError, as_named, meant, plain_name, shown
 from privreg.formula.spec import ModelSpec
 from privreg.options.table import check
-from privreg.planning.precision import ASKED, FittedPrecision, PlainPrecision, Precision, precision_of, worth
+from privreg.planning.precision import FittedPrecision, Precision, precision_of
 from privreg.planning.scenario import Assumed
 from privreg.privacy.ledger import Budget
 from privreg.tables import View
-
-AnyPrecision: TypeAlias = Precision | FittedPrecision | PlainPrecision
 
 FEW: Final = 4_000  # First number of people of the search if noise falls on sums
 BUDGETS: Final = (0.01, 100.0)
@@ -69,8 +67,7 @@ class Planned(View):
     @property
     def critical(self) -> str:
         """The coefficient whose goal is hardest to reach; without a goal the one with the widest interval."""
-        hard = self._hardness(self.n)
-        if hard:
+        if hard := self._hardness(self._precision.std_errors(self.n)):
             return max(hard, key=lambda c: hard[c])
         table = self._table()
         slopes = table.drop(index="Intercept", errors="ignore")
@@ -83,7 +80,7 @@ class Planned(View):
         if assumed is None or self.assumed.skewed:
             return None
         try:
-            each = precision_of(self.spec, assumed, getattr(self._precision, "asked", ASKED), self.n)
+            each = precision_of(self.spec, assumed, self._precision.asked)
             each.std_errors(self.n)
         except InferenceError:
             return None
@@ -104,9 +101,9 @@ class Planned(View):
     def _z(self) -> float:
         return float(norm.isf(self.alpha / 2.0))
 
-    def _table(self, n: int | None = None, each: AnyPrecision | None = None) -> pd.DataFrame:
-        """Precision of all coefficients with `n` people, of this plan or of another one's `each`; see `table`."""
-        se = (each or self._precision).std_errors(self.n if n is None else n)
+    def _table(self, se: Array | None = None) -> pd.DataFrame:
+        """Precision of all coefficients, with other standard errors if they are given; see `table`."""
+        se = self._precision.std_errors(self.n) if se is None else se
         index = pd.Index(self.spec.coefficients, name="coefficient")
         out = pd.DataFrame({"std_error": se, "width": 2.0 * self._z * se}, index=index)
         if self.goal.effects:
@@ -129,20 +126,19 @@ class Planned(View):
             out.setdefault(c, {})[width] = f"{100.0 * self.goal.power:g}% power"
         return out
 
-    def _hardness(self, n: float, each: AnyPrecision | None = None) -> dict[str, float]:
-        """Standard errors with `n` people, relative to those that the goal allows, by coefficient of the goal."""
-        se = dict(zip(self.spec.coefficients, (each or self._precision).std_errors(n), strict=True))
-        return {c: 2.0 * self._z * float(se[c]) / min(asked) for c, asked in self._targets().items()}
+    def _hardness(self, se: Array) -> dict[str, float]:
+        """Standard errors relative to those that the goal allows, by coefficient of the goal."""
+        by = dict(zip(self.spec.coefficients, se, strict=True))
+        return {c: 2.0 * self._z * float(by[c]) / min(asked) for c, asked in self._targets().items()}
 
-    def _people(self, each: AnyPrecision) -> int:
-        """Least number of people that reach the goal."""
+    def _people(self, errors: Callable[[float], Array]) -> int:
+        """Least number of people who reach the goal by these errors. Raises InferenceError if none is enough."""
         start = START if self.spec.trust == "local" else FEW
-        return people_for(lambda n: max(self._hardness(n, each).values()), start)
+        return people_for(lambda n: max(self._hardness(errors(n)).values()), start)
 
     def _at(self, spec: ModelSpec) -> Self:
         """Plan of another model that answers the same question."""
-        asked = getattr(self._precision, "asked", ASKED)
-        return replace(self, spec=spec, _precision=precision_of(spec, self.assumed, asked, self.n))
+        return replace(self, spec=spec, _precision=precision_of(spec, self.assumed, self._precision.asked))
 
     def _answered(self) -> Self:
         """The plan with the people that its goal needs, where they are asked for, and from whom on fits can be relied
@@ -150,26 +146,33 @@ class Planned(View):
         """
         out = self
         if not self.n:
-            needed = enough(self._people(self._precision))
+            needed = self._people(self._precision.std_errors)
             out = replace(self, n=needed, asked="people", needed=needed)
         names = list(self.spec.coefficients)
         columns = {names.index(c) % len(self.spec.design.names) for c in self._targets() or names}
         found = least(lambda n: self._precision.reliable(n, columns))
-        raised = out.asked == "people" and found <= MOST_PEOPLE
-        return replace(
-            out, n=max(out.n, found) if raised else out.n, reliable=found if found <= MOST_PEOPLE else math.inf
-        )
+        if found > MOST_PEOPLE:
+            return replace(out, reliable=math.inf)
+        return replace(out, n=max(out.n, found) if out.asked == "people" else out.n, reliable=found)
 
     def _with_least_budget(self) -> Self:
         """The plan with the least μ, to three digits, that reaches its goal with its people.
         Raises InferenceError if none does.
         """
-        at = cache(lambda mu: self._at(with_mu(self.spec, mu)))
+        at = cache(lambda mu: self._at(replace(self.spec, budget=Budget.declare(mu))))
 
+        @cache
         def apart(mu: float) -> float:
-            return max(at(mu)._hardness(self.n).values())
+            each = at(mu)
+            return max(each._hardness(each._precision.std_errors(self.n)).values())
 
-        found = reach(apart, 1.0, *BUDGETS, 1.0, CLOSE_MU, interpolated(apart))
+        def near(mu: float) -> float:
+            """Interpolate between powers of √2, but beside those where nothing is known."""
+            low, share = divmod(round(2.0 * math.log2(mu), 9), 1.0)
+            here, there = (apart(2.0 ** (0.5 * k)) for k in (low, low + (share > 0.0)))
+            return here ** (1.0 - share) * there**share if max(here, there) < math.inf else apart(mu)
+
+        found = reach(apart, 1.0, *BUDGETS, 1.0, CLOSE_MU, near)
         if found == math.inf:
             raise InferenceError(
                 f"{self.n:,} records are too few for that even at mu = {BUDGETS[1]:g}; ask more people, or for less."
@@ -202,7 +205,7 @@ class Planned(View):
             all_ = self._table()
             return all_ if power is None else all_.assign(detectable=self._shift(power) * all_["std_error"])
         scale = 2.0 * self._z if power is None else self._shift(power)
-        people = [self.n] if n is None else [read_people(v) for v in _several(n)]
+        people = [self.n] if n is None else [check("plan.formula", "n", v) for v in _several(n)]
         label, given = ("mu", mu) if epsilon is None else ("epsilon", epsilon)
         budgets: dict[float | str, Budget]
         if given is None:
@@ -226,9 +229,9 @@ class Planned(View):
         But for a few percent, and for more where intervals can't be relied on: of as many people at this budget as are
         worth the same, rehearsed at few numbers of them.
         """
-        at, own = list(self.spec.coefficients).index(coef), worth(self.spec, self._precision)
+        at, worth = list(self.spec.coefficients).index(coef), self._precision.worth
         made = [Budget.declare(epsilon=b) if pure else Budget.declare(b) for b in budgets]
-        more = np.array([worth(replace(self.spec, budget=budget), self._precision) / own for budget in made])
+        more = np.array([worth(replace(self.spec, budget=budget)) / worth(self.spec) for budget in made])
         alike = np.outer(np.array(people, dtype=float), more)
         same = 1.0 if self.spec.trust == "local" else np.sqrt(more)  # people of sampling alone are worth as many
         widths = 2.0 * self._z * same * self._errors(alike, at)
@@ -263,16 +266,6 @@ def find(coef: object, names: Sequence[str], option: str = "coef") -> list[str]:
 
 def _several(values: Any) -> list[Any]:
     return list(values) if isinstance(values, Iterable) and not isinstance(values, str) else [values]
-
-
-def read_people(n: Any) -> int:
-    """Check a number of people; one written as 1e6 will do."""
-    return int(check("plan.formula", "n", n))
-
-
-def with_mu(spec: ModelSpec, mu: float) -> ModelSpec:
-    """Model at another budget."""
-    return replace(spec, budget=Budget.declare(None if math.isinf(mu) else mu))
 
 
 # --- searches for the least number that is enough: of people, of a budget, of a difference; to three digits
@@ -315,18 +308,6 @@ def reach(
     return out
 
 
-def interpolated(apart: Callable[[float], float]) -> Callable[[float], float]:
-    """`apart` from its values at powers of √2, each found once; as it is beside those where nothing is known."""
-    known = cache(lambda k: apart(2.0 ** (0.5 * k)))
-
-    def between(at: float) -> float:
-        place = round(2.0 * math.log2(at), 9)
-        here, there, share = known(math.floor(place)), known(math.ceil(place)), place % 1.0
-        return float(here ** (1.0 - share) * there**share) if max(here, there) < math.inf else apart(at)
-
-    return between
-
-
 def least(enough: Callable[[int], bool]) -> int:
     """Least number of people for which something holds, to three digits; it is taken to hold from there on."""
     low, high = math.log(FEWEST), math.log(MOST_PEOPLE)
@@ -342,16 +323,12 @@ def least(enough: Callable[[int], bool]) -> int:
 
 def people_for(apart: Callable[[float], float], start: float = START) -> int:
     """Least number of people for which `apart`, errors over those that are allowed, is at most 1; to three digits.
-    Above `MOST_PEOPLE` if none is enough.
+    Raises InferenceError if none is enough.
     """
-    return int(min(reach(apart, start, FEWEST, MOST_PEOPLE, 0.5, CLOSE), MOST_PEOPLE + 1))
-
-
-def enough(people: int) -> int:
-    """Refuse more people than there ever are."""
-    if people > MOST_PEOPLE:
+    found = reach(apart, start, FEWEST, MOST_PEOPLE, 0.5, CLOSE)
+    if found > MOST_PEOPLE:
         raise InferenceError(f"even {MOST_PEOPLE:.0e} records would not do; raise the budget, or ask for less.")
-    return people
+    return int(found)
 
 
 def rounded_up(value: float) -> float:

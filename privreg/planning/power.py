@@ -28,7 +28,7 @@ from privreg.formula.spec import ModelSpec
 from privreg.options.running import one_thread, waiting
 from privreg.options.table import check, documented, find
 from privreg.options.unknown import refuse_unknown
-from privreg.planning.plan import Goal, read_people
+from privreg.planning.plan import Goal
 from privreg.planning.plan import find as find_coef
 from privreg.planning.precision import SEED, plain_hazards, plain_model, precision_of
 from privreg.planning.scenario import (
@@ -149,7 +149,7 @@ def plan(
         who = replace(who, followed=followed)
     spec = ModelSpec.declare(design, fam, budget, score_weights, mechanism, private, who, trust, names_of, sizes)
     names = spec.coefficients
-    people = None if n is None else read_people(n)
+    people = None if n is None else check("plan.formula", "n", n)
     goal = _goal(width, effect, power, coef, names)
     wanted = bool(goal.widths or goal.effects)
     if people is None and not wanted:
@@ -163,7 +163,7 @@ def plan(
         )
     assumed = replace(_assumed(spec, scale, params, shares, covariates, pilot), icc=alike)
     with waiting(REHEARSED):
-        each = precision_of(spec, assumed, n=people)
+        each = precision_of(spec, assumed)
         out = StudyPlan(spec, people or 0, "precision", goal, assumed, alpha, 0, people or 0, each)
         return (out if given else out._with_least_budget())._answered()
 
@@ -194,13 +194,12 @@ def plan_of_fit(fit: FitPlan, n: int, pilot: Any = None) -> StudyPlan:
     """
     assumed = _assumed(fit.spec, None, None, None, None, pilot)
     with waiting(REHEARSED):
-        each = precision_of(fit.spec, assumed, fit.asked, n)
+        each = precision_of(fit.spec, assumed, fit.asked)
         return StudyPlan(fit.spec, n, "precision", Goal({}, {}, POWER), assumed, 0.05, 0, n, each)._answered()
 
 
 def _assumed(spec: ModelSpec, scale: Any, params: Any, shares: Any, covariates: Any, pilot: Any = None) -> Assumed:
-    design, family = spec.design, spec.family
-    usual = False
+    design, family, usual = spec.design, spec.family, False
     own = [c for c in design.columns if c not in {*design.endog_sources, *MADE}]
     if pilot is not None and covariates is not None:
         raise OptionError("pilot= and covariates= both say how covariates are spread; give one of them.")
@@ -210,13 +209,11 @@ def _assumed(spec: ModelSpec, scale: Any, params: Any, shares: Any, covariates: 
         facts.get(k) if v is None else v for k, v in (("covariates", covariates), ("scale", scale), ("params", params))
     )
     rows = None if covariates is None else check_covariates(covariates, own, PLANNED)
-    if scale is None and family.scaled:
-        usual = isinstance(family.scale, str)
-        low, high = design.endog_limits
-        if usual and design.endog_bare is not None:
-            low, high = design.schema.reference(design.endog_bare)
-        scale = USUAL_SCALE * (high - low) if usual else family.scale
-    elif scale is not None and not family.scaled:
+    if family.scaled:
+        bare, usual = design.endog_bare, scale is None and isinstance(family.scale, str)
+        low, high = design.endog_limits if bare is None else design.schema.reference(bare)
+        scale = scale if scale is not None else USUAL_SCALE * (high - low) if usual else family.scale
+    elif scale is not None:
         raise OptionError(f"scale= is the sd of residuals, and {family!r} has none; leave it out.")
     if rows is not None:
         rows = covariates if answered else rows
@@ -243,7 +240,6 @@ def _assumed(spec: ModelSpec, scale: Any, params: Any, shares: Any, covariates: 
         return out
     # the intercept that nobody gave puts responses into the middle of their range
     _, x, _ = out.exog(spec, 4096, np.random.Generator(np.random.PCG64(SEED)))
-    low, high = design.endog_limits if design.endog_bare is None else design.schema.reference(design.endog_bare)
     return replace(out, params=theta + (0.5 * (low + high) - float((x @ theta).mean())) * spec.units.constant)
 
 
@@ -280,12 +276,10 @@ def _pilot(given: Any, spec: ModelSpec) -> dict[str, Any]:
         held = {k: v for k, v in (("events", events), ("dispersion", spread)) if k in given}
         return {"moments": moments, "scale": given.get("residual_sd"), **held}
     rows = check_covariates(given, own, PLANNED, "pilot")
-    if spec.people.followed is not None and all(c in given for c in spec.people.followed.columns):
-        fitted, given = (
-            plain_hazards(spec, given),
-            check_covariates(given, [*own, *spec.people.followed.columns], PLANNED),
-        )
-        censored = censoring(spec.people.followed, given, schema)
+    followed = spec.people.followed
+    if followed is not None and all(c in given for c in followed.columns):
+        fitted, given = plain_hazards(spec, given), check_covariates(given, [*own, *followed.columns], PLANNED)
+        censored = censoring(followed, given, schema)
         return {"covariates": given, "params": np.asarray(fitted.params), "answered": True, "censored": censored}
     if any(c not in given for c in design.endog_sources) or spec.people.effect is not None:
         return {"covariates": rows}

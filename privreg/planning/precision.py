@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ from privreg.fits.plan import plan_of, to_user
 from privreg.fits.settings import FitOptions
 from privreg.formula.spec import ModelSpec
 from privreg.options.running import progress_bar
-from privreg.planning.rehearsal import People, bread, enough_in_main, located, rehearse, residuals, rows_map
+from privreg.planning.rehearsal import People, bread, enough_in_main, rehearse, residuals, silent
 from privreg.planning.scenario import Assumed, response_of
 from privreg.simulation.aggregate import least
 from privreg.simulation.streaming.encoding import Encoder, Gatherer, cut
@@ -65,16 +65,15 @@ class Precision:
     _known: dict[int, Array] = field(default_factory=dict, repr=False, compare=False)
     _plans: dict[int, _Planned] = field(default_factory=dict, repr=False, compare=False)
 
+    most: ClassVar[int] = MANY
+
     @property
     def longest(self) -> float:
         """Length by which states divide scores; 0 if rows have weights of their own."""
         return self._mapped.state.longest
 
-    def plan(self, n: int) -> Plan:
-        """Plan of rounds of a fit of `n` people."""
-        return self._planned(n)[0]
-
-    def _planned(self, n: int) -> _Planned:
+    def plan(self, n: int) -> _Planned:
+        """Plan of rounds of a fit of `n` people, and the order of columns inside."""
         if n not in self._plans:
             self._plans[n] = _plan(self.spec, n, self.asked)
         return self._plans[n]
@@ -92,7 +91,7 @@ class Precision:
         """√n times the mean standard error where so many people are that fits are rehearsed."""
         if k not in self._known:
             n = FEWEST * TIMES**k
-            plan, order = self._planned(n)
+            plan, order = self.plan(n)
             linear = to_user(self.spec, order)
             found = []
             for pair in range(PAIRS if n < NEAR * wanted(plan, self.longest) or plan.rules.varying else 1):
@@ -104,9 +103,13 @@ class Precision:
             self._known[k] = math.sqrt(n) * np.mean(found, axis=0)
         return self._known[k]
 
+    def worth(self, spec: ModelSpec) -> float:
+        """Worth of a record of a like model at its budget: the square of the μ of its noise, sampling included."""
+        return _plan(spec, MANY)[0].effective_mu(self.longest) ** 2
+
     def rare(self, n: int) -> frozenset[int]:
         """Columns of the design whose intervals a fit of so many people takes back, as too few have a level."""
-        plan, order = self._planned(n)
+        plan, order = self.plan(n)
         rare = rare_of(plan, self._mapped, n, self.to_user)
         columns = (*rare.columns, *rare.compared, *rare.crossed, *rare.about) if rare.any else ()
         return frozenset(int(order[j]) for j in columns)
@@ -115,29 +118,16 @@ class Precision:
         """True if a fit of so many people marks no interval of these columns for their being few."""
         if of_many_rows(self.spec) or not self.rare(n).isdisjoint(columns):
             return False
-        plan = self.plan(n)
+        plan, _ = self.plan(n)
         return enough_in_main(plan, self.people, self._begun, wanted(plan, self.longest))
-
-
-def worth(spec: ModelSpec, each: Precision | FittedPrecision) -> float:
-    """Worth of a record at a budget: the square of the μ that its noise, sampling included, comes to.
-
-    `each` is of a like model, at any budget. Of two collectors and a curator, whose noise falls on sums, errors go
-    with n μ².
-    """
-    if spec.trust != "local":
-        return spec.budget.mu**2
-    return _plan(spec, MANY)[0].effective_mu(each.longest if isinstance(each, Precision) else 0.0) ** 2
 
 
 def _plan(spec: ModelSpec, n: int, asked: FitOptions = ASKED) -> _Planned:
     return plan_of(spec, resolve_tuning(asked, spec, n), None)
 
 
-def precision_of(
-    spec: ModelSpec, assumed: Assumed, asked: FitOptions = ASKED, n: int | None = None
-) -> Precision | FittedPrecision:
-    """Precision of fits with these options, for people as they are assumed, `n` of them above all.
+def precision_of(spec: ModelSpec, assumed: Assumed, asked: FitOptions = ASKED) -> Precision | FittedPrecision:
+    """Precision of fits with these options, for people as they are assumed, however many are asked for.
     Raises OptionError if the family has no model of the response; InferenceError if people as assumed don't determine
     the coefficients.
     """
@@ -147,7 +137,7 @@ def precision_of(
             "cluster= out, or play made-up people: privreg.simulate(model.plan(rows=n), data)."
         )
     if spec.trust != "local":
-        return FittedPrecision(spec, assumed, SEED, max(n or FIRST, TRIED))
+        return FittedPrecision(spec, assumed, SEED)
     family, units = spec.family, spec.units
     plan, order = _plan(spec, MANY, asked)
     if not (plan.rules.scoring.residual or plan.rules.scoring.predicted):
@@ -180,8 +170,8 @@ def precision_of(
             "people as assumed don't determine the coefficients: a column hardly varies, or params= leave nothing to "
             "chance; give other shares=, covariates= or params=."
         )
-    begun = located(plan, people)
-    return Precision(spec, people, units.matrix[np.ix_(order, order)], asked, begun, rows_map(plan, people, begun))
+    begun = silent(plan, people)
+    return Precision(spec, people, units.matrix[np.ix_(order, order)], asked, begun, silent(plan, people, begun))
 
 
 def _persons(
@@ -207,7 +197,7 @@ def _persons(
 
 CHUNK: Final = 65_536
 FIRST, DOUBLED, MOST = 500, 2.0, 32_000
-"""Fits are tried of so many people or the plan's, of as many times more or fewer, up to so many."""
+"""Fits are tried of so many people, of as many times more or fewer, up to so many."""
 
 TRIED: Final = 63  # With fewer people no fit is tried, as there is no precision to speak of
 PLAIN: Final = 20_000  # Made-up people of a fit without privacy
@@ -221,8 +211,10 @@ closely, relatively. Those of two collectors' fits vary by some 15% at 2,000 peo
 
 
 MARKED: Final = 20, 2, 8_000
-"""Fits of hazards, how many of them may be marked less one, and people beyond whom none may.
-With one in five marked one plan in 14 takes intervals for reliable, and with one in fifty one in 17 doesn't."""
+"""Fits where the first don't agree on marks, how many of hazards may be marked less one, and people they are tried of.
+
+Of an interval that four fits in five mark most of six say otherwise in one plan of 60, of twenty in one of 1,800. Of
+hazards with one in five marked one plan in 14 takes intervals for reliable, with one in fifty one in 17 doesn't."""
 
 
 def fit_of(spec: ModelSpec, assumed: Assumed, n: int, rng: np.random.Generator, seed: int | None) -> tuple[Any, Any]:
@@ -255,32 +247,31 @@ class FittedPrecision:
     spec: ModelSpec
     assumed: Assumed
     seed: int
-    base: float = FIRST  # People of fits that are tried in any case
-    _tried: dict[int, list[tuple[Array, Array]]] = field(default_factory=dict, repr=False, compare=False)
+    asked: ClassVar[FitOptions] = ASKED
+    _tried: dict[float, list[tuple[Array, Array]]] = field(default_factory=dict, repr=False, compare=False)
     _known: dict[int, Array] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def fewest(self) -> int:
         """Fewest people of whom there is a fit: a curator, and silos, refuse fewer."""
         silos = max(len(self.spec.silos), 1)
-        return max(TRIED, least(len(self.spec.coefficients), self.spec.budget.mu, silos) * self.spec.noise.again)
+        fewest = least(len(self.spec.coefficients), self.spec.budget.mu, silos)
+        return max(TRIED, fewest if self.spec.noise.again else 0)
 
-    def _fits(self, k: int, runs: int) -> list[tuple[Array, Array]]:
+    def _fits(self, k: float, runs: int) -> list[tuple[Array, Array]]:
         """Standard errors of `runs` fits of so many people, and which coefficients each lets be relied on."""
-        tried, n, p = self._tried.setdefault(k, []), round(self.base * DOUBLED**k), len(self.spec.coefficients)
-        nothing = np.full(p, np.inf), np.zeros(p, dtype=bool)
-        if n < self.fewest:
-            return [nothing] * runs
+        tried, n, p = self._tried.setdefault(k, []), self._people(k), len(self.spec.coefficients)
+        quarters = [round(4.0 * (k % 1.0))] if k % 1.0 else []
         with progress_bar(max(runs - len(tried), 0) * n, None) as bar:
             for run in range(len(tried), runs):
-                rng = np.random.Generator(np.random.PCG64([self.seed, k % 2**32, run]))
+                rng = np.random.Generator(np.random.PCG64([self.seed, math.floor(k) % 2**32, run, *quarters]))
                 res, _ = fit_of(self.spec, self.assumed, n, rng, int(rng.integers(2**63)))
                 try:
                     table = res.tidy(conf_level=0.95)
                     own = (table["conf_high"] - table["conf_low"]).to_numpy(dtype=np.float64) / USUAL
                     tried.append((np.where(np.isfinite(own), own, np.inf), table["reliable"].to_numpy(dtype=bool)))
                 except InferenceError:  # too few for intervals
-                    tried.append(nothing)
+                    tried.append((np.full(p, np.inf), np.zeros(p, dtype=bool)))
                 bar.update(n)
         return tried[:runs]
 
@@ -291,14 +282,14 @@ class FittedPrecision:
             while runs < MOST_FITS and not _close(errors):
                 runs += 2
                 errors = np.array([one for one, _ in self._fits(k, runs)])
-            self._known[k] = math.sqrt(round(self.base * DOUBLED**k)) * np.median(errors, axis=0)
+            self._known[k] = math.sqrt(self._people(k)) * np.median(errors, axis=0)
         return self._known[k]
 
-    def _share(self, k: int) -> Array:
-        """Share of the first fits of so many people that let each coefficient be relied on."""
+    def _share(self, k: float) -> Array:
+        """Share of the first fits of so many people that let each coefficient be relied on; of more if they differ."""
         good = np.mean([reliable for _, reliable in self._fits(k, FITS)], axis=0)
-        n = self.base * DOUBLED**k
-        if self.spec.people.followed is not None and n <= MARKED[2] and good.max() > 1.0 - 2.0 / FITS:
+        apart = good > 1.0 - 2.0 / FITS if self.spec.people.followed is not None else (good > 0.0) & (good < 1.0)
+        if self._people(k) <= MARKED[2] and apart.any():
             good = np.mean([reliable for _, reliable in self._fits(k, MARKED[0])], axis=0)
         return np.asarray(good)
 
@@ -306,11 +297,12 @@ class FittedPrecision:
         """Usual standard error of each coefficient in fits of `n` people, user's units; inf of fewer than are tried."""
         if n < self.fewest:
             return np.full(len(self.spec.coefficients), np.inf)
-        at, last = self._at(n), math.floor(self._at(MOST))
-        low = last - 1 if at > last else math.floor(at)
-        share = min(at - low, 1.0)
-        here = self._node(low) ** 2
-        there = self._node(low + 1) ** 2 if share else here
+        at, last = _doublings(n), self._last
+        k = last - 1 if at > last else math.floor(at)
+        begin = max(float(k), _doublings(self.fewest))
+        share = min((at - begin) / (k + 1.0 - begin), 1.0)
+        here = self._node(k) ** 2
+        there = self._node(k + 1) ** 2 if share else here
         with np.errstate(invalid="ignore"):
             square = np.where(np.isinf(here), np.inf if share < 1.0 else there, (1.0 - share) * here + share * there)
         if at > last:  # a + b/n through both
@@ -318,23 +310,47 @@ class FittedPrecision:
             square = there - slope * (1.0 - DOUBLED ** (last - at))
         return np.asarray(np.sqrt(square / max(n, 1.0)))
 
-    def _at(self, n: float) -> float:
-        """Doublings of the base that make `n`."""
-        return round(math.log(n / self.base, DOUBLED), 9)
+    def _people(self, k: float) -> int:
+        """Number of people of the fits that are tried at a place: `FIRST` times 2^k, or the fewest."""
+        return max(round(FIRST * math.pow(DOUBLED, k)), self.fewest)
+
+    @property
+    def _last(self) -> int:
+        """Last place at which fits are tried; the first is that of the fewest people."""
+        return max(math.floor(_doublings(MOST)), math.floor(_doublings(self.fewest)) + 1)
+
+    def worth(self, spec: ModelSpec) -> float:
+        """Worth of a record of a like model at its budget: where noise falls on sums errors go with n μ²."""
+        return spec.budget.mu**2
+
+    @property
+    def most(self) -> int:
+        """Most people of whom fits are tried."""
+        return self._people(self._last)
 
     def rare(self, n: int) -> frozenset[int]:
         """Columns that no fit of so many people lets be relied on for their being rare: marks say it of single fits."""
         return frozenset()
 
     def reliable(self, n: int, columns: Collection[int]) -> bool:
-        """True if most fits of so many people, of hazards nearly all, mark no interval of these columns."""
-        if n < self.fewest:
-            return False
-        at, p = min(self._at(n), math.floor(self._at(MOST))), len(self.spec.design.names)
-        low, good = math.floor(at), self._share(math.floor(at))
-        good = good + (at - low) * (self._share(low + 1) - good) if at > low else good
+        """True if most fits of so many people, of hazards nearly all, mark no interval of these columns.
+
+        Shares of marked fits change fast with the number of people: between two numbers that are tried anyway, of which
+        the larger alone will do, fits are tried at quarters of a doubling.
+        """
         least = 0.5 if self.spec.people.followed is None else 1.0 - MARKED[1] / MARKED[0]
-        return bool(all(good[j] > least for j in range(len(good)) if not columns or j % p in columns))
+        p, at = len(self.spec.design.names), min(_doublings(max(n, 1)), self._last)
+
+        def held(place: float) -> bool:
+            return bool(all(v > least for j, v in enumerate(self._share(place)) if not columns or j % p in columns))
+
+        low = math.floor(at)
+        return n >= self.fewest and (held(low) or (low < at and held(low + 1) and held(math.floor(4.0 * at) / 4.0)))
+
+
+def _doublings(n: float) -> float:
+    """Doublings of `FIRST` people that make `n`."""
+    return round(math.log(n / FIRST, DOUBLED), 9)
 
 
 def _close(errors: Array) -> bool:
@@ -344,19 +360,11 @@ def _close(errors: Array) -> bool:
     return bool((math.sqrt(0.5 * math.pi / len(errors)) * spread <= SURE).all())
 
 
-@dataclass(frozen=True)
-class PlainPrecision:
-    """Precision of statsmodels' own fits, without privacy, from one of made-up people."""
+def plain_errors(spec: ModelSpec, assumed: Assumed, seed: int) -> Array | None:
+    """√n times the standard errors of statsmodels' own fits, without privacy, from one of made-up people.
 
-    root: Array  # √n times the standard errors
-
-    def std_errors(self, n: float) -> Array:
-        """Standard error of each coefficient with `n` people, user's units."""
-        return self.root / math.sqrt(max(n, 1.0))
-
-
-def plain_precision(spec: ModelSpec, assumed: Assumed, seed: int) -> PlainPrecision | None:
-    """Precision without privacy; None of a family that statsmodels hasn't, and of several rows of a person."""
+    None of a family that statsmodels hasn't, and of several rows of a person.
+    """
     if spec.people.k_max is not None:
         return None
     rows, x, scale = assumed.exog(spec, PLAIN, rng := np.random.Generator(np.random.PCG64(seed)))
@@ -364,9 +372,7 @@ def plain_precision(spec: ModelSpec, assumed: Assumed, seed: int) -> PlainPrecis
         fitted = plain_hazards(spec, assumed.followed(spec, rows, rng))
     else:
         fitted = plain_model(spec, np.asarray(assumed.responses(spec, x, scale, rng, rows)), x)
-    if fitted is None:
-        return None
-    return PlainPrecision(math.sqrt(PLAIN) * np.asarray(fitted.bse, dtype=np.float64).T.reshape(-1))
+    return None if fitted is None else math.sqrt(PLAIN) * np.asarray(fitted.bse, dtype=np.float64).T.reshape(-1)
 
 
 def plain_hazards(spec: ModelSpec, rows: Any) -> Any:

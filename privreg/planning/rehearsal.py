@@ -45,11 +45,10 @@ def rehearse(
 
     Internal units; shape (b d, b d).
     `rng` is of the noise, None for reports without; `sign` is −1 for the opposite noise. `begun` is the progress after
-    the rounds on location, of a plan with other numbers of records; see `located`.
+    the rounds on location, of a plan with other numbers of records; see `silent`.
     """
     assert plan.rows is not None
-    progress = collector.begin(plan) if begun is None else begun
-    progress = progress._replace(held=tuple(r.people for r in plan.rounds[: len(progress.held)]))
+    progress = _resumed(plan, begun)
     while True:
         size = plan.people(progress)
         last = size == ENDLESS
@@ -70,22 +69,19 @@ def rehearse(
     return linear @ found.cov @ linear.T
 
 
-def located(plan: Plan, people: People) -> Progress:
-    """Progress after the rounds on location, if their reports are without noise."""
-    progress = collector.begin(plan)
-    while progress.state.role == "location":
+def silent(plan: Plan, people: People, begun: Progress | None = None) -> Progress:
+    """Progress after the rounds on location or, `begun` there, after all before the pilot: reports without noise."""
+    progress = _resumed(plan, begun)
+    while progress.state.role == "location" if begun is None else progress.fitted is None:
         reports = _reports(plan, progress.state, people, plan.people(progress), None, 1.0)
         progress = collector.advance(plan, progress, reports)
     return progress
 
 
-def rows_map(plan: Plan, people: People, begun: Progress) -> Progress:
-    """Progress after the rounds before the pilot, if their reports are without noise; see `rehearse`."""
-    progress = begun._replace(held=tuple(r.people for r in plan.rounds[: len(begun.held)]))
-    while progress.fitted is None:
-        reports = _reports(plan, progress.state, people, plan.people(progress), None, 1.0)
-        progress = collector.advance(plan, progress, reports)
-    return progress
+def _resumed(plan: Plan, begun: Progress | None) -> Progress:
+    """Progress of another plan's rounds, as if this plan had held them; the beginning if there is none."""
+    progress = collector.begin(plan) if begun is None else begun
+    return progress._replace(held=tuple(r.people for r in plan.rounds[: len(progress.held)]))
 
 
 def enough_in_main(plan: Plan, people: People, begun: Progress, enough: float) -> bool:
@@ -95,7 +91,7 @@ def enough_in_main(plan: Plan, people: People, begun: Progress, enough: float) -
     optional = sum(r.people for r in plan.rounds if r.optional)
     if most < enough or most - optional >= enough:
         return most >= enough
-    held = rows_map(plan, people, begun).held
+    held = silent(plan, people, begun).held
     return most - sum(k for k, r in zip(held, plan.rounds, strict=False) if r.optional) >= enough
 
 

@@ -61,26 +61,24 @@ def read_scale(scale: Any, covariates: Any) -> float | Array:
     one = real(scale)
     if one is not None and 0.0 < one < math.inf:
         return one
-    if covariates is not None and isinstance(scale, str) and scale in covariates:
+    if isinstance(scale, str):
+        if covariates is None or scale not in covariates:
+            raise OptionError(
+                f"scale={scale!r} is no number, and names no column of covariates=: {listed(covariates)}."
+            )
         scale = covariates[scale].to_numpy()
     if covariates is not None and np.ndim(scale) == 1 and len(scale) == len(covariates):
         numbers = [real(v) for v in scale]
         if all(v is not None and 0.0 < v < math.inf for v in numbers):
             return np.array(numbers, dtype=np.float64)
         raise OptionError("scale= by row must be positive numbers, the sd of each row's residual.")
-    if isinstance(scale, str):
-        if covariates is None:
-            raise OptionError(
-                f"scale={scale!r} names a column of covariates=, which isn't given; give it, or a number."
-            )
-        raise OptionError(f"covariates= has no column {scale!r} for scale=; its columns are {listed(covariates)}.")
     fix = ", or one number for each row of covariates=" if np.ndim(scale) else ""
     raise OptionError(f"scale={shown(scale)} must be a positive number, the sd of the residuals to expect{fix}.")
 
 
 def listed(names: Any) -> str:
     """Names, in quotes."""
-    return ", ".join(map(repr, names)) or "none"
+    return ", ".join(map(repr, () if names is None else names)) or "none"
 
 
 MADE: Final = (INTERVAL, AT_RISK)  # Columns of rows of intervals, which nobody's data have
@@ -347,21 +345,13 @@ class Assumed:
                 how += ", from time 0 on, as a plan has late entry by rows of a pilot alone"
             out.append((time, f"{how}, {100.0 * self.events(spec):.3g}% with an event"))
         if self.covariates is not None:
-            own = []
             out.append(("covariates", f"drawn from {len(self.covariates):,} public rows"))
-        for c in own:
+        for c in own if self.covariates is None else ():
             if c == SILO and spec.silos:
                 out.append((c, "by the records of silos"))
             elif c in schema.levels:
-                shares = self.shares.get(c)
-                out.append(
-                    (
-                        c,
-                        "levels equally frequent"
-                        if shares is None
-                        else "shares " + ", ".join(f"{100.0 * v:.3g}%" for v in shares),
-                    )
-                )
+                shares = ", ".join(f"{100.0 * v:.3g}%" for v in self.shares.get(c, ()))
+                out.append((c, f"shares {shares}" if shares else "levels equally frequent"))
             elif c in self.moments.moments:
                 mean, sd = self.moments.moments[c]
                 out.append((c, "mean {:g}, sd {:g} on {} to {}".format(mean, sd, *schema.bounds_text(c))))

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import binom
 
-from privreg.errors import BudgetError, InferenceError, OptionError, SchemaError, UnsupportedArgumentError, flag, whole
+from privreg.errors import OptionError, PrivregError, flag, whole
 from privreg.families import Expectile, Family, Huber, Poisson, Squared
 from privreg.fits.notes import listed
 from privreg.fits.outcome import of_many_rows
@@ -21,7 +21,7 @@ from privreg.formula.spec import ModelSpec
 from privreg.options.running import progress_bar, waiting
 from privreg.options.table import check
 from privreg.planning.plan import CLOSE, MOST_PEOPLE, TRUST, Planned, find, least
-from privreg.planning.precision import MOST, SEED, fit_of, plain_precision, precision_of
+from privreg.planning.precision import SEED, fit_of, plain_errors, precision_of
 from privreg.results.plots.style import Axes
 from privreg.tables import Lines, Notes, Paragraph, Part, Table, View, in_one_format
 from privreg.tables.diagnostics import Diagnostic, doubt, note
@@ -38,7 +38,6 @@ MOST_ROWS: Final = 10**8
 SURE: Final = 0.999
 COLUMNS: Final = ["people", "std_error", "width", "reliable"]
 REHEARSED: Final = "rehearsing fits of made-up people"
-REFUSED: Final = (BudgetError, InferenceError, OptionError, SchemaError, UnsupportedArgumentError)
 SAID: Final = frozenset({"raised", "missed", "unreliable", "seldom", "rare"})
 """Notes of a plan that comparisons repeat."""
 
@@ -110,9 +109,10 @@ class StudyPlan(Planned):
         if not self.spec.silos:
             return ()
         out = [note("in_several")]
-        with suppress(*REFUSED):
+        with suppress(PrivregError):
             other, name = self._under("two_collectors"), self.critical
-            times = float((self._table()["width"] / other._table(self.n)["width"])[name])
+            theirs = other._table(other._precision.std_errors(self.n))
+            times = float((self._table()["width"] / theirs["width"])[name])
             more = "more" if (self.n > other.n if self.asked == "people" else times > 1.0) else "no more"
             if self.asked == "people":
                 out.append(note("collectors.people", more=more, other=other.n, n=self.n))
@@ -130,13 +130,13 @@ class StudyPlan(Planned):
         if self.asked != "people":
             return f"{records} ({what})."
         needed = f"{records}{',' * (k is not None)} are needed"
-        if _rows(self):
+        if of_many_rows(self.spec):
             return f"{needed}, of which no fit lets intervals be relied on ({what})."
         if self.reliable <= MOST_PEOPLE:
             return f"{needed} ({what})."
         never = _named(self, self._precision.rare(MOST_PEOPLE))
         rare = f"No number of records is enough to rely on the intervals of {never}: a level is too rare."
-        return f"{rare if never else f'M{NEVER}.'} Below: {records} ({what})."
+        return f"{rare if never else f'M{NEVER.format(self._precision.most)}.'} Below: {records} ({what})."
 
     def _layout(self) -> list[Part]:
         table = self._table()
@@ -176,10 +176,11 @@ class StudyPlan(Planned):
         coef = self._coef(coef)
         trusts = [*TRUST] if not self.spec.silos else ["local", "two_collectors", "silos", "central"]
         found = self._compared({t: {"trust": t} for t in trusts}, coef)
-        table, plain = found.table, plain_precision(self.spec, self.assumed, SEED)
-        if plain is not None:
-            n = self._people(plain) if self.asked == "people" else self.n
-            table = pd.concat([table, self._table(n, plain).loc[[coef]].assign(people=n, reliable=True)[COLUMNS]])
+        table, root = found.table, plain_errors(self.spec, self.assumed, SEED)
+        if root is not None:
+            n = self._people(lambda n: root / math.sqrt(n)) if self.asked == "people" else self.n
+            line = self._table(root / math.sqrt(n)).loc[[coef]].assign(people=n, reliable=True)
+            table = pd.concat([table, line[COLUMNS]])
             table.index = pd.Index([*found.table.index, "no privacy"])
         table.insert(0, "sees_a_row", [SEES[str(trust)] for trust in table.index])
         return replace(found, table=table)
@@ -209,7 +210,7 @@ class StudyPlan(Planned):
             try:
                 with waiting(REHEARSED):
                     one = self._under(**other)
-            except REFUSED as e:
+            except PrivregError as e:
                 lines[name] = (None, math.nan, math.nan, False)
                 notes.append(f"{name}: {e}")
                 continue
@@ -296,7 +297,7 @@ class StudyTable(View):
 
 
 MOST_OUTSIDE: Final = 0.02  # Share of responses beyond their declared range from which on a plan warns
-NEVER: Final = f"ost fits of up to {MOST:,} made-up people, the most that were tried, mark some"
+NEVER: Final = "ost fits of up to {:,} made-up people, the most that were tried, mark some"
 
 
 def _named(plan: Planned, columns: Collection[int]) -> str:
@@ -305,23 +306,22 @@ def _named(plan: Planned, columns: Collection[int]) -> str:
     return ", ".join(c for k, c in enumerate(plan.spec.coefficients) if k % width in columns)
 
 
-def _rows(plan: Planned) -> str:
-    """Why no number of people is enough to rely on any interval; empty if one is."""
-    return of_many_rows(plan.spec) if plan.spec.trust == "local" else ""
-
-
 def _doubts(plan: Planned) -> list[Diagnostic]:
     """Why a fit of so many people would say not to rely on intervals."""
     out, each = list[Diagnostic](), plan._precision
-    if rows := _rows(plan):
+    if rows := of_many_rows(plan.spec):
         return [doubt("rows", rows, of="intervals")]
     enough = least(lambda n: each.reliable(n, ()))
     if plan.n < enough:
         width = len(plan.spec.design.names)
         bad = {j for j in range(width) if not each.reliable(plan.n, {j})}
-        which = "intervals" if len(bad) == width else f"the intervals of {_named(plan, bad)}"
+        which = "intervals" if len(bad) in (0, width) else f"the intervals of {_named(plan, bad)}"
         more = f"with so few records: {enough:,} are needed for that"
-        out.append(note("unreliable", which=which, why=more if enough <= MOST_PEOPLE else f"as m{NEVER}"))
+        if plan.spec.trust == "local" and math.isinf(plan.budget.epsilon):  # sums have no pure budget
+            more += ", and with trust='two_collectors' far fewer are enough"
+        out.append(
+            note("unreliable", which=which, why=more if enough <= MOST_PEOPLE else f"as m{NEVER.format(each.most)}")
+        )
     never = each.rare(MOST_PEOPLE)
     few = each.rare(plan.n) - never
     if few:

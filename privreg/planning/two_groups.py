@@ -15,8 +15,9 @@ from privreg.errors import BudgetError, InferenceError, OptionError, choose, lev
 from privreg.means.factors import FactorMechanism
 from privreg.means.plan import Plan, make_plan
 from privreg.means.terms import Term
+from privreg.options.table import check
 from privreg.options.unknown import known_arguments
-from privreg.planning.plan import TRUST, enough, people_for, power_of, read_people, shift_for
+from privreg.planning.plan import TRUST, people_for, power_of, shift_for
 from privreg.planning.study_plan import SEES
 from privreg.privacy.ledger import UNSET, Budget
 from privreg.results.plots import style
@@ -89,15 +90,18 @@ def plan_two_groups(
     budget = Budget.declare(mu, epsilon, delta, rho)
     choose("trust", trust, TRUST)
     choose("missing", missing, ("noise", "raise"))
-    parts, first = number("ratio", ratio, "be a positive number"), _group(share, mean, sd, bounds)
+    parts, (term, first, spread) = number("ratio", ratio, "be a positive number"), _group(share, mean, sd, bounds)
     if n is None and difference is None:
         raise OptionError("give difference= to find how many records, or n= to find the difference.")
     if n is not None and difference is not None and power is not None:
         raise OptionError("n=, difference= and power= say the same twice; leave one of them out.")
     wanted = number("power", 0.8 if power is None else power, "be a number between alpha and 1", level(alpha), 1.0)
-    by = 0.0 if difference is None else first.checked(difference)
-    plan = make_plan((first.term,), budget, nonresponse=missing == "noise", trust=trust)
-    out = TwoGroups(first, plan, by, wanted, 0 if n is None else read_people(n), alpha, parts, trust, missing, budget)
+    by, low, high = real(difference), term.low - first, term.high - first
+    if difference is not None and (not by or not low < by < high):
+        raise OptionError(f"difference={shown(difference)} must be a number other than 0 between {low:g} and {high:g}.")
+    plan = make_plan((term,), budget, nonresponse=missing == "noise", trust=trust)
+    people, how = 0 if n is None else check("plan.formula", "n", n), (alpha, parts, trust, missing, budget)
+    out = TwoGroups(term, first, spread, plan, by or 0.0, wanted, people, *how)
     if n is None:
         return out._needed()
     if min(out.people) < 2:
@@ -106,36 +110,12 @@ def plan_two_groups(
     return replace(out, power=out.power_with(out.n)) if by else replace(out, difference=out._detectable())
 
 
-@dataclass(frozen=True)
-class Group:
-    """The first of two groups."""
-
-    term: Term
-    mean: float  # In the number's units; a share is the mean of 0 and 1
-    sd: float  # Sd of means' numbers, within groups
-
-    def checked(self, difference: object) -> float:
-        """The difference, if a group can have it."""
-        by = real(difference)
-        low, high = self.term.low - self.mean, self.term.high - self.mean
-        if by is None or by == 0.0 or not low < by < high:
-            raise OptionError(
-                f"difference={shown(difference)} must be a number other than 0 between {low:g} and {high:g}."
-            )
-        return by
-
-    def spread(self, by: float) -> float:
-        """Variance of one person's value, in a group whose mean differs by so much."""
-        p = self.mean + by
-        return p * (1.0 - p) if self.term.is_factor else self.sd**2
-
-
-def _group(share: Any, mean: Any, sd: Any, bounds: Any) -> Group:
+def _group(share: Any, mean: Any, sd: Any, bounds: Any) -> tuple[Term, float, float]:
+    """Question, mean of the first group and sd within groups; a share is the mean of 0 and 1."""
     if share is not None:
         if any(v is not None for v in (mean, sd, bounds)):
             raise OptionError("share= compares shares; mean=, sd= and bounds= belong to means: give one or the other.")
-        p = number("share", share, "be a number in (0, 1)", high=1.0)
-        return Group(Term("answer", levels=("no", "yes")), p, 0.0)
+        return Term("answer", levels=("no", "yes")), number("share", share, "be a number in (0, 1)", high=1.0), 0.0
     if sd is None or bounds is None:
         raise OptionError("give share= to compare shares, or sd= and bounds= to compare means.")
     ends = [real(v) for v in bounds] if isinstance(bounds, tuple | list) else []
@@ -149,14 +129,16 @@ def _group(share: Any, mean: Any, sd: Any, bounds: Any) -> Group:
         raise OptionError(
             f"sd={spread:g} is more than numbers within these bounds can have with that mean, {most:.4g}."
         )
-    return Group(Term("answer", low, high), middle, spread)
+    return Term("answer", low, high), middle, spread
 
 
 @dataclass(frozen=True, repr=False)
 class TwoGroups(View):
     """Precision of a comparison of two groups. Made by :func:`plan_two_groups`."""
 
-    first: Group
+    term: Term  # Question that both groups are asked
+    mean: float  # Mean of the first group, in the number's units
+    sd: float  # Sd of means' numbers, within groups
     plan: Plan  # Plan of each person's report
     difference: float
     power: float
@@ -181,11 +163,10 @@ class TwoGroups(View):
 
     def _variance(self, by: float, m: float) -> float:
         """Variance of the estimate of a group of m people, in the number's units."""
-        plan, first = self.plan, self.first
-        mean = first.mean + by
+        plan, term, mean = self.plan, self.term, self.mean + by
         asked = m * plan.asked / len(plan.items)
         mechanisms: list[Any] = [item.mechanism for item in plan.items]
-        if first.term.is_factor:  # the share of those who answered, with all shares adding up to 1
+        if term.is_factor:  # the share of those who answered, with all shares adding up to 1
             oracle: FactorMechanism = mechanisms[0]
             shares = np.array([1.0 - mean, mean, 0.0])[: oracle.levels]
             gradient = np.array([0.0, 1.0, mean])[: oracle.levels]
@@ -193,14 +174,12 @@ class TwoGroups(View):
                 gradient = gradient - oracle.shares_of_error(shares) @ gradient
                 return float(gradient @ oracle.covariance(shares) @ gradient) / asked
             gradient = gradient - gradient.mean()
-            return first.spread(by) / m + float(gradient**2 @ plan.sums.variances(1)[: oracle.levels]) / m**2
+            return mean * (1.0 - mean) / m + float(gradient**2 @ plan.sums.variances(1)[: oracle.levels]) / m**2
+        half, inside, spread = term.half, (mean - term.middle) / term.half, self.sd / term.half
         if plan.sums is not None:
-            noise, half = plan.sums.variances(1), first.term.half
-            inside = (mean - first.term.middle) / half
+            noise = plan.sums.variances(1)
             more = noise[1] * inside**2 if len(plan.items) > 1 else 0.0
-            return first.spread(by) / m + half**2 * float(noise[0] + more) / m**2
-        half, inside = first.term.half, (mean - first.term.middle) / first.term.half
-        spread = first.sd / half
+            return self.sd**2 / m + half**2 * float(noise[0] + more) / m**2
         # mechanisms' variances are quadratic in the value at most, but for steps: two values of this mean and sd do
         low = max(inside - spread, -1.0)
         high = min(inside + spread**2 / max(inside - low, 1e-12), 1.0)
@@ -221,7 +200,7 @@ class TwoGroups(View):
         """Least difference, upwards unless there is no room, that is found with the power.
         Raises InferenceError if none within the bounds is.
         """
-        up, down = self.first.term.high - self.first.mean, self.first.mean - self.first.term.low
+        up, down = self.term.high - self.mean, self.mean - self.term.low
         sign, most = math.copysign(1.0, up - down), max(up, down) * (1.0 - 1e-9)
         shift = shift_for(self.power, self._z)
 
@@ -235,12 +214,12 @@ class TwoGroups(View):
     def _needed(self) -> TwoGroups:
         """Plan with the records that its power needs."""
         allowed = abs(self.difference) / shift_for(self.power, self._z)
-        return replace(self, n=enough(people_for(lambda n: self.std_error(n) / allowed)))
+        return replace(self, n=people_for(lambda n: self.std_error(n) / allowed))
 
     def _under(self, trust: str) -> TwoGroups:
         """Plan of these records under another trust model, or without privacy."""
         budget, under = (Budget.declare(mu=None), "local") if trust == "no privacy" else (self.budget, trust)
-        plan = make_plan((self.first.term,), budget, nonresponse=self.missing == "noise", trust=under)
+        plan = make_plan((self.term,), budget, nonresponse=self.missing == "noise", trust=under)
         return replace(self, plan=plan, trust=trust)
 
     def compare_trust(self) -> pd.DataFrame:
@@ -274,8 +253,8 @@ class TwoGroups(View):
         return cast("Axes", on)
 
     def _what(self) -> str:
-        kind = "shares" if self.first.term.is_factor else "means"
-        return f"{kind} {self.first.mean:.6g} and {self.first.mean + self.difference:.6g}"
+        kind = "shares" if self.term.is_factor else "means"
+        return f"{kind} {self.mean:.6g} and {self.mean + self.difference:.6g}"
 
     def _layout(self) -> list[Part]:
         a, b = self.people

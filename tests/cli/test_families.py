@@ -261,6 +261,10 @@ REFUSALS = {
     "c of quantile": (["--family", "quantile", "--c", 1], ["--c belongs to --family huber or --family expectile"]),
     "scale of squared": (["--family", "squared", "--scale", 1], ["--scale belongs to"]),
     "poisson without y_max": (["--family", "poisson"], ["--y-max 20"]),
+    "poisson with c alone": (["--family", "poisson", "--c", 1.5], ["--y-max 20"]),
+    "counts without y_max": (["--family", "negative_binomial"], ["--y-max 20"]),
+    "tobit without limits": (["--family", "tobit"], ["--family tobit needs a limit", "--low 0, --high 9"]),
+    "tobit's limits swapped": (["--family", "tobit", "--low", 5, "--high", 1], ["--low 5.0, --high 1.0: give a limit"]),
     "no such family": (["--family", "hubber"], ["--family='hubber'", "Did you mean 'huber'?"]),
     "another library's name": (["--family", "binomial"], ["Did you mean 'logistic'?"]),
     "tau out of range": (["--family", "quantile", "--tau", 90], ["--tau 90", "(0, 1)"]),
@@ -337,7 +341,7 @@ def test_help_has_groups_and_examples_that_parse(capsys):
     assert max(map(len, out.splitlines())) <= 100
     examples = out[out.index("examples:") : out.index("how levels are read")].replace("\\\n", " ")
     commands = [shlex.split(line)[1:] for line in examples.splitlines() if line.startswith("  privreg")]
-    assert len(commands) == 8
+    assert len(commands) == 9
     for words in commands:
         a = parsers(VERBS, {})[0].parse_args(spread(words))
         assert budget(a)

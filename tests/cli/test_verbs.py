@@ -229,7 +229,7 @@ def test_an_opt_out_warns_in_one_line_and_is_printed(people, capsys):
     lines = beside_few(err).splitlines()
     assert len(lines) == 2
     assert all(line.startswith("privreg: warning: ") for line in lines)
-    assert "allow_leak" in out
+    assert "--allow-leak: " in out
 
 
 @pytest.mark.thorough
@@ -535,6 +535,7 @@ def test_help_has_examples(capsys):
         assert main(arguments) == 0
         out = capsys.readouterr().out
         assert "examples:\n  privreg " in out
+        assert ("Surv(start, stop, event, [...])" in out) == (arguments == ["fit", "--help"])
 
 
 REACHES = {

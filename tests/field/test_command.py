@@ -93,7 +93,7 @@ def test_a_study_is_signed_and_what_is_signed_verifies(tmp_path, capsys):
     assert str(planned).partition("Assumed")[0] in out  # widths are those of pr.plan, and of this fit's 14 rounds
     assert planned.reliable > 4000
     assert "don't rely on intervals with so few records" in out
-    held = planned._precision.plan(4000).rounds
+    held = planned._precision.plan(4000)[0].rounds
     assert [(r.role, r.optional) for r in held] == list(
         fit.rounds[["role", "optional"]].itertuples(index=False, name=None)
     )

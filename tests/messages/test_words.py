@@ -38,6 +38,7 @@ from privreg.options.table import DOORS, accepted, of_verb
 from privreg.options.unknown import OPTIONS
 from privreg.privacy.ledger import UNSET
 from privreg.results.results import PrivateResults
+from privreg.tables.diagnostics import CODES
 from privreg_field.study.declaring import declared
 from tests.databases import sqlite
 from tests.wrong import results
@@ -417,6 +418,29 @@ def test_no_error_of_the_package_names_an_option_of_a_door_as_python_has_it(door
     python = re.compile(rf"(?<![\w'\"(.-])(?:{names})(?:=(?!=)|\[['\"])|\((?:low, high|mean, sd)\)")
     said = {(path, in_study(text) if door == "study" else in_shell(text, door)) for path, text in found}
     assert {(path, text) for path, text in said if python.search(text) and path not in ONLY_IN_PYTHON} == set()
+
+
+@pytest.mark.parametrize("verb", ["fit", "means", "study"])
+def test_no_note_names_an_option_of_a_verb_as_python_has_it(verb):
+    names = "|".join(o.name for o in of_verb(verb) if not o.kind.startswith("word"))
+    python = re.compile(rf"(?<![\w'\"(.-])(?:{names})(?:=(?!=)|\[['\"])")
+    texts = [t for code in CODES.values() for t in ([code.text] if isinstance(code.text, str) else code.text.values())]
+    texts = [re.sub(r"\{.*?\}+", "1", text.replace("{{", "{").replace("}}", "}")) for text in texts]
+    said = {text: in_study(text) if verb == "study" else in_shell(text, verb) for text in texts}
+    assert sum(python.search(text) is not None for text in said) > 10
+    assert [text for text, shell in said.items() if python.search(re.sub(r"\w+\([^()]*\)", "", shell))] == []
+
+
+def test_notes_of_few_records_name_other_trust_models(run, capsys):
+    people().iloc[:1000].to_csv("people.csv", index=False)
+    assert run(*FIT, *ALL, "--quiet", "--out", "few.txt")[0] == 0
+    assert app.main(["plan", "y ~ age", "--n", "500", *ALL]) == 0
+    for text in (Path("few.txt").read_text("utf-8"), capsys.readouterr().out):
+        assert "with --trust two_collectors far fewer are enough" in " ".join(text.split())
+    said = regression("y ~ age", people().iloc[:1000], mu=1).fit(seed=1, progress=False).summary().as_text()
+    plan = pr.plan("y ~ age", n=500, mu=1, bounds=BOX)
+    for text in (said, str(plan)):
+        assert "with trust='two_collectors' far fewer are enough" in " ".join(text.split())
 
 
 def test_keys_of_a_studys_file_are_options_of_the_table():

@@ -228,8 +228,8 @@ def test_records_in_main_rounds_are_those_that_a_fit_would_have(n):
     held = [*run.progress.held, run.people - sum(run.progress.held)]
     main = sum(k for k, r in zip(held, run.plan.rounds, strict=True) if r.role == "main")
     each = found._precision
-    assert enough_in_main(each.plan(n), each.people, each._begun, main)
-    assert not enough_in_main(each.plan(n), each.people, each._begun, main + 1)
+    assert enough_in_main(each.plan(n)[0], each.people, each._begun, main)
+    assert not enough_in_main(each.plan(n)[0], each.people, each._begun, main + 1)
 
 
 def test_least_finds_the_first_number_to_three_digits():
@@ -400,11 +400,11 @@ WRONG = {
         OptionError,
         "or one number for each row of covariates=",
     ),
-    "scale by a column of nothing": (lambda: insured(n=1000, scale="sd"), OptionError, "=, which isn't given"),
+    "scale by a column of nothing": (lambda: insured(n=1000, scale="sd"), OptionError, "of covariates=: none"),
     "scale by no column": (
         lambda: insured(n=1000, covariates=pr.datasets.us_insurance(10), scale="sd"),
         OptionError,
-        "has no column 'sd' for scale=; its columns are 'age', ",
+        "scale='sd' is no number, and names no column of covariates=: 'age', ",
     ),
     "covariates with a gap": (
         lambda: insured(n=1000, covariates=pr.datasets.us_insurance(10).assign(bmi=np.nan)),

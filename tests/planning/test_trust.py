@@ -17,7 +17,7 @@ import privreg as pr
 from benchmarks import planning
 from privreg.data.participants import Participants
 from privreg.errors import BudgetError, DataError, InferenceError, OptionError, UnsupportedArgumentError
-from privreg.planning.precision import FittedPrecision, fit_of, plain_precision
+from privreg.planning.precision import FittedPrecision, fit_of, plain_errors
 
 pytestmark = pytest.mark.usefixtures("shared_rehearsals")
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
@@ -156,12 +156,43 @@ def test_several_levels_are_planned_beside_statsmodels() -> None:
     x = sm.add_constant(np.random.default_rng(0).uniform(size=(20_000, 1)))
     info = np.kron(np.array([[2, -1], [-1, 2]]) / 9, x.T @ x / len(x))  # of coefficients 0
     expected = np.sqrt(np.diag(np.linalg.inv(info)) / 1_000)
-    plain = plain_precision(plan.spec, plan.assumed, 0)
+    plain = plain_errors(plan.spec, plan.assumed, 0)
     assert plain is not None
-    assert plain.std_errors(1_000) == pytest.approx(expected, rel=0.05)
+    assert plain / math.sqrt(1_000) == pytest.approx(expected, rel=0.05)
     ratios = plan.table()["std_error"].to_numpy() / expected
     assert ratios.min() > 1.0
     assert ratios.max() < 3.0
+
+
+ASKED = {"wide": {"width": 5.0}, "narrow": {"width": 0.4}, "effect": {"effect": 0.5, "power": 0.9}}
+
+
+@pytest.mark.some(5)
+@pytest.mark.parametrize("mu", [0.4, 1])
+@pytest.mark.parametrize("trust", ["local", "two_collectors", "silos", "central"])
+@pytest.mark.parametrize("asked", ASKED)
+def test_a_plan_for_the_people_that_are_needed_says_what_the_plan_that_found_them_says(
+    asked: str, trust: str, mu: float
+) -> None:
+    how = {"trust": trust, **({"silos": 2} if trust == "silos" else {}), **STUDY}
+    found = pr.plan("y ~ x", mu=mu, coef="x", **ASKED[asked], **how)
+    given = pr.plan("y ~ x", mu=mu, coef="x", n=found.n, **ASKED[asked], **how)
+    bare = pr.plan("y ~ x", mu=mu, n=found.n, **how)
+    assert given.reliable == found.reliable <= found.n
+    pd.testing.assert_frame_equal(given.table(), found.table())
+    pd.testing.assert_series_equal(bare.table()["std_error"], found.table()["std_error"])
+    first, again, plain = (
+        {note for note in plan.notes if note.code not in {"raised", "power", "collectors"}}
+        for plan in (found, given, bare)
+    )
+    assert first == again == plain
+    budget = pr.plan("y ~ x", coef="x", n=found.n, **ASKED[asked], **how)
+    spent = pr.plan("y ~ x", mu=budget.mu, coef="x", n=found.n, **ASKED[asked], **how)
+    pd.testing.assert_frame_equal(spent.table(), budget.table())
+    assert "missed" not in {note.code for plan in (given, budget, spent) for note in plan.notes}
+    if found.n == found.needed:
+        fewer = pr.plan("y ~ x", mu=mu, coef="x", n=int(0.97 * found.n), **ASKED[asked], **how)
+        assert "missed" in {note.code for note in fewer.notes}
 
 
 @pytest.mark.some(1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -14,7 +15,8 @@ from privreg.errors import PrivregError
 from privreg.fits.fit_plan import FitPlan
 from privreg.options.spelling import in_study
 from privreg.planning import power
-from privreg.planning.plan import BUDGETS, with_mu
+from privreg.planning.plan import BUDGETS
+from privreg.privacy.ledger import Budget
 from privreg.tables import as_text, respelt
 from privreg_field.study.declaring.declared import Declared
 from privreg_field.study.tabled import TableFit, half_widths
@@ -72,7 +74,7 @@ def _fit(fit: FitPlan, several: bool, sds: Mapping[str, float] = MappingProxyTyp
     plan = power.plan_of_fit(fit, fit.rows, *told)
     noise = math.nan
     if several:
-        free = plan._at(with_mu(fit.spec, BUDGETS[1]))
+        free = plan._at(replace(fit.spec, budget=Budget.declare(BUDGETS[1])))
         noise = float(np.mean((plan.table()["std_error"] / free.table()["std_error"]) ** 2)) - 1.0
     text = as_text(respelt(plan._layout(), in_study))
     if plan.assumed.usual:

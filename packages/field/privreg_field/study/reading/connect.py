@@ -17,7 +17,9 @@ import pandas as pd
 
 from privreg.errors import InferenceError, OptionError, PrivregError, ReliabilityWarning, StudyError, choose
 from privreg.means.results.shares import TableOne
+from privreg.options.spelling import in_study
 from privreg.results.several.meta import MetaAnalysis, meta_analysis
+from privreg.tables import as_text, respelt
 from privreg_field.device.client import invitation
 from privreg_field.device.consent import plain
 from privreg_field.study import keys
@@ -240,7 +242,7 @@ def _run(a: argparse.Namespace) -> str:
     saved = [name for name in a.out if Path(name).suffix.lower() not in _VIEWS]
     whole = f"privreg.load({saved[0]!r}).privacy" if saved else "privreg.load(FILE).privacy, if --out FILE is given"
     summary = replace(res.summary(), whole=whole, rest="study.results().summary(details=True)")
-    print(summary)
+    print(_spelt(summary))
     problems = []
     for name in a.out:  # one that can't be written doesn't cost the others
         try:
@@ -256,9 +258,14 @@ def _summary(study: Any, name: str | None) -> str:
     """The summary of an analysis, or why there is none yet."""
     try:
         whole = f"privreg.load(FILE).privacy, if --analysis {name} --out FILE is given"
-        return str(replace(study.results(name).summary(), whole=whole))
+        return _spelt(replace(study.results(name).summary(), whole=whole))
     except InferenceError as e:
         return plain(str(e))
+
+
+def _spelt(summary: Any) -> str:
+    """A summary whose notes name options as a study's file has them."""
+    return as_text(respelt(summary._layout(), in_study))
 
 
 def _pinned(url: str) -> bool:
