@@ -8,7 +8,8 @@ exp(0.4 + 0.6 x − 0.5 z):
 
 negative-binomial
     "right" of dispersion 0.6, "even" of 0.1; "zeros", of which three in ten are 0; "by x", of dispersion 0.2 where x is
-    negative and 1.2 where it isn't; "curved", with 0.8 x² beside the predictor.
+    negative and 1.2 where it isn't; "curved", with 0.8 x² beside the predictor. "rare" has the constant −1.5 instead,
+    one event for four people or so; "rare zeros", of which half are 0, and "rare wide", of dispersion 3, too.
 
 tobit
     Responses of the latent mean 0.4 + 0.9 x − 0.6 z, censored at 0 (a third are) and with bounds up to 8. "right" has
@@ -62,7 +63,7 @@ class Design(NamedTuple):
     bounds: tuple[float, float] | None = None  # Of the response
 
 
-COUNTS = (0.4, 0.6, -0.5)
+COUNTS, RARE = (0.4, 0.6, -0.5), (-1.5, 0.6, -0.5)
 Y_MAX = 20.0
 
 
@@ -92,6 +93,11 @@ DESIGNS = {
             NB, lambda rng, eta, x, z: counts(rng, np.exp(eta), np.where(x < 0, 0.2, 1.2)), COUNTS, right=False
         ),
         "curved": Design(NB, lambda rng, eta, x, z: counts(rng, np.exp(eta + 0.8 * x**2), 0.6), COUNTS, right=False),
+        "rare": Design(NB, lambda rng, eta, x, z: counts(rng, np.exp(eta), 0.6), RARE, 0.6),
+        "rare zeros": Design(
+            NB, lambda rng, eta, x, z: counts(rng, 2.0 * np.exp(eta), 0.6) * (rng.random(len(eta)) < 0.5), RARE
+        ),
+        "rare wide": Design(NB, lambda rng, eta, x, z: counts(rng, np.exp(eta), 3.0), RARE, 3.0),
     },
     "tobit": {
         "right": latent(lambda rng, x: rng.standard_normal(len(x)), extra=0.8),

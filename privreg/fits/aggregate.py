@@ -458,6 +458,9 @@ def doubts(
         return ways if (found.blurred(rest) <= BLURRED).all() else ()
 
     blurred = ~(found.blurred(loads) <= BLURRED)
+    if plan.cuts.size:  # of cut points, whose error is one of the number of records on their rarer side, too
+        last = np.arange(len(loads)) >= len(loads) - len(plan.cuts)
+        blurred |= last & (found.alone(np.linalg.inv(loads).T) > BLURRED)
     if blurred.any() or (plan.rules.scoring.censored and not _known(plan, found)):
         if plan.rules.scoring.censored:  # all coefficients go with σ, which takes most of the curvature
             out.append(note("hidden", None, extra=plan.rules.scoring.extra))
