@@ -2,12 +2,13 @@
 
 ``python -m benchmarks.ordered [--reps R] [--cells PATTERN …] [--keep FOLDER]``
 
-A cell is a trust model with a budget μ, a number of records, K levels and a design. Covariates are x uniform on
-[−1, 1], z normal of sd 0.6 clipped at ±2, and g, 1 for 30% and else 0; P(y > k) = 1/(1 + exp(κ_k − η)) with η = 1.2 x −
-0.8 z + 0.5 g ("usual"), cut points even on [−1.5, 1.5]. "rare": the cut points are moved by 2.5, so that the highest
-level has one record in 30 or so; "few": by 3, one in 50. "other": odds are not proportional, the slope of x falls from 1.8 at the first cut
-point to 0.6 at the last, of which estimates are compared with the coefficients that a fit's equation has on 400,000
-other records (`estimand`), that is without noise. With these coefficients "usual", "rare" and "few" are compared as they are.
+A cell is a trust model with a budget μ, a number of records, K levels and a design. Covariates are x uniform on [−1,
+1], z normal of sd 0.6 clipped at ±2, and g, 1 for 30% and else 0; P(y > k) = 1/(1 + exp(κ_k − η)) with η = 1.2 x − 0.8
+z + 0.5 g ("usual"), cut points even on [−1.5, 1.5]. "rare": the cut points are moved by 2.5, so that the highest level
+has one record in 30 or so; "few": by 3, one in 50. "other": odds are not proportional, the slope of x falls from 1.8 at
+the first cut point to 0.6 at the last, of which estimates are compared with the coefficients that a fit's equation has
+on 400,000 other records (`estimand`), that is without noise. With these coefficients "usual", "rare" and "few" are
+compared as they are.
 
 Columns of `results/ordered.csv`, one line a cell: replications; coverage, the share of intervals that hold their
 coefficient or cut point, in %, pooled; low_999, the share that exact intervals reach in 99.9% of such studies if
@@ -15,8 +16,8 @@ coefficients were independent; least, the lowest coverage of a coefficient, and 
 reaches in 99.9%, by Bonferroni; unmarked, coverage of those that no summary takes back; bias, the root mean square over
 coefficients of the mean error over the sd of estimates; error_ratio, the sd of estimates over the mean standard error;
 noted, the share of fits that take intervals back; last, the share whose last cut point isn't marked, and missed, that
-of those whose interval does not hold it then, of "few"; crossed, those with cut points out of order; failed, fits that were
-refused. ``--keep`` stores each run, so that a study can be stopped and resumed.
+of those whose interval does not hold it then, of "few"; crossed, those with cut points out of order; failed, fits that
+were refused. ``--keep`` stores each run, so that a study can be stopped and resumed.
 """
 
 from __future__ import annotations
