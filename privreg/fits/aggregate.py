@@ -458,9 +458,8 @@ def doubts(
         return ways if (found.blurred(rest) <= BLURRED).all() else ()
 
     blurred = ~(found.blurred(loads) <= BLURRED)
-    if plan.cuts.size:  # of cut points, whose error is one of the number of records on their rarer side, too
-        last = np.arange(len(loads)) >= len(loads) - len(plan.cuts)
-        blurred |= last & (found.alone(np.linalg.inv(loads).T) > BLURRED)
+    if plan.cuts.size:
+        blurred[-len(plan.cuts) :] |= _few(found, loads)[-len(plan.cuts) :]
     if blurred.any() or (plan.rules.scoring.censored and not _known(plan, found)):
         if plan.rules.scoring.censored:  # all coefficients go with σ, which takes most of the curvature
             out.append(note("hidden", None, extra=plan.rules.scoring.extra))
@@ -493,6 +492,20 @@ def doubts(
         most = "" if progress.pull is None else f", most of all along {names[1 + int(far_columns(progress).argmax())]},"
         out.append(note("weights.seen", those(shifted), percent=100.0 * progress.lost[0], most=most))
     return tuple(out)
+
+
+def _few(found: Estimated, loads: Array) -> Flags:
+    """True for cut points beyond which few records are, of coefficients `loads` @ theta, shape (d, d); shape (d,).
+
+    Noise of scores along one, over the slope, is the relative error of the number of records on its rarer side, and so
+    of its standard error: a quarter at most. Twice what the last step leaves, its square, is no more than that error.
+    """
+    lines, noise, last = np.linalg.inv(loads).T, np.zeros(len(loads)), found.rounds[-1].state
+    for weight, s in zip(found.weights, found.rounds, strict=True):
+        noise += np.square(weight * s.sds[0] * lines @ found.rows @ np.linalg.inv(s.state.rows)).sum(axis=1)
+    slope = np.einsum("qk,kl,ql->q", lines, found.curvature, lines)
+    step = loads @ (found.theta - np.linalg.solve((found.rows @ np.linalg.inv(last.rows)).T, last.theta))
+    return np.asarray((np.sqrt(noise) > BLURRED * slope) | (step**2 > np.linalg.norm(loads @ found.root, axis=1)))
 
 
 def _seldom(plan: Plan, progress: Progress, spec: ModelSpec, order: NDArray[np.intp], j: int) -> str:

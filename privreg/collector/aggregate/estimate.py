@@ -105,13 +105,6 @@ class Estimated(NamedTuple):
         with np.errstate(divide="ignore", invalid="ignore"):  # of none that varies
             return np.asarray(np.sqrt(0.5 * moved - alone + more) / np.einsum("qk,qk->q", cov, loads))
 
-    def alone(self, lines: Array) -> Array:
-        """Noise of scores along `lines` over the slope there: sds of steps if all else were known; (q, d) to (q,)."""
-        noise = np.zeros(len(lines))
-        for w, s in zip(self.weights, self.rounds, strict=True):
-            noise += (w * s.sds[0]) ** 2 * np.square(lines @ self.rows @ np.linalg.inv(s.state.rows)).sum(axis=1)
-        return np.asarray(np.sqrt(noise) / np.einsum("qk,kl,ql->q", lines, self.curvature, lines))
-
     def displaced(self, loads: Array, left: Array) -> Array:
         """Bias of `loads` @ theta, in standard errors, by parts of steps that are `left`, in thresholds: Equation (43).
 
