@@ -44,7 +44,7 @@ import pandas as pd
 from scipy.stats import beta
 
 import privreg as pr
-from benchmarks.store import Runs, read_table, save_table
+from benchmarks.store import Runs, commit, read_table, save_table
 from privreg.errors import PrivregWarning
 
 RESULTS = Path(__file__).parent / "results" / "extra_parameters.csv"
@@ -188,14 +188,14 @@ def main() -> None:
     parser.add_argument("--reps", type=int, default=400)
     parser.add_argument("--cells", nargs="*", default=[""], metavar="TEXT")
     parser.add_argument("--keep", type=Path, help="folder of finished runs")
-    asked = parser.parse_args()
+    asked, made_by = parser.parse_args(), commit()  # before the table is written, which git would see
     warnings.simplefilter("ignore", PrivregWarning)
     for name in (cell for cell in CELLS if any(text in cell for text in asked.cells)):
         made = pd.DataFrame([row(name, asked.reps, Runs(asked.keep))])
         old = read_table(RESULTS) if RESULTS.exists() else made.iloc[:0]
         table, order = pd.concat([old[old["cell"] != name], made]), {cell: k for k, cell in enumerate(CELLS)}
         table = table.sort_values("cell", key=lambda s: s.map(order))
-        save_table(table, RESULTS, f"python -m benchmarks.extra_parameters --reps {asked.reps}")
+        save_table(table, RESULTS, f"python -m benchmarks.extra_parameters --reps {asked.reps}", (made_by,))
         print(made.to_string(index=False), flush=True)
 
 
