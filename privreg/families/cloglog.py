@@ -50,9 +50,6 @@ class CloglogScore(ClassMeasures, Binary):
         event = np.where(m < SMALL, 0.5 * m, m * rest * (m + np.expm1(-m)) / np.expm1(-m) ** 2)
         return np.asarray(np.where(m < shape.a, (1.0 - y) * m + y * event, 0.0) / shape.a)
 
-    def steep(self, shape: Shape, c: float) -> tuple[float, float]:
-        return 0.0, 0.0
-
     def sums(self, family: Family, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
         return SumRules(1.0, 0.3 / shape.a, 0.3 / shape.a**2) if shape.a else SumRules(STEEPEST, 0.25, 0.2)
 

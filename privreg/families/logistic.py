@@ -84,7 +84,7 @@ class LogisticScore(ClassMeasures, Binary):
 
     code = codes.LOGISTIC
     estimand = "log-odds ratios of the logistic model; its weighted projection if the model is wrong"
-    shares = "logistic"
+    shares, discrete = "logistic", "Logit"
     steepest = 0.25
     conditional = True
 
@@ -116,9 +116,6 @@ class LogisticScore(ClassMeasures, Binary):
     def shape(self, family: Family, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
         return Shape(codes.BALANCED if balanced else self.code, 0.0, 0.0, 0)
 
-    def twin(self, sm: Any, family: Family, y: Array, x: Array) -> Any:
-        return sm.Logit(y, x).fit(disp=0)
-
 
 class BalancedScore(LogisticScore):
     """ψ = (π − y)/max(π, 1 − π)."""
@@ -140,7 +137,7 @@ class MultinomialScore(ClassMeasures, Predicted):
     code = codes.MULTINOMIAL
     estimand = "log-odds of each class against the first; their weighted projection if the model is wrong"
     multiple = separable = short_offsets = True
-    shares = "classes"
+    shares, discrete = "classes", "MNLogit"
     bound = math.sqrt(2.0)
 
     def sums(self, family: Family, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
@@ -148,9 +145,6 @@ class MultinomialScore(ClassMeasures, Predicted):
 
     def balanced(self, shape: Shape, *, summed: bool) -> bool:
         return not summed
-
-    def twin(self, sm: Any, family: Family, y: Array, x: Array) -> Any:
-        return sm.MNLogit(y, x).fit(disp=0)
 
 
 def multinomial(theta: Array, z: Array, y: Array) -> Array:

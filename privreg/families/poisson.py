@@ -32,7 +32,7 @@ class PoissonScore(Predicted):
     """ψ = m − y, m = e^η; a = y_max. Over the largest size at η, but over y_max everywhere if b is 1."""
 
     code = codes.POISSON
-    measured = 3
+    measured, discrete = 3, "Poisson"
     call = "Poisson(y_max={y_max:g})"
     estimand = (
         "log rate ratios for counts up to {y_max:g} (larger ones are clamped); their weighted projection if the mean "
@@ -74,11 +74,9 @@ class PoissonScore(Predicted):
         return [(1.0, np.ones(len(eta)))]  # all are 0
 
     def values(self, gauge: Gauge, eta: Array, y: Array) -> list[Array]:
-        first = eta[:, 0]
-        mean, top = np.exp(np.minimum(first, 700.0)), gauge.y_max
-        saturated = np.where(y > 0.0, y * np.log(np.maximum(y, 1e-300)), 0.0)
-        deviance = 2.0 * (saturated - y * first - (y - mean))
-        return [np.clip(deviance / (2.0 * CAP), 0.0, 1.0), y / top, np.clip(mean / top, 0.0, 1.0) + 0.0 * y]
+        mean, top = np.exp(np.minimum(eta[:, 0], 700.0)), gauge.y_max
+        loss = np.clip(_deviance(y, eta[:, 0], mean) / (2.0 * CAP), 0.0, 1.0)
+        return [loss, y / top, np.clip(mean / top, 0.0, 1.0) + 0.0 * y]
 
     def measures(self, gauge: Gauge, unit: float) -> list[tuple[str, Callable[[Array], float], str]]:
         return [
@@ -88,15 +86,11 @@ class PoissonScore(Predicted):
         ]
 
     def compared(self, family: Family, y: Array, eta: Array) -> dict[str, float]:
-        first, average = eta[:, 0], float(np.mean(y))
-        own = np.where(y > 0.0, y * np.log(np.maximum(y, 1e-300)), 0.0)
-        null = 2.0 * float(np.mean(own) - (average * np.log(average) if average > 0.0 else 0.0))
-        deviance = 2.0 * float(np.mean(own - y * first - (y - np.exp(first))))
-        return {
-            "mean deviance": deviance,
-            "deviance explained": 1.0 - deviance / null if null > 0.0 else np.nan,
-            "mean error": float(np.mean(y - np.exp(first))),
-        }
+        mean, average = np.exp(eta[:, 0]), np.asarray(y.mean())
+        deviance = float(_deviance(y, eta[:, 0], mean).mean())
+        null = float(_deviance(y, np.log(np.maximum(average, 1e-300)), average).mean())
+        explained = 1.0 - deviance / null if null > 0.0 else np.nan
+        return {"mean deviance": deviance, "deviance explained": explained, "mean error": float(np.mean(y - mean))}
 
     def balanced(self, shape: Shape, *, summed: bool) -> bool:
         return not shape.b
@@ -127,9 +121,6 @@ class PoissonScore(Predicted):
     def exceeding(self, family: Family, eta: Array, dispersion: Array) -> float:
         mean, more = np.exp(np.minimum(eta, 20.0)), np.maximum(dispersion - 1.0, SMALL)
         return float(nbinom.sf(family.y_max, mean / more, 1.0 / (1.0 + more)).mean())
-
-    def twin(self, sm: Any, family: Family, y: Array, x: Array) -> Any:
-        return sm.Poisson(y, x).fit(disp=0)
 
 
 class RobustPoissonScore(PoissonScore):
@@ -266,6 +257,12 @@ def moments(c: float, y_max: float, here: Array, there: Array) -> tuple[Array, A
     most = c + np.abs(a)
     slope = np.where(there > at, 0.0, -rate * rise / most)
     return (a - psi) / most, slope, np.minimum((square - 2.0 * a * psi + a * a) / most**2, 1.0)
+
+
+def _deviance(y: Array, eta: Array, mean: Array) -> Array:
+    """Deviance of each count; `mean` is exp(`eta`)."""
+    saturated = np.where(y > 0.0, y * np.log(np.maximum(y, 1e-300)), 0.0)
+    return np.asarray(2.0 * (saturated - y * eta - (y - mean)))
 
 
 def _roots(eta: Array) -> tuple[Array, Array]:

@@ -117,7 +117,6 @@ class Clipped(Residual):
 class Level(Scoring):
     """A line at a level tau; a = τ, b = max(τ, 1 − τ)."""
 
-    levelled = True
     measured = 1
 
     def shape(self, family: Family, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:

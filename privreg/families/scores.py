@@ -69,12 +69,6 @@ class Family:
     _compiled: Any = field(default=None, compare=False, repr=False)
 
     @property
-    def unit(self) -> Callable[[float, float], float] | None:
-        """A user's own score over its bound."""
-        score, bound = self.score, self.bound
-        return None if score is None else lambda eta, y: float(score(eta, y)) / bound
-
-    @property
     def compiled(self) -> Callable[[float, float], float] | None:
         """Compiled score that no record can make fail: NaN where the score raises an error."""
         return None if self._compiled is None else self._compiled.ctypes
@@ -276,6 +270,7 @@ class Scoring:
     estimand: ClassVar[str] = ""  # Meaning of its coefficients
     call: ClassVar[str] = "{name}()"  # Call that makes it
     title: ClassVar[str] = "{name}"  # Name in tables
+    discrete: ClassVar[str] = ""  # Model of statsmodels for the discrete response that it has
     logs: ClassVar[tuple[str, str] | None] = None  # Coefficients, and exponentials of them, where these are ratios
     form: ClassVar[bool] = False  # True if it is a form of another code's score, which users do not name
 
@@ -285,7 +280,6 @@ class Scoring:
     classed: ClassVar[bool] = False  # The response is a class, with a model of its probability
     predicted: ClassVar[bool] = False  # The linear predictor determines the distribution of the response
     linear: ClassVar[bool] = False  # The predictor is the response's mean, but for a constant: levels can be taken off
-    levelled: ClassVar[bool] = False  # The estimand is at a level tau, and no mean
     multiple: ClassVar[bool] = False  # Several linear predictors
     stacked: ClassVar[bool] = False  # A record is a row for each cut point between levels, with one report
     own: ClassVar[bool] = False  # It is a function of the user's, which is never saved
@@ -528,7 +522,7 @@ class Scoring:
 
     def twin(self, sm: Any, family: Family, y: Array, x: Array) -> Any:
         """Fitted model of `sm`, statsmodels, without privacy; None if it has none. Classes are 0, 1 and so on."""
-        return None
+        return getattr(sm, self.discrete)(y, x).fit(disp=0) if self.discrete else None
 
 
 FAR: Final = 1e6  # A response that no scale reaches
