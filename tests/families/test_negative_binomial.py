@@ -10,7 +10,8 @@ import statsmodels.api as sm
 from scipy.stats import nbinom
 
 import privreg as pr
-from privreg.collector.aggregate import report
+from privreg.collector.aggregate import estimate, report
+from privreg.collector.aggregate.curvature import level
 from privreg.collector.aggregate.plan import Plan, State, rules_of
 from privreg.errors import PrivregError
 from privreg.families import scores
@@ -189,6 +190,34 @@ def test_counts_without_dispersion_have_coefficients_and_an_unreliable_alpha():
     assert alpha["estimate"] < 0.05
     assert math.isnan(alpha["std_error"])
     assert "unreliable" in alpha["meaning"]
+
+
+def test_squares_of_rare_counts_are_about_the_models_where_noise_hides_them(monkeypatch):
+    squares, last = estimate._squares, {}
+
+    def kept(rounds, slope):
+        last[seed] = squares(rounds, slope)[1]
+        return squares(rounds, slope)
+
+    monkeypatch.setattr(estimate, "_squares", kept)
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        x = rng.uniform(-1, 1, 20_000)
+        mean = np.exp(-1.5 + 0.6 * x)
+        data = pd.DataFrame({"x": x, "y": rng.poisson(rng.gamma(1.0 / ALPHA, ALPHA * mean)).clip(0, 20).astype(float)})
+        pr.PrivateOnlineRegression.from_formula(
+            "y ~ x", data, family=pr.NegativeBinomial(20), mu=1, bounds={"x": (-1, 1)}, trust="two_collectors"
+        ).fit(progress=False, seed=seed)
+    true = float(np.mean((data.y - mean) ** 2)) / 20.0**2
+    assert min(last.values()) > 0.5 * true
+    assert np.median(list(last.values())) < 4.0 * true  # their noise alone is more than six times as large
+
+
+@pytest.mark.parametrize(("noise", "found"), [(0.0, 0.02), (0.03, 0.03), (0.3, 0.1)])
+def test_a_level_is_as_large_as_its_noise_or_as_a_model_says(noise, found):
+    got = level(np.array([[0.02]]), noise, 0.1, 4.0, 0.1)
+    assert got == pytest.approx(found, rel=0.01)
+    assert level(np.array([[0.02]]), noise, 0.1, 4.0) == pytest.approx(max(got, noise))
 
 
 def test_slopes_are_right_where_zeros_are_inflated():
