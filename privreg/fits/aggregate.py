@@ -498,14 +498,14 @@ def _few(found: Estimated, loads: Array) -> Flags:
     """True for cut points beyond which few records are, of coefficients `loads` @ theta, shape (d, d); shape (d,).
 
     Noise of scores along one, over the slope, is the relative error of the number of records on its rarer side, and so
-    of its standard error: a quarter at most. Twice what the last step leaves, its square, is no more than that error.
+    of its standard error: a quarter at most. So is the slope there over that at the last state, by an odds ratio.
     """
     lines, noise, last = np.linalg.inv(loads).T, np.zeros(len(loads)), found.rounds[-1].state
     for weight, s in zip(found.weights, found.rounds, strict=True):
         noise += np.square(weight * s.sds[0] * lines @ found.rows @ np.linalg.inv(s.state.rows)).sum(axis=1)
     slope = np.einsum("qk,kl,ql->q", lines, found.curvature, lines)
     step = loads @ (found.theta - np.linalg.solve((found.rows @ np.linalg.inv(last.rows)).T, last.theta))
-    return np.asarray((np.sqrt(noise) > BLURRED * slope) | (step**2 > np.linalg.norm(loads @ found.root, axis=1)))
+    return np.asarray((np.sqrt(noise) > BLURRED * slope) | (np.expm1(np.abs(step)) > BLURRED))
 
 
 def _seldom(plan: Plan, progress: Progress, spec: ModelSpec, order: NDArray[np.intp], j: int) -> str:
