@@ -8,7 +8,8 @@ exp(0.4 + 0.6 x − 0.5 z):
 
 negative-binomial
     "right" of dispersion 0.6, "even" of 0.1; "zeros", of which three in ten are 0; "by x", of dispersion 0.2 where x is
-    negative and 1.2 where it isn't; "curved", with 0.8 x² beside the predictor.
+    negative and 1.2 where it isn't; "curved", with 0.8 x² beside the predictor. "rare" has the constant −1.5 instead,
+    one event for four people or so; "rare zeros", of which half are 0, and "rare wide", of dispersion 3, too.
 
 tobit
     Responses of the latent mean 0.4 + 0.9 x − 0.6 z, censored at 0 (a third are) and with bounds up to 8. "right" has
@@ -43,7 +44,7 @@ import pandas as pd
 from scipy.stats import beta
 
 import privreg as pr
-from benchmarks.store import Runs, read_table, save_table
+from benchmarks.store import Runs, commit, read_table, save_table
 from privreg.errors import PrivregWarning
 
 RESULTS = Path(__file__).parent / "results" / "extra_parameters.csv"
@@ -62,7 +63,7 @@ class Design(NamedTuple):
     bounds: tuple[float, float] | None = None  # Of the response
 
 
-COUNTS = (0.4, 0.6, -0.5)
+COUNTS, RARE = (0.4, 0.6, -0.5), (-1.5, 0.6, -0.5)
 Y_MAX = 20.0
 
 
@@ -92,6 +93,11 @@ DESIGNS = {
             NB, lambda rng, eta, x, z: counts(rng, np.exp(eta), np.where(x < 0, 0.2, 1.2)), COUNTS, right=False
         ),
         "curved": Design(NB, lambda rng, eta, x, z: counts(rng, np.exp(eta + 0.8 * x**2), 0.6), COUNTS, right=False),
+        "rare": Design(NB, lambda rng, eta, x, z: counts(rng, np.exp(eta), 0.6), RARE, 0.6),
+        "rare zeros": Design(
+            NB, lambda rng, eta, x, z: counts(rng, 2.0 * np.exp(eta), 0.6) * (rng.random(len(eta)) < 0.5), RARE
+        ),
+        "rare wide": Design(NB, lambda rng, eta, x, z: counts(rng, np.exp(eta), 3.0), RARE, 3.0),
     },
     "tobit": {
         "right": latent(lambda rng, x: rng.standard_normal(len(x)), extra=0.8),
@@ -182,14 +188,14 @@ def main() -> None:
     parser.add_argument("--reps", type=int, default=400)
     parser.add_argument("--cells", nargs="*", default=[""], metavar="TEXT")
     parser.add_argument("--keep", type=Path, help="folder of finished runs")
-    asked = parser.parse_args()
+    asked, made_by = parser.parse_args(), commit()  # before the table is written, which git would see
     warnings.simplefilter("ignore", PrivregWarning)
     for name in (cell for cell in CELLS if any(text in cell for text in asked.cells)):
         made = pd.DataFrame([row(name, asked.reps, Runs(asked.keep))])
         old = read_table(RESULTS) if RESULTS.exists() else made.iloc[:0]
         table, order = pd.concat([old[old["cell"] != name], made]), {cell: k for k, cell in enumerate(CELLS)}
         table = table.sort_values("cell", key=lambda s: s.map(order))
-        save_table(table, RESULTS, f"python -m benchmarks.extra_parameters --reps {asked.reps}")
+        save_table(table, RESULTS, f"python -m benchmarks.extra_parameters --reps {asked.reps}", (made_by,))
         print(made.to_string(index=False), flush=True)
 
 

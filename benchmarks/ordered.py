@@ -2,20 +2,22 @@
 
 ``python -m benchmarks.ordered [--reps R] [--cells PATTERN …] [--keep FOLDER]``
 
-A cell is a trust model with a budget μ, a number of records, K levels and a design. Covariates are x uniform on
-[−1, 1], z normal of sd 0.6 clipped at ±2, and g, 1 for 30% and else 0; P(y > k) = 1/(1 + exp(κ_k − η)) with η = 1.2 x −
-0.8 z + 0.5 g ("usual"), cut points even on [−1.5, 1.5]. "rare": the cut points are moved by 2.5, so that the highest
-level has one record in 50 or so. "other": odds are not proportional, the slope of x falls from 1.8 at the first cut
-point to 0.6 at the last, of which estimates are compared with the coefficients that a fit's equation has on 400,000
-other records (`estimand`), that is without noise. With these coefficients "usual" and "rare" are compared as they are.
+A cell is a trust model with a budget μ, a number of records, K levels and a design. Covariates are x uniform on [−1,
+1], z normal of sd 0.6 clipped at ±2, and g, 1 for 30% and else 0; P(y > k) = 1/(1 + exp(κ_k − η)) with η = 1.2 x − 0.8
+z + 0.5 g ("usual"), cut points even on [−1.5, 1.5]. "rare": the cut points are moved by 2.5, so that the highest level
+has one record in 30 or so; "few": by 3, one in 50. "other": odds are not proportional, the slope of x falls from 1.8 at
+the first cut point to 0.6 at the last, of which estimates are compared with the coefficients that a fit's equation has
+on 400,000 other records (`estimand`), that is without noise. With these coefficients "usual", "rare" and "few" are
+compared as they are.
 
 Columns of `results/ordered.csv`, one line a cell: replications; coverage, the share of intervals that hold their
 coefficient or cut point, in %, pooled; low_999, the share that exact intervals reach in 99.9% of such studies if
 coefficients were independent; least, the lowest coverage of a coefficient, and least_999, which the lowest of so many
 reaches in 99.9%, by Bonferroni; unmarked, coverage of those that no summary takes back; bias, the root mean square over
 coefficients of the mean error over the sd of estimates; error_ratio, the sd of estimates over the mean standard error;
-noted, the share of fits that take intervals back; crossed, those with cut points out of order; failed, fits that were
-refused. ``--keep`` stores each run, so that a study can be stopped and resumed.
+noted, the share of fits that take intervals back; last, the share whose last cut point isn't marked, and missed, that
+of those whose interval does not hold it then, of "few"; crossed, those with cut points out of order; failed, fits that
+were refused. ``--keep`` stores each run, so that a study can be stopped and resumed.
 """
 
 from __future__ import annotations
@@ -45,12 +47,14 @@ CELLS = {
     for levels in (3, 4, 5)
     for design in ("usual", "rare", "other")
 }
+CELLS |= {f"two_collectors-1-{n}-3-few": ("two_collectors", 1.0, n, 3, "few") for n in (2_000, 3_000, 5_000, 20_000)}
+MOVED = {"rare": 2.5, "few": 3.0}  # Cut points, by design
 
 
 def truth(name: str) -> np.ndarray:
     """Slopes, then cut points, under which responses are drawn."""
     _, _, _, levels, design = CELLS[name]
-    return np.append(SLOPES, np.linspace(-1.5, 1.5, levels - 1) + 2.5 * (design == "rare"))
+    return np.append(SLOPES, np.linspace(-1.5, 1.5, levels - 1) + MOVED.get(design, 0.0))
 
 
 def people(name: str, n: int, rng: np.random.Generator) -> pd.DataFrame:
@@ -119,6 +123,8 @@ def row(name: str, reps: int, runs: Runs) -> dict[str, object]:
         "bias": round(float(np.sqrt(np.mean(((params.mean(axis=0) - at) / sd) ** 2))), 2),
         "error_ratio": round(float(np.mean(sd / errors.mean(axis=0))), 2),
         "noted": round(float((~fine).any(axis=1).mean()), 2),
+        "last": round(float(fine[:, -1].mean()), 3) if CELLS[name][4] == "few" else np.nan,
+        "missed": round(float((fine & ~held)[:, -1].mean()), 3) if CELLS[name][4] == "few" else np.nan,
         "crossed": round(float((np.diff(params[:, 3:], axis=1) <= 0.0).any(axis=1).mean()), 3),
         "failed": round(1.0 - len(held_of) / reps, 3),
     }

@@ -8,9 +8,8 @@ from typing import Any, Final
 import numpy as np
 
 from privreg.base.arrays import Array
-from privreg.families.family import Family
 from privreg.families.logistic import ClassMeasures
-from privreg.families.scores import LINKS, Binary, Declared, Function, ScoreRules, SumRules
+from privreg.families.scores import LINKS, Binary, Family, Function, ScoreRules, SumRules
 from privreg.options.unknown import known_arguments
 from privreg.protocol import codes
 from privreg.protocol.plans import Shape
@@ -51,10 +50,7 @@ class CloglogScore(ClassMeasures, Binary):
         event = np.where(m < SMALL, 0.5 * m, m * rest * (m + np.expm1(-m)) / np.expm1(-m) ** 2)
         return np.asarray(np.where(m < shape.a, (1.0 - y) * m + y * event, 0.0) / shape.a)
 
-    def steep(self, shape: Shape, c: float) -> tuple[float, float]:
-        return 0.0, 0.0
-
-    def sums(self, family: Declared, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
+    def sums(self, family: Family, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
         return SumRules(1.0, 0.3 / shape.a, 0.3 / shape.a**2) if shape.a else SumRules(STEEPEST, 0.25, 0.2)
 
     def noiseless(self, shape: Shape) -> Shape:
@@ -79,10 +75,10 @@ class CloglogScore(ClassMeasures, Binary):
     def balanced(self, shape: Shape, *, summed: bool) -> bool:
         return bool(shape.b)
 
-    def shape(self, family: Declared, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
+    def shape(self, family: Family, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
         return Shape(self.code, 0.0, float(balanced), 0)
 
-    def twin(self, sm: Any, family: Declared, y: Array, x: Array) -> Any:
+    def twin(self, sm: Any, family: Family, y: Array, x: Array) -> Any:
         return sm.GLM(y, x, family=sm.families.Binomial(sm.families.links.CLogLog())).fit()
 
 

@@ -1,95 +1,20 @@
-"""A family: a frozen value that says which loss is meant. The functions that make one are in its family's module."""
+"""Families by name, and what is asked of a family as a whole. The functions that make one are in its module."""
 
 from __future__ import annotations
 
-import ast
-import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 from privreg.errors import OptionError, UnsupportedArgumentError, choose
-from privreg.families.scores import SCORINGS, Declared, Score, ScoreRules, Scoring, scoring_of
+from privreg.families.scores import CLASSICAL_C, SCORINGS, Family, ScoreRules, from_json
 from privreg.options.unknown import MODELS, TIMES
-from privreg.protocol.plans import Shape
 from privreg.schema.declarations import Schema
 
-CLASSICAL_C: Final = 1.345  # Huber's constant with 95% efficiency for normal errors of sd 1
-
-
-@dataclass(frozen=True, repr=False)
-class Family(Declared):
-    """A loss, as the user names it. Made by :func:`Huber`, :func:`Logistic` and their like."""
-
-    def __repr__(self) -> str:
-        return scoring_of(self.shape().family).words(self)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return from_json, (self.to_json(), self.score)
-
-    @property
-    def scoring(self) -> Scoring:
-        """The score, and all that is known of it."""
-        return scoring_of(self.code)
-
-    @property
-    def scaled(self) -> bool:
-        """True if the response has units, so that it is scaled inside."""
-        return self.scoring.scaled
-
-    @property
-    def logs(self) -> tuple[str, str] | None:
-        """Names of coefficients and their exponentials where these are ratios."""
-        return self.scoring.logs or {"logit": ("log-odds", "odds ratio"), "log": ("log rate", "rate ratio")}.get(
-            self.link
-        )
-
-    @property
-    def title(self) -> str:
-        """Name in tables, with its level."""
-        return self.scoring.title.format(**vars(self))
-
-    @property
-    def estimand(self) -> str:
-        """Estimand of the coefficients, in words."""
-        return scoring_of(self.shape().family).estimand.format(**vars(self))
-
-    def target(self, ratio: float, *, learned: bool) -> str:
-        """Target of the coefficients, in words, with the threshold c in residual scales, if there is one."""
-        if not self.scoring.symmetric:
-            return self.estimand
-        beyond = math.erfc(ratio / math.sqrt(2.0))  # of normal errors
-        near = "a median regression" if beyond > 0.5 else "least squares" if beyond < 0.05 else "a regression of means"
-        moves = "; c and scale were learned, so with skewed errors another fit targets other numbers" if learned else ""
-        return (
-            f"close to {near}: residuals beyond ± {ratio:.4g} scale ({100.0 * beyond:.0f}% of normal ones) count by "
-            f"their sign. With symmetric errors and a right model the conditional mean{moves}"
-        )
-
-    def shape(self, low: float = -1.0, high: float = 1.0, *, balanced: bool = False, plain: bool = False) -> Shape:
-        """Score over its bound, for the kernel; `balanced` is of Logistic's, `plain` of Poisson's likelihood's.
-
-        `low` and `high` are public limits of the response, internal units, which Squared needs.
-        """
-        return self.scoring.shape(self, low, high, balanced=balanced, plain=plain)
-
-    def resolve(self, *, unit: float, low: float = -1.0, high: float = 1.0) -> tuple[Score, str]:
-        """Turn the family into the numbers of the published algorithm, and describe it with them in the user's units.
-
-        "auto" is the sources' fixed c = 1.345 internal units. `unit` is response units per internal one, `low` and
-        `high` are public limits of the response, internal units.
-        """
-        scoring, shape, assumed = self.scoring, self.shape(low, high), isinstance(self.scale, str)
-        ratio = CLASSICAL_C if isinstance(self.c, str) else self.c
-        scale = 1.0 if isinstance(self.scale, str) else self.scale / unit
-        if not scoring.cornered:
-            words = repr(self).removesuffix("()")
-            return scoring.published(self, shape, ratio if self.robust else 1.0, low, high), words
-        size = f" {scale * unit:.4g} ({'assumed' if assumed else 'declared'})"
-        size = ", estimated jointly" if self.joint else size
-        words = f"{self.title}, c = {ratio:.4g} × residual scale{size}"
-        return scoring.published(self, shape, ratio * scale, low, high), words
-
+__all__ = [
+    "CLASSICAL_C", "FAMILIES", "Family", "check_ratios", "from_json", "resolve_family", "score_rules", "with_counts",
+]  # fmt: skip
 
 FAMILIES: Final[dict[str, Callable[..., Family]]] = {}
 """Functions that make families, by the name that users may write instead; `privreg.families` fills it."""
@@ -162,12 +87,15 @@ def score_rules(
     return family.scoring.rules(family, shape, d, mu, low, high)
 
 
+_LOG: Final = re.compile(r"np\.log(1p)?\(([^()]|\([^()]*\))*\)")  # One call, around what may have calls inside
+
+
 def check_ratios(family: Family, response: str) -> None:
     """Refuse to exponentiate coefficients that are no differences of logs.
 
     Of a `response` that the formula has as ``np.log(y)`` they are logs of ratios of y.
     """
-    if family.logs or (family.link == "identity" and _is_log(response)):
+    if family.logs or (family.link == "identity" and _LOG.fullmatch(response)):
         return
     what = "those of a separating hyperplane" if family.link == "margin" else "differences of the response itself"
     raise OptionError(
@@ -177,26 +105,9 @@ def check_ratios(family: Family, response: str) -> None:
     )
 
 
-def _is_log(response: str) -> bool:
-    try:
-        call = ast.parse(response, mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the name of a column need not be Python
-        return False
-    func = call.func if isinstance(call, ast.Call) else None
-    of_numpy = isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and func.value.id == "np"
-    return of_numpy and getattr(func, "attr", "") in {"log", "log1p"}
-
-
 def with_counts(schema: Schema, family: Family, name: str) -> Schema:
     """Schema with the bounds that counts, or two limits, give the response `name`, if it has none of its own."""
     low, high = (0.0, family.y_max) if family.response == "count" else (family.low, family.high)
     if low is None or high is None or schema.declares(name) or not name.isidentifier():
         return schema
     return replace(schema, bounds={**schema.bounds, name: (low, high)})
-
-
-def from_json(doc: Mapping[str, Any], score: Any = None) -> Family:
-    """Rebuild a family from :meth:`Family.to_json`; one of a user's own without its score can predict, not fit."""
-    if score is None:
-        return Family(**doc)
-    return Family(**doc, score=score, _compiled=scoring_of(doc["code"]).compiled(score, Family(**doc)))

@@ -7,8 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from privreg.base.arrays import Array, Flags
-from privreg.families.family import Family
-from privreg.families.scores import Declared, Function, Predicted, ScoreRules, SumRules
+from privreg.families.scores import Family, Function, Predicted, ScoreRules, SumRules
 from privreg.protocol import codes
 from privreg.protocol.plans import Shape
 
@@ -48,7 +47,7 @@ class HazardScore(Predicted):
     def unit(self, shape: Shape, c: Any, eta: Array, y: Array, function: Function = None) -> Array:
         return np.asarray(np.exp(eta) - y)
 
-    def sums(self, family: Declared, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
+    def sums(self, family: Family, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
         return SumRules(1.0, USUAL, USUAL)
 
     def perfect(self, eta: Array) -> list[tuple[float, Array]]:

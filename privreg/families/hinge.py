@@ -10,8 +10,7 @@ import numpy as np
 
 from privreg.base.arrays import Array
 from privreg.errors import OptionError, real, shown
-from privreg.families.family import Family
-from privreg.families.scores import CAP, Declared, Function, Gauge, Score, ScoreRules, Scoring, SumRules
+from privreg.families.scores import CAP, Family, Function, Gauge, Score, ScoreRules, Scoring, SumRules
 from privreg.options.unknown import known_arguments
 from privreg.protocol import codes
 from privreg.protocol.plans import Shape
@@ -30,9 +29,10 @@ class Margin(Scoring):
     """A score of the margin (2 y − 1) η, or one that nothing is known of: its curvature is learned near the margin."""
 
     unsure = 4.0
+    tracked = varying = True
 
-    def rules(self, family: Declared, shape: Shape, d: int, mu: float, low: float, high: float) -> ScoreRules:
-        return ScoreRules(shape, 1.0, True, CURVATURE, varying=True)
+    def curvature(self, family: Family, c: float, low: float, high: float) -> float:
+        return CURVATURE
 
 
 class HingeScore(Margin):
@@ -63,12 +63,12 @@ class HingeScore(Margin):
             ("hinge loss", lambda m: CAP * float(m[0]), f"mean of max(0, 1 − margin), clipped at {CAP:g}"),
         ]
 
-    def compared(self, family: Declared, y: Array, eta: Array) -> dict[str, float]:
+    def compared(self, family: Family, y: Array, eta: Array) -> dict[str, float]:
         margin = (2.0 * y - 1.0) * eta[:, 0]
         loss = float(np.mean(np.maximum(1.0 - margin, 0.0)))
         return {"accuracy": float(np.mean(margin > 0.0)), "hinge loss": loss}
 
-    def unsummed(self, family: Declared) -> str:
+    def unsummed(self, family: Family) -> str:
         return (
             f"reports hold the score's slope, and that of {family!r} is 0 wherever there is one; use SmoothedHinge(), "
             "Logistic() or {others}"
@@ -95,16 +95,16 @@ class SmoothedHingeScore(HingeScore):
     def steep(self, shape: Shape, c: float) -> tuple[float, float]:
         return 1.0 - 0.999 * shape.a, 1.0
 
-    def sums(self, family: Declared, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
+    def sums(self, family: Family, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
         return SumRules(1.0, known.curvature, known.curvature, family.width)
 
-    def shape(self, family: Declared, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
+    def shape(self, family: Family, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
         return Shape(self.code, family.width, 0.0, 0)
 
-    def published(self, family: Declared, shape: Shape, c: float, low: float, high: float) -> Score:
+    def published(self, family: Family, shape: Shape, c: float, low: float, high: float) -> Score:
         return Score(shape, c, 1.0, 1.0 / family.width)
 
-    def unsummed(self, family: Declared) -> str:
+    def unsummed(self, family: Family) -> str:
         return ""
 
 

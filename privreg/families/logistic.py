@@ -10,18 +10,17 @@ import numpy as np
 from scipy.special import softmax
 
 from privreg.base.arrays import Array
-from privreg.families.family import Family
 from privreg.families.scores import (
     CAP,
     Binary,
-    Declared,
+    Family,
     Function,
     Gauge,
     Predicted,
     ScoreRules,
     Scoring,
     SumRules,
-    logistic,
+    probability,
 )
 from privreg.options.unknown import known_arguments
 from privreg.protocol import codes
@@ -61,7 +60,7 @@ class ClassMeasures(Scoring):
             ("accuracy", lambda m: float(m[1]), "share of people whose likeliest class is their own"),
         ]
 
-    def compared(self, family: Declared, y: Array, eta: Array) -> dict[str, float]:
+    def compared(self, family: Family, y: Array, eta: Array) -> dict[str, float]:
         share, k = class_shares(self.log_odds(eta)), y.astype(np.intp)
         null = np.bincount(k, minlength=share.shape[1]) / len(y)
         entropy = -float(np.sum(null[null > 0] * np.log(null[null > 0])))
@@ -74,7 +73,7 @@ class ClassMeasures(Scoring):
             "Brier score": halves * float(np.mean(np.sum((share - np.eye(share.shape[1])[k]) ** 2, axis=1))),
         }
 
-    def draw(self, family: Declared, eta: Array, levels: Any, rng: np.random.Generator, dispersion: Any = 1.0) -> Array:
+    def draw(self, family: Family, eta: Array, levels: Any, rng: np.random.Generator, dispersion: Any = 1.0) -> Array:
         full = np.column_stack([np.zeros(len(eta)), self.log_odds(eta)])
         gumbel = -np.log(-np.log(rng.uniform(size=full.shape)))
         return np.asarray(levels[np.argmax(full + gumbel, axis=1)])
@@ -85,12 +84,12 @@ class LogisticScore(ClassMeasures, Binary):
 
     code = codes.LOGISTIC
     estimand = "log-odds ratios of the logistic model; its weighted projection if the model is wrong"
-    shares = "logistic"
+    shares, discrete = "logistic", "Logit"
     steepest = 0.25
     conditional = True
 
     def unit(self, shape: Shape, c: Any, eta: Array, y: Array, function: Function = None) -> Array:
-        return np.asarray(logistic(eta) - y)
+        return np.asarray(probability(eta) - y)
 
     def slope(self, shape: Shape, c: float, eta: Array, y: Array, top: float, function: Function = None) -> Array:
         e = np.exp(-np.abs(eta))
@@ -99,26 +98,23 @@ class LogisticScore(ClassMeasures, Binary):
     def steep(self, shape: Shape, c: float) -> tuple[float, float]:
         return 0.0, 1.0
 
-    def sums(self, family: Declared, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
+    def sums(self, family: Family, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
         return SumRules(0.25, 0.2, 0.2)
 
     def mean(self, shape: Shape, there: Array) -> tuple[Array, Array]:
-        share = logistic(there)
+        share = probability(there)
         return share, share * (1.0 - share)
 
     def brief(self, shape: Shape, here: Array, there: Array, c: float) -> tuple[Array, Array]:
         low, high = self.ends(shape, here)
-        share = logistic(there)
+        share = probability(there)
         return low + (high - low) * share, (high - low) * share * (1.0 - share)
 
     def perfect(self, eta: Array) -> list[tuple[float, Array]]:
         return [(sign, 1.0 / (1.0 + np.exp(np.clip(sign * eta, -50.0, 50.0)))) for sign in (1.0, -1.0)]
 
-    def shape(self, family: Declared, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
+    def shape(self, family: Family, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
         return Shape(codes.BALANCED if balanced else self.code, 0.0, 0.0, 0)
-
-    def twin(self, sm: Any, family: Declared, y: Array, x: Array) -> Any:
-        return sm.Logit(y, x).fit(disp=0)
 
 
 class BalancedScore(LogisticScore):
@@ -141,17 +137,14 @@ class MultinomialScore(ClassMeasures, Predicted):
     code = codes.MULTINOMIAL
     estimand = "log-odds of each class against the first; their weighted projection if the model is wrong"
     multiple = separable = short_offsets = True
-    shares = "classes"
+    shares, discrete = "classes", "MNLogit"
     bound = math.sqrt(2.0)
 
-    def sums(self, family: Declared, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
+    def sums(self, family: Family, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
         return SumRules(0.25, 0.4 / (high + 1.0), 0.4 / (high + 1.0))  # ¼ and less by numbers of equal classes
 
     def balanced(self, shape: Shape, *, summed: bool) -> bool:
         return not summed
-
-    def twin(self, sm: Any, family: Declared, y: Array, x: Array) -> Any:
-        return sm.MNLogit(y, x).fit(disp=0)
 
 
 def multinomial(theta: Array, z: Array, y: Array) -> Array:

@@ -18,27 +18,12 @@ from privreg.base.arrays import Array
 from privreg.families.scores import Gauge, scoring_of
 
 NORMAL_95: Final = 1.959963984540054
+STEP: Final = 1e-6  # Step of a mean by which measures have slopes
 
-LEAST: Final = dict.fromkeys(
-    (
-        "residual sd",
-        "share below",
-        "mean deviance",
-        "mean response",
-        "mean prediction",
-        "accuracy",
-        "hinge loss",
-        "log-loss",
-        "alpha",
-        "sigma",
-        "share censored",
-        "share predicted censored",
-    ),
-    0.0,
-)
-MOST: Final = dict.fromkeys(
-    ("R²", "deviance explained", "share below", "accuracy", "share censored", "share predicted censored"), 1.0
-)
+_SHARES: Final = ("accuracy", "share below", "share censored", "share predicted censored")
+_POSITIVE: Final = ("residual sd", "mean deviance", "mean response", "mean prediction", "hinge loss", "log-loss")
+LEAST: Final = dict.fromkeys((*_SHARES, *_POSITIVE, "alpha", "sigma"), 0.0)
+MOST: Final = dict.fromkeys((*_SHARES, "R²", "deviance explained"), 1.0)
 """Least and largest possible values of measures that have one."""
 
 
@@ -74,16 +59,9 @@ def summarise(gauge: Gauge, mean: Array, cov: Array, unit: float) -> tuple[Measu
             return of_usable(means[:-1] / max(float(means[-1]), 1e-3) if gauge.nonresponse else means)
 
         at = measure(mean)
-        slope = np.array([_slope(measure, mean, j) for j in range(len(mean))])
+        slope = np.array([(measure(mean + h) - measure(mean - h)) / (2.0 * STEP) for h in STEP * np.eye(len(mean))])
         out.append(Measure(name, at, math.sqrt(max(float(slope @ cov @ slope), 0.0)), meaning))
     return tuple(out)
-
-
-def _slope(measure: Callable[[Array], float], mean: Array, j: int) -> float:
-    step = 1e-6
-    moved = np.zeros(len(mean))
-    moved[j] = step
-    return (measure(mean + moved) - measure(mean - moved)) / (2.0 * step)
 
 
 def frame(measures: Sequence[Measure]) -> pd.DataFrame:

@@ -10,10 +10,8 @@ import numpy as np
 from scipy.special import digamma, polygamma
 
 from privreg.base.arrays import Array
-from privreg.errors import OptionError, real, shown
-from privreg.families.family import Family
-from privreg.families.poisson import MOST_Y, PoissonScore
-from privreg.families.scores import Declared, Function, ScoreRules
+from privreg.families.poisson import PoissonScore, largest
+from privreg.families.scores import Family, Function
 from privreg.options.unknown import known_arguments
 from privreg.protocol import codes
 from privreg.protocol.plans import Shape
@@ -36,7 +34,7 @@ class NegativeBinomialScore(PoissonScore):
         "log rate ratios for counts up to {y_max:g} (larger ones are clamped), whatever their dispersion; their "
         "projection, weighted by 1/(1 + alpha mean), alike below {y_max:g}/10, if the mean is not log-linear"
     )
-    extra = "alpha"
+    extra, tracked = "alpha", True
     limits = 1e-4, 1e3
     shares = "window"
 
@@ -72,18 +70,15 @@ class NegativeBinomialScore(PoissonScore):
         weight = (1.0 + at * shape.b) / (1.0 + at * max(mean, shape.b)) / shape.a
         return mean * weight, (mean + at * mean**2) * weight**2
 
-    def twin(self, sm: Any, family: Declared, y: Array, x: Array) -> Any:
+    def twin(self, sm: Any, family: Family, y: Array, x: Array) -> Any:
         mean = sm.Poisson(y, x).fit(disp=0).predict()
         alpha = float(np.clip(((y - mean) ** 2 - mean).sum() / np.square(mean).sum(), *self.limits))
         return sm.GLM(y, x, family=sm.families.NegativeBinomial(alpha=alpha)).fit()
 
-    def rules(self, family: Declared, shape: Shape, d: int, mu: float, low: float, high: float) -> ScoreRules:
-        return ScoreRules(shape, 1.0, True, 1.0, varying=True)
-
     def noiseless(self, shape: Shape) -> Shape:
         return shape._replace(b=0.0)
 
-    def shape(self, family: Declared, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
+    def shape(self, family: Family, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
         return Shape(self.code, family.y_max, FLAT * family.y_max, 0)
 
 
@@ -147,7 +142,5 @@ def NegativeBinomial(y_max: float | None = None) -> Family:
     >>> NegativeBinomial(20)
     NegativeBinomial(y_max=20)
     """
-    number = real(y_max)
-    if number is None or not 0.0 < number <= MOST_Y:
-        raise OptionError(f"y_max={shown(y_max)} must be a positive number, the largest count anybody may have.")
-    return Family("NegativeBinomial", codes.NEGATIVE_BINOMIAL, "log", "count", y_max=number)
+    top = largest("NegativeBinomial", y_max)
+    return Family("NegativeBinomial", codes.NEGATIVE_BINOMIAL, "log", "count", y_max=top)

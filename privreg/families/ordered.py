@@ -8,9 +8,8 @@ from typing import Any, Final
 import numpy as np
 
 from privreg.base.arrays import Array
-from privreg.families.family import Family
 from privreg.families.logistic import LogisticScore
-from privreg.families.scores import Declared, ScoreRules, SumRules, logistic
+from privreg.families.scores import Family, ScoreRules, SumRules, probability
 from privreg.options.unknown import known_arguments
 from privreg.protocol import codes
 from privreg.protocol.plans import Shape
@@ -51,14 +50,14 @@ class OrderedScore(LogisticScore):
         π_k falling in k the likelihood of level j is π_(j−1) (1 − π_j) (1 − e^−g), g = κ_j − κ_(j−1): two logits, and a
         term of the gap alone.
         """
-        share, place = logistic(eta), np.arange(eta.shape[1])
+        share, place = probability(eta), np.arange(eta.shape[1])
         level = y.sum(axis=1, keepdims=True)
         used = (place == level) | (place == level - 1.0)
         (by_gap, bend), between = self.gaps(eta), place[1:] == level
         score = np.hstack([used * (share - y), between * by_gap])
         return score, np.hstack([used * share * (1.0 - share), between * bend])
 
-    def sums(self, family: Declared, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
+    def sums(self, family: Family, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
         k = high + 1.0  # equally frequent levels: the mean of π (1 − π) at cut points, and the variance of mean scores
         slope, square = MODEL * (k + 1.0) / (6.0 * k), MODEL * (k + 1.0) / (12.0 * (k - 1.0))
         return SumRules(0.25, slope, square)
@@ -73,7 +72,7 @@ class OrderedScore(LogisticScore):
             between = np.log(-np.expm1(eta[:, 1:] - eta[:, :-1]))
         return np.hstack([above[:, :-1] + below[:, 1:] + between, above[:, -1:]]) - below[:, :1]
 
-    def shape(self, family: Declared, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
+    def shape(self, family: Family, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
         return Shape(self.code, 0.0, 0.0, 0)
 
     def unlocal(self, d: int, mu: float, classes: int) -> str:
@@ -85,7 +84,7 @@ class OrderedScore(LogisticScore):
             "for levels above one cut point"
         )
 
-    def twin(self, sm: Any, family: Declared, y: Array, x: Array) -> Any:
+    def twin(self, sm: Any, family: Family, y: Array, x: Array) -> Any:
         from statsmodels.miscmodels.ordinal_model import OrderedModel
 
         p = int(np.flatnonzero((x == -1.0).all(axis=0))[-1])  # columns of cut points are the last

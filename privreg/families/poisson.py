@@ -12,8 +12,7 @@ from scipy.stats import nbinom
 
 from privreg.base.arrays import Array
 from privreg.errors import OptionError, SchemaError, real, shown
-from privreg.families.family import Family
-from privreg.families.scores import CAP, Declared, Function, Gauge, Predicted, ScoreRules, SumRules
+from privreg.families.scores import CAP, Family, Function, Gauge, Predicted, ScoreRules, SumRules
 from privreg.options.unknown import known_arguments
 from privreg.protocol import codes
 from privreg.protocol.counts import FARTHEST, LARGE
@@ -33,7 +32,7 @@ class PoissonScore(Predicted):
     """ψ = m − y, m = e^η; a = y_max. Over the largest size at η, but over y_max everywhere if b is 1."""
 
     code = codes.POISSON
-    measured = 3
+    measured, discrete = 3, "Poisson"
     call = "Poisson(y_max={y_max:g})"
     estimand = (
         "log rate ratios for counts up to {y_max:g} (larger ones are clamped); their weighted projection if the mean "
@@ -65,21 +64,19 @@ class PoissonScore(Predicted):
         mean = np.exp(np.minimum(there, math.log(rules.shape.a)))
         return np.asarray(np.minimum((low + (high - low) * mean) ** 2 + (high - low) ** 2 * mean, 1.0))
 
-    def rules(self, family: Declared, shape: Shape, d: int, mu: float, low: float, high: float) -> ScoreRules:
-        return ScoreRules(shape, float(family.c) if family.robust else 1.0, False, 1.0, varying=True)
+    def ratio(self, family: Family, d: int, mu: float) -> float:
+        return float(family.c) if family.robust else 1.0
 
-    def sums(self, family: Declared, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
+    def sums(self, family: Family, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
         return SumRules(1.0, 2.0 / shape.a, 2.0 / shape.a**2)
 
     def perfect(self, eta: Array) -> list[tuple[float, Array]]:
         return [(1.0, np.ones(len(eta)))]  # all are 0
 
     def values(self, gauge: Gauge, eta: Array, y: Array) -> list[Array]:
-        first = eta[:, 0]
-        mean, top = np.exp(np.minimum(first, 700.0)), gauge.y_max
-        saturated = np.where(y > 0.0, y * np.log(np.maximum(y, 1e-300)), 0.0)
-        deviance = 2.0 * (saturated - y * first - (y - mean))
-        return [np.clip(deviance / (2.0 * CAP), 0.0, 1.0), y / top, np.clip(mean / top, 0.0, 1.0) + 0.0 * y]
+        mean, top = np.exp(np.minimum(eta[:, 0], 700.0)), gauge.y_max
+        loss = np.clip(_deviance(y, eta[:, 0], mean) / (2.0 * CAP), 0.0, 1.0)
+        return [loss, y / top, np.clip(mean / top, 0.0, 1.0) + 0.0 * y]
 
     def measures(self, gauge: Gauge, unit: float) -> list[tuple[str, Callable[[Array], float], str]]:
         return [
@@ -88,24 +85,20 @@ class PoissonScore(Predicted):
             ("mean prediction", lambda m: float(m[2]) * gauge.y_max, "mean of what the fit predicts"),
         ]
 
-    def compared(self, family: Declared, y: Array, eta: Array) -> dict[str, float]:
-        first, average = eta[:, 0], float(np.mean(y))
-        own = np.where(y > 0.0, y * np.log(np.maximum(y, 1e-300)), 0.0)
-        null = 2.0 * float(np.mean(own) - (average * np.log(average) if average > 0.0 else 0.0))
-        deviance = 2.0 * float(np.mean(own - y * first - (y - np.exp(first))))
-        return {
-            "mean deviance": deviance,
-            "deviance explained": 1.0 - deviance / null if null > 0.0 else np.nan,
-            "mean error": float(np.mean(y - np.exp(first))),
-        }
+    def compared(self, family: Family, y: Array, eta: Array) -> dict[str, float]:
+        mean, average = np.exp(eta[:, 0]), np.asarray(y.mean())
+        deviance = float(_deviance(y, eta[:, 0], mean).mean())
+        null = float(_deviance(y, np.log(np.maximum(average, 1e-300)), average).mean())
+        explained = 1.0 - deviance / null if null > 0.0 else np.nan
+        return {"mean deviance": deviance, "deviance explained": explained, "mean error": float(np.mean(y - mean))}
 
     def balanced(self, shape: Shape, *, summed: bool) -> bool:
         return not shape.b
 
-    def shape(self, family: Declared, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
+    def shape(self, family: Family, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
         return Shape(codes.ROBUST_POISSON if family.robust else self.code, family.y_max, float(plain), 0)
 
-    def refuse(self, family: Declared, limits: tuple[float, float], name: str) -> None:
+    def refuse(self, family: Family, limits: tuple[float, float], name: str) -> None:
         low, high = limits
         if not (low == 0.0 and high == family.y_max):
             raise SchemaError(
@@ -113,11 +106,11 @@ class PoissonScore(Predicted):
                 f"bounds={{{name!r}: (0, {family.y_max:g})}}, or a larger y_max."
             )
 
-    def unsummed(self, family: Declared) -> str:
+    def unsummed(self, family: Family) -> str:
         needless = f"noise falls on sums, for which {family!r} needs no c; leave c= out, or use trust='local'"
         return needless if family.robust else ""
 
-    def draw(self, family: Declared, eta: Array, levels: Any, rng: np.random.Generator, dispersion: Any = 1.0) -> Array:
+    def draw(self, family: Family, eta: Array, levels: Any, rng: np.random.Generator, dispersion: Any = 1.0) -> Array:
         mean, more = np.exp(np.minimum(eta[:, 0], 20.0)), np.ravel(dispersion) - 1.0
         if more[0] < 0.0:  # binomial
             counts = rng.binomial(np.floor(mean / -more + rng.uniform(size=len(mean))).astype(np.int64), -more)
@@ -125,12 +118,9 @@ class PoissonScore(Predicted):
             counts = rng.poisson(rng.gamma(mean / more, more) if more.any() else mean)
         return np.asarray(np.minimum(counts, family.y_max))
 
-    def exceeding(self, family: Declared, eta: Array, dispersion: Array) -> float:
+    def exceeding(self, family: Family, eta: Array, dispersion: Array) -> float:
         mean, more = np.exp(np.minimum(eta, 20.0)), np.maximum(dispersion - 1.0, SMALL)
         return float(nbinom.sf(family.y_max, mean / more, 1.0 / (1.0 + more)).mean())
-
-    def twin(self, sm: Any, family: Declared, y: Array, x: Array) -> Any:
-        return sm.Poisson(y, x).fit(disp=0)
 
 
 class RobustPoissonScore(PoissonScore):
@@ -196,16 +186,24 @@ def Poisson(y_max: float | None = None, c: float | None = None) -> Family:
     >>> Poisson(20)
     Poisson(y_max=20)
     """
-    number = real(y_max)
-    if number is None or not 0.0 < number <= MOST_Y:
-        raise OptionError(f"y_max={shown(y_max)} must be a positive number, the largest count anybody may have.")
+    top = largest("Poisson", y_max)
     threshold = "auto" if c is None else real(c)
     if threshold is None or not (isinstance(threshold, str) or LEAST_PEARSON <= threshold <= MOST_PEARSON):
         raise OptionError(
             f"c={shown(c)} is where Pearson residuals are clipped, from {LEAST_PEARSON:g} to {MOST_PEARSON:g}; 1.5 is "
             "usual. Leave it out for means of counts of any distribution."
         )
-    return Family("Poisson", codes.POISSON, "log", "count", c=threshold, y_max=number)
+    return Family("Poisson", codes.POISSON, "log", "count", c=threshold, y_max=top)
+
+
+def largest(name: str, y_max: object) -> float:
+    """Read the largest count of the family `name`; OptionError if it is no positive number."""
+    number = real(y_max)
+    if number is None or not 0.0 < number <= MOST_Y:
+        raise OptionError(
+            f"{name}(y_max=...): y_max={shown(y_max)} must be a positive number, the largest count anybody may have."
+        )
+    return number
 
 
 def correction(c: float | Array, eta: Array) -> Array:
@@ -259,6 +257,12 @@ def moments(c: float, y_max: float, here: Array, there: Array) -> tuple[Array, A
     most = c + np.abs(a)
     slope = np.where(there > at, 0.0, -rate * rise / most)
     return (a - psi) / most, slope, np.minimum((square - 2.0 * a * psi + a * a) / most**2, 1.0)
+
+
+def _deviance(y: Array, eta: Array, mean: Array) -> Array:
+    """Deviance of each count; `mean` is exp(`eta`)."""
+    saturated = np.where(y > 0.0, y * np.log(np.maximum(y, 1e-300)), 0.0)
+    return np.asarray(2.0 * (saturated - y * eta - (y - mean)))
 
 
 def _roots(eta: Array) -> tuple[Array, Array]:

@@ -11,9 +11,9 @@ from scipy.special import ndtr, ndtri
 
 from privreg.base.arrays import Array
 from privreg.errors import OptionError, choose, real, shown
-from privreg.families.family import CLASSICAL_C, Family
 from privreg.families.scores import (
-    Declared,
+    CLASSICAL_C,
+    Family,
     Function,
     Gauge,
     Moments,
@@ -39,23 +39,25 @@ LARGEST_C: Final = 100.0
 class Residual(Scoring):
     """A score of y − η over a residual scale."""
 
-    residual = scaled = bounded = True
+    residual = scaled = bounded = tracked = True
 
     def near(self, shape: Shape, c: float, eta: Array, y: Array, function: Function = None) -> Array:
         return (np.abs(y - eta) <= c).astype(np.float64)
 
-    def ratio(self, family: Declared, d: int, mu: float) -> float:
-        """Threshold c in residual sd."""
-        return auto_c(d, mu) if isinstance(family.c, str) else family.c
+    def ratio(self, family: Family, d: int, mu: float) -> float:
+        """Threshold c in residual sd; "auto" has the least asymptotic variance: equation (3) of docs/estimator.md.
 
-    def curvature(self, family: Declared, c: float) -> float:
-        """Curvature per unit of score bound and c, for normal residuals."""
-        raise NotImplementedError
-
-    def rules(self, family: Declared, shape: Shape, d: int, mu: float, low: float, high: float) -> ScoreRules:
-        ratio = self.ratio(family, d, mu)
-        curvature, centre = self.curvature(family, ratio), self.centred(family, ratio)
-        return ScoreRules(shape, ratio, isinstance(family.scale, str), curvature, varying=False, centre=centre)
+        From 0.5 to 1.345, for d coefficients at μ per person. With spherical covariates the curvature is in proportion
+        to 2Φ(c) − 1; below c = 0.5 the gain is under 5% while the curvature keeps falling.
+        """
+        if not isinstance(family.c, str):
+            return family.c
+        grid = np.linspace(0.5, CLASSICAL_C, 170)
+        cdf = np.array([math.erf(v / math.sqrt(2.0)) for v in grid])  # 2Φ(c) − 1
+        pdf = np.exp(-(grid**2) / 2) / math.sqrt(2 * math.pi)
+        psi2 = cdf - 2 * grid * pdf + grid**2 * (1 - cdf)
+        variance = (psi2 / d + (2 * grid / mu) ** 2) / cdf**2
+        return float(grid[int(np.argmin(variance))])
 
 
 class Clipped(Residual):
@@ -64,12 +66,12 @@ class Clipped(Residual):
     cornered = True
     shares = "cornered"
 
-    def curvature(self, family: Declared, c: float) -> float:
+    def curvature(self, family: Family, c: float, low: float, high: float) -> float:
         tau, centre = family.tau, self.centred(family, c)
-        low, middle, high = (float(ndtr(v)) for v in (centre - c, centre, centre + c))
-        return (tau * (high - middle) + (1.0 - tau) * (middle - low)) / max(tau, 1.0 - tau)
+        below, middle, upto = (float(ndtr(v)) for v in (centre - c, centre, centre + c))
+        return (tau * (upto - middle) + (1.0 - tau) * (middle - below)) / max(tau, 1.0 - tau)
 
-    def sums(self, family: Declared, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
+    def sums(self, family: Family, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
         square = clipped_square(known.ratio) / clipped_square(CLASSICAL_C) * (CLASSICAL_C / known.ratio) ** 2
         return SumRules(1.0, known.curvature, 0.39 * square)  # 0.39 at normal errors, c = 1.345
 
@@ -115,10 +117,9 @@ class Clipped(Residual):
 class Level(Scoring):
     """A line at a level tau; a = τ, b = max(τ, 1 − τ)."""
 
-    levelled = True
     measured = 1
 
-    def shape(self, family: Declared, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
+    def shape(self, family: Family, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
         return Shape(self.code, family.tau, max(family.tau, 1.0 - family.tau), 0)
 
     def values(self, gauge: Gauge, eta: Array, y: Array) -> list[Array]:
@@ -147,10 +148,10 @@ class HuberScore(MeanMeasures, Clipped):
     def slope(self, shape: Shape, c: float, eta: Array, y: Array, top: float, function: Function = None) -> Array:
         return self.near(shape, c, eta, y)
 
-    def published(self, family: Declared, shape: Shape, c: float, low: float, high: float) -> Score:
+    def published(self, family: Family, shape: Shape, c: float, low: float, high: float) -> Score:
         return Score(shape, c, c, math.inf if family.joint else 1.0)  # 1/σ
 
-    def twin(self, sm: Any, family: Declared, y: Array, x: Array) -> Any:
+    def twin(self, sm: Any, family: Family, y: Array, x: Array) -> Any:
         return sm.RLM(y, x, M=sm.robust.norms.HuberT()).fit()
 
 
@@ -180,10 +181,18 @@ class ExpectileScore(Level, Clipped):
     def steep(self, shape: Shape, c: float) -> tuple[float, float]:
         return 0.0, c if shape.a >= 0.5 else -c
 
-    def centred(self, family: Declared, ratio: float) -> float:
-        return normal_expectile(family.tau, ratio)
+    def centred(self, family: Family, ratio: float) -> float:
+        from scipy.optimize import brentq
 
-    def published(self, family: Declared, shape: Shape, c: float, low: float, high: float) -> Score:
+        z = np.asarray(ndtri((np.arange(4000) + 0.5) / 4000))
+
+        def score(at: float) -> float:
+            r = z - at
+            return float(np.mean(np.where(r >= 0.0, family.tau, 1.0 - family.tau) * np.clip(r, -ratio, ratio)))
+
+        return float(brentq(score, -8.0, 8.0))
+
+    def published(self, family: Family, shape: Shape, c: float, low: float, high: float) -> Score:
         return Score(shape, c, c * shape.b, shape.b, -family.tau * c, (1.0 - family.tau) * c)
 
 
@@ -207,30 +216,30 @@ class QuantileScore(Level, Residual):
     def tau(self, shape: Shape) -> float:
         return shape.a
 
-    def ratio(self, family: Declared, d: int, mu: float) -> float:
+    def ratio(self, family: Family, d: int, mu: float) -> float:
         return QUANTILE_RATIO
 
-    def centred(self, family: Declared, ratio: float) -> float:
+    def centred(self, family: Family, ratio: float) -> float:
         return float(ndtri(family.tau))
 
-    def curvature(self, family: Declared, c: float) -> float:
+    def curvature(self, family: Family, c: float, low: float, high: float) -> float:
         centre, top = self.centred(family, c), max(family.tau, 1.0 - family.tau)
         return c * math.exp(-0.5 * centre**2) / math.sqrt(2.0 * math.pi) / top
 
-    def sums(self, family: Declared, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
+    def sums(self, family: Family, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
         return SumRules(0.5 / shape.b, known.curvature, (1.0 - shape.a) * shape.a / shape.b**2)
 
-    def published(self, family: Declared, shape: Shape, c: float, low: float, high: float) -> Score:
+    def published(self, family: Family, shape: Shape, c: float, low: float, high: float) -> Score:
         return Score(shape, c, shape.b, math.inf, -family.tau, 1.0 - family.tau)
 
-    def compared(self, family: Declared, y: Array, eta: Array) -> dict[str, float]:
+    def compared(self, family: Family, y: Array, eta: Array) -> dict[str, float]:
         r = y - eta[:, 0]
         return {
             "check loss": float(np.mean(r * (family.tau - (r < 0.0)))),
             "share below": float(np.mean(r < 0.0)),
         }
 
-    def twin(self, sm: Any, family: Declared, y: Array, x: Array) -> Any:
+    def twin(self, sm: Any, family: Family, y: Array, x: Array) -> Any:
         return sm.QuantReg(y, x).fit(q=family.tau)
 
 
@@ -353,34 +362,7 @@ def level(tau: object) -> float:
     return number
 
 
-def normal_expectile(tau: float, c: float) -> float:
-    """Robust expectile of a standard normal."""
-    from scipy.optimize import brentq
-
-    z = np.asarray(ndtri((np.arange(4000) + 0.5) / 4000))
-
-    def score(at: float) -> float:
-        r = z - at
-        return float(np.mean(np.where(r >= 0.0, tau, 1.0 - tau) * np.clip(r, -c, c)))
-
-    return float(brentq(score, -8.0, 8.0))
-
-
 def clipped_square(c: float) -> float:
     """E min(Z², c²) of a standard normal Z."""
     inside = math.erf(c / math.sqrt(2.0))
     return inside - c * math.sqrt(2.0 / math.pi) * math.exp(-0.5 * c * c) + c * c * (1.0 - inside)
-
-
-def auto_c(p: int, mu: float) -> float:
-    """Threshold c in residual sd, in [0.5, 1.345], of the least asymptotic variance: equation (3) of docs/estimator.md.
-
-    For `p` coefficients at `mu` per person. With spherical covariates the curvature is in proportion to 2Φ(c) − 1;
-    below c = 0.5 the gain is under 5% while the curvature keeps falling.
-    """
-    grid = np.linspace(0.5, CLASSICAL_C, 170)
-    cdf = np.array([math.erf(v / math.sqrt(2.0)) for v in grid])  # 2Φ(c) − 1
-    pdf = np.exp(-(grid**2) / 2) / math.sqrt(2 * math.pi)
-    psi2 = cdf - 2 * grid * pdf + grid**2 * (1 - cdf)
-    variance = (psi2 / p + (2 * grid / mu) ** 2) / cdf**2
-    return float(grid[int(np.argmin(variance))])

@@ -8,7 +8,7 @@ docs/estimator.md and, of fits by sums, docs/sums.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Final, Literal, NamedTuple
 
@@ -24,6 +24,7 @@ Function = Callable[[float, float], float] | None
 
 Moments = tuple[Array, ...]
 
+CLASSICAL_C: Final = 1.345  # Huber's constant with 95% efficiency for normal errors of sd 1
 CAP: Final = 5.0  # Losses are clipped to it: log-losses and hinge losses are rarely larger
 REACH: Final = 3.0  # Learned sd to which residuals and responses are clipped
 
@@ -47,9 +48,9 @@ LINKS: Final[dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]
 """Mean response at a linear predictor, and its derivative, by the link; families may add theirs."""
 
 
-@dataclass(frozen=True)
-class Declared:
-    """A loss by its name, its code and its options."""
+@dataclass(frozen=True, repr=False)
+class Family:
+    """A loss with its options, as the user names it. Made by :func:`Huber`, :func:`Logistic` and their like."""
 
     name: str  # Name in tables
     code: int  # Kernel code
@@ -66,12 +67,6 @@ class Declared:
     slope: float = 0.0  # Family bound of its slope by η; 0 if none is declared
     score: Any = field(default=None, compare=False)  # That score ψ(η, y), compiled; None for other families
     _compiled: Any = field(default=None, compare=False, repr=False)
-
-    @property
-    def unit(self) -> Callable[[float, float], float] | None:
-        """A user's own score over its bound."""
-        score, bound = self.score, self.bound
-        return None if score is None else lambda eta, y: float(score(eta, y)) / bound
 
     @property
     def compiled(self) -> Callable[[float, float], float] | None:
@@ -120,6 +115,82 @@ class Declared:
         """Represent by JSON values; a user's own score is left out."""
         names = (f.name for f in fields(self) if f.compare)
         return {n: getattr(self, n) for n in names}
+
+    def __repr__(self) -> str:
+        return scoring_of(self.shape().family).words(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return from_json, (self.to_json(), self.score)
+
+    @property
+    def scoring(self) -> Scoring:
+        """The score, and all that is known of it."""
+        return scoring_of(self.code)
+
+    @property
+    def scaled(self) -> bool:
+        """True if the response has units, so that it is scaled inside."""
+        return self.scoring.scaled
+
+    @property
+    def logs(self) -> tuple[str, str] | None:
+        """Names of coefficients and their exponentials where these are ratios."""
+        return self.scoring.logs or {"logit": ("log-odds", "odds ratio"), "log": ("log rate", "rate ratio")}.get(
+            self.link
+        )
+
+    @property
+    def title(self) -> str:
+        """Name in tables, with its level."""
+        return self.scoring.title.format(**vars(self))
+
+    @property
+    def estimand(self) -> str:
+        """Estimand of the coefficients, in words."""
+        return scoring_of(self.shape().family).estimand.format(**vars(self))
+
+    def target(self, ratio: float, *, learned: bool) -> str:
+        """Target of the coefficients, in words, with the threshold c in residual scales, if there is one."""
+        if not self.scoring.symmetric:
+            return self.estimand
+        beyond = math.erfc(ratio / math.sqrt(2.0))  # of normal errors
+        near = "a median regression" if beyond > 0.5 else "least squares" if beyond < 0.05 else "a regression of means"
+        moves = "; c and scale were learned, so with skewed errors another fit targets other numbers" if learned else ""
+        return (
+            f"close to {near}: residuals beyond ± {ratio:.4g} scale ({100.0 * beyond:.0f}% of normal ones) count by "
+            f"their sign. With symmetric errors and a right model the conditional mean{moves}"
+        )
+
+    def shape(self, low: float = -1.0, high: float = 1.0, *, balanced: bool = False, plain: bool = False) -> Shape:
+        """Score over its bound, for the kernel; `balanced` is of Logistic's, `plain` of Poisson's likelihood's.
+
+        `low` and `high` are public limits of the response, internal units, which Squared needs.
+        """
+        return self.scoring.shape(self, low, high, balanced=balanced, plain=plain)
+
+    def resolve(self, *, unit: float, low: float = -1.0, high: float = 1.0) -> tuple[Score, str]:
+        """Turn the family into the numbers of the published algorithm, and describe it with them in the user's units.
+
+        "auto" is the sources' fixed c = 1.345 internal units. `unit` is response units per internal one, `low` and
+        `high` are public limits of the response, internal units.
+        """
+        scoring, shape, assumed = self.scoring, self.shape(low, high), isinstance(self.scale, str)
+        ratio = CLASSICAL_C if isinstance(self.c, str) else self.c
+        scale = 1.0 if isinstance(self.scale, str) else self.scale / unit
+        if not scoring.cornered:
+            words = repr(self).removesuffix("()")
+            return scoring.published(self, shape, ratio if self.robust else 1.0, low, high), words
+        size = f" {scale * unit:.4g} ({'assumed' if assumed else 'declared'})"
+        size = ", estimated jointly" if self.joint else size
+        words = f"{self.title}, c = {ratio:.4g} × residual scale{size}"
+        return scoring.published(self, shape, ratio * scale, low, high), words
+
+
+def from_json(doc: Mapping[str, Any], score: Any = None) -> Family:
+    """Rebuild a family from :meth:`Family.to_json`; one of a user's own without its score can predict, not fit."""
+    if score is None:
+        return Family(**doc)
+    return Family(**doc, score=score, _compiled=scoring_of(doc["code"]).compiled(score, Family(**doc)))
 
 
 @dataclass(frozen=True)
@@ -199,6 +270,7 @@ class Scoring:
     estimand: ClassVar[str] = ""  # Meaning of its coefficients
     call: ClassVar[str] = "{name}()"  # Call that makes it
     title: ClassVar[str] = "{name}"  # Name in tables
+    discrete: ClassVar[str] = ""  # Model of statsmodels for the discrete response that it has
     logs: ClassVar[tuple[str, str] | None] = None  # Coefficients, and exponentials of them, where these are ratios
     form: ClassVar[bool] = False  # True if it is a form of another code's score, which users do not name
 
@@ -208,7 +280,6 @@ class Scoring:
     classed: ClassVar[bool] = False  # The response is a class, with a model of its probability
     predicted: ClassVar[bool] = False  # The linear predictor determines the distribution of the response
     linear: ClassVar[bool] = False  # The predictor is the response's mean, but for a constant: levels can be taken off
-    levelled: ClassVar[bool] = False  # The estimand is at a level tau, and no mean
     multiple: ClassVar[bool] = False  # Several linear predictors
     stacked: ClassVar[bool] = False  # A record is a row for each cut point between levels, with one report
     own: ClassVar[bool] = False  # It is a function of the user's, which is never saved
@@ -222,6 +293,8 @@ class Scoring:
     symmetric: ClassVar[bool] = False  # Residuals within ± c have the slope 1, so that their share is the curvature
     density: ClassVar[bool] = False  # A step, whose slope is the density of residuals in a window of ± c
     bend: ClassVar[float] = 1.0  # Thresholds (of a density residual sds) over which the slope changes by itself
+    varying: ClassVar[bool] = False  # The curvature depends on the coefficients, so that these are searched for
+    tracked: ClassVar[bool] = False  # c, the half-width of a window for it, or an extra parameter is learned
     bounded: ClassVar[bool] = False  # The slope changes over c of a residual
     curved: ClassVar[bool] = False  # One predictor bends it: a step by its slope leaves half its square, in thresholds
     bent_by_offsets: ClassVar[bool] = (
@@ -293,17 +366,30 @@ class Scoring:
         """Code and numbers of a score that rises in η, whose root is near."""
         return shape
 
-    def compiled(self, score: Any, family: Declared) -> Any:
+    def compiled(self, score: Any, family: Family) -> Any:
         """A user's own score, compiled."""
         raise ValueError("only a score of one's own is compiled")
 
     # --- the reference model -----------------------------------------------------------------------------------
 
-    def rules(self, family: Declared, shape: Shape, d: int, mu: float, low: float, high: float) -> ScoreRules:
-        """Public constants for local reports; see `family.score_rules`."""
-        raise ValueError(f"no rules of rounds for {family!r}")
+    def ratio(self, family: Family, d: int, mu: float) -> float:
+        """Threshold c in residual sd; 1 without one."""
+        return 1.0
 
-    def sums(self, family: Declared, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
+    def curvature(self, family: Family, c: float, low: float, high: float) -> float:
+        """Curvature of the loss, per unit of score bound and c, for normal residuals."""
+        return 1.0
+
+    def rules(self, family: Family, shape: Shape, d: int, mu: float, low: float, high: float) -> ScoreRules:
+        """Public constants for local reports; see `family.score_rules`."""
+        if self is _UNKNOWN:
+            raise ValueError(f"no rules of rounds for {family!r}")
+        ratio = self.ratio(family, d, mu)
+        track = self.tracked and isinstance(family.scale, str)
+        curvature, centre = self.curvature(family, ratio, low, high), self.centred(family, ratio)
+        return ScoreRules(shape, ratio, track, curvature, self.varying, centre)
+
+    def sums(self, family: Family, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
         """Public constants for fits by sums; `low` and `high` are public limits of the response, internal units."""
         return SumRules(1.0, known.curvature, 0.39)
 
@@ -375,7 +461,7 @@ class Scoring:
         """Name, function of the mean numbers and meaning of each measure; `unit` is the internal unit of y."""
         return []
 
-    def compared(self, family: Declared, y: Array, eta: Array) -> dict[str, float]:
+    def compared(self, family: Family, y: Array, eta: Array) -> dict[str, float]:
         """Measures of predictors `eta`, shape (n, b), on public responses `y`, shape (n,), user's units."""
         r, spread = y - family.inverse_link(eta[:, 0]), float(np.var(y))
         error = float(np.mean(r**2))
@@ -388,7 +474,7 @@ class Scoring:
 
     # --- words, plans and limits -------------------------------------------------------------------------------
 
-    def words(self, family: Declared) -> str:
+    def words(self, family: Family) -> str:
         """The call that makes the family."""
         return self.call.format(**vars(family))
 
@@ -396,18 +482,18 @@ class Scoring:
         """True if the score has a divisor that depends on covariates; `summed`: of a fit by sums."""
         return False
 
-    def shape(self, family: Declared, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
+    def shape(self, family: Family, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
         """Numbers of the score; see `Family.shape`."""
         return Shape(self.code, 0.0, 0.0, 0)
 
-    def published(self, family: Declared, shape: Shape, c: float, low: float, high: float) -> Score:
+    def published(self, family: Family, shape: Shape, c: float, low: float, high: float) -> Score:
         """Score of the published algorithm, at the threshold c; internal units."""
         return Score(shape, c, self.bound, self.steepest)
 
-    def refuse(self, family: Declared, limits: tuple[float, float], name: str) -> None:
+    def refuse(self, family: Family, limits: tuple[float, float], name: str) -> None:
         """Raise a SchemaError if public limits of the response do not suit the family."""
 
-    def unsummed(self, family: Declared) -> str:
+    def unsummed(self, family: Family) -> str:
         """Reason why a fit by sums can't take the family, with a remedy; empty if it can."""
         return ""
 
@@ -420,23 +506,23 @@ class Scoring:
         words = f"{self.extra} is not learned: it would take some {max(many, 1000.0):,.0f} people"
         return f"{words}; give trust='two_collectors', 'silos' or 'central'" if self.extra else ""
 
-    def centred(self, family: Declared, ratio: float) -> float:
+    def centred(self, family: Family, ratio: float) -> float:
         """The estimand for normal residuals, in their sd above the mean; `ratio` is the threshold c in sd."""
         return 0.0
 
-    def draw(self, family: Declared, eta: Array, levels: Any, rng: np.random.Generator, dispersion: Any = 1.0) -> Array:
+    def draw(self, family: Family, eta: Array, levels: Any, rng: np.random.Generator, dispersion: Any = 1.0) -> Array:
         """Responses of made-up people with linear predictors `eta`, shape (n, b): levels, or counts with a variance of
         `dispersion` times their mean.
         """
         raise ValueError("no model of the response")
 
-    def exceeding(self, family: Declared, eta: Array, dispersion: Array) -> float:
+    def exceeding(self, family: Family, eta: Array, dispersion: Array) -> float:
         """Share of such responses beyond the declared largest one."""
         return 0.0
 
-    def twin(self, sm: Any, family: Declared, y: Array, x: Array) -> Any:
+    def twin(self, sm: Any, family: Family, y: Array, x: Array) -> Any:
         """Fitted model of `sm`, statsmodels, without privacy; None if it has none. Classes are 0, 1 and so on."""
-        return None
+        return getattr(sm, self.discrete)(y, x).fit(disp=0) if self.discrete else None
 
 
 FAR: Final = 1e6  # A response that no scale reaches
@@ -446,13 +532,10 @@ INSIDE: Final = 1.0 - 1e-9  # Part of a threshold that is surely within it
 class Predicted(Scoring):
     """A score whose response's distribution follows from the linear predictor, linear in the response if not said."""
 
-    predicted = True
+    predicted = varying = True
 
     def near(self, shape: Shape, c: float, eta: Array, y: Array, function: Function = None) -> Array:
         return np.full(np.shape(y), min(0.5 * c, 1.0))
-
-    def rules(self, family: Declared, shape: Shape, d: int, mu: float, low: float, high: float) -> ScoreRules:
-        return ScoreRules(shape, 1.0, False, 1.0, varying=True)
 
     def mean(self, shape: Shape, there: Array) -> tuple[Array, Array]:
         """Mean response at a linear predictor, and its slope."""
@@ -539,12 +622,6 @@ def near(shape: Shape, c: float, eta: Array, y: Array, function: Function = None
     """
     with np.errstate(over="ignore", invalid="ignore"):
         return scoring_of(shape.family).near(shape, c, eta, y, function)
-
-
-def logistic(eta: Array) -> Array:
-    """Probability at log-odds `eta`, same shape."""
-    e = np.exp(-np.abs(eta))
-    return np.where(eta >= 0, 1.0 / (1.0 + e), e / (1.0 + e))
 
 
 def phi(v: Array) -> Array:

@@ -10,8 +10,7 @@ import numpy as np
 
 from privreg.base.arrays import Array
 from privreg.errors import SchemaError
-from privreg.families.family import Family
-from privreg.families.scores import REACH, Declared, Function, Gauge, Predicted, Score, ScoreRules, Scoring, SumRules
+from privreg.families.scores import REACH, Family, Function, Gauge, Predicted, Score, ScoreRules, Scoring, SumRules
 from privreg.options.unknown import known_arguments
 from privreg.protocol import codes
 from privreg.protocol.plans import Shape
@@ -53,6 +52,7 @@ class SquaredScore(MeanMeasures, Predicted):
     code = codes.SQUARED
     estimand = "conditional mean of the response clamped to its public bounds"
     scaled = linear = bent_by_offsets = True
+    varying = False
     unsure = 4.0  # units are the response's public limits
 
     def unit(self, shape: Shape, c: Any, eta: Array, y: Array, function: Function = None) -> Array:
@@ -68,10 +68,10 @@ class SquaredScore(MeanMeasures, Predicted):
     def steep(self, shape: Shape, c: float) -> tuple[float, float]:
         return shape.b, shape.a
 
-    def rules(self, family: Declared, shape: Shape, d: int, mu: float, low: float, high: float) -> ScoreRules:
-        return ScoreRules(shape, 1.0, False, 1.0 / (high - low), varying=False)
+    def curvature(self, family: Family, c: float, low: float, high: float) -> float:
+        return 1.0 / (high - low)
 
-    def sums(self, family: Declared, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
+    def sums(self, family: Family, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
         return SumRules(1.0 / (high - low), 1.0 / (high - low), 0.01)
 
     def brief(self, shape: Shape, here: Array, there: Array, c: float) -> tuple[Array, Array]:
@@ -83,17 +83,17 @@ class SquaredScore(MeanMeasures, Predicted):
     def square(self, rules: ScoreRules, here: Array, there: Array, c: float, s: Any) -> Array:
         return np.full_like(here, 0.1)
 
-    def shape(self, family: Declared, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
+    def shape(self, family: Family, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
         return Shape(self.code, low, high, 0)
 
-    def published(self, family: Declared, shape: Shape, c: float, low: float, high: float) -> Score:
+    def published(self, family: Family, shape: Shape, c: float, low: float, high: float) -> Score:
         return Score(shape, c, high - low, 1.0)
 
-    def refuse(self, family: Declared, limits: tuple[float, float], name: str) -> None:
+    def refuse(self, family: Family, limits: tuple[float, float], name: str) -> None:
         if not all(map(math.isfinite, limits)):
             raise SchemaError(f"Squared() needs a response with finite bounds; give bounds={{{name!r}: (low, high)}}.")
 
-    def twin(self, sm: Any, family: Declared, y: Array, x: Array) -> Any:
+    def twin(self, sm: Any, family: Family, y: Array, x: Array) -> Any:
         return sm.OLS(y, x).fit()
 
 

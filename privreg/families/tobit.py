@@ -11,9 +11,8 @@ from scipy.special import log_ndtr, ndtr
 
 from privreg.base.arrays import Array
 from privreg.errors import OptionError, SchemaError, real, shown
-from privreg.families.family import CLASSICAL_C, Family
 from privreg.families.residuals import clipped_square
-from privreg.families.scores import CAP, Declared, Function, Gauge, ScoreRules, Scoring, SumRules, phi
+from privreg.families.scores import CAP, CLASSICAL_C, Family, Function, Gauge, ScoreRules, Scoring, SumRules, phi
 from privreg.options.unknown import known_arguments
 from privreg.protocol import codes
 from privreg.protocol.plans import Shape
@@ -30,7 +29,7 @@ class TobitScore(Scoring):
         "coefficients of the uncensored response if it is normal with one variance; else of the normal model that is "
         "nearest by clipped residuals"
     )
-    scaled = censored = True
+    scaled = censored = tracked = True
     extra = "sigma"
     limits = 1e-6, 1e6
     shares = "cornered"
@@ -109,19 +108,22 @@ class TobitScore(Scoring):
             ("share predicted censored", lambda m: float(m[2]), "mean of what the fit predicts"),
         ]
 
-    def rules(self, family: Declared, shape: Shape, d: int, mu: float, low: float, high: float) -> ScoreRules:
-        return ScoreRules(shape, self.most, True, math.erf(self.most / math.sqrt(2.0)), varying=False)
+    def ratio(self, family: Family, d: int, mu: float) -> float:
+        return self.most
 
-    def sums(self, family: Declared, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
+    def curvature(self, family: Family, c: float, low: float, high: float) -> float:
+        return math.erf(self.most / math.sqrt(2.0))
+
+    def sums(self, family: Family, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
         return SumRules(1.0, known.curvature, clipped_square(self.most) / self.most**2)
 
     def noiseless(self, shape: Shape) -> Shape:
         return shape._replace(family=codes.TOBIT_LIKELIHOOD)
 
-    def shape(self, family: Declared, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
+    def shape(self, family: Family, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
         return Shape(self.code, low, high, 0)
 
-    def refuse(self, family: Declared, limits: tuple[float, float], name: str) -> None:
+    def refuse(self, family: Family, limits: tuple[float, float], name: str) -> None:
         if any(v is not None and v != end for v, end in zip((family.low, family.high), limits, strict=True)):
             low, high = (end if v is None else v for v, end in zip((family.low, family.high), limits, strict=True))
             raise SchemaError(

@@ -11,9 +11,8 @@ import numpy as np
 
 from privreg.base.arrays import Array
 from privreg.errors import OptionError, choose, real, shown, warn
-from privreg.families.family import Family
 from privreg.families.hinge import Margin
-from privreg.families.scores import Declared, Function, Score, ScoreRules, SumRules
+from privreg.families.scores import Family, Function, Score, ScoreRules, SumRules
 from privreg.families.scores import unit as unit_score
 from privreg.protocol import codes
 from privreg.protocol.plans import Shape
@@ -40,24 +39,24 @@ class CustomScore(Margin):
         up, down = (unit_score(shape, c, eta + h, y, function) for h in (STEP * c, -STEP * c))
         return np.clip((up - down) / (2.0 * STEP), 0.0, top)  # a difference: Equation (23)
 
-    def compiled(self, score: Any, family: Declared) -> Any:
+    def compiled(self, score: Any, family: Family) -> Any:
         return compiled(score, family.bound, binary=family.binary, slope=family.slope)
 
-    def sums(self, family: Declared, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
+    def sums(self, family: Family, shape: Shape, known: ScoreRules, low: float, high: float) -> SumRules:
         # c: in which the steepest score rises by its bound
         return SumRules(1.0, known.curvature, known.curvature, family.bound / family.slope)
 
-    def words(self, family: Declared) -> str:
+    def words(self, family: Family) -> str:
         slope = f", slope={family.slope:g}" if family.slope else ""
         return f"custom({family.name!r}, bound={family.bound:g}{slope})"
 
-    def shape(self, family: Declared, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
+    def shape(self, family: Family, low: float, high: float, *, balanced: bool, plain: bool) -> Shape:
         return Shape(self.code, 0.0, 0.0, 0 if family._compiled is None else family._compiled.address)
 
-    def published(self, family: Declared, shape: Shape, c: float, low: float, high: float) -> Score:
+    def published(self, family: Family, shape: Shape, c: float, low: float, high: float) -> Score:
         return Score(shape, c, family.bound, math.inf)
 
-    def unsummed(self, family: Declared) -> str:
+    def unsummed(self, family: Family) -> str:
         if family.slope:
             return ""
         return (
@@ -138,12 +137,12 @@ def compiled(score: Callable[[float, float], float], bound: float, *, binary: bo
     from numba import cfunc, njit
 
     plain = getattr(score, "py_func", score)
-    wrong = (
+    needed = (
         "score must be a function of two floats, eta and y, that numba can compile and that returns a float, such as "
         "`lambda eta, y: math.tanh(eta - y)` (of single numbers: min() and max() rather than np.clip)"
     )
     if not callable(plain):
-        raise OptionError(f"{wrong}; got {type(score).__name__}.")
+        raise OptionError(f"{needed}; got {type(score).__name__}.")
     problem = None
     try:
         inner = njit(error_model="numpy")(plain)
@@ -152,34 +151,30 @@ def compiled(score: Callable[[float, float], float], bound: float, *, binary: bo
             (eta, y): float(made.ctypes(eta, y)) for eta, y in itertools.product(_GRID, (0.0, 1.0) if binary else _GRID)
         }
     except Exception as e:  # numba's own text runs over pages
-        problem = OptionError(f"{wrong}; numba could not compile it ({type(e).__name__}).")
+        problem = OptionError(f"{needed}; numba could not compile it ({type(e).__name__}).")
     if problem is not None:
         raise problem
     if not all(math.isfinite(v) for v in values.values()):
         raise OptionError("score gives NaN or infinity for finite eta and y; it must be finite and bounded.")
-    if max(abs(v) for v in values.values()) > 1.0 + 1e-9:
-        warn(
-            f"the score exceeds its declared bound {bound:g} on a public grid; devices clip it there, which costs "
-            "bias, not privacy. Declare the larger bound.",
-        )
-    etas = sorted(set(_GRID))
-    ys = {y for _, y in values}
-    rises = [bound * (values[b, y] - values[a, y]) / (b - a) for y in ys for a, b in itertools.pairwise(etas)]
-    if slope and max(rises) > slope * (1.0 + 1e-9):
-        warn(
-            f"the score rises faster than its declared slope {slope:g} on a public grid; devices clip the slope there, "
-            "so that estimates and intervals with two collectors would be wrong. Declare the larger slope.",
-        )
-    if any(values[b, y] < values[a, y] - 1e-12 for y in ys for a, b in itertools.pairwise(etas)):
-        warn(
-            "the score falls as eta grows somewhere on a public grid: its loss is not convex, or its sign is turned "
-            "(psi is the derivative of the loss by eta); fits may end in a local minimum or run away.",
-        )
-    elif any(values[eta, b] > values[eta, a] + 1e-12 for eta in etas for a, b in itertools.pairwise(sorted(ys))):
-        warn(
-            "the score rises with y somewhere on a public grid, where others fall: with private='response' its range "
-            "is then misjudged, which costs bias, not privacy.",
-        )
+    etas, ys = sorted(set(_GRID)), sorted({y for _, y in values})
+    steps = [(y, a, b) for y in ys for a, b in itertools.pairwise(etas)]
+    rising = max(bound * (values[b, y] - values[a, y]) / (b - a) for y, a, b in steps)
+    falls = any(values[b, y] < values[a, y] - 1e-12 for y, a, b in steps)
+    turned = any(values[eta, b] > values[eta, a] + 1e-12 for eta in etas for a, b in itertools.pairwise(ys))
+    wrong = {
+        f"exceeds its declared bound {bound:g} on a public grid; devices clip it there, which costs bias, not privacy. "
+        "Declare the larger bound.": max(map(abs, values.values())) > 1.0 + 1e-9,
+        f"rises faster than its declared slope {slope:g} on a public grid; devices clip the slope there, so that "
+        "estimates and intervals with two collectors would be wrong. Declare the larger slope.": (
+            slope > 0.0 and rising > slope * (1.0 + 1e-9)
+        ),
+        "falls as eta grows somewhere on a public grid: its loss is not convex, or its sign is turned (psi is the "
+        "derivative of the loss by eta); fits may end in a local minimum or run away.": falls,
+        "rises with y somewhere on a public grid, where others fall: with private='response' its range is then "
+        "misjudged, which costs bias, not privacy.": turned and not falls,
+    }
+    for words in (words for words, so in wrong.items() if so):
+        warn(f"the score {words}")
     return made
 
 

@@ -451,6 +451,8 @@ def doubts(
     lost[np.abs(lost) <= ROUNDED * np.abs(loads).max(axis=1, keepdims=True)] = 0.0
     ways: Any = lost.T if plan.rules.blocks == 1 else ()
     blurred = ~(found.blurred(loads) <= BLURRED)
+    if plan.cuts.size:
+        blurred[-len(plan.cuts) :] |= _few(found, loads)[-len(plan.cuts) :]
     if plan.rules.scoring.censored:  # all coefficients go with σ, which takes most of the curvature
         if blurred.any() or not _known(plan, found):
             out.append(note("hidden", None, extra=plan.rules.scoring.extra))
@@ -485,6 +487,20 @@ def doubts(
         most = "" if progress.pull is None else f", most of all along {names[1 + int(far_columns(progress).argmax())]},"
         out.append(note("weights.seen", those(shifted), percent=100.0 * share, most=most))
     return tuple(out)
+
+
+def _few(found: Estimated, loads: Array) -> Flags:
+    """True for cut points beyond which few records are, of coefficients `loads` @ theta, shape (d, d); shape (d,).
+
+    Noise of scores along one, over the slope, is the relative error of the number of records on its rarer side, and so
+    of its standard error: a quarter at most. So is the slope there over that at the last state, by an odds ratio.
+    """
+    lines, noise, last = np.linalg.inv(loads).T, np.zeros(len(loads)), found.rounds[-1].state
+    for weight, s in zip(found.weights, found.rounds, strict=True):
+        noise += np.square(weight * s.sds[0] * lines @ found.rows @ np.linalg.inv(s.state.rows)).sum(axis=1)
+    slope = np.einsum("qk,kl,ql->q", lines, found.curvature, lines)
+    step = loads @ (found.theta - np.linalg.solve((found.rows @ np.linalg.inv(last.rows)).T, last.theta))
+    return np.asarray((np.sqrt(noise) > BLURRED * slope) | (np.expm1(np.abs(step)) > BLURRED))
 
 
 def _seldom(plan: Plan, progress: Progress, spec: ModelSpec, order: NDArray[np.intp], j: int) -> str:

@@ -10,7 +10,8 @@ import statsmodels.api as sm
 from scipy.stats import nbinom
 
 import privreg as pr
-from privreg.collector.aggregate import report
+from privreg.collector.aggregate import estimate, extra, report
+from privreg.collector.aggregate.curvature import level
 from privreg.collector.aggregate.plan import Plan, State, rules_of
 from privreg.errors import PrivregError
 from privreg.families import scores
@@ -189,6 +190,54 @@ def test_counts_without_dispersion_have_coefficients_and_an_unreliable_alpha():
     assert alpha["estimate"] < 0.05
     assert math.isnan(alpha["std_error"])
     assert "unreliable" in alpha["meaning"]
+
+
+def rare(seed: int) -> float:
+    """Fit counts of which one is for five people, with two collectors; the mean square of their unit score."""
+    rng = np.random.default_rng(seed)
+    data = pd.DataFrame({"x": rng.uniform(-1, 1, 20_000), "z": rng.normal(0, 0.6, 20_000).clip(-2, 2)})
+    mean = np.exp(-1.5 + 0.6 * data.x - 0.5 * data.z)
+    data["y"] = rng.poisson(rng.gamma(1.0 / ALPHA, ALPHA * mean)).clip(0, 20).astype(float)
+    pr.PrivateOnlineRegression.from_formula(
+        "y ~ x + z", data, family=pr.NegativeBinomial(20), mu=1, bounds=BOUNDS, trust="two_collectors"
+    ).fit(progress=False, seed=seed)
+    return float(np.mean((data.y - mean) ** 2)) / 20.0**2
+
+
+def test_rows_of_the_model_have_the_constant_whatever_noise_makes_of_it(monkeypatch):
+    modelled, made = extra.modelled, []
+
+    def kept(rounds, curvature):
+        made.append((modelled(rounds, curvature), np.linalg.inv(rounds.last.rows)[0], rounds.progress.known.mean))
+        return made[-1][0]
+
+    monkeypatch.setattr(extra, "modelled", kept)
+    for seed in range(5):
+        rare(seed)
+    for model, one, _ in made:
+        np.testing.assert_allclose(model.z @ one, 1.0, atol=1e-9)
+    assert max(abs(one @ known @ one - 1.0) for _, one, known in made) > 0.05  # what noise makes of it
+
+
+def test_squares_of_rare_counts_are_about_the_models_where_noise_hides_them(monkeypatch):
+    squares, last = estimate._squares, {}
+
+    def kept(rounds, slope):
+        last[seed] = squares(rounds, slope)[1]
+        return squares(rounds, slope)
+
+    monkeypatch.setattr(estimate, "_squares", kept)
+    for seed in range(8):
+        square = rare(seed)
+    assert min(last.values()) > 0.5 * square
+    assert np.median(list(last.values())) < 4.0 * square  # their noise alone is more than six times as large
+
+
+@pytest.mark.parametrize(("noise", "found"), [(0.0, 0.02), (0.03, 0.03), (0.3, 0.1)])
+def test_a_level_is_as_large_as_its_noise_or_as_a_model_says(noise, found):
+    got = level(np.array([[0.02]]), noise, 0.1, 4.0, 0.1)
+    assert got == pytest.approx(found, rel=0.01)
+    assert level(np.array([[0.02]]), noise, 0.1, 4.0) == pytest.approx(max(got, noise))
 
 
 def test_slopes_are_right_where_zeros_are_inflated():

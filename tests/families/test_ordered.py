@@ -4,22 +4,26 @@ import math
 import warnings
 from functools import cache
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.spatial.distance import pdist
+from scipy.stats import binom
 from statsmodels.miscmodels.ordinal_model import OrderedModel
 
 import privreg as pr
 from privreg.collector.aggregate import classes, report
 from privreg.collector.aggregate.chain import Batch
+from privreg.collector.aggregate.estimate import Estimated
 from privreg.collector.aggregate.plan import Plan, Rules, State, rules_of
 from privreg.collector.aggregate.report import noised, steps
 from privreg.errors import FormulaError, InferenceError, OptionError, PrivregError, UnsupportedArgumentError
 from privreg.families import scores
 from privreg.families.logistic import class_shares
 from privreg.families.ordered import NEAREST, OrderedScore
+from privreg.fits.aggregate import _few
 from privreg.fits.outcome import Senders
 from privreg.protocol import codes
 from privreg.protocol.plans import Persons
@@ -296,6 +300,41 @@ def test_anova_and_tests_leave_cut_points_out_and_results_come_back_from_a_file(
     res.save(tmp_path / "ordered.npz")
     again, at = pr.load(tmp_path / "ordered.npz"), pd.DataFrame({"x": [0.1], "z": [0.2], "g": ["no"]})
     pd.testing.assert_frame_equal(again.predict(at), res.predict(at))
+
+
+@pytest.mark.parametrize(
+    ("n", "shift", "fine"), [(2_000, 3.0, [0, 0]), (20_000, 0.0, [36, 36]), (20_000, 3.0, [36, 20])]
+)
+@pytest.mark.statistical
+def test_a_cut_point_that_few_are_beyond_is_marked(n, shift, fine):
+    """Of 40 fits at least so many have unmarked cut points, of which as many hold as exact 99.9% limits ask."""
+    unmarked, held = np.zeros(2, dtype=int), np.zeros(2, dtype=int)
+    for seed in range(40):
+        res = fitted(people(n, 3, seed, shift), 3, "two_collectors", 1.0, seed=seed)
+        ok, ends, at = res.tidy()["reliable"].to_numpy(dtype=bool)[-2:], res.conf_int().to_numpy()[-2:], cuts(3) + shift
+        unmarked, held = unmarked + ok, held + (ok & (ends[:, 0] <= at) & (at <= ends[:, 1]))
+    assert (unmarked >= fine).all()
+    assert (held >= binom.ppf(0.001, unmarked, 0.95)).all()
+    assert n > 2_000 or not unmarked[1]
+
+
+def test_a_cut_point_of_few_is_marked_by_noise_and_by_the_step_to_it():
+    plain = found_of(np.array([4.0, 0.5]))
+    assert _few(plain, np.eye(2)).tolist() == [False, False]
+    assert _few(plain._replace(curvature=0.06 * np.eye(2)), np.eye(2)).tolist() == [
+        True,
+        True,
+    ]  # a third is noise
+    assert _few(found_of(np.array([4.3, 0.4])), np.eye(2)).tolist() == [True, False]  # odds that differ by 35%, 11%
+
+
+def found_of(theta):
+    """An estimate of the curvature 1, by one round at (4, 0.5) with noise of the sd 0.02."""
+    state = SimpleNamespace(rows=np.eye(2), theta=np.array([4.0, 0.5]))
+    asked = SimpleNamespace(state=state, sds=(0.02,) * 5)
+    empty = dict.fromkeys(Estimated._fields)
+    given = {"rows": np.eye(2), "theta": theta, "curvature": np.eye(2), "weights": np.ones(1)}
+    return Estimated(**{**empty, **given, "rounds": (asked,)})
 
 
 def test_cut_points_out_of_order_are_marked_and_their_level_has_no_probability():

@@ -344,7 +344,7 @@ def test_a_score_of_ones_own_beyond_its_bound_is_clipped():
     shape = family.shape(-1.0, 1.0, balanced=False)
     assert [kernels.unit_score(shape, 1.0, 0.3, y) for y in (-1.0, 0.3, 1.0)] == [1.0, 0.0, -1.0]
     at = np.array([0.3, 0.3, 0.3]), np.array([-1.0, 0.3, 1.0])
-    assert scores.unit(shape, 1.0, *at, family.unit).tolist() == [1.0, 0.0, -1.0]
+    assert scores.unit(shape, 1.0, *at, lambda eta, y: wild(eta, y) / family.bound).tolist() == [1.0, 0.0, -1.0]
 
 
 @pytest.mark.parametrize(("factor", "norm2", "want"), [(5.0, 4.0, 0.5), (-5.0, 4.0, -0.5), (0.1, 4.0, 0.1)])

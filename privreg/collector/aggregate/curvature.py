@@ -63,12 +63,15 @@ def pooled(matrices: Sequence[Array], *how: Any) -> tuple[Array, float, Array]:
     return np.asarray(sum(w * one for w, one in zip(shares, matrices, strict=True))), noise, shares
 
 
-def level(pooled: Array, noise: float, reference: float, unsure: float) -> float:
-    """Level of a matrix, its mean diagonal, between reports and the reference model's; its noise at least."""
+def level(pooled: Array, noise: float, reference: float, unsure: float, least: float = math.inf) -> float:
+    """Level of a matrix, the mean of its diagonal, between what was reported and the reference model's.
+
+    At least as large as its noise, or as a model's `least`, if that is less.
+    """
     d = len(pooled)
     by, prior = noise**2 / d, (unsure * reference) ** 2
     seen = float(np.trace(pooled)) / d
-    return max((reference * by + seen * prior) / (by + prior), math.sqrt(by))
+    return max((reference * by + seen * prior) / (by + prior), min(math.sqrt(by), least))
 
 
 def posterior(pooled: Array, noise: float, known: Known, height: float) -> tuple[Array, Array]:

@@ -150,7 +150,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     curved = _curvature(rounds)  # (9)
     model = extra.modelled(rounds, curved.mean) if plan.rules.scoring.extra and plan.mu < MOST_MU else None  # (61)
     rounds = rounds if model is None else model.rounds
-    squares, height = _squares(rounds)  # (30), (37)
+    squares, height = _squares(rounds, curved.level)  # (30), (37)
     x = np.linalg.inv(rounds.last.rows)
     second = x @ curved.mean[: plan.d, : plan.d] @ x.T  # of columns, weighted by curvature
     variances = _variances(rounds, height)
@@ -213,17 +213,22 @@ def _curvature(rounds: Rounds) -> Curvature:
     return found._replace(mean=floored(found.mean, LOST * math.sqrt(float(found.variances.mean()))))
 
 
-def _squares(rounds: Rounds) -> tuple[Array, float]:
+def _squares(rounds: Rounds, slope: float) -> tuple[Array, float]:
     """Squared scores V of a record at the common threshold, shape (b d, b d), and their level v over its square.
 
-    Their shape is drawn to that of slopes, (30), of the same rows with variances' own error added: Equation (37).
+    Their shape is drawn to that of slopes, (30), of the same rows with variances' own error added: Equation (37). Where
+    the dispersion of counts is learned their level is about the model's own, by the mean count that the `slope` says.
     """
     plan, again, d = rounds.plan, rounds.again, rounds.plan.size
+    scoring, model, least = plan.rules.scoring, plan.square, math.inf
+    if scoring.counts and scoring.extra:
+        mean = min(slope / rounds.progress.filled, 1.0) * plan.rules.shape.a
+        model = least = scoring.weighed(plan.rules.shape, mean, rounds.last.scale)[1]
     noises, people = [t.sds[2] * t.wider for t in rounds.turned], sampled(plan, rounds.summed)
     # long rows that are weighted down have large scores
     far = np.hypot(differing(rounds), unequal(plan, rounds.summed))
     square, noise, _ = pooled([t.square for t in rounds.turned], noises, people, plan.square**2, far)
-    height = level(square[:d, :d], noise, plan.square, plan.unsure)
+    height = level(square[:d, :d], noise, model, plan.unsure, least)
     prior = np.full((plan.d, plan.d), (UNEVEN if again else SPREAD) ** 2 + plan.alike**2)
     about = rounds.progress.known.mean if again else np.eye(plan.d)
     known = rounds.progress.known._replace(mean=about, variances=prior)

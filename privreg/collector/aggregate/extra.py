@@ -72,14 +72,13 @@ def modelled(rounds: Rounds, curvature: Array) -> Model:
     """
     plan, last = rounds.plan, rounds.last
     one, scoring, shape = np.linalg.inv(last.rows)[0], plan.rules.scoring, plan.rules.shape
+    second = curvature if plan.rules.cornered else rounds.progress.known.mean
+    z, weight = points(second / float(one @ second @ one), one, math.inf)  # whose constant is 1, whatever the noise
     if plan.rules.cornered:
-        z, weight = points(curvature / float(one @ curvature @ one), one, math.inf)
         here = z @ last.theta + plan.rate
         down, up = (scoring.reference(shape, last.scale, here, here + h, last.scale)[2] for h in (-STEP, STEP))
         weight = weight / np.maximum(down - up, LEAST * float((down - up).max()))
         weight = weight / weight.sum()
-    else:
-        z, weight = points(rounds.progress.known.mean, one, math.inf)
     both = [_known(rounds, z, weight, s) for s in rounds.summed]
     narrow = [
         (s, v) for old, (s, v) in zip(rounds.summed, both, strict=True) if any(old is one for one in rounds.narrow)
