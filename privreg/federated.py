@@ -17,39 +17,6 @@ Examples
 
 from __future__ import annotations
 
-from privreg.audit.verification import Verification as Verdict
-from privreg.audit.verification import verify
-from privreg.errors import BudgetError
-from privreg.options.unknown import public_names
-from privreg.published.federated import flower
-from privreg.published.federated.model import FederatedRegression
-from privreg.published.federated.reports import UPDATE_MECHANISMS, UpdateMechanism, trials, update_mechanism
-from privreg.published.federated.results import FederatedResults
-from privreg.published.federated.theory import AngleBox, from_angles, to_angles
-from privreg.results.statement import PrivacyStatement as ClientStatement
+from privreg.options.unknown import stub_names
 
-__all__ = [
-    "UPDATE_MECHANISMS", "AngleBox", "ClientStatement", "FederatedRegression", "FederatedResults", "UpdateMechanism",
-    "Verdict", "flower", "from_angles", "to_angles", "update_mechanism", "verify_mechanism",
-]  # fmt: skip
-
-
-def verify_mechanism(
-    mechanism: UpdateMechanism, *, rounds: int = 1, n: int = 20_000, alpha: float = 1e-6, seed: int | None = None
-) -> Verdict:
-    """Audit the reports of all rounds together: `n` transcripts of each neighbour.
-
-    `alpha` is the probability of a lower limit above the true value.
-    Raises BudgetError if there is no noise to audit; OptionError if `n` or `alpha` is out of range.
-
-    References
-    ----------
-    Clopper & Pearson (1934); see `privreg.audit.neighbours.audit`.
-    """
-    if not mechanism.budget.private:
-        raise BudgetError("there is no mechanism to audit: mu=None asked for no privacy.")
-    each = f" in each of {rounds} rounds" if rounds > 1 else ""
-    return verify(trials(mechanism, rounds=rounds, seed=seed), claim=f"{mechanism.budget}{each}", n=n, alpha=alpha)
-
-
-__dir__, __getattr__ = public_names(__name__, __all__)
+__all__, __dir__, __getattr__ = stub_names(__name__)

@@ -12,6 +12,7 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from importlib import import_module
 from importlib.resources import files
 from pathlib import PurePath
 from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
@@ -132,6 +133,23 @@ def public_names(module: str, names: Iterable[str]) -> tuple[Callable[[], list[s
         raise AttributeError(f"{module} has no {name!r}{f': {gone}.' if gone else f'; {fix}'}")
 
     return lambda: list(known), refused
+
+
+def stub_names(module: str) -> tuple[list[str], Callable[[], list[str]], Callable[[str], Any]]:
+    """``__all__``, ``__dir__`` and ``__getattr__`` of a module, whose stub imports the names: loaded on first use."""
+    parent, _, stem = module.rpartition(".")
+    stub = files(parent).joinpath(f"{stem}.pyi").read_text("utf-8")
+    homes = {name: (home, own) for home, own, name in re.findall(r"^from (\S+) import (\w+) as (\w+)", stub, re.M)}
+    listed, refused = public_names(module, homes)
+
+    def found(name: str) -> Any:
+        if name not in homes:
+            refused(name)
+        home, own = homes[name]
+        held = import_module(home)
+        return getattr(held, own) if hasattr(held, own) else import_module(f"{home}.{own}")
+
+    return sorted(homes), listed, found
 
 
 def no_such_name(name: str, known: Iterable[str]) -> AttributeError:

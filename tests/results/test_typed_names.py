@@ -1,6 +1,7 @@
 """Names of coefficients and terms, typed with blanks or without, at every door that takes one."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -10,7 +11,7 @@ import privreg as pr
 from privreg.collector.inference.pivots import Normal
 from privreg.errors import FormulaError, OptionError, as_named
 from privreg.families import FAMILIES
-from privreg.fits.plan import read_start
+from privreg.fits.plan import guess_of
 from privreg.planning.plan import find
 from privreg.planning.power import _params
 from tests.helpers import array_model
@@ -61,8 +62,14 @@ DOORS = {
     "meta_analysis": lambda res, name: _joined(res, name).to_numpy().tolist(),
     "plan": lambda res, name: find(name, res._fit.names),
     "plan's params": lambda res, name: _params({name: 2.0}, res._fit.names).tolist(),
-    "start_params": lambda res, name: read_start(_in_place(res, name), res._fit.names).tolist(),
+    "start_params": lambda res, name: guess_of(_spec(res._fit.names), _in_place(res, name)).tolist(),
 }
+
+
+def _spec(names):
+    """All that is asked of a model for a first guess, in the user's units."""
+    inside = SimpleNamespace(params_inside=lambda values: values)
+    return SimpleNamespace(coefficients=names, units=inside, design=SimpleNamespace(names=names))
 
 
 def _in_place(res, typed):
