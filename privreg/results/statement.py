@@ -102,8 +102,6 @@ class PrivacyStatement(View):
         """The notes that say why results taken early have no intervals."""
         return tuple(note for note in self.notes if note.code in {"early", "unbegun"})
 
-    # --- the claim ---------------------------------------------------------------------------------------
-
     @property
     def total(self) -> Budget:
         """Budget per person of this release alone: all their rows, curator's part included."""
@@ -375,8 +373,6 @@ class PrivacyStatement(View):
         )
         return "\n".join(folded)
 
-    # --- storage -----------------------------------------------------------------------------------------
-
     def to_json(self) -> dict[str, Any]:
         """Represent by JSON values."""
         b, r = self.budget, self.release
@@ -406,8 +402,6 @@ class PrivacyStatement(View):
             "notes": diagnostics.from_json(doc["notes"], doc.get("notes_about")),
         }
         return cls(**{"setting": "curator" if doc["trust"] == "curator" else "reports", **known, **more})
-
-    # --- views -------------------------------------------------------------------------------------------
 
     def _layout(self) -> list[Part]:
         return [Pairs(self.rows(), "Privacy", self.loud), Notes(self.notes, "Notes:")]

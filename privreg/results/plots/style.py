@@ -195,8 +195,6 @@ def add_footer(ax: Any, text: str, width: float | None) -> None:
         ax.annotate(text, **where, xytext=(0, -3), ha="right", va="top", **look)
 
 
-# --- logarithmic axes ------------------------------------------------------------------------------------
-
 _LETTER: Final = 0.6 * SMALL / 72  # Width of a letter in inches, about
 _GAP: Final = 1.4  # Letters between two labels, at least
 _ENOUGH: Final = 3  # Labels of an axis that will do
@@ -238,16 +236,13 @@ def ticks(least: float, most: float, inches: float, write: Callable[[float], str
 
 def log_axis(ax: Any, write: Callable[[float], str], least: float, most: float, *, marked: float | None = None) -> None:
     """Label a logarithmic x axis by plain numbers, `marked` among them: matplotlib's are powers of ten."""
-    from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
-
     found = ticks(least, most, ax.bbox.width / ax.figure.dpi, write)
     if marked is not None and least <= marked <= most:
         apart = _NEAR * math.log(most / least)
         found = [*(n for n in found if abs(math.log(n / marked)) > apart), marked]
-        ax.xaxis.set_minor_locator(NullLocator())
-    ax.xaxis.set_major_locator(FixedLocator(found))
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda n, _: write(n)))
-    ax.xaxis.set_minor_formatter(NullFormatter())
+        ax.set_xticks([], minor=True)
+    ax.set_xticks(found, [write(n) for n in found])
+    ax.xaxis.set_minor_formatter("")
 
 
 def curves(

@@ -198,9 +198,6 @@ def _newton(target: Array, a: Array, blocks: _Blocks, penalty: float, c: Array) 
     return next((c + by * step for by in 0.5 ** np.arange(8.0) if rises(by) < 0.0), c)
 
 
-# --- a spline's curve -----------------------------------------------------------------------------
-
-
 _GRID: Final = 101  # Points of a curve, over the declared bounds
 _SHOWN: Final = 10  # Lines of the table are this many points from each other
 _WIDEST: Final = 30.0  # Logarithm of the largest ratio of a penalty to the estimates' precision, either way
