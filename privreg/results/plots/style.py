@@ -69,18 +69,6 @@ def panels(rows: int, columns: int, size: tuple[float, float], **more: Any) -> I
         yield figure, axes
 
 
-def checked(ax: Any, wanted: int, what: str) -> NDArray[Any]:
-    """Axes that a user gave for `what`, one or several, as an array.
-    Raises OptionError if they are none, or not as many as are wanted.
-    """
-    given = np.asarray(ax, dtype=object).ravel()
-    if not all(hasattr(panel, "get_xlim") for panel in given):
-        raise OptionError(f"ax={shown(ax)} must be Axes of matplotlib, as plt.subplots() gives, or be left out.")
-    if len(given) != wanted:
-        raise OptionError(f"ax has {len(given)} axes for {what}; give one Axes each, or leave it out.")
-    return given
-
-
 @contextmanager
 def placed(
     ax: Any, shape: tuple[int, int], size: tuple[float, float], what: str, title: str | None = None, **more: Any
@@ -94,7 +82,12 @@ def placed(
             if title is not None:
                 figure.suptitle(literal(title), fontsize=TEXT + 1)
         return
-    yield checked(ax, math.prod(shape), what)
+    given, wanted = np.asarray(ax, dtype=object).ravel(), math.prod(shape)
+    if not all(hasattr(panel, "get_xlim") for panel in given):
+        raise OptionError(f"ax={shown(ax)} must be Axes of matplotlib, as plt.subplots() gives, or be left out.")
+    if len(given) != wanted:
+        raise OptionError(f"ax has {len(given)} axes for {what}; give one Axes each, or leave it out.")
+    yield given
     if title is not None and isinstance(ax, Sequence | np.ndarray):
         raise OptionError(
             "title= is for a figure that is made here, or for one Axes; give each of several set_title()."
