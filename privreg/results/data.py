@@ -133,7 +133,7 @@ class Frame(pd.DataFrame, metaclass=_AnyFrame):
 
     def round(self, decimals: Any = 0, *args: Any, **kwargs: Any) -> Frame:
         """Round as pandas does; pages and documents then show as many decimals: ``res.tidy().round(2)``."""
-        out = Frame(super().round(decimals, *args, **kwargs))
+        out: Frame = super().round(decimals, *args, **kwargs)
         out.attrs["digits"] = dict(decimals) if hasattr(decimals, "keys") else int(decimals)
         return out
 

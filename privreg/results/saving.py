@@ -80,26 +80,23 @@ def restored(document: Mapping[str, Any], arrays: Mapping[str, Any], design: Any
     archive.expect(*(len(way) == p for note in statement.doubts for way in note.ways))
     spreads = arrays.get("spreads")
     archive.expect(spreads is None or (spreads.shape == (len(design.names),) and spreads.dtype.kind == "f"))
-    lines = _lines(document, arrays, "measures", 2)
-    measures = [Measure(str(name), value, error, str(means)) for (name, means), (value, error) in lines]
-    rounds = [(str(role), *line) for role, line in _lines(document, arrays, "rounds", 4)]
-    equation = None if document["equation"] is None else equation_from(document["equation"], arrays, p)
     steps = _steps(arrays, p)
+    measures, rounds = (_lines(document, arrays, name, k) for name, k in (("measures", 2), ("rounds", 4)))
     return ResultData(
         design=design,
         family=family,
         title=tuple((str(a), str(b)) for a, b in document["title"]),
         names=names,
         baseline=baseline,
-        measures=tuple(measures),
+        measures=tuple(Measure(str(name), v, error, str(means)) for (name, means), (v, error) in measures),
         estimates=estimates,
         nobs=nobs,
         senders=senders,
         updates=updates,
         statement=statement,
         spreads=spreads,
-        rounds=tuple(RoundHeld(int(k), role, int(n), came, moved) for role, k, n, came, moved in rounds),
-        equation=equation,
+        rounds=tuple(RoundHeld(int(k), str(role), int(n), *line) for role, (k, n, *line) in rounds),
+        equation=None if document["equation"] is None else equation_from(document["equation"], arrays, p),
         steps=Later(lambda: steps),
         within=document.get("within") is True,
         cuts=tuple(float(v) for v in document.get("cuts", ())),

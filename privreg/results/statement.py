@@ -102,8 +102,6 @@ class PrivacyStatement(View):
         """The notes that say why results taken early have no intervals."""
         return tuple(note for note in self.notes if note.code in {"early", "unbegun"})
 
-    # --- the claim ---------------------------------------------------------------------------------------
-
     @property
     def total(self) -> Budget:
         """Budget per person of this release alone: all their rows, curator's part included."""
@@ -181,12 +179,9 @@ class PrivacyStatement(View):
             return "NONE: mu=None asks for a fit without privacy, for teaching and tests"
         text, said = self._hence(), self.said
         if self._again:
-            mu, k = self.release.total_mu, self.release.number
-            implied = at_least(Budget.declare(mu=mu).epsilon_at(REPORTED_DELTA), 3)
-            text = (
-                f"{within(mu, 4)}-GDP{said.per} in all {k} releases from {said.whose} so far, hence ({implied}, "
-                f"{REPORTED_DELTA:g})-DP; {said.alone}: {text}"
-            )
+            total = Budget.declare(mu=self.release.total_mu)
+            cost = f"{self._amount(total)}{said.per} in all {self.release.number} releases from {said.whose} so far"
+            text = f"{cost}, hence {self._implied(total)}; {said.alone}: {text}"
         if self.mu_max:
             text = f"at most {text.removeprefix('at most ')}, per person; whose budget is smaller has that guarantee; "
             text += "personal budgets are public"
@@ -251,11 +246,8 @@ class PrivacyStatement(View):
             times = f"{self.per_id} × {at_least(total.epsilon / self.per_id, 4)}" if total.pure else root
             each = f"{self.budget} for each of a person's {self.per_id} rows ({times})"
         if self.central:
-            return (
-                f"{self._amount(total)} in all, hence {self._implied()}: {each} locally for the estimates, {each} by "
-                "a trusted curator for the plug-in matrices"
-            )
-        if self.per_id > 1:
+            each = f"{each} locally for the estimates, {each} by a trusted curator for the plug-in matrices"
+        if self._parts > 1:
             return f"{self._amount(total)} in all, hence {self._implied()}: {each}"
         return f"{each}, hence {self._implied()}"
 
@@ -381,8 +373,6 @@ class PrivacyStatement(View):
         )
         return "\n".join(folded)
 
-    # --- storage -----------------------------------------------------------------------------------------
-
     def to_json(self) -> dict[str, Any]:
         """Represent by JSON values."""
         b, r = self.budget, self.release
@@ -412,8 +402,6 @@ class PrivacyStatement(View):
             "notes": diagnostics.from_json(doc["notes"], doc.get("notes_about")),
         }
         return cls(**{"setting": "curator" if doc["trust"] == "curator" else "reports", **known, **more})
-
-    # --- views -------------------------------------------------------------------------------------------
 
     def _layout(self) -> list[Part]:
         return [Pairs(self.rows(), "Privacy", self.loud), Notes(self.notes, "Notes:")]

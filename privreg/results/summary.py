@@ -155,36 +155,30 @@ def summary(
     fit, slim = self._fit, not flag("details", details) if slim is None else flag("slim", slim)
     if title is not None and not isinstance(title, str):
         raise OptionError(f"title must be a text, got {type(title).__name__}.")
-    reference: tuple[Paragraph, ...] = ()
-    if fit.estimates or method is not None:  # with inference=None, asking for a method is an error
-        e = self._estimate(method)
-        table = self.tidy(exponentiate, alpha=alpha, method=method, simultaneous=simultaneous)
-        if not np.isnan(e.variances).all():
-            called, random = e.pivot.label, e.pivot if isinstance(e.pivot, RandomScaling) else None
-            if random is not None:
-                called = f"random-scaling limit{f' of {random.lanes} groups' if random.lanes > 1 else ''}"
-            by = METHODS[e.method].title if e.method in METHODS else e.method
-            by = f"std err by {by}; " if len(fit.estimates) > 1 else ""
-            critical = joint_critical(e.pivot, e.cov, alpha) if simultaneous else e.pivot.critical(alpha)
-            found = np.atleast_1d(critical)
-            value = f"value {found[0]:.3f}" if len(found) == 1 else f"values {found.min():.3f} to {found.max():.3f}"
-            words = f"{100 * (1 - alpha):.6g}% critical {value}"
-            words = f"the {len(table)} intervals hold together, {words}" if simultaneous else words
-            reference = (Paragraph(f"{by}t and P>|t| refer to the {called}; {words}"),)
-    else:
-        table = self.tidy(exponentiate)
+    below, header, several = list[Paragraph](), fit.title, len(fit.estimates) > 1
+    table = self.tidy(exponentiate, alpha=alpha, method=method, simultaneous=simultaneous)
+    e = self._estimate(method) if fit.estimates else None
+    if e is not None and not np.isnan(e.variances).all():
+        used, called = METHODS[e.method].title, e.pivot.label
+        if isinstance(e.pivot, RandomScaling):
+            called = f"random-scaling limit{f' of {e.pivot.lanes} groups' if e.pivot.lanes > 1 else ''}"
+        critical = np.atleast_1d(joint_critical(e.pivot, e.cov, alpha) if simultaneous else e.pivot.critical(alpha))
+        words = f"{100 * (1 - alpha):.6g}% critical value {critical[0]:.3f}"
+        if len(critical) > 1:
+            words = f"{100 * (1 - alpha):.6g}% critical values {critical.min():.3f} to {critical.max():.3f}"
+        words = f"the {len(table)} intervals hold together, {words}" if simultaneous else words
+        below = [Paragraph(f"std err by {used}; " * several + f"t and P>|t| refer to the {called}; {words}")]
     if exponentiate:
-        reference = (*reference, Paragraph(RATIOS))
-    doubts = caution(table, self.privacy.notes, self._doubts(method), slim=slim)
+        below.append(Paragraph(RATIOS))
+    below += caution(table, self.privacy.notes, self._doubts(method), slim=slim)
     first = "exp(coef)" if exponentiate else "coef"
     shown = level_table(table, alpha, str(fit.design.endog_name), fit.baseline, first)
     columns = tuple(declared_columns(fit.design.schema))
-    header = fit.title
-    if len(fit.estimates) > 1:
-        used = METHODS[self._estimate(method).method].title
+    if several and e is not None:
+        used = METHODS[e.method].title
         others = ", ".join(title for title in dict(header).get("Inference", "").split(", ") if title != used)
         header = tuple((k, f"{used}; also {others}" if k == "Inference" else words) for k, words in header)
-    return Summary(TITLE if title is None else title, header, shown, reference + doubts, self.privacy, columns, slim)
+    return Summary(TITLE if title is None else title, header, shown, tuple(below), self.privacy, columns, slim)
 
 
 def declared_columns(schema: Any) -> list[str]:

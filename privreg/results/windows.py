@@ -133,9 +133,6 @@ def windows(self: Any, by: Any = None, *, forget: Any = None, alpha: float = 0.0
     Of records in the order in which they came: of a stream, or ``fit(order="position")``. By default `fit` takes
     rows in random order, whose windows are alike whatever changed.
 
-    ``frame`` is its table, ``test_change()`` tests that coefficients are the same in all windows, ``plot()`` draws
-    them. Each interval holds by itself.
-
     Parameters
     ----------
     by : int

@@ -38,9 +38,9 @@ def whole_records(rows: int) -> str:
 class Setting(NamedTuple):
     """Words of a front door's statement: reports, senders, and rows to show."""
 
-    rows: tuple[tuple[str, str], ...]  # Between the guarantee and the releases: label, attribute of the statement
-    bare: tuple[str, ...] = ()  # Labels of those that are shown without noise, too
-    carries: tuple[str, str] = ("the reports carry no noise", "protect nobody")
+    rows: Sequence[tuple[str, str]]  # Between the guarantee and the releases: label, attribute of the statement
+    bare: Sequence[str] = ()  # Labels of those that are shown without noise, too
+    carries: Sequence[str] = ("the reports carry no noise", "protect nobody")
     sees: str = "everything published"
     sees_all: str = "everything published in all {} releases"
     guess: str = "knows all else and guesses which of {} a person sent"
@@ -65,17 +65,11 @@ _TABLE: Final = tomllib.loads(files("privreg.results").joinpath("settings.toml")
 SHUFFLED: Final = _TABLE.pop("shuffled")["text"]  # Guarantee that a trusted shuffler would give, and its conditions
 
 
-def _read() -> dict[str, Setting]:
-    out = dict[str, Setting]()
-    for name, row in _TABLE.items():
-        like = out[row.pop("like")]._asdict() if "like" in row else {}
-        pairs = {k: tuple(tuple(v) if isinstance(v, list) else v for v in x) for k, x in row.items() if type(x) is list}
-        out[name] = Setting(**like | row | pairs)
-    return out
-
-
-SETTINGS: Final = _read()
+SETTINGS: Final = dict[str, Setting]()
 """Words by front door: regression from reports, means, a trusted curator, federated fits."""
+for _name, _row in _TABLE.items():
+    _like = SETTINGS[_row.pop("like")]._asdict() if "like" in _row else {}
+    SETTINGS[_name] = Setting(**_like | _row)
 
 ALIKE: Final = 1.3
 """Part by which standard errors may be too small, as rows of one person are alike, from which on nobody should rely on

@@ -35,14 +35,13 @@ from privreg.tables.parts import (
     plain,
     respelt,
     shorten,
-    span,
 )
 from privreg.tables.text import as_html, as_markdown, as_page, as_text
 
 __all__ = [
     "MARK", "WIDTH", "Header", "Lines", "Notes", "Pairs", "Paragraph", "Part", "Table", "View", "as_html", "as_latex",
     "as_markdown", "as_page", "as_text", "cells", "estimates_table", "fold", "formatted", "in_one_format",
-    "marked", "noted", "plain", "rendered", "respelt", "shorten", "span", "tex", "write",
+    "marked", "noted", "plain", "rendered", "respelt", "shorten", "tex", "write",
 ]  # fmt: skip
 
 

@@ -125,3 +125,5 @@ def test_ratios_say_whose_errors_stand_beside_them():
     assert ratios["std_error"].tolist() == logs["std_error"].tolist()
     assert "scale of logs" in repr(ratios)
     assert "note" not in logs.attrs
+    assert "scale of logs" in repr(ratios.round(2))
+    assert f" {ratios['std_error'].iloc[1]:.2f} " in repr(ratios.round(2))

@@ -340,7 +340,7 @@ class MeansResults(Results):
         rows = [Row(n, n, "" if at == "0 to 1" else at) for n, at in zip(f.names, ends, strict=True)]
         rows = [row for k, row in enumerate(rows) if k not in f.cells]
         unit = Unit("share", "share; of a number, the mean's place between its bounds")
-        there: Any = figure(Drawn([table], rows, [""], [unit], False), said, None, ax)
+        there: Any = figure(Drawn([table.loc[[row.label for row in rows]]], rows, [""], [unit], False), said, None, ax)
         there.axvline(1.0, color=inks_for(there).grey, linewidth=0.6, linestyle=":", zorder=0)
         return there
 

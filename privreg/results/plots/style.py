@@ -69,18 +69,6 @@ def panels(rows: int, columns: int, size: tuple[float, float], **more: Any) -> I
         yield figure, axes
 
 
-def checked(ax: Any, wanted: int, what: str) -> NDArray[Any]:
-    """Axes that a user gave for `what`, one or several, as an array.
-    Raises OptionError if they are none, or not as many as are wanted.
-    """
-    given = np.asarray(ax, dtype=object).ravel()
-    if not all(hasattr(panel, "get_xlim") for panel in given):
-        raise OptionError(f"ax={shown(ax)} must be Axes of matplotlib, as plt.subplots() gives, or be left out.")
-    if len(given) != wanted:
-        raise OptionError(f"ax has {len(given)} axes for {what}; give one Axes each, or leave it out.")
-    return given
-
-
 @contextmanager
 def placed(
     ax: Any, shape: tuple[int, int], size: tuple[float, float], what: str, title: str | None = None, **more: Any
@@ -94,7 +82,12 @@ def placed(
             if title is not None:
                 figure.suptitle(literal(title), fontsize=TEXT + 1)
         return
-    yield checked(ax, math.prod(shape), what)
+    given, wanted = np.asarray(ax, dtype=object).ravel(), math.prod(shape)
+    if not all(hasattr(panel, "get_xlim") for panel in given):
+        raise OptionError(f"ax={shown(ax)} must be Axes of matplotlib, as plt.subplots() gives, or be left out.")
+    if len(given) != wanted:
+        raise OptionError(f"ax has {len(given)} axes for {what}; give one Axes each, or leave it out.")
+    yield given
     if title is not None and isinstance(ax, Sequence | np.ndarray):
         raise OptionError(
             "title= is for a figure that is made here, or for one Axes; give each of several set_title()."
@@ -195,8 +188,6 @@ def add_footer(ax: Any, text: str, width: float | None) -> None:
         ax.annotate(text, **where, xytext=(0, -3), ha="right", va="top", **look)
 
 
-# --- logarithmic axes ------------------------------------------------------------------------------------
-
 _LETTER: Final = 0.6 * SMALL / 72  # Width of a letter in inches, about
 _GAP: Final = 1.4  # Letters between two labels, at least
 _ENOUGH: Final = 3  # Labels of an axis that will do
@@ -238,16 +229,13 @@ def ticks(least: float, most: float, inches: float, write: Callable[[float], str
 
 def log_axis(ax: Any, write: Callable[[float], str], least: float, most: float, *, marked: float | None = None) -> None:
     """Label a logarithmic x axis by plain numbers, `marked` among them: matplotlib's are powers of ten."""
-    from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
-
     found = ticks(least, most, ax.bbox.width / ax.figure.dpi, write)
     if marked is not None and least <= marked <= most:
         apart = _NEAR * math.log(most / least)
         found = [*(n for n in found if abs(math.log(n / marked)) > apart), marked]
-        ax.xaxis.set_minor_locator(NullLocator())
-    ax.xaxis.set_major_locator(FixedLocator(found))
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda n, _: write(n)))
-    ax.xaxis.set_minor_formatter(NullFormatter())
+        ax.set_xticks([], minor=True)
+    ax.set_xticks(found, [write(n) for n in found])
+    ax.xaxis.set_minor_formatter("")
 
 
 def curves(

@@ -52,23 +52,17 @@ class Selection(View):
         """Terms whose coefficients are 0."""
         return [t for t in self.groups if t not in self.kept]
 
-    def _given(self) -> tuple[Array, Array]:
-        """Estimates and their covariance where what is dropped is 0, shapes (p,) and (p, p)."""
-        out = [j for t in self.dropped for j in self.groups[t]]
-        params, cov = self.known.fit.params.copy(), self.known.cov.copy()
-        if out:
-            gain = np.linalg.solve(cov[np.ix_(out, out)], cov[out])
-            params, cov = params - params[out] @ gain, cov - cov[:, out] @ gain
-            params[out] = cov[out] = cov[:, out] = 0.0
-        return params, cov
-
     def frame(self, alpha: float = 0.05) -> pd.DataFrame:
         """Coefficients of the smaller model.
 
         Index: coefficients; estimate, std_error, conf_low, conf_high (0, NaN, NaN, NaN of what is dropped), original
         (of the whole model), kept, reliable.
         """
-        params, cov = self._given()
+        params, cov = self.known.fit.params.copy(), self.known.cov.copy()
+        if out := [j for t in self.dropped for j in self.groups[t]]:  # given that these are 0
+            gain = np.linalg.solve(cov[np.ix_(out, out)], cov[out])
+            params, cov = params - params[out] @ gain, cov - cov[:, out] @ gain
+            params[out] = cov[out] = cov[:, out] = 0.0
         error = np.sqrt(np.maximum(np.diag(cov), 0.0))
         kept = error > 0.0
         error = np.where(kept, error, math.nan)
@@ -202,9 +196,6 @@ def _newton(target: Array, a: Array, blocks: _Blocks, penalty: float, c: Array) 
         return float(far @ a @ (c - target + 0.5 * far) + penalty * longer)
 
     return next((c + by * step for by in 0.5 ** np.arange(8.0) if rises(by) < 0.0), c)
-
-
-# --- a spline's curve -----------------------------------------------------------------------------
 
 
 _GRID: Final = 101  # Points of a curve, over the declared bounds
