@@ -1290,15 +1290,8 @@ MUTANTS = (
     Mutant(
         "a part with a block too many",
         ENGINE,
-        "edge = min(edge, self.length * (part + 1))",
-        "edge = min(edge, self.length * (part + 1) + 1)",
-        (f"{ROUNDS}::test_parts_are_runs_of_equal_length",),
-    ),
-    Mutant(
-        "a worker's part with a record too many",
-        ENGINE,
-        "end = min(end, self.length * (part + 1))",
-        "end = min(end, self.length * (part + 1) + 1)",
+        "min(end, self.length * (part + 1))",
+        "min(end, self.length * (part + 1) + 1)",
         (f"{ROUNDS}::test_parts_are_runs_of_equal_length",),
     ),
     Mutant(

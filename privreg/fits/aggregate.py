@@ -389,8 +389,8 @@ def silo_words(noise: Noise, names: tuple[str, ...]) -> str:
 
 def _weighing(plan: Plan, found: Estimated, settings: Settings, lost: tuple[float, ...] | None) -> str:
     """Score weights, with the length that was learned, and how many records are weighted down."""
-    if not plan.noise.again or settings.how.weighing == (none := "none (likelihood)"):
-        return settings.how.weighing if not plan.noise.again else none
+    if not plan.noise.again or plan.extremes:
+        return settings.how.weighing
     words = f"min(1, {found.rounds[-1].state.reach(plan) ** 2:.3g}/‖z‖²), z = covariates uncorrelated, variance 1"
     if lost is None or not lost[0]:
         return words

@@ -179,9 +179,11 @@ def _title(outcome: FitOutcome, spec: ModelSpec, settings: Settings) -> tuple[tu
 
 
 SETTING: Final = {
-    "local": "reports", "two_collectors": "collectors", "central": "curator's sums", "silos": "silos' sums"
-}  # fmt: skip
-"""Settings whose words a statement has, by trust model."""
+    "local": "reports",
+    "two_collectors": "collectors",
+    "central": "curator's sums",
+    "silos": "silos' sums",
+}
 
 
 def _statement(

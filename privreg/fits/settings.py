@@ -149,7 +149,6 @@ class Summing:
     like: Target | None = None  # Target of an earlier fit
 
     bound: ClassVar = 1.0  # Bound of a report's ℓ2 norm
-    covariates: ClassVar = None
 
     @property
     def again(self) -> bool:

@@ -310,10 +310,10 @@ class RoundsRun(Run):
         self.open_weight = np.zeros((*self.delays, groups))
         self.begun = self.at  # records of the round before the open piece
 
-    @property
-    def part(self) -> int:
-        """Number of the open part of the round."""
-        return min(self.at // self.length, self.parts - 1)
+    def _piece(self, at: int) -> tuple[int, int]:
+        """Part of the piece that begins after `at` records of the round, and where it ends at the latest."""
+        part, end = min(at // self.length, self.parts - 1), at + PIECE
+        return part, end if part == self.parts - 1 else min(end, self.length * (part + 1))
 
     def _sent(self, rows: Block) -> Block:
         """Rows with the fate of their reports: all arrive at once."""
@@ -345,10 +345,7 @@ class RoundsRun(Run):
     def _play(self, rows: Block) -> None:
         a, each = 0, self._together() * self.block
         while a < len(rows.y):
-            # parts and pieces end at a block's end; the last part goes on
-            edge, part = self.begun + PIECE, self.part
-            if part < self.parts - 1:
-                edge = min(edge, self.length * (part + 1))
+            _, edge = self._piece(self.begun)  # at a block's end; the last part goes on
             end = min(a - (self.at - edge) // self.block * self.block, len(rows.y))
             here = [cut(rows, k, min(k + each, end)) for k in range(a, end, each)]
             found = self._each([partial(self._sums, some, k) for k, some in enumerate(here)])
@@ -356,7 +353,7 @@ class RoundsRun(Run):
                 self._take(one, some, self.open_weight.shape[-1])
             self.at, a = self.at + end - a, end
             if self.at >= edge:
-                self.close(part)
+                self.close()
 
     def _devices(self) -> Devices:
         """Devices of the present round."""
@@ -410,12 +407,12 @@ class RoundsRun(Run):
             self._take(self._sums(rest, 1, left), rest, left)
         self.at += len(rows.y)
 
-    def close(self, part: int | None = None) -> None:
+    def close(self) -> None:
         """Add noise to the open sum, once, and keep it.
 
         The order is such that an interrupt may lose reports, but never uses a sum, or noise, a second time.
         """
-        part = self.part if part is None else part
+        part, _ = self._piece(self.begun)
         if self._held:
             self._tail()
         if self.at == self.begun:
@@ -451,11 +448,8 @@ class RoundsRun(Run):
         """Parts and sizes of the pieces of a round that is played elsewhere, in order, of `rows` records at most."""
         size, at, out = min(self.size, rows), 0, []
         while at < size:
-            part = min(at // self.length, self.parts - 1)
-            end = min(size, at + PIECE)
-            if part < self.parts - 1:
-                end = min(end, self.length * (part + 1))
-            out.append((part, end - at))
+            part, end = self._piece(at)
+            out.append((part, min(end, size) - at))
             at = end
         return out
 

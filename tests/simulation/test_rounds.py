@@ -474,7 +474,7 @@ def test_more_rows_than_were_said_answer_the_last_state():
     assert len(run.progress.held) == len(SHORT) - 1
     assert run.people == 12_000
     assert run.weight.sum() + run.open_weight.sum() + run._held == 12_000 - sum(run.progress.held)
-    assert run.part == PARTS - 1
+    assert run._piece(run.at)[0] == PARTS - 1
 
 
 def test_budgets_of_one_s_own_are_counted_as_people():

@@ -230,7 +230,10 @@ def _local(plan: Plan, progress: Progress, model: Reference, theta: Array, scale
     kinds, offsets = {_kind(one): one for one in rounds}, {offset_kind(one.state): one.state for one in rounds}
     known = progress.local
     if known is None or not known.fixed or (known.c, known.scale) != (last.c, scale):
-        own = _symmetric(reference.secant(model, theta, last.c, theta, scale))
+        own = reference.secant(model, theta, last.c, theta, scale)
+        values, vectors = np.linalg.eigh(np.nan_to_num(0.5 * (own + own.T)))  # far off there may be no curvature
+        values = np.maximum(values, FLATTEST * (float(values[-1]) if values[-1] > 0.0 else 1.0))
+        own = np.asarray((vectors * values) @ vectors.T)
         root = np.asarray(np.linalg.cholesky(own), dtype=np.float64)
         inverse = np.linalg.inv(root)
         known = Local(
@@ -319,14 +322,6 @@ def counted(plan: Plan, progress: Progress) -> list[ScoreRound]:
 def limits(plan: Plan, state: State) -> tuple[float, float]:
     """Public limits of the response, in units of the learned scale."""
     return (plan.y_low - state.y_centre) / state.y_scale, (plan.y_high - state.y_centre) / state.y_scale
-
-
-def _symmetric(matrix: Array) -> Array:
-    """Symmetric part, eigenvalues at least 1% of the largest: far off the reference model may have no curvature."""
-    values, vectors = np.linalg.eigh(np.nan_to_num(0.5 * (matrix + matrix.T)))
-    top = float(values[-1])
-    values = np.maximum(values, FLATTEST * (top if top > 0.0 else 1.0))
-    return np.asarray((vectors * values) @ vectors.T)
 
 
 def kept(matrix: Array) -> Array:

@@ -69,7 +69,7 @@ def keep(stream: Stream, source: Source, threads: int, bar: Any, kept: Checkpoin
         raise KeyboardInterrupt(f"the fit is kept in {str(kept.path)!r}; the same call goes on") from None
     except PrivregError as e:
         if stream.again:
-            if not stream.released:  # nothing was made of the rows
+            if not stream._run.noised:  # nothing was made of the rows
                 forget(kept)
         elif _keep(stream, source, stamp, kept, killed=killed):
             where = f"The {stream.place[0]:,} rows before are kept in {str(kept.path)!r}"

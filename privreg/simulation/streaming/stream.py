@@ -111,11 +111,6 @@ class Stream:
         return isinstance(self._run, CuratorRun)
 
     @property
-    def released(self) -> bool:
-        """True if any report was made of the rows that came."""
-        return self._run.noised > 0
-
-    @property
     def total_mu(self) -> float:
         """GDP parameter of the whole release, per person."""
         return self._settings.total_mu(self._spec.people.max_per_id)
