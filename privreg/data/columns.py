@@ -224,8 +224,9 @@ def joined(
                 codes, places = _coded(raw, name, levels)
                 known = (len(levels) if k == UNKNOWN else k for k in places)  # the last code is a level not declared
                 some[name] = np.array([*known, GAP], dtype=np.min_scalar_type(-len(levels) - 1)).take(codes)
-            else:
-                some[name] = numbers(raw, name, gaps=True, dates=name in schema.dates)
+            else:  # doubles are looked at where they are encoded
+                plain = isinstance(raw, np.ndarray) and raw.dtype == np.float64
+                some[name] = raw if plain else numbers(raw, name, gaps=True, dates=name in schema.dates)
         if len({len(values) for values in some.values()}) > 1:
             raise DataError("the columns differ in length.")
         n = len(some[names[0]])

@@ -15,7 +15,7 @@ from privreg.fits.plan import guess_of
 from privreg.planning.plan import find
 from privreg.planning.power import _params
 from tests.helpers import array_model
-from tests.results.made import made
+from tests.results.made import BOUNDS, LEVELS, made
 
 SPLINE = "bs(z, knots=[1, 2], lower_bound=0.5, upper_bound=4)"
 RIGHT = f"I(x**2) + C(g) + x:s + {SPLINE}"
@@ -104,6 +104,15 @@ def test_a_plan_takes_a_name_without_blanks():
         pr.plan("y ~ x + I(x**2)", mu=2, n=20_000, coef=c, effect=0.3, **declared) for c in TYPED["I(x ** 2)"][:2]
     ]
     assert list(widths[0].goal.effects) == list(widths[1].goal.effects) == ["I(x ** 2)"]
+
+
+@pytest.mark.parametrize(("name", "typed"), CASES)
+def test_a_first_guess_is_taken_by_names_with_blanks_and_without(name, typed):
+    declared = {"bounds": {n: BOUNDS[n] for n in "xyz"}, "levels": {n: LEVELS[n] for n in "gs"}}
+    spec = pr.PrivateOnlineRegression.from_formula(f"y ~ {RIGHT}", None, mu=1, **declared)._spec
+    guess = dict.fromkeys(spec.coefficients, 0.0)
+    want = guess_of(spec, guess | {name: 2.0})
+    np.testing.assert_array_equal(guess_of(spec, {typed if n == name else n: 2.0 * (n == name) for n in guess}), want)
 
 
 @pytest.mark.parametrize("wrong", ["I(x**3)", "C(g)[T. d]", "x : q", "I(x2 ** 2)", "I(x * * 2 3)"])
