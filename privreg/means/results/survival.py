@@ -16,9 +16,8 @@ from privreg.collector.inference.simultaneous import joint_critical
 from privreg.collector.levels import BIAS, SURE
 from privreg.errors import OptionError, choose, interval_level, real, shown
 from privreg.means.collector import FEW
-from privreg.means.plan import MOST_COORDINATES
 from privreg.means.results.fit import ChiSquareTest, Moved, Shares, limits
-from privreg.means.terms import Followed
+from privreg.means.terms import MOST_COORDINATES, Followed
 from privreg.options.unknown import all_known_arguments
 from privreg.results.data import Frame
 from privreg.results.plots import style
