@@ -35,7 +35,12 @@ class Estimates(NamedTuple):
 
     params: Array  # shape (p,)
     cov: Array  # shape (p, p)
-    unusable: tuple[Unusable, ...] = ()  # Shares by term that asked whether there is a value, too
+    missing: Array  # Shares without a usable value and their errors, by term; NaN where it isn't asked; shape (t, 2)
+
+    @property
+    def unusable(self) -> list[Unusable]:
+        """Shares without a usable value, by term."""
+        return [Unusable(*row) for row in self.missing.tolist()]
 
 
 def init(plan: Plan) -> State:
@@ -292,7 +297,7 @@ def _ratios(terms: Sequence[Term], plan: Plan, theta: Array, cov: Array) -> Esti
     """
     params: list[float] = []
     slopes: list[tuple[float, int, int]] = []
-    unusable: dict[int, Unusable] = {}
+    missing = np.full((len(terms), 2), np.nan)
     for item in (item for item in plan.items if item.kind != "answered"):
         term = terms[item.term]
         many, share, over, sign = len(term.names), 1.0, 0, 0.0
@@ -302,7 +307,7 @@ def _ratios(terms: Sequence[Term], plan: Plan, theta: Array, cov: Array) -> Esti
             over, sign = item.at + item.size - 1, -1.0
             share = 1.0 - theta[over]
         if sign:
-            unusable[item.term] = Unusable(1.0 - share, math.sqrt(max(cov[over, over], 0.0)))
+            missing[item.term] = 1.0 - share, math.sqrt(max(cov[over, over], 0.0))
         share = share if share > 0.0 else math.nan
         for at in range(item.at, item.at + many):
             value = theta[at] / share
@@ -312,7 +317,7 @@ def _ratios(terms: Sequence[Term], plan: Plan, theta: Array, cov: Array) -> Esti
             params.append(value + (0.0 if term.is_factor else term.middle))
     values, rows, columns = zip(*slopes, strict=True)
     few = csr_array((values, (rows, columns)), shape=(max(rows) + 1, plan.size))  # in as many steps as cov has entries
-    return Estimates(np.array(params), np.asarray(few @ np.ascontiguousarray((few @ cov).T)), tuple(unusable.values()))
+    return Estimates(np.array(params), np.asarray(few @ np.ascontiguousarray((few @ cov).T)), missing)
 
 
 def estimates(terms: Sequence[Term], plans: Sequence[Plan], states: Sequence[State]) -> Estimates:

@@ -16,14 +16,12 @@ from privreg.base.arrays import Array, Ints
 from privreg.collector.aggregate.report import with_noise
 from privreg.errors import BudgetError, OptionError, shown
 from privreg.means.factors import FactorMechanism, factor_mechanism
-from privreg.means.terms import Term
+from privreg.means.terms import MOST_COORDINATES, Term
 from privreg.options.table import check
 from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import Mechanism, bits_sensitivity, blocks_sensitivity, square_sensitivity
 from privreg.privacy.noise import derived_key, normals
 from privreg.privacy.scalar import NUMBER_MECHANISMS, NumberMechanism, number_mechanism, share
-
-MOST_COORDINATES: Final = 2_000  # Numbers in a report, at most: the collector keeps products of all pairs of them
 
 
 @dataclass(frozen=True)

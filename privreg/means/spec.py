@@ -139,9 +139,6 @@ def read_budgets(budget: Budget, groups: Sequence[Any], given: Any) -> list[Budg
     return list(out.values())
 
 
-# --- words beside estimates -----------------------------------------------------------------------
-
-
 WITHIN: Final = (
     "one person's whole record, used once, but for the subgroup, whose members are public; neighbours replace one "
     "record"

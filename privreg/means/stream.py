@@ -154,12 +154,9 @@ class MeansStream:
         spec, states = self._spec, self._states()
         whole = collector.estimates(spec.terms, spec.plans, states)
         groups = [self._alone(states, g) for g in range(len(spec.plans))] if spec.by is not None else []
-        p, missing = len(whole.params), np.full((1 + len(groups), len(spec.terms), 2), np.nan)
-        for k, one in enumerate((whole, *groups)):
-            missing[k, : len(one.unusable)] = np.reshape(one.unusable, (-1, 2))
+        p, rows = len(whole.params), spec.people.max_per_id
         few = [collector.few(plan, state) for plan, state in zip(spec.plans, states, strict=True)]
         doubted = [terms | silent(alone.unusable) for terms, alone in zip(few, groups, strict=False)]
-        rows = spec.people.max_per_id
         fit = MeansFit(
             terms=spec.terms,
             params=whole.params,
@@ -173,7 +170,7 @@ class MeansStream:
             group_reliable=~np.array([spec.concerned(terms) for terms in doubted], dtype=np.bool_).reshape(-1, p),
             group_tests=collector.alike_groups(spec.terms, groups),
             moments=collector.moments(spec.terms, spec.plans, states)[: 1 + len(groups)],
-            missing=missing,
+            missing=np.stack([one.missing for one in (whole, *groups)]),
             header=header(spec, self.nobs, whole.unusable),
             statement=statement(
                 spec,
@@ -193,7 +190,7 @@ class MeansStream:
             return collector.estimates(spec.terms, spec.plans[one], states[one])
         except InferenceError:
             p = sum(len(t.names) for t in spec.terms)
-            return collector.Estimates(np.full(p, np.nan), np.full((p, p), np.nan))
+            return collector.Estimates(*(np.full(shape, np.nan) for shape in (p, (p, p), (len(spec.terms), 2))))
 
     def __reduce__(self) -> str:
         raise TypeError("estimates in progress hold a secret key and can't be pickled; take results() and save those")

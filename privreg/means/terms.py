@@ -5,6 +5,7 @@ number, and of times until an event. Public.
 from __future__ import annotations
 
 import ast
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,6 +43,7 @@ class Asked(NamedTuple):
 EVENTS: Final = (0, 1)  # Levels of an event that has none declared: censored, and happened
 
 MOST_CLASSES: Final = 200  # Classes of a histogram, at most
+MOST_COORDINATES: Final = 2_000  # Numbers in a report, at most: the collector keeps products of all pairs of them
 
 
 def flat(asked: Sequence[Asked]) -> list[str]:
@@ -190,8 +192,10 @@ def places(terms: Sequence[Term]) -> list[int]:
 
 
 def from_json(column: str, low: float, high: float, levels: Any, parts: Any, edges: Any) -> Term:
-    """Rebuild a term from its :meth:`Term.to_json`."""
+    """Rebuild a term from its :meth:`Term.to_json`. Raises ValueError if it has more levels than a report numbers."""
     made, ends = tuple(from_json(*part) for part in parts), tuple(map(float, edges))
+    if math.prod(part.size for part in made) > MOST_COORDINATES:
+        raise ValueError("more levels than a report has numbers")  # load() says that the file is damaged
     if len(made) > 1 and made[0].is_factor:
         return _crossed(str(column), made)
     return Term(str(column), float(low), float(high), tuple(map(str, levels)), made, ends)

@@ -22,9 +22,6 @@ from privreg.privacy.scalar import NumberMechanism, number_mechanism
 WHOLE: Final = "whole report"
 
 
-# --- what is kept: numbers only, for JSON ----------------------------------------------------------------
-
-
 def _kept(item: Item) -> list[Any]:
     how = item.mechanism
     bit = how.bit.name if isinstance(how, FactorMechanism) and how.bit is not None else "duchi"
@@ -60,9 +57,6 @@ def _plan(saved: Mapping[str, Any]) -> Plan:
         sums = make_sums([(item.kind, item.term, item.levels) for item in items], spent, saved["collectors"])
     vector = Mechanism("privunit", spent) if saved["vector"] else None
     return Plan(tuple(items), saved["asked"], spent, vector, sums)
-
-
-# --- the audit -------------------------------------------------------------------------------------------
 
 
 def _answers(m: NumberMechanism | FactorMechanism, n: int) -> tuple[Array, Array]:

@@ -6,8 +6,10 @@ import pytest
 from scipy.stats import ttest_ind
 
 import privreg as pr
-from privreg.errors import FormulaError, InferenceError, OptionError, SchemaError
+from privreg.base.archive import write_archive
+from privreg.errors import FormulaError, InferenceError, OptionError, SavedFileError, SchemaError
 from privreg.means import device
+from privreg.means.results.fit import parts
 from privreg.means.terms import Asked, declared_terms, read_formula
 from privreg.schema.declarations import Schema
 
@@ -144,3 +146,14 @@ def test_what_devices_multiply_and_cut_stays_in_its_range() -> None:
         for values in numbers:
             assert (np.isnan(values) | (np.abs(values) <= 1.0)).all()
         assert classes.tolist() == [0, 0, 0, 3, 3, 3, 3, 4]
+
+
+@pytest.mark.parametrize("levels", [1000, 10**5])
+def test_a_file_whose_terms_have_too_many_pairs_of_levels_is_damaged(levels, tmp_path) -> None:
+    res = estimate(people(300), "C(g):C(h) ~ 1", trust="central")
+    document, arrays = parts(res._fit)
+    one, other = document["terms"][0][4]
+    one[3], other[3] = ([str(k) for k in range(levels)] for _ in range(2))
+    write_archive(tmp_path / "means.privreg", "means", document, arrays)
+    with pytest.raises(SavedFileError, match="damaged"):
+        pr.load(tmp_path / "means.privreg")

@@ -178,9 +178,6 @@ class Shares(View):
         return f"{self.nobs:,} records; {self.privacy.headline}."
 
 
-# --- files -----------------------------------------------------------------------------------------------
-
-
 def _shapes(p: int, g: int, t: int) -> dict[str, tuple[int, ...]]:
     """Shapes of the arrays of p estimates of t terms and g subgroups."""
     every = {"params": (p,), "cov": (p, p), "group_tests": (t, 2), "moments": (1 + g, 5, p), "missing": (1 + g, t, 2)}
@@ -223,9 +220,6 @@ def restored(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> MeansFit
         *(not note.rows or note.rows[-1] < p for note in stated.doubts),
     )
     return fit
-
-
-# --- numbers that follow from released means ------------------------------------------------------
 
 
 class Seconds(NamedTuple):

@@ -38,8 +38,6 @@ class MeansResults(Results):
 
     _fit: MeansFit
 
-    # --- estimates ---------------------------------------------------------------------------------------
-
     @property
     def bse(self) -> pd.Series | pd.DataFrame:
         """Standard errors about the population's means: mechanism, choice of items and people, together."""
@@ -133,11 +131,6 @@ class MeansResults(Results):
             "life_table" takes those who enter or are censored between two cut points as at risk half of the time, and
             curves as continuous: for times that are spread between cut points. "kaplan_meier" takes times as if they
             were rounded up to the next cut point: exact where all are cut points, and biased where they are not.
-
-        Raises
-        ------
-        InferenceError
-            If the formula has no ``Surv()``.
         """
         life = choose("method", method, ("life_table", "kaplan_meier")) == "life_table"
         named = {t.column: k for k, t in enumerate(self._fit.terms) if isinstance(t, Followed)}
@@ -298,8 +291,6 @@ class MeansResults(Results):
             raise NotPrivateError(f"{name!r} needs the raw rows; means have params, bse and conf_int().")
         return super().__getattr__(name)
 
-    # --- views -------------------------------------------------------------------------------------------
-
     def summary(self, alpha: float = 0.05, *, details: bool = False) -> Summary:
         """Estimates and guarantee, as text, HTML or LaTeX; with `details` all of the header, and every note.
 
@@ -347,8 +338,6 @@ class MeansResults(Results):
     def __repr__(self) -> str:
         f = self._fit
         return f"<MeansResults: {len(f.names)} estimates, {f.nobs:,} records, {f.statement.short}>"
-
-    # --- storage -----------------------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> None:
         """Save as one file of arrays and JSON, atomically, read by ``privreg.load``. No rows, no keys."""

@@ -16,9 +16,8 @@ from privreg.collector.inference.simultaneous import joint_critical
 from privreg.collector.levels import BIAS, SURE
 from privreg.errors import OptionError, choose, interval_level, real, shown
 from privreg.means.collector import FEW
-from privreg.means.plan import MOST_COORDINATES
 from privreg.means.results.fit import ChiSquareTest, Moved, Shares, limits
-from privreg.means.terms import Followed
+from privreg.means.terms import MOST_COORDINATES, Followed
 from privreg.options.unknown import all_known_arguments
 from privreg.results.data import Frame
 from privreg.results.plots import style
@@ -103,9 +102,7 @@ class SurvivalCurves(Shares):
     @property
     def names(self) -> list[str]:
         """Names of the curves' points, by group and time."""
-        return [
-            f"{group} at {c:g}".strip() if group else f"{c:g}" for group in self.term.groups for c in self.term.cuts
-        ]
+        return [f"{g} at {c:g}" if g else f"{c:g}" for g in self.term.groups for c in self.term.cuts]
 
     @property
     def causes(self) -> tuple[str, ...]:
@@ -228,13 +225,8 @@ class SurvivalCurves(Shares):
     def cumulative_incidence(self, cause: Any = None, *, alpha: float = 0.05) -> pd.DataFrame:
         """Share that has had an event of a cause by each cut point, others competing: Aalen and Johansen's estimate.
 
-        `cause` is a level of the event, the first after that of censoring by default. As :meth:`frame`, with
-        ``incidence``.
-
-        Raises
-        ------
-        OptionError
-            If no event has this level.
+        `cause` is a level of the event, else an OptionError, the first after that of censoring by default. As
+        :meth:`frame`, with ``incidence``.
         """
         k = self._cause(cause)
 
@@ -256,11 +248,9 @@ class SurvivalCurves(Shares):
         for kind in ("conf", "band"):
             limits = self._limits(found, interval_level(alpha), together=kind == "band")
             out |= dict(zip((f"{kind}_low", f"{kind}_high"), limits, strict=True))
-        place: dict[str, Any] = (
-            {self.term.group: np.repeat(self.term.groups, len(self.term.cuts))} if self.term.group else {}
-        )
-        place["time"], known = np.tile(self.term.cuts, len(self.term.groups)), ~np.isnan(found.values.ravel())
-        whole = place | {column: numbers.ravel() for column, numbers in out.items()}
+        groups, cuts, known = self.term.groups, self.term.cuts, ~np.isnan(found.values.ravel())
+        place: dict[str, Any] = {self.term.group: np.repeat(groups, len(cuts))} if self.term.group else {}
+        whole = place | {"time": np.tile(cuts, len(groups))} | {column: v.ravel() for column, v in out.items()}
         return Frame(whole | {"reliable": reliable(self.notes, len(known)) & known})
 
     def _limits(self, found: Moved, alpha: float, *, together: bool) -> tuple[Array, Array]:
@@ -298,14 +288,11 @@ class SurvivalCurves(Shares):
         weights : {"logrank", "wilcoxon"}
             Differences count alike at all cut points, or, as Gehan's, by the number at risk, which is more at first.
 
-        Raises
-        ------
-        OptionError
-            If there are no two groups, or no event has this level.
+        An OptionError if there are no two groups, or no event has this level.
         """
         from scipy.stats import chi2
 
-        by_risk = choose("weights", weights, ("logrank", "wilcoxon")) == "wilcoxon"
+        power = choose("weights", weights, ("logrank", "wilcoxon")) == "wilcoxon"
         if len(self.term.groups) < 2:
             raise OptionError("there are no two groups to compare; write Surv(…) ~ C(column) with its levels.")
         k = slice(None) if cause is None else slice(self._cause(cause), self._cause(cause) + 1)
@@ -314,7 +301,7 @@ class SurvivalCurves(Shares):
             at_risk, events, *_ = self._counted(p)
             events, n = events[..., k].sum(axis=-1), at_risk.sum(axis=-2)
             expected = at_risk * (events.sum(axis=-2) / n)[..., None, :]
-            weight = n if by_risk else np.ones_like(n)
+            weight = n**power
             gap = np.nan_to_num(weight[..., None, :] * (events - expected))
             return gap.sum(axis=-1), at_risk, events, expected, weight
 
@@ -339,12 +326,7 @@ class SurvivalCurves(Shares):
 
         `time` is a cut point, the last one by default, and `alpha` one minus the level of normal intervals. By group:
         rmst, std_error, conf_low, conf_high, reliable; and below, of each group but the first, its difference to the
-        first, with statistic and p_value.
-
-        Raises
-        ------
-        OptionError
-            If `time` is no cut point.
+        first, with statistic and p_value. An OptionError if `time` is no cut point.
         """
         groups, cuts = self.term.groups, [f"{c:.15g}" for c in self.term.cuts]
         asked = real(time)
@@ -364,10 +346,8 @@ class SurvivalCurves(Shares):
         out |= {"statistic": ratio, "p_value": Normal().two_sided(ratio)}
         table = Frame(out | {"reliable": fine}, index=pd.Index(names, name=self.term.group or None))
         if np.isnan(found.values).any():
-            known = (~np.isnan(self._curves.values)).all(axis=0).sum()
-            until = (
-                f"until {self.term.cuts[known - 1]:g}, the largest time that rmst() can have" if known else "nowhere"
-            )
+            known = self.term.cuts[: (~np.isnan(self._curves.values)).all(axis=0).sum()]
+            until = f"until {known[-1]:g}, the largest time that rmst() can have" if known else "nowhere"
             table.attrs["note"] = f"Note: nan: noise left nobody at risk later on; all curves are known {until}."
         return table
 
@@ -376,12 +356,8 @@ class SurvivalCurves(Shares):
 
         estimate, conf_low, conf_high (`alpha` is one minus their level): the first cut points at which the curve, and
         its limits, are at most 1 − q; of a life table where straight lines between them are. NaN where that is never.
-        reliable: no doubt about the number at risk, or a life table's rounding, until conf_high.
-
-        Raises
-        ------
-        OptionError
-            If `q` is not in (0, 1).
+        reliable: no doubt about the number at risk, or a life table's rounding, until conf_high. An OptionError if `q`
+        is not in (0, 1).
         """
         share = real(q)
         if share is None or not 0.0 < share < 1.0:
@@ -409,9 +385,7 @@ class SurvivalCurves(Shares):
     def plot(self, *, alpha: float = 0.05, title: str | None = None, ax: Axes | None = None) -> Axes:
         """Draw the curves with their simultaneous bands, of level 1 − `alpha`, on `ax` or a figure of their own."""
         bands = self._limits(self._curves, interval_level(alpha), together=True)
-        lines = np.stack(
-            [np.pad(c, ((0, 0), (1, 0)), constant_values=1.0) for c in (self._curves.values, *bands)], axis=1
-        )
+        lines = np.insert(np.stack([self._curves.values, *bands], axis=1), 0, 1.0, axis=-1)
         names, labels = list(map(plain, self.term.groups)), (plain(self.term.times.columns[0]), plain(self.term.group))
         said, times = (1.0 - alpha, self.privacy.headline, self.notes), np.array([0.0, *self.term.cuts])
         return style.curves(times, names, lines, said, labels, title, ax, steps=not self.life)
