@@ -136,6 +136,7 @@ class Findings(NamedTuple):
     measuring: bool = False  # True if their round has begun
     early: Sequence[Diagnostic] = ()  # Why there are no intervals yet
     needed: float | None = None  # Records from which on intervals hold, if there were fewer
+    summable: bool = False  # True if two collectors could fit the model, too
 
     @property
     def summed(self) -> list[int]:
@@ -191,7 +192,9 @@ def notes(found: Findings, names: Sequence[str], order: NDArray[np.intp], blocks
     if have and not found.nonresponse and not found.strong and found.needed is not None:
         unit = 10.0 ** max(math.floor(math.log10(max(found.needed, 1.0))) - 1, 0)
         needed = math.ceil(math.ceil(found.needed / unit) * unit)  # to two digits
-        out.append(note("few.simulated", people=found.people, coefficients=blocks * len(order), needed=needed))
+        more = ", and with trust='two_collectors' far fewer are enough, as noise falls on sums" * found.summable
+        size = blocks * len(order)
+        out.append(note("few.simulated", people=found.people, coefficients=size, needed=needed, more=more))
     return tuple(out)
 
 

@@ -74,7 +74,7 @@ def outcome(held: Held, spec: ModelSpec, settings: Settings, order: NDArray[np.i
     errors = np.sqrt(estimates[0].variances if estimates else last)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.nan_to_num(params[-1] / errors)
-    findings = found_of(held, found, settings, estimates, order, carry, ratios)
+    findings = found_of(held, found, settings, estimates, order, carry, ratios)._replace(summable=spec.summable)
     names = [*np.array(spec.design.names)[order].tolist(), spec.design.endog_name]
     clusters, of_these = methods.of_clusters(held.clustered, plan.groups, lanes=True)
     roles = [r.role for r in plan.rounds if not r.optional]

@@ -16,7 +16,7 @@ from privreg.collector.inference.methods import local_groups, summed_groups
 from privreg.data.participants import DIFFERENCES, WITHIN, Participants
 from privreg.data.sources.open import SILO, Silos, Source, open_table
 from privreg.data.sources.source import by_person
-from privreg.errors import BudgetError, OptionError, SchemaError, UnsupportedArgumentError
+from privreg.errors import BudgetError, OptionError, PrivregError, SchemaError, UnsupportedArgumentError
 from privreg.families import Logistic
 from privreg.families.family import Family
 from privreg.families.hazards import AT_RISK
@@ -244,6 +244,17 @@ class ModelSpec:
     def holders(self) -> str:
         """Holders of the sums, in words."""
         return {"two_collectors": "two collectors", "central": "a curator", "silos": "silos"}[self.trust]
+
+    @property
+    def summable(self) -> bool:
+        """True if two collectors could fit the model, with far fewer people than local reports need."""
+        other = replace(self, trust="two_collectors")
+        try:
+            refuse_of_sums(other)
+            refuse_what_sums_cannot(other)
+        except PrivregError:
+            return False
+        return True
 
     @property
     def noise(self) -> Noise:

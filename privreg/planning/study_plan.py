@@ -317,7 +317,7 @@ def _doubts(plan: Planned) -> list[Diagnostic]:
         bad = {j for j in range(width) if not each.reliable(plan.n, {j})}
         which = "intervals" if len(bad) in (0, width) else f"the intervals of {_named(plan, bad)}"
         more = f"with so few records: {enough:,} are needed for that"
-        if plan.spec.trust == "local" and math.isinf(plan.budget.epsilon):  # sums have no pure budget
+        if plan.spec.trust == "local" and plan.spec.summable:
             more += ", and with trust='two_collectors' far fewer are enough"
         out.append(
             note("unreliable", which=which, why=more if enough <= MOST_PEOPLE else f"as m{NEVER.format(each.most)}")

@@ -439,6 +439,12 @@ def test_notes_of_few_records_name_other_trust_models(run, capsys):
         assert "with --trust two_collectors far fewer are enough" in " ".join(text.split())
     said = regression("y ~ age", people().iloc[:1000], mu=1).fit(seed=1, progress=False).summary().as_text()
     plan = pr.plan("y ~ age", n=500, mu=1, bounds=BOX)
+    pure = pr.plan("y ~ age", n=500, epsilon=1, bounds=BOX), pr.plan("y ~ age - 1", n=500, mu=1, bounds=BOX)
+    assert all("so few records" in str(one) and "trust=" not in str(one) for one in pure)
+    alone = regression("sick ~ age", people().iloc[:1000], mu=1, family="hinge", levels={"sick": [0, 1]})
+    said_alone = alone.fit(seed=1, progress=False).summary().as_text()
+    assert "records are few" in said_alone
+    assert "trust=" not in said_alone
     for text in (said, str(plan)):
         assert "with trust='two_collectors' far fewer are enough" in " ".join(text.split())
 

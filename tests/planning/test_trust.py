@@ -195,6 +195,14 @@ def test_a_plan_for_the_people_that_are_needed_says_what_the_plan_that_found_the
         assert "missed" in {note.code for note in fewer.notes}
 
 
+@pytest.mark.thorough
+def test_a_budget_whose_fits_need_more_people_than_are_usually_tried_has_a_plan() -> None:
+    plan = pr.plan("y ~ x", trust="central", mu=0.002, width=0.5, coef="x", **STUDY)
+    assert 32_000 < plan._precision.fewest <= plan.n < 10**6
+    assert plan.table().loc["x", "width"] <= 0.5
+    assert plan.reliable < 10**13 or f"up to {plan._precision.most:,} made-up people" in " ".join(str(plan).split())
+
+
 @pytest.mark.some(1)
 @pytest.mark.parametrize("trust", ["two_collectors", "central"])
 def test_fewer_people_are_never_planned_to_be_more_precise_or_reliable_than_more(trust: str) -> None:
