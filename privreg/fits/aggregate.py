@@ -452,7 +452,7 @@ def doubts(
     ways: Any = lost.T if plan.rules.blocks == 1 else ()
     blurred = ~(found.blurred(loads) <= BLURRED)
     if plan.cuts.size:
-        blurred[-len(plan.cuts) :] |= _few(found, loads)[-len(plan.cuts) :]
+        blurred[-len(plan.cuts) :] |= _few(found, loads, len(plan.cuts))
     if plan.rules.scoring.censored:  # all coefficients go with σ, which takes most of the curvature
         if blurred.any() or not _known(plan, found):
             out.append(note("hidden", None, extra=plan.rules.scoring.extra))
@@ -466,8 +466,11 @@ def doubts(
         if plan.d > 1 and spec is not None:
             seen = found.blurred(found.back).reshape(-1, plan.d).max(axis=0)[1:]  # of columns inside
             least = f", least of all along {_seldom(plan, progress, spec, order, 1 + int(seen.argmax()))}"
-        given: dict[str, Any] = {"least": least, "records": plan.rows, "mu": plan.mu, "d": plan.d}
-        out.append(note("curvature.sums", those(blurred), ways=held, **given))
+        out.append(
+            note(
+                "curvature.sums", those(blurred), ways=held, least=least, records=plan.rows, mu=plan.mu, d=plan.d
+            )
+        )  # fmt: skip
     again, far = plan.noise.again, found.moves
     left = 0.5 * far**2 * (progress.last and not progress.near) if again else np.where(far > 1.0, far, 0.0)
     if (left.any() or found.step.any() or not again) and (moved := found.displaced(loads, left) > BIAS).any():
@@ -489,18 +492,19 @@ def doubts(
     return tuple(out)
 
 
-def _few(found: Estimated, loads: Array) -> Flags:
-    """True for cut points beyond which few records are, of coefficients `loads` @ theta, shape (d, d); shape (d,).
+def _few(found: Estimated, loads: Array, cuts: int) -> Flags:
+    """True for cut points, the last `cuts` of coefficients `loads` @ theta, beyond which few records are; (cuts,).
 
     Noise of scores along one, over the slope, is the relative error of the number of records on its rarer side, and so
-    of its standard error: a quarter at most. So is the slope there over that at the last state, by an odds ratio.
+    of its standard error: a quarter at most. With π(1 − π) as that slope says, a step of δ leaves (1 − 2π) δ²/2.
     """
-    lines, noise, last = np.linalg.inv(loads).T, np.zeros(len(loads)), found.rounds[-1].state
+    lines, noise, last = np.linalg.inv(loads).T[-cuts:], np.zeros(cuts), found.rounds[-1].state
     for weight, s in zip(found.weights, found.rounds, strict=True):
         noise += np.square(weight * s.sds[0] * lines @ found.rows @ np.linalg.inv(s.state.rows)).sum(axis=1)
-    slope = np.einsum("qk,kl,ql->q", lines, found.curvature, lines)
-    step = loads @ (found.theta - np.linalg.solve((found.rows @ np.linalg.inv(last.rows)).T, last.theta))
-    return np.asarray((np.sqrt(noise) > BLURRED * slope) | (np.expm1(np.abs(step)) > BLURRED))
+    slope, own = np.einsum("qk,kl,ql->q", lines, found.curvature, lines), loads[-cuts:]
+    step = own @ (found.theta - np.linalg.solve((found.rows @ np.linalg.inv(last.rows)).T, last.theta))
+    left = 0.5 * np.sqrt(np.maximum(1.0 - 4.0 * cuts * slope, 0.0)) * step**2
+    return np.asarray((np.sqrt(noise) > BLURRED * slope) | (left > BIAS * np.linalg.norm(own @ found.root, axis=1)))
 
 
 def _seldom(plan: Plan, progress: Progress, spec: ModelSpec, order: NDArray[np.intp], j: int) -> str:
