@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,8 +19,6 @@ from privreg.results.data import Frame, ResultData
 from privreg.results.plots import style
 from privreg.results.plots.style import Axes
 from privreg.tables import MARK, Paragraph, Part, View, diagnostics, estimates_table, marked
-
-ALONE: Final = "Each interval holds by itself; reports are those of the fit: no further budget"
 
 
 @dataclass(frozen=True, repr=False)
@@ -123,7 +121,8 @@ class Windows(View):
             said = f"chi2({df}) = {chi2:.2f}, p = {p_value:.3g}"
             out.append(Paragraph(f"All coefficients the same in all windows: {said}"))
         taken_back = [f"{MARK} {note}" for note in self.doubts]
-        notes = [ALONE, self.unseen[:1].upper() + self.unseen[1:], *taken_back]
+        alone = "Each interval holds by itself; reports are those of the fit: no further budget"
+        notes = [alone, self.unseen[:1].upper() + self.unseen[1:], *taken_back]
         return [*out, *(Paragraph(f"{note}.") for note in notes if note)]
 
 

@@ -91,6 +91,13 @@ def test_no_document_says_that_a_probability_is_0_or_a_number_inf(ending, tmp_pa
     assert "0.031" in text
 
 
+def test_no_name_is_cut_in_a_notebook():
+    names = [f"C(region, Treatment('north'))[T.{'x' * 60}{i}]" for i in range(70)]
+    table = Frame({"term": names, "estimate": 1.0, "std_error": 0.1})
+    for shown in (table, table.head(5)):  # of which the first is too long for a screen
+        assert all(name.split("[")[1] in shown._repr_html_() for name in shown["term"].head(3))
+
+
 def test_comparisons_are_printed_whole(res):
     with pd.option_context("display.max_columns", 0, "display.width", 80):
         assert "..." not in repr(pr.compare([res, res]).frame())

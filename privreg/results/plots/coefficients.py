@@ -230,7 +230,6 @@ def _rows(
 
 
 _TICK: Final = 0.65  # Inches that a label of six digits and a sign takes beside the next one
-_HOLLOW: Final = "don't rely on hollow dots: see the notes of the summary"
 
 
 class Row(NamedTuple):
@@ -262,7 +261,7 @@ class Unit(NamedTuple):
 def figure(drawn: Drawn, footer: str, title: str | None, ax: Any) -> Axes | NDArray[Any]:
     """Draw what is `drawn` on given axes or on a new figure, with a panel for each unit."""
     if not all(table["reliable"].all() for table in drawn.tables):
-        footer += f"\n{_HOLLOW}"
+        footer += "\ndon't rely on hollow dots: see the notes of the summary"
     units, longest = list(dict.fromkeys(drawn.units)), max(len(r.label) for r in drawn.rows)
     several, width = len(drawn.names) > 1, style.COLUMN
     if len(units) > 1 or longest > 20 or len(drawn.names) > 3:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Final, cast
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -41,9 +41,7 @@ def plot_trajectory(
 
     Notes
     -----
-    The bands are those of `PrivateResults.trajectory`. Only with ``inference="anytime"`` do they hold over the whole
-    path; the others have their level at each number of people by itself. A dagger marks the terms that should not be
-    relied on.
+    The bands are those of `PrivateResults.trajectory`. A dagger marks the terms that should not be relied on.
     """
     fit, path = self._fit, self.trajectory(alpha, method=method)
     at, band_of = fit.places(terms, "terms"), band(fit)
@@ -110,7 +108,7 @@ def _curve(ax: Any, curve: pd.DataFrame, i: int, label: str | None, shares: pd.D
 
 
 def _shown(curve: pd.DataFrame) -> tuple[float, float]:
-    """Limits of the vertical axis: all of the curve, but no more about its end than a few times the last band.
+    """Limits of the vertical axis: all of the curve, but no more about its end than three times the last band.
 
     Bands are many times wider at the beginning; drawn whole they would leave nothing to be seen of the end.
     """
@@ -119,12 +117,8 @@ def _shown(curve: pd.DataFrame) -> tuple[float, float]:
     last = curve[curve["n"] == curve["n"].max()]
     bands = last[["low", "high"]].to_numpy()
     if np.isfinite(bands).any():
-        room = _AROUND * float(np.nanmax(bands[:, 1] - bands[:, 0]))
+        room = 3.0 * float(np.nanmax(bands[:, 1] - bands[:, 0]))
         least = max(least, float(np.nanmin(last["estimate"])) - room)
         most = min(most, float(np.nanmax(last["estimate"])) + room)
     margin = 0.05 * (most - least)
     return least - margin, most + margin
-
-
-_AROUND: Final = 3.0
-"""Widths of the last band that the vertical axis shows on either side of the last estimate, at most."""

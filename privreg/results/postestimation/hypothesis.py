@@ -60,24 +60,9 @@ class Known(NamedTuple):
         return np.asarray(np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", gradient, self.cov, gradient), 0.0)))
 
 
-class Estimated(View):
-    """Estimates with standard errors and limits, a line each: those of the first column of their frame."""
-
-    pivot: Pivot
-    title: str
-    notes: tuple[Diagnostic, ...]
-
-    def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Return the numbers of the table; the last three columns are limits, and whether no note takes a line back."""
-        raise NotImplementedError
-
-    def _layout(self) -> list[Part]:
-        return [estimates_table(self.summary_frame(), f"{self.title} ({self.pivot.label})"), *noted(self.notes)]
-
-
 @all_known_arguments
 @dataclass(frozen=True, repr=False)
-class ContrastTest(Estimated):
+class ContrastTest(View):
     """Linear combinations tested one by one; `effect` holds the combinations, `value` what they are tested against."""
 
     effect: Array  # Numbers, shape (q,)
@@ -88,7 +73,6 @@ class ContrastTest(Estimated):
     reliable: NDArray[np.bool_]  # Which of them no note takes back, shape (q,)
     value: Array | float = 0.0  # Hypothesised values
     cov: Array | None = None  # Covariance of the numbers, shape (q, q), if it is known
-    title = "Tests of linear combinations"
 
     @property
     def tvalue(self) -> Array:
@@ -131,6 +115,10 @@ class ContrastTest(Estimated):
     def labels(self) -> tuple[str, ...]:
         """Names of the combinations."""
         return tuple(self.index)
+
+    def _layout(self) -> list[Part]:
+        title = f"Tests of linear combinations ({self.pivot.label})"
+        return [estimates_table(self.summary_frame(), title), *noted(self.notes)]
 
 
 @dataclass(frozen=True, repr=False)

@@ -19,8 +19,8 @@ from privreg.families.logistic import class_shares
 from privreg.options.unknown import all_known_arguments
 from privreg.results.data import Frame, ResultData
 from privreg.results.postestimation.hazards import survival
-from privreg.results.postestimation.hypothesis import Estimated, Known
-from privreg.tables import Part, estimates_table, noted
+from privreg.results.postestimation.hypothesis import Known
+from privreg.tables import Part, View, estimates_table, noted
 from privreg.tables.diagnostics import Diagnostic, along
 
 
@@ -119,7 +119,7 @@ SHOWN: Final = 30  # Lines of a printed table of predictions; summary_frame() ha
 
 @all_known_arguments
 @dataclass(frozen=True, repr=False)
-class Prediction(Estimated):
+class Prediction(View):
     """Predictions of the mean, or of what stands for it in the family, or of the probabilities of K classes."""
 
     predicted_mean: Array  # See `PrivateResults.predict`; shape (n,), or of classes (n, K), as all that follow
@@ -132,7 +132,6 @@ class Prediction(Estimated):
     notes: tuple[Diagnostic, ...]  # Whatever takes the limits back; shown with them
     reliable: NDArray[np.bool_]  # True for rows whose predictions no note takes back, shape (n,)
     levels: tuple[Any, ...] = ()  # The K classes
-    title = "Predictions"
 
     def conf_int(self, alpha: float = 0.05) -> Array:
         """Confidence limits, of predictors or logits through the inverse link; shape (n, 2), or (n, K, 2)."""

@@ -19,7 +19,6 @@ from privreg.results.data import Frame, ResultData
 from privreg.results.plots.style import CONSTANTS
 from privreg.results.postestimation.hypothesis import (
     ContrastTest,
-    Estimated,
     Known,
     contrast_test,
     factors_of,
@@ -114,7 +113,7 @@ _GRID: Final = 10_000  # Rows of a reference grid, at most
 
 @all_known_arguments
 @dataclass(frozen=True, repr=False)
-class PairwiseTests(Estimated):
+class PairwiseTests(View):
     """Differences between the levels of a factor, with p-values adjusted for their number."""
 
     tests: ContrastTest  # Each difference by itself

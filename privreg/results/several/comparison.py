@@ -25,8 +25,6 @@ from privreg.results.postestimation.hypothesis import WaldTest, wald_test
 from privreg.results.results import PrivateResults
 from privreg.tables import MARK, Paragraph, Part, Table, View, formatted, plain
 
-_TITLE = "Private Online Regressions Compared"
-
 
 @known_arguments
 def compare(
@@ -201,9 +199,11 @@ class Comparison(View):
         frame = self.frame()
         names = [*self.names, *dict(self.public)]
         columns = [self._column(cast("pd.DataFrame", frame[name])) for name in names]
-        rows = [list(row) for row in zip(*columns, strict=True)]
+        rows = list(zip(*columns, strict=True))
         head = [*self.names, *(f"{name}, not private" for name, _ in self.public)]
-        table = Table([str(t) for t in frame.index], head, rows, _TITLE, facts=self._facts())
+        table = Table(
+            [str(t) for t in frame.index], head, rows, "Private Online Regressions Compared", facts=self._facts()
+        )
         return [table, Paragraph("\n".join(self._notes()))]
 
     def _column(self, table: pd.DataFrame) -> list[str]:

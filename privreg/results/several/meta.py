@@ -281,9 +281,6 @@ class MetaAnalysis(View):
         return [pooled, *([] if self.held.relative else [between]), Paragraph("\n".join(notes))]
 
 
-PULL: Final = "pull: share of the way from a fit's estimate to the fits' common mean, on average over τ."
-
-
 @known_arguments
 def shrink(results: Any, *, names: Sequence[str] | None = None, terms: str | Sequence[str] | None = None) -> Shrunken:
     """Draw the coefficients of fits to different people towards their common mean, the noisier the more.
@@ -420,4 +417,5 @@ class Shrunken(View):
         blocks = {int(b): t.term for b, t in zip(begins, self.towards, strict=False)}
         title = f"Coefficients of {len(self.held.names)} Fits, Partially Pooled"
         head = ["by itself", *table.head, "pull"]
-        return [Table(table.names, head, rows, title, blocks), Paragraph("\n".join([PULL, *self.held.notes]))]
+        pull = "pull: share of the way from a fit's estimate to the fits' common mean, on average over τ."
+        return [Table(table.names, head, rows, title, blocks), Paragraph("\n".join([pull, *self.held.notes]))]
