@@ -28,3 +28,20 @@ def test_they_go_on_as_results_of_this_version_do(name, tmp_path):
     pd.testing.assert_frame_equal(again.tidy(), res.tidy())
     rows = pd.DataFrame({"a": [0.0, 0.5], "g": ["u", "v"]})
     pd.testing.assert_series_equal(again.predict(rows), res.predict(rows))
+
+
+@pytest.mark.parametrize("name", ["means", "curves"])
+def test_means_that_were_saved_without_terms_load_with_their_numbers(name):
+    """Between 0.1 and 0.2 files had names of estimates, and places of tables, products, classes and curves."""
+    res = pr.load(SAVED.with_name("saved_before_terms") / f"{name}.privreg")
+    known = json.loads((SAVED.with_name("saved_before_terms") / f"{name}.json").read_text())
+    views = {view: getattr(res, view) for view in known} | {
+        "histogram": lambda: res.histogram("b"),
+        "crosstab": lambda: res.crosstab().proportions(),
+    }
+    for view, wanted in known.items():
+        shown = views[view]()
+        found = shown if isinstance(shown, pd.DataFrame) else shown.frame()
+        table = pd.DataFrame(wanted)
+        found = found.reset_index(drop=True)[list(table)]
+        pd.testing.assert_frame_equal(found, table, check_dtype=False, rtol=2e-3)

@@ -15,7 +15,8 @@ from privreg.base import archive
 from privreg.base.arrays import Array
 from privreg.collector.inference.methods import Estimate
 from privreg.collector.inference.pivots import Normal
-from privreg.errors import SavedFileError, interval_level
+from privreg.errors import interval_level
+from privreg.means.results.earlier import today
 from privreg.means.terms import Followed, Term, from_json, places
 from privreg.means.verification import trials
 from privreg.options.unknown import all_known_arguments
@@ -193,10 +194,10 @@ def parts(f: MeansFit) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def restored(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> MeansFit:
     """Rebuild what :func:`parts` made.
-    Raises ValueError if its parts don't fit each other, SavedFileError if it is of an earlier version.
+    Raises ValueError if its parts don't fit each other.
     """
     if "terms" not in document:
-        raise SavedFileError("these means were saved by an earlier version, which reads them; this one can't.")
+        document, arrays = today(document, arrays)
     terms, groups = tuple(from_json(*one) for one in document["terms"]), tuple(map(str, document["groups"]))
     setting = document["statement"].get("setting", "means")
     stated = PrivacyStatement.from_json(document["statement"], setting=setting, neighbours=trials)
