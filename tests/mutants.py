@@ -2425,8 +2425,8 @@ MUTANTS = (
     Mutant(
         "levels that are taken for one apart",
         "privreg/means/plan.py",
-        "return bits_sensitivity(2) if item[0]",
-        "return bits_sensitivity(1) if item[0]",
+        "return bits_sensitivity(2) if item.kind",
+        "return bits_sensitivity(1) if item.kind",
         (f"{TRUSTED}::test_no_two_records_are_further_apart_than_the_noise_hides",),
     ),
     Mutant(

@@ -12,7 +12,6 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from privreg.errors import BudgetError, InferenceError, OptionError, choose, level, number, real, shown
-from privreg.means.factors import FactorMechanism
 from privreg.means.plan import Plan, make_plan
 from privreg.means.terms import Term
 from privreg.options.unknown import known_arguments
@@ -186,14 +185,14 @@ class TwoGroups(View):
         asked = m * plan.asked / len(plan.items)
         mechanisms: list[Any] = [item.mechanism for item in plan.items]
         if first.term.is_factor:  # the share of those who answered, with all shares adding up to 1
-            oracle: FactorMechanism = mechanisms[0]
-            shares = np.array([1.0 - mean, mean, 0.0])[: oracle.levels]
-            gradient = np.array([0.0, 1.0, mean])[: oracle.levels]
+            oracle, size = mechanisms[0], plan.items[0].size
+            shares = np.array([1.0 - mean, mean, 0.0])[:size]
+            gradient = np.array([0.0, 1.0, mean])[:size]
             if plan.sums is None:
                 gradient = gradient - oracle.shares_of_error(shares) @ gradient
                 return float(gradient @ oracle.covariance(shares) @ gradient) / asked
             gradient = gradient - gradient.mean()
-            return first.spread(by) / m + float(gradient**2 @ plan.sums.variances(1)[: oracle.levels]) / m**2
+            return first.spread(by) / m + float(gradient**2 @ plan.sums.variances(1)[:size]) / m**2
         if plan.sums is not None:
             noise, half = plan.sums.variances(1), first.term.half
             inside = (mean - first.term.middle) / half
