@@ -2128,8 +2128,8 @@ MUTANTS = (
     Mutant(
         "whoever says that a batch to come was fixed is believed",
         "packages/field/privreg_field/service/sums/scheduler.py",
-        "if self._met and one.state >= self.asked:",
-        "if False:",
+        "if not self._met or one.state < self.asked:",
+        "if True:",
         (f"{RESTORED}::test_nobody_is_believed_who_says_that_a_batch_to_come_was_fixed",),
     ),
     Mutant(
@@ -2149,8 +2149,8 @@ MUTANTS = (
     Mutant(
         "a batch without its key is given a new one",
         "packages/field/privreg_field/service/sums/batch_log.py",
-        "until or self.keys.get(k) is None:",
-        "until or (self.keys.get(k) is None and self.keys.make(k, self.states[k].payload) is not None):",
+        "self._over or self.keys.get(k) is None:",
+        "self._over or (self.keys.get(k) is None and self.keys.make(k, self.states[k].payload) is not None):",
         (f"{SCHEDULERS}::test_a_backup_without_keys_draws_no_second_noise_even_if_the_other_says_nothing_was_fixed",),
     ),
     Mutant(
@@ -2163,7 +2163,7 @@ MUTANTS = (
     Mutant(
         "a collector of a backup adds a second noise",
         "packages/field/privreg_field/service/sums/batch_log.py",
-        "elif k <= until or",
+        "elif k <= self._over or",
         "elif",
         (f"{SCHEDULERS}::test_a_batch_that_was_fixed_before_a_backup_came_back_is_lost",),
     ),
@@ -2420,8 +2420,8 @@ MUTANTS = (
     Mutant(
         "levels that are taken for one apart",
         "privreg/means/plan.py",
-        "return bits_sensitivity(2) if item[0]",
-        "return bits_sensitivity(1) if item[0]",
+        "return bits_sensitivity(2) if item.kind",
+        "return bits_sensitivity(1) if item.kind",
         (f"{TRUSTED}::test_no_two_records_are_further_apart_than_the_noise_hides",),
     ),
     Mutant(

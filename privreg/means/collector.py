@@ -12,10 +12,8 @@ from scipy.sparse import csr_array
 
 from privreg.base.arrays import Array
 from privreg.errors import InferenceError
-from privreg.means.factors import FactorMechanism
 from privreg.means.plan import Plan, Sums
 from privreg.means.terms import Term, places
-from privreg.privacy.scalar import NumberMechanism
 from privreg.results.wording import Unusable
 
 FEW: Final = 10.0  # People who must have given an answer, and who must have not, for normal limits
@@ -55,8 +53,8 @@ def update(plan: Plan, state: State, reports: Array) -> State:
     """Take in reports, shape (n, len(plan.columns)), NaN where a person was not asked."""
     (given, mask), sums, products = _given(plan, reports), np.array(state.sums), np.array(state.products)
     columns, left = plan.columns, np.ones(len(plan.columns), dtype=np.bool_)
-    for here, _ in plan.factors:
-        mine = (columns >= here.start) & (columns < here.stop)  # of a late one a mark, which is 0
+    for item in plan.factors:
+        mine = (columns >= item.at) & (columns < item.here.stop)  # of a late one a mark, which is 0
         left &= ~mine
         both = given[:, mine].T @ given[:, left]
         products[np.ix_(columns[mine], columns[left])] += both
@@ -123,8 +121,8 @@ def _raw(state: State, plan: Plan) -> tuple[Array, Array]:
     scale = np.sqrt(n * (n - 1.0))
     cov /= scale
     cov /= scale[:, None]
-    for here, m in plan.factors:
-        cov[here, here] = m.covariance(theta[here]) / (n[here.start] - 1.0)
+    for factor in plan.factors:
+        cov[factor.here, factor.here] = factor.mechanism.covariance(theta[factor.here]) / (n[factor.at] - 1.0)
     if plan.vector is None:
         # few reports of few answers may be all alike, and their variance 0: a mechanism's at the mean is convex in the
         # value, so that it is a lower bound, and with that of the values exact where answers are two
@@ -136,8 +134,9 @@ def _raw(state: State, plan: Plan) -> tuple[Array, Array]:
 def _balanced(plan: Plan, theta: Array, cov: Array) -> tuple[Array, Array]:
     """Means and covariance with shares of each factor's levels that add up to 1; see `shares_of_error`."""
     theta, cov = theta.copy(), cov.copy()
-    for here, m in plan.factors:
-        noise = np.full(m.levels, 1.0 / m.levels) if plan.sums is not None else m.shares_of_error(theta[here])
+    for item in plan.factors:
+        here, even = item.here, np.full(item.size, 1.0 / item.size)
+        noise = even if plan.sums is not None else item.mechanism.shares_of_error(theta[here])
         theta[here] -= noise * (theta[here].sum() - 1.0)
         cov[here] -= np.outer(noise, cov[here].sum(axis=0))
         cov[:, here] -= np.outer(cov[:, here].sum(axis=1), noise)
@@ -156,7 +155,7 @@ def _of_sums(state: State, plan: Plan, sums: Sums) -> tuple[Array, Array]:
     squares = _squares(plan, means, noise, n)
     for item in plan.items:
         here, at, over = item.here, item.at, plan.answered.get(item.term)
-        if isinstance(item.mechanism, FactorMechanism):
+        if item.kind == "factor":
             shares = np.clip(theta[here], 0.0, 1.0)
             spread = np.diag(shares) - np.outer(shares, shares) / max(shares.sum(), 1.0)
             cov[here, here] = spread / n + np.diag(noise[here])
@@ -264,7 +263,7 @@ def few(plan: Plan, state: State) -> frozenset[int]:
         return frozenset(out)
     if plan.sums is not None:
         noise = state.people**2 * plan.sums.variances(state.people)
-        for here, item in ((i.here, i) for i in plan.items if i.kind == "factor"):
+        for here, item in ((item.here, item) for item in plan.factors):
             # a noised count that is as skew as one of FEW without noise; for 0, what noise hides
             count = np.maximum(state.sums[here] / plan.sums.scales[here], np.sqrt(noise[here]))
             least = np.minimum(count, np.maximum(state.people - count, np.sqrt(noise[here])))
@@ -275,10 +274,10 @@ def few(plan: Plan, state: State) -> frozenset[int]:
     for item in plan.items:
         here, m = item.here, item.mechanism
         low, high = -math.inf, math.inf  # reports between which answers are, of two answers
-        if isinstance(m, FactorMechanism) and m.name in {"grr", "oue"}:
+        if m.name in {"grr", "oue"}:
             p, q = m.chances
             low, high = -q / (p - q), (1.0 - q) / (p - q)
-        elif isinstance(m, NumberMechanism) and m.name == "duchi":
+        elif m.name == "duchi":
             low, high = m.output_range
         least = n[here].min()
         if high < math.inf:

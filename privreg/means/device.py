@@ -14,7 +14,6 @@ from scipy.sparse import csr_array
 from scipy.special import ndtr
 
 from privreg.base.arrays import Array, Ints
-from privreg.means.factors import FactorMechanism
 from privreg.means.plan import Plan, Sums
 from privreg.means.terms import Followed, Term
 from privreg.privacy.mechanisms import Mechanism, randomised
@@ -89,7 +88,7 @@ def reports(plan: Plan, values: Sequence[Array], normals: Array) -> Array:
         first = plan.selection + slot * plan.slot
         z = normals[who[:, None], first[:, None] + np.arange(width)]
         given = values[item.term][who]
-        if isinstance(item.mechanism, FactorMechanism):
+        if item.kind == "factor":
             out[who, at : at + item.size] = item.mechanism.randomise(given, z)
         else:
             number = ~np.isnan(given) if item.kind == "answered" else given
@@ -114,7 +113,7 @@ def total(plan: Plan, sums: Sums, values: Sequence[Array]) -> Ints:
     squares: list[Ints] = []
     for item in plan.items:
         given, scale = values[item.term], scales[item.at]
-        if isinstance(item.mechanism, FactorMechanism):
+        if item.kind == "factor":
             people = np.bincount(given.astype(np.intp), minlength=item.size)
             blocks.append(people * np.rint(scale).astype(np.int64))
             continue
@@ -132,7 +131,8 @@ def _whole(plan: Plan, vector: Mechanism, values: Sequence[Array], normals: Arra
     out, centre = np.empty((len(normals), plan.size)), np.zeros(plan.size)
     for item in plan.items:
         given, here = values[item.term], item.here
-        exact = np.equal.outer(given, np.arange(item.size)) if item.levels else np.nan_to_num(given)[:, None]
+        factor = item.kind == "factor"
+        exact = np.equal.outer(given, np.arange(item.size)) if factor else np.nan_to_num(given)[:, None]
         centre[here] = {"factor": 1.0 / item.size, "answered": 0.5, "number": 0.0}[item.kind]
         out[:, here] = (~np.isnan(given)[:, None] if item.kind == "answered" else exact) - centre[here]
     return randomised(vector.channel(plan.size), out, plan.radius, normals) + centre

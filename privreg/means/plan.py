@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Integral
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from privreg.base.arrays import Array, Ints
 from privreg.collector.aggregate.report import with_noise
 from privreg.errors import BudgetError, OptionError, shown
-from privreg.means.factors import FactorMechanism, factor_mechanism
+from privreg.means.factors import factor_mechanism
 from privreg.means.terms import MOST_COORDINATES, Term
 from privreg.options.table import check
 from privreg.privacy.ledger import Budget
@@ -24,24 +24,14 @@ from privreg.privacy.noise import derived_key, normals
 from privreg.privacy.scalar import NUMBER_MECHANISMS, NumberMechanism, number_mechanism, share
 
 
-@dataclass(frozen=True)
-class Item:
-    """One question that a person may be asked."""
+class Item(NamedTuple):
+    """One question that a person may be asked, and its place in a report."""
 
-    kind: str  # "answered" is whether there is a number at all, where values may be missing
+    kind: str  # "number", "factor", or "answered": whether there is a number at all, where values may be missing
     term: int  # Position of its term
     at: int  # Position of its first number in a report
-    mechanism: NumberMechanism | FactorMechanism  # For numbers on [-1, 1], for "answered" on [0, 1]
-
-    @property
-    def size(self) -> int:
-        """Numbers that it takes in a report."""
-        return max(self.levels, 1)
-
-    @property
-    def levels(self) -> int:
-        """Levels of a factor, else 0."""
-        return self.mechanism.levels if isinstance(self.mechanism, FactorMechanism) else 0
+    size: int  # Numbers that it takes: levels of a factor, with one for what is missing, else 1
+    mechanism: Any = None  # Randomiser, of numbers on [-1, 1], of "answered" on [0, 1]; None where noise is on sums
 
     @property
     def here(self) -> slice:
@@ -71,10 +61,9 @@ class Plan:
         return [item.size for item in self.items]
 
     @property
-    def factors(self) -> list[tuple[slice, FactorMechanism]]:
-        """Places of each factor's levels in a report; none where the record goes as a whole."""
-        found = [(i.here, i.mechanism) for i in self.items if self.vector is None]
-        return [(here, how) for here, how in found if isinstance(how, FactorMechanism)]
+    def factors(self) -> list[Item]:
+        """Factors, each with a block of a report; none where the record goes as a whole."""
+        return [item for item in self.items if item.kind == "factor" and self.vector is None]
 
     @property
     def radius(self) -> float:
@@ -123,18 +112,18 @@ class Plan:
     @property
     def biased(self) -> NDArray[np.bool_]:
         """True for numbers that go through a mechanism whose bias stays, shape (size,)."""
-        return np.repeat([item.mechanism.name == "square_wave_biased" for item in self.items], self.sizes)
+        return np.repeat([getattr(i.mechanism, "name", "") == "square_wave_biased" for i in self.items], self.sizes)
 
 
-def _layout(terms: Sequence[Term], nonresponse: bool) -> list[tuple[str, int, int]]:
-    """Kinds, terms and levels of the items; one more level for what is missing."""
-    out: list[tuple[str, int, int]] = []
-    for i, term in enumerate(terms):
-        if term.is_factor:
-            out.append(("factor", i, len(term.levels) + nonresponse))
-        else:
-            out += [("number", i, 0), *([("answered", i, 0)] if nonresponse else [])]
-    return out
+def _layout(terms: Sequence[Term], nonresponse: bool) -> tuple[Item, ...]:
+    """Items of terms, without their mechanisms."""
+    out, at = list[Item](), 0
+    for k, term in enumerate(terms):
+        kinds = ["factor"] if term.is_factor else ["number", "answered"] if nonresponse else ["number"]
+        for kind in kinds:
+            out.append(Item(kind, k, at, len(term.levels) + nonresponse if term.is_factor else 1))
+            at += out[-1].size
+    return tuple(out)
 
 
 def _number(name: str, budget: Budget, bit: bool) -> NumberMechanism:
@@ -150,19 +139,15 @@ def _number(name: str, budget: Budget, bit: bool) -> NumberMechanism:
     return min((number_mechanism(n, budget, low, 1.0) for n in some), key=NumberMechanism.worst_variance)
 
 
-def _items(
-    layout: Sequence[tuple[str, int, int]], budget: Budget, asked: int, mechanism: str, frequencies: str
-) -> tuple[Item, ...]:
-    each, at, out = share(budget, asked), 0, []
-    bit = mechanism if mechanism in NUMBER_MECHANISMS else "duchi"
-    for kind, term, levels in layout:
-        how: NumberMechanism | FactorMechanism
-        if kind == "factor":
-            how = factor_mechanism(frequencies, each, levels, bit)
+def _items(layout: Sequence[Item], budget: Budget, asked: int, mechanism: str, frequencies: str) -> tuple[Item, ...]:
+    """Items with mechanisms by these names, so many of which a budget is for."""
+    each, bit = share(budget, asked), mechanism if mechanism in NUMBER_MECHANISMS else "duchi"
+    out = []
+    for item in layout:
+        if item.kind == "factor":
+            out.append(item._replace(mechanism=factor_mechanism(frequencies, each, item.size, bit)))
         else:
-            how = _number(mechanism, each, kind == "answered")
-        out.append(Item(kind, term, at, how))
-        at += out[-1].size
+            out.append(item._replace(mechanism=_number(mechanism, each, item.kind == "answered")))
     return tuple(out)
 
 
@@ -170,7 +155,7 @@ def _noise(items: Sequence[Item], asked: int) -> float:
     """Sum over items of d/m times the worst variance, ranges scaled to length 1, values taken for evenly spread."""
     total = 0.0
     for item in items:
-        if isinstance(item.mechanism, FactorMechanism):
+        if item.kind == "factor":
             total += item.mechanism.mean_variance() + (1.0 - 1.0 / item.size) / item.size
         else:
             # biased answers vary little and tell as little: what their mean, inverted, would be worth
@@ -201,7 +186,7 @@ def make_plan(
     name = check("means.arrays", "mechanism", mechanism)
     check("means.arrays", "frequencies", frequencies)
     d = len(layout := _layout(terms, nonresponse))
-    if (size := sum(max(n, 1) for _, _, n in layout)) > MOST_COORDINATES:
+    if (size := layout[-1].here.stop) > MOST_COORDINATES:
         raise OptionError(
             f"a report would have {size:,} numbers, and at most {MOST_COORDINATES:,} are kept with the products of all "
             "pairs; estimate fewer columns, levels or cut points at a time."
@@ -216,8 +201,7 @@ def make_plan(
                 f"{next(filter(given.get, given))}= is about people's reports, and with trust={trust!r} noise is added "
                 "to sums; leave it out."
             )
-        items = _items(layout, Budget.declare(mu=None), d, "gaussian", "auto")
-        return Plan(items, d, budget, sums=make_sums(layout, budget, 1 if trust == "central" else 2))
+        return Plan(layout, d, budget, sums=make_sums(layout, budget, 1 if trust == "central" else 2))
     if name == "privunit" and budget.private:
         if m not in {None, d}:
             raise OptionError(f"mechanism='privunit' sends the whole record; leave m={shown(m)} out, or m={d}.")
@@ -246,7 +230,7 @@ def _late(items: Sequence[Item], asked: int) -> tuple[int, ...]:
 
     Bits of a histogram may have any mechanism, and answers beside others sums that only normal ones make simple.
     """
-    factors = {j: i.mechanism for j, i in enumerate(items) if isinstance(i.mechanism, FactorMechanism)}
+    factors = {j: item.mechanism for j, item in enumerate(items) if item.kind == "factor"}
     if asked == 1:
         return tuple(j for j, how in factors.items() if how.bit is None)
     return tuple(sorted((j for j, how in factors.items() if how.name == "gaussian"), key=lambda j: -items[j].size)[:1])
@@ -282,7 +266,7 @@ class Sums:
     rounded sum of both: rounding tells nothing. Squares of numbers follow at the end of a report.
     """
 
-    layout: tuple[tuple[str, int, int], ...]  # Kind, term and levels of each item
+    items: tuple[Item, ...]
     collectors: int  # Parties that add noise: 1 is a trusted curator
     mu: float  # Per person, against whoever adds one of the noises; inf without privacy
 
@@ -296,29 +280,30 @@ class Sums:
         n)². Over the variance of values that are evenly spread (1/3, or (1 − 1/L)/L of each of L levels, averaged over
         them) that is c/w² up to a factor, c = 3 or L²/(L − 1). Σ c/w² is least for w² ∝ √c/δ.
         """
-        spread = [math.sqrt(3.0 if kind != "factor" else n * n / (n - 1.0)) for kind, _, n in self.layout]
-        each = list(zip(self.layout, spread, map(_distance, self.layout), strict=True))
-        whole = sum(c * d for (kind, _, _), c, d in each if kind != "answered")
+        spread = [math.sqrt(i.size**2 / (i.size - 1.0) if i.kind == "factor" else 3.0) for i in self.items]
+        each = list(zip(self.items, spread, map(_distance, self.items), strict=True))
+        whole = sum(c * d for item, c, d in each if item.kind != "answered")
         return tuple(math.sqrt(c / (d * whole)) for _, c, d in each)
 
     @cached_property
     def squared(self) -> list[int]:
         """Items whose squares follow."""
-        return [j for j, (kind, _, _) in enumerate(self.layout) if kind == "number"]
+        return [j for j, item in enumerate(self.items) if item.kind == "number"]
 
     @cached_property
     def scales(self) -> Array:
         """Whole numbers that 1 is, by number of a report; shape (width,)."""
-        plain = np.repeat(self.weights, [max(n, 1) for _, _, n in self.layout])
+        plain = np.repeat(self.weights, [item.size for item in self.items])
         return self.unit * np.concatenate([plain, ROOT2 * np.take(self.weights, self.squared)])
 
     @property
     def sd(self) -> float:
         """Sd of the normal that a collector rounds and adds, in whole numbers."""
         # an item that says whether there is a number belongs to the number's block
-        blocks = [(UNIT * w, _distance(one)) for one, w in zip(self.layout, self.weights, strict=True)
-                  if one[0] != "answered"]  # fmt: skip
-        return blocks_sensitivity(*zip(*blocks, strict=True), rounded=len(self.scales)) / self.mu
+        pairs = [
+            (UNIT * w, _distance(i)) for i, w in zip(self.items, self.weights, strict=True) if i.kind != "answered"
+        ]
+        return blocks_sensitivity(*zip(*pairs, strict=True), rounded=len(self.scales)) / self.mu
 
     def noised(self, exact: Ints, key: bytes) -> Array:
         """Release a sum, or several, shape (…, width): add each collector's noise, from a key for them alone."""
@@ -332,13 +317,13 @@ class Sums:
         return np.asarray(self.collectors * (self.sd / (self.scales * people)) ** 2)
 
 
-def _distance(item: tuple[str, int, int]) -> float:
+def _distance(item: Item) -> float:
     """Largest distance of two blocks of a report, of levels or of a number, its square and whether there is one."""
-    return bits_sensitivity(2) if item[0] == "factor" else square_sensitivity()
+    return bits_sensitivity(2) if item.kind == "factor" else square_sensitivity()
 
 
-def make_sums(layout: Sequence[tuple[str, int, int]], budget: Budget, collectors: int) -> Sums:
-    """Plan the noise of sums; `layout` has kind, term and levels by item.
+def make_sums(items: tuple[Item, ...], budget: Budget, collectors: int) -> Sums:
+    """Plan the noise of sums of reports that hold the items.
     Raises BudgetError if the budget is a pure one, which normal noise can't keep, or so small that noise would
     overflow.
     """
@@ -348,7 +333,7 @@ def make_sums(layout: Sequence[tuple[str, int, int]], budget: Budget, collectors
             f"noise on {who} sums is Gaussian, which can't keep pure {budget.epsilon:g}-DP; give mu= or rho=, or "
             "delta=1e-6 with epsilon=, or take trust='local'."
         )
-    made = Sums(tuple(layout), collectors, budget.mu)
+    made = Sums(items, collectors, budget.mu)
     if made.sd > 2.0**58:
         raise BudgetError(f"{budget} needs noise beyond 64-bit sums; give a larger budget, mu=1 say.")
     return made

@@ -12,7 +12,6 @@ from privreg.data.participants import Counter
 from privreg.data.sources.open import CHUNK, Source, as_frame, chunk_of, pieces, rows_of
 from privreg.errors import DataError, InferenceError
 from privreg.means import collector, device
-from privreg.means.factors import FactorMechanism
 from privreg.means.plan import Plan
 from privreg.means.results.fit import MeansFit
 from privreg.means.results.results import MeansResults
@@ -124,10 +123,9 @@ class MeansStream:
                 held[g] = state._replace(sums=noised), []
                 continue
             for j, raw in zip(plan.late, waiting, strict=True):
-                how = plan.items[j].mechanism
-                if raw.any() and isinstance(how, FactorMechanism):
-                    drawn = how.summed(raw, self._of_sums.draw(len(raw) + 1)[:, : how.levels])
-                    state = collector.add(plan, state, j, drawn)
+                if raw.any():
+                    normals = self._of_sums.draw(len(raw) + 1)[:, : plan.items[j].size]
+                    state = collector.add(plan, state, j, plan.items[j].mechanism.summed(raw, normals))
             held[g] = state, _none(plan)
         self._held = held
         return [state for state, _ in held]

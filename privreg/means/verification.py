@@ -22,41 +22,40 @@ from privreg.privacy.scalar import NumberMechanism, number_mechanism
 WHOLE: Final = "whole report"
 
 
-def _kept(item: Item) -> list[Any]:
-    how = item.mechanism
-    bit = how.bit.name if isinstance(how, FactorMechanism) and how.bit is not None else "duchi"
-    return [item.kind, item.term, item.levels, how.name, bit, how.budget.form, list(how.budget.asked)]
-
-
 def described(group: str, plan: Plan) -> dict[str, Any]:
-    """Describe a subgroup's plan, as `trials` reads it."""
+    """Describe a subgroup's plan by numbers and names, as `trials` reads it."""
+    items = []
+    for *place, _, size, how in plan.items:
+        bit = getattr(how, "bit", None)
+        made = how and [how.name, "duchi" if bit is None else bit.name, how.budget.form, list(how.budget.asked)]
+        items.append([*place, size, made])
     return {
         "group": group,
         "asked": plan.asked,
         "budget": [plan.budget.form, *plan.budget.asked],
-        "items": list(map(_kept, plan.items)),
+        "items": items,
         "vector": plan.vector is not None,
         "collectors": 0 if plan.sums is None else plan.sums.collectors,
     }
 
 
 def _plan(saved: Mapping[str, Any]) -> Plan:
-    items, at = list[Item](), 0
-    for kind, term, levels, name, bit, form, asked in saved["items"]:
-        each = Budget.restore(form, tuple(asked))
-        how = (
-            factor_mechanism(name, each, levels, bit)
-            if levels
-            else number_mechanism(name, each, 0.0 if kind == "answered" else -1.0)
-        )
-        items.append(Item(kind, term, at, how))
-        at += items[-1].size
-    (form, *given), sums = saved["budget"], None
-    spent = Budget.restore(form, tuple(given))
-    if saved["collectors"]:
-        sums = make_sums([(item.kind, item.term, item.levels) for item in items], spent, saved["collectors"])
-    vector = Mechanism("privunit", spent) if saved["vector"] else None
-    return Plan(tuple(items), saved["asked"], spent, vector, sums)
+    made, at = list[Item](), 0
+    for kind, term, size, how in saved["items"]:
+        made.append(Item(kind, term, at, size))
+        at += size
+        if how:
+            name, bit, form, asked = how
+            each = Budget.restore(form, tuple(asked))
+            if kind == "factor":
+                made[-1] = made[-1]._replace(mechanism=factor_mechanism(name, each, size, bit))
+            else:
+                low = 0.0 if kind == "answered" else -1.0
+                made[-1] = made[-1]._replace(mechanism=number_mechanism(name, each, low))
+    form, *asked = saved["budget"]
+    spent, items = Budget.restore(form, tuple(asked)), tuple(made)
+    sums = make_sums(items, spent, saved["collectors"]) if saved["collectors"] else None
+    return Plan(items, saved["asked"], spent, Mechanism("privunit", spent) if saved["vector"] else None, sums)
 
 
 def _answers(m: NumberMechanism | FactorMechanism, n: int) -> tuple[Array, Array]:
@@ -69,7 +68,7 @@ def _answers(m: NumberMechanism | FactorMechanism, n: int) -> tuple[Array, Array
 def _people(plan: Plan) -> Iterator[tuple[str, list[Array], list[Array]]]:
     """Pairs of made-up people: all values at opposite ends; everything reported against nothing."""
     terms = 1 + max(item.term for item in plan.items)
-    levels = {i.term: i.mechanism.levels for i in plan.items if isinstance(i.mechanism, FactorMechanism)}
+    levels = {item.term: item.size for item in plan.items if item.kind == "factor"}
     high = [np.array(0 if t in levels else 1.0) for t in range(terms)]
     low = [np.array(1 if t in levels else -1.0) for t in range(terms)]
     yield "opposite ends", high, low

@@ -12,7 +12,6 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from privreg.errors import BudgetError, InferenceError, OptionError, choose, level, number, real, shown
-from privreg.means.factors import FactorMechanism
 from privreg.means.plan import Plan, make_plan
 from privreg.means.terms import Term
 from privreg.options.table import check
@@ -167,14 +166,14 @@ class TwoGroups(View):
         asked = m * plan.asked / len(plan.items)
         mechanisms: list[Any] = [item.mechanism for item in plan.items]
         if term.is_factor:  # the share of those who answered, with all shares adding up to 1
-            oracle: FactorMechanism = mechanisms[0]
-            shares = np.array([1.0 - mean, mean, 0.0])[: oracle.levels]
-            gradient = np.array([0.0, 1.0, mean])[: oracle.levels]
+            oracle, size = mechanisms[0], plan.items[0].size
+            shares = np.array([1.0 - mean, mean, 0.0])[:size]
+            gradient = np.array([0.0, 1.0, mean])[:size]
             if plan.sums is None:
                 gradient = gradient - oracle.shares_of_error(shares) @ gradient
                 return float(gradient @ oracle.covariance(shares) @ gradient) / asked
             gradient = gradient - gradient.mean()
-            return mean * (1.0 - mean) / m + float(gradient**2 @ plan.sums.variances(1)[: oracle.levels]) / m**2
+            return mean * (1.0 - mean) / m + float(gradient**2 @ plan.sums.variances(1)[:size]) / m**2
         half, inside, spread = term.half, (mean - term.middle) / term.half, self.sd / term.half
         if plan.sums is not None:
             noise = plan.sums.variances(1)

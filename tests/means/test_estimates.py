@@ -357,7 +357,7 @@ def test_a_statement_audits_what_was_used(way, tmp_path):
     assert "no limit exceeds the claim" in str(found)
     # the same reports under a claim of a fifth of it are found out
     for group in res.privacy.mechanics:
-        for *_, asked in group["items"]:
+        for *_, (*_, asked) in group["items"]:
             asked[0] *= 5
         group["budget"][1] *= 5
     louder = res.privacy.verify(20_000).table

@@ -11,7 +11,7 @@ from scipy.stats import binom, chi2
 import privreg as pr
 from privreg.errors import BudgetError, OptionError, UnsupportedArgumentError
 from privreg.means import device, verification
-from privreg.means.plan import UNIT, Sums, make_plan, make_sums
+from privreg.means.plan import UNIT, Item, Sums, make_plan, make_sums
 from privreg.means.terms import Term
 from privreg.privacy.ledger import LEDGER
 from privreg.privacy.mechanisms import square_sensitivity
@@ -96,15 +96,15 @@ def test_noise_has_the_variance_that_is_stated_and_is_never_left_out(trust):
 
 
 def test_sums_are_taken_modulo_two_to_the_64():
-    sums = make_sums([("number", 0, 0)], pr.Budget.declare(mu=None), 2)
+    sums = make_sums((Item("number", 0, 0, 1),), pr.Budget.declare(mu=None), 2)
     near = np.array([2**63 - 1, -(2**63)], dtype=np.int64)
     noisy = replace(sums, mu=1.0).noised(near, bytes(32))
     assert (np.abs(noisy) > 2**62).all()
 
 
 def test_weights_have_the_least_sum_of_relative_variances():
-    layout = [("number", 0, 0), ("answered", 0, 0), ("factor", 1, 2), ("factor", 2, 40)]
-    sums = make_sums(layout, pr.Budget.declare(mu=1), 1)
+    items = Item("number", 0, 0, 1), Item("answered", 0, 1, 1), Item("factor", 1, 2, 2), Item("factor", 2, 4, 40)
+    sums = make_sums(items, pr.Budget.declare(mu=1), 1)
     assert sums.weights[0] == sums.weights[1]
     cost, apart = np.array([3.0, 4.0, 1600 / 39]), np.array([2.0, math.sqrt(2), math.sqrt(2)])
     best = np.array(sums.weights)[[0, 2, 3]]

@@ -49,7 +49,7 @@ MODELS = [
     # clusters
     ({**CLUSTERS, "levels": {}}, SchemaError, r"declare levels=\{'school'"),
     ({**CLUSTERS, "levels": {"school": list(range(15))}}, OptionError, r"put C\(school\) into the formula"),
-    ({**CLUSTERS, "cluster": "person", "id": "person"}, OptionError, "name another column"),
+    ({**CLUSTERS, "cluster": "person", "id": "person"}, OptionError, "name one for each"),
     ({**CLUSTERS, "cluster": 3}, OptionError, "must be the name"),
     ({**CLUSTERS, **LOCAL, "private": "response"}, UnsupportedArgumentError, "private='record'"),
     ({**CLUSTERS, "missing": "drop"}, UnsupportedArgumentError, "missing='noise'"),

@@ -138,7 +138,7 @@ def spec_of(fit: TableFit, blocks: Sequence[Block], bits: int, times: int = 1) -
     plan = fit.spec.plans[0]
     assert plan.sums is not None  # of every table
     weights = tuple(blocks[item.term].weight for item in plan.items)
-    sums = FieldSums(plan.sums.layout, 0 if fit.trust == "local" else 2 * times, plan.sums.mu, weights, bits)
+    sums = FieldSums(plan.items, 0 if fit.trust == "local" else 2 * times, plan.sums.mu, weights, bits)
     return replace(fit.spec, plans=(replace(plan, sums=sums),))
 
 
