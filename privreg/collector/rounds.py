@@ -96,7 +96,8 @@ def advance(plan: Plan, progress: Progress, reports: Reports) -> Progress:
     elif role == "moments":
         progress = progress._replace(scatter=_moments(plan, progress, reports))
     elif role == "clamping":
-        progress = progress._replace(clamped=_clamped(progress.state.number, reports))
+        sums = float(reports.weight.sum()), reports.total.sum(axis=(0, 1)), reports.people
+        progress = progress._replace(clamped=Clamped(progress.state.number, *sums))
     else:
         progress = scored(plan, progress, reports)
     progress = progress._replace(held=(*progress.held, reports.people))
@@ -196,16 +197,11 @@ def late(progress: Progress, number: int, reports: Reports) -> Progress:
             one = one._replace(weight=weight, score=score, number=mean)
         scored.append(one)
     if progress.clamped is not None and progress.clamped.number == number:
-        before, more = progress.clamped, _clamped(number, reports)
-        both = before.weight + more.weight, before.total + more.total, before.people + more.people
-        progress = progress._replace(clamped=Clamped(number, *both))
+        had, total = progress.clamped, reports.total.sum(axis=(0, 1))
+        sums = had.weight + float(reports.weight.sum()), had.total + total, had.people + reports.people
+        progress = progress._replace(clamped=Clamped(number, *sums))
     held = [n + reports.people * (k == number) for k, n in enumerate(progress.held)]
     return progress._replace(scored=tuple(scored), held=tuple(held))
-
-
-def _clamped(number: int, reports: Reports) -> Clamped:
-    """Sums of the reports of round `number`, on clamping."""
-    return Clamped(number, float(reports.weight.sum()), reports.total.sum(axis=(0, 1)), reports.people)
 
 
 def _pays(plan: Plan, progress: Progress, number: int) -> bool:

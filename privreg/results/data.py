@@ -31,7 +31,7 @@ from privreg.tables import WIDTH, Paragraph, Part, Table, as_html, as_text, fold
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Equation:
     """Σ_j a_j E ω(z) z ψ_j(z'(θ + δ_j), y) = e in θ, z = W x: covariates and response in internal units.
 
@@ -43,9 +43,9 @@ class Equation:
     rows: Array  # W; shape (d, d), or a scale and a shift of each column, (2, d)
     order: NDArray[np.int64]  # Columns of the design in the order of W; shape (d,)
     constant: bool  # True if the first of them is the constant
-    y_centre: float  # The response is (y − y_centre)/y_scale, beyond the public units
-    y_scale: float
-    weights: Array  # a, sum 1; shape (m,)
+    y_centre: float = 0.0  # The response is (y − y_centre)/y_scale, beyond the public units
+    y_scale: float = 1.0
+    weights: Array = field(default_factory=partial(np.ones, 1))  # a, sum 1; shape (m,)
     c: Array  # c_j of ψ_j; shape (m,)
     offsets: Array  # δ_j; shape (m, b d)
     bend: Array  # e: what offsets add by the reference model; shape (b d,)

@@ -31,7 +31,7 @@ from privreg.privacy.noise import KEY_BYTES, derived_key, normals, refuse_fork
 from privreg.protocol import lattice
 from privreg.protocol.schedule import ENDLESS
 from privreg.protocol.sums import summed_groups
-from privreg.simulation.rounds import Crew, Run
+from privreg.simulation.rounds import ALONE, Crew, Run
 from privreg.simulation.streaming.encoding import Block, cut, joined, picked
 
 __all__ = ["AggregateRun", "Batch", "plan_of", "total"]
@@ -130,7 +130,7 @@ class AggregateRun(Run):
         here = [cut(rows, a, a + self.block) for a in range(0, len(rows.y), self.block)]
         of = dealt(self.plan.clusters, len(self.counts)) if len(self.counts) > 1 else None
         groups = [None if of is None or b.cluster is None else of[b.cluster] for b in here]
-        found = self._each([partial(total, self.plan, self.state, *one) for one in zip(here, groups, strict=True)])
+        found = self.crew.each([partial(total, self.plan, self.state, *one) for one in zip(here, groups, strict=True)])
         for one, group, b in zip(found, groups, here, strict=True):
             sums, people = (one[None], [len(b.y)]) if group is None else (one, np.bincount(group))
             self.raw.sum[: len(sums)] += sums
@@ -264,9 +264,7 @@ def refuse_few(rows: int, d: int, mu: float, silos: int = 1) -> None:
         )
 
 
-def of_all(
-    plan: Plan, state: State, rows: Iterable[Block], crew: Crew | None = None, *, last: bool
-) -> tuple[Ints, Ints]:
+def of_all(plan: Plan, state: State, rows: Iterable[Block], crew: Crew = ALONE, *, last: bool) -> tuple[Ints, Ints]:
     """Exact sums of one holder's reports, shape (groups, numbers), and how many there are in each, shape (groups,).
 
     There are several groups, of clusters, in the `last` main round alone.
@@ -277,9 +275,9 @@ def of_all(
     many = 1 if group is None else int(group.max()) + 1
     sums, counts = np.zeros((many, plan.width(state.role)), dtype=np.int64), np.zeros(many, dtype=np.int64)
     blocks = evenly(rows, ROWS)
-    while some := list(islice(blocks, AHEAD * (1 if crew is None else crew.threads))):
+    while some := list(islice(blocks, AHEAD * crew.threads)):
         work = [partial(by_group, plan, state, b, None if group is None else group[b.cluster]) for b in some]
-        for one, people in [w() for w in work] if crew is None else crew.each(work):
+        for one, people in crew.each(work):
             sums[: len(one)] += one
             counts[: len(one)] += people
     return sums, counts

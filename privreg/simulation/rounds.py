@@ -70,8 +70,12 @@ class Crew:
         return work if self._pool is None else self._pool.submit(work).result
 
     def each(self, work: Iterable[Callable[[], T]]) -> list[T]:
-        """Results of several functions, in their order."""
-        return [result() for result in [self.submit(one) for one in work]]
+        """Results of several functions, in their order; that of a single one without other threads."""
+        work = list(work)
+        return [one() for one in work] if len(work) == 1 else [result() for result in list(map(self.submit, work))]
+
+
+ALONE: Final = Crew(1)
 
 
 class Raw:
@@ -108,7 +112,7 @@ class Run(ABC):
     def __init__(self, plan: Any, key: bytes | None) -> None:
         self.plan, self.key, self._process = plan, key, os.getpid()
         self.shuffled = 0.0  # Number of first records that are known to come in random order
-        self.crew: Crew | None = None  # Threads that play blocks, if there are several
+        self.crew = ALONE  # Threads that play blocks
         self._start()
 
     @property
@@ -169,10 +173,6 @@ class Run(ABC):
         """Rows that wait, which wait no longer."""
         rows, self.raw.waiting, self._held = joined(self.raw.waiting), [], 0
         return rows
-
-    def _each(self, work: list[Callable[[], Ints]]) -> list[Ints]:
-        """Sums of blocks, in threads where there are some."""
-        return [one() for one in work] if self.crew is None or len(work) == 1 else self.crew.each(work)
 
     @abstractmethod
     def _play(self, rows: Block) -> None:
@@ -348,7 +348,7 @@ class RoundsRun(Run):
             _, edge = self._piece(self.begun)  # at a block's end; the last part goes on
             end = min(a - (self.at - edge) // self.block * self.block, len(rows.y))
             here = [cut(rows, k, min(k + each, end)) for k in range(a, end, each)]
-            found = self._each([partial(self._sums, some, k) for k, some in enumerate(here)])
+            found = self.crew.each([partial(self._sums, some, k) for k, some in enumerate(here)])
             for one, some in zip(found, here, strict=True):
                 self._take(one, some, self.open_weight.shape[-1])
             self.at, a = self.at + end - a, end

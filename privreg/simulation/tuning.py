@@ -44,8 +44,16 @@ def resolve_tuning(asked: FitOptions, spec: ModelSpec, rows: int | None = None) 
     Raises OptionError if an option is out of range, or does not go with another; InferenceError if a method can't do
     what is asked under these settings.
     """
-    if spec.summed:  # before their ranges: there is no right value of what belongs elsewhere
-        _refuse_local(asked, spec)
+    usual = FitOptions()
+    if spec.trust == "central" and check("local.fit", "tuning", asked.tuning) != usual.tuning:
+        raise OptionError("tuning='published' of a curator is a descent, without rounds to be planned; fit() takes it.")
+    # before their ranges: there is no right value of what belongs to local reports alone
+    for name in (*_LOCAL, *["alpha"] * spec.noise.again) if spec.summed else ():
+        if not same(getattr(asked, name), getattr(usual, name)):
+            raise OptionError(
+                f"{name}= belongs to trust='local': with {spec.holders} the rounds follow from the number of people, "
+                "the coefficients and mu; leave it out."
+            )
     given = {name: check("local.fit", name, getattr(asked, name)) for name in _CHECKED}
     check("local.formula", "score_weights", spec.score_weights)
     methods, asked = _methods(asked.inference, given["tuning"], clusters=spec.clusters > 0), replace(asked, **given)
@@ -190,19 +198,6 @@ def _summing(methods: tuple[Method, ...], asked: FitOptions, spec: ModelSpec, ro
 
 
 _LOCAL: Final = ("tuning", "lanes", "rounds", "covariates")  # Options of fits of local reports alone
-
-
-def _refuse_local(asked: FitOptions, spec: ModelSpec) -> None:
-    """Refuse options of local reports, whatever their values."""
-    usual = FitOptions()
-    if spec.trust == "central" and check("local.fit", "tuning", asked.tuning) != usual.tuning:
-        raise OptionError("tuning='published' of a curator is a descent, without rounds to be planned; fit() takes it.")
-    for name in (*_LOCAL, *["alpha"] * spec.noise.again):
-        if not same(getattr(asked, name), getattr(usual, name)):
-            raise OptionError(
-                f"{name}= belongs to trust='local': with {spec.holders} the rounds follow from the number of people, "
-                "the coefficients and mu; leave it out."
-            )
 
 
 _SHARED: Final = {"order", "step", "lanes", "batch_size"}  # Options of the descent that have another meaning elsewhere

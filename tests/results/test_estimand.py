@@ -251,8 +251,8 @@ def test_quantiles_have_the_least_loss_that_there_is(tau, kind, n):
     weight = 1.0 / np.linalg.norm(x, axis=1)
     start = rng.choice([0.0, 1000.0]) * rng.standard_normal(3)
     equation = Equation(
-        (codes.QUANTILE, tau, max(tau, 1.0 - tau)), "unit", np.eye(3), np.arange(3), True, 0.0, 1.0,
-        np.ones(1), np.array([0.3]), np.zeros((1, 3)), np.zeros(3), start,
+        shape=(codes.QUANTILE, tau, max(tau, 1.0 - tau)), weighing="unit", rows=np.eye(3), order=np.arange(3),
+        constant=True, c=np.array([0.3]), offsets=np.zeros((1, 3)), bend=np.zeros(3), theta=start,
     )  # fmt: skip
     theta, _ = _root(equation, [_Rows(x, x * weight[:, None], y, None)], None)
 

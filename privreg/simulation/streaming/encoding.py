@@ -114,7 +114,10 @@ class Gatherer:
     def made(self, rows: Block) -> Block:
         """People of rows that are all there: arrays have an axis of rows after the first, NaN where one has fewer."""
         if self._people.followed is not None:
-            return _intervals(rows, self._people.rows)
+            y, each = rows.y, self._people.rows  # all intervals in place, without a response where one isn't at risk
+            more = None if rows.offset is None else rows.offset.reshape(-1, each)
+            x = np.ascontiguousarray(rows.x).reshape(-1, each, rows.x.shape[1])
+            return picked(rows, slice(None, None, each))._replace(y=y.reshape(-1, each), x=x, offset=more)
         if self._people.k_max is None:
             return self._stacked(_padded(rows, np.arange(len(rows.y)), 1))
         begin = np.flatnonzero(np.r_[True, rows.hashes[1:] != rows.hashes[:-1]])[: len(rows.hashes)]
@@ -177,15 +180,6 @@ def _padded(rows: Block, begin: Any, most: int) -> Block:
         cluster=None if rows.cluster is None else rows.cluster[begin],
         silo=None if rows.silo is None else rows.silo[begin],
     )
-
-
-def _intervals(rows: Block, each: int) -> Block:
-    """People of rows of `each` interval, all in place; those in which they are not at risk have no response."""
-    y, m = rows.y, len(rows.y) // each
-    offset = None if rows.offset is None else rows.offset.reshape(m, each)
-    x = np.ascontiguousarray(rows.x).reshape(m, each, -1)
-    first = picked(rows, slice(None, None, each))
-    return first._replace(y=y.reshape(m, each), x=x, offset=offset)
 
 
 def _within(y: Array, x: Array) -> tuple[Array, Array]:

@@ -40,7 +40,7 @@ from privreg.privacy.ledger import LEDGER, Charge, Release
 from privreg.privacy.noise import Key, derived_key, fresh_key, seeded_key
 from privreg.results.results import PrivateResults
 from privreg.simulation.aggregate import AggregateRun, CuratorRun
-from privreg.simulation.rounds import Crew
+from privreg.simulation.rounds import ALONE, Crew
 from privreg.simulation.streaming.encoding import Block, Gatherer, picked
 from privreg.simulation.tuning import begun, outcome_of, resolve_tuning
 
@@ -170,7 +170,7 @@ class Stream:
         """Update by every batch in `threads` threads, of which this is one; gives the people so far."""
         with self._alone(), Crew(threads) as crew:
             reading = pieces(batches, chunk_of(self._encoder.width))
-            self._run.crew = crew if threads > 1 else None
+            self._run.crew = crew
             coming: deque[tuple[int, Callable[[], list[Block]]]] = deque()
             problem, more = None, True
             try:
@@ -200,7 +200,7 @@ class Stream:
                 if problem is not None:
                     raise problem
             finally:
-                self._run.crew = None
+                self._run.crew = ALONE
                 for one in (reading, batches):  # a database that is asked still can't be asked again
                     if isinstance(one, Generator):
                         one.close()
@@ -291,11 +291,11 @@ class Stream:
         assert isinstance(self._run, CuratorRun)
         self._run.kept = after or self._run.kept
         with self._alone(), Crew(threads) as crew:
-            self._run.crew = crew if threads > 1 else None
+            self._run.crew = crew
             try:
                 self._settle()
             finally:
-                self._run.crew = None
+                self._run.crew = ALONE
 
     def take_up(self, source: Source, *, begun: bool = False) -> None:
         """Take up a source of which all report: its ledger's charge, and rows that all answer in each round are held.
