@@ -12,7 +12,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from privreg.errors import BudgetError, InferenceError, OptionError, choose, level, number, real, shown
-from privreg.means.plan import Plan, make_plan
+from privreg.means.plan import Plan, Sums, make_plan
 from privreg.means.terms import Term
 from privreg.options.unknown import known_arguments
 from privreg.planning.plan import TRUST, enough, people_for, power_of, read_people, shift_for
@@ -188,13 +188,13 @@ class TwoGroups(View):
             oracle, size = mechanisms[0], plan.items[0].size
             shares = np.array([1.0 - mean, mean, 0.0])[:size]
             gradient = np.array([0.0, 1.0, mean])[:size]
-            if plan.sums is None:
+            if not isinstance(plan, Sums):
                 gradient = gradient - oracle.shares_of_error(shares) @ gradient
                 return float(gradient @ oracle.covariance(shares) @ gradient) / asked
             gradient = gradient - gradient.mean()
-            return first.spread(by) / m + float(gradient**2 @ plan.sums.variances(1)[:size]) / m**2
-        if plan.sums is not None:
-            noise, half = plan.sums.variances(1), first.term.half
+            return first.spread(by) / m + float(gradient**2 @ plan.variances(1)[:size]) / m**2
+        if isinstance(plan, Sums):
+            noise, half = plan.variances(1), first.term.half
             inside = (mean - first.term.middle) / half
             more = noise[1] * inside**2 if len(plan.items) > 1 else 0.0
             return first.spread(by) / m + half**2 * float(noise[0] + more) / m**2
