@@ -2406,8 +2406,8 @@ MUTANTS = (
     Mutant(
         "sums of 0 without noise",
         "privreg/means/stream.py",
-        "if plan.sums is not None and waiting:",
-        "if plan.sums is not None and waiting and waiting[0].any():",
+        "if isinstance(plan, Sums) and waiting:",
+        "if isinstance(plan, Sums) and waiting and waiting[0].any():",
         (f"{TRUSTED}::test_noise_has_the_variance_that_is_stated_and_is_never_left_out",),
     ),
     Mutant(

@@ -44,8 +44,8 @@ class Estimates(NamedTuple):
 def init(plan: Plan) -> State:
     """State before anybody reported."""
     k = len(plan.items)
-    if plan.sums is not None:  # of these the sums alone, of numbers and their squares, as they are released
-        return State(0, np.zeros((0, 0)), np.zeros(len(plan.sums.scales)), np.zeros((0, 0)))
+    if isinstance(plan, Sums):  # of these the sums alone, of numbers and their squares, as they are released
+        return State(0, np.zeros((0, 0)), np.zeros(len(plan.scales)), np.zeros((0, 0)))
     return State(0, np.zeros((k, k)), np.zeros((plan.size, k)), np.zeros((plan.size, plan.size)))
 
 
@@ -104,8 +104,8 @@ def _raw(state: State, plan: Plan) -> tuple[Array, Array]:
 
     That of a factor's levels follows from their shares and the mechanism.
     """
-    if plan.sums is not None:
-        return _of_sums(state, plan, plan.sums)
+    if isinstance(plan, Sums):
+        return _of_sums(state, plan)
     (n, theta), item = _means(plan, state), _item(plan)
     if (n < 2).any():
         raise InferenceError(
@@ -136,14 +136,14 @@ def _balanced(plan: Plan, theta: Array, cov: Array) -> tuple[Array, Array]:
     theta, cov = theta.copy(), cov.copy()
     for item in plan.factors:
         here, even = item.here, np.full(item.size, 1.0 / item.size)
-        noise = even if plan.sums is not None else item.mechanism.shares_of_error(theta[here])
+        noise = even if isinstance(plan, Sums) else item.mechanism.shares_of_error(theta[here])
         theta[here] -= noise * (theta[here].sum() - 1.0)
         cov[here] -= np.outer(noise, cov[here].sum(axis=0))
         cov[:, here] -= np.outer(cov[:, here].sum(axis=1), noise)
     return theta, cov
 
 
-def _of_sums(state: State, plan: Plan, sums: Sums) -> tuple[Array, Array]:
+def _of_sums(state: State, plan: Sums) -> tuple[Array, Array]:
     """Means and covariance of noised sums: sampling variances from squares and shares, noise by its known variance.
 
     Covariances of different terms are not released: NaN. Squares of means hold their noise, which is added to that of
@@ -175,18 +175,18 @@ def _released(plans: Sequence[Plan], states: Sequence[State]) -> tuple[Array, Ar
     """Means by noised sums of some subgroups' people together, and their noise variances, two of shape (width,)."""
     total, each = sum(state.people for state in states), list[tuple[Array, Array]]()
     for plan, state in zip(plans, states, strict=True):
-        if plan.sums is not None and state.people:
-            noise = plan.sums.variances(state.people) * (state.people / total) ** 2
-            each.append((state.sums / (plan.sums.scales * total), noise))
+        if isinstance(plan, Sums) and state.people:
+            noise = plan.variances(state.people) * (state.people / total) ** 2
+            each.append((state.sums / (plan.scales * total), noise))
     return np.sum([means for means, _ in each], axis=0), np.sum([noise for _, noise in each], axis=0)
 
 
-def _squares(plan: Plan, means: Array, noise: Array, people: int) -> dict[int, Array]:
+def _squares(plan: Sums, means: Array, noise: Array, people: int) -> dict[int, Array]:
     """Mean square of numbers on [-1, 1], by term; noise variances of the mean, of the square and their covariance; and
     the share of those who have a number. Means are of these.
     """
     out = {}
-    for k, j in enumerate(plan.sums.squared if plan.sums is not None else ()):
+    for k, j in enumerate(plan.squared):
         at, over = [plan.items[j].at, plan.size + k], plan.answered.get(plan.items[j].term)
         share, doubt = (1.0, 0.0) if over is None else (max(means[over], 1.0 / people), noise[over])
         mean, square = means[at] / share
@@ -204,9 +204,10 @@ def moments(terms: Sequence[Term], plans: Sequence[Plan], states: Sequence[State
     first, groups = places(terms), [slice(g, g + 1) for g in range(len(plans))]
     out = np.full((1 + len(plans), 5, first[-1]), np.nan)
     for row, some in zip(out, (slice(None), *groups), strict=True):
-        if plans[0].sums is None or not (people := sum(s.people for s in states[some])):
+        plan, people = plans[0], sum(s.people for s in states[some])
+        if not isinstance(plan, Sums) or not people:
             continue
-        for term, found in _squares(plans[0], *_released(plans[some], states[some]), people).items():
+        for term, found in _squares(plan, *_released(plans[some], states[some]), people).items():
             row[:, first[term]] = found * terms[term].half ** np.array([2, 2, 4, 3, 0])
     return out
 
@@ -261,11 +262,11 @@ def few(plan: Plan, state: State) -> frozenset[int]:
     out = set[int]()
     if plan.vector is not None or not state.people:
         return frozenset(out)
-    if plan.sums is not None:
-        noise = state.people**2 * plan.sums.variances(state.people)
+    if isinstance(plan, Sums):
+        noise = state.people**2 * plan.variances(state.people)
         for here, item in ((item.here, item) for item in plan.factors):
             # a noised count that is as skew as one of FEW without noise; for 0, what noise hides
-            count = np.maximum(state.sums[here] / plan.sums.scales[here], np.sqrt(noise[here]))
+            count = np.maximum(state.sums[here] / plan.scales[here], np.sqrt(noise[here]))
             least = np.minimum(count, np.maximum(state.people - count, np.sqrt(noise[here])))
             if (least > FEW**-0.5 * (least + noise[here]) ** 1.5).any():
                 out.add(item.term)

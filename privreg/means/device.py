@@ -106,9 +106,9 @@ def waiting(plan: Plan, values: Sequence[Array], j: int, who: NDArray[np.intp], 
     return np.hstack([(levels.T @ beside).T, beside.T @ beside])
 
 
-def total(plan: Plan, sums: Sums, values: Sequence[Array]) -> Ints:
+def total(plan: Sums, values: Sequence[Array]) -> Ints:
     """Sum of people's reports in whole numbers, shape (width,), before any noise: raw; see `privreg.means.plan`."""
-    scales = sums.scales
+    scales = plan.scales
     blocks: list[Ints] = []
     squares: list[Ints] = []
     for item in plan.items:

@@ -47,7 +47,6 @@ class Plan:
     asked: int  # Items that a person is asked, m of d, drawn at random for each
     budget: Budget  # Per person
     vector: Mechanism | None = None  # PrivUnit, by which the record goes as a whole
-    sums: Sums | None = None  # Sums of whole records to which noise is added, and to no report
     late: tuple[int, ...] = ()  # Factors of whose reports only sums are drawn, at once, as nothing else is used
 
     @cached_property
@@ -105,9 +104,7 @@ class Plan:
     @property
     def width(self) -> int:
         """Standard normals that a person takes."""
-        if self.vector is not None:
-            return self.vector.width(self.size)
-        return 0 if self.sums is not None else self.selection + self.asked * self.slot
+        return self.selection + self.asked * self.slot if self.vector is None else self.vector.width(self.size)
 
     @property
     def biased(self) -> NDArray[np.bool_]:
@@ -201,7 +198,7 @@ def make_plan(
                 f"{next(filter(given.get, given))}= is about people's reports, and with trust={trust!r} noise is added "
                 "to sums; leave it out."
             )
-        return Plan(layout, d, budget, sums=make_sums(layout, budget, 1 if trust == "central" else 2))
+        return make_sums(layout, budget, 1 if trust == "central" else 2)
     if name == "privunit" and budget.private:
         if m not in {None, d}:
             raise OptionError(f"mechanism='privunit' sends the whole record; leave m={shown(m)} out, or m={d}.")
@@ -259,17 +256,17 @@ ROOT2: Final = math.sqrt(2.0)
 
 
 @dataclass(frozen=True)
-class Sums:
-    """Noise of sums of one subgroup's reports. Made by :func:`make_sums`.
+class Sums(Plan):
+    """Plan of sums of whole records, to which noise is added, and to no report. Made by :func:`make_sums`.
 
     Each collector adds a rounded normal to each number of the sum, modulo 2⁶⁴. Sums being whole numbers, that is the
-    rounded sum of both: rounding tells nothing. Squares of numbers follow at the end of a report.
+    rounded sum of both: rounding tells nothing. Squares of numbers follow at the end of a report. The budget is per
+    person, against whoever adds one of the noises.
     """
 
-    items: tuple[Item, ...]
-    collectors: int  # Parties that add noise: 1 is a trusted curator
-    mu: float  # Per person, against whoever adds one of the noises; inf without privacy
+    collectors: int = 1  # Parties that add noise: 1 is a trusted curator
 
+    width: ClassVar = 0
     unit: ClassVar = UNIT - 1.0  # Whole numbers that a weight of 1 is: less than UNIT for floating point
 
     @cached_property
@@ -293,7 +290,7 @@ class Sums:
     @cached_property
     def scales(self) -> Array:
         """Whole numbers that 1 is, by number of a report; shape (width,)."""
-        plain = np.repeat(self.weights, [item.size for item in self.items])
+        plain = np.repeat(self.weights, self.sizes)
         return self.unit * np.concatenate([plain, ROOT2 * np.take(self.weights, self.squared)])
 
     @property
@@ -303,11 +300,11 @@ class Sums:
         pairs = [
             (UNIT * w, _distance(i)) for i, w in zip(self.items, self.weights, strict=True) if i.kind != "answered"
         ]
-        return blocks_sensitivity(*zip(*pairs, strict=True), rounded=len(self.scales)) / self.mu
+        return blocks_sensitivity(*zip(*pairs, strict=True), rounded=len(self.scales)) / self.budget.mu
 
     def noised(self, exact: Ints, key: bytes) -> Array:
         """Release a sum, or several, shape (…, width): add each collector's noise, from a key for them alone."""
-        for k in range(self.collectors if self.mu < math.inf else 0):
+        for k in range(self.collectors if self.budget.private else 0):
             drawn = normals(derived_key(key, f"collector {k}"), exact.size).reshape(exact.shape)
             exact = with_noise(exact, self.sd, drawn)
         return exact.astype(np.float64)
@@ -323,7 +320,7 @@ def _distance(item: Item) -> float:
 
 
 def make_sums(items: tuple[Item, ...], budget: Budget, collectors: int) -> Sums:
-    """Plan the noise of sums of reports that hold the items.
+    """Plan sums of reports that hold the items.
     Raises BudgetError if the budget is a pure one, which normal noise can't keep, or so small that noise would
     overflow.
     """
@@ -333,7 +330,7 @@ def make_sums(items: tuple[Item, ...], budget: Budget, collectors: int) -> Sums:
             f"noise on {who} sums is Gaussian, which can't keep pure {budget.epsilon:g}-DP; give mu= or rho=, or "
             "delta=1e-6 with epsilon=, or take trust='local'."
         )
-    made = Sums(items, collectors, budget.mu)
+    made = Sums(items, len(items), budget, collectors=collectors)
     if made.sd > 2.0**58:
         raise BudgetError(f"{budget} needs noise beyond 64-bit sums; give a larger budget, mu=1 say.")
     return made

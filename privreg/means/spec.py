@@ -16,7 +16,7 @@ from privreg.data.participants import Participants
 from privreg.errors import BudgetError, OptionError, SchemaError, real, shown
 from privreg.formula.spec import CLAMPING, UNUSABLE
 from privreg.means import verification
-from privreg.means.plan import UNIT, Plan, make_plan
+from privreg.means.plan import UNIT, Plan, Sums, make_plan
 from privreg.means.terms import Asked, Term, declared_terms, flat
 from privreg.privacy.ledger import Budget, Release
 from privreg.results.statement import PrivacyStatement
@@ -47,8 +47,8 @@ class Spec:
     @property
     def trust(self) -> str:
         """Parties that people have to trust: "local" for none, "two_collectors", "central"."""
-        sums = self.plans[0].sums
-        return "local" if sums is None else "central" if sums.collectors == 1 else "two_collectors"
+        plan = self.plans[0]
+        return "local" if not isinstance(plan, Sums) else "central" if plan.collectors == 1 else "two_collectors"
 
     @property
     def nonresponse(self) -> bool:
@@ -187,8 +187,8 @@ def _asked(spec: Spec) -> str:
 def _words(spec: Spec) -> str:
     said = []
     for plan in spec.plans:
-        if plan.sums is not None:
-            by = "the sum" if plan.sums.collectors == 1 else "each collector's sum of shares"
+        if isinstance(plan, Sums):
+            by = "the sum" if plan.collectors == 1 else "each collector's sum of shares"
             said.append(
                 f"noise sd 1 / mu on {by}, where two reports are at most at distance 1; rounded to {1 / UNIT:.2g}"
             )

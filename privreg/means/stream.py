@@ -12,7 +12,7 @@ from privreg.data.participants import Counter
 from privreg.data.sources.open import CHUNK, Source, as_frame, chunk_of, pieces, rows_of
 from privreg.errors import DataError, InferenceError
 from privreg.means import collector, device
-from privreg.means.plan import Plan
+from privreg.means.plan import Plan, Sums
 from privreg.means.results.fit import MeansFit
 from privreg.means.results.results import MeansResults
 from privreg.means.spec import Spec, header, silent, statement
@@ -23,8 +23,8 @@ from privreg.privacy.noise import NoiseStream, derived_key, fresh_key, seeded_ke
 
 def _none(plan: Plan) -> list[Any]:
     """Raw sums before anybody came: of `device.total`, or of `device.waiting` for each late factor."""
-    if plan.sums is not None:
-        return [np.zeros(len(plan.sums.scales), dtype=np.int64)]
+    if isinstance(plan, Sums):
+        return [np.zeros(len(plan.scales), dtype=np.int64)]
     return [np.zeros((1, 1))] * len(plan.late)
 
 
@@ -104,8 +104,8 @@ class MeansStream:
             part = {name: values[here] for name, values in raw.items()}
             values = device.inside(spec.terms, part, None if silent is None else silent[here])
             state, waiting = held[g]
-            if plan.sums is not None:
-                raw_sum = waiting[0] + device.total(plan, plan.sums, values)
+            if isinstance(plan, Sums):
+                raw_sum = waiting[0] + device.total(plan, values)
                 held[g] = state._replace(people=state.people + len(values[0])), [raw_sum]
                 continue
             made = device.reports(plan, values, normals[here][:, : plan.width])
@@ -118,8 +118,8 @@ class MeansStream:
         held = list(self._held)
         for g, plan in enumerate(self._spec.plans):
             state, waiting = held[g]
-            if plan.sums is not None and waiting:  # once: whoever comes later would be in another sum
-                noised = plan.sums.noised(waiting[0], derived_key(self._key, f"subgroup {g}"))
+            if isinstance(plan, Sums) and waiting:  # once: whoever comes later would be in another sum
+                noised = plan.noised(waiting[0], derived_key(self._key, f"subgroup {g}"))
                 held[g] = state._replace(sums=noised), []
                 continue
             for j, raw in zip(plan.late, waiting, strict=True):

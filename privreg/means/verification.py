@@ -35,7 +35,7 @@ def described(group: str, plan: Plan) -> dict[str, Any]:
         "budget": [plan.budget.form, *plan.budget.asked],
         "items": items,
         "vector": plan.vector is not None,
-        "collectors": 0 if plan.sums is None else plan.sums.collectors,
+        "collectors": plan.collectors if isinstance(plan, Sums) else 0,
     }
 
 
@@ -54,8 +54,9 @@ def _plan(saved: Mapping[str, Any]) -> Plan:
                 made[-1] = made[-1]._replace(mechanism=number_mechanism(name, each, low))
     form, *asked = saved["budget"]
     spent, items = Budget.restore(form, tuple(asked)), tuple(made)
-    sums = make_sums(items, spent, saved["collectors"]) if saved["collectors"] else None
-    return Plan(items, saved["asked"], spent, Mechanism("privunit", spent) if saved["vector"] else None, sums)
+    if saved["collectors"]:
+        return make_sums(items, spent, saved["collectors"])
+    return Plan(items, saved["asked"], spent, Mechanism("privunit", spent) if saved["vector"] else None)
 
 
 def _answers(m: NumberMechanism | FactorMechanism, n: int) -> tuple[Array, Array]:
@@ -91,22 +92,22 @@ def _whole(plan: Plan, values: Sequence[Array], n: int) -> Array:
     return out
 
 
-def _released(plan: Plan, sums: Sums, values: Sequence[Array], n: int) -> Array:
+def _released(plan: Sums, values: Sequence[Array], n: int) -> Array:
     """Sums that differ in one person, as others see them who know all else: a collector the noise it adds, too."""
-    exact = device.total(plan, sums, [np.full(1, v) for v in values])
-    return replace(sums, collectors=1).noised(np.tile(exact, (n, 1)), fresh_key()) / sums.scales
+    exact = device.total(plan, [np.full(1, v) for v in values])
+    return replace(plan, collectors=1).noised(np.tile(exact, (n, 1)), fresh_key()) / plan.scales
 
 
 def trials(mechanics: Sequence[Mapping[str, Any]], _: Budget) -> Iterator[Trial]:
     """Every kind of answer at its share of the budget, and whole reports at all of it."""
     for saved in mechanics:
         plan, of = _plan(saved), f", {saved['group']}" if saved["group"] else ""
-        single = plan.items if plan.vector is None and plan.sums is None else ()
+        single = plan.items if plan.vector is None and not isinstance(plan, Sums) else ()
         for kind, m in dict.fromkeys((item.kind, item.mechanism) for item in single):
             yield Trial(f"{kind}, {m.title}{of}", "opposite ends", *claim_of(m.budget), partial(_answers, m))
         who, draw = WHOLE, partial(_whole, plan)
-        if plan.sums is not None:
-            who = "sum" if plan.sums.collectors == 1 else "sum, against either collector"
-            draw = partial(_released, plan, plan.sums)
+        if isinstance(plan, Sums):
+            who = "sum" if plan.collectors == 1 else "sum, against either collector"
+            draw = partial(_released, plan)
         for words, high, low in _people(plan):
             yield Trial(f"{who}{of}", words, *claim_of(plan.budget), partial(_both, draw, high, low))

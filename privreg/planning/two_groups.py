@@ -12,7 +12,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from privreg.errors import BudgetError, InferenceError, OptionError, choose, level, number, real, shown
-from privreg.means.plan import Plan, make_plan
+from privreg.means.plan import Plan, Sums, make_plan
 from privreg.means.terms import Term
 from privreg.options.table import check
 from privreg.options.unknown import known_arguments
@@ -169,14 +169,14 @@ class TwoGroups(View):
             oracle, size = mechanisms[0], plan.items[0].size
             shares = np.array([1.0 - mean, mean, 0.0])[:size]
             gradient = np.array([0.0, 1.0, mean])[:size]
-            if plan.sums is None:
+            if not isinstance(plan, Sums):
                 gradient = gradient - oracle.shares_of_error(shares) @ gradient
                 return float(gradient @ oracle.covariance(shares) @ gradient) / asked
             gradient = gradient - gradient.mean()
-            return mean * (1.0 - mean) / m + float(gradient**2 @ plan.sums.variances(1)[:size]) / m**2
+            return mean * (1.0 - mean) / m + float(gradient**2 @ plan.variances(1)[:size]) / m**2
         half, inside, spread = term.half, (mean - term.middle) / term.half, self.sd / term.half
-        if plan.sums is not None:
-            noise = plan.sums.variances(1)
+        if isinstance(plan, Sums):
+            noise = plan.variances(1)
             more = noise[1] * inside**2 if len(plan.items) > 1 else 0.0
             return self.sd**2 / m + half**2 * float(noise[0] + more) / m**2
         # mechanisms' variances are quadratic in the value at most, but for steps: two values of this mean and sd do

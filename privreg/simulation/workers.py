@@ -36,7 +36,7 @@ from privreg.privacy.ledger import LEDGER
 from privreg.privacy.noise import Key, derived_key
 from privreg.protocol.rounds import State
 from privreg.results.results import PrivateResults
-from privreg.simulation.rounds import MOST, PIECE, STEP, RoundsRun, Sent
+from privreg.simulation.rounds import MOST, PIECE, STEP, RoundsRun, Run, Sent
 from privreg.simulation.streaming.stream import Stream, begin
 
 P = ParamSpec("P")
@@ -286,6 +286,8 @@ class PieceRun(RoundsRun):
         self.sent: list[Sent] = []
         self._left = list(zip(sizes, keys, strict=True))
         self._follow()
+
+    asks_clamping = Run.asks_clamping  # all records of a piece answer one state
 
     def _follow(self) -> None:
         self.size, self.key = self._left.pop(0)

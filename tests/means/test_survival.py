@@ -148,10 +148,10 @@ def test_a_person_moves_one_cell_however_many_cut_points_there_are(trust, cuts):
     )
     (plan,) = model.plans
     (item,) = plan.items
-    scale = float(plan.sums.scales[0])
+    scale = float(plan.scales[0])
     assert item.size == 2 * (len(cuts) + 1) * 2 + 1  # cells, and one of those who have no value
-    assert plan.sums.scales.tolist() == [scale] * item.size
-    assert plan.sums.sd >= np.sqrt(2.0) * np.rint(scale) / 1.0
+    assert plan.scales.tolist() == [scale] * item.size
+    assert plan.sd >= np.sqrt(2.0) * np.rint(scale) / 1.0
 
 
 def test_any_row_of_someone_who_enters_late_is_in_one_cell():
@@ -164,7 +164,7 @@ def test_any_row_of_someone_who_enters_late_is_in_one_cell():
     (plan,), spec = model.plans, model._spec
     (item,) = plan.items
     assert item.size == 2 * (len(CUTS) + 2) * (len(CUTS) + 1) * 2 + 1
-    assert plan.sums.sd >= np.sqrt(2.0) * np.rint(plan.sums.scales[0])
+    assert plan.sd >= np.sqrt(2.0) * np.rint(plan.scales[0])
     raw = prepare(data, spec.columns, spec.schema, frozenset(spec.columns), gaps=True)
     (cell,) = device.inside(spec.terms, raw, None)
     assert cell.shape == (len(data),)

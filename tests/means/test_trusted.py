@@ -71,21 +71,21 @@ def test_no_two_records_are_further_apart_than_the_noise_hides(trust, nonrespons
     numbers = [-1.0, 1.0, 0.0, 0.382, *rng.uniform(-1, 1, 8), *([np.nan] if nonresponse else [])]
     codes = range(4 if nonresponse else 3)
     rows = [(x, y, c) for x in numbers for y in numbers for c in codes]
-    sums = np.array([device.total(plan, plan.sums, [np.full(1, v) for v in row]) for row in rows]).astype(float)
+    sums = np.array([device.total(plan, [np.full(1, v) for v in row]) for row in rows]).astype(float)
     square = np.einsum("ij,ij->i", sums, sums)
     largest = math.sqrt((square[:, None] + square[None] - 2 * sums @ sums.T).max())
-    assert largest <= plan.sums.sd * 0.7
+    assert largest <= plan.sd * 0.7
     assert largest > 0.99999 * UNIT
 
 
 @BOTH
 def test_noise_has_the_variance_that_is_stated_and_is_never_left_out(trust):
     plan = make_plan(TERMS, pr.Budget.declare(mu=0.5), trust=trust)
-    exact, runs = np.zeros((20_000, len(plan.sums.scales)), dtype=np.int64), 20_000
-    drawn = plan.sums.noised(exact, bytes(32)) / plan.sums.scales
-    ratio = (drawn**2).sum(axis=0) / plan.sums.variances(1)
+    exact, runs = np.zeros((20_000, len(plan.scales)), dtype=np.int64), 20_000
+    drawn = plan.noised(exact, bytes(32)) / plan.scales
+    ratio = (drawn**2).sum(axis=0) / plan.variances(1)
     assert ((ratio > chi2.ppf(1e-7, runs)) & (ratio < chi2.ppf(1 - 1e-7, runs))).all()
-    assert plan.sums.variances(1)[0] == pytest.approx(WAYS[trust] * (1.0 / (0.5 * plan.sums.weights[0])) ** 2, rel=1e-4)
+    assert plan.variances(1)[0] == pytest.approx(WAYS[trust] * (1.0 / (0.5 * plan.weights[0])) ** 2, rel=1e-4)
     # people whose sums are 0, too
     middle = pd.DataFrame({"x": np.full(50, 0.5)})
     found = [
@@ -98,7 +98,7 @@ def test_noise_has_the_variance_that_is_stated_and_is_never_left_out(trust):
 def test_sums_are_taken_modulo_two_to_the_64():
     sums = make_sums((Item("number", 0, 0, 1),), pr.Budget.declare(mu=None), 2)
     near = np.array([2**63 - 1, -(2**63)], dtype=np.int64)
-    noisy = replace(sums, mu=1.0).noised(near, bytes(32))
+    noisy = replace(sums, budget=pr.Budget.declare(mu=1)).noised(near, bytes(32))
     assert (np.abs(noisy) > 2**62).all()
 
 
@@ -156,7 +156,7 @@ def test_intervals_hold_their_level(trust, options):
 def test_estimates_are_where_their_errors_say_and_collectors_add_twice_the_noise(trust):
     res = estimate(people(20_000, seed=3, gaps=0.1), trust, seed=1)
     assert (np.abs(res.params - LAW) < 5 * res.bse).all()
-    sums = make_plan(TERMS, pr.Budget.declare(mu=1), nonresponse=True, trust=trust).sums
+    sums = make_plan(TERMS, pr.Budget.declare(mu=1), nonresponse=True, trust=trust)
     noise = sums.variances(20_000)[2]
     exact = LAW[1] * 0 + 25 * 2 * 3 / (5**2 * 6)  # of a beta law with parameters 2 and 3, times 5
     # of income, all of whom answer: (half the range)² times noise of number and of the share, beside sampling
@@ -188,7 +188,7 @@ def test_a_thousand_levels_cost_no_rows_times_levels(trust):
     plan = make_plan([Term("k", levels=tuple(range(1000))), Term("x", 0, 1)], pr.Budget.declare(mu=1), trust=trust)
     assert plan.width == 0
     people = [np.arange(5000) % 1000, np.zeros(5000)]
-    assert (device.total(plan, plan.sums, people)[:1000] == 5 * round(plan.sums.scales[0])).all()
+    assert (device.total(plan, people)[:1000] == 5 * round(plan.scales[0])).all()
 
 
 # --- what is said, kept and counted -----------------------------------------------------------------------

@@ -109,8 +109,8 @@ def blocks_of(fit: TableFit, columns: Sequence[Column]) -> tuple[tuple[Block, ..
     Raises OptionError if the budget is too small for so many estimates.
     """
     plan, known, mu = fit.spec.plans[0], {c.name: c for c in columns}, mu_of(fit.spec.budget.mu)
-    assert plan.sums is not None  # of every table
-    first = {item.term: w for item, w in zip(reversed(plan.items), reversed(plan.sums.weights), strict=True)}
+    assert isinstance(plan, Sums)  # of every table
+    first = {item.term: w for item, w in zip(reversed(plan.items), reversed(plan.weights), strict=True)}
     bits = lattice.BITS if fit.trust == "local" else lattice.bits_of_sums(mu)
     radius = lattice.radius(lattice.BLOCKS, 1, mu, bits)
     for whole in range(radius, 0, -1):  # rounding takes a few steps
@@ -136,10 +136,11 @@ def engine_of(plan: PublicPlan, fit: TableFit) -> Tabled:
 def spec_of(fit: TableFit, blocks: Sequence[Block], bits: int, times: int = 1) -> Spec:
     """The table with sums as devices' reports add up to them, to which two collectors have added noise so often."""
     plan = fit.spec.plans[0]
-    assert plan.sums is not None  # of every table
+    assert isinstance(plan, Sums)  # of every table
     weights = tuple(blocks[item.term].weight for item in plan.items)
-    sums = FieldSums(plan.items, 0 if fit.trust == "local" else 2 * times, plan.sums.mu, weights, bits)
-    return replace(fit.spec, plans=(replace(plan, sums=sums),))
+    who = 0 if fit.trust == "local" else 2 * times
+    sums = FieldSums(plan.items, plan.asked, plan.budget, collectors=who, weights=weights, bits=bits)
+    return replace(fit.spec, plans=(sums,))
 
 
 def results(
@@ -184,8 +185,8 @@ def half_widths(
     """
     spec = spec_of(fit, blocks, bits)
     plan = spec.plans[0]
-    assert plan.sums is not None  # of every table
-    noise, out = plan.sums.variances(people), []
+    assert isinstance(plan, Sums)  # of every table
+    noise, out = plan.variances(people), []
     for item in plan.items:
         if item.kind == "answered":
             continue
