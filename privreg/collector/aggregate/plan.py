@@ -320,7 +320,10 @@ class Plan(NamedTuple):
         return sum(max(n, 1) * times.get(role, 1) for role, n in self.sizes.items())
 
     def distance2(self, role: str, state: State | None = None) -> Fraction:
-        """Largest squared distance of two reports of norm 1 at most: of a state, or any; (45) to (47), hazards (56)."""
+        """Largest squared distance of two reports of norm 1 at most, of a state, or any.
+
+        Equations (45) to (47), of hazards Equation (56).
+        """
         rules, rows = self.rules, self.persons.rows if self.persons else 0
         at = None if state is None or self.shifted else (state.theta.tolist(), state.reach(self))
         return sums.distance2(role, rules.shares, rules.shape.family, rows, self.located, at, scaled=rules.scaled)
@@ -538,7 +541,7 @@ def rules_of(
 
 
 def completed(plan: Plan) -> Plan:
-    """Plan with what follows from its noise: of silos n* of Equation (49), of a quantile's density the window of (40).
+    """Plan with what follows from its noise: n* of silos, Equation (49), and the window of a density, Equation (40).
 
     Sampling of n* records varies as much as one silo's noise at its budget; the window is as wide as noise, or
     sampling, and bias are alike.

@@ -74,7 +74,7 @@ def earlier(carried: Carried, linear: Array) -> list[tuple[Array, Array]]:
 
 
 def scattered(plan: Plan, progress: Progress, carried: Carried, m: Array) -> Array:
-    """Covariance of a report, by how cells scatter about the line of slope `m`: equation (32) of docs/estimator.md.
+    """Covariance of a report, by how cells scatter about the line of slope `m`: equations (32) and (43) of docs/estimator.md.
 
     The reference model counts as if that many degrees of freedom had shown it as a variance with its error would have.
     At μ = 1 that is thousands, where 15 rounds of 8 parts and 16 groups have 1,900; at μ = 8 it is some thirty. The
