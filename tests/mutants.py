@@ -2378,7 +2378,7 @@ MUTANTS = (
     Mutant(
         "people of whom a sum of levels was drawn are summed again",
         "privreg/means/stream.py",
-        "held[g] = state, _none(plan)",
+        "held[g] = state, {}",
         "held[g] = state, waiting",
         (f"{SUMS}::test_a_sum_is_drawn_once_and_nothing_without_noise_is_kept_then",),
     ),
@@ -2407,7 +2407,7 @@ MUTANTS = (
         "sums of 0 without noise",
         "privreg/means/stream.py",
         "if isinstance(plan, Sums) and waiting:",
-        "if isinstance(plan, Sums) and waiting and waiting[0].any():",
+        "if isinstance(plan, Sums) and waiting and waiting[-1].any():",
         (f"{TRUSTED}::test_noise_has_the_variance_that_is_stated_and_is_never_left_out",),
     ),
     Mutant(

@@ -264,13 +264,11 @@ def few(plan: Plan, state: State) -> frozenset[int]:
         return frozenset(out)
     if isinstance(plan, Sums):
         noise = state.people**2 * plan.variances(state.people)
-        for here, item in ((item.here, item) for item in plan.factors):
-            # a noised count that is as skew as one of FEW without noise; for 0, what noise hides
-            count = np.maximum(state.sums[here] / plan.scales[here], np.sqrt(noise[here]))
-            least = np.minimum(count, np.maximum(state.people - count, np.sqrt(noise[here])))
-            if (least > FEW**-0.5 * (least + noise[here]) ** 1.5).any():
-                out.add(item.term)
-        return frozenset(out)
+        # a noised count that is as skew as one of FEW without noise; for 0, what noise hides
+        count = np.maximum(state.sums / plan.scales, np.sqrt(noise))
+        least = np.minimum(count, np.maximum(state.people - count, np.sqrt(noise)))
+        skewed = least > FEW**-0.5 * (least + noise) ** 1.5
+        return frozenset(item.term for item in plan.factors if skewed[item.here].any())
     n, theta = _means(plan, state)
     for item in plan.items:
         here, m = item.here, item.mechanism

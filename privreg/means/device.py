@@ -30,7 +30,10 @@ def inside(terms: Sequence[Term], raw: dict[str, NDArray[Any]], silent: NDArray[
         if term.is_factor:
             at, missing = np.zeros(1, dtype=np.intp), np.zeros(1, dtype=np.bool_) if silent is None else silent
             for part in term.factors:
-                codes = _codes(part, raw)
+                codes = raw[part.columns[0]]
+                if part.edges:  # classes of a number
+                    classes = np.searchsorted(part.edges[1:-1], np.nan_to_num(codes), side="right")
+                    codes = np.where(np.isnan(codes), -1, classes)
                 at, missing = np.asarray(at * len(part.levels) + codes), missing | (codes < 0)
             if isinstance(term, Followed) and term.entry is not None:
                 start, stop = (raw[part.columns[0]] for part in (term.entry, term.times))
@@ -43,15 +46,6 @@ def inside(terms: Sequence[Term], raw: dict[str, NDArray[Any]], silent: NDArray[
         unit = np.clip((values - term.middle) / term.half, -1.0, 1.0)
         out.append(unit if silent is None else np.where(silent, np.nan, unit))
     return out
-
-
-def _codes(factor: Term, raw: dict[str, NDArray[Any]]) -> NDArray[Any]:
-    """Codes of a factor, or of the classes of a number, shape (n,); below 0 where the value is missing."""
-    number = raw[factor.columns[0]]
-    if not factor.edges:
-        return number
-    at = np.searchsorted(factor.edges[1:-1], np.nan_to_num(number), side="right")
-    return np.where(np.isnan(number), -1, at)
 
 
 def chosen(plan: Plan, normals: Array) -> NDArray[np.intp]:

@@ -247,9 +247,6 @@ def _forms(budget: Budget, gaussian: bool, pure: bool | None) -> list[tuple[Budg
     return [alone] if pure else [mixed, alone]
 
 
-# --- noise on sums of reports ---------------------------------------------------------------------
-
-
 UNIT: Final = 1 << 20  # Largest distance of two reports in whole numbers, before these are rounded
 
 ROOT2: Final = math.sqrt(2.0)

@@ -92,9 +92,15 @@ def declared(
         raise OptionError(
             f"missing='drop' tells how many rows can be used, which is not public with trust={trust!r}; use 'noise'."
         )
-    groups = read_groups(by, schema, [*names, *people.columns])
     if by is None and by_budget is not None:
         raise OptionError("by_budget= is by subgroup; name their public column too, by='column'.")
+    if by is not None and not isinstance(by, str):
+        raise OptionError(f"by={shown(by)} must be the name of a column of public subgroups.")
+    if by is not None and by not in schema.levels:
+        raise SchemaError(f"by={by!r} needs its public levels; give levels={{{by!r}: [...]}} with all of them.")
+    if by in {*names, *people.columns}:
+        raise SchemaError(f"by={by!r} is public, so nothing about it is to be estimated; take it out of the rest.")
+    groups = (None,) if by is None else schema.levels[by]
     budgets = read_budgets(budget, groups, by_budget)
     nonresponse = people.missing == "noise" or people.id is not None
     most = max(budgets, key=lambda b: b.mu)  # all keep the kind of guarantee that suits it best
@@ -103,19 +109,6 @@ def declared(
     right = f"C({group})" if (group := getattr(terms[0], "group", "")) else "1"
     formula = f"{' + '.join(t.written for t in terms)} ~ {right}"
     return Spec(formula, terms, schema, budget, people, by, groups, plans)
-
-
-def read_groups(by: Any, schema: Schema, private: Sequence[str]) -> tuple[Any, ...]:
-    """Levels of the public column of subgroups, none of the `private` ones; one nameless subgroup if there is none."""
-    if by is None:
-        return (None,)
-    if not isinstance(by, str):
-        raise OptionError(f"by={shown(by)} must be the name of a column of public subgroups.")
-    if by not in schema.levels:
-        raise SchemaError(f"by={by!r} needs its public levels; give levels={{{by!r}: [...]}} with all of them.")
-    if by in private:
-        raise SchemaError(f"by={by!r} is public, so nothing about it is to be estimated; take it out of the rest.")
-    return schema.levels[by]
 
 
 def read_budgets(budget: Budget, groups: Sequence[Any], given: Any) -> list[Budget]:

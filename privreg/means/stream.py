@@ -12,20 +12,13 @@ from privreg.data.participants import Counter
 from privreg.data.sources.open import CHUNK, Source, as_frame, chunk_of, pieces, rows_of
 from privreg.errors import DataError, InferenceError
 from privreg.means import collector, device
-from privreg.means.plan import Plan, Sums
+from privreg.means.plan import Sums
 from privreg.means.results.fit import MeansFit
 from privreg.means.results.results import MeansResults
 from privreg.means.spec import Spec, header, silent, statement
 from privreg.privacy.accounts import named
 from privreg.privacy.ledger import LEDGER, Charge, Release
 from privreg.privacy.noise import NoiseStream, derived_key, fresh_key, seeded_key
-
-
-def _none(plan: Plan) -> list[Any]:
-    """Raw sums before anybody came: of `device.total`, or of `device.waiting` for each late factor."""
-    if isinstance(plan, Sums):
-        return [np.zeros(len(plan.scales), dtype=np.int64)]
-    return [np.zeros((1, 1))] * len(plan.late)
 
 
 def refuse_few(rows: int) -> None:
@@ -43,8 +36,9 @@ class MeansStream:
         self._noise = NoiseStream(key, max(1, *(p.width for p in spec.plans)))
         self._of_sums = NoiseStream(derived_key(key, "sums"), max(1, *(p.size for p in spec.plans)))
         self._key = derived_key(key, "noise of sums")  # of a curator or two collectors, who add it once
-        # by subgroup, with sums that are not noised yet, or from which others are drawn: raw, handed out to nobody
-        self._held = [(collector.init(p), _none(p)) for p in spec.plans]
+        # by subgroup, with a sum that is not noised yet, at -1, or those of late factors, from which others are drawn:
+        # raw, handed out to nobody
+        self._held: list[tuple[collector.State, dict[int, Any]]] = [(collector.init(p), {}) for p in spec.plans]
         self._counter: Counter | None = spec.people.counter()
         self._release = secrets.token_hex()  # by which the ledger knows batches of the same memory for one release
         self._cautioned = False  # whether results have warned that they should not be relied on
@@ -105,12 +99,13 @@ class MeansStream:
             values = device.inside(spec.terms, part, None if silent is None else silent[here])
             state, waiting = held[g]
             if isinstance(plan, Sums):
-                raw_sum = waiting[0] + device.total(plan, values)
-                held[g] = state._replace(people=state.people + len(values[0])), [raw_sum]
-                continue
-            made = device.reports(plan, values, normals[here][:, : plan.width])
-            some = [device.waiting(plan, values, j, *collector.beside(plan, made, j)) for j in plan.late]
-            held[g] = collector.update(plan, state, made), [a + b for a, b in zip(waiting, some, strict=True)]
+                some: dict[int, Any] = {-1: device.total(plan, values)}
+                state = state._replace(people=state.people + len(values[0]))
+            else:
+                made = device.reports(plan, values, normals[here][:, : plan.width])
+                some = {j: device.waiting(plan, values, j, *collector.beside(plan, made, j)) for j in plan.late}
+                state = collector.update(plan, state, made)
+            held[g] = state, {j: raw + waiting.get(j, 0) for j, raw in some.items()}
         self._held = held  # an interrupt leaves no subgroup counted, or all
 
     def _states(self) -> list[collector.State]:
@@ -119,14 +114,13 @@ class MeansStream:
         for g, plan in enumerate(self._spec.plans):
             state, waiting = held[g]
             if isinstance(plan, Sums) and waiting:  # once: whoever comes later would be in another sum
-                noised = plan.noised(waiting[0], derived_key(self._key, f"subgroup {g}"))
-                held[g] = state._replace(sums=noised), []
-                continue
-            for j, raw in zip(plan.late, waiting, strict=True):
+                noised = plan.noised(waiting[-1], derived_key(self._key, f"subgroup {g}"))
+                state, waiting = state._replace(sums=noised), {}
+            for j, raw in waiting.items():
                 if raw.any():
                     normals = self._of_sums.draw(len(raw) + 1)[:, : plan.items[j].size]
                     state = collector.add(plan, state, j, plan.items[j].mechanism.summed(raw, normals))
-            held[g] = state, _none(plan)
+            held[g] = state, {}
         self._held = held
         return [state for state, _ in held]
 

@@ -323,9 +323,6 @@ def read_columns(columns: object) -> list[Asked]:
     return _once(list(map(Asked, asked)), "columns")
 
 
-# --- declarations -----------------------------------------------------------------------------------------
-
-
 def declared_terms(asked: Sequence[Asked], schema: Schema) -> tuple[Term, ...]:
     """Terms of requests, with their public declarations.
     Raises SchemaError if a column has neither finite bounds nor levels, or the wrong ones.

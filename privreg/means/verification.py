@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -78,24 +78,20 @@ def _people(plan: Plan) -> Iterator[tuple[str, list[Array], list[Array]]]:
         yield "all reported, nothing to report", high, none
 
 
-def _both(draw: Callable[[Any, int], Array], first: Any, second: Any, n: int) -> tuple[Array, Array]:
-    return draw(first, n), draw(second, n)
-
-
-def _whole(plan: Plan, values: Sequence[Array], n: int) -> Array:
-    stream, out = NoiseStream(fresh_key(), max(plan.width, 1)), np.empty((n, plan.size))
-    for a in range(0, n, 4096):
-        k = min(4096, n - a)
-        people = [np.full(k, v) for v in values]
-        # an item that isn't asked says nothing; 0 for it keeps the projection defined
-        out[a : a + k] = np.nan_to_num(device.reports(plan, people, stream.draw(k)))
-    return out
-
-
-def _released(plan: Sums, values: Sequence[Array], n: int) -> Array:
-    """Sums that differ in one person, as others see them who know all else: a collector the noise it adds, too."""
-    exact = device.total(plan, [np.full(1, v) for v in values])
-    return replace(plan, collectors=1).noised(np.tile(exact, (n, 1)), fresh_key()) / plan.scales
+def _sent(plan: Plan, people: Sequence[Sequence[Array]], n: int) -> tuple[Array, Array]:
+    """Reports of two people, `n` times each; or sums that differ in one person, as others see them who know all
+    else: a collector the noise that it adds, too.
+    """
+    out = []
+    for values in people:
+        if isinstance(plan, Sums):
+            exact = np.tile(device.total(plan, [np.full(1, v) for v in values]), (n, 1))
+            out.append(replace(plan, collectors=1).noised(exact, fresh_key()) / plan.scales)
+            continue
+        stream, sizes = NoiseStream(fresh_key(), max(plan.width, 1)), (min(4096, n - a) for a in range(0, n, 4096))
+        made = [device.reports(plan, [np.full(k, v) for v in values], stream.draw(k)) for k in sizes]
+        out.append(np.nan_to_num(np.concatenate(made)))  # what isn't asked says nothing; 0 keeps the projection defined
+    return out[0], out[1]
 
 
 def trials(mechanics: Sequence[Mapping[str, Any]], _: Budget) -> Iterator[Trial]:
@@ -105,9 +101,6 @@ def trials(mechanics: Sequence[Mapping[str, Any]], _: Budget) -> Iterator[Trial]
         single = plan.items if plan.vector is None and not isinstance(plan, Sums) else ()
         for kind, m in dict.fromkeys((item.kind, item.mechanism) for item in single):
             yield Trial(f"{kind}, {m.title}{of}", "opposite ends", *claim_of(m.budget), partial(_answers, m))
-        who, draw = WHOLE, partial(_whole, plan)
-        if isinstance(plan, Sums):
-            who = "sum" if plan.collectors == 1 else "sum, against either collector"
-            draw = partial(_released, plan)
-        for words, high, low in _people(plan):
-            yield Trial(f"{who}{of}", words, *claim_of(plan.budget), partial(_both, draw, high, low))
+        who = {0: WHOLE, 1: "sum"}.get(saved["collectors"], "sum, against either collector")
+        for words, *both in _people(plan):
+            yield Trial(f"{who}{of}", words, *claim_of(plan.budget), partial(_sent, plan, both))

@@ -88,7 +88,7 @@ def test_a_sum_is_drawn_once_and_nothing_without_noise_is_kept_then():
     one = stream()
     one.update(rows())
     first = one.results()
-    assert not any(raw.any() for _, waiting in one._held for raw in waiting)
+    assert not any(raw.any() for _, waiting in one._held for raw in waiting.values())
     pd.testing.assert_frame_equal(one.results().tidy(), first.tidy())  # looking again tells nothing more
     before = one._held[0][0]
     one.update(rows(seed=1))

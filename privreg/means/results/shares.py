@@ -20,8 +20,6 @@ from privreg.results.plots.style import Axes
 from privreg.tables import MARK, Paragraph, Part, Table, View, cells, noted, plain
 from privreg.tables.diagnostics import Diagnostic
 
-# --- two factors -----------------------------------------------------------------------------------------
-
 
 @dataclass(frozen=True, repr=False)
 class IndependenceTest(ChiSquareTest):
@@ -136,9 +134,6 @@ class Crosstab(Shares):
         return [shown, Paragraph("\n".join(below)), *noted(self.notes)]
 
 
-# --- a number in classes ---------------------------------------------------------------------------------
-
-
 @all_known_arguments
 @dataclass(frozen=True, repr=False)
 class Histogram(Shares):
@@ -221,9 +216,6 @@ class Histogram(Shares):
         return [shown, Paragraph(f"{said}\n{self.footer}"), *noted(self.notes)]
 
 
-# --- the table that opens a paper -----------------------------------------------------------------
-
-
 COLUMNS: Final = (
     *("variable", "level", "group", "people", "estimate", "std_error", "sd", "count", "missing", "p_value", "reliable"),
 )
@@ -254,12 +246,9 @@ class TableOne(View):
         for variable, part in self.numbers.groupby("variable", sort=False):
             p = part["p_value"].iloc[0]
             test = [] if self.by is None else ["" if math.isnan(p) else "<0.001" if p < 5e-4 else f"{p:.3f}"]
-            if part["level"].isna().all():
-                names.append(f"{variable}, mean ({'SE' if part['sd'].isna().all() else 'SD'})")
-                rows.append([*_described(part), *test])
-            else:
-                names.append(f"{variable}, n (%)")
-                rows.append([*[""] * len(people), *test])
+            number, beside = part["level"].isna().all(), "SE" if part["sd"].isna().all() else "SD"
+            names.append(f"{variable}, {f'mean ({beside})' if number else 'n (%)'}")
+            rows.append([*(_described(part) if number else [""] * len(people)), *test])
             for level, line in part.groupby("level", sort=False):
                 names.append(f"  {level}")
                 rows.append([*_described(line), *[""] * len(test)])
@@ -292,5 +281,5 @@ def _described(line: pd.DataFrame) -> list[str]:
 
 
 def _counts(counts: pd.Series, shares: pd.Series) -> list[str]:
-    both = zip(counts.clip(0.0), 100.0 * shares.clip(0.0), strict=True)
+    both = zip(counts.clip(0.0) + 0.0, 100.0 * shares.clip(0.0) + 0.0, strict=True)  # no minus before 0
     return [f"{n:,.0f} ({p:.1f}%)" for n, p in both]

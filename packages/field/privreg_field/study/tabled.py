@@ -157,7 +157,7 @@ def results(
         raise InferenceError("there are no estimates yet: a table begins with its first reports' sum.")
     stream = MeansStream(spec_of(fit, plan.table, plan.bits, sums), None)
     nothing = np.zeros((0, 0))
-    stream._held = [(collector.State(people, nothing, np.asarray(total, dtype=np.float64), nothing), [])]
+    stream._held = [(collector.State(people, nothing, np.asarray(total, dtype=np.float64), nothing), {})]
     made = stream.released(Release(0, plan.mu.p / plan.mu.q))._fit
     local = fit.trust == "local"
     head = [(a, b) for a, b in made.header if not (local and a in {"Trust", "Mechanism"})]
