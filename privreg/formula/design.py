@@ -326,11 +326,7 @@ class Design:
 
     def _endog(self, rows: Prepared, *, gaps: bool) -> Floats:
         """The response, NaN with `gaps` where it can't be used."""
-        name = self.endog_sources[0]
-        n = len(rows[name])
-        if not n:
-            return np.empty(0)
-        response = self.encoder.response
+        name, response = self.endog_sources[0], self.encoder.response
         if response is None:
             values = np.array(rows[name], dtype=np.float64)
             if gaps and rows[name].dtype.kind != "f":
@@ -338,7 +334,7 @@ class Design:
         else:
             known = complete_rows(rows.values())
             made = {c: v if v.dtype.kind == "f" else np.maximum(v, 0) for c, v in rows.items()}
-            values = np.array(np.broadcast_to(response(made, known)[0], n), dtype=np.float64)
+            values = np.array(np.broadcast_to(response(made, known)[0], len(rows[name])), dtype=np.float64)
             if known is not None:
                 values[~known] = np.nan
             if not gaps and not np.isfinite(values).all():

@@ -288,11 +288,6 @@ class ModelSpec:
         return self.units.probe_inside(self.design.probe)
 
     @property
-    def constant(self) -> bool:
-        """True if the design has the constant column."""
-        return self.units.constant_column(self.design.probe) is not None
-
-    @property
     def response_limits(self) -> tuple[float, float]:
         """Public limits of the response, internal units."""
         if self.cuts is not None:

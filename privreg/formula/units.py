@@ -276,8 +276,6 @@ def _orthogonal(inside: Array) -> Array | None:
     hardly tell stay too, and so do two-valued ones: levels' shares are learned from columns that have two values. Only
     if those crowd each other all columns are made orthogonal.
     """
-    if not inside.shape[1]:
-        return None
     low, high = inside.min(axis=0), inside.max(axis=0)
     varies = high > low
 

@@ -60,7 +60,7 @@ def refuse_deep(tree: ast.expr, code: str) -> None:
         much = f"more than {DEEPEST} parts inside each other"
         raise FormulaError(f"the term {shown(code)} has {much}; compute the column before.")
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, int) and node.value.bit_length() > 1024:
+        if isinstance(node, ast.Constant) and isinstance(node.value, int) and node.value.bit_length() >= 1024:
             raise FormulaError(f"the term {shown(code)} has a number beyond all doubles; change the unit.")
 
 
