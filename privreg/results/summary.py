@@ -121,7 +121,6 @@ def level_table(table: pd.DataFrame, alpha: float, response: str, levels: Sequen
 
 
 TITLE: Final = "Private Online Regression Results"
-RATIOS: Final = "exp(coef) is exp(estimate), with the limits exponentiated too; std err and t are those of the log"
 
 
 def summary(
@@ -169,7 +168,8 @@ def summary(
         words = f"the {len(table)} intervals hold together, {words}" if simultaneous else words
         below = [Paragraph(f"std err by {used}; " * several + f"t and P>|t| refer to the {called}; {words}")]
     if exponentiate:
-        below.append(Paragraph(RATIOS))
+        ratios = "exp(coef) is exp(estimate), with the limits exponentiated too; std err and t are those of the log"
+        below.append(Paragraph(ratios))
     below += caution(table, self.privacy.notes, self._doubts(method), slim=slim)
     first = "exp(coef)" if exponentiate else "coef"
     shown = level_table(table, alpha, str(fit.design.endog_name), fit.baseline, first)

@@ -243,11 +243,9 @@ def _unreadable(fit: ResultData, given: str | list[str], reason: str) -> Formula
     why, fix = reason or "it is not a linear equation", f"write it as {names[-1] + ' = 0'!r}."
     if word in terms:
         joint = ", ".join(f"{names[j]} = 0" for j in terms[word])
-        several = len(terms[word]) > 1
-        why = (
-            f"{shown(word)} is a term of {'several coefficients' if several else 'one coefficient, which has a level'}"
-        )
-        fix = f"{'for all of them ' if several else ''}write {joint!r}."
+        every, what = "for all of them ", "several coefficients"
+        every, what = (every, what) if len(terms[word]) > 1 else ("", "one coefficient, which has a level")
+        why, fix = f"{shown(word)} is a term of {what}", f"{every}write {joint!r}."
     elif word:  # a list may be a column by mistake, and is never shown
         turned = next((n for n in (*names, *terms) if factors_of(n) == factors_of(word)), None)
         near = turned or nearest(word, [n for n in (*names, *terms) if ":" in n or ":" not in word])

@@ -67,7 +67,7 @@ def with_errors(known: Known, x: Array, offset: Array, index: pd.Index) -> Predi
     """
     fit, eta = known.fit, known.fit.predictors(x, offset)
     if not fit.classes:
-        (eta,), se, back = eta.T, known.errors(x), fit.family.inverse_link
+        eta, se, back = eta[:, 0], known.errors(x), fit.family.inverse_link
         error, pivot = se * fit.family.inverse_link_derivative(eta), known.pivot.along(x)
         return Prediction(back(eta), error, eta, se, back, pivot, index, known.notes, along(known.notes, x))
     if fit.design.cuts is None:
