@@ -158,6 +158,7 @@ def test_radii_of_sums_are_the_largest_that_keep_the_budget(form, mu):
             radii.BLOCKS: noise,
         }[form]
         assert radius == math.floor(wanted)
+        assert not radii.is_private(form, numbers, radius + 1, mu, bits)
         assert (radii.unit_of_sums(form, numbers, radius) < radius) == (form == radii.SWITCHES)
         for square in (Fraction(24278, 10_000), Fraction(4_000_000, 3_772_225)):
             radius = radii.radius(radii.UNIT, numbers, mu, bits, square)

@@ -82,7 +82,6 @@ class Factor(NamedTuple):
         return norm if self.parts is None else np.asarray((norm.reshape(self.parts.shape) * self.parts).sum(axis=1))
 
 
-@np.errstate(all="ignore")  # a warning would tell of one record
 def factors(
     plan: Plan,
     state: State,
@@ -147,7 +146,7 @@ def factors(
     return out, scale
 
 
-@np.errstate(all="ignore")
+@np.errstate(all="ignore")  # a warning would tell of one record
 def vectors(plan: Plan, state: State, *rows: Any) -> Array:
     """Reports of records, shape (m, numbers), of norm 1 at most, zeros of unusable ones; `rows` are as of `factors`."""
     blocks, scale = factors(plan, state, *rows)
