@@ -2486,7 +2486,7 @@ def survives(mutant: Mutant, places: Queue[Path]) -> bool:
 
 def _survives(mutant: Mutant, tree: Path) -> bool:
     tree.mkdir()
-    for part in ("privreg", "packages", "tests", "benchmarks", "data", "pyproject.toml", "README.md"):
+    for part in ("privreg", "packages", "tests", "benchmarks", "data", "docs", "pyproject.toml", "README.md"):
         source = ROOT / part
         copy = shutil.copytree if source.is_dir() else shutil.copy2
         copy(source, tree / part)
