@@ -13,10 +13,12 @@ from privreg.errors import FormulaError
 from privreg.formula.design import array_design, formula_design
 from privreg.formula.language.allowlist import NUMPY_FUNCTIONS
 from privreg.formula.trees.compile import compile_trees
-from privreg.formula.trees.evaluate import CLOSED, Program
+from privreg.formula.trees.evaluate import Program
 from privreg.schema.declarations import Schema
+from privreg_field.wire.trees import OPERATIONS
 from tests.designs import FUNCTIONS, LEVELS, RIGHT_SIDES, SCHEMA, for_patsy, frame
 
+CLOSED = frozenset(OPERATIONS)  # what devices take
 MORE = [
     "I(-age) + I(2 * z - 3) + I(z**3) + I(bmi**1.5) + I(age**0.5) + I(age**-1)",
     "I(+z) + I(age / 7 // 1) + I(age % 7)",

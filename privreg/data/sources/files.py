@@ -236,7 +236,7 @@ def arrow_schema(name: str, path: Path) -> Any:
 def files_of(given: Path | Sequence[Path]) -> Mapping[str, Path]:
     """Files by the names that messages call them.
     Raises DataError if there are none, or one is given twice: its people would report twice; UnsupportedArgumentError
-    if one is of a kind that can't be read.
+    if one is on the network.
     """
     if isinstance(given, Path):
         if given.is_dir():  # its Parquet files and those below it, numbers in their names by size: part-2, part-10
@@ -264,7 +264,6 @@ def files_of(given: Path | Sequence[Path]) -> Mapping[str, Path]:
             )
         if not path.is_file():
             raise DataError(f"there is no file {str(path)!r}.")
-        _kind(path)
     return files
 
 

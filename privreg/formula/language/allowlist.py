@@ -127,12 +127,10 @@ class Walker:
     def _column_name(self, node: ast.expr) -> str | None:
         if isinstance(node, ast.Name):
             return self._bare(node.id)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Q":
-            only = node.args[0] if len(node.args) == 1 and not node.keywords else None
-            if not (isinstance(only, ast.Constant) and isinstance(only.value, str)):
-                self._refuse('Q() of anything but one column name in quotes, as in Q("my column"),')
-            return only.value
-        return None
+        name = column_name(node)
+        if name is None and isinstance(node, ast.Call) and ast.unparse(node.func) == "Q":
+            self._refuse('Q() of anything but one column name in quotes, as in Q("my column"),')
+        return name
 
     def _bare(self, name: str) -> str:
         if name.startswith("__"):

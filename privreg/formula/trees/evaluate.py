@@ -23,11 +23,6 @@ from privreg.protocol.limits import HIGHEST, LARGEST, MOST_KNOTS
 from privreg.schema.declarations import Schema
 
 Tree = list[Any]  # A nested list; see the table in `privreg.formula.trees.compile`
-_ARITHMETIC: Final = ("add", "sub", "mul", "div", "mod", "floordiv", "pow", "min", "max")
-_FUNCTIONS: Final = ("log", "log1p", "exp", "sqrt", "abs", "round")
-_LOGIC: Final = ("cmp", "and", "or", "not", "where")
-CLOSED: Final = frozenset({"const", "col", "level", *_ARITHMETIC, *_FUNCTIONS, *_LOGIC, "bspline", "cr"})
-"""Operations of a device's trees."""
 
 
 def const(value: float) -> Tree:
@@ -53,7 +48,7 @@ BINARY: Final = {
 CONDITIONS: Final = {
     "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge", "equal": "eq", "not_equal": "ne",
 }  # fmt: skip
-UNARY: Final = frozenset(_FUNCTIONS)
+UNARY: Final = frozenset({"log", "log1p", "exp", "sqrt", "abs", "round"})
 
 
 def problem(what: str, given: Mapping[str, Any]) -> str | None:
