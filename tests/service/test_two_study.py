@@ -75,8 +75,8 @@ def same_as_in_process(pair, rows, monkeypatch):
     stream.update(rows)
     stream._run.close()
     batches = pair.schedulers[0].chain.batches
-    assert [b.people for b in stream._run.batches] == [b.people for b in batches] == sizes
-    for one, other in zip(stream._run.batches, batches, strict=True):
+    assert [b.people for b in stream._run.chain.batches] == [b.people for b in batches] == sizes
+    for one, other in zip(stream._run.chain.batches, batches, strict=True):
         np.testing.assert_array_equal(one.total, other.total)
     assert next(drawn, None) is None
     results = [scheduler.results() for scheduler in pair.schedulers]
