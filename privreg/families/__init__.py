@@ -3,8 +3,8 @@
 A family is one module, with its score, what engines, measures and plans ask of it, and the function that users call:
 `residuals` of Huber, expectiles and quantiles, `squared`, `logistic` of two and more classes, `cloglog`, `ordered`,
 `poisson`, `negative_binomial`, `tobit`, `hinge`, `hazards` of times until an event, and `users` of scores of one's own.
-`scores` has the class that they fill in, the table of codes and a family's options, `family` their class, `measures`
-measures of fit, `weights` weights of rows.
+`scores` has the class that they fill in, the table of codes and the class of a family with its options, `family`
+families by name, `measures` measures of fit, `weights` weights of rows.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class Rules(NamedTuple):
     fixed: float = 1.0  # Threshold c where it doesn't follow the residual scale
     unsure: float = 0.4  # Sd of slope and square about these means, relative to them, before a record is seen
     blocks: int = 1  # Linear predictors
-    link: str = "identity"  # How the mean response follows from the linear predictor, see `families.family`
+    link: str = "identity"  # How the mean response follows from the linear predictor, see `families.scores`
     function: Callable[[float, float], float] | None = None  # Of a score of one's own: the unit score
 
     @property
