@@ -30,15 +30,13 @@ class MeanMeasures(Scoring):
     def measures(self, gauge: Gauge, unit: float) -> list[tuple[str, Callable[[Array], float], str]]:
         g, clipped = gauge, f"residuals and responses clipped at {REACH:g} learned sd"
 
-        def residual2(m: Array) -> float:
-            return float(m[0]) * g.residual**2
-
         def residual_sd(m: Array) -> float:
-            return math.copysign(math.sqrt(abs(residual2(m))), residual2(m)) * unit
+            square = float(m[0]) * g.residual**2
+            return math.copysign(math.sqrt(abs(square)), square) * unit
 
         def r_squared(m: Array) -> float:
             total = float(m[1]) * g.spread**2 - ((2.0 * float(m[2]) - 1.0) * g.spread) ** 2
-            return 1.0 - residual2(m) / total if total > 0.0 else math.nan
+            return 1.0 - float(m[0]) * g.residual**2 / total if total > 0.0 else math.nan
 
         return [
             ("R²", r_squared, f"share of the response's variance that the fit explains; {clipped}"),

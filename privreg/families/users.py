@@ -143,10 +143,17 @@ def compiled(score: Callable[[float, float], float], bound: float, *, binary: bo
     )
     if not callable(plain):
         raise OptionError(f"{needed}; got {type(score).__name__}.")
-    problem = None
+    problem, factor = None, 1.0 / bound
     try:
         inner = njit(error_model="numpy")(plain)
-        made: Any = cfunc("float64(float64, float64)", error_model="numpy")(_scaled(inner, 1.0 / bound))
+
+        def unit(eta: float, y: float) -> float:
+            try:  # an error's text could hold a value of the row; NaN becomes a report of pure noise
+                return float(factor * inner(eta, y))
+            except Exception:
+                return math.nan
+
+        made: Any = cfunc("float64(float64, float64)", error_model="numpy")(unit)
         values = {
             (eta, y): float(made.ctypes(eta, y)) for eta, y in itertools.product(_GRID, (0.0, 1.0) if binary else _GRID)
         }
@@ -176,13 +183,3 @@ def compiled(score: Callable[[float, float], float], bound: float, *, binary: bo
     for words in (words for words, so in wrong.items() if so):
         warn(f"the score {words}")
     return made
-
-
-def _scaled(inner: Any, factor: float) -> Any:
-    def unit(eta: float, y: float) -> float:
-        try:  # an error's text could hold a value of the row; NaN becomes a report of pure noise
-            return float(factor * inner(eta, y))
-        except Exception:
-            return math.nan
-
-    return unit
