@@ -479,6 +479,8 @@ def test_numbers_of_people_are_not_shown_below_0_and_curves_say_what_all_release
     rows = [line.replace("†", "").split() for line in str(made).splitlines() if line[:1].isdigit()]
     assert min(float(row[2]) for row in rows if len(row) == 7) == 0.0
     assert "shown as 0" in str(made)
+    test = made.test()
+    assert ("shown as 0" in str(test)) == (test.frame < 0).any(axis=None)
     data = people(2000)
     for k in (1, 2):
         made = pr.means.survival(data, FORMULA, mu=3, trust="central", levels=LEVELS, progress=False)

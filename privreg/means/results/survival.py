@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _POINTS, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 NODES: Final = 0.5 * (_POINTS + 1.0), 0.5 * _WEIGHTS  # Gauss and Legendre's points in (0, 1), and weights
 
+NONE_BELOW: Final = "Noise may make numbers of people negative: they are shown as 0."
 ROUNDED: Final = (
     "Times count as rounded up to the next cut point. Where they are between cut points curves are too high; a life "
     "table is not."
@@ -58,7 +59,8 @@ class LogRankTest(ChiSquareTest):
     def _layout(self) -> list[Part]:
         rows = [[f"{o:.1f}", f"{e:.1f}"] for o, e in np.maximum(self.frame.to_numpy(), 0.0)]
         shown = Table(self.frame.index.tolist(), ("observed", "expected"), rows, f"Events by {plain(self.of)}")
-        return [shown, Paragraph(f"Noise accounted for: {self.words}"), *noted(self.notes)]
+        below = [Paragraph(NONE_BELOW)] * bool((self.frame < 0.0).any(axis=None))
+        return [shown, Paragraph(f"Noise accounted for: {self.words}"), *below, *noted(self.notes)]
 
 
 @all_known_arguments
@@ -407,5 +409,5 @@ class SurvivalCurves(Shares):
         shown = Table(names, ("at risk", "events", *head), rows, how, blocks)
         said = [self.test().words] if g > 1 else []
         said += [] if self.life else [ROUNDED]
-        said += ["Noise may make numbers of people negative: they are shown as 0."] * bool((table["events"] < 0).any())
+        said += [NONE_BELOW] * bool((table["events"] < 0.0).any())
         return [shown, Paragraph("\n".join([*said, self.footer])), *noted(self.notes)]
