@@ -299,11 +299,10 @@ def coded_terms(
             continue
         kind: Any = pd.CategoricalDtype(list(schema.levels[name]))
         levels = pd.Categorical.from_codes(rows[name], dtype=kind)
-        node, contrast = term_tree(code, parsed.formula), None
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "C":
-            given = [*node.args[1:], *(word.value for word in node.keywords)]
-            code_of = compile(ast.Expression(given[0]), "contrast", "eval") if given else None
-            contrast = None if code_of is None else eval(code_of, {**_CONTRASTS, "__builtins__": {}})
+        node = term_tree(code, parsed.formula)  # a name, Q() or C()
+        given = [*node.args[1:], *(word.value for word in node.keywords)] if isinstance(node, ast.Call) else []
+        names = {**_CONTRASTS, "__builtins__": {}}
+        contrast = eval(compile(ast.Expression(given[0]), "contrast", "eval"), names) if given else None
         known[code] = _Valued(code, C(levels, contrast))
     again = [Term([known[f.code] for f in term.factors]) for term in terms]
     return design_matrix_builders([again], lambda: iter([{}]), 0, NA_action=_KEEP_ALL)[0]

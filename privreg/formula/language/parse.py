@@ -243,7 +243,7 @@ def _parse(formula: str) -> ModelDesc:
     reason = "it is not a formula"
     try:
         desc, node = read(formula)
-        powers = _powers(node)
+        _refuse_powers(node)
     except FormulaError:
         raise
     except PatsyError as error:
@@ -251,20 +251,20 @@ def _parse(formula: str) -> ModelDesc:
     except Exception:
         reason = explained(formula) or reason  # patsy's tokenizer raises many kinds; none of them is passed on
     else:
-        for code, power in powers:
-            raise FormulaError(
-                f"in a formula '{code}**{power}' is '{code}' crossed with itself, which is '{code}' again; for the "
-                f"power write 'I({code}**{power})'."
-            )
         return desc
     raise FormulaError(f"the formula {formula!r} can't be read: {reason}. Write it as 'y ~ x1 + x2'.") from None
 
 
-def _powers(node: ParseNode) -> list[tuple[str, str]]:
-    """Each x**2, which crosses x with itself and is x again; (a + b)**2 crosses different ones."""
+def _refuse_powers(node: ParseNode) -> None:
+    """Refuse x**2, which crosses x with itself and is x again; (a + b)**2 crosses different ones."""
     if node.type == "**" and node.args[0].type == "PYTHON_EXPR":
-        return [tuple(arg.token.extra for arg in node.args)]
-    return [power for arg in node.args for power in _powers(arg)]
+        code, power = (arg.token.extra for arg in node.args)
+        raise FormulaError(
+            f"in a formula '{code}**{power}' is '{code}' crossed with itself, which is '{code}' again; for the power "
+            f"write 'I({code}**{power})'."
+        )
+    for arg in node.args:
+        _refuse_powers(arg)
 
 
 def term_tree(code: str, formula: str) -> ast.expr:
