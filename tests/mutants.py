@@ -19,7 +19,7 @@ from pathlib import Path
 from queue import Queue
 
 ROOT = Path(__file__).resolve().parents[1]
-LIMIT = 900.0
+LIMIT = 300.0
 """Seconds after which a mutant's tests have noticed it."""
 
 
