@@ -8,8 +8,6 @@ import pytest
 from scipy.stats import binom, chi2
 
 import privreg as pr
-from privreg.errors import SavedFileError
-from privreg.means.results.fit import parts, restored
 from privreg.privacy.ledger import LEDGER
 from privreg.results.wording import ROUNDED
 
@@ -190,13 +188,8 @@ def test_every_view_says_what_all_releases_cost():
             assert (f"in all {k} releases, this one 1-GDP" in " ".join(str(view).split())) == (k > 1)
 
 
-def test_subgroups_and_results_that_have_no_place():
+def test_a_subgroup_may_be_called_as_the_column_of_everybody():
     data = people(300).assign(arm=lambda d: d["arm"].replace({"new": "All"}))
     levels = {**PUBLIC["levels"], "arm": ["All", "old", "none"]}
     found = pr.table_one(data, "age", by="arm", trust="central", mu=1, **{**PUBLIC, "levels": levels}).frame()
     assert found["group"].tolist() == ["(All)", "All", "old", "none"]
-    res = pr.means.estimate(data, "age", trust="central", mu=1, **PUBLIC)
-    document, arrays = parts(res._fit)
-    del document["terms"]  # as version 0.1 wrote it
-    with pytest.raises(SavedFileError, match="earlier version"):
-        restored(document, arrays)
