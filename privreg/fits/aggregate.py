@@ -17,7 +17,7 @@ from privreg.collector.aggregate import chain, report
 from privreg.collector.aggregate.chain import Chain
 from privreg.collector.aggregate.classes import against_first
 from privreg.collector.aggregate.estimate import Estimated, estimate
-from privreg.collector.aggregate.lengths import AGAIN, MOVED, means, share
+from privreg.collector.aggregate.lengths import AGAIN, means, share
 from privreg.collector.aggregate.lengths import far as far_columns
 from privreg.collector.aggregate.plan import MOST_MU, Noise, Plan, Progress, State, Summed, completed, rules_of
 from privreg.collector.aggregate.report import sd, steps
@@ -476,9 +476,10 @@ def doubts(
     if (left.any() or found.step.any() or not again) and (moved := found.displaced(loads, left) > BIAS).any():
         out.append(note("moving.again", those(moved), rounds=AGAIN) if again else note("moving.far", those(moved)))
     if (entered := (lost != 0.0).any(axis=1)).any():
-        short = np.flatnonzero(found.finite < FINITE)  # the whole, then either end of each column but the constant
-        at = {names[1 + (k - 1) % (plan.d - 1)]: None for k in short.tolist() if k}
-        which = ["all records"] * (not short[0]) + [f"those at an end or level of {listed(at)}"] * bool(at)
+        forms = np.vstack([*2 * [np.eye(plan.d)[1:]], plan.cells.reshape(-1, plan.d)])  # either end of each column
+        short = found.finite < FINITE
+        at = [names[j] for j in np.flatnonzero((forms[short[1:], 1:] != 0.0).any(axis=0)) + 1]
+        which = ["all records"] * bool(short[0]) + [f"records at an end, or a level, of {listed(at)}"] * bool(at)
         out.append(note("perfect", those(entered), ways=ways, which=" or ".join(which)))
     lacking: Flags = found.lacking(loads) > MISSED
     if lacking.any():
@@ -486,7 +487,7 @@ def doubts(
         columns = listed(dict.fromkeys(names[j] for k in np.flatnonzero(lacking.any(axis=0)) for j in lines[k]))
         out.append(note("weights.few", those(np.asarray(lacking.any(axis=1))), columns=columns))
     share, by, _ = progress.lost or (0.0, 0.0, 0.0)
-    if (shifted := MOVED * by * found.pulled(loads, progress.pull) > MISSED).any():
+    if (shifted := by * found.pulled(loads, progress.pull) > MISSED).any():
         most = "" if progress.pull is None else f", most of all along {names[1 + int(far_columns(progress).argmax())]},"
         out.append(note("weights.seen", those(shifted), percent=100.0 * share, most=most))
     return tuple(out)

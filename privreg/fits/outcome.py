@@ -273,7 +273,7 @@ def _notes(
     if spec.family.scoring.residual and schema.bounds.get(design.endog_bare or "") == (0.0, 1.0):
         out.append(note("binary", response=design.endog_bare))
     unused = any(one.code in {"nonresponse", "unusable"} for one in outcome.notes)
-    if unused and spec.family.kind == "binary" and design.endog_levels is None:
+    if unused and spec.family.kind == "binary" and design.endog_levels is None and spec.people.followed is None:
         out.append(note("remark", response=design.endog_name))
     if any(m.central for m in settings.methods):
         out.append(note("curator", total=within(settings.total_mu(spec.people.max_per_id), 4)))

@@ -416,8 +416,8 @@ def _followed(surv: Asked, schema: Schema) -> Term:
     if len(rising) < len(cuts) or not 1 <= len(cuts) <= MOST_CLASSES or not (np.diff(rising) > 0.0).all():
         raise SchemaError(
             f"{surv} needs rising cut points, {MOST_CLASSES} at most, above the lower and below the upper bound of "
-            f"{whole.column!r}, {whole.low:g} and {whole.high:g}: whoever is followed beyond the last one must be "
-            "known to be."
+            f"{whole.column!r}, {whole.low:g} and {whole.high:g}: declare a larger upper bound, so that it is known "
+            "who was followed beyond the last one, or leave that one out."
         )
     parts = [_leaf(c, schema, factor=True) for c in surv.group]
     parts += [_between(one, [0.0, 0.0, *rising, whole.high], upper=True) for one in start]  # time 0 is a class

@@ -221,7 +221,8 @@ def _words(mu: float) -> str:
 
 
 _OTHERS: Final = (
-    "give public rows, if they are others built anew, as by pd.DataFrame(rows.to_dict('list')): copies share texts"
+    "if these are public rows of other people, build them anew, as by pd.DataFrame(rows.to_dict('list')), since a copy "
+    "may share memory"
 )
 
 LEDGER: Final = Ledger()  # Ledger of this process's fits; without a limit until `limit_spending` sets one

@@ -1,6 +1,7 @@
 """Names of columns are public: misspelt ones are answered by those that the data have, before a row is read."""
 
 import re
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -211,6 +212,26 @@ def test_a_note_names_the_column_that_reports_say_least_about(formula, shares, s
         res = pr.PrivateOnlineRegression.from_formula(formula, data, **given).fit(seed=1, progress=False)
     (note,) = (n for n in res.privacy.notes if n.code == "curvature")
     assert said in note
+
+
+def test_a_note_on_perfect_predictions_names_what_it_marks() -> None:
+    rng, found = np.random.default_rng(1), 0
+    data = pd.DataFrame({"age": rng.uniform(18, 80, 3_000), "rare": rng.choice(["no", "yes"], 3_000, p=[0.97, 0.03])})
+    data["g"] = rng.choice(["a", "b", "c", "d"], 3_000, p=[0.4, 0.3, 0.2, 0.1])
+    data["y"] = (rng.random(3_000) < 1.0 / (1.0 + np.exp(3.0 - 0.05 * data["age"]))).astype(int)
+    given = {"bounds": {"age": (18, 80)}, "levels": {"g": ["a", "b", "c", "d"], "rare": ["no", "yes"], "y": [0, 1]}}
+    model = pr.PrivateOnlineRegression.from_formula(
+        "y ~ age + g + rare", data, family="logistic", mu=1, trust="central", **given
+    )
+    for seed in range(12):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", pr.errors.ReliabilityWarning)
+            res = model.fit(seed=seed, progress=False)
+        for note in (n for n in res.privacy.notes if n.code == "perfect"):
+            named = re.search("level, of (.*?) have", str(note))[1]
+            assert {res.params.index[j] for j in note.rows} - {"Intercept"} == set(re.split(", | and ", named))
+            found += 1
+    assert found > 3
 
 
 @pytest.mark.parametrize("family", ["huber", "gaussian"])
