@@ -95,11 +95,11 @@ def check_seal(path: Path, members: Mapping[str, bytes], found: bytes | None, tr
             f"{str(path)!r} holds noise keys and no seal of who saved it: it is of an earlier version, or made up. "
             f"Continue only what you saved: {anew}."
         )
-    trusted = [(Path(trust), False)] if trust is not None else []
-    for file, mine in (*trusted, (secret_file(), True)):
-        known = not mine or os.path.exists(file)  # False where this user may not look
-        if known and hmac.compare_digest(seal(members, read_secret(file, mine=mine)), found):
-            return
+    if trust is not None and hmac.compare_digest(seal(members, read_secret(Path(trust), mine=False)), found):
+        return
+    file = secret_file()
+    if os.path.exists(file) and hmac.compare_digest(seal(members, read_secret(file, mine=True)), found):
+        return  # it doesn't exist, either, where this user may not look
     raise SavedFileError(
         f"{str(path)!r} was saved by another user or on another machine, or changed since, and it would choose the "
         f"noise. Continue it where it was saved; or, if that was you, say {how}, a copy of the secret there "

@@ -163,7 +163,7 @@ class Frame(pd.DataFrame, metaclass=_AnyFrame):
         shown = formatted(frame, self.attrs.get("digits"))
         rows = [[{"inf": "∞", "-inf": "−∞"}.get(v, v) for v in row] for row in zip(*shown.values(), strict=True)]
         head = [str(c) for c in frame]
-        names = [", ".join(map(str, i)) if type(i) is tuple else str(i) for i in frame.index]
+        names = [", ".join(str(v) for v in i if v == v) if type(i) is tuple else str(i) for i in frame.index]
         wide = sum(max(map(len, column)) + 1 for column in zip(head, *rows, strict=True))
         table = Table(names, head, rows, stub=", ".join(str(n) for n in frame.index.names if n))
         return [table, *[Paragraph(f"{note}")] * bool(note)] if wide < room else []

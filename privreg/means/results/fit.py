@@ -299,7 +299,7 @@ class Correlations(View):
     def _layout(self) -> list[Part]:
         frame = self.frame()
         head, rows = cells(frame.drop(columns="reliable"), self.alpha)
-        below = f"Limits by Fisher's transformation, noise accounted for. {self.guarantee}."
+        below = f"Limits by Fisher's transformation, noise accounted for; {self.guarantee}."
         if np.isnan(self.error).any():
             below += "\nThere is none where noise left no positive variance, or a correlation beyond 1: more people or"
             below += " budget are needed."

@@ -332,7 +332,11 @@ class SurvivalCurves(Shares):
         """
         groups, cuts = self.term.groups, [f"{c:.15g}" for c in self.term.cuts]
         asked = real(time)
-        upto = len(cuts) if time is None else 1 + cuts.index(choose("time", asked and f"{asked:.15g}", cuts))
+        upto = (
+            len(cuts)
+            if time is None
+            else 1 + cuts.index(choose("time", time if asked is None else f"{asked:.15g}", cuts))
+        )
 
         def areas(p: Any) -> Any:
             each = self._areas(p, upto)
