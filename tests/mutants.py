@@ -1009,7 +1009,7 @@ MUTANTS = (
         "privreg/protocol/lattice.py",
         "5 * (q * radius) ** 2",
         "4 * (q * radius) ** 2",
-        APART,
+        (f"{ANSWERS}::test_radii_are_the_largest_that_keep_the_budget",),
     ),
     Mutant(
         "rounding of matrices not counted",
