@@ -131,6 +131,10 @@ class Frame(pd.DataFrame, metaclass=_AnyFrame):
     def _constructor(self) -> type[Frame]:
         return Frame
 
+    def _constructor_from_mgr(self, mgr: Any, axes: Any) -> Any:
+        made: Any = Frame
+        return made._from_mgr(mgr, axes)  # pandas 2.2 warns that its own way is deprecated
+
     def round(self, decimals: Any = 0, *args: Any, **kwargs: Any) -> Frame:
         """Round as pandas does; pages and documents then show as many decimals: ``res.tidy().round(2)``."""
         out: Frame = super().round(decimals, *args, **kwargs)
