@@ -287,7 +287,7 @@ class Labelled:
             whole = isinstance(c, int | np.integer) and not isinstance(c, bool) and -len(names) <= c < len(names)
             name = ":".join(map(str, c)) if isinstance(c, tuple) else c
             out += [int(c) % len(names)] if whole else known[choose(option, name, known)]
-        if not out:
+        if not out and option != "cols":  # a table may have no rows, a figure shows something
             raise OptionError(
                 f"{option} must name one coefficient or more of {', '.join(names)}, or be left out for all."
             )
