@@ -19,7 +19,7 @@ from privreg.base import archive
 from privreg.base.arrays import Array
 from privreg.collector.inference.methods import METHODS, Estimate
 from privreg.collector.inference.windows import Steps
-from privreg.errors import InferenceError, OptionError, choose
+from privreg.errors import InferenceError, OptionError, as_named, choose
 from privreg.families.family import Family
 from privreg.families.measures import Measure
 from privreg.families.scores import scoring_of
@@ -283,14 +283,16 @@ class Labelled:
         known = {name: list(range(j, len(names), width)) for j, name in enumerate(self.design.names) if self.levels}
         known = getattr(self, "of_terms", {}) | known | {name: [j] for j, name in enumerate(names)}
         listed, out = isinstance(given, list | tuple | range | np.ndarray | pd.Index), list[int]()
+        must = f"{option} must name one coefficient or more of {', '.join(names)}, or be left out for all."
         for c in list(given) if listed and getattr(given, "shape", None) != () else [given]:
             whole = isinstance(c, int | np.integer) and not isinstance(c, bool) and -len(names) <= c < len(names)
             name = ":".join(map(str, c)) if isinstance(c, tuple) else c
+            name = as_named(name, known) if isinstance(name, str) else name
+            if listed and not whole and not (isinstance(name, str) and name in known):
+                raise OptionError(must)  # a list may be a column by mistake, and is never shown
             out += [int(c) % len(names)] if whole else known[choose(option, name, known)]
         if not out and option != "cols":  # a table may have no rows, a figure shows something
-            raise OptionError(
-                f"{option} must name one coefficient or more of {', '.join(names)}, or be left out for all."
-            )
+            raise OptionError(must)
         return list(dict.fromkeys(out))
 
 
