@@ -55,6 +55,8 @@ CALLS = {
     "Huber c": lambda v: pr.Huber(v),
     "conf_int alpha": lambda v: results().conf_int(v),
     "conf_int cols": lambda v: results().conf_int(cols=v),
+    "meta_analysis terms": lambda v: pr.meta_analysis([results(), results()], terms=v),
+    "plot_coef terms": lambda v: results().plot_coef(terms=v),
     "method": lambda v: results().cov_params(v),
     "which": lambda v: results().predict(rows(), which=v),
     "restrictions": lambda v: results().wald_test(v),

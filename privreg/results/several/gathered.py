@@ -66,7 +66,8 @@ def gathered(results: Any, names: Sequence[str] | None, terms: Any, caller: str,
     for _, r in named:
         for term, at in getattr(r._fit, "of_terms", {}).items():
             of[term] = list(dict.fromkeys([*of.get(term, []), *(label(r._fit.names[j]) for j in at)]))
-    if terms is not None and (not isinstance(terms, Iterable) or not len(list(terms))):
+    single = getattr(terms, "shape", None) == () or not isinstance(terms, Iterable)  # an array may have no dimension
+    if terms is not None and (single or not len(list(terms))):
         raise OptionError(f"terms must be one or more names of coefficients, such as {known[:2]}.")
     asked = known if terms is None else [terms] if isinstance(terms, str) else list(map(str, terms))
     asked = [as_named(t, [*known, *of]) for t in asked]
@@ -74,6 +75,8 @@ def gathered(results: Any, names: Sequence[str] | None, terms: Any, caller: str,
     for t in (t for t in wanted if t not in known):
         near = nearest(str(t), [*known, *of])
         fix = f"did you mean {near!r}?" if near else f"choose one of {', '.join(map(repr, known))}."
+        if not isinstance(terms, str):  # a list may be a column by mistake, and is never shown
+            raise OptionError(f"no result has what terms= lists; choose some of {', '.join(map(repr, known))}.")
         raise OptionError(f"no result has the coefficient or term {t!r}; {fix}")
     _refuse(named, len(results), wanted, caller)
     held = np.array([t.reindex(wanted)[_HELD].to_numpy(dtype=float) for t in tables])  # shape (k, terms, 4)
