@@ -291,7 +291,7 @@ class Labelled:
             if listed and not whole and not (isinstance(name, str) and name in known):
                 raise OptionError(must)  # a list may be a column by mistake, and is never shown
             out += [int(c) % len(names)] if whole else known[choose(option, name, known)]
-        if not out and option != "cols":  # a table may have no rows, a figure shows something
+        if not out:
             raise OptionError(must)
         return list(dict.fromkeys(out))
 

@@ -126,7 +126,7 @@ class PrivateResults(Results):
         Anytime intervals cover more than their level at one look. Under published tuning all but random scaling are
         below their level on short streams; see benchmarks/validity.py and benchmarks/intervals.py.
         """
-        at = self._fit.places(cols)
+        at = self._fit.places(cols) if cols is None or np.size(cols) else []
         half = self._half(alpha, method, simultaneous, at)
         lower, upper = ("lower", "upper") if self._fit.levels else (0, 1)
         params, index = self._fit.params[at], self._fit.index[at]
