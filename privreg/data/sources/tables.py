@@ -149,7 +149,9 @@ def _planned(data: Any) -> list[str]:
 
 
 def _selected(data: Any, columns: list[str]) -> list[Any]:
-    return list(pa.table(data.select(columns)).to_batches())
+    found = data.select(columns)
+    held = found.to_arrow() if hasattr(found, "to_arrow") else pa.table(found)  # pyarrow 18 can't take polars' stream
+    return list(held.to_batches())
 
 
 _names, _columns = attrgetter("schema.names"), attrgetter("columns")
