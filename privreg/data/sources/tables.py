@@ -150,8 +150,8 @@ def _planned(data: Any) -> list[str]:
 
 def _selected(data: Any, columns: list[str]) -> list[Any]:
     found = data.select(columns)
-    held = found.to_arrow() if hasattr(found, "to_arrow") else pa.table(found)  # pyarrow 18 can't take polars' stream
-    return list(held.to_batches())
+    held = found.to_arrow() if hasattr(found, "to_arrow") else found
+    return list(held.to_batches()) if hasattr(held, "to_batches") else [held]  # pyarrow 18 breaks at tables of tables
 
 
 _names, _columns = attrgetter("schema.names"), attrgetter("columns")
