@@ -202,8 +202,8 @@ def _statement(
         protects = (wording.SILO_ROWS if spec.silos else wording.HELD_ROWS)[several]
     elif spec.private == "response":
         protects = OF_RESPONSES
-    told = CLAMPING[1] if outcome.clamping is None else outcome.clamping
-    declared = [(name, told if (name, text) == CLAMPING else text) for name, text in spec.declared()]
+    clamped = CLAMPING[1] if outcome.clamping is None else outcome.clamping
+    declared = [(name, clamped if (name, text) == CLAMPING else text) for name, text in spec.declared()]
     if settings.efficient is not None and settings.efficient.covariates is not None:
         declared.append(("covariates", settings.efficient.covariates.words))
     cost, measures = f"(se); from {outcome.measured:,} records {outcome.cost}", outcome.measures

@@ -356,7 +356,7 @@ def _local(distributed: Any) -> Any:
 
 
 def calling(client: Any, done: Callable[[int], None]) -> Each:
-    """Call functions on the workers of a client, see `Each`; `done` is told the people of each task that ends."""
+    """Call functions on the workers of a client, see `Each`; `done` gets the people of each task that ends."""
     as_completed = need("distributed", "dask", "a fit over several processes").as_completed
     run = uuid.uuid4().hex[:8]
 
