@@ -160,43 +160,45 @@ def _begin(stream: Stream, source: Source, kept: Checkpoints) -> tuple[list[Any]
         place, clean = (int(document["read"]), int(document["skip"])), bool(document["clean"])
         changed = document["source"] != stamp
         if changed and not (kept.mended and clean):
-            raise SavedFileError(_changed(name, clean=clean and not stream.again))
+            said = f"the rows of the fit in {name!r} come from files that have changed or moved since"
+            if stream.again or not clean:
+                raise SavedFileError(
+                    f"{said} it was killed; put back the files as they were, or remove it to begin anew."
+                )
+            raise SavedFileError(
+                f"{said}. If the rows already read are what they were, in the same order, say mended=True: the rest is "
+                "then read with fresh noise. Otherwise remove the file to begin anew, which is another release."
+            )
         if changed and stream.deals(source) and not (source.blocks and document["blocks"] == list(source.blocks)):
             raise SavedFileError(
                 f"the fit in {name!r} reads rows in random order, which follows from the row groups of Parquet files; "
                 "they are others now, or not known, so that nothing tells which rows were read; give what there was."
             )
-        _resume(stream, arrays, place, str(document["release"]), renew=changed)
+        run, noise = stream._run, b""
+        run.from_arrays(arrays)
+        stream.rows_read, stream._skip = place
+        stream._marks = []
+        if stream._spec.budget.private:
+            if stream.deal_key is not None:  # also with fresh noise, so that no row comes twice
+                stream._deal = Key(arrays["secret_order"].tobytes())
+            if changed and stream._seed is None:
+                run.renew(fresh_key())
+            else:
+                run.take_secrets(arrays)
+            _, left = stream._snapshot(close=False)
+            noise = b"".join(value.tobytes() for name, value in sorted(left.items()) if name.startswith("secret_"))
+        assert stream.charge is not None
+        stream.charge.follow(str(document["release"]), noise)
     except SavedFileError:
         raise
     except Exception:  # whatever a damaged file makes of it
         raise SavedFileError(f"{name!r} is damaged; remove it to begin anew.") from None
-    assert stream.charge is not None
     # somebody may have reported: the same release goes on, or another one begins
     if not stream.again and (stream.nobs or not clean):
         stream.charge.enter()
     if clean:  # no longer, once rows are read; and a new key is bound to what the files are now
         _write(stream, source, stamp, kept, clean=False)
     return stamp, not clean
-
-
-def _resume(stream: Stream, arrays: dict[str, Any], place: tuple[int, int], release: str, *, renew: bool) -> None:
-    """Go on from a snapshot of a stream, taken at a `place`, as a release; with fresh noise if `renew`."""
-    run, noise = stream._run, b""
-    run.from_arrays(arrays)
-    stream.rows_read, stream._skip = place
-    stream._marks = []
-    if stream._spec.budget.private:
-        if stream.deal_key is not None:  # also with fresh noise, so that no row comes twice
-            stream._deal = Key(arrays["secret_order"].tobytes())
-        if renew and stream._seed is None:
-            run.renew(fresh_key())
-        else:
-            run.take_secrets(arrays)
-        _, left = stream._snapshot(close=False)
-        noise = b"".join(value.tobytes() for name, value in sorted(left.items()) if name.startswith("secret_"))
-    assert stream.charge is not None
-    stream.charge.follow(release, noise)
 
 
 _PARTS: Final = {
@@ -217,16 +219,6 @@ _PARTS: Final = {
 def _comparable(part: Any) -> Any:
     part = {k: v for k, v in part.items() if k not in _FREE} if isinstance(part, dict) else part
     return json.loads(json.dumps(part))  # tuples as the file has them
-
-
-def _changed(name: str, *, clean: bool) -> str:
-    said = f"the rows of the fit in {name!r} come from files that have changed or moved since"
-    if clean:
-        return (
-            f"{said}. If the rows already read are what they were, in the same order, say mended=True: the rest is "
-            "then read with fresh noise. Otherwise remove the file to begin anew, which is another release."
-        )
-    return f"{said} it was killed; put back the files as they were, or remove it to begin anew."
 
 
 def forget(kept: Checkpoints) -> None:
