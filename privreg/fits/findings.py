@@ -114,13 +114,8 @@ def found_of(
         # a response that is even over its range is as wide: not where reports show that most records were used
         spread = plan.rules.ratio * scale > 0.5 * width if math.isfinite(width) else fitted.scale > LIMITS[1]
         nonresponse = held.unusable and not unusable.few and spread
-    strength = imprecise = 0.0  # Sds of the linear predictor, the constant aside, and of its error
+    strength, imprecise = _predictors(plan, found) if plan.rules.from_predictor else (0.0, 0.0)
     heaped = at_limit = False
-    if plan.rules.from_predictor:
-        slopes = found.theta.reshape(-1, d)[:, int(plan.layout.constant) :]
-        strength = float(np.linalg.norm(slopes, axis=1).max(initial=0.0))
-        blocks = [found.cov[k : k + d, k : k + d] for k in range(0, len(found.cov), d)]
-        imprecise = math.sqrt(max(0.0, *(float(np.linalg.eigvalsh(one)[-1]) for one in blocks)))  # but for rounding
     pilots = tuple(s for s in progress.scored if s.state.role == "pilot" and s.weight.any())
     if plan.rules.track and plan.rules.scoring.symmetric and pilots and not nonresponse:
         last = combination.observed(plan, progress._replace(scored=pilots))[-1]
@@ -146,6 +141,14 @@ def found_of(
         strong=longest if not nonresponse and strength > 0.95 * longest else 0.0,
         imprecise=imprecise if imprecise > curvature.FAR else 0.0,
     )
+
+
+def _predictors(plan: Plan, found: Estimated) -> tuple[float, float]:
+    """Largest sds of a linear predictor, the constant aside, and of its error."""
+    slopes = found.theta.reshape(-1, plan.d)[:, int(plan.layout.constant) :]
+    blocks = [found.cov[k : k + plan.d, k : k + plan.d] for k in range(0, len(found.cov), plan.d)]
+    error = max(0.0, *(float(np.linalg.eigvalsh(one)[-1]) for one in blocks))  # rounding, where it is 0
+    return float(np.linalg.norm(slopes, axis=1).max(initial=0.0)), math.sqrt(error)
 
 
 def shares_of(plan: Plan, progress: Progress) -> Shares | None:

@@ -174,31 +174,37 @@ def _begin(stream: Stream, source: Source, kept: Checkpoints) -> tuple[list[Any]
                 f"the fit in {name!r} reads rows in random order, which follows from the row groups of Parquet files; "
                 "they are others now, or not known, so that nothing tells which rows were read; give what there was."
             )
-        run, noise = stream._run, b""
-        run.from_arrays(arrays)
-        stream.rows_read, stream._skip = place
-        stream._marks = []
-        if stream._spec.budget.private:
-            if stream.deal_key is not None:  # also with fresh noise, so that no row comes twice
-                stream._deal = Key(arrays["secret_order"].tobytes())
-            if changed and stream._seed is None:
-                run.renew(fresh_key())
-            else:
-                run.take_secrets(arrays)
-            _, left = stream._snapshot(close=False)
-            noise = b"".join(value.tobytes() for name, value in sorted(left.items()) if name.startswith("secret_"))
-        assert stream.charge is not None
-        stream.charge.follow(str(document["release"]), noise)
+        _resume(stream, arrays, place, str(document["release"]), renew=changed)
     except SavedFileError:
         raise
     except Exception:  # whatever a damaged file makes of it
         raise SavedFileError(f"{name!r} is damaged; remove it to begin anew.") from None
+    assert stream.charge is not None
     # somebody may have reported: the same release goes on, or another one begins
     if not stream.again and (stream.nobs or not clean):
         stream.charge.enter()
     if clean:  # no longer, once rows are read; and a new key is bound to what the files are now
         _write(stream, source, stamp, kept, clean=False)
     return stamp, not clean
+
+
+def _resume(stream: Stream, arrays: dict[str, Any], place: tuple[int, int], release: str, *, renew: bool) -> None:
+    """Go on from a snapshot of a stream, taken at a `place`, as a release; with fresh noise if `renew`."""
+    run, noise = stream._run, b""
+    run.from_arrays(arrays)
+    stream.rows_read, stream._skip = place
+    stream._marks = []
+    if stream._spec.budget.private:
+        if stream.deal_key is not None:  # also with fresh noise, so that no row comes twice
+            stream._deal = Key(arrays["secret_order"].tobytes())
+        if renew and stream._seed is None:
+            run.renew(fresh_key())
+        else:
+            run.take_secrets(arrays)
+        _, left = stream._snapshot(close=False)
+        noise = b"".join(value.tobytes() for name, value in sorted(left.items()) if name.startswith("secret_"))
+    assert stream.charge is not None
+    stream.charge.follow(release, noise)
 
 
 _PARTS: Final = {
