@@ -170,8 +170,8 @@ MUTANTS = (
     Mutant(
         "the weight of a person's first row for all of them",
         "privreg/simulation/devices.py",
-        "each, math.inf).min(axis=1, keepdims=True)",
-        "each, math.inf)[:, :1]",
+        "own, math.inf).min(axis=1, keepdims=True)",
+        "own, math.inf)[:, :1]",
         (f"{LOCAL_PERSONS}::test_any_rows_of_a_person_lie_in_the_ball_and_no_further_apart_than_the_noise_is_for",),
     ),
     Mutant(
@@ -533,7 +533,7 @@ MUTANTS = (
     Mutant(
         "levels that come first left out of those that may be predicted perfectly",
         "privreg/fits/aggregate.py",
-        "for one in whitening.groups(spec.design.sources, spec.design.schema.levels, inside):",
+        "for one in whitening.groups(design.sources, design.schema.levels, units.probe_inside(design.probe)):",
         "for one in ():",
         (
             "tests/simulation/test_hazards.py::"
