@@ -228,11 +228,11 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
     derived = {m.column for m in made} | {int(j) for g in held for j in g.columns}
     free = Counter(frozenset(spec.design.sources[j]) for k, j in enumerate(order) if k not in derived)
     bases = any(own and many > 1 for own, many in free.items())
-    used = Counter(name for own in map(set, spec.design.sources) for name in own)
+    used = Counter(name for some in map(set, spec.design.sources) for name in some)
     alone = tuple(  # numbers with declared bounds that no other column is made of
         k
-        for k, j in enumerate(order.tolist())
-        if (own := spec.design.sources[j]) and gaps[k] == 0.0 and k not in unscaled and all(used[n] == 1 for n in own)
+        for k, some in enumerate(spec.design.sources[j] for j in order)
+        if some and gaps[k] == 0.0 and k not in unscaled and all(used[name] == 1 for name in some)
     )
     widened = 1.0
     if within:  # ±(hi − lo)(1 − 1/K) is left, half of the variance between persons; of differences twice both
