@@ -205,7 +205,7 @@ def _status(command: list[str], log: int, env: dict[str, str], seconds: float) -
 
 
 def table(parts: Sequence[Part], outcomes: Mapping[str, Outcome], before: Mapping[str, str]) -> Iterator[str]:
-    """Lines of the table of outcomes, one a group of parts; of one without outcomes its line before, if there is one."""
+    """Lines of the table of outcomes, one a group of parts; of one without outcomes its line from before."""
     yield "| what | commit | day | minutes | outcome |\n|---|---|---|---:|---|\n"
     for name, of in groupby(parts, key=lambda part: part.group):
         group = [part.name for part in of]
