@@ -41,8 +41,7 @@ class Release:
         total = f"{within(self.total_mu, 4)}-GDP in all" if self.total_mu < math.inf else "not private in all"
         return f"release {self.number} from {whose} in this process: {total}{more}"
 
-    def __str__(self) -> str:
-        return self.words()
+    __str__ = words
 
 
 @dataclass
@@ -129,10 +128,8 @@ class Ledger:
                 "DataFrame, arrays, an Arrow or polars table or a file, name the people by dataset=, or take the "
                 "limit away."
             )
-        spent, more = max(
-            ((self._of(account), [mu] * account.times) for account in known),
-            key=lambda costs: compose([*costs[0], *costs[1]]),
-        )
+        each = ((self._of(account), [mu] * account.times) for account in known)
+        spent, more = max(each, key=lambda costs: compose([*costs[0], *costs[1]]))
         total, used = compose([*spent, *more]), compose(spent)
         if math.isinf(used):
             raise BudgetError(
@@ -179,22 +176,18 @@ class Ledger:
                 entry.release = release or entry.release
             self._count += bool(new)
             for one in new:
-                self._enter(mu, one, stream if stream and one.shared else release, seeded=seeded)
+                stays = one.owner is None or (one.kept is not None and not seeded)
+                if owner := 0 if stays else id(one.owner):
+                    if owner not in self._keys:
+                        weakref.finalize(one.owner, self._gone.append, owner).atexit = False
+                    self._keys.setdefault(owner, set()).add(one.key)
+                held = one._replace(owner=None, kept=one.kept if stays else None)
+                name = stream if stream and one.shared else release
+                self._spent.setdefault(one.key, []).append(_Entry(self._count, mu, held, name, owner, seeded))
             most = max((self._of(account) for account in known), key=compose) or [mu]  # there may be no rows
             called = [repr(account.key[1]) for account in known if account.key[0] == "dataset"]
             unknown = accounts.lost and not called and len(most) == 1  # but for the object itself
             return Release(0 if unknown else len(most), compose(most), " and ".join(called))
-
-    def _enter(self, mu: float, account: Account, release: str, *, seeded: bool) -> None:
-        stays = account.owner is None or (account.kept is not None and not seeded)
-        owner = 0 if stays else id(account.owner)
-        if owner and owner not in self._keys:
-            self._keys[owner] = set()
-            weakref.finalize(account.owner, self._gone.append, owner).atexit = False
-        if owner:
-            self._keys[owner].add(account.key)
-        held = account._replace(owner=None, kept=account.kept if stays else None)
-        self._spent.setdefault(account.key, []).append(_Entry(self._count, mu, held, release, owner, seeded))
 
     def _tidy(self) -> None:
         """Take away the entries of objects that are gone."""
@@ -252,9 +245,9 @@ class Charge:
         """The release as the ledger has it.
         Raises BudgetError if it would exceed the ledger's limit.
         """
-        if self.release is None:
-            names = {"release": self._name, "before": self._before, "stream": self.stream}
-            self.release = LEDGER.spend(self.whose, self.mu, seeded=self.seeded, **names)
+        self.release = self.release or LEDGER.spend(
+            self.whose, self.mu, seeded=self.seeded, release=self._name, before=self._before, stream=self.stream
+        )
         return self.release
 
 
