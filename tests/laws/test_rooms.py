@@ -85,7 +85,6 @@ def test_the_published_algorithm_is_reached_from_few_places():
         ("privreg.doors.regression", f"{room}.descent"),
         *(("privreg.doors.loading", f"{room}.descent.{name}") for name in ("losses", "results")),
         ("privreg.doors.regression", f"{room}.descent.losses"),
-        ("privreg.audit.silos", f"{room}.federated.reports"),
     }
 
 
