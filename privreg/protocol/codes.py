@@ -1,4 +1,4 @@
-"""Codes and constants that devices, collector and compiled loops share."""
+"""Codes and constants that devices, collector and compiled loops share, and limits of formulas, those of devices."""
 
 from __future__ import annotations
 
@@ -37,3 +37,9 @@ BEYOND: Final = 100.0  # Logarithms of public numbers beyond it tell no scale
 GAUSSIAN, LAPLACE, PRIVUNIT, RESPONSE = range(4)  # Mechanisms
 NONE, DIAGONAL, FULL = range(3)  # Scaling of a chain's steps
 UPDATES, PEOPLE, CURVATURES, POSITION, IN_BATCH = range(5)  # Places of a chain's counters
+
+DEEPEST: Final = 48  # Operations inside each other
+MOST_COLUMNS: Final = 2000  # Columns of a design, and of a table
+MOST_KNOTS: Final = 200  # Knots of a spline, its boundaries counted
+HIGHEST: Final = 5  # Degree of a spline
+LARGEST: Final = 2.0**60  # Absolute value of a real
