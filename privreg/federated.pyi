@@ -4,7 +4,6 @@ from privreg.published.federated.model import FederatedRegression as FederatedRe
 from privreg.published.federated.reports import UPDATE_MECHANISMS as UPDATE_MECHANISMS
 from privreg.published.federated.reports import UpdateMechanism as UpdateMechanism
 from privreg.published.federated.reports import update_mechanism as update_mechanism
-from privreg.published.federated.reports import verify_mechanism as verify_mechanism
 from privreg.published.federated.results import FederatedResults as FederatedResults
 from privreg.published.federated.theory import AngleBox as AngleBox
 from privreg.published.federated.theory import from_angles as from_angles

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from privreg.audit.devices import scored, second_moments
+from privreg.audit.devices import Unrandomised, scored, second_moments
 from privreg.audit.neighbours import Row
 from privreg.audit.verification import Trial
 from privreg.base.arrays import Array
@@ -244,26 +244,19 @@ def _diameter(m: Mapping[str, Any], row: Row) -> float:
 
 def _reports(m: Mapping[str, Any], row: Row, n: int, *, bare: bool = False) -> Array:
     """Reports that the kernels make of one row, again and again; without noise if `bare`, shape (n, size)."""
-    if m["kind"] in NUMBERS:
-        channel, radius = m["plan"]
-        if m["kind"] == "moments":
-            report, centre = second_moments(row.x), 0.0
-        else:
-            report, centre = np.where(np.isnan(row.x), 0.5, np.clip(row.x, 0.0, 1.0)) - 0.5, 0.5
-        return _randomised(channel, report, radius / math.sqrt(m.get("weight", 1.0)), n, bare) + centre
+    if m["kind"] not in {*NUMBERS, "scores"}:
+        return chain_reports(m, m["plan"], m["theta"], row, n, bare)
     if m["kind"] == "scores":
-        one = scored(m["plan"], m["theta"], m["c"], row.x, row.y, row.offset)
-        radius = one.radius / math.sqrt(m.get("weight", 1.0))
-        return one.finish(_randomised(m["plan"].channel, one.report, radius, n, bare))
-    return chain_reports(m, m["plan"], m["theta"], row, n, bare)
-
-
-def _randomised(channel: Channel, report: Array, radius: float, n: int, bare: bool) -> Array:
-    """A report, randomised `n` times; unchanged if `bare`."""
-    rows = np.tile(report, (n, 1))
-    if bare:
-        return rows
-    return randomised(channel, rows, radius, NoiseStream(fresh_key(), width(channel, len(report))).draw(n))
+        one, channel = scored(m["plan"], m["theta"], m["c"], row.x, row.y, row.offset), m["plan"].channel
+    else:
+        channel, radius = m["plan"]
+        held, centre = (second_moments(row.x), 0.0) if m["kind"] == "moments" else (np.clip(row.x, 0.0, 1.0) - 0.5, 0.5)
+        one = Unrandomised(np.nan_to_num(held), radius, np.full(len(held), centre))
+    rows = np.tile(one.report, (n, 1))
+    if not bare:
+        noise = NoiseStream(fresh_key(), width(channel, rows.shape[1])).draw(n)
+        rows = randomised(channel, rows, one.radius / math.sqrt(m.get("weight", 1.0)), noise)
+    return one.finish(rows)
 
 
 def chain_reports(m: Mapping[str, Any], plan: Plan, theta: Array, row: Row, n: int, bare: bool) -> Array:

@@ -67,10 +67,9 @@ class Ledger:
 
     Entries go when the object goes; memory of Arrow, polars and bytes (unpickled arrays, say), which don't tell when it
     goes, is kept until the process ends, if noise was secret. Entries of files and names stay. Fits enter their
-    releases in the process's own ledger before the first report, and whatever becomes of the fit they stay.
+    releases in the process's own ledger before the first report; a ledger made here keeps what you enter yourself.
 
-    A release that would exceed the `limit` is refused before it is made. :func:`limit_spending` gives one to the
-    process's ledger; a ledger made here keeps the accounts you enter yourself.
+    A release that would exceed the `limit` is refused before it is made; :func:`limit_spending` limits the process's.
     Raises BudgetError if `limit` is not a positive number, or None for no limit.
 
     Examples
@@ -100,13 +99,13 @@ class Ledger:
 
     def spent(self, source: Any) -> float:
         """Return the μ per person of all releases from `source` so far, 0 if there were none."""
-        return max(map(compose, self._costs(accounts_of(source))), default=0.0)
+        return max(self._totals(accounts_of(source)), default=0.0)
 
-    def _costs(self, accounts: Accounts, *, seeded: bool = True) -> list[list[float]]:
-        """Costs of the releases from each account; with `seeded` also of those whose noise follows from a seed."""
+    def _totals(self, accounts: Accounts, *, seeded: bool = True) -> list[float]:
+        """What was released from each account; with `seeded` also where noise follows from a seed."""
         with self._lock:
             self._tidy()
-            return [self._of(account, seeded=seeded) for account in accounts.now()]
+            return [compose(self._of(account, seeded=seeded)) for account in accounts.now()]
 
     def check(self, source: Any, mu: float) -> None:
         """Refuse a release of `mu` per person from `source` that would exceed the limit; enter nothing.
@@ -264,7 +263,7 @@ def refuse_fitted(rows: Any, what: str, *, simulated: bool = False) -> None:
             "without noise: give a DataFrame (of rows one by one pd.DataFrame(list(rows))), arrays, an Arrow or polars "
             "table (of a query what it finds, as by collect()) or a file of public rows."
         )
-    if any(0.0 < compose(costs) < math.inf for costs in LEDGER._costs(accounts, seeded=not simulated)):
+    if any(0.0 < total < math.inf for total in LEDGER._totals(accounts, seeded=not simulated)):
         raise NotPrivateError(
             f"these rows were fitted privately in this process, or share memory with rows that were, and {what} would "
             f"tell of them without noise; {_OTHERS}."

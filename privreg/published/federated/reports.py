@@ -15,9 +15,8 @@ from typing import Any, ClassVar, Final
 import numpy as np
 from scipy.special import ndtri
 
-from privreg.audit.verification import Verification, verify
 from privreg.base.arrays import Array
-from privreg.errors import BudgetError, OptionError
+from privreg.errors import OptionError
 from privreg.options.table import check
 from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import Mechanism, Randomiser, randomised, refuse_pure
@@ -318,17 +317,3 @@ def trials(mechanism: UpdateMechanism, *_: Any, rounds: int = 1, seed: int | Non
     claimed = rounds * mechanism.budget.epsilon if pure else math.sqrt(rounds) * mechanism.mu
     draw = partial(transcripts, mechanism, rounds, seed=seed)
     yield "update", "silos at opposite ends", "epsilon" if pure else "mu", claimed, draw, math.nan, np.ones(1)
-
-
-def verify_mechanism(
-    mechanism: UpdateMechanism, *, rounds: int = 1, n: int = 20_000, alpha: float = 1e-6, seed: int | None = None
-) -> Verification:
-    """Audit the reports of all rounds together: `n` transcripts of each neighbour.
-
-    `alpha` is the probability of a lower limit above the true value, see `privreg.audit.neighbours.audit`.
-    Raises BudgetError if there is no noise to audit; OptionError if `n` or `alpha` is out of range.
-    """
-    if not mechanism.budget.private:
-        raise BudgetError("there is no mechanism to audit: mu=None asked for no privacy.")
-    each = f" in each of {rounds} rounds" if rounds > 1 else ""
-    return verify(trials(mechanism, rounds=rounds, seed=seed), claim=f"{mechanism.budget}{each}", n=n, alpha=alpha)
