@@ -83,8 +83,6 @@ def check_seal(path: Path, members: Mapping[str, bytes], found: bytes | None, tr
 
     `found` is the seal it came with; a `checkpoint` is continued by the fit's own call.
     """
-    if trust is not None and not isinstance(trust, str | Path):
-        raise SavedFileError(f"a secret to trust is named by a string or Path, got {type(trust).__name__}.")
     anew, how = "begin the stream anew", "load(path, trust=KEYFILE)"
     if checkpoint:
         anew, how = "remove it to begin anew", "checkpoint_trust=KEYFILE, at the shell --checkpoint-trust KEYFILE"
