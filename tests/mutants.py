@@ -1529,8 +1529,8 @@ MUTANTS = (
     Mutant(
         "nothing is entered",
         "privreg/privacy/ledger.py",
-        "        self._spent.setdefault(account.key, []).append(",
-        "        list().append(",
+        "                self._spent.setdefault(one.key, []).append(",
+        "                list().append(",
         ("tests/privacy/test_ledger.py::test_ledger_adds_up_releases_and_forgets_gone_objects",),
     ),
     Mutant(
@@ -1598,8 +1598,8 @@ MUTANTS = (
     Mutant(
         "memory that others share is forgotten with what was fitted",
         "privreg/privacy/ledger.py",
-        "stays = account.owner is None or (account.kept is not None and not seeded)",
-        "stays = account.owner is None",
+        "stays = one.owner is None or (one.kept is not None and not seeded)",
+        "stays = one.owner is None",
         ("tests/laws/test_views.py::test_nothing_is_taken_for_memory_that_is_gone_nor_forgotten_while_a_view_lives",),
     ),
     Mutant(
