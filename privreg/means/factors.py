@@ -76,23 +76,18 @@ class FactorMechanism(Randomiser):
 
         `normals`, shape (n, width), are independent standard ones, each used once.
         """
-        at = np.asarray(codes, dtype=np.intp)
+        at, z = np.asarray(codes, dtype=np.intp), np.asarray(normals, dtype=np.float64)
         indicators = np.equal.outer(at, np.arange(self.levels))
-        z = np.asarray(normals, dtype=np.float64)
         if self.name == "gaussian":
             return np.asarray(indicators + self.sd * z)
         if self.bit is not None:
-            bits = self.bit.randomise(indicators.ravel(), z.reshape(-1, self.bit.width))
-            return bits.reshape(indicators.shape)
-        p, q = self.chances
-        uniforms = ndtr(z)
+            return self.bit.randomise(indicators.ravel(), z.reshape(-1, self.bit.width)).reshape(indicators.shape)
+        (p, q), uniforms = self.chances, ndtr(z)
+        bits = uniforms < np.where(indicators, p, q) if self.name == "oue" else indicators
         if self.name == "grr":
             other = np.minimum((uniforms[:, 1] * (self.levels - 1)).astype(np.intp), self.levels - 2)
             other += other >= at
-            answer = np.where(uniforms[:, 0] < p, at, other)
-            bits = np.equal.outer(answer, np.arange(self.levels))
-        else:
-            bits = uniforms < np.where(indicators, p, q)
+            bits = np.equal.outer(np.where(uniforms[:, 0] < p, at, other), np.arange(self.levels))
         return np.asarray((bits - q) / (p - q))
 
     def summed(self, waiting: Array, normals: Array) -> Array:
@@ -111,7 +106,7 @@ class FactorMechanism(Randomiser):
             values, vectors = np.linalg.eigh(square)
             root = vectors * np.sqrt(np.maximum(values, 0.0))
             return np.asarray(people + self.sd * root @ normals[:-1])
-        from scipy.stats import binom
+        from scipy.stats import binom  # slow to import
 
         people, n = people[0], float(square[0, 0])
         (p, q), (first, second) = self.chances, ndtr(normals)
@@ -150,8 +145,8 @@ class FactorMechanism(Randomiser):
         if self.name == "gaussian":
             return self.sd**2, self.sd**2
         if self.bit is not None:
-            held, other = self.bit.variance(np.array([1.0, 0.0]))
-            return float(held), float(other)
+            held, other = self.bit.variance(np.array([1.0, 0.0])).tolist()
+            return held, other
         p, q = self.chances
         return p * (1.0 - p) / (p - q) ** 2, q * (1.0 - q) / (p - q) ** 2
 
@@ -194,25 +189,22 @@ def factor_mechanism(name: object, budget: Budget, levels: int, bit: str = "duch
     biased.
     """
     got = choose("frequencies", name, ("auto", *FREQUENCIES))
-    if not budget.private:
-        return FactorMechanism("gaussian", budget, levels)
-    if got == "auto":
+    if got == "auto" and budget.private:
         some = ("grr", "oue") if budget.pure else ("grr", "oue", "gaussian")
-        made = (factor_mechanism(kind, budget, levels) for kind in some)
-        return min(made, key=FactorMechanism.mean_variance)
-    if got == "gaussian":
-        if budget.pure:
-            raise OptionError(
-                f"frequencies='gaussian' can't give pure epsilon={budget.epsilon:g}; add delta= (1e-6 is usual), or "
-                "use 'grr', 'oue' or 'auto'."
-            )
-        return FactorMechanism(got, budget, levels)
-    if got == "histogram":
-        kind = choose("mechanism", bit, NUMBER_MECHANISMS)
-        if kind == "square_wave_biased":
-            raise OptionError(
-                "a histogram of biased bits has no frequencies to offer; use mechanism='square_wave', which inverts "
-                "their mean, or frequencies='grr', 'oue' or 'auto'."
-            )
-        return FactorMechanism(got, budget, levels, number_mechanism(kind, share(budget, 2), 0.0, 1.0))
-    return FactorMechanism(got, budget.as_pure(), levels)
+        return min((factor_mechanism(kind, budget, levels) for kind in some), key=FactorMechanism.mean_variance)
+    if got == "gaussian" and budget.pure:
+        raise OptionError(
+            f"frequencies='gaussian' can't give pure epsilon={budget.epsilon:g}; add delta= (1e-6 is usual), or use "
+            "'grr', 'oue' or 'auto'."
+        )
+    if got == "gaussian" or not budget.private:
+        return FactorMechanism("gaussian", budget, levels)
+    if got != "histogram":
+        return FactorMechanism(got, budget.as_pure(), levels)
+    kind = choose("mechanism", bit, NUMBER_MECHANISMS)
+    if kind == "square_wave_biased":
+        raise OptionError(
+            "a histogram of biased bits has no frequencies to offer; use mechanism='square_wave', which inverts their "
+            "mean, or frequencies='grr', 'oue' or 'auto'."
+        )
+    return FactorMechanism(got, budget, levels, number_mechanism(kind, share(budget, 2), 0.0, 1.0))

@@ -99,7 +99,23 @@ class PrivateMeans:
         asked = [
             one if one.kind else one._replace(columns=tuple(label_of(c, labels) for c in one.columns)) for one in asked
         ]
-        public = _public(data, asked, schema, bounds, levels, by)
+        # the user's declarations, those that the data carry about other columns, and those that Surv() makes itself
+        columns_of = [*flat(asked), *([by] if isinstance(by, str) else [])]
+        labels = check_columns(data, columns_of)
+        bounds, levels = (as_labelled(declared, labels) for declared in (bounds, levels))
+        public = completed(combined(schema_labelled(schema, labels), bounds, levels, {}), data, columns_of)
+        if labels is not None and len(public.carried):
+            check_declared({"bounds": bounds, "levels": levels}, [*columns_of, *labels])
+        for one in (one for one in asked if one.kind == "Surv"):
+            last = real(one.cuts[-1] if one.cuts else None)
+            *start, time, event = one.columns
+            if last is not None and last > 0.0 and time not in public.levels:
+                entry = dict.fromkeys(start, (-2.0 * last, 2.0 * last))  # below 0 it is unusable
+                public = replace(public, bounds={time: (0.0, 2.0 * last), **entry, **public.bounds})
+            given: dict[str, Any] = dict(public.bounds)
+            if given.get(event, EVENTS) == EVENTS:  # such bounds say no more than that it is 0 or 1
+                given.pop(event, None)
+                public = replace(public, levels={event: EVENTS, **public.levels}, bounds=given)
         how = {"mechanism": mechanism, "frequencies": frequencies, "m": m}
         how["trust"] = check("means.arrays", "trust", trust)
         self._spec = spec = declared(asked, budget, public, people, by, by_budget, **how)
@@ -191,29 +207,6 @@ class PrivateMeans:
         stream = MeansStream(self._spec, check("means.fit", "seed", seed))
         with progress_bar(self._source.expected(), progress) as bar:
             return stream.of(self._source, bar)
-
-
-def _public(data: Any, asked: Sequence[Asked], schema: Any, bounds: Any, levels: Any, by: Any) -> Schema:
-    """The user's declarations, those that the data carry about other columns, and those that Surv() makes itself."""
-    wanted = flat(asked)
-    wanted += [label_of(by, check_columns(data, ()))] if isinstance(by, str) else []
-    labels = check_columns(data, wanted)
-    bounds, levels = (as_labelled(declared, labels) for declared in (bounds, levels))
-    given = combined(schema_labelled(schema, labels), bounds, levels, {})
-    full = completed(given, data, wanted)
-    if labels is not None and len(full.carried):
-        check_declared({"bounds": bounds, "levels": levels}, [*wanted, *labels])
-    for one in (one for one in asked if one.kind == "Surv"):
-        last = real(one.cuts[-1] if one.cuts else None)
-        *start, time, event = one.columns
-        if last is not None and last > 0.0 and time not in full.levels:
-            entry = dict.fromkeys(start, (-2.0 * last, 2.0 * last))  # below 0 it is unusable
-            full = replace(full, bounds={time: (0.0, 2.0 * last), **entry, **full.bounds})
-        bounds = dict(full.bounds)
-        if bounds.get(event, EVENTS) == EVENTS:  # such bounds say no more than that it is 0 or 1
-            bounds.pop(event, None)
-            full = replace(full, levels={event: EVENTS, **full.levels}, bounds=bounds)
-    return full
 
 
 def estimate(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Integral
@@ -93,8 +93,7 @@ class Plan:
     @property
     def selection(self) -> int:
         """Standard normals by which a person's items are drawn."""
-        d = len(self.items)
-        return 0 if self.asked == d else 1 if self.asked == 1 else d
+        return {len(self.items): 0, 1: 1}.get(self.asked, len(self.items))
 
     @cached_property
     def slot(self) -> int:
@@ -112,39 +111,25 @@ class Plan:
         return np.repeat([getattr(i.mechanism, "name", "") == "square_wave_biased" for i in self.items], self.sizes)
 
 
-def _layout(terms: Sequence[Term], nonresponse: bool) -> tuple[Item, ...]:
-    """Items of terms, without their mechanisms."""
-    out, at = list[Item](), 0
-    for k, term in enumerate(terms):
-        kinds = ["factor"] if term.is_factor else ["number", "answered"] if nonresponse else ["number"]
-        for kind in kinds:
-            out.append(Item(kind, k, at, len(term.levels) + nonresponse if term.is_factor else 1))
-            at += out[-1].size
-    return tuple(out)
-
-
-def _number(name: str, budget: Budget, bit: bool) -> NumberMechanism:
-    """Mechanism of a number on [-1, 1], or of a bit; "auto" takes the least worst variance."""
-    low = 0.0 if bit else -1.0
-    if not budget.private:
-        return number_mechanism("gaussian", budget, low, 1.0)
-    if bit and name in {"square_wave", "square_wave_biased", "piecewise"}:
-        name = "duchi"  # a bit needs two answers only
-    if name != "auto":
-        return number_mechanism(name, budget, low, 1.0)
-    some = [n for n in ("duchi", "piecewise", "gaussian") if not (n == "gaussian" and budget.pure)]
-    return min((number_mechanism(n, budget, low, 1.0) for n in some), key=NumberMechanism.worst_variance)
-
-
 def _items(layout: Sequence[Item], budget: Budget, asked: int, mechanism: str, frequencies: str) -> tuple[Item, ...]:
-    """Items with mechanisms by these names, so many of which a budget is for."""
-    each, bit = share(budget, asked), mechanism if mechanism in NUMBER_MECHANISMS else "duchi"
-    out = []
+    """Items with mechanisms by these names, so many of which a budget is for; "auto" takes the least worst variance."""
+    each, bits, out = share(budget, asked), mechanism if mechanism in NUMBER_MECHANISMS else "duchi", []
     for item in layout:
         if item.kind == "factor":
-            out.append(item._replace(mechanism=factor_mechanism(frequencies, each, item.size, bit)))
-        else:
-            out.append(item._replace(mechanism=_number(mechanism, each, item.kind == "answered")))
+            out.append(item._replace(mechanism=factor_mechanism(frequencies, each, item.size, bits)))
+            continue
+        low, names = -1.0, [mechanism]
+        if item.kind == "answered":  # a bit needs two answers only
+            low, names = (
+                0.0,
+                ["duchi" if mechanism in {"square_wave", "square_wave_biased", "piecewise"} else mechanism],
+            )
+        if not each.private:
+            names = ["gaussian"]
+        elif mechanism == "auto":
+            names = ["duchi", "piecewise"] if each.pure else ["duchi", "piecewise", "gaussian"]
+        made = (number_mechanism(name, each, low, 1.0) for name in names)
+        out.append(item._replace(mechanism=min(made, key=NumberMechanism.worst_variance)))
     return tuple(out)
 
 
@@ -182,12 +167,17 @@ def make_plan(
     """
     name = check("means.arrays", "mechanism", mechanism)
     check("means.arrays", "frequencies", frequencies)
-    d = len(layout := _layout(terms, nonresponse))
-    if (size := layout[-1].here.stop) > MOST_COORDINATES:
+    layout, size = list[Item](), 0
+    for k, term in enumerate(terms):
+        for kind in ["factor"] if term.is_factor else ["number", "answered"][: 1 + nonresponse]:
+            layout.append(Item(kind, k, size, len(term.levels) + nonresponse if term.is_factor else 1))
+            size += layout[-1].size
+    if size > MOST_COORDINATES:
         raise OptionError(
             f"a report would have {size:,} numbers, and at most {MOST_COORDINATES:,} are kept with the products of all "
             "pairs; estimate fewer columns, levels or cut points at a time."
         )
+    d = len(layout)
     if m is not None and (isinstance(m, bool) or not isinstance(m, Integral) or not 1 <= int(m) <= d):
         beside = ", counting for every number whether there is one" if nonresponse and d > len(terms) else ""
         raise OptionError(f"m={shown(m)} must be a whole number from 1 to d = {d}, the items there are{beside}.")
@@ -198,7 +188,7 @@ def make_plan(
                 f"{next(filter(given.get, given))}= is about people's reports, and with trust={trust!r} noise is added "
                 "to sums; leave it out."
             )
-        return make_sums(layout, budget, 1 if trust == "central" else 2)
+        return make_sums(tuple(layout), budget, 1 if trust == "central" else 2)
     if name == "privunit" and budget.private:
         if m not in {None, d}:
             raise OptionError(f"mechanism='privunit' sends the whole record; leave m={shown(m)} out, or m={d}.")
@@ -206,45 +196,30 @@ def make_plan(
             raise OptionError("mechanism='privunit' randomises factors with the rest; leave frequencies= out.")
         spent = budget.as_pure()
         return Plan(_items(layout, spent, d, "auto", "auto"), d, spent, Mechanism("privunit", spent))
-    if not budget.private:
-        asked = d if m is None else int(m)
-        items = _items(layout, budget, asked, "gaussian", "auto")
-        return Plan(items, asked, budget, late=_late(items, asked))
-    several = range(1, d + 1) if d <= 64 else {d, *(d // k for k in (2, 4, 8, 16)), *range(64, 8, -8), *range(1, 9)}
-    tried = sorted(several, reverse=True) if m is None else [int(m)]  # ties go to the first
-    found = dict[Plan, float]()
-    for promised, spent in _forms(budget, "gaussian" in {name, frequencies}, pure):
-        for k in tried:
+    # (ε, δ) and ρ are spent as the μ calibrated to them, which implies both: parts then add up whatever their
+    # mechanisms are. Or everything as pure ε.
+    forms = [(budget, budget)]
+    if budget.private and not budget.pure:
+        mixed, alone = (budget, Budget.declare(mu=budget.mu)), (budget.as_pure(), budget.as_pure())
+        forms = [mixed] if "gaussian" in {name, frequencies} or pure is False else [alone] if pure else [mixed, alone]
+    several: Collection[int] = (
+        range(1, d + 1) if d <= 64 else {d, *(d // k for k in (2, 4, 8, 16)), *range(64, 8, -8), *range(1, 9)}
+    )
+    if m is not None or not budget.private:
+        several = [d if m is None else int(m)]
+    least, best = math.inf, Plan((), 0, budget)
+    for promised, spent in forms:
+        for k in sorted(several, reverse=True):  # ties go to the first
             items = _items(layout, spent, k, name, frequencies)
-            noise = _noise(items, k)
-            if noise < min(found.values(), default=math.inf) * (1.0 - 1e-9):
-                found[Plan(items, k, promised, late=_late(items, k))] = noise
-    return [*found][-1]
-
-
-def _late(items: Sequence[Item], asked: int) -> tuple[int, ...]:
-    """Factors of whose reports only sums are needed: all if one item is asked, else the largest with normal noise.
-
-    Bits of a histogram may have any mechanism, and answers beside others sums that only normal ones make simple.
-    """
-    factors = {j: item.mechanism for j, item in enumerate(items) if item.kind == "factor"}
-    if asked == 1:
-        return tuple(j for j, how in factors.items() if how.bit is None)
-    return tuple(sorted((j for j, how in factors.items() if how.name == "gaussian"), key=lambda j: -items[j].size)[:1])
-
-
-def _forms(budget: Budget, gaussian: bool, pure: bool | None) -> list[tuple[Budget, Budget]]:
-    """Budget that may be promised, and its spending.
-
-    (ε, δ) and ρ are spent as the μ calibrated to them, which implies both: parts then add up whatever their mechanisms
-    are. Or everything as pure ε.
-    """
-    if budget.pure:
-        return [(budget, budget)]
-    mixed, alone = (budget, Budget.declare(mu=budget.mu)), (budget.as_pure(), budget.as_pure())
-    if gaussian or pure is False:
-        return [mixed]
-    return [alone] if pure else [mixed, alone]
+            if (noise := _noise(items, k)) < least * (1.0 - 1e-9):
+                least, best = noise, Plan(items, k, promised)
+    # only sums are needed of the reports of factors: of all if one item is asked, but for bits of any mechanism; beside
+    # other answers of the largest with normal noise, which alone makes such sums simple
+    hows = {j: item.mechanism for j, item in enumerate(best.items) if item.kind == "factor"}
+    if best.asked == 1:
+        return replace(best, late=tuple(j for j, how in hows.items() if how.bit is None))
+    late = sorted((j for j, how in hows.items() if how.name == "gaussian"), key=lambda j: -best.items[j].size)
+    return replace(best, late=tuple(late[:1]))
 
 
 UNIT: Final = 1 << 20  # Largest distance of two reports in whole numbers, before these are rounded

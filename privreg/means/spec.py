@@ -51,11 +51,6 @@ class Spec:
         return "local" if not isinstance(plan, Sums) else "central" if plan.collectors == 1 else "two_collectors"
 
     @property
-    def nonresponse(self) -> bool:
-        """True if there may be nothing to tell."""
-        return self.people.missing == "noise" or self.people.id is not None
-
-    @property
     def spent(self) -> Budget:
         """Largest budget that anybody spends on one row."""
         return max((p.budget for p in self.plans), key=lambda b: b.mu)
@@ -80,9 +75,8 @@ def declared(
     **how: Any,
 ) -> Spec:
     """Check declarations and plan who is asked what; `how` goes to `privreg.means.plan.make_plan`."""
-    terms, names = declared_terms(asked, schema), flat(asked)
+    terms, names, trust = declared_terms(asked, schema), flat(asked), how.get("trust", "local")
     people.check_columns(names)
-    trust = how.get("trust", "local")
     if people.max_per_id > 1 and trust != "local":
         raise OptionError(
             f"max_per_id={people.max_per_id}: with trust={trust!r} all rows of a person would be in one sum, whose "
@@ -100,36 +94,30 @@ def declared(
         raise SchemaError(f"by={by!r} needs its public levels; give levels={{{by!r}: [...]}} with all of them.")
     if by in {*names, *people.columns}:
         raise SchemaError(f"by={by!r} is public, so nothing about it is to be estimated; take it out of the rest.")
-    groups = (None,) if by is None else schema.levels[by]
-    budgets = read_budgets(budget, groups, by_budget)
-    nonresponse = people.missing == "noise" or people.id is not None
-    most = max(budgets, key=lambda b: b.mu)  # all keep the kind of guarantee that suits it best
-    kind = make_plan(terms, most, nonresponse=nonresponse, **how).budget.pure
-    plans = tuple(make_plan(terms, b, nonresponse=nonresponse, pure=kind, **how) for b in budgets)
-    right = f"C({group})" if (group := getattr(terms[0], "group", "")) else "1"
-    formula = f"{' + '.join(t.written for t in terms)} ~ {right}"
-    return Spec(formula, terms, schema, budget, people, by, groups, plans)
-
-
-def read_budgets(budget: Budget, groups: Sequence[Any], given: Any) -> list[Budget]:
-    """Budget of every subgroup, in the form of the model's."""
-    if given is not None and not isinstance(given, Mapping):
-        raise OptionError(f"by_budget must be a mapping from subgroups, got {type(given).__name__}.")
-    if given and not budget.private:
+    groups: Sequence[Any] = (None,) if by is None else schema.levels[by]
+    if by_budget is not None and not isinstance(by_budget, Mapping):
+        raise OptionError(f"by_budget must be a mapping from subgroups, got {type(by_budget).__name__}.")
+    if by_budget and not budget.private:
         raise BudgetError("by_budget= needs a budget of the model, the largest of all, and mu=None is none.")
-    out = dict.fromkeys(groups, budget)
-    for name, asked in (given or {}).items():
-        group, value = normalize("NFC", name) if isinstance(name, str) else name, real(asked)
+    budgets = dict.fromkeys(groups, budget)  # in the form of the model's
+    for name, given in (by_budget or {}).items():
+        group, value = normalize("NFC", name) if isinstance(name, str) else name, real(given)
         if group not in groups:
             listed = ", ".join(map(repr, groups))
             raise OptionError(f"by_budget names {shown(group)}, which is no subgroup; they are {listed}.")
         if value is None or not 0.0 < value <= budget.asked[0]:
             raise BudgetError(
-                f"by_budget[{group!r}] is {shown(asked)}; it must be a number above 0 and at most the model's budget, "
+                f"by_budget[{group!r}] is {shown(given)}; it must be a number above 0 and at most the model's budget, "
                 f"{budget.asked[0]:g}."
             )
-        out[group] = Budget.restore(budget.form, (value, *budget.asked[1:]))
-    return list(out.values())
+        budgets[group] = Budget.restore(budget.form, (value, *budget.asked[1:]))
+    how["nonresponse"] = people.missing == "noise" or people.id is not None
+    most = max(budgets.values(), key=lambda b: b.mu)  # all keep the kind of guarantee that suits it best
+    kind = make_plan(terms, most, **how).budget.pure
+    plans = tuple(make_plan(terms, b, pure=kind, **how) for b in budgets.values())
+    right = f"C({group})" if (group := getattr(terms[0], "group", "")) else "1"
+    formula = f"{' + '.join(t.written for t in terms)} ~ {right}"
+    return Spec(formula, terms, schema, budget, people, by, tuple(groups), plans)
 
 
 WITHIN: Final = (
@@ -138,43 +126,9 @@ WITHIN: Final = (
 )
 
 
-def _titles(spec: Spec) -> str:
-    """Names of the mechanisms, each once."""
-    if spec.trust != "local":
-        return "Gaussian, on sums"
-    each = [[item.mechanism for item in plan.items] if plan.vector is None else [plan.vector] for plan in spec.plans]
-    return "; ".join(dict.fromkeys(how.title for some in each for how in some))
-
-
-def header(spec: Spec, people: int, unusable: Sequence[Unusable] = ()) -> tuple[tuple[str, str], ...]:
-    """Entries of the summary's header, in order; `unusable` are the shares of values of no use, by term."""
-    out = [("Formula", spec.formula), ("No. Observations", f"{people:,}"), ("Mechanism", _titles(spec))]
-    if spec.trust != "local":
-        out.append(("Trust", spec.trust.replace("_", " ")))
-    if shares := _shares(spec, unusable):
-        out.append(("Unusable", shares))
-    if spec.by is not None:
-        out.append(("Subgroups", f"{spec.by}, {len(spec.groups)} (by_group())"))
-    out.append(("Asked", _asked(spec)))
-    return tuple(out)
-
-
-def _shares(spec: Spec, unusable: Sequence[Unusable]) -> str:
-    return "; ".join(f"{one} of {t.column}" for t, one in zip(spec.terms, unusable, strict=False) if one.sure)
-
-
 def silent(unusable: Sequence[Unusable]) -> frozenset[int]:
     """Terms of which hardly any record has a usable value, or too few for ratios to their share."""
     return frozenset(k for k, one in enumerate(unusable) if one.gone or 1.0 - one.share < SURE * one.error)
-
-
-def _asked(spec: Spec) -> str:
-    d = len(spec.plans[0].items)
-    asked = sorted({p.asked for p in spec.plans})
-    if asked == [d]:
-        return f"everybody, all {d} items" if d > 1 else "everybody, the one item"
-    words = str(asked[0]) if len(asked) == 1 else f"{asked[0]} to {asked[-1]}"
-    return f"everybody, {words} of {d} items, drawn at random"
 
 
 def _words(spec: Spec) -> str:
@@ -197,41 +151,48 @@ def _words(spec: Spec) -> str:
 def _public(spec: Spec) -> tuple[tuple[str, str], ...]:
     out = []
     for t in dict.fromkeys(leaf for term in spec.terms for leaf in term.leaves):
-        levels = "levels " + ", ".join(map(str, t.levels))
-        out.append((t.column, levels if t.is_factor else "bounds {} to {}".format(*spec.schema.bounds_text(t.column))))
-        if t.column in spec.schema.dates:
-            out[-1] = (t.column, f"{out[-1][1]}; read as days since {EPOCH_TEXT}")
+        bounds = "bounds {} to {}".format(*spec.schema.bounds_text(t.column)) if not t.is_factor else ""
+        dated = f"; read as days since {EPOCH_TEXT}" * (t.column in spec.schema.dates)
+        out.append((t.column, (bounds or "levels " + ", ".join(map(str, t.levels))) + dated))
     if spec.by is not None:
         out.append((spec.by, "who belongs to which: " + ", ".join(map(str, spec.groups))))
     out += spec.schema.source_words(spec.columns)
     if any(not t.is_factor for t in spec.terms):
         out.append(CLAMPING)
-    people = spec.people
-    if people.id is not None:
-        rows = "one row" if people.max_per_id == 1 else f"{people.max_per_id:,} rows"
-        out.append((people.id, f"identifies people; {rows} of each count, further ones send noise only"))
+    if (who := spec.people.id) is not None:
+        rows = "one row" if spec.people.max_per_id == 1 else f"{spec.people.max_per_id:,} rows"
+        out.append((who, f"identifies people; {rows} of each count, further ones send noise only"))
     said = UNUSABLE | {"noise": "whether a value can be used is randomised too; means of those who have one"}
-    out.append(("unusable", said[people.missing]))
-    return tuple(out)
+    return (*out, ("unusable", said[spec.people.missing]))
 
 
-def statement(
+def stated(
     spec: Spec,
     release: Release,
     *,
     seeded: bool,
     people: int,
-    few: frozenset[int] = frozenset(),
-    unusable: Sequence[Unusable] = (),
-    alike: float = 1.0,
-) -> PrivacyStatement:
-    """Make the privacy statement of a release.
+    few: frozenset[int],
+    unusable: Sequence[Unusable],
+    alike: float,
+) -> tuple[tuple[tuple[str, str], ...], PrivacyStatement]:
+    """Entries of the summary's header, in order, and the privacy statement of a release.
 
     `few` are the terms of which too few people gave some answer, `unusable` the shares of values of no use, by term;
     `alike` is what people's rows may do to errors.
     """
-    budget = spec.spent
-    carries = "the reports carry no noise" if spec.trust == "local" else "the sums carry no noise"
+    budget, local = spec.spent, spec.trust == "local"
+    each = [[item.mechanism for item in p.items] if p.vector is None else [p.vector] for p in spec.plans if local]
+    titles = "; ".join(dict.fromkeys(how.title for some in each for how in some)) or "Gaussian, on sums"
+    lost = "; ".join(f"{one} of {t.column}" for t, one in zip(spec.terms, unusable, strict=False) if one.sure)
+    d, least, most = len(spec.plans[0].items), *(pick(p.asked for p in spec.plans) for pick in (min, max))
+    asked = f"everybody, {least if least == most else f'{least} to {most}'} of {d} items, drawn at random"
+    if least == d:
+        asked = f"everybody, all {d} items" if d > 1 else "everybody, the one item"
+    header = [("Formula", spec.formula), ("No. Observations", f"{people:,}"), ("Mechanism", titles)]
+    header += [("Trust", spec.trust.replace("_", " "))] * (not local) + [("Unusable", lost)] * bool(lost)
+    header += [("Subgroups", f"{spec.by}, {len(spec.groups)} (by_group())")] * (spec.by is not None)
+    carries = "the reports carry no noise" if local else "the sums carry no noise"
     notes = opening_notes(budget, seeded=seeded, missing=spec.people.missing, carries=carries)
     if few:
         notes.append(note("answers.cells", np.flatnonzero(spec.concerned(few))))
@@ -240,13 +201,14 @@ def statement(
         of = np.flatnonzero(spec.concerned(gone))
         notes.append(note("nonresponse.columns", of, columns=columns, match=MATCH))
     else:
-        text = f"by the reports no use could be made of {_shares(spec, unusable)}; estimates are of the other records"
+        text = f"by the reports no use could be made of {lost}; estimates are of the other records"
         notes += max((one for one in unusable if one.sure), default=Unusable(0.0, 0.0)).noted(text)
     if any(plan.biased.any() for plan in spec.plans):
         notes.append(note("biased.means"))
     notes += repeated_notes(spec.people.max_per_id, alike)
-    notes += closing_notes(spec.budget, budget, whole=spec.trust != "local")
-    return PrivacyStatement(
+    notes += closing_notes(spec.budget, budget, whole=not local)
+    names = ["" if spec.by is None else f"{spec.by}={g}" for g in spec.groups]
+    return (*header, ("Asked", asked)), PrivacyStatement(
         setting={"local": "means", "central": "curator's means"}.get(spec.trust, "collectors' means"),
         budget=budget,
         release=release,
@@ -256,18 +218,14 @@ def statement(
         bound=1.0,
         curvature="",
         neighbours=verification.trials,
-        mechanism=_titles(spec),
+        mechanism=titles,
         noise=_words(spec),
-        weights=_asked(spec),
+        weights=asked,
         declared=_public(spec),
         notes=tuple(notes),
         seeded=seeded and budget.private,
         mu_max=len({p.budget.mu for p in spec.plans}) > 1,
         per_id=spec.people.max_per_id,
         people=people,
-        mechanics=tuple(
-            verification.described("" if spec.by is None else f"{spec.by}={g}", plan)
-            for g, plan in zip(spec.groups, spec.plans, strict=True)
-            if budget.private
-        ),
+        mechanics=tuple(map(verification.described, names, spec.plans)) if budget.private else (),
     )

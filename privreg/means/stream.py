@@ -15,7 +15,7 @@ from privreg.means import collector, device
 from privreg.means.plan import Sums
 from privreg.means.results.fit import MeansFit
 from privreg.means.results.results import MeansResults
-from privreg.means.spec import Spec, header, silent, statement
+from privreg.means.spec import Spec, silent, stated
 from privreg.privacy.accounts import named
 from privreg.privacy.ledger import LEDGER, Charge, Release
 from privreg.privacy.noise import NoiseStream, derived_key, fresh_key, seeded_key
@@ -31,7 +31,7 @@ class MeansStream:
     """Estimates in progress. Made by :meth:`PrivateMeans.start`."""
 
     def __init__(self, spec: Spec, seed: int | None, dataset: Any = None) -> None:
-        self._spec, self._seed, self._dataset = spec, seed, dataset
+        self._spec, self._dataset = spec, dataset
         key = fresh_key() if seed is None else seeded_key(seed, "means")
         self._noise = NoiseStream(key, max(1, *(p.width for p in spec.plans)))
         self._of_sums = NoiseStream(derived_key(key, "sums"), max(1, *(p.size for p in spec.plans)))
@@ -41,11 +41,8 @@ class MeansStream:
         self._held: list[tuple[collector.State, dict[int, Any]]] = [(collector.init(p), {}) for p in spec.plans]
         self._counter: Counter | None = spec.people.counter()
         self._release = secrets.token_hex()  # by which the ledger knows batches of the same memory for one release
+        self._seeded = seed is not None
         self._cautioned = False  # whether results have warned that they should not be relied on
-
-    def _charged(self, whose: Any, stream: str = "") -> Charge:
-        """The release as the ledger knows it, from those who `whose` are, a batch of `stream` or all there are."""
-        return Charge(whose, self._spec.total_mu, seeded=self._seed is not None, stream=stream)
 
     def update(self, batch: Any) -> None:
         """Let the next people send their reports.
@@ -55,12 +52,14 @@ class MeansStream:
         these rows are. If a row can't be used, it is a DataError or SchemaError, and nobody of the piece of rows that
         holds it has reported.
         """
-        self._update(batch, self._charged(named(batch, self._dataset), self._release))
+        self._update(
+            batch, Charge(named(batch, self._dataset), self._spec.total_mu, seeded=self._seeded, stream=self._release)
+        )
 
     def of(self, source: Source, bar: Any) -> MeansResults:
         """Results of everybody of a source, entered in the ledger as one release; see :meth:`PrivateMeans.fit`."""
         LEDGER.check(source.identity, self._spec.total_mu)
-        charge = self._charged(source.identity)
+        charge = Charge(source.identity, self._spec.total_mu, seeded=self._seeded)
         for batch in source.batches(0):
             self._update(batch, charge)
             bar.update(rows_of(batch))
@@ -68,45 +67,39 @@ class MeansStream:
         return self.released(charge.enter())
 
     def _update(self, batch: Any, charge: Charge) -> None:
-        spec, widest = self._spec, max(p.width + 3 * len(p.columns) for p in self._spec.plans)
-        batch = as_frame(batch, (*spec.columns, *spec.people.columns), spec.schema)
+        spec, people, widest = (
+            self._spec,
+            self._spec.people,
+            max(p.width + 3 * len(p.columns) for p in self._spec.plans),
+        )
+        batch, gaps = as_frame(batch, (*spec.columns, *people.columns), spec.schema), people.missing != "raise"
         for piece in pieces([batch], min(chunk_of(widest), CHUNK - 1)):  # CHUNK itself would take a batch whole
-            self._take(piece, charge)
-
-    def _take(self, batch: Any, charge: Charge) -> None:
-        spec = self._spec
-        gaps = spec.people.missing != "raise"
-        raw = prepare(batch, spec.columns, spec.schema, frozenset(spec.columns), gaps=gaps)
-        if spec.by is not None and (raw[spec.by] < 0).any():
-            raise DataError(
-                f"column {spec.by!r} has a value that is missing or not declared; a subgroup is public and known for "
-                "everybody."
-            )
-        counter = self._counter
-        silent = None if counter is None else counter.excess(spec.people.ids(batch), gaps=gaps)
-        if spec.people.missing == "drop":
-            kept = complete_rows(raw.values())
-            if kept is not None:
-                raw = {name: values[kept] for name, values in raw.items()}
-                silent = None if silent is None else silent[kept]
-        n = len(next(iter(raw.values())))
-        charge.enter()
-        normals = self._noise.draw(n)
-        held = list(self._held)
-        for g, plan in enumerate(spec.plans):
-            here = slice(None) if spec.by is None else np.flatnonzero(raw[spec.by] == g)
-            part = {name: values[here] for name, values in raw.items()}
-            values = device.inside(spec.terms, part, None if silent is None else silent[here])
-            state, waiting = held[g]
-            if isinstance(plan, Sums):
-                some: dict[int, Any] = {-1: device.total(plan, values)}
-                state = state._replace(people=state.people + len(values[0]))
-            else:
-                made = device.reports(plan, values, normals[here][:, : plan.width])
-                some = {j: device.waiting(plan, values, j, *collector.beside(plan, made, j)) for j in plan.late}
-                state = collector.update(plan, state, made)
-            held[g] = state, {j: raw + waiting.get(j, 0) for j, raw in some.items()}
-        self._held = held  # an interrupt leaves no subgroup counted, or all
+            raw = prepare(piece, spec.columns, spec.schema, frozenset(spec.columns), gaps=gaps)
+            if spec.by is not None and (raw[spec.by] < 0).any():
+                raise DataError(
+                    f"column {spec.by!r} has a value that is missing or not declared; a subgroup is public and known "
+                    "for everybody."
+                )
+            silent = np.zeros(len(next(iter(raw.values()))), dtype=np.bool_)
+            if self._counter is not None:
+                silent = self._counter.excess(people.ids(piece), gaps=gaps)
+            if people.missing == "drop" and (kept := complete_rows(raw.values())) is not None:
+                raw, silent = {name: values[kept] for name, values in raw.items()}, silent[kept]
+            charge.enter()
+            normals, held = self._noise.draw(len(silent)), list(self._held)
+            for g, plan in enumerate(spec.plans):
+                here = slice(None) if spec.by is None else np.flatnonzero(raw[spec.by] == g)
+                values = device.inside(spec.terms, {name: v[here] for name, v in raw.items()}, silent[here])
+                state, waiting = held[g]
+                if isinstance(plan, Sums):
+                    some: dict[int, Any] = {-1: device.total(plan, values)}
+                    state = state._replace(people=state.people + len(values[0]))
+                else:
+                    made = device.reports(plan, values, normals[here][:, : plan.width])
+                    some = {j: device.waiting(plan, values, j, *collector.beside(plan, made, j)) for j in plan.late}
+                    state = collector.update(plan, state, made)
+                held[g] = state, {j: raw_sum + waiting.get(j, 0) for j, raw_sum in some.items()}
+            self._held = held  # an interrupt leaves no subgroup counted, or all
 
     def _states(self) -> list[collector.State]:
         """Sums of all reports so far; what was not drawn yet is drawn now, for good."""
@@ -144,11 +137,20 @@ class MeansStream:
     def released(self, release: Release) -> MeansResults:
         """Results, with the release as the ledger has it."""
         spec, states = self._spec, self._states()
-        whole = collector.estimates(spec.terms, spec.plans, states)
-        groups = [self._alone(states, g) for g in range(len(spec.plans))] if spec.by is not None else []
-        p, rows = len(whole.params), spec.people.max_per_id
+        whole, groups = collector.estimates(spec.terms, spec.plans, states), list[collector.Estimates]()
+        p, t = len(whole.params), len(spec.terms)
+        for plan, state in zip(spec.plans, states, strict=True) if spec.by is not None else ():
+            try:
+                groups.append(collector.estimates(spec.terms, [plan], [state]))
+            except InferenceError:
+                groups.append(collector.Estimates(*(np.full(shape, np.nan) for shape in (p, (p, p), (t, 2)))))
         few = [collector.few(plan, state) for plan, state in zip(spec.plans, states, strict=True)]
         doubted = [terms | silent(alone.unusable) for terms, alone in zip(few, groups, strict=False)]
+        rows = [collector.alike(*of, spec.people.max_per_id) for of in zip(spec.plans, states, strict=True)]
+        header, statement = stated(
+            spec, release, seeded=self._seeded, people=self.nobs, few=frozenset().union(*few),
+            unusable=whole.unusable, alike=max(rows),
+        )  # fmt: skip
         fit = MeansFit(
             terms=spec.terms,
             params=whole.params,
@@ -163,26 +165,10 @@ class MeansStream:
             group_tests=collector.alike_groups(spec.terms, groups),
             moments=collector.moments(spec.terms, spec.plans, states)[: 1 + len(groups)],
             missing=np.stack([one.missing for one in (whole, *groups)]),
-            header=header(spec, self.nobs, whole.unusable),
-            statement=statement(
-                spec,
-                release,
-                seeded=self._seed is not None,
-                people=self.nobs,
-                few=frozenset().union(*few),
-                unusable=whole.unusable,
-                alike=max(collector.alike(plan, s, rows) for plan, s in zip(spec.plans, states, strict=True)),
-            ),
+            header=header,
+            statement=statement,
         )
         return MeansResults(fit)
-
-    def _alone(self, states: list[collector.State], g: int) -> collector.Estimates:
-        spec, one = self._spec, slice(g, g + 1)
-        try:
-            return collector.estimates(spec.terms, spec.plans[one], states[one])
-        except InferenceError:
-            p = sum(len(t.names) for t in spec.terms)
-            return collector.Estimates(*(np.full(shape, np.nan) for shape in (p, (p, p), (len(spec.terms), 2))))
 
     def __reduce__(self) -> str:
         raise TypeError("estimates in progress hold a secret key and can't be pickled; take results() and save those")

@@ -77,11 +77,6 @@ class Term:
         return tuple(leaf.column for leaf in self.leaves)
 
     @property
-    def factors(self) -> tuple[Term, ...]:
-        """Factors of which pairs, or triples, of levels are its levels: itself, if it is one."""
-        return self.parts if len(self.parts) > 1 else (self,)
-
-    @property
     def middle(self) -> float:
         """Middle of its range."""
         return 0.5 * (self.low + self.high)
@@ -95,11 +90,6 @@ class Term:
     def is_factor(self) -> bool:
         """True if it has levels."""
         return bool(self.levels)
-
-    @property
-    def is_table(self) -> bool:
-        """True if it is a two-way table."""
-        return type(self) is Term and len(self.parts) == 2 and self.is_factor
 
     @property
     def is_product(self) -> bool:
@@ -219,30 +209,25 @@ def read_formula(formula: object) -> list[Asked]:
     tree = syntax(_COLON.sub(lambda m: m[1] or ("@" if m[0] == ":" else "@@"), left.strip()))
     if tree is None:
         raise FormulaError(f"the formula can't be read; {_FORM}.")
-    summands: list[ast.expr] = []
-    while isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Add):
-        summands, tree = [tree.right, *summands], tree.left
-    for node in (nodes := [tree, *summands]):
+    nodes = [tree]
+    while isinstance(nodes[0], ast.BinOp) and isinstance(nodes[0].op, ast.Add):
+        nodes[:1] = [nodes[0].left, nodes[0].right]
+    for node in nodes:
         refuse_deep(node, left)
     asked = list(map(_summand, nodes))
-    if right.strip() not in {"", "1"}:
-        asked = [_grouped(asked, right.strip())]
-    return _once(asked, "the formula")
-
-
-def _grouped(asked: list[Asked], right: str) -> Asked:
-    """A Surv() with the factor on the right of the tilde, by whose levels its curves are."""
+    if right.strip() in {"", "1"}:
+        return _once(asked, "the formula")
     if len(asked) != 1 or asked[0].kind != "Surv":
         raise FormulaError(
             "means have no covariates: the right of '~' is 1 (means by subgroup come with by='column'; for a "
             "regression use PrivateOnlineRegression)."
         )
-    if (tree := syntax(right)) is None or isinstance(tree, ast.BinOp):
+    if (group := syntax(right.strip())) is None or isinstance(group, ast.BinOp):
         raise FormulaError(
             f"Surv() has curves by the levels of one factor: write {asked[0]} ~ C(arm), or ~ 1 for one curve; a column "
             "of combined levels, made beforehand row by row, serves for two factors."
         )
-    return asked[0]._replace(group=_column(tree).columns)
+    return [asked[0]._replace(group=_column(group).columns)]
 
 
 def _summand(node: ast.expr) -> Asked:
@@ -259,10 +244,12 @@ def _summand(node: ast.expr) -> Asked:
             return Asked(_column(left).columns * 2)
         case ast.Call(ast.Name("cut"), [number, *more], []) if len(more) < 2:
             breaks = _literal(node, more[0]) if more else 20
-            cuts = tuple(breaks) if isinstance(breaks, list) else breaks
-            return Asked(_column(number).columns, kind="cut", cuts=cuts)
-        case ast.Call(ast.Name("Surv"), [*of, ast.List() | ast.Tuple() | ast.Constant() as cuts], []) if (
-            1 < len(of) < 4
+            return Asked(
+                _column(number).columns, kind="cut", cuts=tuple(breaks) if isinstance(breaks, list) else breaks
+            )
+        case ast.Call(ast.Name("Surv"), [*of, ast.List() | ast.Tuple() | ast.Constant() as cuts], []) if len(of) in (
+            2,
+            3,
         ):
             times = tuple(np.ravel(_literal(node, cuts)).tolist())
             return Asked(tuple(_column(c).columns[0] for c in of), kind="Surv", cuts=times)
@@ -336,21 +323,6 @@ def declared_terms(asked: Sequence[Asked], schema: Schema) -> tuple[Term, ...]:
     return terms
 
 
-def _declared(asked: Asked, schema: Schema) -> Term:
-    if asked.kind:
-        return (_classes if asked.kind == "cut" else _followed)(asked, schema)
-    crossed = asked.factor or (len(asked.columns) > 1 and any(c in schema.levels for c in asked.columns))
-    one, *others = parts = tuple(_leaf(c, schema, factor=crossed) for c in asked.columns)
-    if not others:
-        return one
-    if not crossed:
-        most = one.half * others[0].half
-        return Term(str(asked), 0.0 if one == others[0] else -most, most, parts=parts)
-    if one == others[0]:
-        raise SchemaError(f"{one.column!r} is crossed with itself; name another factor, or it alone.")
-    return _crossed(str(asked), parts)
-
-
 def _leaf(name: str, schema: Schema, *, factor: bool = False) -> Term:
     """A column as it is declared."""
     if name in schema.levels:
@@ -383,43 +355,55 @@ def _between(whole: Term, ends: Sequence[float], *, upper: bool = False) -> Term
     return Term(f"cut({whole.column})", levels=labels, parts=(whole,), edges=(ends[0], *inner, ends[-1]))
 
 
-def _classes(cut: Asked, schema: Schema) -> Term:
-    """Classes of a number between its declared bounds."""
-    whole, breaks = _leaf(cut.columns[0], schema), cut.cuts
-    if whole.is_factor:
-        raise SchemaError(f"{cut} needs a number with bounds, and {whole.column!r} has levels.")
-    if isinstance(breaks, int) and not isinstance(breaks, bool) and 2 <= breaks <= MOST_CLASSES:
-        return _between(whole, np.linspace(whole.low, whole.high, breaks + 1).tolist())
-    numbers = [real(b) for b in breaks] if isinstance(breaks, tuple) else []
-    edges = [whole.low, *(b for b in numbers if b is not None and whole.low < b < whole.high), whole.high]
-    if None in numbers or not 3 <= len(edges) <= MOST_CLASSES + 1 or not (np.diff(edges) > 0.0).all():
-        raise SchemaError(
-            f"cut({whole.column}, …) takes a number of classes, 2 to {MOST_CLASSES}, or rising breaks in a list, one "
-            "or more of them between the declared bounds."
-        )
-    return _between(whole, edges)
+def _declared(asked: Asked, schema: Schema) -> Term:
+    """Term of a request, with its public declarations.
 
-
-def _followed(surv: Asked, schema: Schema) -> Term:
-    """Times and events, crossed with the factor of groups if there is one.
-
-    A time that is a cut point belongs to the class that ends there, and whoever has none of the cut points ahead to the
-    last class, of whom it is known that they were followed until the last cut point.
+    Of a ``Surv()`` times and events are crossed with the factor of groups if there is one. A time that is a cut point
+    belongs to the class that ends there, and whoever has none of the cut points ahead to the last class, of whom it is
+    known that they were followed until the last cut point.
     """
-    if len(flat([surv])) < len(surv.group) + len(surv.columns):
-        raise SchemaError(f"{surv} needs different columns for times, event and groups.")
-    *start, whole = (_leaf(c, schema) for c in surv.columns[:-1])
+    crossed = asked.factor or (len(asked.columns) > 1 and any(c in schema.levels for c in asked.columns))
+    if not asked.kind:
+        one, *others = parts = tuple(_leaf(c, schema, factor=crossed) for c in asked.columns)
+        if not others:
+            return one
+        if not crossed:
+            most = one.half * others[0].half
+            return Term(str(asked), 0.0 if one == others[0] else -most, most, parts=parts)
+        if one == others[0]:
+            raise SchemaError(f"{one.column!r} is crossed with itself; name another factor, or it alone.")
+        return _crossed(str(asked), parts)
+    if asked.kind == "cut":
+        whole, breaks = _leaf(asked.columns[0], schema), asked.cuts
+        if whole.is_factor:
+            raise SchemaError(f"{asked} needs a number with bounds, and {whole.column!r} has levels.")
+        if isinstance(breaks, int) and not isinstance(breaks, bool) and 2 <= breaks <= MOST_CLASSES:
+            return _between(whole, np.linspace(whole.low, whole.high, breaks + 1).tolist())
+        numbers = [real(b) for b in breaks] if isinstance(breaks, tuple) else []
+        edges = [whole.low, *(b for b in numbers if b is not None and whole.low < b < whole.high), whole.high]
+        if None in numbers or not 3 <= len(edges) <= MOST_CLASSES + 1 or not (np.diff(edges) > 0.0).all():
+            raise SchemaError(
+                f"cut({whole.column}, …) takes a number of classes, 2 to {MOST_CLASSES}, or rising breaks in a list, "
+                "one or more of them between the declared bounds."
+            )
+        return _between(whole, edges)
+    if len(flat([asked])) < len(asked.group) + len(asked.columns):
+        raise SchemaError(f"{asked} needs different columns for times, event and groups.")
+    *start, whole = (_leaf(c, schema) for c in asked.columns[:-1])
     if whole.is_factor or any(one.is_factor for one in start):
-        raise SchemaError(f"{surv} needs times that are numbers, and levels are declared of one.")
-    cuts = [real(c) for c in surv.cuts]
+        raise SchemaError(f"{asked} needs times that are numbers, and levels are declared of one.")
+    cuts = [real(c) for c in asked.cuts]
     rising = [c for c in cuts if c is not None and whole.low < c < whole.high]
     if len(rising) < len(cuts) or not 1 <= len(cuts) <= MOST_CLASSES or not (np.diff(rising) > 0.0).all():
         raise SchemaError(
-            f"{surv} needs rising cut points, {MOST_CLASSES} at most, above the lower and below the upper bound of "
+            f"{asked} needs rising cut points, {MOST_CLASSES} at most, above the lower and below the upper bound of "
             f"{whole.column!r}, {whole.low:g} and {whole.high:g}: declare a larger upper bound, so that it is known "
             "who was followed beyond the last one, or leave that one out."
         )
-    parts = [_leaf(c, schema, factor=True) for c in surv.group]
-    parts += [_between(one, [0.0, 0.0, *rising, whole.high], upper=True) for one in start]  # time 0 is a class
-    parts += [_between(whole, [whole.low, *rising, whole.high], upper=True)]
-    return _crossed(str(surv), (*parts, _leaf(surv.columns[-1], schema, factor=True)))
+    groups = [_leaf(c, schema, factor=True) for c in asked.group]
+    entry = [_between(one, [0.0, 0.0, *rising, whole.high], upper=True) for one in start]  # time 0 is a class
+    times, event = (
+        _between(whole, [whole.low, *rising, whole.high], upper=True),
+        _leaf(asked.columns[-1], schema, factor=True),
+    )
+    return _crossed(str(asked), (*groups, *entry, times, event))

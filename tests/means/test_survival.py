@@ -166,7 +166,7 @@ def test_any_row_of_someone_who_enters_late_is_in_one_cell():
     assert item.size == 2 * (len(CUTS) + 2) * (len(CUTS) + 1) * 2 + 1
     assert plan.sd >= np.sqrt(2.0) * np.rint(plan.scales[0])
     raw = prepare(data, spec.columns, spec.schema, frozenset(spec.columns), gaps=True)
-    (cell,) = device.inside(spec.terms, raw, None)
+    (cell,) = device.inside(spec.terms, raw, False)
     assert cell.shape == (len(data),)
     assert set(cell) <= set(range(item.size))
     sound = data["arm"].notna() & data["event"].isin([0, 1]) & (data["start"] >= 0) & (data["start"] < data["time"])

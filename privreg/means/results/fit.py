@@ -105,32 +105,15 @@ class MeansFit(Labelled):
         return (Estimate("reports", self.cov, Normal()),)
 
     @property
-    def biased(self) -> bool:
-        """True if the mechanism is a biased one, so that the estimates are not means."""
-        return any(note.code == "biased" for note in self.statement.notes)
-
-    @property
     def lost(self) -> Array:
         """Shares without a usable value, of everybody, then of subgroups, by estimate; shape (1 + g, p)."""
         return self.each(self.missing[:, :, 0], axis=1)
-
-    @property
-    def sds(self) -> Array:
-        """Standard deviations of numbers, of everybody, then of subgroups, shape (1 + g, p); NaN with local noise."""
-        means = np.vstack([self.params, self.group_params]) - self.centres
-        # noise of a mean makes its square too large, on average by its variance
-        return np.asarray(np.sqrt(np.maximum(self.moments[:, 0] + self.moments[:, 1] - means**2, 0.0)))
 
     @property
     def cells(self) -> frozenset[int]:
         """Positions of the shares that survival curves are made of."""
         held = zip(self.terms, pairwise(self.firsts), strict=True)
         return frozenset(k for term, ends in held if isinstance(term, Followed) for k in range(*ends))
-
-    def doubts(self, at: slice) -> tuple[Diagnostic, ...]:
-        """Whatever takes back some estimate at these positions."""
-        rows = set(range(at.start, at.stop))
-        return tuple(n for n in self.statement.doubts if not n.rows or set(n.rows) & rows)
 
 
 @dataclass(frozen=True, repr=False)
@@ -240,11 +223,11 @@ class Seconds(NamedTuple):
 
 
 def seconds(f: MeansFit) -> Seconds:
-    """Whatever second moments of numbers were released."""
-    products = {t.columns: k for t, k in zip(f.terms, f.firsts, strict=False) if t.is_product}
+    """Second moments of numbers that were released."""
+    held = list(zip(f.terms, f.firsts, strict=False))
+    products = {t.columns: k for t, k in held if t.is_product}
     noise, summed = f.moments[0], bool(np.isfinite(f.moments[0]).any())
-    numbers = {t.column: k for t, k in zip(f.terms, f.firsts, strict=False) if not t.is_factor and not t.parts}
-    at = {name: k for name, k in numbers.items() if summed or (name, name) in products}
+    at = {t.column: k for t, k in held if not t.levels and not t.parts and (summed or (t.column,) * 2 in products)}
     pairs = {pair: k for pair, k in products.items() if pair[0] != pair[1] and at.keys() >= set(pair)}
     one, both = list(at.values()), list(pairs.values())
     means = f.params[one] - f.centres[one]
@@ -300,8 +283,7 @@ class Correlations(View):
         frame = self.frame()
         head, rows = cells(frame.drop(columns="reliable"), self.alpha)
         below = f"Limits by Fisher's transformation, noise accounted for; {self.guarantee}."
-        if np.isnan(self.error).any():
-            below += "\nThere is none where noise left no positive variance, or a correlation beyond 1: more people or"
-            below += " budget are needed."
+        none = "\nThere is none where noise left no positive variance, or a correlation beyond 1: more people or budget"
+        below += f"{none} are needed." if np.isnan(self.error).any() else ""
         table = Table(marked(frame.index, frame["reliable"]), head, rows, "Correlations")
         return [table, Paragraph(below), *noted(self.notes)]

@@ -116,7 +116,7 @@ def blocks_of(fit: TableFit, columns: Sequence[Column]) -> tuple[tuple[Block, ..
     for whole in range(radius, 0, -1):  # rounding takes a few steps
         made = tuple(Block(t.columns, int(first[k] * whole)) for k, t in enumerate(fit.spec.terms))
         if all(b.weight for b in made) and tables.distance2(made, known) <= radius**2:
-            gaps = fit.spec.nonresponse
+            gaps = fit.spec.people.missing == "noise"
             return made, Role(lattice.BLOCKS, tables.width(made, known, gaps=gaps), radius, 1), bits
         if not all(b.weight for b in made):
             break
