@@ -16,6 +16,7 @@ from privreg.means.plan import Plan, Sums
 from privreg.means.terms import Term, places
 from privreg.results.wording import Unusable
 
+MOST_LEVELS: Final = 100  # Of a factor by which subgroups are compared: a test of more inverts large matrices
 FEW: Final = 10.0  # People who must have given an answer, and who must have not, for normal limits
 
 
@@ -88,15 +89,10 @@ def add(plan: Plan, state: State, j: int, drawn: Array) -> State:
     return state._replace(sums=sums, products=products)
 
 
-def _item(plan: Plan) -> NDArray[np.intp]:
-    """Item of each number of a report, shape (size,)."""
-    return np.repeat(np.arange(len(plan.items)), plan.sizes)
-
-
 def _means(plan: Plan, state: State) -> tuple[Array, Array]:
     """People who reported each number, and the means of their reports, two of shape (size,)."""
-    n = np.diag(state.counts)[_item(plan)]
-    return n, state.sums[np.arange(plan.size), _item(plan)] / np.maximum(n, 1.0)
+    n = np.diag(state.counts)[plan.item_of]
+    return n, state.sums[np.arange(plan.size), plan.item_of] / np.maximum(n, 1.0)
 
 
 def _raw(state: State, plan: Plan) -> tuple[Array, Array]:
@@ -108,8 +104,7 @@ def _raw(state: State, plan: Plan) -> tuple[Array, Array]:
     would be negative.
     """
     if isinstance(plan, Sums):
-        means, noise = _released([plan], [state])
-        squares, people = _squares(plan, means, noise, state.people), state.people
+        (means, noise, squares), people = _released([plan], [state]), state.people
         theta, cov = means[: plan.size], np.full((plan.size, plan.size), np.nan)
         for item in plan.items:
             here, at, over = item.here, item.at, plan.answered.get(item.term)
@@ -127,12 +122,12 @@ def _raw(state: State, plan: Plan) -> tuple[Array, Array]:
                 if over is not None:
                     cov[at, over] = cov[over, at] = theta[at] * (1.0 - min(share, 1.0)) / people
         return theta, cov
-    (n, theta), of = _means(plan, state), _item(plan)
+    (n, theta), of = _means(plan, state), plan.item_of
     if (n < 2).any():
-        raise InferenceError(
-            f"of {len(plan.items)} items every person was asked {plan.asked}, and one was asked of fewer than 2 people "
-            "of a subgroup; it takes more people, or a larger m."
+        few = (
+            f"of {len(plan.items)} items every person was asked {plan.asked}, and one was asked of fewer than 2 people"
         )
+        raise InferenceError(f"{few} of a subgroup; it takes more people, or a larger m.")
     cov = state.counts[np.ix_(of, of)] * theta  # in place from here on: these matrices may be large
     given = state.sums[:, of]
     cov -= given.T
@@ -152,49 +147,38 @@ def _raw(state: State, plan: Plan) -> tuple[Array, Array]:
     return theta, cov
 
 
-def _released(plans: Sequence[Plan], states: Sequence[State]) -> tuple[Array, Array]:
-    """Means by noised sums of some subgroups' people together, and their noise variances, two of shape (width,)."""
-    total, each = sum(state.people for state in states), list[tuple[Array, Array]]()
-    for plan, state in zip(plans, states, strict=True):
-        if isinstance(plan, Sums) and state.people:
-            noise = plan.variances(state.people) * (state.people / total) ** 2
-            each.append((state.sums / (plan.scales * total), noise))
-    return np.sum([means for means, _ in each], axis=0), np.sum([noise for _, noise in each], axis=0)
+def _released(plans: Sequence[Plan], states: Sequence[State]) -> tuple[Array, Array, dict[int, Array]]:
+    """Means by noised sums of some subgroups' people together, and their noise variances, two of shape (width,).
 
-
-def _squares(plan: Sums, means: Array, noise: Array, people: int) -> dict[int, Array]:
-    """Mean square of numbers on [-1, 1], by term; noise variances of the mean, of the square and their covariance; and
-    the share of those who have a number. Means are of these.
+    And by term of numbers, on [-1, 1], of those who have one: the mean square; noise variances of the mean, of the
+    square and their covariance; and the share of those who have a number.
     """
-    out = {}
+    some, out = [(p, s) for p, s in zip(plans, states, strict=True) if isinstance(p, Sums) and s.people], {}
+    plan, people = some[0][0], sum(s.people for _, s in some)
+    means = np.sum([s.sums / (p.scales * people) for p, s in some], axis=0)
+    noise = np.sum([p.variances(s.people) * (s.people / people) ** 2 for p, s in some], axis=0)
     for k, j in enumerate(plan.squared):
         at, over = [plan.items[j].at, plan.size + k], plan.answered.get(plan.items[j].term)
         share, doubt = (1.0, 0.0) if over is None else (max(means[over], 1.0 / people), noise[over])
         mean, square = means[at] / share
         both = np.array([*(noise[at] + np.array([mean, square]) ** 2 * doubt), mean * square * doubt]) / share**2
         out[plan.items[j].term] = np.array([square, *both, share])
-    return out
+    return means, noise, out
 
 
 def moments(terms: Sequence[Term], plans: Sequence[Plan], states: Sequence[State]) -> Array:
     """Mean squares of numbers about the middles of their ranges, and what noise does to them, user's units.
 
-    Of everybody, then of each subgroup, shape (1 + g, 5, p); the five are those of `_squares`. NaN of levels, and where
-    no squares are reported.
+    Of everybody, then of each subgroup, shape (1 + g, 5, p); the five are those of `_released`. NaN of levels, and
+    where no squares are reported.
     """
     first, groups = places(terms), [slice(g, g + 1) for g in range(len(plans))]
     out = np.full((1 + len(plans), 5, first[-1]), np.nan)
     for row, some in zip(out, (slice(None), *groups), strict=True):
-        plan, people = plans[0], sum(s.people for s in states[some])
-        if not isinstance(plan, Sums) or not people:
-            continue
-        for term, found in _squares(plan, *_released(plans[some], states[some]), people).items():
-            row[:, first[term]] = found * terms[term].half ** np.array([2, 2, 4, 3, 0])
+        if isinstance(plans[0], Sums) and any(s.people for s in states[some]):
+            for term, found in _released(plans[some], states[some])[2].items():
+                row[:, first[term]] = found * terms[term].half ** np.array([2, 2, 4, 3, 0])
     return out
-
-
-MOST_LEVELS: Final = 100
-"""Levels of a factor of which subgroups are compared, at most: a test of more inverts large matrices."""
 
 
 def alike_groups(terms: Sequence[Term], groups: Sequence[Estimates]) -> Array:
@@ -209,7 +193,7 @@ def alike_groups(terms: Sequence[Term], groups: Sequence[Estimates]) -> Array:
     for k, term in enumerate(terms):
         here = slice(at, at := at + len(term.names))
         some = [g for g in groups if np.isfinite(g.params[here]).all() and np.isfinite(g.cov[here, here]).all()]
-        if len(some) < 2 or not len(term.levels) <= MOST_LEVELS or len(term.levels) == 1:
+        if len(some) < 2 or len(term.levels) > MOST_LEVELS:
             continue
         contrasts = helmert(len(term.levels)) if term.is_factor else np.eye(1)
         found = [contrasts @ g.params[here] for g in some]
@@ -283,7 +267,7 @@ def estimates(terms: Sequence[Term], plans: Sequence[Plan], states: Sequence[Sta
     if total < 2:
         raise InferenceError(f"{total} records sent reports; it takes 2 or more.")
     means, weights, cov = [], np.array([s.people / total for _, s in some]), np.zeros((plan.size, plan.size))
-    half = np.repeat([terms[i.term].half if i.kind == "number" else 1.0 for i in plan.items], plan.sizes)
+    half = np.take([terms[i.term].half if i.kind == "number" else 1.0 for i in plan.items], plan.item_of)
     for weight, (its, state) in zip(weights, some, strict=True):
         theta, v = _raw(state, its)
         for item in its.factors:

@@ -52,9 +52,7 @@ class FactorMechanism(Randomiser):
     @property
     def width(self) -> int:
         """Standard normals that a report takes."""
-        if self.name == "grr":
-            return 2
-        return self.levels * (self.bit.width if self.bit is not None else 1)
+        return 2 if self.name == "grr" else self.levels * (1 if self.bit is None else self.bit.width)
 
     @property
     def sd(self) -> float:
@@ -65,16 +63,12 @@ class FactorMechanism(Randomiser):
     def chances(self) -> tuple[float, float]:
         """Probability that a level is reported where it is the person's, and where it is not: "grr" and "oue"."""
         e = math.exp(-self.epsilon)
-        if self.name == "grr":
-            whole = 1.0 + (self.levels - 1) * e
-            return 1.0 / whole, e / whole
-        return 0.5, e / (1.0 + e)
+        whole = 1.0 + (self.levels - 1) * e
+        return (1.0 / whole, e / whole) if self.name == "grr" else (0.5, e / (1.0 + e))
 
     def randomise(self, codes: Any, normals: Any) -> Array:
         """Randomise levels, positions of shape (n,), each of another person: unbiased for their indicators, shape (n,
-        levels).
-
-        `normals`, shape (n, width), are independent standard ones, each used once.
+        levels). `normals`, shape (n, width), are independent standard ones, each used once.
         """
         at, z = np.asarray(codes, dtype=np.intp), np.asarray(normals, dtype=np.float64)
         indicators = np.equal.outer(at, np.arange(self.levels))
@@ -106,7 +100,7 @@ class FactorMechanism(Randomiser):
             values, vectors = np.linalg.eigh(square)
             root = vectors * np.sqrt(np.maximum(values, 0.0))
             return np.asarray(people + self.sd * root @ normals[:-1])
-        from scipy.stats import binom  # slow to import
+        from scipy.stats import binom
 
         people, n = people[0], float(square[0, 0])
         (p, q), (first, second) = self.chances, ndtr(normals)
@@ -172,8 +166,7 @@ class FactorMechanism(Randomiser):
             return f"noise sd {self.sd:.4g} = sqrt(2) / mu per level, {at_least(self.budget.mu, 4)}-GDP"
         if self.bit is not None:
             return f"{self.levels} bits, each by {self.bit.title} at epsilon {at_least(self.bit.epsilon, 4)}"
-        p, q = self.chances
-        said = f"of {self.levels} levels, reported with probability {p:.4g}, others {q:.4g}"
+        said = "of {} levels, reported with probability {:.4g}, others {:.4g}".format(self.levels, *self.chances)
         return f"{said}, epsilon {at_least(self.epsilon, 4)}"
 
     def __repr__(self) -> str:
@@ -201,10 +194,9 @@ def factor_mechanism(name: object, budget: Budget, levels: int, bit: str = "duch
         return FactorMechanism("gaussian", budget, levels)
     if got != "histogram":
         return FactorMechanism(got, budget.as_pure(), levels)
-    kind = choose("mechanism", bit, NUMBER_MECHANISMS)
-    if kind == "square_wave_biased":
+    if choose("mechanism", bit, NUMBER_MECHANISMS) == "square_wave_biased":
         raise OptionError(
             "a histogram of biased bits has no frequencies to offer; use mechanism='square_wave', which inverts their "
             "mean, or frequencies='grr', 'oue' or 'auto'."
         )
-    return FactorMechanism(got, budget, levels, number_mechanism(kind, share(budget, 2), 0.0, 1.0))
+    return FactorMechanism(got, budget, levels, number_mechanism(bit, share(budget, 2), 0.0, 1.0))

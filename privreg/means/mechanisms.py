@@ -109,8 +109,8 @@ def benchmark(
 
     References
     ----------
-    Duan (2025), LDPTube, sections 4.2 and 4.3. Shevtsova (2010), for the constant 0.56 of the Berry–Esseen bound, of
-    which this is the value for terms that need not be alike, at m = d; with m < d it is that of the mechanism's part.
+    Duan (2025), LDPTube, sections 4.2 and 4.3. Shevtsova (2010), for the Berry–Esseen bound's 0.56, for terms that need
+    not be alike, at m = d; with m < d it is that of the mechanism's part.
 
     Examples
     --------
@@ -184,5 +184,4 @@ def break_even(
     asked = ((first, bounds), (second, bounds if second_bounds is None else second_bounds))
     a, b = (benchmark(values, n=2, bounds=of, mechanisms=[name], **options).iloc[0] for name, of in asked)
     gap, cost = a.bias**2 - b.bias**2, b.variance + b.sampling - a.variance - a.sampling
-    found = float(2.0 * cost / gap) if gap != 0.0 else math.inf
-    return found if found > 0.0 else math.inf
+    return float(2.0 * cost / gap) if gap != 0.0 and cost / gap > 0.0 else math.inf

@@ -10,11 +10,10 @@ from privreg.data.participants import Participants
 from privreg.data.sources.open import Source, check_columns, check_declared, completed, open_table, refuse_bare
 from privreg.errors import DataError, FormulaError, OptionError, UnsupportedArgumentError, real
 from privreg.formula.language.spelling import as_labelled, label_of, schema_labelled
-from privreg.means.plan import Plan
+from privreg.means.plan import Plan, Spec, declared
 from privreg.means.results.results import MeansResults
 from privreg.means.results.shares import TableOne
 from privreg.means.results.survival import SurvivalCurves
-from privreg.means.spec import Spec, declared
 from privreg.means.stream import MeansStream, refuse_few
 from privreg.means.terms import EVENTS, Asked, flat, read_columns, read_formula
 from privreg.options.running import progress_bar
@@ -42,11 +41,10 @@ class PrivateMeans:
 
     Notes
     -----
-    An item is a numeric column (two where there may be nothing to tell: the number, and whether there is one) or a
-    factor with all its levels. With r = nm/d people asked, an estimate's variance is [E Var(report) + Var(t)]/r; about
-    the mean of the n people themselves it is E Var(report)/r + (1 − m/d) Var(t)/r, whose second term the source omits.
-    Subgroups count by their public numbers of people. Where noise falls on sums everybody is asked everything; see
-    `privreg.means.plan` for what a report then holds, and how budget is split.
+    An item is a number, whether there is one where there may be nothing to tell, or a factor with all its levels. With
+    r = nm/d people asked, an estimate's variance is [E Var(report) + Var(t)]/r; about the mean of the n people
+    themselves E Var(report)/r + (1 − m/d) Var(t)/r, whose second term the source omits. Subgroups count by their public
+    numbers of people. Where noise falls on sums everybody is asked everything; see `privreg.means.plan`.
 
     References
     ----------
@@ -232,18 +230,14 @@ def estimate(
 def table_one(data: Any, columns: Any = None, *, by: str | None = None, **options: Any) -> TableOne:
     """Describe people in the table that opens a paper: means and shares of everybody and of public subgroups.
 
-    It shows as text, HTML, Markdown, LaTeX and, by ``save("table.docx")``, for Word.
-
     `data`, `columns` and ``**options`` are as of :func:`estimate`; `by` is a column of *public* subgroups, its levels
     declared. Everybody is in one of them, so that the table costs each person the budget once.
 
     Examples
     --------
     >>> import privreg as pr
-    >>> people = pr.datasets.us_insurance(20_000)
-    >>> table = pr.means.table_one(people, "age + C(smoker)", by="region", mu=1, trust="central", progress=False,
-    ...                            bounds={"age": (18, 65)}, levels={"smoker": ["no", "yes"], "region": [
-    ...                                "northeast", "northwest", "southeast", "southwest"]})
+    >>> table = pr.means.table_one(pr.datasets.us_insurance(20_000), "age + C(smoker)", mu=1, trust="central",
+    ...                            bounds={"age": (18, 65)}, levels={"smoker": ["no", "yes"]}, progress=False)
     >>> table.frame()["variable"].unique().tolist()
     ['age', 'smoker']
     """

@@ -1,27 +1,30 @@
-"""Plan of means: who is asked what, and how answers are randomised, decided before a row is read. Public."""
+"""Plans of means: declarations, who is asked what, and how answers are randomised, before a row is read. Public."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Integral
 from typing import Any, ClassVar, Final, NamedTuple
+from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privreg.base.arrays import Array, Ints
 from privreg.collector.aggregate.report import with_noise
-from privreg.errors import BudgetError, OptionError, shown
+from privreg.data.participants import Participants
+from privreg.errors import BudgetError, OptionError, SchemaError, real, shown
 from privreg.means.factors import factor_mechanism
-from privreg.means.terms import MOST_COORDINATES, Term
+from privreg.means.terms import MOST_COORDINATES, Asked, Term, declared_terms, flat
 from privreg.options.table import check
 from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import Mechanism, bits_sensitivity, blocks_sensitivity, square_sensitivity
 from privreg.privacy.noise import derived_key, normals
 from privreg.privacy.scalar import NUMBER_MECHANISMS, NumberMechanism, number_mechanism, share
+from privreg.schema.declarations import Schema
 
 
 class Item(NamedTuple):
@@ -54,10 +57,10 @@ class Plan:
         """Numbers in a whole report."""
         return self.items[-1].at + self.items[-1].size
 
-    @property
-    def sizes(self) -> list[int]:
-        """Numbers of each item."""
-        return [item.size for item in self.items]
+    @cached_property
+    def item_of(self) -> NDArray[np.intp]:
+        """Item of each number of a report, shape (size,)."""
+        return np.repeat(np.arange(len(self.items)), [item.size for item in self.items])
 
     @property
     def factors(self) -> list[Item]:
@@ -93,7 +96,7 @@ class Plan:
     @property
     def selection(self) -> int:
         """Standard normals by which a person's items are drawn."""
-        return {len(self.items): 0, 1: 1}.get(self.asked, len(self.items))
+        return {1: 1, len(self.items): 0}.get(self.asked, len(self.items))
 
     @cached_property
     def slot(self) -> int:
@@ -108,7 +111,7 @@ class Plan:
     @property
     def biased(self) -> NDArray[np.bool_]:
         """True for numbers that go through a mechanism whose bias stays, shape (size,)."""
-        return np.repeat([getattr(i.mechanism, "name", "") == "square_wave_biased" for i in self.items], self.sizes)
+        return np.take([getattr(i.mechanism, "name", "") == "square_wave_biased" for i in self.items], self.item_of)
 
 
 def _items(layout: Sequence[Item], budget: Budget, asked: int, mechanism: str, frequencies: str) -> tuple[Item, ...]:
@@ -124,9 +127,7 @@ def _items(layout: Sequence[Item], budget: Budget, asked: int, mechanism: str, f
                 0.0,
                 ["duchi" if mechanism in {"square_wave", "square_wave_biased", "piecewise"} else mechanism],
             )
-        if not each.private:
-            names = ["gaussian"]
-        elif mechanism == "auto":
+        if mechanism == "auto":
             names = ["duchi", "piecewise"] if each.pure else ["duchi", "piecewise", "gaussian"]
         made = (number_mechanism(name, each, low, 1.0) for name in names)
         out.append(item._replace(mechanism=min(made, key=NumberMechanism.worst_variance)))
@@ -161,9 +162,7 @@ def make_plan(
 
     By default `m` is the number with the least noise by the exact worst variances. `nonresponse` says whether values
     may be missing, `pure` whether a budget of another form is to be kept by pure mechanisms alone; by default whichever
-    has less noise.
-    Raises OptionError if an option is not among its choices, or m is out of range; BudgetError if the budget is pure,
-    and noise is added to sums.
+    has less noise. Raises OptionError for a wrong option; BudgetError if the budget is pure, and noise on sums.
     """
     name = check("means.arrays", "mechanism", mechanism)
     check("means.arrays", "frequencies", frequencies)
@@ -173,9 +172,9 @@ def make_plan(
             layout.append(Item(kind, k, size, len(term.levels) + nonresponse if term.is_factor else 1))
             size += layout[-1].size
     if size > MOST_COORDINATES:
+        most = f"at most {MOST_COORDINATES:,} are kept with the products of all pairs"
         raise OptionError(
-            f"a report would have {size:,} numbers, and at most {MOST_COORDINATES:,} are kept with the products of all "
-            "pairs; estimate fewer columns, levels or cut points at a time."
+            f"a report would have {size:,} numbers, and {most}; estimate fewer columns, levels or cut points."
         )
     d = len(layout)
     if m is not None and (isinstance(m, bool) or not isinstance(m, Integral) or not 1 <= int(m) <= d):
@@ -183,11 +182,9 @@ def make_plan(
         raise OptionError(f"m={shown(m)} must be a whole number from 1 to d = {d}, the items there are{beside}.")
     if trust != "local":
         given = {"mechanism": name != "auto", "frequencies": frequencies != "auto", "m": m is not None}
-        if any(given.values()):
-            raise OptionError(
-                f"{next(filter(given.get, given))}= is about people's reports, and with trust={trust!r} noise is added "
-                "to sums; leave it out."
-            )
+        for option in filter(given.get, given):
+            why = f"is about people's reports, and with trust={trust!r} noise is added to sums"
+            raise OptionError(f"{option}= {why}; leave it out.")
         return make_sums(tuple(layout), budget, 1 if trust == "central" else 2)
     if name == "privunit" and budget.private:
         if m not in {None, d}:
@@ -196,6 +193,8 @@ def make_plan(
             raise OptionError("mechanism='privunit' randomises factors with the rest; leave frequencies= out.")
         spent = budget.as_pure()
         return Plan(_items(layout, spent, d, "auto", "auto"), d, spent, Mechanism("privunit", spent))
+    if not budget.private:
+        name, m = "gaussian", d if m is None else m
     # (ε, δ) and ρ are spent as the μ calibrated to them, which implies both: parts then add up whatever their
     # mechanisms are. Or everything as pure ε.
     forms = [(budget, budget)]
@@ -205,8 +204,8 @@ def make_plan(
     several: Collection[int] = (
         range(1, d + 1) if d <= 64 else {d, *(d // k for k in (2, 4, 8, 16)), *range(64, 8, -8), *range(1, 9)}
     )
-    if m is not None or not budget.private:
-        several = [d if m is None else int(m)]
+    if m is not None:
+        several = [int(m)]
     least, best = math.inf, Plan((), 0, budget)
     for promised, spent in forms:
         for k in sorted(several, reverse=True):  # ties go to the first
@@ -223,7 +222,6 @@ def make_plan(
 
 
 UNIT: Final = 1 << 20  # Largest distance of two reports in whole numbers, before these are rounded
-
 ROOT2: Final = math.sqrt(2.0)
 
 
@@ -231,9 +229,8 @@ ROOT2: Final = math.sqrt(2.0)
 class Sums(Plan):
     """Plan of sums of whole records, to which noise is added, and to no report. Made by :func:`make_sums`.
 
-    Each collector adds a rounded normal to each number of the sum, modulo 2⁶⁴. Sums being whole numbers, that is the
-    rounded sum of both: rounding tells nothing. Squares of numbers follow at the end of a report. The budget is per
-    person, against whoever adds one of the noises.
+    Each collector adds a rounded normal to each number of the sum, modulo 2⁶⁴; sums being whole numbers, rounding tells
+    nothing. Squares of numbers follow at the end of a report. The budget is against whoever adds one of the noises.
     """
 
     collectors: int = 1  # Parties that add noise: 1 is a trusted curator
@@ -262,17 +259,15 @@ class Sums(Plan):
     @cached_property
     def scales(self) -> Array:
         """Whole numbers that 1 is, by number of a report; shape (width,)."""
-        plain = np.repeat(self.weights, self.sizes)
-        return self.unit * np.concatenate([plain, ROOT2 * np.take(self.weights, self.squared)])
+        each = np.array(self.weights)
+        return self.unit * np.concatenate([each[self.item_of], ROOT2 * each[self.squared]])
 
     @property
     def sd(self) -> float:
         """Sd of the normal that a collector rounds and adds, in whole numbers."""
         # an item that says whether there is a number belongs to the number's block
-        pairs = [
-            (UNIT * w, _distance(i)) for i, w in zip(self.items, self.weights, strict=True) if i.kind != "answered"
-        ]
-        return blocks_sensitivity(*zip(*pairs, strict=True), rounded=len(self.scales)) / self.budget.mu
+        each = [(UNIT * w, _distance(i)) for i, w in zip(self.items, self.weights, strict=True) if i.kind != "answered"]
+        return blocks_sensitivity(*zip(*each, strict=True), rounded=len(self.scales)) / self.budget.mu
 
     def noised(self, exact: Ints, key: bytes) -> Array:
         """Release a sum, or several, shape (…, width): add each collector's noise, from a key for them alone."""
@@ -293,8 +288,7 @@ def _distance(item: Item) -> float:
 
 def make_sums(items: tuple[Item, ...], budget: Budget, collectors: int) -> Sums:
     """Plan sums of reports that hold the items.
-    Raises BudgetError if the budget is a pure one, which normal noise can't keep, or so small that noise would
-    overflow.
+    Raises BudgetError if the budget is pure, which normal noise can't keep, or so small that noise would overflow.
     """
     if budget.pure:
         who = "a curator's" if collectors == 1 else "two collectors'"
@@ -306,3 +300,92 @@ def make_sums(items: tuple[Item, ...], budget: Budget, collectors: int) -> Sums:
     if made.sd > 2.0**58:
         raise BudgetError(f"{budget} needs noise beyond 64-bit sums; give a larger budget, mu=1 say.")
     return made
+
+
+@dataclass(frozen=True)
+class Spec:
+    """Declarations of estimates."""
+
+    formula: str
+    terms: tuple[Term, ...]
+    schema: Schema
+    budget: Budget  # Budget as asked for
+    people: Participants
+    by: str | None  # Column of public subgroups
+    groups: tuple[Any, ...]  # Their levels; one nameless subgroup if there is no such column
+    plans: tuple[Plan, ...]  # Plans by subgroup
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns that hold what is estimated, and the subgroup."""
+        estimated = dict.fromkeys(c for t in self.terms for c in t.columns)
+        return (*estimated, *([] if self.by is None else [self.by]))
+
+    @property
+    def trust(self) -> str:
+        """Parties that people have to trust: "local" for none, "two_collectors", "central"."""
+        plan = self.plans[0]
+        return "local" if not isinstance(plan, Sums) else "central" if plan.collectors == 1 else "two_collectors"
+
+    @property
+    def spent(self) -> Budget:
+        """Largest budget that anybody spends on one row."""
+        return max((p.budget for p in self.plans), key=lambda b: b.mu)
+
+    def concerned(self, terms: frozenset[int]) -> NDArray[np.bool_]:
+        """Which of the estimates are of some of the `terms`, given by their positions, shape (p,)."""
+        return np.array([k in terms for k, term in enumerate(self.terms) for _ in term.names], dtype=np.bool_)
+
+    @property
+    def total_mu(self) -> float:
+        """GDP parameter per person of a release, all rows of a person together."""
+        return math.sqrt(self.people.max_per_id) * self.spent.mu
+
+
+def declared(
+    asked: Sequence[Asked],
+    budget: Budget,
+    schema: Schema,
+    people: Participants,
+    by: Any,
+    by_budget: Any,
+    **how: Any,
+) -> Spec:
+    """Check declarations and plan who is asked what; `how` goes to :func:`make_plan`."""
+    terms, names, trust = declared_terms(asked, schema), flat(asked), how.get("trust", "local")
+    people.check_columns(names)
+    if people.max_per_id > 1 and trust != "local":
+        why = f"with trust={trust!r} all rows of a person would be in one sum, whose noise hides one"
+        raise OptionError(f"max_per_id={people.max_per_id}: {why}; use max_per_id=1, or trust='local'.")
+    if people.missing == "drop" and trust != "local":
+        why = f"tells how many rows can be used, which is not public with trust={trust!r}"
+        raise OptionError(f"missing='drop' {why}; use 'noise'.")
+    if by is None and by_budget is not None:
+        raise OptionError("by_budget= is by subgroup; name their public column too, by='column'.")
+    if by is not None and not isinstance(by, str):
+        raise OptionError(f"by={shown(by)} must be the name of a column of public subgroups.")
+    if by is not None and by not in schema.levels:
+        raise SchemaError(f"by={by!r} needs its public levels; give levels={{{by!r}: [...]}} with all of them.")
+    if by in {*names, *people.columns}:
+        raise SchemaError(f"by={by!r} is public, so nothing about it is to be estimated; take it out of the rest.")
+    groups: Sequence[Any] = (None,) if by is None else schema.levels[by]
+    if by_budget is not None and not isinstance(by_budget, Mapping):
+        raise OptionError(f"by_budget must be a mapping from subgroups, got {type(by_budget).__name__}.")
+    if by_budget and not budget.private:
+        raise BudgetError("by_budget= needs a budget of the model, the largest of all, and mu=None is none.")
+    budgets = dict.fromkeys(groups, budget)  # in the form of the model's
+    for name, given in (by_budget or {}).items():
+        group, value = normalize("NFC", name) if isinstance(name, str) else name, real(given)
+        if group not in groups:
+            raise OptionError(f"by_budget names {shown(group)}, no subgroup; they are {', '.join(map(repr, groups))}.")
+        if value is None or not 0.0 < value <= budget.asked[0]:
+            must = f"be a number above 0 and at most the model's budget, {budget.asked[0]:g}"
+            raise BudgetError(f"by_budget[{group!r}] is {shown(given)}; it must {must}.")
+        budgets[group] = Budget.restore(budget.form, (value, *budget.asked[1:]))
+    how["nonresponse"] = people.missing == "noise" or people.id is not None
+    most = max(budgets.values(), key=lambda b: b.mu)  # all keep the kind of guarantee that suits it best
+    kind = make_plan(terms, most, **how).budget.pure
+    plans = tuple(make_plan(terms, b, pure=kind, **how) for b in budgets.values())
+    right = f"C({group})" if (group := getattr(terms[0], "group", "")) else "1"
+    formula = f"{' + '.join(t.written for t in terms)} ~ {right}"
+    return Spec(formula, terms, schema, budget, people, by, tuple(groups), plans)

@@ -41,7 +41,6 @@ class Asked(NamedTuple):
 
 
 EVENTS: Final = (0, 1)  # Levels of an event that has none declared: censored, and happened
-
 MOST_CLASSES: Final = 200  # Classes of a histogram, at most
 MOST_COORDINATES: Final = 2_000  # Numbers in a report, at most: the collector keeps products of all pairs of them
 
@@ -59,8 +58,7 @@ class Term:
     """
 
     column: str
-    # Public range of a number; 0 and 1 for a factor
-    low: float = 0.0
+    low: float = 0.0  # Public range of a number; 0 and 1 for a factor
     high: float = 1.0
     levels: tuple[Any, ...] = ()  # Public levels of a factor, tuples of them of several; empty for a number
     parts: tuple[Term, ...] = ()  # The factors or numbers, or the number that is cut
@@ -224,8 +222,8 @@ def read_formula(formula: object) -> list[Asked]:
         )
     if (group := syntax(right.strip())) is None or isinstance(group, ast.BinOp):
         raise FormulaError(
-            f"Surv() has curves by the levels of one factor: write {asked[0]} ~ C(arm), or ~ 1 for one curve; a column "
-            "of combined levels, made beforehand row by row, serves for two factors."
+            f"Surv() has curves by the levels of one factor: write {asked[0]} ~ C(arm), or ~ 1 for one curve; for two "
+            "factors make a column of combined levels beforehand, row by row."
         )
     return [asked[0]._replace(group=_column(group).columns)]
 
@@ -255,8 +253,8 @@ def _summand(node: ast.expr) -> Asked:
             return Asked(tuple(_column(c).columns[0] for c in of), kind="Surv", cuts=times)
         case ast.Call(ast.Name("Surv")):
             raise FormulaError(
-                "Surv() takes a time, an event, and in a list the public times at which curves are estimated: "
-                "Surv(time, event, [30, 60, 90]), or, with late entry, Surv(start, stop, event, [30, 60, 90])."
+                "Surv() takes a time, an event, and a list of the public times of its curves: Surv(time, event, [30, "
+                "60, 90]), or, with late entry, Surv(start, stop, event, [30, 60, 90])."
             )
     return _column(node)
 
@@ -298,15 +296,13 @@ def read_columns(columns: object) -> list[Asked]:
     """Requests of a list of columns, and of pairs of them.
     Raises FormulaError if it is not a list of different names.
     """
-    if isinstance(columns, str) or not isinstance(columns, Sequence):
-        raise FormulaError(f"columns must be a list of names such as ['age', 'bmi'], got {type(columns).__name__}.")
-    if columns and all(isinstance(one, Asked) for one in columns):
-        return list(columns)  # of a formula
-    asked = [one if isinstance(one, tuple) and len(one) == 2 else (one,) for one in columns]
+    listed = columns if isinstance(columns, Sequence) and not isinstance(columns, str) else []
+    if listed and all(isinstance(one, Asked) for one in listed):
+        return list(listed)  # of a formula
+    asked = [one if isinstance(one, tuple) and len(one) == 2 else (one,) for one in listed]
     if not asked or not all(isinstance(name, str) and name for one in asked for name in one):
-        raise FormulaError(
-            "columns must be one or more names of columns, as strings; two-way tables are pairs, ('sex', 'region')."
-        )
+        must = "columns must be a list of names, one or more, such as ['age', 'bmi']"
+        raise FormulaError(f"{must}; two-way tables are pairs of names, ('sex', 'region').")
     return _once(list(map(Asked, asked)), "columns")
 
 
@@ -336,9 +332,7 @@ def _leaf(name: str, schema: Schema, *, factor: bool = False) -> Term:
             f"levels={{{name!r}: [...]}}.{meant(name, [*schema.bounds, *schema.levels])}"
         )
     if not low < high:
-        raise SchemaError(
-            f"bounds[{name!r}] = ({low:g}, {high:g}) leave one value, so the mean is known; leave it out."
-        )
+        raise SchemaError(f"bounds[{name!r}] = ({low:g}, {high:g}) leave one value, the mean; leave the column out.")
     return Term(name, low, high)
 
 
@@ -378,14 +372,14 @@ def _declared(asked: Asked, schema: Schema) -> Term:
         if whole.is_factor:
             raise SchemaError(f"{asked} needs a number with bounds, and {whole.column!r} has levels.")
         if isinstance(breaks, int) and not isinstance(breaks, bool) and 2 <= breaks <= MOST_CLASSES:
-            return _between(whole, np.linspace(whole.low, whole.high, breaks + 1).tolist())
+            breaks = tuple(np.linspace(whole.low, whole.high, breaks + 1)[1:-1].tolist())
         numbers = [real(b) for b in breaks] if isinstance(breaks, tuple) else []
         edges = [whole.low, *(b for b in numbers if b is not None and whole.low < b < whole.high), whole.high]
         if None in numbers or not 3 <= len(edges) <= MOST_CLASSES + 1 or not (np.diff(edges) > 0.0).all():
-            raise SchemaError(
-                f"cut({whole.column}, …) takes a number of classes, 2 to {MOST_CLASSES}, or rising breaks in a list, "
-                "one or more of them between the declared bounds."
+            must = (
+                f"takes a number of classes, 2 to {MOST_CLASSES}, or rising breaks in a list, some between the bounds"
             )
+            raise SchemaError(f"cut({whole.column}, …) {must}.")
         return _between(whole, edges)
     if len(flat([asked])) < len(asked.group) + len(asked.columns):
         raise SchemaError(f"{asked} needs different columns for times, event and groups.")
@@ -396,14 +390,10 @@ def _declared(asked: Asked, schema: Schema) -> Term:
     rising = [c for c in cuts if c is not None and whole.low < c < whole.high]
     if len(rising) < len(cuts) or not 1 <= len(cuts) <= MOST_CLASSES or not (np.diff(rising) > 0.0).all():
         raise SchemaError(
-            f"{asked} needs rising cut points, {MOST_CLASSES} at most, above the lower and below the upper bound of "
-            f"{whole.column!r}, {whole.low:g} and {whole.high:g}: declare a larger upper bound, so that it is known "
-            "who was followed beyond the last one, or leave that one out."
+            f"{asked} needs rising cut points, {MOST_CLASSES} at most, between the bounds of {whole.column!r}, "
+            f"{whole.low:g} and {whole.high:g}: declare a larger upper bound, or leave cut points beyond it out."
         )
     groups = [_leaf(c, schema, factor=True) for c in asked.group]
     entry = [_between(one, [0.0, 0.0, *rising, whole.high], upper=True) for one in start]  # time 0 is a class
-    times, event = (
-        _between(whole, [whole.low, *rising, whole.high], upper=True),
-        _leaf(asked.columns[-1], schema, factor=True),
-    )
-    return _crossed(str(asked), (*groups, *entry, times, event))
+    times = _between(whole, [whole.low, *rising, whole.high], upper=True)
+    return _crossed(str(asked), (*groups, *entry, times, _leaf(asked.columns[-1], schema, factor=True)))

@@ -70,8 +70,7 @@ class MeansResults(Results):
         return self._covariance()
 
     def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Normal confidence intervals of the population's means and frequencies: columns 0 and 1, lower and upper
-        limit.
+        """Normal confidence intervals of the population's means and frequencies, lower and upper limit: columns 0, 1.
 
         The variance is that of the reports as they came: the mechanism's part, what comes of asking m of d items,
         (1 − m/d) Var(t)/r, which LDPTube leaves out, and the people's, Var(t)/n. For the mean of the very people who
@@ -106,9 +105,8 @@ class MeansResults(Results):
 
         The first by default; another by its name, as "smoker:region".
         """
-        named = {
-            t.column: k for k, t in enumerate(self._fit.terms) if type(t) is Term and t.levels and len(t.parts) == 2
-        }
+        terms = {k: t for k, t in enumerate(self._fit.terms) if type(t) is Term and len(t.parts) == 2}
+        named = {t.column: k for k, t in terms.items() if t.levels}
         none = "there is no two-way table; estimate one, as in 'C(smoker):C(region) ~ 1'."
         return Crosstab(*self._shares(named, "table", table, none))
 
@@ -211,7 +209,8 @@ class MeansResults(Results):
         one, other = np.tile(pairs, (len(at) // len(pairs), 1)).T
         v, w = f.group_variances[one, at], f.group_variances[other, at]
         difference, error = f.group_params[one, at] - f.group_params[other, at], np.sqrt(v + w)
-        free = np.maximum(np.array(f.group_people)[:, None] * (1.0 - np.nan_to_num(f.lost[1:])) - 1.0, 1.0)
+        lost = np.nan_to_num(f.each(f.missing[1:, :, 0], axis=1))
+        free = np.maximum(np.array(f.group_people)[:, None] * (1.0 - lost) - 1.0, 1.0)
         with np.errstate(divide="ignore", invalid="ignore"):
             df = (v + w) ** 2 / (v**2 / free[one, at] + w**2 / free[other, at])
             ratio = difference / error
@@ -259,7 +258,7 @@ class MeansResults(Results):
         means = np.vstack([f.params, f.group_params]) - f.centres
         table["sd"] = np.sqrt(np.maximum(f.moments[:, 0] + f.moments[:, 1] - means**2, 0.0)).ravel()
         table["p_value"] = np.tile(f.each(chi2.sf(*f.group_tests.T)), k)
-        table["missing"] = f.lost.ravel() * table["people"]
+        table["missing"] = f.each(f.missing[:, :, 0], axis=1).ravel() * table["people"]
         table["count"] = table["estimate"] * (table["people"] - table["missing"].fillna(0.0))
         table["count"] = table["count"].where(table["level"].notna())
         return TableOne(table[list(COLUMNS)], f.by, f.statement.headline, self.privacy.doubts)
@@ -312,10 +311,10 @@ class MeansResults(Results):
         table = self.tidy(alpha=alpha).set_index(pd.Index(f.names))
         for column in ("estimate", "conf_low", "conf_high"):
             table[column] = (table[column] - f.centres + f.halves) / (2.0 * f.halves)
-        said = f"{100 * (1 - alpha):.6g}% intervals; {guarantee([f.statement])}"
         ends = [f"{c - h:g} to {c + h:g}" for c, h in zip(f.centres, f.halves, strict=True)]
-        rows = [Row(n, n, "" if at == "0 to 1" else at) for n, at in zip(f.names, ends, strict=True)]
-        rows = [row for k, row in enumerate(rows) if k not in f.cells]
+        named = [(n, "" if at == "0 to 1" else at) for n, at in zip(f.names, ends, strict=True)]
+        rows = [Row(n, n, at) for k, (n, at) in enumerate(named) if k not in f.cells]
+        said = f"{100 * (1 - alpha):.6g}% intervals; {guarantee([f.statement])}"
         unit = Unit("share", "share; of a number, the mean's place between its bounds")
         there: Any = figure(Drawn([table.loc[[row.label for row in rows]]], rows, [""], [unit], False), said, None, ax)
         there.axvline(1.0, color=inks_for(there).grey, linewidth=0.6, linestyle=":", zorder=0)

@@ -59,12 +59,12 @@ class Crosstab(Shares):
     @property
     def shares(self) -> pd.DataFrame:
         """Shares, with their sums in the last row and column; they may come out below 0, being unbiased."""
-        return self._framed(self._summed.values)
+        return self._summed()[0]
 
     @property
     def std_errors(self) -> pd.DataFrame:
         """Standard errors of the shares and of their sums, of sampling and of noise."""
-        return self._framed(self._summed.errors)
+        return self._summed()[1]
 
     @property
     def counts(self) -> pd.DataFrame:
@@ -77,8 +77,7 @@ class Crosstab(Shares):
         Index: row and column level; share, std_error, conf_low, conf_high, normal limits by the delta method. NaN of a
         row whose share came out as 0 or less. ``["share"].unstack()`` is the table.
         """
-        rows = choose("margin", margin, ("rows", "columns")) == "rows"
-        axis = -1 if rows else -2
+        axis = -1 if choose("margin", margin, ("rows", "columns")) == "rows" else -2
 
         def within(p: Any) -> Any:
             whole = p.sum(axis=axis, keepdims=True)
@@ -91,7 +90,7 @@ class Crosstab(Shares):
 
     def conf_int(self, alpha: float = 0.05) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Lower and upper normal limits of every share, each by itself."""
-        low, high = limits(self.shares, self.std_errors, alpha).values()
+        low, high = limits(*self._summed(), alpha).values()
         return low, high
 
     @property
@@ -103,23 +102,20 @@ class Crosstab(Shares):
     def _table(self) -> Array:
         return self.estimates.reshape([len(part.levels) for part in self.term.parts])
 
-    @property
-    def _summed(self) -> Moved:
-        """Cells, and sums of rows and columns."""
+    def _summed(self) -> list[pd.DataFrame]:
+        """Cells with sums of rows and columns: shares, and their standard errors."""
 
         def summed(p: Any) -> Any:
             rows = np.concatenate([p, p.sum(axis=-2, keepdims=True)], axis=-2)
             return np.concatenate([rows, rows.sum(axis=-1, keepdims=True)], axis=-1)
 
-        return Moved(summed, self._table, self.cov)
-
-    def _framed(self, values: Array) -> pd.DataFrame:
+        found = Moved(summed, self._table, self.cov)
         index, columns = (pd.Index([*part.labels, "All"], name=part.column) for part in self.term.parts)
-        return pd.DataFrame(values, index, columns)
+        return [pd.DataFrame(values, index, columns) for values in (found.values, found.errors)]
 
     def _layout(self) -> list[Part]:
         row, column = self.term.parts
-        both = zip(self.shares.to_numpy(), self.std_errors.to_numpy(), strict=True)
+        both = zip(*(frame.to_numpy() for frame in self._summed()), strict=True)
         *rows, last = [[f"{p:.4f}\n({e:.4f})" for p, e in zip(*cells, strict=True)] for cells in both]
         title = f"Joint shares of {row.column} (rows) and {column.column} (columns), of records that have both"
         facts = [("All", [v.replace("\n", " ") for v in last])]

@@ -18,9 +18,8 @@ from privreg.data.participants import Participants
 from privreg.errors import FormulaError, InferenceError, OptionError, StudyError
 from privreg.fits.outcome import Senders
 from privreg.means import collector
-from privreg.means.plan import Sums
+from privreg.means.plan import Spec, Sums, declared
 from privreg.means.results.results import MeansResults
-from privreg.means.spec import Spec, declared
 from privreg.means.stream import MeansStream
 from privreg.means.terms import Followed, declared_terms, read_formula
 from privreg.privacy.ledger import Budget, Release
