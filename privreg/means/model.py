@@ -41,10 +41,8 @@ class PrivateMeans:
 
     Notes
     -----
-    An item is a number, whether there is one where there may be nothing to tell, or a factor with all its levels. With
-    r = nm/d people asked, an estimate's variance is [E Var(report) + Var(t)]/r; about the mean of the n people
-    themselves E Var(report)/r + (1 − m/d) Var(t)/r, whose second term the source omits. Subgroups count by their public
-    numbers of people. Where noise falls on sums everybody is asked everything; see `privreg.means.plan`.
+    An item is a number, whether there is one where there may be nothing to tell, or a factor with all its levels.
+    Subgroups count by their public numbers of people. Where noise falls on sums everybody is asked everything.
 
     References
     ----------
@@ -128,8 +126,7 @@ class PrivateMeans:
         """Describe the estimates by a formula; `data` and options are those of the class.
 
         Columns are joined by +, with 1 on the right: ``"age + bmi + C(smoker) ~ 1"``. ``Q("body mass")`` names a column
-        with a blank, ``C(smoker):C(region)`` a two-way table, and ``"Surv(time, event, [30, 60, 90]) ~ C(arm)"``
-        survival curves; see :func:`survival`.
+        with a blank, ``C(smoker):C(region)`` a two-way table, ``"Surv(time, event, [30, 60, 90]) ~ C(arm)"`` curves.
         """
         refuse_unknown("means.formula", [name for name in options if name not in accepted("means.formula")])
         try:

@@ -26,6 +26,8 @@ from privreg.privacy.noise import derived_key, normals
 from privreg.privacy.scalar import NUMBER_MECHANISMS, NumberMechanism, number_mechanism, share
 from privreg.schema.declarations import Schema
 
+TWO_ANSWERS: Final = dict.fromkeys(("square_wave", "square_wave_biased", "piecewise"), "duchi")  # For bits, enough
+
 
 class Item(NamedTuple):
     """One question that a person may be asked, and its place in a report."""
@@ -114,37 +116,33 @@ class Plan:
         return np.take([getattr(i.mechanism, "name", "") == "square_wave_biased" for i in self.items], self.item_of)
 
 
-def _items(layout: Sequence[Item], budget: Budget, asked: int, mechanism: str, frequencies: str) -> tuple[Item, ...]:
-    """Items with mechanisms by these names, so many of which a budget is for; "auto" takes the least worst variance."""
-    each, bits, out = share(budget, asked), mechanism if mechanism in NUMBER_MECHANISMS else "duchi", []
+def _items(
+    layout: Sequence[Item], budget: Budget, asked: int, mechanism: str, frequencies: str
+) -> tuple[float, tuple[Item, ...]]:
+    """Noise of items, and items with mechanisms by these names, so many of which a budget is for.
+
+    "auto" takes the least worst variance. Noise is the sum over items of d/m times the worst variance, ranges scaled to
+    length 1, values taken for evenly spread.
+    """
+    each, noise, out = share(budget, asked), 0.0, list[Item]()
     for item in layout:
+        how: Any
         if item.kind == "factor":
-            out.append(item._replace(mechanism=factor_mechanism(frequencies, each, item.size, bits)))
-            continue
-        low, names = -1.0, [mechanism]
-        if item.kind == "answered":  # a bit needs two answers only
-            low, names = (
-                0.0,
-                ["duchi" if mechanism in {"square_wave", "square_wave_biased", "piecewise"} else mechanism],
-            )
-        if mechanism == "auto":
-            names = ["duchi", "piecewise"] if each.pure else ["duchi", "piecewise", "gaussian"]
-        made = (number_mechanism(name, each, low, 1.0) for name in names)
-        out.append(item._replace(mechanism=min(made, key=NumberMechanism.worst_variance)))
-    return tuple(out)
-
-
-def _noise(items: Sequence[Item], asked: int) -> float:
-    """Sum over items of d/m times the worst variance, ranges scaled to length 1, values taken for evenly spread."""
-    total = 0.0
-    for item in items:
-        if item.kind == "factor":
-            total += item.mechanism.mean_variance() + (1.0 - 1.0 / item.size) / item.size
+            bits = mechanism if mechanism in NUMBER_MECHANISMS else "duchi"
+            how = factor_mechanism(frequencies, each, item.size, bits)
+            noise += how.mean_variance() + (1.0 - 1.0 / item.size) / item.size
         else:
+            low, names = (
+                (-1.0, [mechanism]) if item.kind == "number" else (0.0, [TWO_ANSWERS.get(mechanism, mechanism)])
+            )
+            if mechanism == "auto":
+                names = ["duchi", "piecewise"] if each.pure else ["duchi", "piecewise", "gaussian"]
+            how = min((number_mechanism(n, each, low, 1.0) for n in names), key=NumberMechanism.worst_variance)
             # biased answers vary little and tell as little: what their mean, inverted, would be worth
-            honest = item.mechanism if item.mechanism.unbiased else replace(item.mechanism, name="square_wave")
-            total += honest.worst_variance() * (0.25 if item.kind == "number" else 1.0) + 1.0 / 12.0
-    return total * len(items) / asked
+            honest = how if how.unbiased else replace(how, name="square_wave")
+            noise += honest.worst_variance() * (0.25 if item.kind == "number" else 1.0) + 1.0 / 12.0
+        out.append(item._replace(mechanism=how))
+    return noise * len(layout) / asked, tuple(out)
 
 
 def make_plan(
@@ -192,7 +190,7 @@ def make_plan(
         if frequencies != "auto":
             raise OptionError("mechanism='privunit' randomises factors with the rest; leave frequencies= out.")
         spent = budget.as_pure()
-        return Plan(_items(layout, spent, d, "auto", "auto"), d, spent, Mechanism("privunit", spent))
+        return Plan(_items(layout, spent, d, "auto", "auto")[1], d, spent, Mechanism("privunit", spent))
     if not budget.private:
         name, m = "gaussian", d if m is None else m
     # (ε, δ) and ρ are spent as the μ calibrated to them, which implies both: parts then add up whatever their
@@ -209,8 +207,8 @@ def make_plan(
     least, best = math.inf, Plan((), 0, budget)
     for promised, spent in forms:
         for k in sorted(several, reverse=True):  # ties go to the first
-            items = _items(layout, spent, k, name, frequencies)
-            if (noise := _noise(items, k)) < least * (1.0 - 1e-9):
+            noise, items = _items(layout, spent, k, name, frequencies)
+            if noise < least * (1.0 - 1e-9):
                 least, best = noise, Plan(items, k, promised)
     # only sums are needed of the reports of factors: of all if one item is asked, but for bits of any mechanism; beside
     # other answers of the largest with normal noise, which alone makes such sums simple

@@ -72,9 +72,9 @@ class MeansResults(Results):
     def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
         """Normal confidence intervals of the population's means and frequencies, lower and upper limit: columns 0, 1.
 
-        The variance is that of the reports as they came: the mechanism's part, what comes of asking m of d items,
-        (1 − m/d) Var(t)/r, which LDPTube leaves out, and the people's, Var(t)/n. For the mean of the very people who
-        reported the last part is not needed, and the intervals are a little long.
+        With r = nm/d people asked, the variance is that of the reports as they came: E Var(report)/r of the mechanism,
+        (1 − m/d) Var(t)/r of asking m of d items, which LDPTube leaves out, and Var(t)/n of people, which the mean of
+        the very people who reported does not need.
         """
         low, high = limits(self._fit.params, self._errors(), alpha).values()
         return pd.DataFrame({0: low, 1: high}, index=self._fit.index)
@@ -144,10 +144,8 @@ class MeansResults(Results):
         """Standard deviations of numbers: estimate, std_error, conf_low, conf_high, reliable, by column.
 
         With noise on sums of every number; with ``trust="local"`` of those whose square is in the formula, as in
-        ``age + I(age**2)``. It costs no budget.
-
-        Limits are normal ones of log sd. Local reports tell all variances. With noise on sums the sampling variance of
-        s² is taken as 2 s⁴/n, as of normal numbers, to which the noise's exact one is added.
+        ``age + I(age**2)``. Limits are normal ones of log sd. Local reports tell all variances; with noise on sums the
+        sampling variance of s² is taken as 2 s⁴/n, as of normal numbers, to which the noise's exact one is added.
         """
         released = seconds(self._fit)
         if not released.at:
@@ -163,10 +161,9 @@ class MeansResults(Results):
     def corr(self, *, alpha: float = 0.05) -> Correlations:
         """Correlations of the numbers whose product is in the formula, as in ``age + bmi + age:bmi``.
 
-        With ``trust="local"`` squares are needed as well, ``I(age**2) + I(bmi**2)``. It costs no budget.
-
-        Limits are Fisher's, normal for artanh r with standard error s/(1 − r²). s has the noise's exact variance; that
-        of sampling comes with local reports from the reports, with noise on sums it is (1 − r²)²/n, as of normal pairs.
+        With ``trust="local"`` squares are needed as well, ``I(age**2) + I(bmi**2)``. Limits are Fisher's, normal for
+        artanh r with standard error s/(1 − r²). s has the noise's exact variance; that of sampling comes with local
+        reports from the reports, with noise on sums it is (1 − r²)²/n, as of normal pairs.
         """
         released, reliable, alpha = seconds(self._fit), self.tidy()["reliable"].to_numpy(), level(alpha)
         if not released.pairs:
@@ -242,10 +239,9 @@ class MeansResults(Results):
         return self.crosstab(table).test
 
     def table_one(self) -> TableOne:
-        """Describe the people: means (with standard deviations, where noise is on sums) and shares, by subgroup.
+        """Describe the people: means (with standard deviations, where noise is on sums) and shares.
 
-        Of everybody and of each subgroup of ``by=``, with p-values of tests that subgroups are alike. Free
-        post-processing.
+        Of everybody and of each subgroup of ``by=``, with p-values of tests that subgroups are alike.
         """
         from scipy.stats import chi2
 
@@ -266,8 +262,8 @@ class MeansResults(Results):
     def shrunk(self, method: str = "sure") -> pd.Series | pd.DataFrame:
         """Estimates shrunk towards the middles of their ranges, for many dimensions and small budgets.
 
-        They are biased, and the intervals of :meth:`conf_int` are not theirs. Free post-processing, by `method` "sure",
-        "james_stein" or "hdr4me", see `privreg.means.shrink`; not of a biased mechanism's estimates.
+        They are biased, and have no intervals. `method` is "sure", "james_stein" or "hdr4me"; see
+        `privreg.means.shrink`. Not of a biased mechanism's estimates.
         """
         f = self._fit
         if self.biased:
