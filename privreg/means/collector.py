@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from privreg.base.arrays import Array
@@ -52,7 +51,8 @@ def init(plan: Plan) -> State:
 
 def update(plan: Plan, state: State, reports: Array) -> State:
     """Take in reports, shape (n, len(plan.columns)), NaN where a person was not asked."""
-    (given, mask), sums, products = _given(plan, reports), np.array(state.sums), np.array(state.products)
+    there, sums, products = ~np.isnan(reports), np.array(state.sums), np.array(state.products)
+    given, mask = np.where(there, reports, 0.0), there[:, plan.places].astype(np.float64)
     columns, left = plan.columns, np.ones(len(plan.columns), dtype=np.bool_)
     for item in plan.factors:
         mine = (columns >= item.at) & (columns < item.here.stop)  # of a late one a mark, which is 0
@@ -65,21 +65,8 @@ def update(plan: Plan, state: State, reports: Array) -> State:
     return State(state.people + len(reports), state.counts + mask.T @ mask, sums, products)
 
 
-def _given(plan: Plan, reports: Array) -> tuple[Array, Array]:
-    """Reports, 0 where there is none, and who was asked which item, shape (n, k)."""
-    there = ~np.isnan(reports)
-    return np.where(there, reports, 0.0), there[:, plan.places].astype(np.float64)
-
-
-def beside(plan: Plan, reports: Array, j: int) -> tuple[NDArray[np.intp], Array]:
-    """People who were asked a late factor, and the items beside it that they were asked, with their reports."""
-    who = np.flatnonzero(~np.isnan(reports[:, plan.places[j]]))
-    given, mask = _given(plan, reports[who])
-    return who, mask[:, [j]] if plan.asked == 1 else np.hstack([mask, given])
-
-
 def add(plan: Plan, state: State, j: int, drawn: Array) -> State:
-    """Add the sums of a late factor's reports times what goes with them, shape (r, levels)."""
+    """Add the sums of a late factor's reports times what is beside it, shape (r, levels); see `device.waiting`."""
     sums, products, k = np.array(state.sums), np.array(state.products), len(plan.items)
     here = plan.items[j].here
     sums[here, slice(j, j + 1) if plan.asked == 1 else slice(None)] += drawn[:k].T
@@ -195,7 +182,7 @@ def alike_groups(terms: Sequence[Term], groups: Sequence[Estimates]) -> Array:
         some = [g for g in groups if np.isfinite(g.params[here]).all() and np.isfinite(g.cov[here, here]).all()]
         if len(some) < 2 or len(term.levels) > MOST_LEVELS:
             continue
-        contrasts = helmert(len(term.levels)) if term.is_factor else np.eye(1)
+        contrasts = helmert(len(term.levels)) if term.levels else np.eye(1)
         found = [contrasts @ g.params[here] for g in some]
         weights = [np.linalg.pinv(contrasts @ g.cov[here, here] @ contrasts.T, hermitian=True) for g in some]
         whole = np.linalg.pinv(np.sum(weights, axis=0), hermitian=True)
@@ -297,7 +284,7 @@ def estimates(terms: Sequence[Term], plans: Sequence[Plan], states: Sequence[Sta
         for at in range(item.at, item.at + len(term.names)):
             value = theta[at] / share
             slopes += [(1.0 / share, len(params), at), (-sign * value / share, len(params), over)][: 2 if sign else 1]
-            params.append(value + (0.0 if term.is_factor else term.middle))
+            params.append(value + (0.0 if term.levels else term.middle))
     values, rows, columns = zip(*slopes, strict=True)
     few = csr_array((values, (rows, columns)), shape=(max(rows) + 1, plan.size))  # in as many steps as cov has entries
     return Estimates(np.array(params), np.asarray(few @ np.ascontiguousarray((few @ cov).T)), missing)

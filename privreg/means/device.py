@@ -27,7 +27,7 @@ def inside(terms: Sequence[Term], raw: dict[str, NDArray[Any]], silent: NDArray[
     """
     out = []
     for term in terms:
-        if term.is_factor:
+        if term.levels:
             at, missing = np.zeros(1, dtype=np.intp), np.asarray(silent)
             for part in term.parts if len(term.parts) > 1 else (term,):
                 codes = raw[part.columns[0]]
@@ -92,11 +92,16 @@ def reports(plan: Plan, values: Sequence[Array], normals: Array) -> Array:
     return out
 
 
-def waiting(plan: Plan, values: Sequence[Array], j: int, who: NDArray[np.intp], beside: Array) -> Array:
-    """Products of what is beside a late factor, see `collector.beside`, with its levels and with itself: raw.
+def waiting(plan: Plan, values: Sequence[Array], j: int, made: Array) -> Array:
+    """Products of what is beside a late factor, of those who were asked it, with its levels and with itself: raw.
 
-    Shape (r, levels + r). Whoever holds it hands it to nobody.
+    Beside it are the items that they were asked and, where these are several, their reports, as they were `made`. Shape
+    (r, levels + r). Whoever holds it hands it to nobody.
     """
+    who = np.flatnonzero(~np.isnan(made[:, plan.places[j]]))
+    there = ~np.isnan(made[who])
+    asked = there[:, plan.places].astype(np.float64)
+    beside = asked[:, [j]] if plan.asked == 1 else np.hstack([asked, np.where(there, made[who], 0.0)])
     codes = values[plan.items[j].term][who].astype(np.intp)
     levels = csr_array((np.ones(len(who)), codes, np.arange(len(who) + 1)), shape=(len(who), plan.items[j].size))
     return np.hstack([(levels.T @ beside).T, beside.T @ beside])

@@ -166,8 +166,8 @@ def make_plan(
     check("means.arrays", "frequencies", frequencies)
     layout, size = list[Item](), 0
     for k, term in enumerate(terms):
-        for kind in ["factor"] if term.is_factor else ["number", "answered"][: 1 + nonresponse]:
-            layout.append(Item(kind, k, size, len(term.levels) + nonresponse if term.is_factor else 1))
+        for kind in ["factor"] if term.levels else ["number", "answered"][: 1 + nonresponse]:
+            layout.append(Item(kind, k, size, len(term.levels) + nonresponse if term.levels else 1))
             size += layout[-1].size
     if size > MOST_COORDINATES:
         most = f"at most {MOST_COORDINATES:,} are kept with the products of all pairs"

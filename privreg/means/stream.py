@@ -96,7 +96,7 @@ class MeansStream:
                     state = state._replace(people=state.people + len(values[0]))
                 else:
                     made = device.reports(plan, values, normals[here][:, : plan.width])
-                    some = {j: device.waiting(plan, values, j, *collector.beside(plan, made, j)) for j in plan.late}
+                    some = {j: device.waiting(plan, values, j, made) for j in plan.late}
                     state = collector.update(plan, state, made)
                 held[g] = state, {j: raw_sum + waiting.get(j, 0) for j, raw_sum in some.items()}
             self._held = held  # an interrupt leaves no subgroup counted, or all
@@ -257,13 +257,13 @@ def _words(spec: Spec) -> str:
 def _public(spec: Spec) -> tuple[tuple[str, str], ...]:
     out = []
     for t in dict.fromkeys(leaf for term in spec.terms for leaf in term.leaves):
-        bounds = "bounds {} to {}".format(*spec.schema.bounds_text(t.column)) if not t.is_factor else ""
+        bounds = "bounds {} to {}".format(*spec.schema.bounds_text(t.column)) if not t.levels else ""
         dated = f"; read as days since {EPOCH_TEXT}" * (t.column in spec.schema.dates)
         out.append((t.column, (bounds or "levels " + ", ".join(map(str, t.levels))) + dated))
     if spec.by is not None:
         out.append((spec.by, "who belongs to which: " + ", ".join(map(str, spec.groups))))
     out += spec.schema.source_words(spec.columns)
-    if any(not t.is_factor for t in spec.terms):
+    if any(not t.levels for t in spec.terms):
         out.append(CLAMPING)
     if (who := spec.people.id) is not None:
         rows = "one row" if spec.people.max_per_id == 1 else f"{spec.people.max_per_id:,} rows"

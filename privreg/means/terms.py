@@ -85,14 +85,9 @@ class Term:
         return 0.5 * (self.high - self.low)
 
     @property
-    def is_factor(self) -> bool:
-        """True if it has levels."""
-        return bool(self.levels)
-
-    @property
     def is_product(self) -> bool:
         """True if it is a number times a number, or itself."""
-        return len(self.parts) == 2 and not self.is_factor
+        return len(self.parts) == 2 and not self.levels
 
     @property
     def written(self) -> str:
@@ -102,7 +97,7 @@ class Term:
         if self.is_product:
             one, other = self.columns
             return f"I({one}**2)" if one == other else f"{one}:{other}"
-        return ":".join(f"C({c})" for c in self.columns) if self.is_factor else self.column
+        return ":".join(f"C({c})" for c in self.columns) if self.levels else self.column
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -121,11 +116,6 @@ class Term:
         if len(self.parts) > 1:
             return tuple(map(":".join, product(*(part.names for part in self.parts))))
         return tuple(f"{self.columns[0]}[{level}]" for level in self.levels) or (self.column,)
-
-    @property
-    def size(self) -> int:
-        """Number of its estimates."""
-        return max(len(self.levels), 1)
 
     def to_json(self) -> list[Any]:
         """Represent it by JSON values, levels as they are shown."""
@@ -176,15 +166,15 @@ class Followed(Term):
 
 def places(terms: Sequence[Term]) -> list[int]:
     """Position of each term's first estimate, and then how many there are."""
-    return [0, *accumulate(term.size for term in terms)]
+    return [0, *accumulate(max(len(term.levels), 1) for term in terms)]
 
 
 def from_json(column: str, low: float, high: float, levels: Any, parts: Any, edges: Any) -> Term:
     """Rebuild a term from its :meth:`Term.to_json`. Raises ValueError if it has more levels than a report numbers."""
     made, ends = tuple(from_json(*part) for part in parts), tuple(map(float, edges))
-    if math.prod(part.size for part in made) > MOST_COORDINATES:
+    if math.prod(max(len(part.levels), 1) for part in made) > MOST_COORDINATES:
         raise ValueError("more levels than a report has numbers")  # load() says that the file is damaged
-    if len(made) > 1 and made[0].is_factor:
+    if len(made) > 1 and made[0].levels:
         return _crossed(str(column), made)
     return Term(str(column), float(low), float(high), tuple(map(str, levels)), made, ends)
 
@@ -369,7 +359,7 @@ def _declared(asked: Asked, schema: Schema) -> Term:
         return _crossed(str(asked), parts)
     if asked.kind == "cut":
         whole, breaks = _leaf(asked.columns[0], schema), asked.cuts
-        if whole.is_factor:
+        if whole.levels:
             raise SchemaError(f"{asked} needs a number with bounds, and {whole.column!r} has levels.")
         if isinstance(breaks, int) and not isinstance(breaks, bool) and 2 <= breaks <= MOST_CLASSES:
             breaks = tuple(np.linspace(whole.low, whole.high, breaks + 1)[1:-1].tolist())
@@ -384,7 +374,7 @@ def _declared(asked: Asked, schema: Schema) -> Term:
     if len(flat([asked])) < len(asked.group) + len(asked.columns):
         raise SchemaError(f"{asked} needs different columns for times, event and groups.")
     *start, whole = (_leaf(c, schema) for c in asked.columns[:-1])
-    if whole.is_factor or any(one.is_factor for one in start):
+    if whole.levels or any(one.levels for one in start):
         raise SchemaError(f"{asked} needs times that are numbers, and levels are declared of one.")
     cuts = [real(c) for c in asked.cuts]
     rising = [c for c in cuts if c is not None and whole.low < c < whole.high]

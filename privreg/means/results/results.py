@@ -14,7 +14,7 @@ from privreg.base import archive
 from privreg.collector.inference.pivots import Normal
 from privreg.errors import InferenceError, NotPrivateError, OptionError, choose, interval_level, level
 from privreg.means.results.fit import Correlations, MeansFit, Moved, limits, parts, seconds
-from privreg.means.results.shares import COLUMNS, Crosstab, Histogram, IndependenceTest, TableOne
+from privreg.means.results.shares import Crosstab, Histogram, IndependenceTest, TableOne
 from privreg.means.results.survival import SurvivalCurves
 from privreg.means.terms import Followed, Term
 from privreg.options.unknown import all_known_arguments, needs_rows
@@ -257,7 +257,20 @@ class MeansResults(Results):
         table["missing"] = f.each(f.missing[:, :, 0], axis=1).ravel() * table["people"]
         table["count"] = table["estimate"] * (table["people"] - table["missing"].fillna(0.0))
         table["count"] = table["count"].where(table["level"].notna())
-        return TableOne(table[list(COLUMNS)], f.by, f.statement.headline, self.privacy.doubts)
+        columns = [
+            "variable",
+            "level",
+            "group",
+            "people",
+            "estimate",
+            "std_error",
+            "sd",
+            "count",
+            "missing",
+            "p_value",
+            "reliable",
+        ]
+        return TableOne(table[columns], f.by, f.statement.headline, self.privacy.doubts)
 
     def shrunk(self, method: str = "sure") -> pd.Series | pd.DataFrame:
         """Estimates shrunk towards the middles of their ranges, for many dimensions and small budgets.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import pandas as pd
@@ -25,10 +25,9 @@ from privreg.tables.diagnostics import Diagnostic
 class IndependenceTest(ChiSquareTest):
     """Test that two factors are independent. Made by :meth:`MeansResults.test_independence`.
 
-    The statistic is h'(J V J')⁻¹h with (rows − 1)(columns − 1) degrees of freedom, h the differences s p_ij − r_i c_j
-    of shares p, their sum s and margins r, c; J the slopes of h at independence, V the covariance of the shares: of
-    sampling and of noise. Noise that is independent and alike in all cells leaves h unbiased. χ² is the limit for many
-    people, as of Pearson's test without noise. Wald (1943), *Transactions of the American Mathematical Society* 54.
+    Wald's test (1943, *Transactions of the American Mathematical Society* 54) that s p_ij = r_i c_j for shares p, their
+    sum s and margins r and c, by slopes at independence and the covariance of the shares, of sampling and of noise.
+    Noise that is alike in all cells leaves the differences unbiased. χ² is the limit for many people, as of Pearson's.
     """
 
     def _layout(self) -> list[Part]:
@@ -174,8 +173,7 @@ class Histogram(Shares):
             values = np.concatenate([[0.0], np.clip(rising, 0.0, 1.0), [1.0]])
             curve = np.maximum.accumulate(PchipInterpolator(self.edges, values)(at))
             j = np.clip(np.searchsorted(curve, asked, side=side), 1, len(at) - 1)
-            rise = curve[j] - curve[j - 1]
-            part = np.where(rise > 0.0, (np.asarray(asked) - curve[j - 1]) / np.where(rise > 0.0, rise, 1.0), 0.5)
+            part = (np.asarray(asked) - curve[j - 1]) / np.maximum(curve[j] - curve[j - 1], 1e-300)
             return np.asarray(at[j - 1] + np.clip(part, 0.0, 1.0) * (at[j] - at[j - 1]))
 
         columns = {"estimate": reached(isotonic_regression(np.clip(below[:-1], 0.0, 1.0)).x, "left")}
@@ -205,11 +203,6 @@ class Histogram(Shares):
         said = f"Median {middle}, 95% interval {low} to {high}; quantile() has others."
         shown = Table(self.term.labels, head, rows, f"Histogram of {plain(self.term.columns[0])}")
         return [shown, Paragraph(f"{said}\n{self.footer}"), *noted(self.notes)]
-
-
-COLUMNS: Final = (
-    *("variable", "level", "group", "people", "estimate", "std_error", "sd", "count", "missing", "p_value", "reliable"),
-)
 
 
 @all_known_arguments
