@@ -102,15 +102,10 @@ def benchmark(
     Returns
     -------
     DataFrame
-        A line for each n and mechanism: mechanism, n, d, m, bias δ; variance E Var/r of the mechanism, sampling
-        (1 − m/d) Var(t)/r, which LDPTube omits; mse = bias² + both, about the mean of the n people; within, the normal
-        probability of an error of at most `tolerance`; berry_esseen, by which any such distribution function is off
-        at most.
-
-    References
-    ----------
-    Duan (2025), LDPTube, sections 4.2 and 4.3. Shevtsova (2010), for the Berry–Esseen bound's 0.56, for terms that need
-    not be alike, at m = d; with m < d it is that of the mechanism's part.
+        By n and mechanism: mechanism, n, d, m, bias δ; variance E Var/r of the mechanism, sampling (1 − m/d) Var(t)/r,
+        which LDPTube omits; mse = bias² + both, about the mean of the n people; within, the normal probability of an
+        error of at most `tolerance`; berry_esseen, by which any such distribution function is off at most: with m < d
+        that of the mechanism's part. Duan (2025), sections 4.2 and 4.3; 0.56 by Shevtsova (2010).
 
     Examples
     --------
@@ -165,15 +160,10 @@ def break_even(
 ) -> float:
     """Number of people at which two mechanisms, names of `privreg.privacy.scalar`, have the same mean squared error.
 
-    n' = [V₂ − V₁]/(δ₁² − δ₂²) · d/m, with V the variance of a report, sampling of columns included. Below it the one
-    with the larger bias is better, above it the other. inf if one is better for every number of people.
-
-    `second_bounds` is the range of the second mechanism, if it is another one; the budget and the other options are as
-    of :func:`benchmark`.
-
-    References
-    ----------
-    Duan (2025), LDPTube, eq. 4.32; its evaluation there is corrected by ``python -m benchmarks.papers.duan``.
+    n' = [V₂ − V₁]/(δ₁² − δ₂²) · d/m, with V the variance of a report, sampling of columns included (Duan 2025, eq.
+    4.32, whose evaluation ``python -m benchmarks.papers.duan`` corrects). Below it the one with the larger bias is
+    better, above it the other. inf if one is better for every number of people. `second_bounds` is the range of the
+    second mechanism, if it is another one; the budget and the other options are as of :func:`benchmark`.
 
     Examples
     --------

@@ -185,9 +185,9 @@ class PrivateMeans:
         ----------
         **options : `options/parameters.toml`
 
-        A ReliabilityWarning names rows of the results that should not be relied on, and why. A limit that
-        `privreg.limit_spending` has set, and this would exceed, is a BudgetError; nothing is then spent. Too few people
-        are an InferenceError, rows that can't be used a DataError or SchemaError, which quotes no value.
+        A ReliabilityWarning names rows of the results not to be relied on, and why. A limit (`privreg.limit_spending`)
+        that this would exceed is a BudgetError, before anything is spent; too few people are an InferenceError, rows
+        that can't be used a DataError or SchemaError, which quotes no value.
         """
         refuse_unknown("means.fit", unknown)
         res = self._released(seed, progress)
@@ -253,19 +253,17 @@ def survival(
         As of :func:`estimate`: `mu`, `trust`, `levels` of the groups, and so on.
     formula : str
         ``"Surv(time, event, [30, 60, 90]) ~ C(arm)"``, or ``~ 1``; with late entry ``Surv(start, stop, event, […])``.
-        The list has the public times at which curves are estimated. `time` is how long a person was followed, at most
-        to the last of them: its bounds, from 0 to twice that by default, needn't be declared. `event` is 0 or 1, for
-        censored and happened; with declared `levels` the first is of those who are censored, and others are competing
-        causes. The groups are private.
+        The list has the public times at which curves are estimated, and bounds of `time` are from 0 to twice the last
+        by default. `event` is 0 or 1, for censored and happened; with declared `levels` the first is of those who are
+        censored, and others are competing causes. The groups are private.
     method : {"life_table", "kaplan_meier"}
         See :meth:`MeansResults.survival`.
 
     Notes
     -----
-    A person reports one thing: group, class of time and event together, one of the cells of a table. However many cut
-    points there are, the noise of a cell is the same, so that curves, tests and restricted means are all made of one
-    release, at the budget of one histogram. A ReliabilityWarning names points that should not be relied on; errors are
-    those of :func:`estimate`.
+    A person reports one thing: group, class of time and event together, one of the cells of a table, whose noise is the
+    same however many cut points there are; curves, tests and restricted means are all made of this one release. A
+    ReliabilityWarning names points that should not be relied on.
 
     Examples
     --------

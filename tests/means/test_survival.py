@@ -434,21 +434,6 @@ def test_intervals_hold_and_tests_keep_their_level(trust, n, mu):
     assert low <= (np.array(p) < 0.05).sum() <= high
 
 
-@pytest.mark.parametrize("beside", [False, True])
-def test_figures_of_means_have_curves_and_no_cells(beside):
-    pytest.importorskip("matplotlib").use("Agg")
-    rng = np.random.default_rng(1)
-    time = rng.exponential(50, 2000)
-    data = {"time": np.minimum(time, 80), "event": (time <= 80).astype(int), "age": rng.uniform(20, 60, 2000)}
-    given = {"bounds": {"age": (0, 100)}, "mu": 1, "trust": "central", "progress": False}
-    res = pr.means.estimate(data, "age + " * beside + "Surv(time, event, [20, 40]) ~ 1", **given)
-    ax = res.plot()
-    names = [t.get_text() for t in ax.get_yticklabels()]
-    assert (ax.get_ylabel() == "survival") != beside
-    assert not any("event[" in name for name in names)
-    assert any("age" in name for name in names) == beside
-
-
 def hidden():
     """Curves of so few people that noise leaves nobody at risk in one group."""
     data = people(30)

@@ -305,30 +305,6 @@ class MeansResults(Results):
         below = (*parts[1:], *caution(reliable, statement.notes, statement.doubts, slim=not details))
         return Summary("Private Means and Frequencies", self.header, parts[0], below, statement, slim=not details)
 
-    def plot(self, *, alpha: float = 0.05, ax: Any = None) -> Any:
-        """Draw the estimates with their intervals: shares, and means by where they are between their bounds.
-
-        A mean has its bounds beside its name; 0 on the axis is the lower bound, 1 the upper. Of a ``Surv()`` alone
-        curves are drawn, and beside other terms these.
-        """
-        from privreg.results.plots.coefficients import Drawn, Row, Unit, figure
-        from privreg.results.plots.style import guarantee, inks_for
-
-        f = self._fit
-        if len(f.cells) == len(f.names):
-            return self.survival().plot(alpha=alpha, ax=ax)
-        table = self.tidy(alpha=alpha).set_index(pd.Index(f.names))
-        for column in ("estimate", "conf_low", "conf_high"):
-            table[column] = (table[column] - f.centres + f.halves) / (2.0 * f.halves)
-        ends = [f"{c - h:g} to {c + h:g}" for c, h in zip(f.centres, f.halves, strict=True)]
-        named = [(n, "" if at == "0 to 1" else at) for n, at in zip(f.names, ends, strict=True)]
-        rows = [Row(n, n, at) for k, (n, at) in enumerate(named) if k not in f.cells]
-        said = f"{100 * (1 - alpha):.6g}% intervals; {guarantee([f.statement])}"
-        unit = Unit("share", "share; of a number, the mean's place between its bounds")
-        there: Any = figure(Drawn([table.loc[[row.label for row in rows]]], rows, [""], [unit], False), said, None, ax)
-        there.axvline(1.0, color=inks_for(there).grey, linewidth=0.6, linestyle=":", zorder=0)
-        return there
-
     def __repr__(self) -> str:
         f = self._fit
         return f"<MeansResults: {len(f.names)} estimates, {f.nobs:,} records, {f.statement.short}>"
