@@ -292,7 +292,7 @@ def read_columns(columns: object) -> list[Asked]:
     asked = [one if isinstance(one, tuple) and len(one) == 2 else (one,) for one in listed]
     if not asked or not all(isinstance(name, str) and name for one in asked for name in one):
         must = "columns must be a list of names, one or more, such as ['age', 'bmi']"
-        raise FormulaError(f"{must}; two-way tables are pairs of names, ('sex', 'region').")
+        raise FormulaError(f"{must}, or pairs of them as ('sex', 'region'), got {type(columns).__name__}.")
     return _once(list(map(Asked, asked)), "columns")
 
 

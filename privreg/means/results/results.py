@@ -301,7 +301,8 @@ class MeansResults(Results):
         said = f"limits are normal; {100 * (1 - alpha):.6g}% critical value {Normal().critical(alpha):.3f}"
         said += "; THESE ARE NOT MEANS: see the notes" * self.biased
         means = Table(marked(table["term"], table["reliable"]), *cells(table, alpha, "estimate", 4))
-        parts = [means, Paragraph(said)] * bool(len(table)) + [part for c in curves for part in c._layout(alpha)[:2]]
+        parts: list[Any] = [means, Paragraph(said)] * bool(len(table))
+        parts += [part for c in curves for part in c._layout(alpha)[:2]]
         below = (*parts[1:], *caution(reliable, statement.notes, statement.doubts, slim=not details))
         return Summary("Private Means and Frequencies", self.header, parts[0], below, statement, slim=not details)
 

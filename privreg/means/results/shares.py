@@ -89,7 +89,8 @@ class Crosstab(Shares):
 
     def conf_int(self, alpha: float = 0.05) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Lower and upper normal limits of every share, each by itself."""
-        low, high = limits(*self._summed(), alpha).values()
+        shares, errors = self._summed()
+        low, high = limits(shares, errors, alpha).values()
         return low, high
 
     @property
@@ -101,7 +102,7 @@ class Crosstab(Shares):
     def _table(self) -> Array:
         return self.estimates.reshape([len(part.levels) for part in self.term.parts])
 
-    def _summed(self) -> list[pd.DataFrame]:
+    def _summed(self) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Cells with sums of rows and columns: shares, and their standard errors."""
 
         def summed(p: Any) -> Any:
@@ -110,7 +111,7 @@ class Crosstab(Shares):
 
         found = Moved(summed, self._table, self.cov)
         index, columns = (pd.Index([*part.labels, "All"], name=part.column) for part in self.term.parts)
-        return [pd.DataFrame(values, index, columns) for values in (found.values, found.errors)]
+        return pd.DataFrame(found.values, index, columns), pd.DataFrame(found.errors, index, columns)
 
     def _layout(self) -> list[Part]:
         row, column = self.term.parts
