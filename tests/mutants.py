@@ -2423,7 +2423,7 @@ MUTANTS = (
     ),
     Mutant(
         "several rows of a person in one sum",
-        "privreg/means/spec.py",
+        "privreg/means/plan.py",
         "if people.max_per_id > 1 and",
         "if people.max_per_id > 9 and",
         (f"{TRUSTED}::test_what_has_no_place_is_refused",),
