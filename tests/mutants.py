@@ -1692,8 +1692,8 @@ MUTANTS = (
     Mutant(
         "covariates are taken to be as wide as their second moments say",
         "privreg/collector/estimation/combination.py",
-        "    return np.concatenate([out, SPREAD * coordinates.unbound(plan, progress, last)[:, None, None] * more])\n",
-        "    return out\n",
+        "                far = SPREAD * coordinates.unbound(plan, progress, last)\n",
+        "                far = np.zeros(len(more))\n",
         ("tests/collector/test_reference_model.py",),
     ),
     Mutant(
@@ -1713,8 +1713,8 @@ MUTANTS = (
     Mutant(
         "all directions are taken to follow reports alike",
         "privreg/collector/estimation/curvature.py",
-        "GAIN * np.eye(q) if gain is None else gain)",
-        "GAIN * np.eye(q))",
+        "GAIN * np.eye(q) if gain is None else gain, ",
+        "GAIN * np.eye(q), ",
         ("tests/collector/test_curvature.py",),
     ),
     Mutant(
@@ -1751,7 +1751,7 @@ MUTANTS = (
     Mutant(
         "rows are as long however rare a level is",
         "privreg/collector/estimation/coordinates.py",
-        "else _needed(plan, progress.scatter) - _others(plan)",
+        "else _needed(plan, progress.scatter) - others",
         "else 0.0",
         ("tests/collector/test_estimate.py::test_slopes_of_levels_are_told_with_few_in_one_of_them",),
     ),
@@ -2431,7 +2431,7 @@ MUTANTS = (
     Mutant(
         "moments are not learned",
         "privreg/collector/rounds.py",
-        "progress._replace(scatter=_moments(plan, progress, reports))",
+        "progress._replace(scatter=_moments(plan, progress, total, people))",
         "progress._replace()",
         (f"{ROUNDS}::test_whether_a_private_response_is_missing_is_told_by_noise_alone",),
     ),

@@ -197,6 +197,11 @@ class ScoreRound(NamedTuple):
     number: float | None  # Mean number of joint reports; None without
     sd: float  # Noise sd of a number of a report
 
+    @property
+    def kind(self) -> tuple[float, float]:
+        """Weight κ of the number in a joint report, and threshold c, by which a report's noise differs."""
+        return self.state.kappa, self.state.c
+
 
 class Progress(NamedTuple):
     """The collector's knowledge after some rounds."""

@@ -269,9 +269,8 @@ def test_randomised_responses_have_the_second_moments_that_the_law_says(kind):
         answer = middle + randomised(channel, (score - middle)[:, None], half, rng.standard_normal((M, 1)))[:, 0]
         unit = said.points * (said.weight * answer)[:, None]
         draws.append(unit.T @ unit / M)
-    expected = reference.public_answers(
-        said, state, c, reference.means(said, state, c, theta, s), channel.scale, limits
-    )
+    mean = reference.means(said, state, c, theta, s)
+    expected = reference.public_noise(said, state, c, channel.scale, limits, mean=mean)
     spread = np.std(draws, axis=0, ddof=1) / np.sqrt(len(draws))
     assert np.all(np.abs(np.mean(draws, axis=0) - expected) < 5.0 * spread + 1e-12)
 

@@ -25,16 +25,10 @@ from privreg.base.arrays import Array
 from privreg.collector.levels import PRECISE, STRICT
 
 LEAST_LEVEL: Final = 0.05  # Share of a level, relative to an even one, at least: noise may make it none, or less
-
 RANK: Final = 1e-9  # Part of a column, relative to the largest, below which it adds nothing
-
 DIGITS: Final = 9  # Digits by which a column's values are distinguished
-
 EXACT: Final = 1e-6  # Rounding of degrees of freedom: two numbers of one variance have 2, not a bit more
-
 SINGULAR: Final = 1e-9  # Part of their squares by which columns are distinguished that reports make one
-
-
 _LATTICE = 2048
 _FLAT = 1e-8
 
@@ -109,10 +103,9 @@ def certain(some: Sequence[Cells], rows: Array) -> Certain:
     coordinates of W v depend on those of v alone.
     """
     leading = 1 + max(int(g.columns.max()) for g in some)
-    w = rows[:leading, :leading]
-    group = np.full(leading, -1)
-    for k, g in enumerate(some):
-        group[g.columns] = k
+    w, group = rows[:leading, :leading], np.full(leading, -1)
+    for number, g in enumerate(some):
+        group[g.columns] = number
     a, b = np.tril_indices(leading)
     free = ((group[a] != group[b]) & (b > 0)) | ((group[a] < 0) & (a > 0))
     j, k = a[free], b[free]
@@ -121,12 +114,10 @@ def certain(some: Sequence[Cells], rows: Array) -> Certain:
     for g in some:
         v = np.zeros((len(g.values), leading))
         v[:, 0], v[:, g.columns] = 1.0, g.values
-        z = v @ w.T
-        products = z[:, a] * z[:, b]
+        products = (v @ w.T)[:, a] * (v @ w.T)[:, b]
         columns.append((products[1:] - products[0]).T)
         first = first + products[0]
-    twice = np.where(a == b, 1.0, math.sqrt(2.0))
-    span = twice[:, None] * np.column_stack([*columns, first])
+    span = np.where(a == b, 1.0, math.sqrt(2.0))[:, None] * np.column_stack([*columns, first])
     basis, triangle, _ = qr(span / np.linalg.norm(span, axis=0), mode="economic", pivoting=True, check_finite=False)
     size = np.abs(np.diag(triangle))
     return Certain(leading, np.ascontiguousarray(basis[:, size > RANK * size[0]]))
@@ -154,21 +145,19 @@ class Shares(NamedTuple):
 
 def unknown(some: Sequence[Cells]) -> Shares:
     """Equal shares, before anybody has reported."""
-    even = [np.full(len(g.values), 1.0 / len(g.values)) for g in some]
-    equal = np.concatenate([np.zeros(0), *even])
+    equal = np.concatenate([np.zeros(0), *(np.full(len(g.values), 1.0 / len(g.values)) for g in some)])
     return Shares(equal, np.zeros_like(equal), 0.0)
 
 
 def shrunk(some: Sequence[Cells], shares: Shares) -> list[Array]:
     """Shares of each group's cells, shrunk toward equal ones; positive, sum 1. Equation (9) of docs/estimator.md."""
-    out, at = [], 0
-    for g in some:
-        here = slice(at, at + len(g.values))
+    out, ends = list[Array](), np.cumsum([len(g.values) for g in some])[:-1]
+    parts = np.split(shares.reported, ends), np.split(shares.variance, ends)
+    for g, reported, variance in zip(some, *parts, strict=False):
         even = 1.0 / len(g.values)
-        deviation = shares.reported[here] - even
-        p = np.clip(even + keep(deviation, shares.variance[here]) * deviation, LEAST_LEVEL * even, 1.0)
+        deviation = reported - even
+        p = np.clip(even + keep(deviation, variance) * deviation, LEAST_LEVEL * even, 1.0)
         out.append(p / p.sum())
-        at += len(g.values)
     return out
 
 
@@ -186,15 +175,12 @@ def update(
     allowed for by stand-ins. Places of `some` are as in v, whose first coordinate is 1; `space` is where the mean can
     lie, and `entries`, shape (d (d + 1) / 2,), is it, projected. `sd` is the noise sd per number of a report.
     """
-    leading = space.leading
+    leading, d = space.leading, len(rows)
     first = np.arange(1, leading + 1).cumsum() - np.arange(1, leading + 1)  # places of column 0 in a lower triangle
     once = np.where(first == 0, 1.0, 1.0 / math.sqrt(2.0))
     back = np.linalg.inv(rows[:leading, :leading])
-    joint = back @ (once * entries[first])  # E 1/‖z‖² with each column
-    spread = back @ (once[:, None] * space.basis[first])
-    points, cells = stand_ins(
-        some, shrunk(some, shares), rows, np.ones(len(rows)), np.full(len(rows), np.nan), constant=True
-    )
+    joint, spread = back @ (once * entries[first]), back @ (once[:, None] * space.basis[first])  # E 1/‖z‖² with columns
+    points, cells = stand_ins(some, shrunk(some, shares), rows, np.ones(d), np.full(d, np.nan), constant=True)
     inverse = 1.0 / (np.einsum("ij,ij->i", points[:, 1:], points[:, 1:]) + rows[0, 0] ** 2)
     new, variance = [], []
     for k, g in enumerate(some):
@@ -211,9 +197,8 @@ def update(
         variance.append((noise * (sd / whole) ** 2 + drawn) / people)
     weight = shares.people + people
     a, b = shares.people / weight, people / weight
-    return Shares(
-        a * shares.reported + b * np.concatenate(new), a**2 * shares.variance + b**2 * np.concatenate(variance), weight
-    )
+    variances = a**2 * shares.variance + b**2 * np.concatenate(variance)
+    return Shares(a * shares.reported + b * np.concatenate(new), variances, weight)
 
 
 def whiten(some: Sequence[Cells], shares: Sequence[Array], rows: Array) -> Array:
@@ -288,13 +273,11 @@ def stand_ins(
     """
     d, first = len(rows), int(constant)
     even = even_points(d - first)
-    z = np.asarray(ndtri(even))
+    z, cells = np.asarray(ndtri(even)), []
     v = np.ones((len(even), first + sum(len(g.columns) for g in some)))
-    cells = []
     for g, p in zip(some, shares, strict=True):
-        cell = np.minimum(np.searchsorted(np.cumsum(p), even[:, g.columns[0] - first]), len(p) - 1)
-        v[:, g.columns] = g.values[cell]
-        cells.append(cell)
+        cells.append(np.minimum(np.searchsorted(np.cumsum(p), even[:, g.columns[0] - first]), len(p) - 1))
+        v[:, g.columns] = g.values[cells[-1]]
     leading = v.shape[1]
     for j in range(leading, d):
         if two[j] > 0.0:
@@ -333,10 +316,8 @@ def correlation(rows: Array, constant: bool) -> Array:
 
 def scaled(rows: Array, constant: bool) -> Array:
     """Map that centres and scales the covariates by what `rows` has learned, and leaves them correlated."""
-    size = np.sqrt(np.diag(covariance(rows, constant)))
-    first = int(constant)
-    out = np.eye(len(rows))
-    out[first:, first:] = np.diag(1.0 / size)
+    size, first = np.sqrt(np.diag(covariance(rows, constant))), int(constant)
+    out = np.diag(np.append(np.ones(first), 1.0 / size))
     if first:
         out[1:, 0] = -np.linalg.inv(rows)[1:, 0] / size
     return out
@@ -348,8 +329,7 @@ def without_constant(rows: Array, d: int) -> Array:
     That whitens (1, x), then perhaps the response; this makes the second moments of x, about 0, the identity, and the
     response's row loses its constant.
     """
-    inverse = np.linalg.inv(rows[: d + 1, : d + 1])
-    out = np.array(rows[1:, 1:])
+    inverse, out = np.linalg.inv(rows[: d + 1, : d + 1]), np.array(rows[1:, 1:])
     second = inverse[1:] @ inverse[1:].T
     try:
         low: Array = np.asarray(np.linalg.cholesky(second))

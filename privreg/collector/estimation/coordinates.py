@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betaincinv, ndtr, ndtri
 
 from privreg.base.arrays import Array
@@ -16,7 +15,7 @@ from privreg.collector.covariates import moments, whitening
 from privreg.collector.covariates.moments import Scatter
 from privreg.collector.covariates.whitening import WIDE, Cells, even_points, made_white
 from privreg.collector.estimation import reference
-from privreg.collector.estimation.reference import Reference
+from privreg.collector.estimation.reference import Reference, reference_of
 from privreg.collector.plan import End, Plan, Progress, longest
 from privreg.protocol.rounds import State
 
@@ -40,13 +39,9 @@ sds, 4 for a number of illnesses of 0 to 6 with mean .9: without the part of its
 "counts, skewed" covered 90% (200,000 records, μ = 3)."""
 
 HALF: Final = np.log([0.5])  # Linear predictor of the first mean count, relative to that of the largest count
-
-LEAST: Final = 1e-3
-"""Share of records by whom factors that go together are distinguished, at least: noise may make it none, or less."""
-
+LEAST: Final = 1e-3  # Share of records who distinguish factors that go together, at least: noise may make it none
 OF_ONE: Final = 0.25  # Part of a sum's spread by one column from which on the sum is about that column
 SLOPED: Final = 0.7  # Part of the usual length at which slopes by a level show
-
 SHARP: Final = 0.2  # Sd of a variance, relative to its size, that reports beside a larger constant may have
 
 FULL: Final = 8.0
@@ -55,93 +50,75 @@ splines. Intervals of those, far out in few records each, were then .56 times as
 (`benchmarks.formulas`)."""
 
 APART: Final = 3.0  # Square of a constant from which on what is reported beside it differs from directions alone
-
-
-INSIDE: Final = 0.05
-"""Part by which mean and sd of a covariate fall short, at least, of the most that bounds let them be."""
-
+INSIDE: Final = 0.05  # Part by which a covariate's mean and sd fall short, at least, of the most that bounds allow
 _GRID: Final = np.linspace(-4.0, 4.0, 129)
 
 
 def placed(plan: Plan, progress: Progress, state: State) -> tuple[Progress, State]:
     """Coordinates of the scores, and the pilot's first state, from the response's row of W; see docs/estimator.md."""
-    scatter = progress.scatter
-    rows = whitening.without_constant(scatter.rows, plan.d) if plan.extra else scatter.rows
-    gaps = (0.0,) * plan.d if plan.label else plan.gaps
-    near, _ = whitening.bring_in(rows, gaps, plan.layout.constant, scatter.constant2)
-    scatter = moments.start_from(near, scatter)
-    rules, d, constant = plan.rules, plan.d, plan.layout.constant
-    scale, spread = 1.0, 1.0
-    theta: Array = np.zeros(plan.size)
-    whitener = near[:d, :d] if plan.whitened else whitening.scaled(near[:d, :d], constant)
-    whitener = np.ascontiguousarray(whitener)
-    if plan.layout.response and plan.added is None:
+    rules, d, constant, learned = plan.rules, plan.d, plan.layout.constant, progress.scatter
+    rows = whitening.without_constant(learned.rows, d) if plan.extra else learned.rows
+    gaps, cells = (0.0,) * d if plan.label else plan.gaps, plan.cells
+    near, shares = whitening.bring_in(rows, gaps, constant, learned.constant2)
+    scatter = moments.start_from(near, learned)
+    whitener = np.ascontiguousarray(near[:d, :d] if plan.whitened else whitening.scaled(near[:d, :d], constant))
+    scale, theta, told = 1.0, np.zeros(plan.size), plan.layout.response and plan.added is None
+    if told:
         last = near[d]
         theta = np.asarray(-np.linalg.solve(near[:d, :d].T, last[:d] / last[d]))
         if not plan.whitened:
             theta = np.asarray(np.linalg.solve(whitener.T, near[:d, :d].T @ theta))
         scale = 1.0 / last[d]
         theta[0] += rules.centre * scale if constant else 0.0
-        spread = scale
     elif rules.track and not rules.varying:  # the response was scaled by itself
         theta[0] += rules.centre if constant else 0.0
-    shares, tied = _rarer(plan, progress.scatter, rows, near)
+    tied = np.zeros(d, dtype=np.bool_)  # columns tied to other factors' levels
+    if cells:  # shares of the rarer values
+        known, here = whitening.shrunk(cells, learned.shares), slice(plan.extra, plan.extra + d)
+        own = whitening.rarer(cells, known, d)
+        shares = np.where(np.isnan(own), shares, own)
+        full = moments.start_from(near, learned)._replace(memory=learned.memory, constant2=learned.constant2)
+        tied = whitening.tied(plan.factors, known, learned.rows)[here]
+        shares[tied] = np.clip(moments.directions(full)[here][tied], LEAST, 0.5)
     points = _points(plan, scatter, shares, rows, near) if plan.covariates is None else plan.covariates @ whitener.T
     added = None if plan.added is None else _added(points, whitener, near[d], plan.added)
     if rules.scoring.counts and constant:
         theta[0] = math.log(0.5 * rules.shape.a) - (0.0 if added is None else math.log(np.mean(np.exp(added))))
-    known = theta
+    known_theta = theta
     if plan.theta is not None:
         guess = np.array(plan.theta) / state.y_scale
         if constant:
             guess[0] -= state.y_centre / state.y_scale
         theta = np.asarray(np.linalg.solve(whitener.T, guess.reshape(-1, d).T).T.reshape(-1))
-    if not plan.layout.response or plan.added is not None:  # moments say nothing of coefficients
-        known = theta
-    wide = 9.0 if rules.varying else 16.0 * spread**2
-    prior = np.full(plan.size + 1, wide)
+    before = known_theta if told else theta  # else moments say nothing of coefficients
+    prior = np.full(plan.size + 1, 9.0 if rules.varying else 16.0 * scale**2)
     prior[-1] = 2.0
     c = plan.c / state.y_scale if not rules.track and not rules.varying else rules.ratio * scale
     if rules.scoring.pearson:
         c = reference.threshold_of_counts(rules, HALF + np.log(rules.shape.a), 1.0)
     if plan.like is not None:  # another map of the same covariates; what was learned of these stays
         back = np.linalg.solve(whitener.T, plan.like[0].T)  # z of the earlier map are z back, shape (d, d)
-        points = points @ back
-        theta, known = (np.linalg.solve(back, t.reshape(-1, d).T).T.reshape(-1) for t in (theta, known))
-        whitener = plan.like[0]
+        points, whitener = points @ back, plan.like[0]
+        theta, before = (np.linalg.solve(back, t.reshape(-1, d).T).T.reshape(-1) for t in (theta, before))
     fitted = reference.Fitted(theta, scale if not rules.varying else 1.0, np.diag(prior))
-    before = fitted._replace(theta=known)  # a guess that is far off must not hold the pilot back
-    far = longest(plan.extremes, whitener)
-    state = state._replace(rows=whitener, theta=theta, c=c, longest=far)
+    state = state._replace(rows=whitener, theta=theta, c=c, longest=longest(plan.extremes, whitener))
     return progress._replace(
-        scatter=scatter, fitted=fitted, prior=before, points=points, added=added, shares=shares, tied=tied,
+        scatter=scatter,
+        fitted=fitted,
+        prior=fitted._replace(theta=before),  # a guess that is far off must not hold the pilot back
+        points=points,
+        added=added,
+        shares=shares,
+        tied=tied,
         state=state,
-    ), state  # fmt: skip
-
-
-def _rarer(plan: Plan, scatter: Scatter, rows: Array, near: Array) -> tuple[Array, NDArray[np.bool_]]:
-    """Shares of the rarer values, shape (d,), and True for columns `tied` to other factors' levels, shape (d,)."""
-    d, here = plan.d, slice(plan.extra, plan.extra + plan.d)
-    tied = np.zeros(d, dtype=np.bool_)
-    _, shares = whitening.bring_in(
-        rows, (0.0,) * d if plan.label else plan.gaps, plan.layout.constant, scatter.constant2
-    )
-    if plan.cells:
-        known = whitening.shrunk(plan.cells, scatter.shares)
-        own = whitening.rarer(plan.cells, known, d)
-        shares = np.where(np.isnan(own), shares, own)
-        full = moments.start_from(near, scatter)._replace(memory=scatter.memory, constant2=scatter.constant2)
-        tied = whitening.tied(plan.factors, known, scatter.rows)[here]
-        shares[tied] = np.clip(moments.directions(full)[here][tied], LEAST, 0.5)
-    return shares, tied
+    ), state
 
 
 def _points(plan: Plan, scatter: Scatter, shares: Array, rows: Array, near: Array) -> Array:
     """Points that stand for records, coordinates of the scores, shape (m, d): equation (10) of docs/estimator.md."""
-    d, constant = plan.d, plan.layout.constant
+    d, constant, whitener = plan.d, plan.layout.constant, near[: plan.d, : plan.d]
     if d == int(constant):
         return np.ones((1 if plan.added is None else len(lattice(1)), 1))
-    whitener = near[:d, :d]
     if plan.whitened:
         stretch = (np.diag(near) / np.diag(rows))[:d]
         known = whitening.shrunk(plan.cells, scatter.shares) if plan.cells else []
@@ -162,18 +139,30 @@ def _points(plan: Plan, scatter: Scatter, shares: Array, rows: Array, near: Arra
     return np.asarray(points + moved @ rows.T)
 
 
+def normal_points(cov: Array, constant: bool) -> Array:
+    """Points that stand for correlated normal covariates, after the constant if there is one."""
+    z = lattice(len(cov)) @ np.linalg.cholesky(cov).T
+    return np.column_stack([np.ones(len(z)), z]) if constant else z
+
+
+def _added(points: Array, whitener: Array, last: Array, limits: tuple[float, float]) -> Array:
+    """Offset of the linear predictor of each point, shape (m,): normal about its regression on covariates.
+
+    `last` is its row of W, shape (d + 1,): a regression's coefficients, over the negative residual sd, and one over
+    that. `limits` are public ones.
+    """
+    rest = np.random.Generator(np.random.PCG64(41)).permutation(ndtri((np.arange(len(points)) + 0.5) / len(points)))
+    rest = rest - points @ np.linalg.lstsq(points, rest, rcond=None)[0]
+    d, x = len(whitener), points @ np.linalg.inv(whitener).T
+    return np.asarray(np.clip((rest / np.std(rest) - x @ last[:d]) / last[d], *limits))
+
+
 @lru_cache(maxsize=8)
 def lattice(slopes: int) -> Array:
     """Points that stand for a standard normal vector, of exact moments, shape (2048, `slopes`); to be read only."""
     out = made_white(np.asarray(ndtri(even_points(slopes))))
     out.setflags(write=False)
     return out
-
-
-def normal_points(cov: Array, constant: bool) -> Array:
-    """Points that stand for correlated normal covariates, after the constant if there is one."""
-    z = lattice(len(cov)) @ np.linalg.cholesky(cov).T
-    return np.column_stack([np.ones(len(z)), z]) if constant else z
 
 
 def bounded(points: Array, rows: Array, columns: Iterable[int], *, constant: bool) -> Array:
@@ -203,18 +192,6 @@ def bounded(points: Array, rows: Array, columns: Iterable[int], *, constant: boo
     z, size = x @ rows.T, np.sqrt(np.mean(points**2, axis=0))
     z[:, first:] = made_white(z[:, first:] / size[first:], centred=constant) * size[first:]
     return np.asarray(z)
-
-
-def _added(points: Array, whitener: Array, last: Array, limits: tuple[float, float]) -> Array:
-    """Offset of the linear predictor of each point, shape (m,): normal about its regression on covariates.
-
-    `last` is its row of W, shape (d + 1,): a regression's coefficients, over the negative residual sd, and one over
-    that. `limits` are public ones.
-    """
-    rest = np.random.Generator(np.random.PCG64(41)).permutation(ndtri((np.arange(len(points)) + 0.5) / len(points)))
-    rest = rest - points @ np.linalg.lstsq(points, rest, rcond=None)[0]
-    d, x = len(whitener), points @ np.linalg.inv(whitener).T
-    return np.asarray(np.clip((rest / np.std(rest) - x @ last[:d]) / last[d], *limits))
 
 
 def _numbers(plan: Plan, shares: Array) -> list[int]:
@@ -279,14 +256,13 @@ def reference_model(plan: Plan, progress: Progress) -> Reference:
     """The reference model in the coordinates of the scores: equation (11) of docs/estimator.md."""
     assert progress.points is not None
     answering, persons = progress.scatter.answering, plan.persons
-    rows = persons.rows if persons is not None and persons.one else 1
-    model = reference.reference_of(
+    model = reference_of(
         plan.rules,
         progress.points,
         blocks=plan.blocks,
         unit=not plan.label,
         answering=answering,
-        rows=rows,
+        rows=persons.rows if persons is not None and persons.one else 1,
         longest=progress.state.longest,
     )
     return model._replace(added=progress.added, least=1.0 if persons is None else answering / persons.rows)
@@ -329,26 +305,24 @@ def collinear(rows: Array, columns: Sequence[int], constant: bool) -> dict[int, 
 
 def constant2(plan: Plan, progress: Progress, number: int) -> float:
     """Square λ of the constant in reports on moments of this round: equation (6) of docs/estimator.md."""
-    before = any(r.role == "moments" for r in plan.rounds[:number])  # the first has no scales to ask by
-    if plan.label or not before:
+    if plan.label or not any(r.role == "moments" for r in plan.rounds[:number]):  # the first has no scales to ask by
         return 1.0
-    people = sum([r.people for r in plan.rounds if r.role == "moments" and not r.optional][1:])
-    most = FULL * (_others(plan) + 1.0)
-    always = plan.rules.varying and not plan.bases
-    wanted = most if always else _needed(plan, progress.scatter) - _others(plan)
+    others = plan.direction - 1.0
+    people, most = _people(plan), FULL * (others + 1.0)
+    wanted = most if plan.rules.varying and not plan.bases else _needed(plan, progress.scatter) - others
     if progress.scatter.drawn_in:
         people, wanted = plan.rounds[number].people, most
     return max(min(_told(plan, people), wanted, most), 1.0)
 
 
-def _others(plan: Plan) -> float:
-    """Number of columns in reports on moments, without the constant."""
-    return plan.direction - 1.0
+def _people(plan: Plan) -> int:
+    """Records in usual rounds of moments after the first."""
+    return sum([r.people for r in plan.rounds if r.role == "moments" and not r.optional][1:])
 
 
 def _told(plan: Plan, people: int) -> float:
     """Square of the constant beside which so many people give moments `SHARP` enough."""
-    return SHARP * math.sqrt(people) / max(plan.sd("moments"), 1e-300) - _others(plan)
+    return SHARP * math.sqrt(people) / max(plan.sd("moments"), 1e-300) - (plan.direction - 1.0)
 
 
 def _needed(plan: Plan, scatter: Scatter) -> float:
@@ -359,12 +333,9 @@ def _needed(plan: Plan, scatter: Scatter) -> float:
     """
     if not plan.cells:
         return 0.0
-    shares = whitening.shrunk(plan.factors, scatter.shares)
-    out = 0.0
+    shares, out = list(zip(plan.cells, whitening.shrunk(plan.factors, scatter.shares), strict=True)), 0.0
     for levels, columns in _crossings(plan).items():
-        here = [
-            float(p.min()) for g, p in zip(plan.cells, shares, strict=True) if levels.issuperset(g.columns.tolist())
-        ]
+        here = [float(p.min()) for g, p in shares if levels.issuperset(g.columns.tolist())]
         out = max(out, columns / max(min(here, default=1.0), 1e-300))
     return out
 
@@ -384,10 +355,9 @@ def least_share(plan: Plan, group: Cells) -> float:
     """
     if plan.label or plan.rules.varying:
         return 0.0
-    people = sum([r.people for r in plan.rounds if r.role == "moments" and not r.optional][1:])
     own = set(group.columns.tolist())
     columns = max((n for levels, n in _crossings(plan).items() if levels & own), default=0.0)
-    return SLOPED * columns / max(_told(plan, people) + _others(plan), 1e-300)
+    return SLOPED * columns / max(_told(plan, _people(plan)) + (plan.direction - 1.0), 1e-300)
 
 
 def overstretched(plan: Plan, progress: Progress, number: int) -> list[int]:

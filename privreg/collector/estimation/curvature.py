@@ -122,22 +122,31 @@ def learn(
     With `brief` the posterior's mean alone is computed.
     """
     q, prior = len(noise), prior or Prior(COMMON)
-    precision = _inverted(noise)
+    values, vectors = np.linalg.eigh(noise)
+    if values[0] > SMALLEST * values[-1]:
+        precision = np.asarray(np.linalg.inv(noise), dtype=np.float64)
+    else:  # below which eigenvalues are rounding
+        values = np.maximum(values, max(SMALLEST * float(values[-1]), 1e-300))
+        precision = np.asarray((vectors / values) @ vectors.T)
     gram, cross = totals(rounds, noise, main, gain)
     if q > MOST:
         return _by_rows(noise, precision, gram, cross, prior)
     scores = precision @ cross  # Σ n Ω⁻¹ g x'
     row, col = triangle(q)
-    half = np.where(row == col, 0.5, 1.0)
+    once = row == col
     info = _information(precision, gram, row, col)
-    linear = (scores[row, col] + scores[col, row]) * half
-    among = prior.common * (row == col)[:, None].astype(np.float64)
+    linear = (scores[row, col] + scores[col, row]) * np.where(once, 0.5, 1.0)
+    among = prior.common * once[:, None].astype(np.float64)
     if slopes is not None and prior.slope > 0.0:
         among = np.column_stack([among, prior.slope * slopes[:, row, col].T])
-    # equation (27): 2τ²/(q + 1) of diagonal entries and half of it of others (eigenvalues: sd τ), and what many share
-    before = _precision(np.where(row == col, 1.0, 0.5) * prior.spread**2 / (0.5 * (q + 1)), among)
+    # equation (27): 2τ²/(q + 1) of diagonal entries and half of it of others (eigenvalues: sd τ), and what many share,
+    # diag(each) + U U', inverted
+    each = np.where(once, 1.0, 0.5) * prior.spread**2 / (0.5 * (q + 1))
+    scaled = among / each[:, None]
+    before = -scaled @ np.linalg.solve(np.eye(among.shape[1]) + among.T @ scaled, scaled.T)
+    before.flat[:: len(each) + 1] += 1.0 / each
     # its mean is 1 on the diagonal
-    posterior, right = info + before, linear + before[:, row == col].sum(axis=1)
+    posterior, right = info + before, linear + before[:, once].sum(axis=1)
     root, failed = dpotrf(posterior, lower=0)  # Rᵀ R
     if failed:  # rounding, where nobody has some of the levels and there is no noise
         values, vectors = np.linalg.eigh(posterior)
@@ -151,7 +160,20 @@ def learn(
 
 
 def totals(rounds: Sequence[RoundMeans], noise: Array, main: int, gain: Array | None) -> tuple[Array, Array]:
-    """Γ and Ξ, (q, q) each: equations (25) and (26) of docs/estimator.md. Arguments are those of `learn`."""
+    """Γ and Ξ, (q, q) each: equations (25) and (26) of docs/estimator.md. Arguments are those of `learn`.
+
+    Between rounds, squares of differences of states, and their products with mean reports, are both weighted by
+    records. The start's error and all rounds' noise move the states, most along directions in which little curvature
+    lets them come slowly, so that it shows where it matters. A round's noise moves the states after it by −G (I − G)^i
+    of itself, G the `gain`, i the rounds between, and so their mean, from which its own state is counted: this part of
+    the product is expected to be positive, whatever M is, and subtracted. A round far out counts less, as in `combine`.
+    Where a state follows the mean of several rounds (`rounds._latest`: as a rule in families whose last pilot round is
+    larger than a main one, as logistic ones), a part of it comes a round later than is taken off here.
+
+    References
+    ----------
+    Hurwicz, Least squares bias in time series, 1950: the bias of a slope on values that follow its errors.
+    """
     q = len(noise)
     gram, cross = np.zeros((q, q)), np.zeros((q, q))
     for r in rounds:
@@ -159,57 +181,10 @@ def totals(rounds: Sequence[RoundMeans], noise: Array, main: int, gain: Array | 
         wx = x * r.weight[:, None]
         gram += wx.T @ x
         cross += r.g.T @ wx
-    if main > 1:
-        more, by = _between(rounds[-main:], noise, GAIN * np.eye(q) if gain is None else gain)
-        gram, cross = gram + more, cross + by
-    return gram, cross
-
-
-def _by_rows(noise: Array, precision: Array, gram: Array, cross: Array, prior: Prior) -> Curvature:
-    """Posterior of M if it has too many entries to be learned together: M = m I + ½ (A + Aᵀ).
-
-    A has independent entries a priori. So has Qᵀ A V, and their likelihood is a product, too, with Q the eigenvectors
-    of the noise and V those of the states' squares.
-    """
-    q = len(gram)
-    have = float(np.sum(precision * gram)) + prior.common**-2
-    mean = (float(np.sum(precision * cross)) + prior.common**-2) / have
-    each_row, left = np.linalg.eigh(noise)
-    each_row = np.maximum(each_row, SMALLEST * max(float(each_row[-1]), SMALLEST))[:, None]
-    size, right = np.linalg.eigh(gram)
-    size = np.maximum(size, 0.0)
-    reported = left.T @ (cross - mean * gram) @ right
-    best: tuple[float, Array] | None = None
-    for spread in SPREADS if prior.slope > 0.0 else (prior.spread,):
-        each = 2.0 * spread**2 / (q + 1.0)  # prior variance of an entry of A
-        shrunk = each / (each * size + each_row)
-        evidence = 0.5 * float(np.sum(reported**2 * shrunk / each_row) - np.log1p(each * size / each_row).sum())
-        if best is None or evidence > best[0]:
-            best = evidence, shrunk
-    assert best is not None
-    shrunk = best[1]
-    deviation = left @ (reported * shrunk) @ right.T
-    rows = ByRows(1.0 / have, left, right, each_row * shrunk)
-    return Curvature(mean * np.eye(q) + 0.5 * (deviation + deviation.T), np.zeros((0, 0)), rows)
-
-
-def _between(rounds: Sequence[RoundMeans], noise: Array, gain: Array) -> tuple[Array, Array]:
-    """Squares of differences of rounds' states, and their products with mean reports, both weighted by records.
-
-    The start's error and all rounds' noise move the states, most along directions in which little curvature lets them
-    come slowly, so that it shows where it matters. A round's noise moves the states after it by −G (I − G)^i of
-    itself, G the `gain`, i the rounds between, and so their mean, from which its own state is counted: this part of the
-    product is expected to be positive, whatever M is, and subtracted. A round far out counts less, as in `combine`.
-    Equation (26) of docs/estimator.md. Where a state follows the mean of several rounds (`rounds._latest`: as a rule in
-    families whose last pilot round is larger than a main one, as logistic ones), a part of it comes a round later than
-    is taken off here.
-
-    References
-    ----------
-    Hurwicz, Least squares bias in time series, 1950: the bias of a slope on values that follow its errors.
-    """
-    total, x, g = means(rounds)
-    each = float(np.trace(noise)) / len(noise)
+    if main <= 1:
+        return gram, cross
+    gain, (total, x, g) = GAIN * np.eye(q) if gain is None else gain, means(rounds[-main:])
+    each = float(np.trace(noise)) / q
     weight, centre = total, x[-1]
     for _ in range(2):
         far = ((x - centre) ** 2).mean(axis=1)
@@ -220,7 +195,29 @@ def _between(rounds: Sequence[RoundMeans], noise: Array, gain: Array) -> tuple[A
     for later in range(1, len(total)):
         chance += float(weight[later:] @ (weight / total)[:-later]) / float(weight.sum()) * left
         left = left - gain @ left
-    return (x.T * weight) @ x, (g.T * weight) @ x - noise @ chance.T
+    return gram + (x.T * weight) @ x, cross + ((g.T * weight) @ x - noise @ chance.T)
+
+
+def _by_rows(noise: Array, precision: Array, gram: Array, cross: Array, prior: Prior) -> Curvature:
+    """Posterior of M if it has too many entries to be learned together: M = m I + ½ (A + Aᵀ).
+
+    A has independent entries a priori. So has Qᵀ A V, and their likelihood is a product, too, with Q the eigenvectors
+    of the noise and V those of the states' squares. The prior's width is that of `SPREADS` that reports make likeliest.
+    """
+    q, have = len(gram), float(np.sum(precision * gram)) + prior.common**-2
+    mean = (float(np.sum(precision * cross)) + prior.common**-2) / have
+    (each_row, left), (size, right) = np.linalg.eigh(noise), np.linalg.eigh(gram)
+    each_row, size = np.maximum(each_row, SMALLEST * max(float(each_row[-1]), SMALLEST))[:, None], np.maximum(size, 0.0)
+    reported, most, shrunk = left.T @ (cross - mean * gram) @ right, -math.inf, np.zeros((q, q))
+    for spread in SPREADS if prior.slope > 0.0 else (prior.spread,):
+        each = 2.0 * spread**2 / (q + 1.0)  # prior variance of an entry of A
+        part = each / (each * size + each_row)
+        evidence = 0.5 * float(np.sum(reported**2 * part / each_row) - np.log1p(each * size / each_row).sum())
+        if evidence > most:
+            most, shrunk = evidence, part
+    deviation = left @ (reported * shrunk) @ right.T
+    rows = ByRows(1.0 / have, left, right, each_row * shrunk)
+    return Curvature(mean * np.eye(q) + 0.5 * (deviation + deviation.T), np.zeros((0, 0)), rows)
 
 
 def gain(noise: Array, *, varying: bool) -> Array:
@@ -244,15 +241,6 @@ def means(rounds: Sequence[RoundMeans]) -> tuple[Array, Array, Array]:
     return total, x, g
 
 
-def _precision(each: Array, among: Array) -> Array:
-    """Inverse of diag(`each`) + U Uᵀ, U of shape (m, k)."""
-    scaled = among / each[:, None]
-    inner = np.eye(among.shape[1]) + among.T @ scaled
-    out = -scaled @ np.linalg.solve(inner, scaled.T)
-    out.flat[:: len(each) + 1] += 1.0 / each
-    return np.asarray(out)
-
-
 def _information(precision: Array, gram: Array, row: NDArray[np.intp], col: NDArray[np.intp]) -> Array:
     """Information J on entries of M = Σ m_e E_e, E_e symmetric of ones: equation (28) of docs/estimator.md."""
     by_row, by_col = precision.take(row, axis=0), precision.take(col, axis=0)
@@ -266,15 +254,6 @@ def _information(precision: Array, gram: Array, row: NDArray[np.intp], col: NDAr
     info[once] *= 0.5
     info[:, once] *= 0.5
     return info
-
-
-def _inverted(noise: Array) -> Array:
-    """Inverse of a covariance, eigenvalues at least `SMALLEST` of the largest, below which they are rounding."""
-    values, vectors = np.linalg.eigh(noise)
-    if values[0] > SMALLEST * values[-1]:
-        return np.asarray(np.linalg.inv(noise), dtype=np.float64)
-    values = np.maximum(values, max(SMALLEST * float(values[-1]), 1e-300))
-    return np.asarray((vectors / values) @ vectors.T)
 
 
 def along(curvature: Curvature, directions: Array) -> tuple[Array, Array]:

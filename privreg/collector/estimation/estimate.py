@@ -11,7 +11,6 @@ import numpy as np
 from privreg.base.arrays import Array
 from privreg.collector.estimation import combination, curvature, reference
 from privreg.collector.estimation.coordinates import reference_model
-from privreg.collector.estimation.reference import Reference
 from privreg.collector.inference.windows import Steps
 from privreg.collector.plan import SAMPLED, Carried, Estimated, Part, Plan, Progress
 from privreg.families import measures
@@ -28,19 +27,15 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
 
     Equations (21) to (36) of docs/estimator.md, all but the last at each of three estimates in turn.
     """
-    if progress.final is not None:
+    if progress.final is not None or not progress.main:
         return progress.final
-    if not progress.main:
-        return None
     assert progress.fitted is not None
-    model, scale, far = reference_model(plan, progress), progress.fitted.scale, 0.0
-    at = progress.state.theta
+    model, scale, far, at = reference_model(plan, progress), progress.fitted.scale, 0.0, progress.state.theta
     for _ in range(TURNS):
         carried = combination.carry_rounds(plan, progress, model, at, scale)
         learned = carried.learned()
         found = combination.combine(carried.rounds, carried.noise, learned, brief=True)
-        theta = np.asarray(np.linalg.solve(carried.root.T, found.x), dtype=np.float64)
-        at = theta
+        theta = at = np.asarray(np.linalg.solve(carried.root.T, found.x), dtype=np.float64)
         # far from all states, on the scale of the predictor, curvature is the reference model's alone, and noise would
         # choose it
         if plan.rules.varying:
@@ -48,28 +43,36 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
             far = float(np.linalg.norm(away))
             at = theta + away * (1.0 - min(1.0, curvature.STEADY / max(far, 1e-300)))
             theta = theta + away * (1.0 - min(1.0, curvature.FAR / max(far, 1e-300)))  # no farther than one step
-    noise = scattered(plan, progress, carried, learned.mean)
+    noise, m = scattered(plan, progress, carried, learned.mean), combination.floored(learned.mean)
     found = combination.combine(carried.rounds, carried.noise, learned, scattered=noise)
-    more = _of_scale(plan, progress, model, at, carried, found, learned.mean)
-    found = found._replace(cov=found.cov + more, unknown=found.unknown + more)
+    counted = combination.counted(plan, progress)
+    # the bias by offsets depends on the residual scale, which is estimated
+    sd, change = math.sqrt(max(float(progress.fitted.cov[-1, -1]), 0.0)), np.zeros(plan.size)
+    if model.scaled and any(added.any() for added in carried.biases):
+        known: dict[tuple[bytes, float], Array] = {}
+        for one, share, map_ in zip(counted, found.weights.tolist(), carried.maps, strict=True):
+            if (kind := combination.offset_kind(one.state)) not in known:
+                ends = (scale * math.exp(way * sd) for way in (-1.0, 1.0))
+                low, high = (combination.offset_bias(plan, model, at, one.state, end) for end in ends)
+                known[kind] = 0.5 * (high - low)
+            change += share * (map_ @ known[kind])
+    shift = np.linalg.solve(m, change)
     if plan.size == 1 and plan.layout.constant and not plan.rules.varying:  # a location is within its public limits
         theta = np.clip(theta, *combination.limits(plan, progress.state))
-    back = np.linalg.inv(carried.root.T)
-    turn = np.linalg.solve(carried.root.T, np.linalg.inv(combination.floored(learned.mean)))
-    given = zip(combination.counted(plan, progress), found.weights.tolist(), carried.biases, carried.maps, strict=True)
+    back, turn = np.linalg.inv(carried.root.T), np.linalg.solve(carried.root.T, np.linalg.inv(m))
+    given = zip(counted, found.weights.tolist(), carried.biases, carried.maps, strict=True)
     parts = [Part(one, share, bias, turn @ map_) for one, share, bias, map_ in given]
-    cov, unknown = (back @ part @ back.T for part in (found.cov, found.unknown))
+    cov, unknown = (back @ (part + np.outer(shift, shift)) @ back.T for part in (found.cov, found.unknown))
     return Estimated(theta, cov, unknown, parts, learned, carried, far)
 
 
 def earlier(carried: Carried, linear: Array) -> list[tuple[Array, Array]]:
     """Estimates after each main round but the last, and variances of `linear` times them."""
     out, root = [], np.linalg.inv(carried.root.T)
-    move = linear @ root
     for fewer in range(carried.main - 1, 0, -1):
-        some = carried.rounds[: len(carried.rounds) - fewer]
-        here = combination.combine(some, carried.noise, carried.learned(fewer, brief=True), brief=True)
-        out.append((root @ here.x, np.asarray(((move @ here.cov) * move).sum(axis=1))))
+        learned = carried.learned(fewer, brief=True)
+        here = combination.combine(carried.rounds[:-fewer], carried.noise, learned, brief=True)
+        out.append((root @ here.x, np.asarray(((linear @ root @ here.cov) * (linear @ root)).sum(axis=1))))
     return out
 
 
@@ -87,17 +90,16 @@ def scattered(plan: Plan, progress: Progress, carried: Carried, m: Array) -> Arr
     prior = 2.0 / max(reference.doubt() * sampled, 1e-6) ** 2
     least = carried.noise
     if plan.persons is not None and plan.mechanism.additive:  # (43): how alike a person's rows are isn't known
-        last, model = progress.main[-1], reference_model(plan, progress)
+        model = reference_model(plan, progress)
         inverse = np.linalg.inv(carried.root)
-        own = carried.noise - last.sd**2 * inverse @ inverse.T
+        own = carried.noise - progress.main[-1].sd ** 2 * inverse @ inverse.T
         sampled = float(np.trace(own) / max(np.trace(carried.noise), 1e-300))
         wrong = math.hypot(reference.doubt(), (1.0 - model.least) / (1.0 + model.least) / math.sqrt(3.0))
         prior = 2.0 / max(wrong * sampled, 1e-6) ** 2
         least = carried.noise - (1.0 - model.least / model.square) * own
     total, freedom = prior * carried.noise, -0.5 * (len(m) + 1.0)  # which the slope has taken
-    for one, map_, answered in zip(
-        progress.main, carried.maps[-carried.main :], carried.rounds[-carried.main :], strict=True
-    ):
+    last = slice(-carried.main, None)
+    for one, map_, answered in zip(progress.main, carried.maps[last], carried.rounds[last], strict=True):
         heard = one.weight > 0.0
         each = answered.weight.sum() / one.weight.sum()  # less where carrying a report makes its noise larger
         weight = each * one.weight[heard]
@@ -105,31 +107,7 @@ def scattered(plan: Plan, progress: Progress, carried: Carried, m: Array) -> Arr
         left = (left - weight @ left / weight.sum()) * np.sqrt(weight)[:, None]
         total = total + left.T @ left
         freedom += len(weight) - 1.0
-    if freedom <= 0.0:
-        return carried.noise
-    return combination.at_least(total / (prior + freedom), least)
-
-
-def _of_scale(
-    plan: Plan, progress: Progress, model: Reference, at: Array, carried: Carried, found: combination.Combined, m: Array
-) -> Array:
-    """Part of the covariance due to the estimated residual scale, on which the bias by offsets depends."""
-    fitted = progress.fitted
-    assert fitted is not None
-    sd = math.sqrt(max(float(fitted.cov[-1, -1]), 0.0))
-    change = np.zeros(plan.size)
-    if model.scaled and any(added.any() for added in carried.biases):
-        known: dict[tuple[bytes, float], Array] = {}
-        rounds = combination.counted(plan, progress)
-        for one, share, map_ in zip(rounds, found.weights.tolist(), carried.maps, strict=True):
-            kind = combination.offset_kind(one.state)
-            if kind not in known:
-                ends = (fitted.scale * math.exp(way * sd) for way in (-1.0, 1.0))
-                low, high = (combination.offset_bias(plan, model, at, one.state, end) for end in ends)
-                known[kind] = 0.5 * (high - low)
-            change += share * (map_ @ known[kind])
-    shift = np.linalg.solve(combination.floored(m), change)
-    return np.outer(shift, shift)
+    return combination.at_least(total / (prior + freedom), least) if freedom > 0.0 else carried.noise
 
 
 def equation(plan: Plan, progress: Progress, found: Estimated) -> tuple[Array, Array, Array, Array]:
