@@ -1751,7 +1751,7 @@ MUTANTS = (
     Mutant(
         "rows are as long however rare a level is",
         "privreg/collector/estimation/coordinates.py",
-        "else _needed(plan, progress.scatter) - others",
+        "else wanted - others",
         "else 0.0",
         ("tests/collector/test_estimate.py::test_slopes_of_levels_are_told_with_few_in_one_of_them",),
     ),

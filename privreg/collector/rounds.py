@@ -3,9 +3,8 @@
 `begin` is the progress before anybody has reported, `advance` adds one round's reports and publishes the next state;
 `estimate.estimate` computes the coefficients from all reports.
 
-Curvature is estimated from how groups' reports differ, so that their states differ by small offsets. Reports of bounded
-residuals show the curvature near their state: one or two c away it is another one. With a response of two peaks, states
-may have to go many c through a valley, in which scores hardly change: steps then grow, and rounds are left out.
+Reports of bounded residuals show the curvature near their state: one or two c away it is another one. With a response
+of two peaks, states may have to go many c through a valley: steps then grow, and rounds are left out.
 """
 
 from __future__ import annotations
@@ -34,26 +33,18 @@ from privreg.options.running import one_thread
 from privreg.protocol.rounds import Reports, State
 
 ENOUGH: Final = 0.7  # Part of the reports of the largest round that is enough to go by
-
-OFFSET: Final = 0.35
-"""Length of a group's offset in units of c with few records in main rounds; it falls with the fourth root of more."""
-
+OFFSET: Final = 0.35  # Length of offsets in units of c with few records in main rounds; of more it falls, by (18)
 OFFSET_PEOPLE: Final = 10_625.0
 """Records in all rounds, times 4/(σ² + 0.7/d) and over the squared number of coefficients, up to which it is that long:
 of more coefficients, more entries of the curvature are to be learned; of fewer, what offsets add to a mean report is
 larger beside a standard error. Where this was 170,000 whatever their number, the sd of a constant alone, of the 0.9
 quantile, was 1.3 times its standard error (`benchmarks.families`)."""
-
 GENTLE: Final = 0.35
 """Length of offsets, relative to that of others, of a yes or no, of classes and of counts. What offsets add to a
 mean report is taken off by a reference model that knows little of the covariates: with powers of an age, full length
-moved coefficients by 1.4 standard errors from a right model's and this by 0.4, and reports showed the curvature no
-worse where the link was wrong. With full length the slope of counts of 90,000 records had an sd of 1.19 standard
-errors, with this of 0.92."""
-
-CORRELATED: Final = 2.5
-"""Condition number of the learned correlation matrix from which on the optional round of moments is held."""
-
+moved coefficients by 1.4 standard errors from a right model's and this by 0.4. With full length the slope of counts of
+90,000 records had an sd of 1.19 standard errors, with this of 0.92."""
+CORRELATED: Final = 2.5  # Condition number of the learned correlations from which on another round of moments is held
 STRETCHED: Final = 4  # Main rounds after which offsets are stretched where these show little curvature
 
 
@@ -97,8 +88,17 @@ def advance(plan: Plan, progress: Progress, reports: Reports) -> Progress:
     if following == "location":
         return progress._replace(state=state._replace(thresholds=progress.places.thresholds))
     state = state._replace(offsets=np.zeros((1, plan.size)))
-    if role == "location":
-        progress, state = _located(plan, progress, state)
+    if role == "location":  # rows that have the learned locations and scales
+        rows, places = np.array(progress.scatter.rows), progress.places
+        for j, m, s in zip(plan.unscaled, places.centre.tolist(), places.scale.tolist(), strict=True):
+            if j < plan.d:
+                k = j + plan.extra
+                rows[k, k], rows[k, 0] = 1.0 / s, -m / s
+            else:
+                m, s = min(max(m, plan.y_low), plan.y_high), min(s, plan.y_high - plan.y_low)
+                shift = m if plan.layout.constant else 0.0
+                state = state._replace(y_centre=float(shift), y_scale=float(s if shift == m else math.hypot(s, m)))
+        progress = progress._replace(scatter=moments.start_from(rows, progress.scatter))
     if following == "moments":
         if plan.rounds[number].optional and (far := coordinates.overstretched(plan, progress, number)):
             progress = progress._replace(scatter=moments.drawn_in(progress.scatter, far, plan.widened))
@@ -129,20 +129,6 @@ def _moments(plan: Plan, progress: Progress, total: Array, people: float) -> Sca
     )
 
 
-def _located(plan: Plan, progress: Progress, state: State) -> tuple[Progress, State]:
-    """Progress and state whose row map has the learned locations and scales."""
-    rows, places = np.array(progress.scatter.rows), progress.places
-    for j, m, s in zip(plan.unscaled, places.centre.tolist(), places.scale.tolist(), strict=True):
-        if j == plan.d:
-            m, s = min(max(m, plan.y_low), plan.y_high), min(s, plan.y_high - plan.y_low)
-            shift = m if plan.layout.constant else 0.0
-            state = state._replace(y_centre=float(shift), y_scale=float(s if shift == m else math.hypot(s, m)))
-            continue
-        k = j + plan.extra
-        rows[k, k], rows[k, 0] = 1.0 / s, -m / s
-    return progress._replace(scatter=moments.start_from(rows, progress.scatter)), state
-
-
 def scored(plan: Plan, progress: Progress, reports: Reports) -> Progress:
     """Progress with the sums of a round of scores added."""
     state, weight, total, number = progress.state, reports.weight, reports.total, None
@@ -165,19 +151,18 @@ def late(progress: Progress, number: int, reports: Reports) -> Progress:
     `number` is that of the state, in a round of scores or on clamping; people of `reports` are those who were not
     counted before. States that are out already stay as they are.
     """
-    scored = []
+    total, people, scored = reports.total, float(reports.weight.sum()), []
     for one in progress.scored:
         if one.state.number == number:
             weight, mean = one.weight + reports.weight, one.number
             if mean is not None and weight.any():
-                mean = mean * float(one.weight.sum()) + float(reports.total[..., -1].sum()) / one.state.kappa
+                mean = mean * float(one.weight.sum()) + float(total[..., -1].sum()) / one.state.kappa
                 mean /= float(weight.sum())
-            score = one.score + reports.total[..., : one.score.shape[-1]]
-            one = one._replace(weight=weight, score=score, number=mean)
+            one = one._replace(weight=weight, score=one.score + total[..., : one.score.shape[-1]], number=mean)
         scored.append(one)
-    if progress.clamped is not None and progress.clamped.number == number:
-        had, total = progress.clamped, reports.total.sum(axis=(0, 1))
-        sums = had.weight + float(reports.weight.sum()), had.total + total, had.people + reports.people
+    had = progress.clamped
+    if had is not None and had.number == number:
+        sums = had.weight + people, had.total + total.sum(axis=(0, 1)), had.people + reports.people
         progress = progress._replace(clamped=Clamped(number, *sums))
     held = [n + reports.people * (k == number) for k, n in enumerate(progress.held)]
     return progress._replace(scored=tuple(scored), held=tuple(held))
@@ -185,23 +170,36 @@ def late(progress: Progress, number: int, reports: Reports) -> Progress:
 
 def _pays(plan: Plan, progress: Progress, number: int) -> bool:
     """True if this further round on moments pays."""
-    d = plan.d + plan.extra
-    cov = whitening.correlation(progress.scatter.rows[:d, :d], constant=True)
+    d, scatter = plan.d + plan.extra, progress.scatter
+    cov = whitening.correlation(scatter.rows[:d, :d], constant=True)
     if (len(cov) > 1 and np.linalg.cond(cov) > CORRELATED) or coordinates.overstretched(plan, progress, number):
         return True
-    shares = whitening.shrunk(plan.factors, progress.scatter.shares)
-    return bool(shares) and whitening.unsure(np.concatenate(shares), progress.scatter.shares.variance)
+    shares = whitening.shrunk(plan.factors, scatter.shares)
+    return bool(shares) and whitening.unsure(np.concatenate(shares), scatter.shares.variance)
 
 
 def _next(plan: Plan, progress: Progress, state: State) -> Progress:
-    """Progress with the next round of scores' state: its threshold c by (17), its place by equations (16) or (23)."""
+    """Progress with the next state of scores, by the pilot's fit, (16) and (17), or part of the way to the one-step
+    estimate of the last round, (23) of docs/estimator.md.
+    """
     if not progress.scored:
         return _offset(plan, progress, state)
-    assert progress.fitted is not None
     model = reference_model(plan, progress)
     if progress.scored[-1].state.role != "pilot":
-        progress, state = _stepped(plan, progress, state, model)
-        return _offset(plan, progress, state)
+        carried, learned, back, x, g = _latest(plan, progress, state, model)
+        noise = back @ carried.noise @ back.T / max(*(float(r.weight.sum()) for r in carried.rounds), 1e-300)
+        chance = math.sqrt(float(np.trace(noise)))
+        off = float(np.linalg.norm(np.linalg.solve(carried.root.T, g)))
+        nearer = left_behind(plan, progress, chance, off)
+        if nearer.since > progress.since:
+            progress = nearer
+            carried, learned, back, x, g = _latest(plan, progress, state, model)
+        step = lengthened(plan, progress, -back @ g, state.c if model.scaled else 1.0, curvature.GAIN, chance)
+        theta = np.linalg.solve(carried.root.T, x) + curvature.gain(noise, varying=plan.rules.varying) @ step
+        progress = progress._replace(curvature=learned, local=carried.local)
+        progress = stretched(plan, progress, state, model, carried)
+        return _offset(plan, progress, state._replace(theta=theta))
+    assert progress.fitted is not None
     assert progress.prior is not None
     fitted = reference.fit(model, observed(plan, progress), progress.fitted, progress.prior)
     unsure, scale, c = 0.0, fitted.scale, state.c
@@ -214,8 +212,7 @@ def _next(plan: Plan, progress: Progress, state: State) -> Progress:
             c = plan.like[1] / state.y_scale
     elif plan.rules.scoring.pearson:
         c = reference.threshold_of_counts(plan.rules, model.predictors(fitted.theta), unsure)
-    state = state._replace(theta=fitted.theta, c=c)
-    return _offset(plan, progress._replace(fitted=fitted), state)
+    return _offset(plan, progress._replace(fitted=fitted), state._replace(theta=fitted.theta, c=c))
 
 
 def _offset(plan: Plan, progress: Progress, state: State) -> Progress:
@@ -223,22 +220,6 @@ def _offset(plan: Plan, progress: Progress, state: State) -> Progress:
     if state.role == "main":
         state = state._replace(offsets=offsets(plan, progress, state))
     return progress._replace(state=state)
-
-
-def _stepped(plan: Plan, progress: Progress, state: State, model: Reference) -> tuple[Progress, State]:
-    """State part of the way to the one-step estimate of the last round: equation (23) of docs/estimator.md."""
-    carried, learned, back, x, g = _latest(plan, progress, state, model)
-    noise = back @ carried.noise @ back.T / max(*(float(r.weight.sum()) for r in carried.rounds), 1e-300)
-    chance = math.sqrt(float(np.trace(noise)))
-    off = float(np.linalg.norm(np.linalg.solve(carried.root.T, g)))
-    nearer = left_behind(plan, progress, chance, off)
-    if nearer.since > progress.since:
-        progress = nearer
-        carried, learned, back, x, g = _latest(plan, progress, state, model)
-    step = lengthened(plan, progress, -back @ g, state.c if model.scaled else 1.0, curvature.GAIN, chance)
-    theta = np.linalg.solve(carried.root.T, x) + curvature.gain(noise, varying=plan.rules.varying) @ step
-    progress = progress._replace(curvature=learned, local=carried.local)
-    return stretched(plan, progress, state, model, carried), state._replace(theta=theta)
 
 
 def _latest(
@@ -288,8 +269,7 @@ def offsets(plan: Plan, progress: Progress, state: State) -> Array:
     if q < plan.groups:
         signs = hadamard(plan.groups)[:, 1 : q + 1].astype(np.float64) * (-1.0) ** state.number
     else:
-        rng = np.random.Generator(np.random.PCG64([41, state.number]))
-        half = rng.choice([-1.0, 1.0], (plan.groups // 2, q))
+        half = np.random.Generator(np.random.PCG64([41, state.number])).choice([-1.0, 1.0], (plan.groups // 2, q))
         signs = np.concatenate([half, -half])
     out = signs * (_length(plan, progress, state) / math.sqrt(q))
     if progress.stretch is not None:
@@ -329,11 +309,9 @@ def stretched(plan: Plan, progress: Progress, state: State, model: Reference, ca
 
     Along directions of less curvature than the mean they are longer in proportion, but for numbers at a bound, at
     most c, and only so long that predictors of records that show curvature along a direction move by c: with three c
-    no record of a rare level had a score that bent, and its coefficient's sd was a quarter larger. Relative errors of
-    standard errors are those of curvature, which are the larger, with offsets of one length, the less curvature there
-    is. In designs where it varies most, with 200,000 records, a tenth as many coefficients were marked,
-    and 93% of the intervals of the worst held in place of 88 (`benchmarks.validity`); where it doesn't vary, next to
-    nothing changes.
+    no record of a rare level had a score that bent, and its coefficient's sd was a quarter larger. In designs where
+    curvature varies most, with 200,000 records, a tenth as many coefficients were marked, and 93% of the intervals of
+    the worst held in place of 88 (`benchmarks.validity`).
     """
     usual = model.scaled and not plan.rules.varying and plan.size <= curvature.MOST
     if not usual or progress.stretch is not None or progress.curvature is None or len(progress.main) < STRETCHED:
@@ -355,9 +333,8 @@ def stretched(plan: Plan, progress: Progress, state: State, model: Reference, ca
 def left_behind(plan: Plan, progress: Progress, chance: float, off: float) -> Progress:
     """Leave out the first main rounds, up to the last that is far from the present state: progress with `since`.
 
-    Farther than two of the longest steps, once others tell as much. In a fit without covariates but a group, as design
-    "valley" of `benchmarks.designs` (400,000 records, μ = 5), the group's coefficient was off by 5 standard errors with
-    5 c, by none with 2 and 3 (8 runs each). With 2, intervals of design "response" were longer by 2%, and more marked.
+    Farther than two of the longest steps, once others tell as much: a group's coefficient, design "valley" of
+    `benchmarks.designs` (400,000 records, μ = 5), was off by 5 standard errors with 5 c, by none with 2 and 3 (8 runs).
 
     `chance` is the sd of a state by the noise of one round, coordinates of the scores; `off` the last state's distance
     from its reports' one-step estimate under the reference model's curvature. If that is more than c, nothing is left
@@ -378,10 +355,9 @@ def left_behind(plan: Plan, progress: Progress, chance: float, off: float) -> Pr
 def lengthened(plan: Plan, progress: Progress, step: Array, unit: float, gain: float, chance: float) -> Array:
     """A step cut to `FAR` units, but twice the last one if that was cut, too, and went the same way; shape (b d,).
 
-    So states move by eleven c in four rounds, not in twelve. If the last step went too far, half of it is taken back: a
-    zero is between. A step is never longer than the rounds to come can halve. `step` is computed from the reports of
-    the last state, which `progress` has. `unit` is that of lengths, c; `gain` the part of a step that is made, and
-    `chance` the length that noise alone gives it.
+    If the last step went too far, half of it is taken back: a zero is between. A step is never longer than the rounds
+    to come can halve. It is computed from the reports of the last state, which `progress` has. `unit` is that of
+    lengths, c; `gain` the part of a step that is made, and `chance` the length that noise alone gives it.
     """
     length, most, before = float(np.linalg.norm(step)), FAR * unit, progress.main
     if length > max(most, SURE * chance) and len(before) > 1 and plan.rules.scoring.bounded:

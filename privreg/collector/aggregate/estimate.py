@@ -12,7 +12,7 @@ from scipy.optimize import brentq
 from privreg.base.arrays import Array
 from privreg.collector.aggregate import common, extra
 from privreg.collector.aggregate.classes import against_first
-from privreg.collector.aggregate.common import Rounds, Turned, differing, similar
+from privreg.collector.aggregate.common import Rounds, differing
 from privreg.collector.aggregate.curvature import (
     Curvature,
     curvature,
@@ -29,18 +29,14 @@ from privreg.collector.aggregate.rounds import LEAP, WINDOWS
 from privreg.collector.estimation.curvature import SPREAD
 
 STUDENT: Final = 1.21  # (z² + 1)/4 at 95%, of the expansion of Student's t by one over its degrees of freedom
-
 UNEVEN: Final = 0.5  # Sd of squared scores' shape about that of slopes, relative to their mean, of a curator's sums
-
 LOST: Final = 3.0
 """Sds of an entry that the curvature of any direction has at least; below four it is marked. With 2 or 4 coverage of
 unmarked rows is within a point of that with 3, and marks differ by less than two points."""
-
 LIKELY: Final = 2.0  # Sds by which a score must be short of that, for records not to be taken for such
 PERFECT: Final = 0.5  # Of the score that perfect prediction would have: one is nearer to it than to 0
 STEP: Final = 1e-4  # Of slopes by differences
 FLAT: Final = 1e-6  # Of a slope, relative to that at the state, below which it is none
-
 PASSES: Final = 6
 """Times that estimate, threshold and weights of rounds follow from each other: the last moves it by under 0.01 sds."""
 
@@ -141,13 +137,20 @@ class _Root(NamedTuple):
     bend: common.Bend
     step: Array  # Last step there, of coefficients and a parameter together
     model: extra.Model | None
+    lacking: Array  # Scores that rounds lack beside the last one as other rows count whole, b_k of (14)
+    left: Array  # And any score if those of long rows are one sd, along each number: Equation (48); shape (k, d)
 
 
 def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     """Combine all rounds of scores, of the same rows by Equation (32); None before there is one."""
     if not progress.seen:
         return None
-    rounds = similar(plan, progress)  # (12)
+    # rounds whose thresholds differ from the last one's by little: others estimate something else
+    last = progress.state if progress.state.gauge is None else progress.seen[-1].state  # else that of the estimate
+    c = progress.seen[-1].state.threshold(plan.rules)
+    summed = tuple(s for s in progress.seen if abs(math.log(s.state.threshold(plan.rules) / c)) < WINDOWS[1])
+    narrow = tuple(s for s in summed if s.state.window == min(s.state.window for s in summed))
+    rounds = Rounds(plan, progress, last, summed, narrow, c, []).at(c)  # (12)
     # curvature A, between pooled slopes and second moments of covariates: (9)
     slopes, noises = [t.slope for t in rounds.turned], [t.sds[1] * t.wider for t in rounds.turned]
     people = sampled(plan, rounds.summed)
@@ -162,19 +165,16 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         variances = np.where(rounds.main, variances, np.inf)
     x = np.linalg.inv(rounds.last.rows)
     second = x @ curved.mean[: plan.d, : plan.d] @ x.T  # of columns, weighted by curvature
-    lacking, left = _lacking(rounds, second, rounds.c * math.sqrt(height))  # (48)
-    root = _solve(rounds, curved, variances, lacking, model)  # (13), (14), (22), (39)
+    root = _solve(rounds, curved, variances, second, rounds.c * math.sqrt(height), model)  # (13), (14), (22), (39)
     more, slope = root.bend.added(root.theta)
-    unknown = _unknown(root, curved, lacking, left)  # (17), (31), (48)
-    scale, beside, meat = root.scale, None, np.zeros_like(squares)
+    scale, vague, beside, meat = root.scale, 0.0, None, np.zeros_like(squares)
     if plan.rules.cornered or plan.rules.scoring.extra:
         learned = _Learned(scale, 1.0, 0.0, np.zeros(len(x))) if model is None else _learned(model, root.theta)  # (61)
         found, tied, meat = _beside(root, slope, learned)  # (16), (60)
-        scale, slope = learned.scale, slope + tied
-        if plan.rules.scoring.extra:
-            beside, unknown = found, unknown + learned.vague * np.outer(found.by, found.by)
+        scale, vague, slope = learned.scale, learned.vague, slope + tied
+        beside = found if plan.rules.scoring.extra else None
     bread = np.asarray(np.linalg.inv(slope))
-    covariance = _covariance(root, curved, bread, squares, meat, unknown, beside)  # (15)
+    covariance, unknown = _covariance(root, curved, bread, squares, meat, vague, beside)  # (15), (17), (31), (48)
     lines, moves, wider = _moves(root, second, covariance)  # (38), (43)
     at, main = root.rounds.turned, rounds.main
     each = np.array([bread @ (curved.mean @ t.theta - t.score - m) for t, m in zip(at, more, strict=True)])
@@ -202,7 +202,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         unknown=bread @ unknown @ bread.T,
         finite=finite,
         ends=ends,
-        left=left,
+        left=root.left,
         step=root.step,
     )
 
@@ -223,7 +223,9 @@ def _squares(rounds: Rounds, slope: float) -> tuple[Array, float]:
     far = np.hypot(differing(rounds), unequal(plan, rounds.summed))
     square, noise, _ = pooled([t.square for t in rounds.turned], noises, people, plan.square**2, far)
     height = level(square[:d, :d], noise, model, plan.unsure, least)
-    prior = np.full((plan.d, plan.d), (UNEVEN if again else SPREAD) ** 2 + plan.alike**2)
+    # largest relative difference of the squared score along one direction from the mean of all: (30)
+    alike = (plan.alone - 1.0) * (plan.d - 1.0) / (plan.alone + plan.d - 1.0)
+    prior = np.full((plan.d, plan.d), (UNEVEN if again else SPREAD) ** 2 + alike**2)
     about = rounds.progress.known.mean if again else np.eye(plan.d)
     known = rounds.progress.known._replace(mean=about, variances=prior)
     squares, variances = posterior(square[:d, :d], noise, known.whole, height)
@@ -232,49 +234,43 @@ def _squares(rounds: Rounds, slope: float) -> tuple[Array, float]:
     return squares * rounds.c**2, height
 
 
-def _lacking(rounds: Rounds, second: Array, sd: float) -> tuple[Array, Array]:
-    """Scores that rounds lack beside the last one as other rows count whole in them, b_k of (14); shape (rounds,).
+def _solve(
+    rounds: Rounds, curved: Curvature, variances: Array, second: Array, sd: float, model: extra.Model | None
+) -> _Root:
+    """Root of Σ w_k {g_k + A(θ − θ_k) + r_k(θ)}, Equations (13), (22) and (39), with weights w of (14).
 
-    And what any score may lack if scores of long rows are one `sd`, along each number, shape (k, d): Equation (48).
-    It is no more than lengths that were looked at leave, and there is none where no row is long, or without noise.
+    Scores with a threshold are at that of the estimate's scale, (12), so that both follow from each other. What scores
+    may lack if those of long rows are one `sd` is no more than lengths that were looked at leave, and there is none
+    where no row is long, or without noise: Equation (48).
     """
-    plan, last, progress = rounds.plan, rounds.last, rounds.progress
-    if plan.like is not None or plan.extremes or plan.mu >= MOST_MU:
-        return np.zeros(len(rounds.summed)), np.zeros((0, plan.d))
+    plan, rules, places, last = rounds.plan, rounds.plan.rules, rounds.places, rounds.last
+    lacking, left, progress = np.zeros(len(rounds.summed)), np.zeros((0, plan.d)), rounds.progress
 
     def lacks(moments: Array, state: State) -> Array:
         return np.asarray(missed(plan, moments, state.rows, np.array([state.reach(plan) ** 2]))[0])
 
-    by, x = [lacks(second, s.state) for s in rounds.summed], np.linalg.inv(last.rows)
-    most = np.maximum(by[-1], lacks(x @ progress.known.mean @ x.T, last))
-    most = np.minimum(most, progress.lost[2] if progress.lost else math.inf)
-    ways = lines(plan, second, last.rows)[0]
-    sizes = np.maximum(np.linalg.norm(ways, axis=1, keepdims=True), 1e-300)
-    return sd * (np.array(by) - by[-1]).max(axis=1), ways / sizes * sd * most[:-1, None]
-
-
-def _solve(rounds: Rounds, curved: Curvature, variances: Array, lacking: Array, model: extra.Model | None) -> _Root:
-    """Root of Σ w_k {g_k + A(θ − θ_k) + r_k(θ)}, Equations (13), (22) and (39), with weights w of (14).
-
-    Scores with a threshold are at that of the estimate's scale, (12), so that both follow from each other.
-    """
-    plan, rules, places, theta = rounds.plan, rounds.plan.rules, rounds.places, rounds.last.theta
-    bend, known = common.bend(rounds, curved, variances), float(curved.variances.mean())
-    scale = _scale(plan, rounds.narrow, rounds.last.rows, theta) if rules.scaled else 1.0
+    if plan.like is None and not plan.extremes and plan.mu < MOST_MU:
+        by, x = np.array([lacks(second, s.state) for s in rounds.summed]), np.linalg.inv(last.rows)
+        most = np.maximum(by[-1], lacks(x @ progress.known.mean @ x.T, last))
+        most = np.minimum(most, progress.lost[2] if progress.lost else math.inf)
+        ways = lines(plan, second, last.rows)[0]
+        sizes = np.maximum(np.linalg.norm(ways, axis=1, keepdims=True), 1e-300)
+        lacking, left = sd * (by - by[-1]).max(axis=1), ways / sizes * sd * most[:-1, None]
+    theta, bend, known = last.theta, common.bend(rounds, curved, variances), float(curved.variances.mean())
+    scale = _scale(plan, rounds.narrow, last.rows, theta) if rules.scaled else 1.0
     weights = 1.0 / variances / (1.0 / variances).sum()
     tied, step = np.zeros_like(curved.mean), np.zeros(len(theta))
     for _ in range(PASSES):
         if rules.cornered and model is not None:  # a parameter that moves with the estimate: both in one step
             scale, *_, leaning = _learned(model, theta)
-            by = rules.ratio * scale * sum(w * t.beyond for w, t in zip(weights, rounds.turned, strict=True))
+            by_scale = rules.ratio * scale * sum(w * t.beyond for w, t in zip(weights, rounds.turned, strict=True))
             if not rounds.again:  # rows that answer again are asked near the estimate
                 bend = bend._replace(added=extra.added(model, curved.mean, weights, scale))
-                by = by + weights @ extra.bent(model, theta, scale).by
-            tied = extra.tied(bend.added(theta)[1], by, leaning, extra.WALKING)
+                by_scale = by_scale + weights @ extra.bent(model, theta, scale).by
+            tied = extra.tied(bend.added(theta)[1], by_scale, leaning, extra.WALKING)
         elif rules.cornered:
-            scale = _scale(plan, rounds.narrow, rounds.last.rows, theta)
-        if rules.cornered:
-            rounds = rounds.at(rules.ratio * scale)
+            scale = _scale(plan, rounds.narrow, last.rows, theta)
+        rounds = rounds.at(rules.ratio * scale) if rules.cornered else rounds
         by_slope = [curved.mean @ t.theta - t.score for t in rounds.turned]
         more, slope = bend.added(theta)
         steps = sum(w * one for w, one in zip(weights, by_slope, strict=True))
@@ -284,23 +280,7 @@ def _solve(rounds: Rounds, curved: Curvature, variances: Array, lacking: Array, 
         theta = theta + (found - theta) / far if tied.any() and far > 1.0 else found
         bent = bend.variances(theta, rounds.c)
         weights = _weights(variances + bent, places - theta, known, lacking)
-    return _Root(theta, weights, rounds, scale, bent, bend, step, model)
-
-
-def _unknown(root: _Root, curved: Curvature, lacking: Array, left: Array) -> Array:
-    """Part U of the meat that comes of what isn't known: curvature (17), bends, long rows (48), clipped steps (31)."""
-    rounds, rules, theta, weights = root.rounds, root.rounds.plan.rules, root.theta, root.weights
-    far = sum(w * (t.theta - theta) for w, t in zip(weights, rounds.turned, strict=True))
-    half = 0.5 * curved.variances
-    unknown = floored(half * np.outer(far, far) + np.diag(half @ far**2), 0.0)
-    bent = float(weights @ lacking) ** 2 + (0.0 if rounds.again else float(weights**2 @ root.bent))
-    unknown = unknown + bent * np.eye(len(theta)) + MOVED**2 * np.kron(np.eye(rules.blocks), left.T @ left)
-    if rules.scoring.cornered:
-        moves = np.array([(theta - t.theta) / rounds.c for t in rounds.turned])
-        points, one = rounds.progress.known.whole.points, np.linalg.inv(rounds.last.rows)[0]
-        off = rounds.c * curved.mean @ common.clipped(rules, moves, weights, curved.mean, points, one)
-        unknown = unknown + off @ off.T
-    return unknown
+    return _Root(theta, weights, rounds, scale, bent, bend, step, model, lacking, left)
 
 
 def _beside(root: _Root, slope: Array, learned: _Learned) -> tuple[extra.Extra, Array, Array]:
@@ -347,14 +327,29 @@ def _covariance(
     bread: Array,
     squares: Array,
     more: Array,
-    unknown: Array,
+    vague: float,
     beside: extra.Extra | None,
-) -> Array:
+) -> tuple[Array, Array]:
     """Root of the sandwich J⁻¹ (V Σ w²/m + Σ w² σ² + C + U) J⁻ᵀ, C being `more`: (15); of the same rows (32) and (37).
 
+    And U, what isn't known: of curvature (17), bends, long rows (48), clipped steps (31), and slopes by a parameter.
     Of silos some of which have dropped out of rounds the sampling is that of Equation (50).
     """
-    rounds, weights, silos = root.rounds, root.weights, root.rounds.plan.noise
+    rounds, rules, theta, weights = root.rounds, root.rounds.plan.rules, root.theta, root.weights
+    far = sum(w * (t.theta - theta) for w, t in zip(weights, rounds.turned, strict=True))
+    half = 0.5 * curved.variances
+    unknown = floored(half * np.outer(far, far) + np.diag(half @ far**2), 0.0)
+    bent = float(weights @ root.lacking) ** 2 + (0.0 if rounds.again else float(weights**2 @ root.bent))
+    long = MOVED**2 * np.kron(np.eye(rules.blocks), root.left.T @ root.left)
+    unknown = unknown + bent * np.eye(len(theta)) + long
+    if rules.scoring.cornered:
+        moves = np.array([(theta - t.theta) / rounds.c for t in rounds.turned])
+        points, one = rounds.progress.known.whole.points, np.linalg.inv(rounds.last.rows)[0]
+        off = rounds.c * curved.mean @ common.clipped(rules, moves, weights, curved.mean, points, one)
+        unknown = unknown + off @ off.T
+    if beside is not None:
+        unknown = unknown + vague * np.outer(beside.by, beside.by)
+    silos = rounds.plan.noise
     if not rounds.once:
         times = sum(w**2 / t.people for w, t in zip(weights, rounds.turned, strict=True))
     elif not silos.silos:
@@ -374,7 +369,7 @@ def _covariance(
     if beside is not None:  # (65)
         meat = meat + 2.0 * STUDENT * beside.widened(bread, bread @ (meat + unknown) @ bread.T)
     values, vectors = np.linalg.eigh(meat + unknown)
-    return np.asarray(bread @ (vectors * np.sqrt(np.maximum(values, 0.0))))
+    return np.asarray(bread @ (vectors * np.sqrt(np.maximum(values, 0.0)))), unknown
 
 
 def _moves(root: _Root, second: Array, covariance: Array) -> tuple[Array, Array, float]:
@@ -398,7 +393,7 @@ def _moves(root: _Root, second: Array, covariance: Array) -> tuple[Array, Array,
     return lines, np.maximum(moves, judged * moves**2 * c * rules.bend / wide), wider
 
 
-def _finite(plan: Plan, last: State, rounds: list[Turned], curvature: Array, squares: Array) -> tuple[Array, Array]:
+def _finite(plan: Plan, last: State, rounds: list[Summed], curvature: Array, squares: Array) -> tuple[Array, Array]:
     """Sds by which scores show that no records, by distance from a bound or by level, are predicted perfectly.
 
     And these forms, of the distances of columns from their bounds and of combinations of levels, the first of each too.
@@ -409,7 +404,7 @@ def _finite(plan: Plan, last: State, rounds: list[Turned], curvature: Array, squ
     """
     x = np.linalg.inv(last.rows)
     likelihood = plan.rules.scoring.stacked and plan.rules.shape.a  # whose score is not that of logits alone
-    if plan.rules.linear or likelihood or not (plan.rules.scoring.curved and rounds):
+    if plan.rules.link == "identity" or likelihood or not (plan.rules.scoring.curved and rounds):
         return np.empty(0), np.empty((0, len(x)))
     ends = np.concatenate([x[:1], x[1:] - np.outer(plan.lows[1:], x[0]), np.outer(plan.highs[1:], x[0]) - x[1:]])
     ends = np.concatenate([ends, plan.cells.reshape(-1, len(x)) @ x])

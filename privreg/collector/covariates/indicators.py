@@ -1,13 +1,9 @@
 """Shares of records, by reports of 0 or 1: above thresholds, which locate columns; beyond bounds, which clamp them.
 
-Without declared bounds a record reports of each column whether it is above a threshold; the groups of a round have
-different thresholds. The first are spread over all orders of magnitude, the next over the values that earlier reports
-leave likely, so that a few rounds find any centre and scale. Columns are taken to be normal about there, some records
-to answer at random.
-
-Of bounded columns a few records report which were clamped. A clamped record sends 1, any other 0, a record without a
-usable value included. So the mean report is the share of all records that were clamped; divided by the share of usable
-records, it is the share of these. Collector side.
+Without declared bounds a record reports of each column whether it is above a threshold, another one in each group of a
+round. The first are spread over all orders of magnitude, the next over the values that earlier reports leave likely.
+Columns are taken to be normal about there, some records to answer at random. Of bounded columns a few records report
+which were clamped: 1 if so, any other 0, a record without a usable value included. Collector side.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Estimation of a linear map that makes rows white, from privatised second-moment reports.
 
-Each round estimates E u uᵀ, u = z/‖z‖, in the current coordinates z = W v, compares it with what white
-coordinates would give, and changes W by what stands out from the noise. Its fixed point is Tyler's M-estimator
-of scatter with a location, so heavy tails do no harm. With a constant of square ν in place of 1 it is that of a
-multivariate t with ν degrees of freedom, which comes the nearer to second moments the larger ν is, and comes with the
-more noise. Collector side: reports in, public numbers out.
+Each round estimates E u uᵀ, u = z/‖z‖, in the current coordinates z = W v, compares it with what white coordinates
+would give, and changes W by what stands out from the noise: section 2 of docs/estimator.md. Reports in, public numbers
+out.
 """
 
 from __future__ import annotations
@@ -24,12 +22,10 @@ ANSWERING: Final = 0.05  # Share of people with something to tell below which it
 FLATTEST: Final = 1e-8  # Least eigenvalue, relative to the largest, of second moments that are inverted as they are
 NORMAL_LOG: Final = -0.6351814227307391  # E log abs z of a standard normal z
 FORGET: Final = 4.0
-
 DRAWN_IN: Final = 18.0
 """Width of its bounds, in learned sd, to which a column is brought that was stretched too far: from there one round
 tells a number that is mostly 0 and narrows it, and a normal one within bounds that are too wide by far gets most of its
 stretch back. From 12 the latter's intervals held less often."""
-
 MANY: Final = 6
 """Numbers from which on their correlations are distinguished from those with levels, and what is left of the way of
 their locations and correlations. Of three locations, and of correlations of four and five numbers, intervals were the
@@ -153,14 +149,9 @@ def learn(
 def asked(rows: Array, constant2: float) -> Array:
     """Map at which moments are asked for: the constant is multiplied by the root of `constant2`.
 
-    Unit vectors u of rows far out are the same however far they are. If most records are in a plane, as those for
-    which a covariate or a product is 0, all others would have to be infinitely far out for E u uᵀ to be white: more
-    than a share k/d in a subspace of k dimensions is too many, and more than (k + ν − 1)/(d + ν − 1) beside a constant
-    of square ν.
-
-    References
-    ----------
-    Kent and Tyler, Redescending M-estimates of multivariate location and scatter, 1991.
+    Unit vectors u of rows far out are the same however far they are. If most records are in a plane, all others would
+    have to be infinitely far out for E u uᵀ to be white: more than a share k/d in a subspace of k dimensions is too
+    many, and more than (k + ν − 1)/(d + ν − 1) beside a constant of square ν (Kent and Tyler 1991).
     """
     out = np.array(rows)
     out[0] *= math.sqrt(constant2)
@@ -178,8 +169,7 @@ def overstretched(scatter: Scatter, columns: Sequence[int], widened: float = 1.0
 def drawn_in(scatter: Scatter, columns: Sequence[int], widened: float = 1.0) -> Scatter:
     """Bring columns that were stretched too far back to a width of `DRAWN_IN` sd, which reports can correct.
 
-    If most records share a value, each round by directions alone stretches a column further. Reports of rows far out
-    hardly depend on how far they are, so that it would take many to bring them back.
+    If most records share a value, each round by directions alone stretches a column further.
     """
     rows = np.array(scatter.rows)
     for j in columns:
@@ -235,8 +225,7 @@ def _believed(
 
     Groups: scales about their common mean, locations, correlations, the response's row, and correlations with levels
     (`coded` columns), which are mostly about 0, and many. Of many locations or correlations the part in the direction
-    of their last move is shrunk by itself, as each round leaves a rest of it: locations that are all left a little on
-    one side add up, which made the intercept's interval far too short.
+    of their last move is shrunk by itself: rests on one side add up, which made the intercept's interval far too short.
     """
     d = deviation.shape[0]
     first, last = int(layout.constant), d - int(layout.response)

@@ -1,8 +1,7 @@
 """One-step estimates of several rounds, averaged: each state is moved to where its mean report would be zero.
 
 The step follows from the curvature M, `curvature.learn`, in coordinates in which the reference model has M = I, to
-which rounds are carried (section 5 of docs/estimator.md). The covariance has the reports' noise and the posterior
-spread of M.
+which rounds are carried (sections 5, 7 and 8 of docs/estimator.md).
 """
 
 from __future__ import annotations
@@ -21,17 +20,14 @@ from privreg.collector.plan import Carried, Local, Plan, Progress, ScoreRound
 from privreg.protocol.rounds import State
 
 DRAWS: Final = 400
-
 TAILS: Final = (1.0 + 1.959963984540054**2) / 3.0
 """Factor of the variance that a noisy standard error adds, so that normal quantiles hold at 95%.
 
 Where the variance of a standard error's logarithm is v, Student's quantile is z {1 + (1 + z²) v/2} with z normal
 (1/(2v) degrees of freedom), and the mean of M⁻¹ Σ M⁻¹ is larger by 3 v only."""
-
 WIDEST_THRESHOLD: Final = 2.0  # Threshold c of a round, relative to the last, up to which it enters the estimate
 NEARLY: Final = 1.0 + 1e-9
 FLATTEST: Final = 0.01  # Least singular value of a slope, relative to its largest; smaller ones are raised to it
-
 SPREAD: Final = 0.9
 """Sd of the logarithm of a covariate's spread relative to the residuals' scale's, where curvature goes with the
 coefficients and bounds are far away (`coordinates.unbound`): second moments, which the reference model has of
@@ -58,9 +54,6 @@ def combine(
     brief: bool = False,
 ) -> Combined:
     """Carry rounds to where mean reports would be zero, and average: (31), (33), (34), (35) of docs/estimator.md.
-
-    The covariance is that of the noise carried by the mean of M, and what M's spread about it adds: to the steps of
-    mean reports, and to second order to their noise.
 
     `noise`, shape (q, q), is the covariance of a report by the reference model, for the weights; `scattered` that by
     how reports scatter, for the covariance, by the reference model if not given. With `brief` the covariance leaves
@@ -105,9 +98,8 @@ def precision(curvature: Curvature, noise: Array, g: Array) -> tuple[Array, Arra
 def _noise_by_curvature(own: Array, deviations: Array, noise: Array) -> Array:
     """Mean of M⁻¹ Ω M⁻¹ to second order, less that of M's mean: T of equation (33) of docs/estimator.md.
 
-    States have followed the noise by the true M, whatever its estimate, so that the error is M⁻¹ times the noise.
-    An inverse is convex: the mean is more than noise carried by the inverse of the mean, `own`, shape (q, q). The
-    `deviations` of M from its mean, shape (m, q, q), are as likely as their opposites.
+    States have followed the noise by the true M. `own`, shape (q, q), is the inverse of M's mean, and `deviations` of M
+    from it, shape (m, q, q), are as likely as their opposites.
     """
     by, carried = own @ deviations, own @ noise @ own
     bent = (by @ by).mean(axis=0) @ carried
@@ -202,8 +194,11 @@ def carry_rounds(
 
 
 def _local(plan: Plan, progress: Progress, model: Reference, theta: Array, scale: float) -> Local:
-    """Moments of a report at `theta` under the reference model; those already computed are reused if unchanged."""
-    rounds, last, known = counted(plan, progress), progress.main[-1].state, progress.local
+    """Moments of a report at `theta` under the reference model; those already computed are reused if unchanged.
+
+    Equation (15) of docs/estimator.md, and second moments of reports, noise included, for (22).
+    """
+    last, known = progress.main[-1].state, progress.local
     if known is None or not known.fixed or (known.c, known.scale) != (last.c, scale):
         own = reference.secant(model, theta, last.c, theta, scale)
         values, vectors = np.linalg.eigh(np.nan_to_num(0.5 * (own + own.T)))  # far off there may be no curvature
@@ -221,26 +216,21 @@ def _local(plan: Plan, progress: Progress, model: Reference, theta: Array, scale
                 slopes = np.concatenate([slopes, far[:, None, None] * more])
         to, fixed = inverse @ own @ np.linalg.inv(kept(own)), model.scaled and not plan.label
         known = Local(last.c, scale, fixed, root, to, inverse @ slopes @ inverse.T, {}, {})
-    noise, biases = dict(known.noise), dict(known.biases)
-    for one in rounds:
-        if one.kind not in noise:
-            noise[one.kind] = _noise(plan, model, theta, scale, one)
+    noises, biases, additive = dict(known.noise), dict(known.biases), plan.mechanism.additive
+    for one in counted(plan, progress):
         if (kind := offset_kind(one.state)) not in biases:
             biases[kind] = offset_bias(plan, model, theta, one.state, scale)
-    return known._replace(noise=noise, biases=biases)
-
-
-def _noise(plan: Plan, model: Reference, theta: Array, scale: float, one: ScoreRound) -> Array:
-    """Second moments of a round's report, noise included, (b d, b d); for equation (22) of docs/estimator.md."""
-    c, kappa, additive = one.state.c, one.state.kappa, plan.mechanism.additive
-    noise = one.sd**2 * np.eye(plan.size)
-    if plan.label:
-        mean = None if additive else reference.means(model, theta, c, theta, scale)
-        at = theta, c, one.sd, limits(plan, one.state)
-        noise = reference.public_noise(model, *at, plan.function, kappa, mean=mean)
-    elif not additive and not kappa > 0.0:  # what is sent has the same size whatever the score
-        return plan.mechanism.sent(reference.directions(model), plan.radius("main"))
-    return noise + reference.variance(model, theta, c, theta, scale) if additive else noise
+        if one.kind in noises:
+            continue
+        (kappa, c), noise = one.kind, one.sd**2 * np.eye(plan.size)
+        if plan.label:
+            mean = None if additive else reference.means(model, theta, c, theta, scale)
+            at_state = theta, c, one.sd, limits(plan, one.state)
+            noise = reference.public_noise(model, *at_state, plan.function, kappa, mean=mean)
+        elif not additive and not kappa > 0.0:  # what is sent has the same size whatever the score
+            noise = plan.mechanism.sent(reference.directions(model), plan.radius("main"))
+        noises[one.kind] = noise + reference.variance(model, theta, c, theta, scale) if additive else noise
+    return known._replace(noise=noises, biases=biases)
 
 
 def offset_kind(state: State) -> tuple[bytes, float]:
@@ -261,10 +251,9 @@ def offset_bias(plan: Plan, model: Reference, theta: Array, state: State, scale:
 def counted(plan: Plan, progress: Progress) -> list[ScoreRound]:
     """Rounds in the estimate: main ones, and the last two of the pilot if their threshold c is about the last one's.
 
-    For hinges and the like, for quantiles but the median and for expectiles, main ones alone: the reference model's
-    mean scores are wrong far from the estimate, where the density is another one, or at another threshold c. With
-    two rounds of the pilot, coefficients of 0.9 quantiles with skewed errors were off by a tenth of an error more and
-    covered 86% instead of 88% (50,000 records).
+    For hinges and the like, for quantiles but the median and for expectiles, main ones alone, as mean scores far from
+    the estimate are not the reference model's: with two rounds of the pilot, coefficients of 0.9 quantiles with skewed
+    errors covered 86% instead of 88% (50,000 records).
     """
     main, rules = progress.main, plan.rules
     if (rules.varying and rules.track) or rules.centre != 0.0 or progress.since > 0:

@@ -23,32 +23,27 @@ AT_BOUND: Final = 0.5
 """Distance of a number's mean from a bound, in learned sd, below which most records are taken to be there: it is 1 for
 an exponential one, a third for a number that 15% of the records have, else 0. Offsets along it are multiplied by this.
 
-Its curvature is that of the few other records, which are farther out than the reference model can know: offsets moved
-their predictors by several c, where scores are flat. For a number that 5% of 200,000 records have, else 0, its
-coefficient's sd was 2.2 times as large at μ = 1 and 1.4 times at μ = 3, and a sixth of the intervals didn't hold.
-
-Offsets are as much shorter, too, where scores of residuals have no weights: the estimand is that of no offsets, and
-these move it where errors are skewed. With exponential ones (200,000 records, μ = 5) constants of medians and Huber
-fits were off by 1.0 and 0.6 standard errors with full length, with half by 0.3 and 0.1; 40 fits each."""
-
+Its curvature is that of the few other records, farther out than the reference model can know, whose predictors offsets
+moved by several c. For a number that 5% of 200,000 records have, else 0, its coefficient's sd was 2.2 times as large at
+μ = 1 and 1.4 times at μ = 3, and a sixth of the intervals didn't hold. Offsets are as much shorter, too, where scores
+of residuals have no weights: the estimand is that of no offsets. With exponential errors (200,000 records, μ = 5)
+constants of medians and Huber fits were off by 1.0 and 0.6 standard errors with full length, with half by 0.3 and 0.1;
+40 fits each."""
 FAR: Final = 35.0
 """Product of a number's distances from its bounds, in sds from its mean, less 1, at which a few far out may have half
 of what they may have of its variance, if its mean is in the middle; elsewhere it is as much smaller as the nearer bound
 is nearer than the other one. It is 0 where all are at the bounds, 2 for a uniform number, 15 for a normal one within 4
 sds, 4 for a number of illnesses of 0 to 6 with mean .9: without the part of its skewness, the intervals of its slope in
 "counts, skewed" covered 90% (200,000 records, μ = 3)."""
-
 HALF: Final = np.log([0.5])  # Linear predictor of the first mean count, relative to that of the largest count
 LEAST: Final = 1e-3  # Share of records who distinguish factors that go together, at least: noise may make it none
 OF_ONE: Final = 0.25  # Part of a sum's spread by one column from which on the sum is about that column
 SLOPED: Final = 0.7  # Part of the usual length at which slopes by a level show
 SHARP: Final = 0.2  # Sd of a variance, relative to its size, that reports beside a larger constant may have
-
 FULL: Final = 8.0
 """Square of that constant, relative to the columns' number, at most: of families whose curvature moves, always but with
 splines. Intervals of those, far out in few records each, were then .56 times as long, and covered 81%
 (`benchmarks.formulas`)."""
-
 APART: Final = 3.0  # Square of a constant from which on what is reported beside it differs from directions alone
 INSIDE: Final = 0.05  # Part by which a covariate's mean and sd fall short, at least, of the most that bounds allow
 _GRID: Final = np.linspace(-4.0, 4.0, 129)
@@ -168,9 +163,7 @@ def lattice(slopes: int) -> Array:
 def bounded(points: Array, rows: Array, columns: Iterable[int], *, constant: bool) -> Array:
     """Points with beta covariates within their bounds, from normal ones: equation (10) of docs/estimator.md.
 
-    Where a covariate is even, has two peaks or is skewed, bounds, mean and sd tell as much of it as the reference model
-    needs: with normal ones, which go beyond the bounds, curvature was off and intervals were too short
-    (`benchmarks.validity`).
+    With normal ones, which go beyond the bounds, intervals were too short (`benchmarks.validity`).
 
     `points`, shape (m, d), are whitened covariates, of which mean and covariance were asked; those that come back have
     the same mean and second moments, ranks of the covariates nearly kept, and are the same where none is past a bound.
@@ -219,15 +212,13 @@ def unbound(plan: Plan, progress: Progress, state: State) -> Array:
     assert progress.points is not None
     assert progress.shares is not None
     mix = np.eye(plan.d) if plan.mix is None else plan.mix
+    numbers, out = _numbers(plan, progress.shares), np.zeros(plan.d)
     mean, sd = _location(progress.points, state.rows[: plan.d, : plan.d] @ mix)
     room = np.maximum((1.0 - mean**2) / np.maximum(sd**2, 1e-300) - 1.0, 0.0)
     even = np.maximum(1.0 - np.abs(mean), 0.0) / (1.0 + np.abs(mean))
-    out = np.zeros(plan.d)
-    numbers = _numbers(plan, progress.shares)
     out[numbers] = (room / np.maximum(FAR * even + room, 1e-300))[numbers]
     out[[j for j in plan.unscaled if j < plan.d]] = 1.0
-    out = np.where(mix != 0.0, out, 0.0).max(axis=1)
-    return np.asarray(out[int(plan.layout.constant) :])
+    return np.asarray(np.where(mix != 0.0, out, 0.0).max(axis=1)[int(plan.layout.constant) :])
 
 
 def _location(points: Array, rows: Array) -> tuple[Array, Array]:
@@ -243,12 +234,12 @@ def far_ends(plan: Plan, progress: Progress) -> list[End]:
     of the records are at a distance D or farther, k columns given, since the mean of its square is k (Markov).
     """
     d, out = plan.d, list[End]()
-    if plan.ends:
-        inverse = np.linalg.inv(progress.scatter.rows[:d, :d] @ (np.eye(d) if plan.mix is None else plan.mix))
-        for end in plan.ends:
-            spread, away = inverse[end.columns, 1:], end.row - inverse[end.columns, 0]
-            square = float(away @ np.linalg.lstsq(spread @ spread.T, away, rcond=None)[0])
-            out += [end] if square > WIDE**2 else []
+    rows = progress.scatter.rows[:d, :d] @ (np.eye(d) if plan.mix is None else plan.mix)
+    for end in plan.ends:
+        columns = np.linalg.inv(rows)[end.columns]
+        spread, away = columns[:, 1:], end.row - columns[:, 0]
+        square = float(away @ np.linalg.lstsq(spread @ spread.T, away, rcond=None)[0])
+        out += [end] if square > WIDE**2 else []
     return out
 
 
@@ -281,9 +272,6 @@ def linear(plan: Plan, state: State) -> Array:
     return np.asarray(np.kron(np.eye(plan.blocks), state.y_scale * state.rows.T))
 
 
-# --- what declarations and reports on moments show of columns --------------------------------------------------
-
-
 def wide(plan: Plan, rows: Array) -> list[tuple[int, float]]:
     """Columns whose bounds, ±1 inside, are more than `WIDE` learned sd apart, each with that number of sd.
 
@@ -304,13 +292,22 @@ def collinear(rows: Array, columns: Sequence[int], constant: bool) -> dict[int, 
 
 
 def constant2(plan: Plan, progress: Progress, number: int) -> float:
-    """Square λ of the constant in reports on moments of this round: equation (6) of docs/estimator.md."""
+    """Square λ of the constant in reports on moments of this round: equation (6) of docs/estimator.md.
+
+    White columns of levels with different slopes need it where only records of a level are not 0 in its column and in
+    those that cross it: their squares there must add up to mean squares of 1.
+    """
     if plan.label or not any(r.role == "moments" for r in plan.rounds[:number]):  # the first has no scales to ask by
         return 1.0
-    others = plan.direction - 1.0
-    people, most = _people(plan), FULL * (others + 1.0)
-    wanted = most if plan.rules.varying and not plan.bases else _needed(plan, progress.scatter) - others
-    if progress.scatter.drawn_in:
+    others, scatter = plan.direction - 1.0, progress.scatter
+    people, most, wanted = _people(plan), FULL * (others + 1.0), 0.0
+    shares = zip(plan.cells, whitening.shrunk(plan.factors, scatter.shares), strict=True)
+    least = [(g.columns.tolist(), float(p.min())) for g, p in shares]
+    for levels, columns in _crossings(plan).items() if least else ():
+        here = min((p for own, p in least if levels.issuperset(own)), default=1.0)
+        wanted = max(wanted, columns / max(here, 1e-300))
+    wanted = most if plan.rules.varying and not plan.bases else wanted - others
+    if scatter.drawn_in:
         people, wanted = plan.rounds[number].people, most
     return max(min(_told(plan, people), wanted, most), 1.0)
 
@@ -323,21 +320,6 @@ def _people(plan: Plan) -> int:
 def _told(plan: Plan, people: int) -> float:
     """Square of the constant beside which so many people give moments `SHARP` enough."""
     return SHARP * math.sqrt(people) / max(plan.sd("moments"), 1e-300) - (plan.direction - 1.0)
-
-
-def _needed(plan: Plan, scatter: Scatter) -> float:
-    """Mean squared length of rows, constant included, that white columns of levels with different slopes need.
-
-    Only records of a level are not 0 in its column and in those that cross it: their squares there must add up to mean
-    squares of 1.
-    """
-    if not plan.cells:
-        return 0.0
-    shares, out = list(zip(plan.cells, whitening.shrunk(plan.factors, scatter.shares), strict=True)), 0.0
-    for levels, columns in _crossings(plan).items():
-        here = [float(p.min()) for g, p in shares if levels.issuperset(g.columns.tolist())]
-        out = max(out, columns / max(min(here, default=1.0), 1e-300))
-    return out
 
 
 def _crossings(plan: Plan) -> dict[frozenset[int], float]:

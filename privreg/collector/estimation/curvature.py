@@ -1,9 +1,8 @@
 """Curvature, learned from mean reports at several states.
 
-Within a round g̃ = M (x − x*) + noise of known size, x the state in coordinates in which the reference model has
-M = I. M is symmetric, being the curvature of a loss. It is learned from how reports differ between the groups of a
-round, whose states differ by small offsets, and between rounds, whose states follow earlier reports: the expected
-product of their noise with later states, which would bias M upwards, is known and subtracted.
+Within a round g̃ = M (x − x*) + noise of known size, x the state in coordinates in which the reference model has M = I.
+M is symmetric, learned from how reports differ between the groups of a round, whose states differ by small offsets, and
+between rounds, whose states follow earlier reports.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotri, dtrtrs
 
 from privreg.base.arrays import Array, triangle
@@ -23,40 +21,31 @@ SPREAD: Final = 0.25
 
 This, `SLOPE` and `COMMON` are rather wider than where reports are the likeliest (`benchmarks.priors`). With a width
 that followed reports, standard errors varied more between fits (`benchmarks.conditional`)."""
-
 SLOPE: Final = 0.4
 """Prior sd of the logarithm of the residuals' scale over all directions together.
 
 Residuals that grow wider along a covariate, or a group that the model doesn't fit, make curvature low there."""
-
 COMMON: Final = 0.1
 """Prior sd of the mean of the eigenvalues about 1, where the pilot or the predictor gives it: the error that is allowed
 for, relative to it, of the share of residuals within the threshold c, by which the pilot does."""
-
 COMMON_ELSEWHERE: Final = 0.6  # `COMMON` where curvature is a density far from its centre, which nobody has reported
 MOST: Final = 24  # Coefficients up to which all entries of M are learned together, q⁴/4 numbers; beyond, row by row
 LEAST: Final = 0.1
 """Floor, relative to the usual value: of eigenvalues of M, of the curvature of squared loss beyond the response's
 limits, and of the part of the way to the one-step estimate, however much noise that gives a state."""
-
 SMALLEST: Final = 1e-12  # Least variance of the noise along a direction, relative to the largest
-
 SPREADS: Final = tuple(SPREAD * 2.0 ** (k / 2.0) for k in range(-2, 4))
 """Prior sds of the eigenvalues with more coefficients than `MOST`, of which reports choose one. Noise of many moments
 alone makes it a third and more."""
-
 CARRY: Final = 0.5  # Part of the way a round is carried that is taken to be lost to curvature that changes on the way
-
 GAIN: Final = 0.6
 """Part of the way from a state to its own reports' one-step estimate that the next state goes. With 0.8, coefficients
 of right models had a standard error larger by a hundredth, and curvature was learned little better."""
-
 STEADY: Final = 0.5
 """Sd, on the scale of the predictor, that the noise of one round gives the next state, at most, where curvature depends
 on the coefficients: it falls off outwards, and states that wander there multiply noise. Each direction has an equal
 part of it: where one is known badly, the others go on. The reference model is asked for curvature no farther from the
 mean state."""
-
 FAR: Final = 1.5
 """Units of c, or of the predictor where curvature depends on it, by which a state may move in one round. A predictor
 with a larger sd of its error, along one direction of whitened covariates, doesn't show curvature: in design "counts,
@@ -134,7 +123,16 @@ def learn(
     scores = precision @ cross  # Σ n Ω⁻¹ g x'
     row, col = triangle(q)
     once = row == col
-    info = _information(precision, gram, row, col)
+    # (28): information J on entries of M = Σ m_e E_e, E_e symmetric of ones
+    by_row, by_col = precision.take(row, axis=0), precision.take(col, axis=0)
+    # both matrices are symmetric: of the four products two are each other's transpose
+    mixed = by_row.take(col, axis=1) * gram.take(col, axis=0).take(row, axis=1)
+    info = by_row.take(row, axis=1) * gram.take(col, axis=0).take(col, axis=1)
+    info += mixed
+    info += mixed.T
+    info += by_col.take(col, axis=1) * gram.take(row, axis=0).take(row, axis=1)
+    info[once] *= 0.5
+    info[:, once] *= 0.5
     linear = (scores[row, col] + scores[col, row]) * np.where(once, 0.5, 1.0)
     among = prior.common * once[:, None].astype(np.float64)
     if slopes is not None and prior.slope > 0.0:
@@ -162,17 +160,11 @@ def learn(
 def totals(rounds: Sequence[RoundMeans], noise: Array, main: int, gain: Array | None) -> tuple[Array, Array]:
     """Γ and Ξ, (q, q) each: equations (25) and (26) of docs/estimator.md. Arguments are those of `learn`.
 
-    Between rounds, squares of differences of states, and their products with mean reports, are both weighted by
-    records. The start's error and all rounds' noise move the states, most along directions in which little curvature
-    lets them come slowly, so that it shows where it matters. A round's noise moves the states after it by −G (I − G)^i
-    of itself, G the `gain`, i the rounds between, and so their mean, from which its own state is counted: this part of
-    the product is expected to be positive, whatever M is, and subtracted. A round far out counts less, as in `combine`.
-    Where a state follows the mean of several rounds (`rounds._latest`: as a rule in families whose last pilot round is
-    larger than a main one, as logistic ones), a part of it comes a round later than is taken off here.
-
-    References
-    ----------
-    Hurwicz, Least squares bias in time series, 1950: the bias of a slope on values that follow its errors.
+    Differences between rounds count by records. A round's noise moves the states after it by −G (I − G)^i of itself, G
+    the `gain`, i the rounds between, and so their mean, from which its own state is counted: this part of the product,
+    by which M would be biased upwards (Hurwicz 1950, of time series), is subtracted. A round far out counts less, as in
+    `combine`. Where a state follows the mean of several rounds (`rounds._latest`: as a rule in families whose last
+    pilot round is larger than a main one, as logistic ones), a part of it comes a round later than is taken off here.
     """
     q = len(noise)
     gram, cross = np.zeros((q, q)), np.zeros((q, q))
@@ -239,21 +231,6 @@ def means(rounds: Sequence[RoundMeans]) -> tuple[Array, Array, Array]:
     x = np.array([r.weight @ r.x for r in rounds]) / total[:, None]
     g = np.array([r.weight @ r.g for r in rounds]) / total[:, None]
     return total, x, g
-
-
-def _information(precision: Array, gram: Array, row: NDArray[np.intp], col: NDArray[np.intp]) -> Array:
-    """Information J on entries of M = Σ m_e E_e, E_e symmetric of ones: equation (28) of docs/estimator.md."""
-    by_row, by_col = precision.take(row, axis=0), precision.take(col, axis=0)
-    # both matrices are symmetric: of the four products two are each other's transpose
-    mixed = by_row.take(col, axis=1) * gram.take(col, axis=0).take(row, axis=1)
-    info = by_row.take(row, axis=1) * gram.take(col, axis=0).take(col, axis=1)
-    info += mixed
-    info += mixed.T
-    info += by_col.take(col, axis=1) * gram.take(row, axis=0).take(row, axis=1)
-    once = row == col
-    info[once] *= 0.5
-    info[:, once] *= 0.5
-    return info
 
 
 def along(curvature: Curvature, directions: Array) -> tuple[Array, Array]:

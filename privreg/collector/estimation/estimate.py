@@ -79,22 +79,22 @@ def earlier(carried: Carried, linear: Array) -> list[tuple[Array, Array]]:
 def scattered(plan: Plan, progress: Progress, carried: Carried, m: Array) -> Array:
     """Covariance of a report, by how cells scatter about a line: equations (32) and (43) of docs/estimator.md.
 
-    `m` is the line's slope. The reference model counts as if that many degrees of freedom had shown it as a
-    variance with its error would have. At μ = 1 that is thousands, where 15 rounds of 8 parts and 16 groups have
-    1,900; at μ = 8 it is some thirty. The reference model's is the least: for a number that 5% of the records have,
-    else 0, it is twice too large, but so is the curvature learned, and without it intervals covered 88% (20,000
-    records, no noise). Of reports of several rows the part without noise has any size from that of independent rows
-    to that of equal ones, all as likely.
+    `m` is the line's slope. The reference model counts as if that many degrees of freedom had shown it as a variance
+    with its error would have: thousands at μ = 1, where 15 rounds of 8 parts and 16 groups have 1,900; some thirty at μ
+    = 8. It is the least: for a number that 5% of the records have, else 0, it is twice too large, but so is the
+    curvature learned, and without it intervals covered 88% (20,000 records, no noise). Of reports of several rows the
+    part without noise has any size from that of independent rows to that of equal ones.
     """
     sampled = 0.25 * SAMPLED / plan.d * plan.effective_mu(progress.state.longest) ** 2  # part of a report's error
-    prior = 2.0 / max(reference.doubt() * sampled, 1e-6) ** 2
+    doubt = 1.0 - reference.MODELLED
+    prior = 2.0 / max(doubt * sampled, 1e-6) ** 2
     least = carried.noise
     if plan.persons is not None and plan.mechanism.additive:  # (43): how alike a person's rows are isn't known
         model = reference_model(plan, progress)
         inverse = np.linalg.inv(carried.root)
         own = carried.noise - progress.main[-1].sd ** 2 * inverse @ inverse.T
         sampled = float(np.trace(own) / max(np.trace(carried.noise), 1e-300))
-        wrong = math.hypot(reference.doubt(), (1.0 - model.least) / (1.0 + model.least) / math.sqrt(3.0))
+        wrong = math.hypot(doubt, (1.0 - model.least) / (1.0 + model.least) / math.sqrt(3.0))
         prior = 2.0 / max(wrong * sampled, 1e-6) ** 2
         least = carried.noise - (1.0 - model.least / model.square) * own
     total, freedom = prior * carried.noise, -0.5 * (len(m) + 1.0)  # which the slope has taken

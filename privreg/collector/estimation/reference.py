@@ -1,8 +1,7 @@
 """The reference model: moments of reports if the model held and whitened covariates were given points; the pilot's fit.
 
-Points z are equally likely; residuals are normal where a family has them. Real data differ; errors of the
-reference model's curvature are estimated from reports (`curvature`), and validity does not depend on it. Coefficients
-and residual scale of the pilot are those by which the model comes nearest to its reports.
+Points z are equally likely; residuals are normal where a family has them. Errors of its curvature are estimated from
+reports (`curvature`). The pilot's coefficients and residual scale bring the model nearest to its reports.
 """
 
 from __future__ import annotations
@@ -236,8 +235,7 @@ def public_noise(
     One number is randomised, by half the range of the score over the response's `limits` at each predictor; `function`
     is the score of a family of one's own, `kappa` the weight of the number in a joint report, and `sd` that of noise
     for a report of radius 1, or joint. An answer is `sd` half ranges above or below the middle of the score's range, or
-    so in the mean beside a number; its mean at each point is that of the score, `mean`, shape (m,), which lies inside
-    the range though the reference model's may not.
+    so in the mean beside a number; its mean at each point is the score's, `mean`, shape (m,), brought inside the range.
     """
     z, weight = model.points, model.weight
     low, high = scores.ends(model.rules.shape, c, z @ state, *limits, function)
@@ -264,9 +262,6 @@ def directions(model: Reference) -> Array:
     return np.kron(np.eye(model.blocks), each)
 
 
-# --- several predictors ----------------------------------------------------------------------------------------
-
-
 def _curve(model: Reference, share: Array, distance: Array, sign: float) -> Array:
     z, b, d = model.points, model.blocks, model.points.shape[1]
     w, out = model.weight * model.answering / (distance * len(z)), np.empty((b, d, b, d))
@@ -284,24 +279,15 @@ def _blocks_secant(model: Reference, state: Array, theta: Array) -> Array:
     return out
 
 
-# --- the pilot --------------------------------------------------------------------------------------------------
-
-MODELLED: Final = 0.7  # Part of the mean scores that the reference model gets right, at least
+MODELLED: Final = 0.7
+"""Part of the mean scores that the reference model gets right, at least; also of its variance of scores: for "two
+peaks" (`benchmarks.validity`) with it alone intervals at μ = 8 cover 89 and 91%, with `estimate.scattered`, 94 and
+95%."""
 FLAT: Final = 0.25  # Part of its largest slope that a score of bounded curvature has at the longest slopes
 HEAPED: Final = 2.5  # Standard errors by which a heap of residuals must exceed its normal share
 TURNS: Final = 60
 PRECISE: Final = 1e-2  # Gain, in units of a squared standard error, that is worth no further step
 SHORTEST: Final = 1e-4  # Part of a step that is tried, at least
-
-
-def doubt() -> float:
-    """Sd of the error of the reference model's mean scores, relative to the length of a round's mean.
-
-    Also that of its variance of scores, relative to that variance. For the covariate of "two peaks"
-    (`benchmarks.validity`) it is a third too small: with it alone, intervals at μ = 8 cover 89 and 91%, with
-    `estimate.scattered`, 94 and 95%.
-    """
-    return 1.0 - MODELLED
 
 
 def longest_slopes() -> float:
@@ -341,7 +327,24 @@ def fit(model: Reference, seen: Sequence[Observed], guess: Fitted, prior: Fitted
     at, origin = (np.append(one.theta, math.log(one.scale)) for one in (guess, prior))
 
     def distance(place: Array) -> tuple[float, Array, Array]:
-        return _distance(model, seen, place, origin, precision)
+        """Squared distance, half its gradient and about half its Hessian."""
+        theta, s, away = place[:size], math.exp(float(place[size])), place - origin
+        value, gradient, hessian = float(away @ precision @ away), precision @ away, np.array(precision)
+        for one in seen:
+            there = expected(model, one.theta, one.c, theta, s)
+            each = 1.0 / (one.variance + (1.0 - MODELLED) ** 2 * float(one.score @ one.score) / size)
+            rest = there.score - one.score
+            by = np.column_stack([there.slope, there.by_scale if model.scaled else np.zeros(size)])
+            value += each * float(rest @ rest)
+            gradient = gradient + each * (by.T @ rest)
+            hessian = hessian + each * (by.T @ by)
+            if one.number is not None and model.scaled:
+                each = 1.0 / (one.number_variance + (COMMON * one.number) ** 2)
+                off, row = there.number - one.number, np.append(there.number_slope, there.number_by_scale)
+                value += each * off**2
+                gradient = gradient + each * off * row
+                hessian = hessian + each * np.outer(row, row)
+        return value, gradient, hessian
 
     value, gradient, hessian = distance(at)
     if len(seen) == 1 and not np.array_equal(at, origin) and (found := distance(origin))[0] < value:
@@ -381,10 +384,8 @@ def heaped(model: Reference, last: Observed, scale: float) -> bool:
     """True if the last pilot round has more residuals within its threshold c than a smooth density leaves there.
 
     The pilot brings c to half of the scale s at which normal residuals have the reported share within c: 2 Φ(1/2) − 1 =
-    38%. Near the estimate a smooth density's share is in proportion to c: there is such an s whatever its shape. Where
-    more than 38% of residuals are at one point there is none: s shrinks from round to round, the share stays, and the
-    fit to all rounds, with 2 Φ(c/s) − 1 at most, expects too few at the last c. The difference is compared with the
-    known noise of the share, than which it varies less as s, `scale`, was fitted to it, and with what `fit` lets a
+    38%. Where more residuals are at one point, s shrinks from round to round, the share stays, and the fit to all
+    rounds, with 2 Φ(c/s) − 1 at most, expects too few at the last c, by more than the known noise and what `fit` lets a
     share be off.
     """
     if last.number is None:
@@ -402,29 +403,3 @@ def _held(at: Array, model: Reference, size: int) -> Array:
         length = np.linalg.norm(rows, axis=1, keepdims=True)
         rows *= np.minimum(1.0, longest_slopes() / np.maximum(length, 1e-300))
     return out
-
-
-def _distance(
-    model: Reference, seen: Sequence[Observed], at: Array, origin: Array, precision: Array
-) -> tuple[float, Array, Array]:
-    """Squared distance, half its gradient and about half its Hessian: equation (16) of docs/estimator.md."""
-    size = len(at) - 1
-    theta, s = at[:size], math.exp(float(at[size]))
-    away = at - origin
-    value, gradient, hessian = float(away @ precision @ away), precision @ away, np.array(precision)
-    for one in seen:
-        there = expected(model, one.theta, one.c, theta, s)
-        each = 1.0 / (one.variance + doubt() ** 2 * float(one.score @ one.score) / size)
-        rest = there.score - one.score
-        by = np.column_stack([there.slope, there.by_scale if model.scaled else np.zeros(size)])
-        value += each * float(rest @ rest)
-        gradient = gradient + each * (by.T @ rest)
-        hessian = hessian + each * (by.T @ by)
-        if one.number is not None and model.scaled:
-            each = 1.0 / (one.number_variance + (COMMON * one.number) ** 2)
-            off = there.number - one.number
-            row = np.append(there.number_slope, there.number_by_scale)
-            value += each * off**2
-            gradient = gradient + each * off * row
-            hessian = hessian + each * np.outer(row, row)
-    return value, gradient, hessian

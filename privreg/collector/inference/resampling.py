@@ -77,8 +77,7 @@ class Bootstrap(Pivot):
     def _ratios(self) -> Array:
         """Draws of abs t, shape (B, p)."""
         multipliers, m = _multipliers(len(self.moves)), len(self.moves)
-        draws = multipliers @ self.moves
-        square = (self.moves**2).sum(axis=0)
+        draws, square = multipliers @ self.moves, (self.moves**2).sum(axis=0)
         if self.studentised:
             square = ((multipliers**2) @ self.moves**2 - draws**2 / m) * (m / (m - 1))
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -153,8 +152,7 @@ class Anytime(Pivot):
 
     def critical(self, alpha: float) -> float:
         """Two-sided critical value; at `alpha` above 0.8 that of 0.8."""
-        if alpha >= _HIGHEST:
-            alpha = _HIGHEST
+        alpha = min(alpha, _HIGHEST)
         double = -2.0 * math.log(alpha)
         ahead = self.people * (double + math.log(double) + 1.0) / FIRST
         return math.sqrt(2.0 * (ahead + 1.0) / ahead * (0.5 * math.log(ahead + 1.0) - math.log(alpha)))
@@ -210,8 +208,6 @@ def sandwich(
     vectors, values, low = floored(bread, bread_floor)
     inverse = (vectors / values) @ vectors.T
     meat_vectors, meat_values, _ = floored(meat, meat_floor)
-    middle = (meat_vectors * meat_values) @ meat_vectors.T
-    notes: tuple[Diagnostic, ...] = ()
-    if low:
-        notes = (note("curvature.floor", of=f"the {name} intervals", low=low, floor=bread_floor),)
+    middle, of = (meat_vectors * meat_values) @ meat_vectors.T, f"the {name} intervals"
+    notes = (note("curvature.floor", of=of, low=low, floor=bread_floor),) if low else ()
     return Sandwich(inverse @ middle @ inverse / n, notes)
