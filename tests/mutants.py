@@ -1824,8 +1824,8 @@ MUTANTS = (
     Mutant(
         "groups answer as far apart along a number that few records have",
         "privreg/collector/estimation/coordinates.py",
-        " if 1.0 - abs(mean[j]) < AT_BOUND * sd[j]]",
-        " if mean[j] + sd[j] < 0.0 < mean[j] - sd[j]]",
+        "near = 1.0 - np.abs(x.mean(axis=0)) < AT_BOUND * x.std(axis=0)",
+        "near = np.zeros(plan.d, dtype=np.bool_)",
         ("tests/collector/test_estimate.py::test_intervals_hold_for_a_number_that_few_records_have",),
     ),
     Mutant(

@@ -179,9 +179,7 @@ def _pays(plan: Plan, progress: Progress, number: int) -> bool:
 
 
 def _next(plan: Plan, progress: Progress, state: State) -> Progress:
-    """Progress with the next state of scores, by the pilot's fit, (16) and (17), or part of the way to the one-step
-    estimate of the last round, (23) of docs/estimator.md.
-    """
+    """Progress with the next state of scores: by the pilot's fit, (16) and (17), or a step from the last round (23)."""
     if not progress.scored:
         return _offset(plan, progress, state)
     model = reference_model(plan, progress)

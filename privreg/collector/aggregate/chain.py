@@ -65,13 +65,12 @@ def closed(plan: Plan, chain: Chain, batch: Batch | None) -> Chain:
 def taken(
     chain: Chain, batch: Batch | None, *, unit: float, noise: float, advance: Callable[[Array, int], Progress] | None
 ) -> Chain:
-    """The chain after a batch.
+    """The chain after a batch; without `advance`, which makes the next state of a sum over `unit` and its people, the
+    same.
 
-    `unit` is the norm of the longest report, in whole numbers, and `noise` the sd of the sum's noise over it. `advance`
-    makes the next state of the sum over `unit` and its people; None: it is the same.
-
-    A sum whose mean is longer than reports can be, by more than its noise, is left out, and so is a batch that was
-    lost, None: the next state asks the same of other people.
+    `unit` is the norm of the longest report, in whole numbers, and `noise` the sd of the sum's noise over it. A sum
+    whose mean is longer than reports can be, by more than its noise, is left out, and so is a batch that was lost,
+    None: the next state asks the same of other people.
     """
     progress, lost = chain.progress, batch is None
     batch = batch or Batch(0, np.zeros(0, dtype=np.int64))

@@ -152,9 +152,8 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     narrow = tuple(s for s in summed if s.state.window == min(s.state.window for s in summed))
     rounds = Rounds(plan, progress, last, summed, narrow, c, []).at(c)  # (12)
     # curvature A, between pooled slopes and second moments of covariates: (9)
-    slopes, noises = [t.slope for t in rounds.turned], [t.sds[1] * t.wider for t in rounds.turned]
     people = sampled(plan, rounds.summed)
-    curved = curvature(plan, progress, slopes, noises, people, differing(rounds))
+    curved = curvature(plan, progress, rounds.turned, people, differing(rounds))
     curved = curved._replace(mean=floored(curved.mean, LOST * math.sqrt(float(curved.variances.mean()))))
     model = extra.modelled(rounds, curved.mean) if plan.rules.scoring.extra and plan.mu < MOST_MU else None  # (61)
     rounds = rounds if model is None else model.rounds
@@ -394,13 +393,12 @@ def _moves(root: _Root, second: Array, covariance: Array) -> tuple[Array, Array,
 
 
 def _finite(plan: Plan, last: State, rounds: list[Summed], curvature: Array, squares: Array) -> tuple[Array, Array]:
-    """Sds by which scores show that no records, by distance from a bound or by level, are predicted perfectly.
+    """Sds by which scores show that no records, by distance from a bound or by level, are predicted perfectly: (41).
 
     And these forms, of the distances of columns from their bounds and of combinations of levels, the first of each too.
-
     Of records that all answered 1, at a state that predicts 1 with probability π, the mean score π − y is -1/π times
-    the slope π(1 - π), and of those that all answered 0 the slope over 1 − π; of counts that are all 0 it is the slope:
-    Equation (41). ∞ where the score is nearer to 0 than to that, by its sd.
+    the slope π(1 - π), of those that all answered 0 the slope over 1 − π; of counts that are all 0 it is the slope. ∞
+    where the score is nearer to 0 than to that, by its sd.
     """
     x = np.linalg.inv(last.rows)
     likelihood = plan.rules.scoring.stacked and plan.rules.shape.a  # whose score is not that of logits alone

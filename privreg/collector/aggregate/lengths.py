@@ -130,8 +130,8 @@ def _box(plan: Plan, rows: Array) -> float:
 def borne(plan: Plan, progress: Progress, second: Array, people: int, last: int) -> float:
     """Length L of a round of scores of so many people before which nobody looked at lengths: Equation (36).
 
-    Scores' noise in the main round, of `last` people, is an eighth of their sampling or more, so that it and what rows
-    beyond L move an estimate by (15) are least, if columns are as their `second` moments and bounds tell, see `missed`.
+    Scores' noise in the main round, of `last` people, and what rows beyond L move an estimate by (15) are least in sum,
+    if columns are as their `second` moments and bounds tell, see `missed`.
     """
     most = min(SHARP / slope_edge(plan._replace(rows=last), progress, 1.0), _box(plan, progress.state.rows))
     most, least = max(most, plan.reach**2), bearable(plan, progress)[1] / 2.0
@@ -149,7 +149,9 @@ def missed(plan: Plan, second: Array, rows: Array, squares: Array) -> Array:
     shape (squares, lines + 1). `second`, shape (d, d), are second moments of columns.
     """
     part, whole, out = 0.2 * TAILS * (1.0 - TAILS), float(np.trace(rows @ second @ rows.T)) / second[0, 0], []
-    others, (along, ends) = _others(plan.d), lines(plan, second, rows)
+    # squared length, at `TAILS`, of a normal row of d numbers but one, relative to its mean
+    others = np.asarray(1.0 + (2.0 * gammainccinv(0.5 * (plan.d - 2), TAILS) if plan.d > 2 else 0.0 * TAILS))
+    along, ends = lines(plan, second, rows)
     sizes = [*np.square(along).sum(axis=1), whole / plan.d]
     for size, (near, far) in zip(sizes, [*ends.tolist(), (NORMAL, math.inf)], strict=True):
         kinds, rest = [0.0 * squares], (whole - size) / max(plan.d - 1, 1) * others
@@ -158,12 +160,6 @@ def missed(plan: Plan, second: Array, rows: Array, squares: Array) -> Array:
             kinds.append(np.array([(weights * np.maximum(1.0 - q / length, 0.0)).sum() for q in squares]))
         out.append(np.max(kinds, axis=0))
     return np.array(out).T
-
-
-@lru_cache(1024)
-def _others(d: int) -> Array:
-    """Squared length, at `TAILS`, of a normal row of d numbers but one, relative to its mean."""
-    return np.asarray(1.0 + (2.0 * gammainccinv(0.5 * (d - 2), TAILS) if d > 2 else 0.0 * TAILS))
 
 
 @lru_cache(1024)

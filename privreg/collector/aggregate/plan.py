@@ -227,7 +227,7 @@ class Plan(NamedTuple):
     def reach(self) -> float:
         """Length L of whitened covariates beyond which a record's weight falls: Equation (7).
 
-        Without weights it is that of the states, and this is what it is if numbers are uniform on their bounds.
+        Without weights, where it is that of the states, what it is if numbers are uniform on their bounds.
         """
         if self.like is not None:
             return self.like[1]
@@ -505,10 +505,9 @@ def rules_of(
     """A family's unit score and what is expected of it under the reference model: whitened normal covariates.
 
     `low` and `high` are public limits of the response, internal units; `y_scale` is the user's units of an internal
-    one, in which a residual scale is declared. `several` says whether a report may be of several rows, so that squared
-    scores say how alike these are: they have a larger share. `plain` is as in `score_rules`. `again` says that all rows
-    answer in every round: noise is small beside sampling then, and intervals need squared scores. `c` is the threshold
-    c of an earlier fit, internal units: then it doesn't follow the residual scale.
+    one, in which a residual scale is declared. With `several` rows in a report squared scores, which say how alike
+    these are, have a larger share, and so if all rows answer `again` in every round, where noise is small. `plain` is
+    as in `score_rules`. `c` is the threshold of an earlier fit, internal units, that doesn't follow the residual scale.
     """
     known = score_rules(family, 1, math.inf, low=low, high=high, label=True, plain=plain)
     scoring = known.scoring

@@ -93,8 +93,8 @@ def factors(
 
     `y`, `x` and `offset` have shapes (m,), (m, d) and (m,), internal units, y NaN of a record that can't be used; of
     people (`plan.persons`) they have an axis of their rows after the first: Equation (26). `clamped`, shape (m,
-    plan.bounded), says whether bounds clamp them, by column, of people in which part of their rows; it is needed where
-    the state asks for it. `weight`, shape (m,), is people's, in [0, 1].
+    plan.bounded), is which columns bounds clamp, of people in which part of their rows; `weight`, shape (m,), is
+    people's, in [0, 1].
     """
     people, parts, usable = len(y), None, np.ones((0, 0), dtype=np.bool_)
     if plan.persons is not None:
@@ -305,8 +305,8 @@ def _measures(plan: Plan, state: State, y: Array, x: Array, shift: Array, people
 def heights(plan: Plan, state: State) -> tuple[float, float]:
     """Size of a score and of a slope for which 1 is reported: of the likelihood of levels, as large as its gaps allow.
 
-    Gaps of cut points follow from a state alone. Rows of gaps are up to twice as long as others, two rows of three
-    count half and more, and squares of the parts of a report sum to 1.6.
+    Gaps of cut points follow from a state. Rows of gaps are up to twice as long as others, two rows of three count half
+    and more, and squares of the parts of a report sum to 1.6.
     """
     scoring: Any = plan.rules.scoring
     if plan.followed:

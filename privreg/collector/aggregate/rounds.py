@@ -45,12 +45,13 @@ def begin(plan: Plan) -> Progress:
     half = np.maximum(0.5 * (plan.highs - plan.lows), 1e-12)
     rows = np.diag(np.where(plan.dummies, 1.0, plan.stretch) / half)  # an indicator's sd is half of its range at most
     rows[0, 0] = 1.0
+    rows[1:, 0] = -np.diag(rows)[1:] * np.where(plan.dummies, plan.lows, 0.5 * (plan.lows + plan.highs))[1:]
     wide, several = 0.5 * (plan.y_high - plan.y_low), plan.rules.blocks > 1
     size = plan.rules.blocks + 1
     state = State(
         number=0,
         role="clamping" if plan.sizes["clamping"] else plan.first,
-        rows=_centred(rows, np.where(plan.dummies, plan.lows, 0.5 * (plan.lows + plan.highs))),
+        rows=rows,
         theta=np.zeros(plan.size),
         y_centre=0.0 if several else 0.5 * (plan.y_low + plan.y_high),
         scale=math.sqrt(1.0 - 1.0 / size) if several else wide / (1.0 if plan.binary else plan.stretch),
@@ -61,13 +62,6 @@ def begin(plan: Plan) -> Progress:
     )
     nothing = Known(np.eye(plan.d), np.full((plan.d, plan.d), np.inf), np.zeros((0, plan.d)))
     return paid(plan, Progress(state, nothing, (), ()))
-
-
-def _centred(rows: Array, at: Array) -> Array:
-    """The rows of which the columns are about a place, shape (d,)."""
-    out = rows.copy()
-    out[1:, 0] = -np.diag(rows)[1:] * at[1:]
-    return out
 
 
 def people(plan: Plan, progress: Progress) -> int:
@@ -131,7 +125,9 @@ def _located(plan: Plan, progress: Progress, mean: Array, count: int) -> Progres
     if not plan.binary:
         centre += 0.5 * (plan.y_high - plan.y_low) * float(mean[-1])
         scale *= plan.stretch * float(wide[-1])
-    state = state._replace(role="moments", rows=_centred(np.diag(rows), at), y_centre=centre, scale=scale)
+    rows = np.diag(rows)
+    rows[1:, 0] = -np.diag(rows)[1:] * at[1:]
+    state = state._replace(role="moments", rows=rows, y_centre=centre, scale=scale)
     if not plan.followed or plan.persons is None:
         return progress._replace(state=state, filled=filled, filled_sd=noise)
     widths, j = np.array(plan.persons.widths), len(plan.persons.widths)
@@ -333,7 +329,7 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_sil
         return progress._replace(seen=(*progress.seen, here._replace(group=group)))
     seen = (*progress.seen, here)
     far, people_of = 0.0 if again else unequal(plan, seen), sampled(plan, seen)
-    found = curvature(plan, progress, [s.slope for s in seen], [s.sds[1] for s in seen], people_of, far)
+    found = curvature(plan, progress, seen, people_of, far)
     second, x = _of_covariates(found.mean / found.level, known.classes), np.linalg.inv(state.rows)
     moments, lines = x @ second @ x.T, known.whole.points
     if rules.scoring.curved and not again:

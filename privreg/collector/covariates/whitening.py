@@ -201,7 +201,8 @@ def whiten(some: Sequence[Cells], shares: Sequence[Array], rows: Array) -> Array
     mean, root = np.array(own[1:, 0], dtype=np.float64), np.array(own[1:, 1:], dtype=np.float64)
     for g, p in zip(some, shares, strict=True):
         k = g.columns - 1
-        root[k] = _spread(g, p) @ np.linalg.solve(_root(root[k]), root[k])
+        spread = _root((g.values - p @ g.values).T * np.sqrt(p))
+        root[k] = spread @ np.linalg.solve(_root(root[k]), root[k])
         mean[k] = p @ g.values
     out = np.eye(len(rows))
     out[1:, 1:] = np.linalg.inv(_root(root))
@@ -223,13 +224,8 @@ def _longest(some: Sequence[Cells], shares: Sequence[Array], d: int) -> Array:
     """
     out = np.full(d, np.inf)
     for g, p in zip(some, shares, strict=True):
-        out[g.columns] = FARTHEST / np.diag(_spread(g, p))
+        out[g.columns] = FARTHEST / np.diag(_root((g.values - p @ g.values).T * np.sqrt(p)))
     return out
-
-
-def _spread(group: Cells, share: Array) -> Array:
-    """Lower triangular root of the covariance of a group's columns."""
-    return _root((group.values - share @ group.values).T * np.sqrt(share))
 
 
 def _root(factor: Array) -> Array:

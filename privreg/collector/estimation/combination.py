@@ -80,9 +80,9 @@ def combine(
 def precision(curvature: Curvature, noise: Array, g: Array) -> tuple[Array, Array]:
     """Covariance of estimates that are no averages of all rounds: the parts of equation (34) of docs/estimator.md.
 
-    `noise`, shape (q, q), is the covariance of a report; `g`, shape (k, q), are mean reports, each of which is carried
-    to where it would be zero. The parts are that of the noise, for one record, shape (q, q), and that of M's spread,
-    shape (r, k, q): r moves of all of them, whose squares and products sum to a covariance.
+    `noise`, shape (q, q), is the covariance of a report; `g`, shape (k, q), are mean reports, each carried to where it
+    would be zero. The parts are that of the noise, for one record, shape (q, q), and that of M's spread: r moves of all
+    of them, whose squares and products sum to a covariance, shape (r, k, q).
     """
     m, draws = floored(curvature.mean), _draws(curvature)
     own = np.asarray(np.linalg.inv(m), dtype=np.float64)

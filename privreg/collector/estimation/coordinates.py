@@ -163,12 +163,10 @@ def lattice(slopes: int) -> Array:
 def bounded(points: Array, rows: Array, columns: Iterable[int], *, constant: bool) -> Array:
     """Points with beta covariates within their bounds, from normal ones: equation (10) of docs/estimator.md.
 
-    With normal ones, which go beyond the bounds, intervals were too short (`benchmarks.validity`).
-
-    `points`, shape (m, d), are whitened covariates, of which mean and covariance were asked; those that come back have
-    the same mean and second moments, ranks of the covariates nearly kept, and are the same where none is past a bound.
-    `rows`, shape (d, d), is the map W that whitens, lower triangular, and `columns` those that lie within ±1 before it.
-    `constant` says whether the first coordinate is 1.
+    With normal ones, which go beyond the bounds, intervals were too short (`benchmarks.validity`). `points`, shape (m,
+    d), are whitened covariates; those that come back have the same mean and second moments, ranks of the covariates
+    nearly kept, and are the same where none is past a bound. `rows`, shape (d, d), is the map W that whitens, lower
+    triangular, and `columns` those that lie within ±1 before it. `constant` says whether the first coordinate is 1.
     """
     first = int(constant)
     x = points @ np.linalg.inv(rows).T
@@ -198,22 +196,23 @@ def at_a_bound(plan: Plan, progress: Progress, state: State) -> list[int]:
     """Columns of numbers that are at or near one of their bounds for most records, by their learned mean and sd."""
     if progress.points is None or progress.shares is None or plan.blocks > 1:
         return []
-    mean, sd = _location(progress.points, state.rows[: plan.d, : plan.d])
-    return [j for j in _numbers(plan, progress.shares) if 1.0 - abs(mean[j]) < AT_BOUND * sd[j]]
+    x = progress.points @ np.linalg.inv(state.rows[: plan.d, : plan.d]).T
+    near = 1.0 - np.abs(x.mean(axis=0)) < AT_BOUND * x.std(axis=0)
+    return [j for j in _numbers(plan, progress.shares) if near[j]]
 
 
 def unbound(plan: Plan, progress: Progress, state: State) -> Array:
     """Part of a covariate's variance that few records may make, from 0 to 1: τ of equation (15) of docs/estimator.md.
 
-    If one bound is near and the other one far, values are skewed, and few of them are far out. Shape (k,), without the
-    constant; 0 for columns made of factors alone, 1 for a number without bounds, and for a sum of several columns the
-    largest of theirs.
+    Shape (k,), without the constant; 0 for columns made of factors alone, 1 for a number without bounds, and for a sum
+    of several columns the largest of theirs.
     """
     assert progress.points is not None
     assert progress.shares is not None
     mix = np.eye(plan.d) if plan.mix is None else plan.mix
     numbers, out = _numbers(plan, progress.shares), np.zeros(plan.d)
-    mean, sd = _location(progress.points, state.rows[: plan.d, : plan.d] @ mix)
+    x = progress.points @ np.linalg.inv(state.rows[: plan.d, : plan.d] @ mix).T
+    mean, sd = x.mean(axis=0), x.std(axis=0)
     room = np.maximum((1.0 - mean**2) / np.maximum(sd**2, 1e-300) - 1.0, 0.0)
     even = np.maximum(1.0 - np.abs(mean), 0.0) / (1.0 + np.abs(mean))
     out[numbers] = (room / np.maximum(FAR * even + room, 1e-300))[numbers]
@@ -221,17 +220,11 @@ def unbound(plan: Plan, progress: Progress, state: State) -> Array:
     return np.asarray(np.where(mix != 0.0, out, 0.0).max(axis=1)[int(plan.layout.constant) :])
 
 
-def _location(points: Array, rows: Array) -> tuple[Array, Array]:
-    """Mean and sd of each covariate before a map, two of shape (d,)."""
-    x = points @ np.linalg.inv(rows).T
-    return x.mean(axis=0), x.std(axis=0)
-
-
 def far_ends(plan: Plan, progress: Progress) -> list[End]:
     """Bounds of numbers with splines that are more than `WIDE` learned sd from most records.
 
-    The distance is that of the spline's row there from its mean in the metric of its columns' covariance: at most k/D²
-    of the records are at a distance D or farther, k columns given, since the mean of its square is k (Markov).
+    The distance D is that of the spline's row there from its mean in the metric of its k columns' covariance: at most
+    k/D² of the records are as far (Markov).
     """
     d, out = plan.d, list[End]()
     rows = progress.scatter.rows[:d, :d] @ (np.eye(d) if plan.mix is None else plan.mix)
@@ -275,8 +268,7 @@ def linear(plan: Plan, state: State) -> Array:
 def wide(plan: Plan, rows: Array) -> list[tuple[int, float]]:
     """Columns whose bounds, ±1 inside, are more than `WIDE` learned sd apart, each with that number of sd.
 
-    A product of a factor and a number is 0 for other levels, which makes its learned sd small: it is judged by the
-    number itself and the level's share.
+    A product of a factor and a number, which is 0 for other levels, is judged by the number and the level's share.
     """
     spans, left = 2.0 * np.diag(rows), {*plan.unscaled, *(c.column for c in plan.crossed)}
     columns = [j for j in range(int(plan.layout.constant), plan.d) if plan.gaps[j] == 0.0 and j not in left]

@@ -105,10 +105,9 @@ def learn(
 
     `noise`, shape (q, q), is the covariance of one record's report, the same coordinates, and `prior` that of a
     residual scale if not given. `slopes`, shape (k, q, q), are what M changes by in each of k ways in which the
-    reference model may be wrong, as far as it may be if `SLOPE` were 1: residuals wider along a direction,
-    `reference.slopes`, covariates wider or narrower, `reference.spreads`. The last `main` rounds have states that
-    follow reports, by a part `gain` of the way, shape (q, q), `GAIN` if not given: differences between them count, too.
-    With `brief` the posterior's mean alone is computed.
+    reference model may be wrong, as far as it may be if `SLOPE` were 1: `reference.slopes`, `reference.spreads`. The
+    last `main` rounds have states that follow reports, by a part `gain` of the way, shape (q, q), `GAIN` if not given:
+    differences between them count, too. With `brief` the posterior's mean alone is computed.
     """
     q, prior = len(noise), prior or Prior(COMMON)
     values, vectors = np.linalg.eigh(noise)

@@ -241,9 +241,9 @@ class RandomScaling(Pivot):
 
     def joint_sf(self, statistic: float, q: int) -> float:
         """Tail of the joint distribution at six times the statistic.
-        Raises InferenceError if there are more than 20 restrictions, or so few steps that the matrix of the
-        restrictions is far from its limit: fewer than 20 a lane, or than 10 for each restriction over all lanes, from
-        where on a test at level 5% has at most 6% (tests/collector/inference/test_methods.py).
+        Raises InferenceError if there are more than 20 restrictions, or fewer steps than 20 a lane, or than 10 for each
+        restriction over all lanes, from where on a test at level 5% has at most 6%
+        (tests/collector/inference/test_methods.py).
         """
         if q == 1:
             return self.of_one(statistic)

@@ -29,8 +29,8 @@ def batches(sums: Array, weights: Array, mean: Array, total: float) -> Batches:
     """Covariance of a mean from sums over batches that follow each other.
 
     `sums`, shape (m, d), have `weights`, shape (m,), 1 for every update, of the path's weight `total`; `mean`, shape
-    (d,), is that of the whole path about the same reference. With independent means of variance V/w in batches of
-    weight w, Σ w (mean − all)(…)ᵀ/(m − 1) is unbiased for V.
+    (d,), is that of the whole path about the same reference. Unbiased for independent means of variance V/w in batches
+    of weight w.
     Raises InferenceError if there are fewer than two batches.
 
     See XSJKH (arXiv 2505.08227), section 4.3; Dette & Graw (arXiv 2405.12553), section 3.
@@ -55,8 +55,7 @@ _HIGHEST: Final = 0.8  # Level beyond which the bound of `Anytime` is not define
 class Bootstrap(Pivot):
     """Distribution of the t-ratio by a multiplier block bootstrap: blocks are weighted at random, as one.
 
-    Multipliers are uniform on 1 ± √3. Their distribution is symmetric about 1, so that of the draws is about 0, and
-    limits are quantiles of absolute values.
+    Multipliers are uniform on 1 ± √3, so that draws are symmetric about 0, and limits are quantiles of absolute values.
 
     See Dette & Graw (arXiv 2405.12553), section 3.
     """
