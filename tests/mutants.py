@@ -1765,7 +1765,7 @@ MUTANTS = (
     Mutant(
         "columns that were stretched too far stay so",
         "privreg/collector/covariates/moments.py",
-        "rows[j] *= DRAWN_IN * widened / _span(scatter, j)",
+        "rows[j] *= DRAWN_IN * widened / span(scatter, j)",
         "rows[j] *= 1.0",
         ("tests/collector/test_estimate.py::test_a_stretched_column_is_brought_to_a_width_that_reports_tell",),
     ),

@@ -363,7 +363,13 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_sil
     )
     looked = again or plan.like is not None or bool(plan.extremes)  # lengths follow otherwise
     if not looked:
-        progress = progress._replace(expected=_varying(plan, progress, seen))
+        slope, square = expected(plan, progress)  # of a record; its unit is the response's range as reports say
+        if rules.scoring.unsure > 1.0:
+            matrices = [s.square[: plan.size, : plan.size] for s in seen]
+            squares, noise, _ = pooled(matrices, [s.sds[2] for s in seen], people_of, square**2)
+            height = level(squares, noise, square, plan.unsure)
+            square = max(square, height) if rules.scoring.counts else height  # counts vary as their mean says, or more
+        progress = progress._replace(expected=(slope, square))
     if more or not (short or late or len(seen) >= PILOTS):
         progress = progress._replace(state=state, seen=seen)
     else:
@@ -391,20 +397,6 @@ def _last_whitened(plan: Plan, progress: Progress, found: Curvature, second: Arr
         window = float(np.clip(4.0 * math.sqrt(1.0 / count + here.sds[4] ** 2) / here.steep, NARROWEST, window))
     role = "directions" if plan.noise.again and plan.like is None and not plan.extremes else "main"
     return progress._replace(state=progress.state._replace(role=role, window=window))
-
-
-def _varying(plan: Plan, progress: Progress, seen: tuple[Summed, ...]) -> tuple[float, float]:
-    """Mean slope and squared score of a record, where its unit is the response's range as reports say.
-
-    Counts vary as their mean says, or more.
-    """
-    slope, square = expected(plan, progress)
-    if plan.rules.scoring.unsure > 1.0:
-        matrices = [s.square[: plan.size, : plan.size] for s in seen]
-        squares, noise, _ = pooled(matrices, [s.sds[2] for s in seen], sampled(plan, seen), square**2)
-        found = level(squares, noise, square, plan.unsure)
-        square = max(square, found) if plan.rules.scoring.counts else found
-    return slope, square
 
 
 def asked_again(plan: Plan, progress: Progress, theta: Array, scale: float) -> Progress:

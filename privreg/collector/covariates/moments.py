@@ -15,7 +15,7 @@ import numpy as np
 
 from privreg.base.arrays import Array, triangle
 from privreg.collector.covariates import whitening
-from privreg.collector.covariates.whitening import LIMITS, WIDE, Cells, Shares, moment_diagonal
+from privreg.collector.covariates.whitening import LIMITS, Cells, Shares, moment_diagonal
 from privreg.collector.levels import SURE
 
 ANSWERING: Final = 0.05  # Share of people with something to tell below which it isn't believed
@@ -158,14 +158,6 @@ def asked(rows: Array, constant2: float) -> Array:
     return out
 
 
-def overstretched(scatter: Scatter, columns: Sequence[int], widened: float = 1.0) -> list[int]:
-    """Columns, of these within ±1, that seem stretched too far: their bounds are more than `WIDE` learned sd apart.
-
-    The map has a constant. Bounds are `widened` times as wide, in sd, as numbers' are.
-    """
-    return [j for j in columns if _span(scatter, j) > WIDE * widened]
-
-
 def drawn_in(scatter: Scatter, columns: Sequence[int], widened: float = 1.0) -> Scatter:
     """Bring columns that were stretched too far back to a width of `DRAWN_IN` sd, which reports can correct.
 
@@ -173,20 +165,13 @@ def drawn_in(scatter: Scatter, columns: Sequence[int], widened: float = 1.0) -> 
     """
     rows = np.array(scatter.rows)
     for j in columns:
-        rows[j] *= DRAWN_IN * widened / _span(scatter, j)
+        rows[j] *= DRAWN_IN * widened / span(scatter, j)
     return scatter._replace(rows=rows, memory=np.zeros_like(rows), weight=0.0, drawn_in=True)
 
 
-def _span(scatter: Scatter, column: int) -> float:
+def span(scatter: Scatter, column: int) -> float:
     """Width of a column's bounds, ±1, in learned sd."""
     return 2.0 / float(np.linalg.norm(np.linalg.inv(scatter.rows)[column, 1:]))
-
-
-def directions(scatter: Scatter) -> Array:
-    """Mean squares of the coordinates of u = z/‖z‖ by the rounds' reports, at a map with a constant; shape (d,)."""
-    d = len(scatter.rows)
-    white = moment_diagonal(d, constant=True, constant2=scatter.constant2)
-    return np.asarray(white * (1.0 + np.diag(scatter.memory) * d / (d + 2)))
 
 
 def sizes(scatter: Scatter, total: Array) -> Scatter:

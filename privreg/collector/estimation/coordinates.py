@@ -72,9 +72,10 @@ def placed(plan: Plan, progress: Progress, state: State) -> tuple[Progress, Stat
         known, here = whitening.shrunk(cells, learned.shares), slice(plan.extra, plan.extra + d)
         own = whitening.rarer(cells, known, d)
         shares = np.where(np.isnan(own), shares, own)
-        full = moments.start_from(near, learned)._replace(memory=learned.memory, constant2=learned.constant2)
+        n = len(learned.rows)  # mean squares of the coordinates of u = z/‖z‖ by the rounds' reports
+        squares = whitening.moment_diagonal(n, True, learned.constant2) * (1.0 + np.diag(learned.memory) * n / (n + 2))
         tied = whitening.tied(plan.factors, known, learned.rows)[here]
-        shares[tied] = np.clip(moments.directions(full)[here][tied], LEAST, 0.5)
+        shares[tied] = np.clip(squares[here][tied], LEAST, 0.5)
     points = _points(plan, scatter, shares, rows, near) if plan.covariates is None else plan.covariates @ whitener.T
     added = None if plan.added is None else _added(points, whitener, near[d], plan.added)
     if rules.scoring.counts and constant:
@@ -335,7 +336,8 @@ def least_share(plan: Plan, group: Cells) -> float:
 
 
 def overstretched(plan: Plan, progress: Progress, number: int) -> list[int]:
-    """Columns of numbers that this round is to draw in, by their places in reports on moments."""
+    """Columns of numbers that this round is to draw in, by their places in reports: wider than `WIDE` learned sd."""
     if plan.rules.varying or plan.label or _told(plan, plan.rounds[number].people) < APART:
         return []
-    return moments.overstretched(progress.scatter, [j + plan.extra for j in plan.alone], plan.widened)
+    columns = [j + plan.extra for j in plan.alone]
+    return [j for j in columns if moments.span(progress.scatter, j) > WIDE * plan.widened]
