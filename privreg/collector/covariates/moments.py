@@ -135,15 +135,10 @@ def learn(
         rows = whitened
     # what was measured far from here counts for less: the correction is linear only nearby
     weight /= 1.0 + FORGET * max(float(values[-1]) - 1.0, 1.0 / float(values[0]) - 1.0) ** 2
-    return scatter._replace(
-        rows=np.tril(rows),
-        memory=inverse @ (np.eye(d) + deviation) @ inverse.T - np.eye(d),
-        weight=weight,
-        shares=shares,
-        constant2=constant2,
-        drawn_in=False,
-        moved=inverse @ (believed - np.diag(np.diag(believed))) @ inverse.T,
-    )
+    memory = inverse @ (np.eye(d) + deviation) @ inverse.T - np.eye(d)
+    way = inverse @ (believed - np.diag(np.diag(believed))) @ inverse.T
+    scatter = scatter._replace(rows=np.tril(rows), memory=memory, weight=weight, shares=shares)
+    return scatter._replace(constant2=constant2, drawn_in=False, moved=way)
 
 
 def asked(rows: Array, constant2: float) -> Array:

@@ -98,16 +98,9 @@ def placed(plan: Plan, progress: Progress, state: State) -> tuple[Progress, Stat
         theta, before = (np.linalg.solve(back, t.reshape(-1, d).T).T.reshape(-1) for t in (theta, before))
     fitted = reference.Fitted(theta, scale if not rules.varying else 1.0, np.diag(prior))
     state = state._replace(rows=whitener, theta=theta, c=c, longest=longest(plan.extremes, whitener))
-    return progress._replace(
-        scatter=scatter,
-        fitted=fitted,
-        prior=fitted._replace(theta=before),  # a guess that is far off must not hold the pilot back
-        points=points,
-        added=added,
-        shares=shares,
-        tied=tied,
-        state=state,
-    ), state
+    # a guess that is far off must not hold the pilot back
+    progress = progress._replace(scatter=scatter, fitted=fitted, prior=fitted._replace(theta=before), points=points)
+    return progress._replace(added=added, shares=shares, tied=tied, state=state), state
 
 
 def _points(plan: Plan, scatter: Scatter, shares: Array, rows: Array, near: Array) -> Array:
@@ -240,17 +233,12 @@ def far_ends(plan: Plan, progress: Progress) -> list[End]:
 def reference_model(plan: Plan, progress: Progress) -> Reference:
     """The reference model in the coordinates of the scores: equation (11) of docs/estimator.md."""
     assert progress.points is not None
-    answering, persons = progress.scatter.answering, plan.persons
+    part, persons, far = progress.scatter.answering, plan.persons, progress.state.longest
+    rows = persons.rows if persons is not None and persons.one else 1
     model = reference_of(
-        plan.rules,
-        progress.points,
-        blocks=plan.blocks,
-        unit=not plan.label,
-        answering=answering,
-        rows=persons.rows if persons is not None and persons.one else 1,
-        longest=progress.state.longest,
+        plan.rules, progress.points, blocks=plan.blocks, unit=not plan.label, answering=part, rows=rows, longest=far
     )
-    return model._replace(added=progress.added, least=1.0 if persons is None else answering / persons.rows)
+    return model._replace(added=progress.added, least=1.0 if persons is None else part / persons.rows)
 
 
 def inside(plan: Plan, state: State, theta: Array) -> Array:
