@@ -179,7 +179,7 @@ def _pays(plan: Plan, progress: Progress, number: int) -> bool:
 
 
 def _next(plan: Plan, progress: Progress, state: State) -> Progress:
-    """Progress with the next state of scores: by the pilot's fit, (16) and (17), or a step from the last round (23)."""
+    """Progress with the next state of scores: equations (16), (17) and (23) of docs/estimator.md."""
     if not progress.scored:
         return _offset(plan, progress, state)
     model = reference_model(plan, progress)

@@ -177,8 +177,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     lines, moves, wider = _moves(root, second, covariance)  # (38), (43)
     at, main = root.rounds.turned, rounds.main
     each = np.array([bread @ (curved.mean @ t.theta - t.score - m) for t, m in zip(at, more, strict=True)])
-    asked = [t for t, s in zip(at, rounds.summed, strict=True) if s.state.role == "main"]
-    asked = [t for t in asked if (t.theta == at[-1].theta).all()]
+    asked = [t for t in at if t.state.role == "main" and (t.theta == at[-1].theta).all()]
     finite, ends = _finite(plan, rounds.last, asked, curved.mean, squares)  # (41)
     return Estimated(
         rows=rounds.last.rows,
@@ -222,7 +221,7 @@ def _squares(rounds: Rounds, slope: float) -> tuple[Array, float]:
     far = np.hypot(differing(rounds), unequal(plan, rounds.summed))
     square, noise, _ = pooled([t.square for t in rounds.turned], noises, people, plan.square**2, far)
     height = level(square[:d, :d], noise, model, plan.unsure, least)
-    # largest relative difference of the squared score along one direction from the mean of all: (30)
+    # largest relative difference of the squared score along one direction from the mean of all: Equation (30)
     alike = (plan.alone - 1.0) * (plan.d - 1.0) / (plan.alone + plan.d - 1.0)
     prior = np.full((plan.d, plan.d), (UNEVEN if again else SPREAD) ** 2 + alike**2)
     about = rounds.progress.known.mean if again else np.eye(plan.d)
@@ -374,8 +373,8 @@ def _covariance(
 def _moves(root: _Root, second: Array, covariance: Array) -> tuple[Array, Array, float]:
     """Lines of the step from the last round's state, its own, levels' rows and skewed numbers; its size along them.
 
-    In thresholds, or, of scores that bend, twice what such a step leaves in standard errors, if that is more: (38). And
-    the move of the threshold, over the largest at which rounds are combined.
+    In thresholds, or, of scores that bend, twice what such a step leaves in standard errors, if that is more: Equation
+    (38). And the move of the threshold, over the largest at which rounds are combined.
     """
     rounds, plan, rules, asked = root.rounds, root.rounds.plan, root.rounds.plan.rules, root.rounds.summed[-1].state
     c, last, points = asked.threshold(rules), rounds.last, rounds.progress.known.whole.points
@@ -393,12 +392,12 @@ def _moves(root: _Root, second: Array, covariance: Array) -> tuple[Array, Array,
 
 
 def _finite(plan: Plan, last: State, rounds: list[Summed], curvature: Array, squares: Array) -> tuple[Array, Array]:
-    """Sds by which scores show that no records, by distance from a bound or by level, are predicted perfectly: (41).
+    """Sds by which scores show that no records, by distance from a bound or by level, are predicted perfectly.
 
     And these forms, of the distances of columns from their bounds and of combinations of levels, the first of each too.
     Of records that all answered 1, at a state that predicts 1 with probability π, the mean score π − y is -1/π times
     the slope π(1 - π), of those that all answered 0 the slope over 1 − π; of counts that are all 0 it is the slope. ∞
-    where the score is nearer to 0 than to that, by its sd.
+    where the score is nearer to 0 than to that, by its sd: Equation (41).
     """
     x = np.linalg.inv(last.rows)
     likelihood = plan.rules.scoring.stacked and plan.rules.shape.a  # whose score is not that of logits alone

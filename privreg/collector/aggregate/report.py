@@ -248,7 +248,7 @@ def _scores(plan: Plan, state: State, y: Array, x: Array, shift: Array, of: Arra
         return [*alone, *(Factor(z, one, True) for one in (*steep, *products(each, m * far**2).T))]
     eta = z @ state.theta + shift
     if of is not None and rules.scoring.stacked and rules.shape.a:
-        # rows are those at cut points, and differences of two that follow each other, in which gaps count: (52)
+        # rows at cut points, and differences of two that follow each other, in which gaps count: Equation (52)
         assert plan.persons is not None
         scoring: Any = rules.scoring
         k, (high, steepest) = plan.persons.cuts, heights(plan, state)

@@ -348,7 +348,7 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_sil
         sure = max(sure, NOISY * math.sqrt(1.0 / count + here.sds[4] ** 2) / here.steep)
     scaled, below = abs(moved) < sure, bool(reach.max() < 1.0)
     near = below
-    if rules.scoring.curved and not again:  # what a step leaves is less than its noise: (38)
+    if rules.scoring.curved and not again:  # a step leaves less than its noise: Equation (38)
         error = math.sqrt(lengths.expected(plan, progress)[1] / people_of[-1] + here.sds[0] ** 2) / found.level
         wide = np.array([math.sqrt(plan.size), *np.linalg.norm(lines, axis=1)])
         near = bool((0.5 * reach**2 < rules.bend * error * wide).all())
