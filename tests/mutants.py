@@ -1685,7 +1685,7 @@ MUTANTS = (
     Mutant(
         "what offsets add is not taken off",
         "privreg/collector/estimation/combination.py",
-        "(mean - biases[-1]) @ map_.T",
+        "(mean - bias) @ map_.T",
         "mean @ map_.T",
         ("tests/collector/test_reference_model.py::test_what_offsets_add_to_a_round_s_reports_is_taken_off",),
     ),

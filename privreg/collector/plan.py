@@ -256,8 +256,6 @@ class Carried(NamedTuple):
     gain: Array  # Part of the way to a round's one-step estimate that the next state went; shape (q, q)
     noise: Array  # Ω, covariance of a report; shape (q, q)
     local: Local  # Moments under the reference model at θ
-    maps: list[Array]  # Maps of each round's mean report, from scores' coordinates to those of x; shape (q, q)
-    biases: list[Array]  # Biases subtracted from each round's mean report, scores' coordinates; shape (q,)
     prior: Prior  # Prior of M
 
     @property

@@ -218,7 +218,7 @@ def test_what_offsets_add_to_a_round_s_reports_is_taken_off(kind, stretched):
     told = np.array([reference.expected(said, truth + o, 0.8, truth, 1.0).score for o in offsets])
     seen = ScoreRound(state, np.ones((1, GROUPS)), told[None], None, 0.5)
     frame = carry_rounds(plan, told_so_far(seen, said), said, truth, 1.0)
-    added = frame.maps[0] @ told.mean(axis=0)
+    added = frame.rounds[0].map @ told.mean(axis=0)
     assert np.linalg.norm(frame.rounds[0].g.mean(axis=0)) < 0.1 * np.linalg.norm(added)
 
 

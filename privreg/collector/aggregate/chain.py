@@ -123,7 +123,7 @@ def ends(plan: Plan, chain: Chain) -> int | None:
     """Reports that close the open batch; None of the last round, which stays open."""
     if chain.progress.state.role == ("measures" if plan.measured else "main"):
         return None
-    return rounds.people(plan, chain.progress)
+    return plan.people(chain.progress)
 
 
 def measured(plan: Plan, progress: Progress, unit: float) -> tuple[Measure, ...]:

@@ -286,6 +286,13 @@ class Plan(NamedTuple):
         shares = np.repeat([(1.0 - PRODUCTS) / own, PRODUCTS / products], [own, products])
         return np.asarray(np.sqrt(shares))
 
+    def people(self, progress: Progress) -> int:
+        """Records of the present round."""
+        if self.noise.again:
+            return self.rows
+        role, rest = progress.state.role, self.rows - progress.over
+        return max(rest - self.measured if role == "main" else min(self.sizes[role], rest), 1)
+
     @property
     def early(self) -> int:
         """Records of all rounds before the main one, at most."""

@@ -64,14 +64,6 @@ def begin(plan: Plan) -> Progress:
     return paid(plan, Progress(state, nothing, (), ()))
 
 
-def people(plan: Plan, progress: Progress) -> int:
-    """Records of the present round."""
-    rest = plan.rows - progress.over
-    if plan.noise.again:
-        return plan.rows
-    return max(rest - plan.measured if progress.state.role == "main" else min(plan.sizes[progress.state.role], rest), 1)
-
-
 def advance(plan: Plan, progress: Progress, total: Array, count: int) -> Progress:
     """Take in a round's noised sum, and publish the state of the next.
 
@@ -378,7 +370,7 @@ def _approached(plan: Plan, progress: Progress, total: Array, count: int, by_sil
     if looked:
         return progress
     asked = progress._replace(held=(*progress.held, count))  # the length L of the next round, where nobody looked
-    some, main = people(plan, asked), progress.state.role == "main"
+    some, main = plan.people(asked), progress.state.role == "main"
     last = some if main else plan.rows - plan.measured - asked.over - some
     longest = lengths.borne(plan, asked, moments, plan.rows if main else some, last)
     return progress._replace(state=progress.state._replace(longest=longest))

@@ -21,10 +21,9 @@ from privreg.protocol.rounds import State
 
 DRAWS: Final = 400
 TAILS: Final = (1.0 + 1.959963984540054**2) / 3.0
-"""Factor of the variance that a noisy standard error adds, so that normal quantiles hold at 95%.
-
-Where the variance of a standard error's logarithm is v, Student's quantile is z {1 + (1 + z²) v/2} with z normal
-(1/(2v) degrees of freedom), and the mean of M⁻¹ Σ M⁻¹ is larger by 3 v only."""
+"""Factor of the variance that a noisy standard error adds, so that normal quantiles hold at 95%. Where the variance of
+a standard error's logarithm is v, Student's quantile is z {1 + (1 + z²) v/2} with z normal (1/(2v) degrees of freedom),
+and the mean of M⁻¹ Σ M⁻¹ is larger by 3 v only."""
 WIDEST_THRESHOLD: Final = 2.0  # Threshold c of a round, relative to the last, up to which it enters the estimate
 NEARLY: Final = 1.0 + 1e-9
 FLATTEST: Final = 0.01  # Least singular value of a slope, relative to its largest; smaller ones are raised to it
@@ -169,7 +168,7 @@ def carry_rounds(
     main, local = progress.main, _local(plan, progress, model, theta, scale)
     inverse, last = np.linalg.inv(local.root), main[-1]
     noise = inverse @ local.noise[last.kind] @ inverse.T
-    size, out, maps, biases = float(np.trace(noise)), list[curvature.RoundMeans](), [], []
+    size, out = float(np.trace(noise)), list[curvature.RoundMeans]()
     for one in counted(plan, progress):
         weight, map_ = one.weight.sum(axis=0), local.map
         mean = one.score.sum(axis=0) / np.maximum(weight, 1e-300)[:, None]
@@ -179,9 +178,8 @@ def carry_rounds(
         states = (one.state.theta + one.state.offsets) @ local.root
         # a joint report's noise is larger, and a score with another threshold c is scaled
         times = float(np.trace(map_ @ local.noise[one.kind] @ map_.T)) / size if size > 0.0 else 1.0
-        maps.append(map_)
-        biases.append(local.biases[offset_kind(one.state)])
-        out.append(curvature.RoundMeans(states, (mean - biases[-1]) @ map_.T, weight / max(times, 1e-12)))
+        bias, weight = local.biases[offset_kind(one.state)], weight / max(times, 1e-12)
+        out.append(curvature.RoundMeans(states, (mean - bias) @ map_.T, weight, map_, bias))
     # the mean of M is known where residuals within c are counted, or where it follows from predictors
     known = plan.rules.scoring.symmetric if plan.rules.track else not model.scaled
     prior = curvature.Prior(math.hypot(curvature.COMMON if known else curvature.COMMON_ELSEWHERE, model.unsure))
@@ -190,7 +188,7 @@ def carry_rounds(
         most = max(float(r.weight.sum()) for r in out)
         back = np.linalg.inv(local.root.T)
         gain = local.root.T @ curvature.gain(back @ noise @ back.T / max(most, 1e-300), varying=True) @ back
-    return Carried(out, len(main), gain, noise, local, maps, biases, prior)
+    return Carried(out, len(main), gain, noise, local, prior)
 
 
 def _local(plan: Plan, progress: Progress, model: Reference, theta: Array, scale: float) -> Local:

@@ -22,7 +22,6 @@ from privreg.protocol.rounds import State
 AT_BOUND: Final = 0.5
 """Distance of a number's mean from a bound, in learned sd, below which most records are taken to be there: it is 1 for
 an exponential one, a third for a number that 15% of the records have, else 0. Offsets along it are multiplied by this.
-
 Its curvature is that of the few other records, farther out than the reference model can know, whose predictors offsets
 moved by several c. For a number that 5% of 200,000 records have, else 0, its coefficient's sd was 2.2 times as large at
 μ = 1 and 1.4 times at μ = 3, and a sixth of the intervals didn't hold. Offsets are as much shorter, too, where scores

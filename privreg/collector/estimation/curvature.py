@@ -17,14 +17,12 @@ from scipy.linalg.lapack import dpotrf, dpotri, dtrtrs
 from privreg.base.arrays import Array, triangle
 
 SPREAD: Final = 0.25
-"""Prior sd of the eigenvalues of M about their mean.
-
-This, `SLOPE` and `COMMON` are rather wider than where reports are the likeliest (`benchmarks.priors`). With a width
-that followed reports, standard errors varied more between fits (`benchmarks.conditional`)."""
+"""Prior sd of the eigenvalues of M about their mean. This, `SLOPE` and `COMMON` are rather wider than where reports are
+the likeliest (`benchmarks.priors`). With a width that followed reports, standard errors varied more between fits
+(`benchmarks.conditional`)."""
 SLOPE: Final = 0.4
-"""Prior sd of the logarithm of the residuals' scale over all directions together.
-
-Residuals that grow wider along a covariate, or a group that the model doesn't fit, make curvature low there."""
+"""Prior sd of the logarithm of the residuals' scale over all directions together. Residuals that grow wider along a
+covariate, or a group that the model doesn't fit, make curvature low there."""
 COMMON: Final = 0.1
 """Prior sd of the mean of the eigenvalues about 1, where the pilot or the predictor gives it: the error that is allowed
 for, relative to it, of the share of residuals within the threshold c, by which the pilot does."""
@@ -58,6 +56,8 @@ class RoundMeans(NamedTuple):
     x: Array  # States; shape (groups, q)
     g: Array  # Mean reports; shape (groups, q)
     weight: Array  # Records, or their weights summed; shape (groups,)
+    map: Array = np.zeros((0, 0))  # Map of reports to these coordinates, from the scores'; shape (q, q)
+    bias: Array = np.zeros(0)  # Bias that was subtracted from them, scores' coordinates; shape (q,)
 
 
 class ByRows(NamedTuple):

@@ -45,23 +45,22 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
             theta = theta + away * (1.0 - min(1.0, curvature.FAR / max(far, 1e-300)))  # no farther than one step
     noise, m = scattered(plan, progress, carried, learned.mean), combination.floored(learned.mean)
     found = combination.combine(carried.rounds, carried.noise, learned, scattered=noise)
-    counted = combination.counted(plan, progress)
+    counted = list(zip(combination.counted(plan, progress), found.weights.tolist(), carried.rounds, strict=True))
     # the bias by offsets depends on the residual scale, which is estimated
     sd, change = math.sqrt(max(float(progress.fitted.cov[-1, -1]), 0.0)), np.zeros(plan.size)
-    if model.scaled and any(added.any() for added in carried.biases):
+    if model.scaled and any(one.bias.any() for one in carried.rounds):
         known: dict[tuple[bytes, float], Array] = {}
-        for one, share, map_ in zip(counted, found.weights.tolist(), carried.maps, strict=True):
+        for one, share, answered in counted:
             if (kind := combination.offset_kind(one.state)) not in known:
                 ends = (scale * math.exp(way * sd) for way in (-1.0, 1.0))
                 low, high = (combination.offset_bias(plan, model, at, one.state, end) for end in ends)
                 known[kind] = 0.5 * (high - low)
-            change += share * (map_ @ known[kind])
+            change += share * (answered.map @ known[kind])
     shift = np.linalg.solve(m, change)
     if plan.size == 1 and plan.layout.constant and not plan.rules.varying:  # a location is within its public limits
         theta = np.clip(theta, *combination.limits(plan, progress.state))
     back, turn = np.linalg.inv(carried.root.T), np.linalg.solve(carried.root.T, np.linalg.inv(m))
-    given = zip(counted, found.weights.tolist(), carried.biases, carried.maps, strict=True)
-    parts = [Part(one, share, bias, turn @ map_) for one, share, bias, map_ in given]
+    parts = [Part(one, share, answered.bias, turn @ answered.map) for one, share, answered in counted]
     cov, unknown = (back @ (part + np.outer(shift, shift)) @ back.T for part in (found.cov, found.unknown))
     return Estimated(theta, cov, unknown, parts, learned, carried, far)
 
@@ -98,12 +97,11 @@ def scattered(plan: Plan, progress: Progress, carried: Carried, m: Array) -> Arr
         prior = 2.0 / max(wrong * sampled, 1e-6) ** 2
         least = carried.noise - (1.0 - model.least / model.square) * own
     total, freedom = prior * carried.noise, -0.5 * (len(m) + 1.0)  # which the slope has taken
-    last = slice(-carried.main, None)
-    for one, map_, answered in zip(progress.main, carried.maps[last], carried.rounds[last], strict=True):
+    for one, answered in zip(progress.main, carried.rounds[-carried.main :], strict=True):
         heard = one.weight > 0.0
         each = answered.weight.sum() / one.weight.sum()  # less where carrying a report makes its noise larger
         weight = each * one.weight[heard]
-        left = each * (one.score[heard] / weight[:, None]) @ map_.T - (answered.x @ m)[np.nonzero(heard)[1]]
+        left = each * (one.score[heard] / weight[:, None]) @ answered.map.T - (answered.x @ m)[np.nonzero(heard)[1]]
         left = (left - weight @ left / weight.sum()) * np.sqrt(weight)[:, None]
         total = total + left.T @ left
         freedom += len(weight) - 1.0
@@ -148,11 +146,10 @@ def steps(plan: Plan, progress: Progress, found: Estimated, came: Sequence[int])
     m, back = combination.floored(learned.mean), np.linalg.inv(carried.root.T)
     ends, begin, weight, theta, places, means = [], [], [], [], [], []
     for k, (one, seen) in enumerate(zip(main, answered, strict=True)):
-        map_, bias = carried.maps[k - len(main)], carried.biases[k - len(main)]
         each, at = one.weight.sum(axis=1), float(sum(came[: one.state.number]))
         edges = at + came[one.state.number] * np.cumsum(each) / each.sum()
         heard = each > 0.0
-        g = (one.score.sum(axis=1)[heard] / each[heard, None] - bias) @ map_.T
+        g = (one.score.sum(axis=1)[heard] / each[heard, None] - seen.bias) @ seen.map.T
         x = (one.state.theta + (one.weight[heard] @ one.state.offsets) / each[heard, None]) @ carried.root
         theta.append((x - np.linalg.solve(m, g.T).T) @ back.T)
         weight.append(each[heard] * float(seen.weight.sum() / each.sum()))
