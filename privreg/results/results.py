@@ -236,8 +236,8 @@ class PrivateResults(Results):
         Notes
         -----
         Coefficients are private, so predictions at public covariate values are too. A prediction for somebody's own row
-        is as secret as that row, and what the statement of privacy says does not cover it. Rows that were fitted
-        privately in this process are a NotPrivateError, unless with a seed.
+        is as secret as that row: it is computed from it without noise, and what the statement of privacy says does not
+        cover it. Rows that were fitted privately in this process are a NotPrivateError, unless with a seed.
         """
         return predicted(self, exog, which)
 
