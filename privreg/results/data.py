@@ -117,11 +117,7 @@ class _AnyFrame(type):
 
 
 _MOST: Final = 60  # Rows, as pandas' display.max_rows
-
-
-def _shielded(name: Any) -> Any:
-    """A cell of a CSV file; a text that a spreadsheet would take for a formula as text (OWASP's CSV injection)."""
-    return f"'{name}" if isinstance(name, str) and name.startswith(tuple("=+-@\t\r\n")) else name
+_SHOWN: Final = {"inf": "∞", "-inf": "−∞", "nan": ""}
 
 
 class Frame(pd.DataFrame, metaclass=_AnyFrame):
@@ -153,8 +149,11 @@ class Frame(pd.DataFrame, metaclass=_AnyFrame):
         write(path, parts, {".csv": self._as_csv})
 
     def _as_csv(self) -> str:
-        frame = pd.DataFrame(self).map(_shielded).rename_axis(index=_shielded)
-        frame = frame.rename(index=_shielded, columns=_shielded)
+        def shielded(name: Any) -> Any:  # what a spreadsheet would take for a formula (OWASP's CSV injection)
+            return f"'{name}" if isinstance(name, str) and name.startswith(tuple("=+-@\t\r\n")) else name
+
+        frame = pd.DataFrame(self).map(shielded).rename_axis(index=shielded)
+        frame = frame.rename(index=shielded, columns=shielded)
         return str(frame.to_csv(index=not isinstance(self.index, pd.RangeIndex), lineterminator="\n"))
 
     def _parts(self, most: float = _MOST, room: float = WIDTH) -> list[Part]:
@@ -165,7 +164,7 @@ class Frame(pd.DataFrame, metaclass=_AnyFrame):
         named = words and isinstance(self.index, pd.RangeIndex)
         frame, note = self.set_index(words) if named else self, self.attrs.get("note")
         shown = formatted(frame, self.attrs.get("digits"))
-        rows = [[{"inf": "∞", "-inf": "−∞"}.get(v, v) for v in row] for row in zip(*shown.values(), strict=True)]
+        rows = [[_SHOWN.get(v, v) for v in row] for row in zip(*shown.values(), strict=True)]
         head = [str(c) for c in frame]
         names = [", ".join(str(v) for v in i if v == v) if type(i) is tuple else str(i) for i in frame.index]
         wide = sum(max(map(len, column)) + 1 for column in zip(head, *rows, strict=True))
@@ -198,12 +197,8 @@ class Later(Generic[T]):
         """The value, computed once."""
         return self._work()
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _worked_out, (self.value,)
-
-
-def _worked_out(value: T) -> Later[T]:
-    return Later(lambda: value)
+    def __getstate__(self) -> dict[str, Any]:
+        return {"value": self.value}
 
 
 NO_STEPS: Later[Steps | None] = Later(lambda: None)

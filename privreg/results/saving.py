@@ -23,25 +23,36 @@ def parts(fit: ResultData) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Split a fit into a JSON document and named arrays."""
     arrays = {"params": fit.params, "last": fit.last, "trail_n": fit.trail_n, "trail_params": fit.trail_params}
     arrays |= {"trail_senders": fit.trail_senders, "trail_variances": fit.trail_variances}
+    estimates = list[dict[str, Any]]()
     for i, e in enumerate(fit.estimates):
         arrays[f"cov_{i}"] = e.cov
-        if isinstance(e.pivot, Bootstrap):
-            arrays[f"moves_{i}"] = e.pivot.moves
+        pivot: list[Any] = ["normal", 1]
+        match e.pivot:
+            case RandomScaling(lanes=lanes, steps=steps):
+                pivot = ["random scaling", lanes, *([] if steps is None else [steps])]
+            case StudentT(df=df):
+                pivot = ["t", df]
+            case Anytime(people=people):
+                pivot = ["anytime", people]
+            case Bootstrap(moves=moves, studentised=studentised):
+                arrays[f"moves_{i}"] = moves
+                pivot = ["bootstrap", 1 + studentised]
+        estimates.append({"method": e.method, "pivot": pivot, "notes": list(e.notes)})
     if fit.spreads is not None:
         arrays["spreads"] = fit.spreads
     if fit.measures:
         arrays["measures"] = np.array([[m.estimate, m.std_error] for m in fit.measures])
     if fit.rounds:
         arrays["rounds"] = np.array([[r.number, r.records, r.reports, r.moved] for r in fit.rounds])
-    if (steps := fit.steps.value) is not None:
-        arrays |= {f"steps_{name}": value for name, value in steps._asdict().items()}
+    if (along := fit.steps.value) is not None:
+        arrays |= {f"steps_{name}": value for name, value in along._asdict().items()}
     if fit.equation is not None:
         arrays |= fit.equation.arrays()
     document = {
         "design": fit.design.to_json(),
         "family": fit.family.to_json(),
         "title": fit.title,
-        "estimates": [_estimate_json(e) for e in fit.estimates],
+        "estimates": estimates,
         "counts": [fit.nobs, fit.senders, fit.updates],
         "statement": fit.statement.to_json(),
         "baseline": list(fit.baseline),
@@ -80,7 +91,13 @@ def restored(document: Mapping[str, Any], arrays: Mapping[str, Any], design: Any
     archive.expect(*(len(way) == p for note in statement.doubts for way in note.ways))
     spreads = arrays.get("spreads")
     archive.expect(spreads is None or (spreads.shape == (len(design.names),) and spreads.dtype.kind == "f"))
-    steps = _steps(arrays, p)
+    steps: Steps | None = None
+    if "steps_ends" in arrays:  # estimates along the stream, if they were kept
+        steps = Steps(*(arrays[f"steps_{name}"] for name in Steps._fields))
+        n, k = len(steps.ends), steps.unknown.shape[1] if steps.unknown.ndim == 3 else 0
+        shapes = (n,), (n,), (n,), (n, p), (n,), (p, p), (len(steps.unknown), k, p)
+        archive.expect(*(v.shape == shape and v.dtype.kind in "fi" for v, shape in zip(steps, shapes, strict=True)))
+        archive.expect(steps.group.dtype.kind == "i", bool((steps.weight > 0.0).all()), bool((steps.group < k).all()))
     measures, rounds = (_lines(document, arrays, name, k) for name, k in (("measures", 2), ("rounds", 4)))
     return ResultData(
         design=design,
@@ -104,36 +121,11 @@ def restored(document: Mapping[str, Any], arrays: Mapping[str, Any], design: Any
     )
 
 
-def _steps(arrays: Mapping[str, Any], p: int) -> Steps | None:
-    """Estimates along the stream, if they were kept."""
-    if "steps_ends" not in arrays:
-        return None
-    steps = Steps(*(arrays[f"steps_{name}"] for name in Steps._fields))
-    m, k = len(steps.ends), steps.unknown.shape[1] if steps.unknown.ndim == 3 else 0
-    shapes = (m,), (m,), (m,), (m, p), (m,), (p, p), (len(steps.unknown), k, p)
-    archive.expect(*(v.shape == shape and v.dtype.kind in "fi" for v, shape in zip(steps, shapes, strict=True)))
-    archive.expect(steps.group.dtype.kind == "i", bool((steps.weight > 0.0).all()), bool((steps.group < k).all()))
-    return steps
-
-
 def _lines(document: Mapping[str, Any], arrays: Mapping[str, Any], name: str, width: int) -> list[tuple[Any, Any]]:
     """Entries about the lines of an array, each with its `width` numbers."""
     numbers = arrays[name] if document[name] else np.empty((0, width))
     archive.expect(numbers.shape == (len(document[name]), width))
     return list(zip(document[name], numbers.tolist(), strict=True))
-
-
-def _estimate_json(e: Estimate) -> dict[str, Any]:
-    pivot: list[Any] = ["normal", 1]
-    if isinstance(e.pivot, RandomScaling):
-        pivot = ["random scaling", e.pivot.lanes] + ([] if e.pivot.steps is None else [e.pivot.steps])
-    elif isinstance(e.pivot, StudentT):
-        pivot = ["t", e.pivot.df]
-    elif isinstance(e.pivot, Anytime):
-        pivot = ["anytime", e.pivot.people]
-    elif isinstance(e.pivot, Bootstrap):
-        pivot = ["bootstrap", 1 + e.pivot.studentised]
-    return {"method": e.method, "pivot": pivot, "notes": list(e.notes)}
 
 
 def _pivot(saved: Any, moves: Any) -> Pivot:

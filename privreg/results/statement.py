@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
@@ -16,8 +15,9 @@ from privreg.privacy.conversions import shuffled, shuffling_limit
 from privreg.privacy.ledger import REPORTED_DELTA, Budget, Release, at_least, within
 from privreg.results import wording
 from privreg.results.wording import WHOLE_RECORD, Setting
-from privreg.tables import Notes, Pairs, Part, View, diagnostics
+from privreg.tables import Notes, Pairs, Part, View, diagnostics, fold
 from privreg.tables.diagnostics import Diagnostic
+from privreg.tables.parts import wrapped
 
 _OTHERWISE: Final = {"budget", "release", "neighbours"}  # Fields that a file has in another form, or not at all
 
@@ -118,13 +118,9 @@ class PrivacyStatement(View):
         return math.sqrt(self._parts) * self.budget.mu if self.certain_mu is None else self.certain_mu
 
     @property
-    def central(self) -> bool:
-        """True if a curator's one-time release was added to the reports."""
-        return self.trust == "central plug-in"
-
-    @property
     def _parts(self) -> int:
-        return self.per_id * (2 if self.central else 1)
+        """Times that the budget is spent on a person: by each of their rows, and twice with a curator's release."""
+        return self.per_id * (2 if self.trust == "central plug-in" else 1)
 
     def verify(self, n: int = 20_000, *, alpha: float = 1e-6) -> Verification:
         """Audit the mechanisms that were used, on made-up neighbours at the largest distance that rows can have.
@@ -135,8 +131,8 @@ class PrivacyStatement(View):
         Parameters
         ----------
         n : int
-            Reports that each neighbour sends, for every kind of report and pair; more find smaller faults. 20,000
-            find Gaussian noise that is 20% too small, and Laplace noise that is half of what it should be.
+            Reports that each neighbour sends, for every kind of report and pair; 20,000 find Gaussian noise that is 20%
+            too small, and Laplace noise that is half of what it should be.
         alpha : float
             Probability that any of the lower confidence limits is above its true value.
         """
@@ -146,10 +142,8 @@ class PrivacyStatement(View):
         if self.said.no_audit:
             raise BudgetError(self.said.no_audit)
         if not self.budget.private or not (self.mechanics or self.neighbours):
-            raise BudgetError(
-                "there is no mechanism to audit: "
-                + ("mu=None asked for no privacy." if not self.budget.private else "this file has none; fit again.")
-            )
+            why = "mu=None asked for no privacy" if not self.budget.private else "this file has none; fit again"
+            raise BudgetError(f"there is no mechanism to audit: {why}.")
         trials = (self.neighbours or reports.trials)(self.mechanics, self.budget)
         return verify(trials, claim=str(self.budget), n=n, alpha=alpha)
 
@@ -177,7 +171,14 @@ class PrivacyStatement(View):
         """Cost of all releases from these data together and then of this one, in full."""
         if not self.budget.private:
             return "NONE: mu=None asks for a fit without privacy, for teaching and tests"
-        text, said = self._hence(), self.said
+        said = self.said
+        if self.setting == "curator":
+            text = f"{self._each() if self.gaussian else self._pair}, of what is released, per record"
+        elif said.per:
+            text = f"{self._amount(self.total)}{said.per} in all, hence {self._implied()}"
+        else:
+            either = " against either collector" + f", {' or '.join(self.operators)}" * bool(self.operators)
+            text = self._each() + f"{either}; none against both together" * ("collectors" in self.setting)
         if self._again:
             total = Budget.declare(mu=self.release.total_mu)
             cost = f"{self._amount(total)}{said.per} in all {self.release.number} releases from {said.whose} so far"
@@ -204,14 +205,6 @@ class PrivacyStatement(View):
     def _pair(self) -> str:
         epsilon, delta = self.budget.asked
         return f"({epsilon:g}, {delta:g})-DP"
-
-    def _hence(self) -> str:
-        if self.setting == "curator":
-            return f"{self._each() if self.gaussian else self._pair}, of what is released, per record"
-        if self.said.per:
-            return f"{self._amount(self.total)}{self.said.per} in all, hence {self._implied()}"
-        either = " against either collector" + f", {' or '.join(self.operators)}" * bool(self.operators)
-        return self._each() + (f"{either}; none against both together" if "collectors" in self.setting else "")
 
     @property
     def everybody_else(self) -> str:
@@ -245,7 +238,7 @@ class PrivacyStatement(View):
             root = f"√{self.per_id} × {at_least(self.budget.mu, 4)}"
             times = f"{self.per_id} × {at_least(total.epsilon / self.per_id, 4)}" if total.pure else root
             each = f"{self.budget} for each of a person's {self.per_id} rows ({times})"
-        if self.central:
+        if self.trust == "central plug-in":
             each = f"{each} locally for the estimates, {each} by a trusted curator for the plug-in matrices"
         if self._parts > 1:
             return f"{self._amount(total)} in all, hence {self._implied()}: {each}"
@@ -308,23 +301,18 @@ class PrivacyStatement(View):
         """The mechanism with its noise."""
         return f"{self.mechanism}, {self.noise or f'noise sd {self.noise_sd:.4g} = 2 × bound / mu'}"
 
-    def _releases(self) -> str:
-        r, said = self.release, self.said
-        text = r.words(said.whose if r.number < 2 else said.one_of)
-        if not self.gaussian and self.certain_mu is not None:
-            text += (
-                f"; counted as {at_least(self.certain_mu, 3)}-GDP beside others: that holds whichever records the "
-                "samples took"
-            )
-        return said.uncounted if said.uncounted and not r.number else text
-
     def rows(self) -> list[tuple[str, str]]:
         """The statement as (label, text) pairs, which every view renders."""
-        private, said = self.budget.private, self.said
+        private, said, r = self.budget.private, self.said, self.release
         out = [("In words", self.in_words), ("Guarantee", self.guarantee)]
         out += [(label, getattr(self, name)) for label, name in said.rows if private or label in said.bare]
         if private:
-            out += [("Releases", self._releases()), *((f"Released: {name}", cost) for name, cost in self.fit_measures)]
+            text = r.words(said.whose if r.number < 2 else said.one_of)
+            if not self.gaussian and self.certain_mu is not None:
+                text += f"; counted as {at_least(self.certain_mu, 3)}-GDP beside others: that holds whichever records "
+                text += "the samples took"
+            out.append(("Releases", said.uncounted if said.uncounted and not r.number else text))
+            out += [(f"Released: {name}", cost) for name, cost in self.fit_measures]
         return out + [(f"Public: {name}", text) for name, text in self.declared]
 
     def shuffled(self, n: int | None = None, delta: float = REPORTED_DELTA) -> str:
@@ -351,7 +339,7 @@ class PrivacyStatement(View):
                 "sent it, so a shuffler hides nobody; ask for private='record', or for a model without covariates, "
                 "'y ~ 1'."
             )
-        if self.per_id > 1 or self.mu_max or self.central:
+        if self.per_id > 1 or self.mu_max or self._parts > 1:
             what = "several rows per person" if self.per_id > 1 else "personal budgets" if self.mu_max else "a curator"
             raise BudgetError(
                 f"the theorem on shuffling is about one local report per person under one budget for all, not {what}."
@@ -365,13 +353,8 @@ class PrivacyStatement(View):
         values = {"n": n, "whole": at_least(shuffled(epsilon, n, delta), 3), "delta": delta, "epsilon": epsilon}
         values |= {"lead": lead, "limit": shuffling_limit(n, delta)}
         first, *conditions, last = (text.format(**values) for text in wording.SHUFFLED)
-        lines = [first, *(f"[{i}] {text}" for i, text in enumerate(conditions, 1)), last]
-        hang = [4 * " " * (text[:1] == "[") for text in lines]
-        folded = (
-            textwrap.fill(text, 78, subsequent_indent=by, break_on_hyphens=not by)
-            for text, by in zip(lines, hang, strict=True)
-        )
-        return "\n".join(folded)
+        numbered = [wrapped(f"[{i}]", text, 4) for i, text in enumerate(conditions, 1)]
+        return "\n".join([*fold(first), *(line for lines in numbered for line in lines), *fold(last)])
 
     def to_json(self) -> dict[str, Any]:
         """Represent by JSON values."""
@@ -409,6 +392,3 @@ class PrivacyStatement(View):
     def as_json(self) -> str:
         """JSON text, read again by :meth:`from_json`."""
         return json.dumps(self.to_json(), indent=2, ensure_ascii=False, allow_nan=False)
-
-    def _forms(self) -> dict[str, Callable[[], str]]:
-        return {".json": lambda: self.as_json() + "\n"}

@@ -56,22 +56,21 @@ def as_latex(parts: Iterable[Part]) -> str:
     """Parts below each other, each a paragraph, in small type; the first line says which packages they need."""
     out = list[str]()
     for part in parts:
+        title = [rf"{{\normalsize\textbf{{{tex(v)}}}}}" for v in filter(None, [getattr(part, "title", "")])]
         match part:
             case Paragraph() | Notes() if part.words:
                 body = "\\par\n".join(map(tex, part.words.split("\n")))
                 out.append(f"{{\\raggedright\n{body}\\par}}")
-            case Header() | Table():
-                out += [f"{{\\normalsize\\textbf{{{tex(part.title)}}}}}"] if part.title else []
+            case Header():
+                out += [*title, *([f"\\textbf{{{tex(part.loud)}}}"] if part.loud else []), _pairs(part.pairs)]
             case Pairs():
                 out.append(_pairs(part.pairs, part.title))
-        if isinstance(part, Header):
-            out += [*([f"\\textbf{{{tex(part.loud)}}}"] if part.loud else []), _pairs(part.pairs)]
-        elif isinstance(part, Table):
-            # names wrap where they are long, and columns go on below where they hold words
-            wrap = max(map(len, part.names), default=0) > 22
-            per = (3 if wrap else 4) if part.facts else len(part.head)
-            starts = range(0, len(part.head), per)
-            out += [_columns(part, slice(start, start + per), wrap=wrap) for start in starts]
+            case Table():
+                # names wrap where they are long, and columns go on below where they hold words
+                wrap = max(map(len, part.names), default=0) > 22
+                per = (3 if wrap else 4) if part.facts else len(part.head)
+                starts = range(0, len(part.head), per)
+                out += title + [_columns(part, slice(start, start + per), wrap=wrap) for start in starts]
     body = "\n\n\\smallskip\n".join(out)
     needs, settings = r"\usepackage{booktabs} and \usepackage{array}", r"\footnotesize\setlength{\tabcolsep}{3pt}%"
     if "{longtable}" in body:
@@ -93,7 +92,7 @@ def _columns(table: Table, part: slice, *, wrap: bool) -> str:
     if table.facts:
         body += [r"\midrule", *(_row(label, values[part]) for label, values in table.facts)]
     head = table.head[part]
-    stub, column = _NAME_COLUMN if wrap else "l", "r"
+    stub, column = r">{\raggedright\arraybackslash}p{0.32\linewidth}" if wrap else "l", "r"
     if table.facts:
         share = (0.67 if wrap else 0.75) / len(head)
         column = rf">{{\raggedleft\arraybackslash}}p{{\dimexpr{share:.3f}\linewidth-2\tabcolsep}}"
@@ -107,9 +106,6 @@ def _columns(table: Table, part: slice, *, wrap: bool) -> str:
     return _environment(layout, top, body, [r"\bottomrule"], lines, fill=True)
 
 
-_NAME_COLUMN: Final = r">{\raggedright\arraybackslash}p{0.32\linewidth}"
-_LABEL_COLUMN: Final = r">{\raggedright\arraybackslash}p{0.22\linewidth}"
-_TEXT_COLUMN: Final = r">{\raggedright\arraybackslash}p{\dimexpr0.78\linewidth-2\tabcolsep}"
 _PAGE: Final = 30  # Lines of a table that stay on one page; longer tables may break over pages
 
 
@@ -128,13 +124,14 @@ def _pairs(rows: Sequence[tuple[str, str]], title: str = "") -> str:
     if title:
         top, end = [rf"\multicolumn{{2}}{{@{{}}c@{{}}}}{{\textbf{{{tex(title)}}}}} \\", r"\midrule"], [r"\bottomrule"]
     lines = sum(1 + len(b) // 70 for _, b in rows)
-    return _environment(f"@{{}}{_LABEL_COLUMN}{_TEXT_COLUMN}@{{}}", top, body, end, lines, fill=False)
+    layout = r"@{}>{\raggedright\arraybackslash}p{0.22\linewidth}"
+    layout += r">{\raggedright\arraybackslash}p{\dimexpr0.78\linewidth-2\tabcolsep}@{}"
+    return _environment(layout, top, body, end, lines, fill=False)
 
 
 def _environment(columns: str, top: list[str], body: Sequence[str], end: list[str], lines: int, *, fill: bool) -> str:
     """Put rows in a tabular, which may stand in a float, or if they are many `lines` in a longtable."""
+    name, width = ("tabular*", r"{\linewidth}") if fill else ("tabular", "")
     if lines > _PAGE:
-        out = [rf"\begin{{longtable}}{{{columns}}}", *top, r"\endhead", *end, r"\endfoot", *body, r"\end{longtable}"]
-        return "\n".join(out)
-    begin, name = (r"{tabular*}{\linewidth}", "tabular*") if fill else ("{tabular}", "tabular")
-    return "\n".join([rf"\begin{begin}{{{columns}}}", *top, *body, *end, rf"\end{{{name}}}"])
+        name, width, top, end = "longtable", "", [*top, r"\endhead", *end, r"\endfoot"], []
+    return "\n".join([rf"\begin{{{name}}}{width}{{{columns}}}", *top, *body, *end, rf"\end{{{name}}}"])

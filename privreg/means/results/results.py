@@ -22,7 +22,7 @@ from privreg.options.unknown import all_known_arguments, needs_rows
 from privreg.published.shrinking.rules import shrink
 from privreg.results.base import Results
 from privreg.results.data import Frame
-from privreg.results.summary import Summary, caution
+from privreg.results.summary import Summary
 from privreg.tables import Paragraph, Table, cells, diagnostics, marked
 from privreg.tables.diagnostics import Diagnostic
 
@@ -308,8 +308,9 @@ class MeansResults(Results):
             Paragraph(said),
         ]
         parts = [*parts[: 2 * len(table)], *(part for c in curves for part in c._layout(alpha)[:2])]
-        below = (*parts[1:], *caution(reliable, statement.notes, statement.doubts, slim=not details))
-        return Summary("Private Means and Frequencies", self.header, parts[0], below, statement, slim=not details)
+        shown, below = parts[0], tuple(parts[1:])
+        made = Summary("Private Means and Frequencies", self.header, shown, below, statement, slim=not details)
+        return made.cautioned(reliable)
 
     def plot(self, *, alpha: float = 0.05, ax: Any = None) -> Any:
         """Draw the estimates with their intervals: shares, and means by where they are between their bounds.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import textwrap
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import cycle
 from typing import Any, Final, NamedTuple, cast
 
@@ -42,9 +42,8 @@ class Step(NamedTuple):
 def public_steps(design: Any, spreads: Array | None = None) -> list[Step]:
     """Distances by which columns of a design move in a figure, so that coefficients can be compared; user's units.
 
-    To three digits: half of the declared range, or two declared sds; of an interaction the product over its parts; 1
-    for levels, for other columns of 0 and 1 and for a constant. Of columns that nothing public tells of two `spreads`,
-    sds that the fit has learned from reports, shape (p,), to two digits, or NaN.
+    To three digits; of columns that nothing public tells of two `spreads`, sds that the fit has learned from reports,
+    shape (p,), to two digits, or NaN. See :func:`plot_coef`.
     """
     schema, names = design.schema, list(design.names)
     low, high = design.probe.min(axis=0), design.probe.max(axis=0)
@@ -106,11 +105,10 @@ def about_steps(steps: Iterable[Step]) -> list[str]:
 
 
 class Side(NamedTuple):
-    """Results side by side and their names, at last those of tables of other libraries' results."""
+    """Results side by side and their names."""
 
     results: Sequence[Any]
     names: Sequence[str]
-    public: Sequence[pd.DataFrame] = ()  # Drawn after the others in the first one's unit
 
 
 def plot_coef(
@@ -134,25 +132,18 @@ def plot_coef(
     intercept : bool
         Whether to draw the intercept, a coefficient called Intercept or const, which usually dwarfs all others.
     scaled : bool
-        False draws coefficients as they are. True draws what a step of the covariate does, so that rows can be
-        compared: half of the declared range, two declared sds, or two sds that the fit has learned from reports; of
-        an interaction the product of both. Levels and other columns of 0 and 1 go from 0 to 1.
+        Draw what a step of the covariate does, so that rows can be compared: half of the declared range, two declared
+        sds, or two sds that the fit has learned from reports (Gelman 2008, Scaling regression inputs by dividing by two
+        standard deviations); of an interaction the product of both. Levels and other columns of 0 and 1 go from 0 to 1.
     exponentiate : bool
-        Draw exp of them, on a logarithmic axis: odds ratios of Logistic, odds ratios against the baseline of
-        Multinomial, rate ratios of Poisson, ratios where the response is ``np.log(y)``.
+        Draw exp of them, on a logarithmic axis, as in `PrivateResults.tidy`.
     simultaneous : bool
         Whether all intervals (the intercept's too) are to hold together, as in `PrivateResults.conf_int`.
     ax : Axes or sequence of Axes, optional
-        Where to draw; a sequence where results have several units, such as dollars and log-odds, one Axes each,
-        which come back as an array. Long names are wrapped or shortened; ``plt.subplots(layout="constrained")``
-        leaves room for them.
+        Where to draw; a sequence where results have several units, such as dollars and log-odds, one Axes each, which
+        come back as an array. ``plt.subplots(layout="constrained")`` leaves room for long names.
 
     It is saved by ``axes.figure.savefig(path)``.
-
-    References
-    ----------
-    Gelman (2008), Scaling regression inputs by dividing by two standard deviations: two sds, not one, so that a
-    numeric covariate compares with one of 0 and 1.
     """
     # a coefficient that a result lacks is left out there; a covariate's step is that of the first result that knows it
     side = self if isinstance(self, Side) else Side((self,), ("",))
@@ -162,14 +153,24 @@ def plot_coef(
         for r in results:
             check_ratios(r._fit.family, r._fit.design.endog_name)
     tables = [r._fit.flat(r.tidy(alpha=alpha, simultaneous=simultaneous)).set_index("term") for r in results]
-    tables += side.public
     fits = [r._fit for r in results]
     steps = steps_of(fits) if scaled else {}
     wanted = None if terms is None else {fits[0].names[j] for j in fits[0].places(terms, "terms")}
-    rows = _rows(fits, intercept, steps, wanted)
-    held = {name for fit in fits for name in fit.names} | (set() if intercept else {*CONSTANTS})
-    more = dict.fromkeys(name for table in side.public for name in table.index if name not in held and wanted is None)
-    rows += [Row(name, name) for name in more]
+    # in order of first appearance; coefficients of a level together below its heading, after all others
+    groups: dict[str, dict[str, str]] = {"": {}}
+    for fit in fits:
+        response, labels = fit.design.endog_name, fit.labels()
+        heads = [f"{response} = {v}" for v in labels["level"]] if "level" in labels else [""] * len(labels)
+        for head, name, term in zip(heads, fit.names, labels["term"], strict=True):
+            if name in wanted if wanted is not None else intercept or term not in CONSTANTS:
+                groups.setdefault(head, {}).setdefault(name, term)
+    if not any(groups.values()):
+        raise InferenceError("the only coefficient is the intercept; ask for it with intercept=True.")
+    rows = list[Row]()
+    for head, found in groups.items():
+        rows += [Row(None, shorten([head], 40)[0])] if head else []
+        each = zip(found, shorten(found.values(), 40), strict=True)
+        rows += [Row(name, label, steps.get(name, Step()).words) for name, label in each]
     drawn_names = [row.name for row in rows if row.name is not None]
     for i, table in enumerate(t[t.index.isin(drawn_names)] for t in tables):
         moved = table.filter(["estimate", "conf_low", "conf_high"])
@@ -177,7 +178,7 @@ def plot_coef(
         # exp of a wild limit stays finite, as no axis can show infinity
         tables[i] = table.assign(**(np.exp(moved.clip(-_WILDEST, _WILDEST)) if exponentiate else moved))
     units = [unit_of(fit, exponentiate=exponentiate) for fit in fits]
-    drawn = Drawn(tables, rows, names, units + units[:1] * len(side.public), exponentiate)
+    drawn = Drawn(tables, rows, names, units, exponentiate)
     intervals = [f"{100 * (1 - alpha):.6g}% {'simultaneous ' * simultaneous}intervals"]
     intervals *= all("conf_low" in t for t in tables)
     private, releases = guarantee([r.privacy for r in results]), {f.origin: f.statement.total_mu for f in fits}
@@ -206,29 +207,6 @@ def unit_of(fit: ResultData, *, exponentiate: bool) -> Unit:
 
 _SEEN: Final = 1 / 200  # Length of an interval, relative to the farthest limit, below which it is hidden by its dot
 _WILDEST: Final = 200.0
-
-
-def _rows(
-    fits: list[ResultData], intercept: bool, steps: dict[str, Step], wanted: Container[str] | None = None
-) -> list[Row]:
-    """Coefficients in order of first appearance; those of a level together below its heading, after all others."""
-    groups: dict[str, dict[str, str]] = {"": {}}
-    for fit in fits:
-        response, labels = fit.design.endog_name, fit.labels()
-        heads = [f"{response} = {v}" for v in labels["level"]] if "level" in labels else [""] * len(labels)
-        for head, name, term in zip(heads, fit.names, labels["term"], strict=True):
-            if name in wanted if wanted is not None else intercept or term not in CONSTANTS:
-                groups.setdefault(head, {}).setdefault(name, term)
-    if not any(groups.values()):
-        raise InferenceError("the only coefficient is the intercept; ask for it with intercept=True.")
-    out = list[Row]()
-    for head, found in groups.items():
-        out += [Row(None, shorten([head], 40)[0])] if head else []
-        for name, label in zip(found, shorten(found.values(), 40), strict=True):
-            out.append(Row(name, label, steps.get(name, Step()).words))
-    return out
-
-
 _TICK: Final = 0.65  # Inches that a label of six digits and a sign takes beside the next one
 
 
@@ -248,7 +226,6 @@ class Drawn(NamedTuple):
     names: list[str]
     units: list[Unit]
     exponentiate: bool
-    effects: bool = True  # True if no effect is marked by a line
 
 
 class Unit(NamedTuple):
@@ -304,34 +281,23 @@ def draw(ax: Any, drawn: Drawn, unit: Unit, width: float, *, names: bool = True)
         over += [(x[hollow], y[hollow], look)] * bool(hollow.any())
     for x, y, look in over:  # after all results
         ax.plot(x, y, **look, markerfacecolor=style.ground(ax), zorder=4)
-    if drawn.effects:
-        ax.axvline(at, color=inks.grey, linewidth=0.6, linestyle=":", zorder=0)
+    ax.axvline(at, color=inks.grey, linewidth=0.6, linestyle=":", zorder=0)
     if drawn.exponentiate:
         ax.set_xscale("log")
         style.log_axis(ax, "{:g}".format, *ax.get_xlim(), marked=at)
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(len(rows) - 0.4, -0.6)
     ax.set_yticks(range(len(rows)), [""] * len(rows))
-    width -= _name_rows(ax, rows, 0.45 * width) if names else 0.0
+    if names:  # on several lines where there is height, shortened where there isn't
+        height = 72.0 * float(ax.get_position().height * ax.figure.bbox.height / ax.figure.dpi) / len(rows)  # points
+        size = min(float(ax.yaxis.get_major_ticks(1)[0].label1.get_fontsize()), max(height / 1.15, 4.0))
+        lines, letters = max(int(height / (1.2 * size)), 1), max(int(72.0 * 0.45 * width / (0.56 * size)), 6)
+        labels = [style.folded(f"{r.label}, {r.step}" if r.step else r.label, letters, lines) for r in rows]
+        ax.set_yticks(range(len(rows)), [style.literal(text) for text in labels])
+        for row, text in zip(rows, ax.get_yticklabels(), strict=True):
+            text.set(fontsize=size, **({"fontweight": "bold"} if row.name is None else {}))
+        width -= max(len(line) for label in labels for line in label.split("\n")) * 0.56 * size / 72.0
     if not drawn.exponentiate:
         ax.locator_params(axis="x", nbins=min(max(int(width / _TICK), 2), 9))
     words = unit.stepped if any(r.step for r in rows) else unit.plain
     ax.set_xlabel(textwrap.fill(words, max(int(72.0 * width / (0.56 * ax.xaxis.label.get_fontsize())), 10)))
-
-
-def _name_rows(ax: Any, rows: list[Row], room: float) -> float:
-    """Write the rows' names in `room` inches, on several lines where there is height, shortened where there isn't.
-
-    Gives about how wide they are.
-    """
-    height = 72.0 * float(ax.get_position().height * ax.figure.bbox.height / ax.figure.dpi) / len(rows)  # points
-    size = min(float(ax.yaxis.get_major_ticks(1)[0].label1.get_fontsize()), max(height / 1.15, 4.0))
-    lines, width = max(int(height / (1.2 * size)), 1), max(int(72.0 * room / (0.56 * size)), 6)
-    named = (f"{r.label}, {r.step}" if r.step else r.label for r in rows)
-    labels = [style.folded(name, width, lines) for name in named]
-    ax.set_yticks(range(len(rows)), [style.literal(text) for text in labels])
-    for row, text in zip(rows, ax.get_yticklabels(), strict=True):
-        text.set_fontsize(size)
-        if row.name is None:
-            text.set_fontweight("bold")
-    return max(len(line) for text in labels for line in text.split("\n")) * 0.56 * size / 72.0

@@ -29,7 +29,7 @@ def privacy_curve(
 
     Type II against type I error of the best test between any two records of one person (or sets of records, if
     ``max_per_id`` is above 1), and true against false positive rate of the same test, with the true positive rates at
-    1% and 5% marked and printed. A fit without privacy is drawn as no protection and says so.
+    1% and 5%. A fit without privacy is drawn as no protection and says so.
 
     Parameters
     ----------

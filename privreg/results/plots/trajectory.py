@@ -28,20 +28,17 @@ def plot_trajectory(
 ) -> Axes | NDArray[Any]:
     """Draw estimates with their bands against the number of people, on a logarithmic axis.
 
+    The bands are those of `PrivateResults.trajectory`. A dagger marks the terms that should not be relied on.
+
     Parameters
     ----------
     terms : str or sequence of str, optional
-        Coefficients wanted, or terms, such as a factor; all by default. Of a multinomial fit "level:term", or a
-        name without the level for all levels.
+        Coefficients wanted, or terms, such as a factor; all by default. Of a multinomial fit "level:term", or a name
+        without the level for all levels.
     ax : Axes or sequence of Axes, optional
-        Where to draw. One Axes holds all terms, with a legend, and comes back; a sequence holds one term each. Without
-        it a figure is made, with one panel a term, since coefficients rarely share a scale, and an array of several
-        Axes comes back: ``axes[0].figure.savefig(path)`` saves them. Two or three levels of a multinomial response
-        stand side by side, the panels of a term on one scale.
-
-    Notes
-    -----
-    The bands are those of `PrivateResults.trajectory`. A dagger marks the terms that should not be relied on.
+        Where to draw: one Axes for all terms, with a legend, or a sequence of one each. Without it a figure is made,
+        with one panel a term, and an array of several Axes comes back; ``axes[0].figure.savefig(path)`` saves them. Two
+        or three levels of a multinomial response are side by side, the panels of a term on one scale.
     """
     fit, path = self._fit, self.trajectory(alpha, method=method)
     at, band_of = fit.places(terms, "terms"), band(fit)
