@@ -394,8 +394,8 @@ def _weighing(plan: Plan, found: Estimated, settings: Settings, lost: tuple[floa
     words = f"min(1, {found.rounds[-1].state.reach(plan) ** 2:.3g}/‖z‖²), z = covariates uncorrelated, variance 1"
     if lost is None or not lost[0]:
         return words
-    moves = f"may move estimates by {lost[1]:.2g} standard errors"
-    return f"{words}; {100.0 * lost[0]:.2g}% of the records weigh less than 1, which {moves}"
+    apart = f"estimates may differ from those of equal weights by up to {lost[1]:.2g} of their standard errors"
+    return f"{words}; {100.0 * lost[0]:.2g}% of the records weigh less than 1: {apart}"
 
 
 def _findings(held: HeldSums, spec: ModelSpec, found: Estimated, order: NDArray[np.intp], ratios: Array) -> Findings:

@@ -297,10 +297,15 @@ class MeansResults(Results):
         Of a ``Surv()`` the curves are shown, and not the cells that they are made of.
         """
         notes, curves = self._curves()
-        table = self.tidy(alpha=alpha).drop(index=list(self._fit.cells))
+        table, low, high = (
+            self.tidy(alpha=alpha),
+            *(self._fit.centres + side * self._fit.halves for side in (-1.0, 1.0)),
+        )
+        within = {name: np.clip(table[name], low, high) for name in ("conf_low", "conf_high")}  # a share is from 0 to 1
+        table = table.assign(**within).drop(index=list(self._fit.cells))
         statement = replace(self.privacy, notes=tuple(dict.fromkeys([*notes, *(n for c in curves for n in c.notes)])))
         reliable = pd.concat([table, *(c.frame(alpha=alpha) for c in curves)])
-        said = f"limits are normal; {100 * (1 - alpha):.6g}% critical value {Normal().critical(alpha):.3f}"
+        said = f"normal limits, within bounds; {100 * (1 - alpha):.6g}% critical value {Normal().critical(alpha):.3f}"
         if self.biased:
             said += "; THESE ARE NOT MEANS: see the notes"
         parts: list[Any] = [

@@ -19,7 +19,7 @@ from privreg.published.federated.plan import Plan, State
 from privreg.published.federated.reports import trials
 from privreg.results.base import Results
 from privreg.results.data import ResultData
-from privreg.results.plots.coefficients import about_steps, steps_of, unit_of
+from privreg.results.plots.coefficients import steps_of, unit_of
 from privreg.results.plots.style import COLUMN, CONSTANTS, DASHES, Axes, drawing, inks_for, literal, pyplot
 from privreg.results.postestimation.prediction import predicted
 from privreg.results.statement import PrivacyStatement
@@ -97,7 +97,7 @@ class FederatedResults(Results):
         words = unit_of(fit, exponentiate=False)
         unit = words.stepped if any(step.words for step in steps) else words.plain
         some = [] if len(wanted) == len(known) else [f"{len(wanted)} of {len(known)} terms"]
-        with drawing(ax, (COLUMN, 2.6), "; ".join([*about_steps(steps), self.privacy.headline, *some])) as on:
+        with drawing(ax, (COLUMN, 2.6), "; ".join([self.privacy.headline, *some])) as on:
             inks, names = inks_for(on), shorten([plain(name) for name in wanted], 24)
             hues = len(inks.colours)
             for i, (name, step, column) in enumerate(zip(names, steps, values.T, strict=True)):

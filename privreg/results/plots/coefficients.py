@@ -22,14 +22,11 @@ from privreg.results.plots import style
 from privreg.results.plots.style import CONSTANTS, Axes, baselines, guarantee, literal
 from privreg.tables import shorten
 
-PRODUCT: Final = "their product for an interaction"
-
 
 class Step(NamedTuple):
-    """Distance by which a covariate is moved, in the user's units, and words for it."""
+    """Distance by which a covariate is moved, in the user's units."""
 
     size: float = 1.0
-    kinds: tuple[str, ...] = ()
     unit: str = ""
 
     @property
@@ -73,17 +70,8 @@ def public_steps(design: Any, spreads: Array | None = None) -> list[Step]:
             if part in sizes or part in made_of or part.endswith("]")
         ]
         size = math.prod(known) if 1 < len(parts) == len(known) and numbers else sizes[name]
-        kinds = [
-            "two sds learned from reports"
-            if c in schema.private
-            else "two declared sds"
-            if c in schema.moments and (bare is not None or len(parts) > 1)
-            else "half of the declared range"
-            for c in numbers
-        ]
-        kinds += [PRODUCT] * (len(kinds) > 1 and len(parts) > 1)
         unit = "days" if bare in schema.dates else ""
-        out.append(Step(size if math.isnan(size) else float(f"{size:.3g}"), tuple(kinds), unit))
+        out.append(Step(size if math.isnan(size) else float(f"{size:.3g}"), unit))
     return out
 
 
@@ -95,13 +83,6 @@ def steps_of(fits: Iterable[ResultData]) -> dict[str, Step]:
             if name not in out or math.isnan(out[name].size):
                 out[name] = step
     return {name: step._replace(size=1.0) if math.isnan(step.size) else step for name, step in out.items()}
-
-
-def about_steps(steps: Iterable[Step]) -> list[str]:
-    """Footer about these steps; nothing where there are none."""
-    kinds = dict.fromkeys(kind for step in steps if step.words for kind in step.kinds)
-    said = [*(k for k in kinds if k != PRODUCT), *[PRODUCT] * (PRODUCT in kinds)]
-    return [f"step: {' or '.join(said)}"] if said else []
 
 
 class Side(NamedTuple):
@@ -184,11 +165,9 @@ def plot_coef(
     private, releases = guarantee([r.privacy for r in results]), {f.origin: f.statement.total_mu for f in fits}
     if len(releases) > 1 and math.isfinite(total := compose(releases.values())):
         private += f", {within(total, 4)}-GDP in all"
-    about = about_steps(steps[name] for name in drawn_names if name in steps)
-    for part in (t for t in tables if "conf_low" in t and not scaled):
-        ends = part[["conf_low", "conf_high"]].to_numpy(dtype=float)
-        if len(part) and np.nanmin(ends[:, 1] - ends[:, 0]) < _SEEN * np.abs(ends).max():
-            about = ["dots hide some intervals: scaled=True draws comparable steps"]
+    drawn_ends = [t[["conf_low", "conf_high"]].to_numpy(dtype=float) for t in tables if "conf_low" in t and not scaled]
+    hidden = any(len(e) and np.nanmin(e[:, 1] - e[:, 0]) < _SEEN * np.abs(e).max() for e in drawn_ends)
+    about = ["dots hide some intervals: scaled=True draws comparable steps"] * hidden
     footer = "; ".join([*baselines(fits), *about, *intervals, private])
     return cast("Axes", figure(drawn, footer, title, ax))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -229,11 +228,12 @@ def t_test_pairwise(
             labels.append(f"{response}: " * bool(response) + f"{term.levels[j]}-{term.levels[i]}")
     tests = contrast_test(known, np.array(rows))
     title, notes = f"Differences between levels of {column}", tests.notes
-    if more := [t for t in fit.design.terms if column in t.reads and t.name != term.name]:
-        by = [c for c in dict.fromkeys(c for t in more for c in t.reads) if c != column]
-        title += f" {_where(fit, column, by, more)}"
-        said = f"{column} is in {', '.join(t.name for t in more)} too: its differences depend on {', '.join(by)}; "
-        said += f"marginaleffects.avg_comparisons(res.for_marginaleffects(), variables={column!r}) averages them"
+    if more := [t.name for t in fit.design.terms if column in t.reads and t.name != term.name]:
+        said = (
+            f"{column} is in {', '.join(more)} too: these are its differences where the columns that multiply it are 0, "
+            "a factor at its reference level, or on average over its levels if their codes sum to 0; "
+            f"marginaleffects.avg_comparisons(res.for_marginaleffects(), variables={column!r}) averages them"
+        )
         notes = (*notes, Diagnostic("remark", said))
     from statsmodels.stats.multitest import multipletests  # slow to import
 
@@ -242,23 +242,6 @@ def t_test_pairwise(
     if known_p.any():
         reject[known_p], adjusted[known_p], *_ = multipletests(tests.pvalue[known_p], level, ADJUSTMENTS[how])
     return PairwiseTests(replace(tests, index=pd.Index(labels), notes=notes), how, level, title, adjusted, reject)
-
-
-def _where(fit: ResultData, column: str, by: Sequence[str], terms: Sequence[Any]) -> str:
-    """At which values of columns that multiply a factor its coefficients are its levels' differences."""
-    at, over = list[str](), list[str]()
-    for name in by:
-        main = next((t for t in fit.design.terms if t.levels and t.reads == (name,)), None)
-        if name not in fit.design.schema.levels and all(name in t.name.split(":") for t in terms if name in t.reads):
-            at.append(f"{name} = 0")
-        elif main is not None and main.reference is not None:
-            at.append(f"{name} = {main.reference}")
-        elif main is not None and np.allclose(main.coding.mean(axis=0), 0.0):
-            over.append(name)
-        else:
-            return f"where what {column} is multiplied by is 0"
-    said = [f"at {', '.join(at)}"] * bool(at) + [f"averaged over levels of {', '.join(over)}"] * bool(over)
-    return ", ".join(said)
 
 
 def reference_grid(self: Any) -> pd.DataFrame:
