@@ -23,8 +23,7 @@ from privreg.privacy.ledger import REPORTED_DELTA
 from privreg.results import adapters, saving
 from privreg.results.base import Results
 from privreg.results.data import Frame, ModelNames, ResultData, band
-from privreg.results.plots.coefficients import plot_coef
-from privreg.results.plots.trajectory import plot_trajectory
+from privreg.results.plots.coefficients import plot_coef, plot_trajectory
 from privreg.results.postestimation import penalties, terms
 from privreg.results.postestimation.hazards import HazardPrediction, baseline
 from privreg.results.postestimation.hypothesis import ContrastTest, WaldTest, contrast_test, wald_test

@@ -1,7 +1,7 @@
 """Tables and other views as text, HTML, LaTeX and Markdown.
 
-`parts` has what a view consists of, with its numbers, names and lines; `text` (Markdown and HTML, too), `latex` and
-`docx` lay it out. `diagnostics` are the notes of results, by code and severity.
+`parts` has what a view consists of, with its numbers, names and lines; `text` (Markdown, HTML and LaTeX too) and `docx`
+lay it out. `diagnostics` are the notes of results, by code and severity.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from privreg.base import archive
 from privreg.errors import OptionError, choose
 from privreg.options.unknown import WORDS
 from privreg.tables.docx import as_docx
-from privreg.tables.latex import as_latex, tex
 from privreg.tables.parts import (
     MARK,
     WIDTH,
@@ -36,7 +35,7 @@ from privreg.tables.parts import (
     respelt,
     shorten,
 )
-from privreg.tables.text import as_html, as_markdown, as_page, as_text
+from privreg.tables.text import as_html, as_latex, as_markdown, as_page, as_text, tex
 
 __all__ = [
     "MARK", "WIDTH", "Header", "Lines", "Notes", "Pairs", "Paragraph", "Part", "Table", "View", "as_html", "as_latex",

@@ -213,7 +213,7 @@ def _read(fit: ResultData, restrictions: Any) -> tuple[Array, Array, tuple[str, 
         asked = {plain(str(name)): value for name, value in restrictions.items()}
     given = restrictions[0] if isinstance(restrictions, tuple) and restrictions else restrictions
     try:
-        if not isinstance(given, str | list | tuple | dict | np.ndarray) or np.iscomplexobj(given):
+        if not isinstance(given, str | list | tuple | dict | np.ndarray) or np.iscomplexobj(np.asarray(given)):
             raise TypeError  # a table's columns may come in another order than the coefficients
         found = DesignInfo(list(map(plain, names))).linear_constraint(asked)
         matrix, values = np.asarray(found.coefs, np.float64), np.asarray(found.constants, np.float64).reshape(-1)

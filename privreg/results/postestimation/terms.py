@@ -230,7 +230,7 @@ def t_test_pairwise(
     title, notes = f"Differences between levels of {column}", tests.notes
     if more := [t.name for t in fit.design.terms if column in t.reads and t.name != term.name]:
         said = (
-            f"{column} is in {', '.join(more)} too: these are its differences where the columns that multiply it are 0, "
+            f"{column} is in {', '.join(more)} too: these are its differences where columns that multiply it are 0, "
             "a factor at its reference level, or on average over its levels if their codes sum to 0; "
             f"marginaleffects.avg_comparisons(res.for_marginaleffects(), variables={column!r}) averages them"
         )
