@@ -42,7 +42,7 @@ from privreg.formula.spec import ModelSpec
 from privreg.formula.units import Units
 from privreg.protocol.schedule import PILOTS
 from privreg.results.data import Equation, RoundHeld, Target
-from privreg.results.wording import Unusable
+from privreg.results.statement import Unusable
 from privreg.tables.diagnostics import ROUNDED, Diagnostic, note
 
 BLURRED: Final = 0.25  # Part of a variance by noise in the curvature from which on a coefficient is marked

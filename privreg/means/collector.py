@@ -14,7 +14,7 @@ from privreg.base.arrays import Array
 from privreg.errors import InferenceError
 from privreg.means.plan import Plan, Sums
 from privreg.means.terms import Term, places
-from privreg.results.wording import Unusable
+from privreg.results.statement import Unusable
 
 FEW: Final = 10.0  # People who must have given an answer, and who must have not, for normal limits
 

@@ -19,8 +19,15 @@ from privreg.means import verification
 from privreg.means.plan import UNIT, Plan, Sums, make_plan
 from privreg.means.terms import Asked, Term, declared_terms, flat
 from privreg.privacy.ledger import Budget, Release
-from privreg.results.statement import PrivacyStatement
-from privreg.results.wording import MATCH, Unusable, closing_notes, opening_notes, repeated_notes, whole_records
+from privreg.results.statement import (
+    MATCH,
+    PrivacyStatement,
+    Unusable,
+    closing_notes,
+    opening_notes,
+    repeated_notes,
+    whole_records,
+)
 from privreg.schema.declarations import EPOCH_TEXT, Schema
 from privreg.tables.diagnostics import note
 

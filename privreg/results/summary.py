@@ -17,8 +17,7 @@ from privreg.collector.inference.methods import METHODS
 from privreg.collector.inference.pivots import RandomScaling
 from privreg.collector.inference.simultaneous import joint_critical
 from privreg.errors import OptionError, flag, whole
-from privreg.results.statement import PrivacyStatement
-from privreg.results.wording import HELD_ROWS, WHOLE_RECORD
+from privreg.results.statement import HELD_ROWS, WHOLE_RECORD, PrivacyStatement
 from privreg.tables import Header, Lines, Notes, Pairs, Paragraph, Part, Table, View
 from privreg.tables.diagnostics import Diagnostic, for_reading
 from privreg.tables.parts import MARK, WIDTH, estimates_table

@@ -22,9 +22,8 @@ from privreg.results.data import ResultData
 from privreg.results.plots.coefficients import steps_of, unit_of
 from privreg.results.plots.style import COLUMN, CONSTANTS, DASHES, Axes, drawing, inks_for, literal, pyplot
 from privreg.results.postestimation.prediction import predicted
-from privreg.results.statement import PrivacyStatement
+from privreg.results.statement import PrivacyStatement, Unusable
 from privreg.results.summary import Summary, laid_out
-from privreg.results.wording import Unusable
 from privreg.tables import plain, shorten
 from privreg.tables.diagnostics import note
 
