@@ -98,34 +98,31 @@ def restored(document: Mapping[str, Any], arrays: Mapping[str, Any], design: Any
         shapes = (n,), (n,), (n,), (n, p), (n,), (p, p), (len(steps.unknown), k, p)
         archive.expect(*(v.shape == shape and v.dtype.kind in "fi" for v, shape in zip(steps, shapes, strict=True)))
         archive.expect(steps.group.dtype.kind == "i", bool((steps.weight > 0.0).all()), bool((steps.group < k).all()))
-    measures, rounds = (_lines(document, arrays, name, k) for name, k in (("measures", 2), ("rounds", 4)))
+    held = dict[str, list[tuple[Any, Any]]]()  # entries about the lines of an array, each with its numbers
+    for name, width in (("measures", 2), ("rounds", 4)):
+        numbers = arrays[name] if document[name] else np.empty((0, width))
+        archive.expect(numbers.shape == (len(document[name]), width))
+        held[name] = list(zip(document[name], numbers.tolist(), strict=True))
     return ResultData(
         design=design,
         family=family,
         title=tuple((str(a), str(b)) for a, b in document["title"]),
         names=names,
         baseline=baseline,
-        measures=tuple(Measure(str(name), v, error, str(means)) for (name, means), (v, error) in measures),
+        measures=tuple(Measure(str(name), v, error, str(means)) for (name, means), (v, error) in held["measures"]),
         estimates=estimates,
         nobs=nobs,
         senders=senders,
         updates=updates,
         statement=statement,
         spreads=spreads,
-        rounds=tuple(RoundHeld(int(k), str(role), int(n), *line) for role, (k, n, *line) in rounds),
+        rounds=tuple(RoundHeld(int(k), str(role), int(n), *line) for role, (k, n, *line) in held["rounds"]),
         equation=None if document["equation"] is None else equation_from(document["equation"], arrays, p),
         steps=Later(lambda: steps),
         within=document.get("within") is True,
         cuts=tuple(float(v) for v in document.get("cuts", ())),
         **{name: arrays[name] for name in wanted},
     )
-
-
-def _lines(document: Mapping[str, Any], arrays: Mapping[str, Any], name: str, width: int) -> list[tuple[Any, Any]]:
-    """Entries about the lines of an array, each with its `width` numbers."""
-    numbers = arrays[name] if document[name] else np.empty((0, width))
-    archive.expect(numbers.shape == (len(document[name]), width))
-    return list(zip(document[name], numbers.tolist(), strict=True))
 
 
 def _pivot(saved: Any, moves: Any) -> Pivot:

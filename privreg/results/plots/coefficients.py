@@ -363,25 +363,17 @@ def _curve(ax: Any, curve: pd.DataFrame, i: int, label: str | None, shares: pd.D
     dash = style.DASHES[i % len(style.DASHES)]
     ax.plot(n, curve["estimate"], color=colour, linewidth=1.2, linestyle=dash, marker=marker, markersize=4, label=label)
     style.log_axis(ax, style.compact, *ax.dataLim.intervalx)
-    least, most = _shown(shares)
-    if math.isfinite(least) and least < most:
-        ax.set_ylim(least, most)
-    if least <= 0 <= most:
-        ax.axhline(0, color=inks.grey, linewidth=0.6, linestyle=":", zorder=0)
-
-
-def _shown(curve: pd.DataFrame) -> tuple[float, float]:
-    """Limits of the vertical axis: all of the curve, but no more about its end than three times the last band.
-
-    Bands are many times wider at the beginning; drawn whole they would leave nothing to be seen of the end.
-    """
-    values = curve[["estimate", "low", "high"]].to_numpy()
+    # all of the curve, but no more about its end than three times the last band: drawn whole, bands of the beginning,
+    # which are many times wider, would leave nothing to be seen of it
+    values, last = shares[["estimate", "low", "high"]].to_numpy(), shares[shares["n"] == shares["n"].max()]
     least, most = float(np.nanmin(values)), float(np.nanmax(values))
-    last = curve[curve["n"] == curve["n"].max()]
-    bands = last[["low", "high"]].to_numpy()
-    if np.isfinite(bands).any():
+    if np.isfinite(bands := last[["low", "high"]].to_numpy()).any():
         room = 3.0 * float(np.nanmax(bands[:, 1] - bands[:, 0]))
         least = max(least, float(np.nanmin(last["estimate"])) - room)
         most = min(most, float(np.nanmax(last["estimate"])) + room)
     margin = 0.05 * (most - least)
-    return least - margin, most + margin
+    least, most = least - margin, most + margin
+    if math.isfinite(least) and least < most:
+        ax.set_ylim(least, most)
+    if least <= 0 <= most:
+        ax.axhline(0, color=inks.grey, linewidth=0.6, linestyle=":", zorder=0)

@@ -13,10 +13,10 @@ from scipy.special import expit, logsumexp
 
 from privreg.base.arrays import Array
 from privreg.collector.inference.pivots import Pivot
-from privreg.errors import OptionError, choose, interval_level, warn
+from privreg.errors import OptionError, choose, interval_level
 from privreg.families.logistic import class_shares
 from privreg.options.unknown import all_known_arguments
-from privreg.results.data import Frame, ResultData
+from privreg.results.data import Frame
 from privreg.results.postestimation.hazards import HazardPrediction, survival
 from privreg.results.postestimation.hypothesis import Known
 from privreg.tables import Part, View, estimates_table, noted
@@ -110,24 +110,6 @@ def get_prediction(self: Any, exog: Any = None, *, method: str | None = None) ->
 def _with_baseline(linear: Array) -> Array:
     """Linear predictors of all classes, shape (n, k + 1): the first class's is 0."""
     return np.column_stack([np.zeros(len(linear)), linear])
-
-
-def note_outside(fit: ResultData, new: Any, where: str) -> None:
-    """Warn of new rows that are outside bounds or can't be read: by column, without values or how many."""
-    schema, said = fit.design.schema, list[str]()
-    if unread := fit.design.unread(new):
-        kinds = (schema.levels, "declared level"), (schema.dates, "date such as 2020-12-31")
-        which = {c: next((what for of, what in kinds if c in of), "number") for c in unread}
-        each = [f"{', '.join(c for c in which if which[c] == w)}: not a {w}" for w in dict.fromkeys(which.values())]
-        said = [f"hold values that can't be read, and are NaN ({'; '.join(each)}). Write values as they were declared."]
-    if names := fit.design.outside(new):
-        listed = ", ".join("{} ({} to {})".format(n, *schema.bounds_text(n)) for n in names)
-        said += [
-            f"are outside the declared bounds of {listed}. The fit clamped what was outside and {where}() doesn't, so "
-            "predictions there extrapolate."
-        ]
-    for text in said:
-        warn(f"{where}(): new rows {text}")
 
 
 SHOWN: Final = 30  # Lines of a printed table of predictions; summary_frame() has them all
