@@ -68,11 +68,21 @@ def gathered(results: Any, names: Sequence[str] | None, terms: Any, caller: str,
             f"{caller}({{'north': res1, 'south': res2, …}})."
         )
     labels = labelled(names, len(results))
-    named, found = list(zip(labels, results, strict=True)), list[pd.DataFrame]()
-    for name, r in named:
+    named, found = (
+        [(n, r) for n, r in zip(labels, results, strict=True) if isinstance(r, Results)],
+        list[pd.DataFrame](),
+    )
+    for name, r in zip(labels, results, strict=True):
+        if not isinstance(r, Results) and all(hasattr(r, n) for n in ("params", "bse", "conf_int")):  # to public data
+            low, high = np.asarray(r.conf_int(0.05), dtype=np.float64).T
+            columns = {"estimate": np.asarray(r.params), "conf_low": low, "conf_high": high, "reliable": True}
+            names = r.params.index if isinstance(r.params, pd.Series) else r.model.exog_names
+            found.append(pd.DataFrame(columns, index=pd.Index(map(str, names), name="term")))
+            continue
         if not isinstance(r, Results) or not hasattr(r._fit, "design"):  # means have none
             raise OptionError(
-                f"{name} is of type {type(r).__name__}, not results; {caller}() takes what fit() returns."
+                f"{name} is of type {type(r).__name__}, not results; {caller}() takes what fit() returns, or what has "
+                "params, bse and conf_int(), as statsmodels' results to public data have."
             )
         table = r._fit.flat(r._table()).set_index("term")
         if silos := _silos(r):
@@ -97,14 +107,15 @@ def gathered(results: Any, names: Sequence[str] | None, terms: Any, caller: str,
             choose("terms", unknown[0], [*known, *of])
         # a list may be a column by mistake, and is never shown
         raise OptionError(f"no result has what terms= lists; choose some of {', '.join(map(repr, known))}.")
-    _refuse(named, wanted, caller)
+    _refuse(named, len(results), wanted, caller)
     each = pd.concat([table.reindex(wanted) for table in tables], keys=labels, names=["fit", "term"])
     each["error"] = (each["conf_high"] - each["conf_low"]) / (2.0 * _NORMAL)
     each = each[np.isfinite(each["error"]) & (each["error"] > 0.0) & np.isfinite(each["estimate"])]
     each = each[["estimate", "error", "reliable"]].astype({"reliable": bool})
-    notes, by_spread = targets(results), any(map(_silos, results))
-    mus = {r._fit.origin: r.privacy.total_mu for r in results}
-    if all(map(math.isfinite, mus.values())):  # cost to a person who is in one of these fits, or in several
+    private = [r for _, r in named]
+    notes, by_spread = targets(private) if private else [], any(map(_silos, private))
+    mus = {r._fit.origin: r.privacy.total_mu for r in private}
+    if mus and all(map(math.isfinite, mus.values())):  # cost to a person who is in one of these fits, or in several
         every, one = ("every silo", "silo") if by_spread else ("everybody", "person")
         notes.append(
             f"Computed from released estimates, at no cost. If {every} is in one of these fits only, they cost "
@@ -117,7 +128,8 @@ def gathered(results: Any, names: Sequence[str] | None, terms: Any, caller: str,
                 "errors that are too small."
             )
     else:
-        notes.append("NOT PRIVATE: at least one of these results was fitted with mu=None.")
+        some = "at least one of these results was fitted with mu=None" if mus else "none of these results is"
+        notes.append(f"NOT PRIVATE: {some}.")
     return Gathered(labels, wanted, each, notes, of, by_spread)
 
 
@@ -126,7 +138,7 @@ def _silos(r: Any) -> int:
     return int(r.silos) if not r._fit.estimates and hasattr(type(r), "silos") else 0
 
 
-def _refuse(named: Sequence[tuple[str, Any]], wanted: Sequence[str], caller: str) -> None:
+def _refuse(named: Sequence[tuple[str, Any]], fits: int, wanted: Sequence[str], caller: str) -> None:
     """Refuse fits that are not alike, one that is given twice, as it would count as two, and names with other meanings.
 
     Federated fits converge elsewhere by their options, and their spread tells their error where budgets are the same.
@@ -137,7 +149,7 @@ def _refuse(named: Sequence[tuple[str, Any]], wanted: Sequence[str], caller: str
             f"{caller}() needs standard errors, which federated fits don't have. Fit each silo's rows by themselves, "
             "with PrivateOnlineRegression or privreg.central, and give these results."
         )
-    if silos and len(silos) < len(named):
+    if silos and len(silos) < fits:
         raise InferenceError(
             "federated fits have no standard errors, so that nothing tells their weight beside fits that have; pool "
             "federated fits alone, whose spread tells their error."
