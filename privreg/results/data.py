@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from privreg.base import archive
 from privreg.base.arrays import Array
 from privreg.collector.inference.methods import METHODS, Estimate
 from privreg.collector.inference.windows import Steps
@@ -61,52 +60,6 @@ class Equation:
     def score(self) -> Shape:
         """The score's shape."""
         return Shape(*self.shape, 0)
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Arrays by name, to be saved."""
-        return {f"equation_{n}": getattr(self, n) for n in _ARRAYS}
-
-    def to_json(self) -> dict[str, Any]:
-        """All the rest."""
-        return {
-            **{name: getattr(self, name) for name in ("weighing", "constant", "ratio")},
-            "shape": list(self.shape),
-            "response": [self.y_centre, self.y_scale],
-            "budgets": None if self.budgets is None else list(self.budgets),
-            "people": None if self.people is None else dict(self.people),
-        }
-
-
-_ARRAYS = ("rows", "order", "weights", "c", "offsets", "bend", "theta", "caps", "shares")
-_OLDER = "equation_corners"  # The name of c in files of earlier versions
-_NEWER = {"caps": (0, 0, 0), "shares": (0,)}  # Arrays that files of earlier versions lack, and their shapes there
-
-
-def equation_from(document: Mapping[str, Any], arrays: Mapping[str, Any], size: int) -> Equation:
-    """Rebuild what was saved of a fit with `size` coefficients.
-    Raises ValueError if the arrays don't fit each other.
-    """
-    given = {f"equation_{n}": np.zeros(shape) for n, shape in _NEWER.items()} | dict(arrays)
-    given |= {"equation_c": given[_OLDER]} if _OLDER in given else {}
-    held = {n: np.array(given[f"equation_{n}"]) for n in _ARRAYS}
-    d, m = len(held["order"]), len(held["weights"])
-    archive.expect(held["rows"].shape in {(d, d), (2, d)}, held["offsets"].shape == (m, size))
-    archive.expect(held["c"].shape == (m,), held["theta"].shape == held["bend"].shape == (size,), size % max(d, 1) == 0)
-    archive.expect(sorted(held["order"].tolist()) == list(range(d)))
-    archive.expect(held["caps"].shape in {(0, 0, 0), (len(held["shares"]), d, d)})
-    family, a, b = document["shape"]
-    budgets, ratio, (y_centre, y_scale) = document["budgets"], document.get("ratio"), map(float, document["response"])
-    return Equation(
-        shape=(int(family), float(a), float(b)),
-        weighing=str(document["weighing"]),
-        constant=bool(document["constant"]),
-        y_centre=y_centre,
-        y_scale=y_scale,
-        ratio=None if ratio is None else float(ratio),
-        budgets=None if budgets is None else (str(budgets[0]), float(budgets[1])),
-        people=document.get("people"),
-        **held,
-    )
 
 
 class _AnyFrame(type):

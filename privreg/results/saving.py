@@ -15,7 +15,7 @@ from privreg.collector.inference.resampling import Anytime, Bootstrap
 from privreg.collector.inference.windows import Steps
 from privreg.families.family import Family
 from privreg.families.measures import Measure
-from privreg.results.data import Later, ResultData, RoundHeld, equation_from
+from privreg.results.data import Equation, Later, ResultData, RoundHeld
 from privreg.results.statement import PrivacyStatement
 
 
@@ -46,8 +46,13 @@ def parts(fit: ResultData) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         arrays["rounds"] = np.array([[r.number, r.records, r.reports, r.moved] for r in fit.rounds])
     if (along := fit.steps.value) is not None:
         arrays |= {f"steps_{name}": value for name, value in along._asdict().items()}
-    if fit.equation is not None:
-        arrays |= fit.equation.arrays()
+    equation: dict[str, Any] | None = None
+    if (of := fit.equation) is not None:
+        arrays |= {f"equation_{name}": getattr(of, name) for name in _ARRAYS}
+        equation = {name: getattr(of, name) for name in ("weighing", "constant", "ratio")}
+        equation |= {"shape": list(of.shape), "response": [of.y_centre, of.y_scale]}
+        equation |= {"budgets": None if of.budgets is None else list(of.budgets)}
+        equation |= {"people": None if of.people is None else dict(of.people)}
     document = {
         "design": fit.design.to_json(),
         "family": fit.family.to_json(),
@@ -60,7 +65,7 @@ def parts(fit: ResultData) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         "rounds": [r.role for r in fit.rounds],
         "within": fit.within,
         "cuts": list(fit.cuts),
-        "equation": None if fit.equation is None else fit.equation.to_json(),
+        "equation": equation,
     }
     return document, arrays
 
@@ -117,7 +122,7 @@ def restored(document: Mapping[str, Any], arrays: Mapping[str, Any], design: Any
         statement=statement,
         spreads=spreads,
         rounds=tuple(RoundHeld(int(k), str(role), int(n), *line) for role, (k, n, *line) in held["rounds"]),
-        equation=None if document["equation"] is None else equation_from(document["equation"], arrays, p),
+        equation=None if document["equation"] is None else _equation(document["equation"], arrays, p),
         steps=Later(lambda: steps),
         within=document.get("within") is True,
         cuts=tuple(float(v) for v in document.get("cuts", ())),
@@ -136,3 +141,35 @@ def _pivot(saved: Any, moves: Any) -> Pivot:
         return RandomScaling(number, *steps)
     kinds: dict[str, Pivot] = {"normal": Normal(), "t": StudentT(number)}
     return (kinds | {"anytime": Anytime(number)})[kind]
+
+
+_ARRAYS = ("rows", "order", "weights", "c", "offsets", "bend", "theta", "caps", "shares")
+_OLDER = "equation_corners"  # The name of c in files of earlier versions
+_NEWER = {"caps": (0, 0, 0), "shares": (0,)}  # Arrays that files of earlier versions lack, and their shapes there
+
+
+def _equation(document: Mapping[str, Any], arrays: Mapping[str, Any], size: int) -> Equation:
+    """Rebuild what was saved of a fit with `size` coefficients.
+    Raises ValueError if the arrays don't fit each other.
+    """
+    given = {f"equation_{n}": np.zeros(shape) for n, shape in _NEWER.items()} | dict(arrays)
+    given |= {"equation_c": given[_OLDER]} if _OLDER in given else {}
+    held = {n: np.array(given[f"equation_{n}"]) for n in _ARRAYS}
+    d, m = len(held["order"]), len(held["weights"])
+    archive.expect(held["rows"].shape in {(d, d), (2, d)}, held["offsets"].shape == (m, size))
+    archive.expect(held["c"].shape == (m,), held["theta"].shape == held["bend"].shape == (size,), size % max(d, 1) == 0)
+    archive.expect(sorted(held["order"].tolist()) == list(range(d)))
+    archive.expect(held["caps"].shape in {(0, 0, 0), (len(held["shares"]), d, d)})
+    family, a, b = document["shape"]
+    budgets, ratio, (y_centre, y_scale) = document["budgets"], document.get("ratio"), map(float, document["response"])
+    return Equation(
+        shape=(int(family), float(a), float(b)),
+        weighing=str(document["weighing"]),
+        constant=bool(document["constant"]),
+        y_centre=y_centre,
+        y_scale=y_scale,
+        ratio=None if ratio is None else float(ratio),
+        budgets=None if budgets is None else (str(budgets[0]), float(budgets[1])),
+        people=document.get("people"),
+        **held,
+    )

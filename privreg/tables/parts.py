@@ -129,7 +129,8 @@ def formatted(frame: pd.DataFrame, digits: Any = None, wide: Container[object] =
         if values.dtype.kind != "f":
             out[c] = list(map(str, values))
         elif _P.match(str(c)):
-            out[c] = [p_value(v, max(3 if rounded is None else rounded, 1)) for v in values]
+            d = max(3 if rounded is None else rounded, 1)  # what would be written as 0 is "<0.001"
+            out[c] = [f"<{10.0**-d:.{d}f}" if v < 10.0**-d else f"{v:.{d}f}" for v in values]
         elif rounded is not None:
             out[c] = [f"{v:.{max(rounded, 0)}f}" for v in values]
         elif _DF.match(str(c)):
@@ -141,11 +142,6 @@ def formatted(frame: pd.DataFrame, digits: Any = None, wide: Container[object] =
     if errors and any("e" in cell for c in alike for cell in out[c]):  # one needs powers of ten
         out |= {c: [f"{v:.{places}e}" for v in frame[c]] for c, places in alike.items()}
     return out
-
-
-def p_value(p: float, digits: int = 3) -> str:
-    """A p-value; one that would be written as 0 is "<0.001"."""
-    return f"<{10.0**-digits:.{digits}f}" if p < 10.0**-digits else f"{p:.{digits}f}"
 
 
 def cells(
