@@ -159,35 +159,6 @@ class PairwiseTests(View):
         return [replace(table, head=[*table.head[:3], f"P {self.method}", *table.head[4:]]), *noted(tests.notes)]
 
 
-def factor_of(fit: ResultData, factor: Any) -> str:
-    """Column of a factor of the model, given by its name or by that of its term; None is the only one.
-    Raises OptionError if it is no such factor; the message lists those there are.
-    """
-    design = fit.design
-    known = [c for c in dict.fromkeys(c for t in design.terms for c in t.reads) if c in design.schema.levels]
-    terms = {**{f"C({c})": c for c in known}, **{t.name: t.reads[0] for t in design.terms if t.levels}}
-    named = as_named(factor, (*terms, *known)) if isinstance(factor, str) else None
-    if named in terms or named in known:
-        return str(terms.get(str(named), named))
-    if not known:
-        raise OptionError(
-            "this model has no factor whose levels could be compared; declare one by levels= and name it in a formula. "
-            "get_prediction(new) has means at values of numbers."
-        )
-    if factor is None:
-        if len(known) > 1:
-            raise OptionError(f"this model has several factors; name one of {', '.join(map(repr, known))}.")
-        return str(known[0])
-    numbers = [c for t in design.terms for c in t.reads if c not in known]
-    if isinstance(factor, str) and factor in numbers:
-        raise OptionError(
-            f"{factor!r} is a number and has no levels; t_test({factor!r}) tests its slope, and get_prediction(new) "
-            "has means at values of it, given a row of public values for each. Factors are "
-            f"{', '.join(map(repr, known))}."
-        )
-    return str(choose("the factor", factor, known))
-
-
 def t_test_pairwise(
     self: Any, term_name: str | None = None, method: str = "holm", *, alpha: float = 0.05, inference: str | None = None
 ) -> PairwiseTests:
@@ -209,7 +180,26 @@ def t_test_pairwise(
         An inference method of this fit, which is called method elsewhere.
     """
     known, fit = self._known(inference, "t_test_pairwise"), self._fit
-    column, short = factor_of(fit, term_name), {s: name for name, s in ADJUSTMENTS.items()}
+    read = list(dict.fromkeys(c for t in fit.design.terms for c in t.reads))
+    factors = [c for c in read if c in fit.design.schema.levels]
+    called = {**{f"C({c})": c for c in factors}, **{t.name: t.reads[0] for t in fit.design.terms if t.levels}}
+    named = as_named(term_name, (*called, *factors)) if isinstance(term_name, str) else None
+    if not factors:
+        raise OptionError(
+            "this model has no factor whose levels could be compared; declare one by levels= and name it in a formula. "
+            "get_prediction(new) has means at values of numbers."
+        )
+    if term_name is None and len(factors) > 1:
+        raise OptionError(f"this model has several factors; name one of {', '.join(map(repr, factors))}.")
+    if named in read and named not in factors:
+        raise OptionError(
+            f"{named!r} is a number and has no levels; t_test({named!r}) tests its slope, and get_prediction(new) has "
+            f"means at values of it, of a public row for each. Factors are {', '.join(map(repr, factors))}."
+        )
+    column = factors[0] if term_name is None else called.get(named or "", named or "")
+    if column not in factors:
+        choose("the factor", term_name, factors)
+    short = {s: name for name, s in ADJUSTMENTS.items()}
     how = short.get(method) if isinstance(method, str) else None
     how = how or choose("method", method, tuple(ADJUSTMENTS))
     term = next((t for t in fit.design.terms if t.levels and t.reads == (column,)), None)

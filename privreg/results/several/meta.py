@@ -104,7 +104,7 @@ def gathered(results: Any, names: Sequence[str] | None, terms: Any, caller: str,
     wanted = list(dict.fromkeys(c for t in asked for c in ([label(t)] if label(t) in known else of.get(t, [t]))))
     if unknown := [t for t in wanted if t not in known]:
         if isinstance(terms, str):
-            choose("terms", unknown[0], [*known, *of])
+            choose("terms", unknown[0], dict.fromkeys([*known, *of]))
         # a list may be a column by mistake, and is never shown
         raise OptionError(f"no result has what terms= lists; choose some of {', '.join(map(repr, known))}.")
     _refuse(named, len(results), wanted, caller)
