@@ -76,8 +76,8 @@ def gathered(results: Any, names: Sequence[str] | None, terms: Any, caller: str,
         if not isinstance(r, Results) and all(hasattr(r, n) for n in ("params", "bse", "conf_int")):  # to public data
             low, high = np.asarray(r.conf_int(0.05), dtype=np.float64).T
             columns = {"estimate": np.asarray(r.params), "conf_low": low, "conf_high": high, "reliable": True}
-            names = r.params.index if isinstance(r.params, pd.Series) else r.model.exog_names
-            found.append(pd.DataFrame(columns, index=pd.Index(map(str, names), name="term")))
+            index = r.params.index if isinstance(r.params, pd.Series) else r.model.exog_names
+            found.append(pd.DataFrame(columns, index=pd.Index([str(term) for term in index], name="term")))
             continue
         if not isinstance(r, Results) or not hasattr(r._fit, "design"):  # means have none
             raise OptionError(
