@@ -107,18 +107,13 @@ class PrivateResults(Results):
         """Confidence intervals, one coefficient a row.
 
         Columns 0 and 1: lower and upper limit. Of a multinomial fit the index is (level, term) and the columns are
-        "lower" and "upper", all as in statsmodels' MNLogit. Anytime intervals cover more than their level at one look;
-        under published tuning all but random scaling cover less on short streams.
+        "lower" and "upper", all as in statsmodels' MNLogit. `cols` are the coefficients wanted ("level:term" of a
+        multinomial fit), or terms; all by default. An `alpha` above 0.5 warns that it may be the level itself.
+        `simultaneous` intervals hold all together; they are wider, by the distribution of the largest t-ratio (see
+        `privreg.collector.inference.simultaneous`).
 
-        Parameters
-        ----------
-        alpha : float
-            One minus the level; above 0.5 it warns that it may be the level itself.
-        cols : list of str or int, optional
-            Coefficients wanted ("level:term" of a multinomial fit), or terms; all by default.
-        simultaneous : bool
-            Whether the intervals that are returned are to hold all together; they are wider then, by the distribution
-            of the largest t-ratio (see `privreg.collector.inference.simultaneous`).
+        Anytime intervals cover more than their level at one look; under published tuning all but random scaling cover
+        less on short streams.
         """
         at = self._fit.places(cols) if cols is None or np.size(cols) else []
         half = self._half(alpha, method, simultaneous, at)
@@ -138,19 +133,14 @@ class PrivateResults(Results):
         """Build the one table that every view renders.
 
         term, estimate, std_error, statistic, p_value, conf_low, conf_high, reliable (whether no note of the summary
-        takes the row back); before them the level for multinomial fits.
+        takes the row back); before them the level for multinomial fits. `conf_level` is that of the intervals in place
+        of `alpha`, as in R's broom; `simultaneous` is as in :meth:`conf_int`, and p-values stay those of each
+        coefficient.
 
-        Parameters
-        ----------
-        exponentiate : bool
-            Report exp(estimate) and exp(limits): odds ratios of Logistic, rate ratios of Poisson, relative risk ratios
-            against the baseline of multinomial fits, and ratios of y where the response is ``np.log(y)``. As in R's
-            broom, std_error and statistic stay on the scale of logs, from which limits and p-values come;
-            ``attrs["note"]`` says so.
-        conf_level : float, optional
-            Level of the intervals in place of `alpha`, as in R's broom.
-        simultaneous : bool
-            Whether all intervals are to hold together, as in :meth:`conf_int`; p-values stay those of each coefficient.
+        `exponentiate` reports exp(estimate) and exp(limits): odds ratios of Logistic, rate ratios of Poisson, relative
+        risk ratios against the baseline of multinomial fits, and ratios of y where the response is ``np.log(y)``. As in
+        R's broom, std_error and statistic stay on the scale of logs, from which limits and p-values come;
+        ``attrs["note"]`` says so.
         """
         flag("simultaneous", simultaneous)
         if flag("exponentiate", exponentiate):
@@ -205,13 +195,11 @@ class PrivateResults(Results):
 
         effect, sd, tvalue, pvalue of shape (q,), conf_int(alpha), summary_frame(); both take simultaneous=True.
 
-        Parameters
-        ----------
-        r_matrix : str, array of shape (q, p), or (array, values)
-            As in statsmodels: ``"age = bmi"`` or ``"age - bmi, smoker[T.yes] = 0"``. Coefficients of a multinomial fit
-            are called "level:term", and come level by level in an array. The name of a term, such as "C(region)" or
-            "region", stands for all its coefficients, and so do several such names, ``"smoker, region"`` or a list.
-            Names that begin with an operator or a bracket need the array.
+        `r_matrix` is as in statsmodels a string, ``"age = bmi"`` or ``"age - bmi, smoker[T.yes] = 0"``, an array of
+        shape (q, p), or (array, values). Coefficients of a multinomial fit are called "level:term", and come level by
+        level in an array. The name of a term, such as "C(region)" or "region", is all its coefficients, and so are
+        several such names, ``"smoker, region"`` or a list. Names that begin with an operator or a bracket need the
+        array.
         """
         return contrast_test(self._known(method, "t_test"), r_matrix)
 
@@ -241,15 +229,15 @@ class PrivateResults(Results):
         which : {"mean", "linear", "class"}
             "mean" is what the coefficients describe: the conditional mean (Huber, Squared), tau-quantile or
             tau-expectile, the mean count at the row's exposure (Poisson), the probability of 1 or of the second level
-            (Logistic), of each level (Multinomial), or the margin, which is no probability (hinges). "linear" is the
-            linear predictor. "class" is the likelier class, for Logistic, Multinomial and the hinges: the declared
-            level, or 0/1 for a response without levels. A family without such predictions is an OptionError.
+            (Logistic), of each level (Multinomial), or the margin, which is no probability (hinges). "class" is the
+            likelier class, for Logistic, Multinomial and the hinges: the declared level, or 0/1. A family without such
+            predictions is an OptionError.
 
         Notes
         -----
         Coefficients are private, so predictions at public covariate values are too. A prediction for somebody's own row
-        is as secret as that row: it is computed from it without noise, and what the statement of privacy says does not
-        cover it. Rows that were fitted privately in this process are a NotPrivateError, unless with a seed.
+        is as secret as that row, and what the statement of privacy says does not cover it. Rows that were fitted
+        privately in this process are a NotPrivateError, unless with a seed.
         """
         return predicted(self, exog, which)
 
@@ -369,23 +357,17 @@ class PrivateResults(Results):
         threshold of round k, z are covariates by the row map that this run learned, δ_kg is the offset of group g, and
         w_k n_kg is what its reports weigh in the estimate.
 
-        Parameters
-        ----------
-        rows : DataFrame, mapping of arrays, path of a file, or (endog, exog) for array models
-            With the response, and the columns of exposure, offset, personal budgets, `id` and `weights` where there are
-            any (of several rows of a person the first `k_max` count); numbers are clamped to their declared bounds as
-            in the fit. Nothing protects these rows. A value that is missing or not declared is an error; rows that were
-            fitted privately in this process are a NotPrivateError, unless with a seed.
+        `rows` are a DataFrame, mapping of arrays, path of a file, or (endog, exog) for array models, with the response,
+        and the columns of exposure, offset, personal budgets, `id` and `weights` where there are any (of several rows
+        of a person the first `k_max` count); numbers are clamped to their declared bounds as in the fit. Nothing
+        protects these rows. A value that is missing or not declared is an error; rows that were fitted privately in
+        this process are a NotPrivateError, unless with a seed.
 
-        Notes
-        -----
         Where the model is right and errors are symmetric, this is the truth up to the rows' sampling error. Where it is
-        wrong or errors are skewed, intervals cover these numbers, and another run targets others.
-
-        Of several roots that is returned which steps from the estimate reach, or of multinomial fits and
-        ``Poisson(c=)`` from the likelihood's; with a PrivregWarning where a convex loss has minima farther apart than a
-        quarter of c. Results without an equation, as a curator's descent's, or whose equation has no root there, are an
-        InferenceError.
+        wrong or errors are skewed, intervals cover these numbers, and another run targets others. Of several roots that
+        is returned which steps from the estimate reach, or of multinomial fits and ``Poisson(c=)`` from the
+        likelihood's; with a PrivregWarning where a convex loss has minima farther apart than a quarter of c. Results
+        without an equation, as a curator's descent's, or whose equation has no root there, are an InferenceError.
         """
         from privreg.doors.estimand import estimand  # it plays rows, and takes results
 
@@ -397,10 +379,8 @@ class PrivateResults(Results):
         measure, value. By family: mean, squared and absolute errors and R²; log-loss, accuracy and Brier score; mean
         deviance; check loss and the share below the line; hinge loss and accuracy.
 
-        Parameters
-        ----------
-        public_test : DataFrame, mapping of arrays, path of a CSV file, or (endog, exog) for array models
-            Public rows, with the response; numbers are clamped to their declared bounds as in the fit.
+        `public_test` is a DataFrame, mapping of arrays, path of a CSV file, or (endog, exog) for array models, with the
+        response; numbers are clamped to their declared bounds as in the fit.
         """
         from privreg.doors.estimand import evaluated
 

@@ -270,16 +270,11 @@ class PrivacyStatement(View):
     def verify(self, n: int = 20_000, *, alpha: float = 1e-6) -> Verification:
         """Audit the mechanisms that were used, on made-up neighbours at the largest distance that rows can have.
 
-        ``passed``, a ``table`` with a lower limit of μ (or ε) for each pair, and a text. Of a fit that was not private,
-        of a curator's descent, and of a statement of an earlier version it is a BudgetError.
-
-        Parameters
-        ----------
-        n : int
-            Reports that each neighbour sends, for every kind of report and pair; 20,000 find Gaussian noise that is 20%
-            too small, and Laplace noise that is half of what it should be.
-        alpha : float
-            Probability that any of the lower confidence limits is above its true value.
+        ``passed``, a ``table`` with a lower limit of μ (or ε) for each pair, and a text. Each neighbour sends `n`
+        reports, for every kind of report and pair; 20,000 find Gaussian noise that is 20% too small, and Laplace noise
+        that is half of what it should be. `alpha` is the probability that any of the lower confidence limits is above
+        its true value. Of a fit that was not private, of a curator's descent, and of a statement of an earlier version
+        it is a BudgetError.
         """
         from privreg.audit import reports
         from privreg.audit.verification import verify
@@ -470,13 +465,10 @@ class PrivacyStatement(View):
         """Say what the reports would be worth behind a trusted shuffler, with all that has to hold.
 
         A paragraph and its numbered conditions, of the reports of `n` people, one each, those of this fit by default,
-        and the δ in (0, 1) of the central guarantee. A BudgetError if the reports are not one pure ε-DP report per
-        person under one budget for all, if public covariates tell whose they are (``private="response"``, but for ``y ~
-        1``), or the theorem does not cover the numbers.
-
-        References
-        ----------
-        Feldman, McMillan & Talwar (2021), Hiding among the clones, Theorem III.1; `privacy.conversions.shuffled`.
+        and the δ in (0, 1) of the central guarantee, by Theorem III.1 of Feldman, McMillan & Talwar (2021), Hiding
+        among the clones. A BudgetError if the reports are not one pure ε-DP report per person under one budget for all,
+        if public covariates tell whose they are (``private="response"``, but for ``y ~ 1``), or the theorem does not
+        cover the numbers.
         """
         if self.said.no_shuffling:
             raise BudgetError(self.said.no_shuffling)

@@ -127,18 +127,11 @@ def summary(
 ) -> Summary:
     """Coefficients, method and guarantee, as text, HTML or LaTeX; :attr:`privacy` has the whole statement.
 
-    Rows that should not be relied on are marked, and a line below the table names the notes that say why. ``tables`` of
-    the Summary has its parts as statsmodels' `SimpleTable`, the coefficients in ``tables[1]``.
-
-    Parameters
-    ----------
-    details, slim : bool
-        Show tuning, score weights, estimand, declarations and every note, too. The slim form is the default;
-        ``slim=False`` is ``details=True``, and where both are given `slim` goes first.
-    exponentiate, simultaneous : bool
-        As in `PrivateResults.tidy` and `conf_int`.
-    digits : int, optional
-        Decimals of all numbers; by default as many as show two figures of the least standard error.
+    Rows that should not be relied on are marked, and a line below the table names the notes that say why. With
+    `details`, or ``slim=False``, which goes first, tuning, score weights, estimand, declarations and every note are
+    shown, too. `exponentiate` and `simultaneous` are as in `PrivateResults.tidy`; `digits` are decimals of all numbers,
+    in place of those that two figures of the least standard error need. ``tables`` has the parts as statsmodels'
+    `SimpleTable`, the coefficients in ``tables[1]``.
     """
     fit, slim = self._fit, not flag("details", details) if slim is None else flag("slim", slim)
     if title is not None and not isinstance(title, str):

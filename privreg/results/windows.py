@@ -128,18 +128,10 @@ class Windows(View):
 def windows(self: Any, by: Any = None, *, forget: Any = None, alpha: float = 0.05) -> Windows:
     """Estimate windows of the stream from the same reports: no further budget.
 
-    Of records in the order in which they came: of a stream, or ``fit(order="position")``. By default `fit` takes rows
-    in random order, whose windows are alike whatever changed.
+    Windows of `by` records, about, as they begin and end with parts of rounds; or with `forget` the present alone,
+    where a report counts half after so many records. Records are in the order in which they came: of a stream, or
+    ``fit(order="position")``. By default `fit` takes rows in random order, whose windows are alike whatever changed.
 
-    Parameters
-    ----------
-    by : int
-        Records of a window, about: windows begin and end with parts of rounds.
-    forget : float
-        In place of `by`: records after which a report counts half. One estimate, of the present.
-
-    Notes
-    -----
     A window's estimate is the mean of its parts' one-step estimates; with ``tuning="published"`` that of its iterates,
     of which the first sixteenth, where they come from the start, is in no window. Covariates are taken to be
     distributed alike in all windows: second moments were learned at the beginning.

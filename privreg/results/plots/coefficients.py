@@ -107,25 +107,20 @@ def plot_coef(
 ) -> Axes:
     """Draw coefficients as dots with their intervals as whiskers; hollow dots should not be relied on.
 
+    `terms` are coefficients, or terms such as a factor; all but the intercept by default, a coefficient called
+    Intercept or const, which usually dwarfs all others. `exponentiate` draws exp of them, on a logarithmic axis, and
+    `simultaneous` has intervals that hold together, both as in `PrivateResults.tidy`. ``axes.figure.savefig(path)``
+    saves it.
+
     Parameters
     ----------
-    terms : str or sequence of str, optional
-        Coefficients wanted, or terms, such as a factor; all but the intercept by default.
-    intercept : bool
-        Whether to draw the intercept, a coefficient called Intercept or const, which usually dwarfs all others.
     scaled : bool
         Draw what a step of the covariate does, so that rows can be compared: half of the declared range, two declared
         sds, or two sds that the fit has learned from reports (Gelman 2008, Scaling regression inputs by dividing by two
         standard deviations); of an interaction the product of both. Levels and other columns of 0 and 1 go from 0 to 1.
-    exponentiate : bool
-        Draw exp of them, on a logarithmic axis, as in `PrivateResults.tidy`.
-    simultaneous : bool
-        Whether all intervals (the intercept's too) are to hold together, as in `PrivateResults.conf_int`.
     ax : Axes or sequence of Axes, optional
         Where to draw; a sequence where results have several units, such as dollars and log-odds, one Axes each, which
         come back as an array. ``plt.subplots(layout="constrained")`` leaves room for long names.
-
-    It is saved by ``axes.figure.savefig(path)``.
     """
     # a coefficient that a result lacks is left out there; a covariate's step is that of the first result that knows it
     side = self if isinstance(self, Side) else Side((self,), ("",))
@@ -294,17 +289,12 @@ def plot_trajectory(
 ) -> Axes | NDArray[Any]:
     """Draw estimates with their bands against the number of people, on a logarithmic axis.
 
-    The bands are those of `PrivateResults.trajectory`. A dagger marks the terms that should not be relied on.
+    The bands are those of `PrivateResults.trajectory`; a dagger marks the `terms` that should not be relied on. They
+    are names of coefficients ("level:term" of a multinomial fit, or a name for all levels) or of terms; all by default.
 
-    Parameters
-    ----------
-    terms : str or sequence of str, optional
-        Coefficients wanted, or terms, such as a factor; all by default. Of a multinomial fit "level:term", or a name
-        without the level for all levels.
-    ax : Axes or sequence of Axes, optional
-        Where to draw: one Axes for all terms, with a legend, or a sequence of one each. Without it a figure is made,
-        with one panel a term, and an array of several Axes comes back; ``axes[0].figure.savefig(path)`` saves them. Two
-        or three levels of a multinomial response are side by side, the panels of a term on one scale.
+    `ax` is one Axes for all terms, with a legend, or a sequence of one each. Without it a figure is made, with one
+    panel a term, and an array of several Axes comes back; ``axes[0].figure.savefig(path)`` saves them. Two or three
+    levels of a multinomial response are side by side, the panels of a term on one scale.
     """
     fit, path = self._fit, self.trajectory(alpha, method=method)
     at, band_of = fit.places(terms, "terms"), band(fit)

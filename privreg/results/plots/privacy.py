@@ -28,18 +28,9 @@ def privacy_curve(
 
     Type II against type I error of the best test between any two records of one person (or sets of records, if
     ``max_per_id`` is above 1), and true against false positive rate of the same test, with the true positive rates at
-    1% and 5%. A fit without privacy is drawn as no protection and says so.
-
-    Parameters
-    ----------
-    statement : PrivacyStatement, Budget or sequence of them
-        Several are overlaid. A budget in (ε, δ) is drawn as the Gaussian mechanism calibrated to it grants it.
-    labels : sequence of str, optional
-        Names for the legend; the guarantees themselves by default.
-
-    References
-    ----------
-    Dong, Roth & Su (2022), Gaussian differential privacy, section 2.
+    1% and 5%: Dong, Roth & Su (2022), Gaussian differential privacy, section 2. Several statements or budgets are
+    overlaid, called by `labels` or by their guarantees. A budget in (ε, δ) is drawn as the Gaussian mechanism
+    calibrated to it grants it, a fit without privacy as no protection.
     """
     given = list(statement) if isinstance(statement, Sequence) else [statement]
     if not given or not all(isinstance(s, PrivacyStatement | Budget) for s in given):

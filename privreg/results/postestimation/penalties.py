@@ -90,8 +90,6 @@ def select(self: Any, *, method: str | None = None) -> Selection:
     factor's columns are kept or dropped together; the intercept stays, and so do the terms that a kept interaction is
     made of.
 
-    Notes
-    -----
     Minimises (b − θ̂)' V⁻¹ (b − θ̂)/2 + λ Σ_g √d_g ‖b_g‖/‖θ̂_g‖ over b, V the covariance and g a term with d_g columns,
     each norm in the term's own standard errors; λ has the least (b − θ̂)' V⁻¹ (b − θ̂) + log(n) times the number of
     coefficients that are kept. Intervals are those of the smaller model as if it had been chosen beforehand.

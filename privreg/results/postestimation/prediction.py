@@ -57,21 +57,15 @@ def predicted(self: Any, exog: Any, which: str) -> pd.Series | pd.DataFrame:
 def get_prediction(self: Any, exog: Any = None, *, method: str | None = None) -> Prediction | HazardPrediction:
     """Predictions with standard errors and confidence intervals of the mean.
 
-    Returns
-    -------
-    Prediction
-        predicted_mean, se_mean, conf_int(alpha), summary_frame(alpha), notes (which take limits back); "mean" is what
-        :meth:`predict` gives. Limits are those of the linear predictor through the inverse link. Of a multinomial fit,
-        or of levels in order, probabilities, rows by levels; the frame is long, one line for each row and level, and
-        limits are those of the logit of each probability, so that they stay in (0, 1).
-    HazardPrediction
-        Of a fit of ``Surv()``, see :meth:`hazards`.
+    A Prediction: predicted_mean, se_mean, conf_int(alpha), summary_frame(alpha), notes (which take limits back); "mean"
+    is what :meth:`predict` gives. Limits are those of the linear predictor through the inverse link. Of a multinomial
+    fit, or of levels in order, probabilities, rows by levels; the frame is long, one line for each row and level, and
+    limits are those of the logit of each probability, so that they stay in (0, 1). A HazardPrediction of a fit of
+    ``Surv()``, see :meth:`hazards`.
 
-    Notes
-    -----
-    Predictions for private rows are not protected; see :meth:`predict`. These are limits of the mean. There are no
-    prediction intervals of single responses, which need their spread; fits with ``Quantile(0.025)`` and
-    ``Quantile(0.975)``, two more releases, estimate such limits.
+    Predictions for private rows are not protected; see :meth:`predict`. There are no prediction intervals of single
+    responses, which need their spread; fits with ``Quantile(0.025)`` and ``Quantile(0.975)``, two more releases,
+    estimate such limits.
     """
     # Errors of K classes are those of the logits of their probabilities. That of class l is η_l − log Σ exp η over the
     # others, so its gradient is 1 at η_l and minus the others' probabilities given that it isn't l: nothing is divided

@@ -165,19 +165,11 @@ def t_test_pairwise(
     """Test the differences between every two levels of a factor, by its coefficients.
 
     ``result_frame`` as in statsmodels; pvalue, pvalue_adjusted, reject. Differences are later less earlier level, in
-    the order of declaration.
-
-    Parameters
-    ----------
-    term_name : str, optional
-        The factor's column or term: "region" or "C(region)"; of a model with one factor it may be left out.
-    method : str
-        How p-values are adjusted for the number of differences, as in statsmodels' `multipletests`. Holm's, the
-        default, holds whatever the tests have to do with each other.
-    alpha : float
-        Probability of a false rejection, and one minus the level of the limits.
-    inference : str, optional
-        An inference method of this fit, which is called method elsewhere.
+    the order of declaration. `term_name` is the factor's column or term, "region" or "C(region)"; of a model with one
+    factor it may be left out. `method` says how p-values are adjusted for the number of differences, as in statsmodels'
+    `multipletests`; Holm's holds whatever the tests have to do with each other. `alpha` is the probability of a false
+    rejection, and one minus the level of the limits; `inference` an inference method of this fit, which is called
+    method elsewhere.
     """
     known, fit = self._known(inference, "t_test_pairwise"), self._fit
     read = list(dict.fromkeys(c for t in fit.design.terms for c in t.reads))

@@ -36,16 +36,10 @@ def compare(
 ) -> Comparison:
     """Put results side by side, with the budget they use up together.
 
-    Parameters
-    ----------
-    results : sequence of PrivateResults, mapping of str to PrivateResults, or PrivateResults
-        One or more, with their names as keys of a mapping; ``compare(res1, res2)`` is ``compare([res1, res2])``.
-    names : sequence of str, optional
-        Names of the results; "(1)", "(2)", … by default.
-    exponentiate : bool
-        Show exp(estimate) with its limits in place of the estimate with its standard error; see `PrivateResults.tidy`.
-    digits : int, optional
-        Decimals of all numbers; by default as many as show two figures of the least standard error.
+    ``compare(res1, res2)`` is ``compare([res1, res2])``; `names`, or the keys of a mapping, are by default "(1)",
+    "(2)", …. `exponentiate` shows exp(estimate) with its limits in place of the estimate with its standard error, see
+    `PrivateResults.tidy`. `digits` are decimals of all numbers; by default two figures of the least standard error are
+    shown.
     """
     if isinstance(results, Mapping) and not more:
         names, results = list(results) if names is None else names, list(results.values())
@@ -232,8 +226,6 @@ def anova(
     are not nested are an OptionError: other people (by their number), another response, family, baseline, offset or
     exposure, other bounds or levels of columns that both use, or columns that the larger one lacks.
 
-    Notes
-    -----
     This is the Wald test within the larger fit that its additional coefficients are all 0. Both fits are made of
     reports with other noise, so that no difference between them has a known distribution. The smaller fit therefore
     says nothing here: it is another release, at a cost, for which ``large.anova()`` and ``large.wald_test(["bmi",

@@ -434,15 +434,10 @@ def shrink(results: Any, *, names: Sequence[str] | None = None, terms: str | Seq
 
     Takes what :func:`privreg.meta_analysis` does, of three fits or more; all terms that three fits have by default.
 
-    Notes
-    -----
     True coefficients are taken to be normal with mean m and sd τ. Given τ, a fit's estimate y with standard error s
-    becomes (1 − B) y + B m̂ with B = s²/(s² + τ²). τ is averaged over its posterior under a flat prior, so that
-    intervals count that few fits hardly tell it; they hold on average over fits, not for one that is unlike all others.
-
-    References
-    ----------
-    Efron & Morris (1975), JASA 70, 311-319; Gelman (2006), Bayesian Analysis 1, 515-534, on the flat prior of τ.
+    becomes (1 − B) y + B m̂ with B = s²/(s² + τ²) (Efron & Morris 1975, JASA 70, 311-319). τ is averaged over its
+    posterior under a flat prior (Gelman 2006, Bayesian Analysis 1, 515-534), so that intervals count that few fits
+    hardly tell it; they hold on average over fits, not for one that is unlike all others.
     """
     held = gathered(results, names, terms, "shrink", 3)
     found = {t: held.of(t) for t in held.terms}
