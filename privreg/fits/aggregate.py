@@ -40,7 +40,7 @@ from privreg.fits.settings import Settings
 from privreg.formula.spec import ModelSpec
 from privreg.protocol.schedule import PILOTS
 from privreg.results.data import Equation, RoundHeld, Target
-from privreg.results.wording import Unusable
+from privreg.results.statement import Unusable
 from privreg.tables.diagnostics import ROUNDED, Diagnostic, note
 
 BLURRED: Final = 0.25  # Part of a variance by noise in the curvature from which on a coefficient is marked
@@ -333,8 +333,10 @@ def _words(
         length = f"{found.rounds[-1].state.reach(plan) ** 2:.3g}"
         weighing = f"min(1, {length}/‖z‖²), z = covariates uncorrelated, variance 1"
         if progress.lost is not None and progress.lost[0]:
-            weighing += f"; {100.0 * progress.lost[0]:.2g}% of the records weigh less than 1, "
-            weighing += f"which may move estimates by {progress.lost[1]:.2g} standard errors"
+            weighing += (
+                f"; {100.0 * progress.lost[0]:.2g}% of the records weigh less than 1: estimates may differ from "
+            )
+            weighing += f"those of equal weights by up to {progress.lost[1]:.2g} of their standard errors"
     return {
         "family": family,
         "target": target if plan.like is None else f"{target}; the target is fixed, that of the fit in like=",

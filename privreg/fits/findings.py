@@ -24,7 +24,7 @@ from privreg.fits.notes import Findings, Rare, Shares, harmed
 from privreg.fits.outcome import Held
 from privreg.fits.settings import Settings
 from privreg.protocol.rounds import PARTS
-from privreg.results.wording import Unusable
+from privreg.results.statement import Unusable
 from privreg.tables.diagnostics import Diagnostic, note
 
 SHOWN: Final = 2.5

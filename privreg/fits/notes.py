@@ -15,7 +15,7 @@ from privreg.base.arrays import Array
 from privreg.collector.covariates.indicators import LARGE, SMALL, Bounded
 from privreg.collector.plan import End
 from privreg.families.measures import NORMAL_95
-from privreg.results.wording import Unusable
+from privreg.results.statement import Unusable
 from privreg.tables.diagnostics import Diagnostic, doubt, note
 
 ALPHA: Final = 0.05  # Chance that any column is named though no share is above SMALL
