@@ -179,7 +179,7 @@ def one_fit(held: dict[str, Any], mu: float | None, options: dict[str, Any], see
             reports.append(client.report(state.theta, stream.peek()[0]))
             stream.advance(1)
         for i, stranger in enumerate(strangers):  # the likelihood ratio of additive noise, a linear test for the others
-            mine, theirs = (plan.mechanism.mean(c.update(state.theta)) for c in (clients[i], stranger))
+            mine, theirs = (plan.mechanism.moments(c.update(state.theta))[0] for c in (clients[i], stranger))
             told[i] += (mine - theirs) @ (reports[i] - 0.5 * (mine + theirs))
         state = plans.step(plan, state, reports)
     res = make_results(plan, state, make_statement(plan, Release(0, plan.total_mu), "simulated", seeded=True))
@@ -324,7 +324,7 @@ def predicted_error(
     """
     if (silos is None) == (weights is None):
         raise OptionError("give either silos= (equal weights) or weights=, the public weights of all silos.")
-    if not mechanism.unbiased:
+    if mechanism.geometric:
         raise OptionError(
             f"mechanism={mechanism.name!r} is biased, and its error is no such recursion; take 'gaussian', 'privunit', "
             "'laplace' or 'piecewise', or run a simulation."

@@ -383,7 +383,7 @@ def _fitted_once() -> Callable[[Any, int, int], Any]:
 
     def fitted(self: Any, k: int, runs: int) -> Any:
         if k not in self._tried:
-            self._tried[k] = known.setdefault(_question(self.spec, self.assumed, self.seed, k), [])
+            self._tried[k] = known.setdefault(_question(self.spec, self.assumed, k), [])
         return fits(self, k, runs)
 
     return fitted

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any, Final, Self
@@ -77,14 +78,12 @@ class Planned(View):
     def skewed(self) -> Self | None:
         """Plan for exponential numbers, correlated by 0.5, where their spread is not known; None if all is."""
         assumed = self.assumed.unknown(self.spec)
-        if assumed is None or self.assumed.skewed:
-            return None
-        try:
-            each = precision_of(self.spec, assumed, self._precision.asked)
-            each.std_errors(self.n)
-        except InferenceError:
-            return None
-        return replace(self, assumed=assumed, _precision=each)
+        with suppress(InferenceError):
+            if assumed is not None and not self.assumed.skewed:
+                each = precision_of(self.spec, assumed, self._precision.asked)
+                each.std_errors(self.n)
+                return replace(self, assumed=assumed, _precision=each)
+        return None
 
     @property
     def trusted(self) -> str:
@@ -94,8 +93,6 @@ class Planned(View):
         counts = self.spec.shared(self.n)
         some = f"{min(counts):,}" if len(set(counts)) == 1 else f"{min(counts):,} to {max(counts):,}"
         return f", {len(counts)} silo{'s' * (len(counts) > 1)} of {some}"
-
-    # --- precision -------------------------------------------------------------------------------------
 
     @property
     def _z(self) -> float:
@@ -144,16 +141,12 @@ class Planned(View):
         """The plan with the people that its goal needs, where they are asked for, and from whom on fits can be relied
         on. Raises InferenceError if no number of people is enough.
         """
-        out = self
-        if not self.n:
-            needed = self._people(self._precision.std_errors)
-            out = replace(self, n=needed, asked="people", needed=needed)
+        asked, needed = (self.asked, self.n) if self.n else ("people", self._people(self._precision.std_errors))
         names = list(self.spec.coefficients)
         columns = {names.index(c) % len(self.spec.design.names) for c in self._targets() or names}
         found = least(lambda n: self._precision.reliable(n, columns))
-        if found > MOST_PEOPLE:
-            return replace(out, reliable=math.inf)
-        return replace(out, n=max(out.n, found) if out.asked == "people" else out.n, reliable=found)
+        reliable, n = (math.inf, needed) if found > MOST_PEOPLE else (found, max(needed, found))
+        return replace(self, n=n if asked == "people" else needed, asked=asked, needed=needed, reliable=reliable)
 
     def _with_least_budget(self) -> Self:
         """The plan with the least μ, to three digits, that reaches its goal with its people.
@@ -207,19 +200,16 @@ class Planned(View):
         scale = 2.0 * self._z if power is None else self._shift(power)
         people = [self.n] if n is None else [check("plan.formula", "n", v) for v in _several(n)]
         label, given = ("mu", mu) if epsilon is None else ("epsilon", epsilon)
-        budgets: dict[float | str, Budget]
-        if given is None:
-            label, budgets = "budget", {str(self.budget): self.budget}
-        else:
-            budgets = {getattr(b, label): b for b in (Budget.declare(**{label: v}) for v in _several(given))}
+        made = [self.budget] if given is None else [Budget.declare(**{label: v}) for v in _several(given)]
+        budgets: dict[float | str, Budget] = {str(b) if given is None else getattr(b, label): b for b in made}
+        label = "budget" if given is None else label
         name = self._coef(coef)
         at, widths, trusted = list(self.spec.coefficients).index(name), {}, dict[float | str, list[bool]]()
         for key, budget in budgets.items():
-            each = self if budget == self.budget else self._at(replace(self.spec, budget=budget))
-            widths[key] = [scale * float(each._precision.std_errors(k)[at]) for k in people]
-            trusted[key] = [each._precision.reliable(k, {at % len(self.spec.design.names)}) for k in people]
-        found = pd.DataFrame(widths, index=pd.Index(people, name="n"))
-        found.columns.name = label
+            each = (self if budget == self.budget else self._at(replace(self.spec, budget=budget)))._precision
+            widths[key] = [scale * float(each.std_errors(k)[at]) for k in people]
+            trusted[key] = [each.reliable(k, {at % len(self.spec.design.names)}) for k in people]
+        found = pd.DataFrame(widths, index=pd.Index(people, name="n")).rename_axis(columns=label)
         found.attrs |= {"coef": name, "reliable": trusted}
         return found
 
@@ -234,15 +224,10 @@ class Planned(View):
         more = np.array([worth(replace(self.spec, budget=budget)) / worth(self.spec) for budget in made])
         alike = np.outer(np.array(people, dtype=float), more)
         same = 1.0 if self.spec.trust == "local" else np.sqrt(more)  # people of sampling alone are worth as many
-        widths = 2.0 * self._z * same * self._errors(alike, at)
-        found = pd.DataFrame(widths, index=pd.Index(people, name="n"), columns=budgets)
-        found.columns.name = "epsilon" if pure else "mu"
-        return found, self.reliable / more
-
-    def _errors(self, people: Array, coef: int) -> Array:
-        """Standard errors of one coefficient with these numbers of people, same shape."""
-        found = [self._precision.std_errors(float(n))[coef] for n in people.ravel()]
-        return np.array(found).reshape(people.shape)
+        errors = [self._precision.std_errors(float(n))[at] for n in alike.ravel()]
+        widths = 2.0 * self._z * same * np.reshape(errors, alike.shape)
+        columns = pd.Index(budgets, name="epsilon" if pure else "mu")
+        return pd.DataFrame(widths, pd.Index(people, name="n"), columns), self.reliable / more
 
     def _coef(self, coef: str | None) -> str:
         """The coefficient of that name; by default the one with the most demanding goal."""

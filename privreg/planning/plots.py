@@ -56,7 +56,7 @@ def powers(plan: Planned, coefs: Sequence[str], *, ax: Any = None) -> Axes:
     with drawing(ax, (COLUMN, 0.8 * COLUMN), footer) as on:
         inks = inks_for(on)
         for i, (c, j) in enumerate(zip(coefs, at, strict=True)):
-            error = plan._errors(n, j)
+            error = np.array([plan._precision.std_errors(float(k))[j] for k in n])
             label = literal(f"{shorten([c], 24)[0]} = {plan.goal.effects[c]:g}")
             on.plot(n, power_of(abs(plan.goal.effects[c]) / error, crit), DASHES[i % 4], color=inks[i], label=label)
         if plan.reliable > n[0]:

@@ -16,7 +16,7 @@ from scipy.special import betaincinv, log_ndtr, ndtr, ndtri
 from privreg.base.arrays import Array
 from privreg.data.followed import Followed
 from privreg.data.sources.open import SILO
-from privreg.errors import OptionError, SchemaError, real, shown
+from privreg.errors import OptionError, SchemaError, number, real, shown
 from privreg.families.hazards import AT_RISK, ENDED, INTERVAL
 from privreg.formula.spec import ModelSpec
 from privreg.schema.declarations import Schema
@@ -37,30 +37,29 @@ def read_shares(shares: Any, schema: Schema) -> dict[str, tuple[float, ...]]:
     """Check the shares of factors' levels.
     Raises OptionError if they are not one positive number for each declared level.
     """
-    if shares is None:
-        return {}
-    if not isinstance(shares, Mapping):
+    if not isinstance(shares, Mapping | None):
         raise OptionError(f"shares is of type {type(shares).__name__}; write shares={{'smoker': [0.8, 0.2]}}.")
     out = {}
-    for name, given in shares.items():
+    for name, given in (shares or {}).items():
         if name not in schema.levels:
             raise OptionError(f"shares has {shown(name)}, which has no levels; factors are {listed(schema.levels)}.")
-        wanted = len(schema.levels[name])
-        numbers = [real(v) for v in given] if isinstance(given, Sequence | np.ndarray) else []
-        if len(numbers) != wanted or any(v is None or not 0.0 < v < math.inf for v in numbers):
+        wanted, numbers = len(schema.levels[name]), positive(given)
+        if len(numbers) != wanted or np.size(given) != wanted:
             raise OptionError(f"shares[{name!r}] must be {wanted} positive numbers, one for each level in their order.")
-        total = math.fsum(v for v in numbers if v is not None)
-        out[str(name)] = tuple(v / total for v in numbers if v is not None)
+        out[str(name)] = tuple(v / math.fsum(numbers) for v in numbers)
     return out
+
+
+def positive(given: Any) -> list[float]:
+    """Positive finite numbers among those given."""
+    found = map(real, np.ravel(np.asarray(given, dtype=object)))
+    return [v for v in found if v is not None and 0.0 < v < math.inf]
 
 
 def read_scale(scale: Any, covariates: Any) -> float | Array:
     """Sd of the residuals: one, or one for each public row, as numbers or by the name of a column of `covariates`.
     Raises OptionError if it is neither.
     """
-    one = real(scale)
-    if one is not None and 0.0 < one < math.inf:
-        return one
     if isinstance(scale, str):
         if covariates is None or scale not in covariates:
             raise OptionError(
@@ -68,12 +67,11 @@ def read_scale(scale: Any, covariates: Any) -> float | Array:
             )
         scale = covariates[scale].to_numpy()
     if covariates is not None and np.ndim(scale) == 1 and len(scale) == len(covariates):
-        numbers = [real(v) for v in scale]
-        if all(v is not None and 0.0 < v < math.inf for v in numbers):
-            return np.array(numbers, dtype=np.float64)
-        raise OptionError("scale= by row must be positive numbers, the sd of each row's residual.")
+        if len(numbers := positive(scale)) < len(scale):
+            raise OptionError("scale= by row must be positive numbers, the sd of each row's residual.")
+        return np.array(numbers, dtype=np.float64)
     fix = ", or one number for each row of covariates=" if np.ndim(scale) else ""
-    raise OptionError(f"scale={shown(scale)} must be a positive number, the sd of the residuals to expect{fix}.")
+    return number("scale", scale, f"be a positive number, the sd of the residuals to expect{fix}")
 
 
 def listed(names: Any) -> str:
@@ -118,8 +116,19 @@ class Assumed:
             out = {c: self.covariates[c].to_numpy()[at] for c in names if c not in MADE}
             names = [c for c in names if c not in out]
         if names:
-            drawn = [c for c in names if c not in schema.levels or c in self.moments.moments]
-            latent = self._latent(drawn, schema, n, rng)
+            # standard normals by whose quantiles columns are made, related as these are to be
+            made = [c for c in names if c not in schema.levels or c in self.moments.moments]
+            first, known = (
+                [c for c in made if c in schema.moments],
+                self.moments if self.moments.correlations else schema,
+            )
+            made = [*first, *(c for c in made if c not in first)]
+            corr = known.correlation_matrix(made) if known.correlations else np.full((len(made),) * 2, self.related)
+            np.fill_diagonal(corr, 1.0)
+            if self.moments.correlations:
+                corr = related(np.array([self._number(c, schema, QUANTILES) for c in made]), corr)
+            drawn = rng.standard_normal((n, len(first))), *(ndtri(rng.uniform(size=n)) for _ in made[len(first) :])
+            latent = dict(zip(made, (np.column_stack(drawn) @ np.linalg.cholesky(corr).T).T, strict=True))
             for c in names:
                 if c == SILO and spec.silos:
                     out[c] = _levels(spec.silos)[self.silo_of(spec, n)]
@@ -127,7 +136,8 @@ class Assumed:
                     values = _levels(schema.levels[c])
                     # as many of each as its share says: by chance a rare one would be rarer, or not rare
                     rank = np.argsort(np.argsort(latent[c])) if c in latent else rng.permutation(n)
-                    at = np.searchsorted(np.cumsum(self._share(c, len(values))), (rank + 0.5) / n)
+                    shares = self.shares.get(c, np.full(len(values), 1.0 / len(values)))
+                    at = np.searchsorted(np.cumsum(shares), (rank + 0.5) / n)
                     out[c] = values[np.minimum(at, len(values) - 1)]
                 else:
                     out[c] = self._number(c, schema, latent[c])
@@ -149,27 +159,12 @@ class Assumed:
         ends = np.cumsum(spec.shared(n // spec.people.given)) * spec.people.given
         return np.minimum(np.searchsorted(ends, np.arange(n), side="right"), len(ends) - 1)
 
-    def _latent(self, names: Sequence[str], schema: Schema, n: int, rng: np.random.Generator) -> dict[str, Array]:
-        """Standard normals by whose quantiles columns are made, related as these are to be."""
-        first, known = [c for c in names if c in schema.moments], self.moments if self.moments.correlations else schema
-        names = [*first, *(c for c in names if c not in first)]
-        same = np.eye(len(names)) == 1.0
-        corr = known.correlation_matrix(names) if known.correlations else np.where(same, 1.0, self.related)
-        if self.moments.correlations:
-            corr = related(np.array([self._number(c, schema, QUANTILES) for c in names]), corr)
-        drawn = rng.standard_normal((n, len(first))), *(ndtri(rng.uniform(size=n)) for _ in names[len(first) :])
-        return dict(zip(names, (np.column_stack(drawn) @ np.linalg.cholesky(corr).T).T, strict=True))
-
-    def _share(self, name: str, levels: int) -> Array:
-        """Shares of a factor's levels."""
-        return np.asarray(self.shares.get(name, np.full(levels, 1.0 / levels)))
-
     def _number(self, name: str, schema: Schema, v: Array) -> Array:
         """A column at these quantiles of a normal: normal of declared moments, beta of a pilot's mean and sd, uniform,
         skewed; or whether a factor of two levels has the second.
         """
         if name in schema.levels:
-            return np.asarray(ndtr(v) > self._share(name, 2)[0], dtype=np.float64)
+            return np.asarray(ndtr(v) > self.shares.get(name, (0.5, 0.5))[0], dtype=np.float64)
         low, high = schema.limits(name)
         mean, sd = self.moments.moments.get(name, (0.5 * (low + high), 0.0))
         if name not in schema.moments and not math.isfinite(high - low):
@@ -293,14 +288,13 @@ class Assumed:
         if not (family.scaled or family.scoring.counts):
             return 0.0
         rows, x, scale = self.exog(spec, OUTSIDE, np.random.Generator(np.random.PCG64(OUTSIDE)))
-        eta = x @ self.params
-        counts = family.scoring.counts
-        if counts and not self.answered:
-            return family.scoring.exceeding(family, eta, self.varied(eta))
-        low, high = (0.0, family.y_max) if counts else design.endog_limits
+        low, high = (0.0, family.y_max) if family.scoring.counts else design.endog_limits
         if self.answered:
             own = rows[response_of(spec)]
             return float(((own < low) | (own > high)).mean())
+        eta = x @ self.params
+        if family.scoring.counts:
+            return family.scoring.exceeding(family, eta, self.varied(eta))
         return float((ndtr((low - eta) / scale) + ndtr((eta - high) / scale)).mean())
 
     def truth(self, spec: ModelSpec, ratio: float) -> Array:
@@ -308,11 +302,10 @@ class Assumed:
 
         NaN where residuals' sds differ and no line runs at the same distance in each.
         """
-        out, family = np.array(self.params), spec.family
+        out, family, constant = np.array(self.params), spec.family, np.asarray(spec.units.constant)
         if spec.people.effect is not None:  # what a person's level leaves of the constant
-            out[np.asarray(spec.units.constant) != 0.0] = 0.0
+            out[constant != 0.0] = 0.0
         centre = family.scoring.centred(family, ratio)
-        constant = np.asarray(spec.units.constant)
         if centre and np.ndim(self.scale):
             return np.full(len(out), math.nan)
         return out + float(self.scale) * centre * constant if family.scoring.residual and centre else out

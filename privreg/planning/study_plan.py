@@ -21,7 +21,7 @@ from privreg.formula.spec import ModelSpec
 from privreg.options.running import progress_bar, waiting
 from privreg.options.table import check
 from privreg.planning.plan import CLOSE, MOST_PEOPLE, TRUST, Planned, find, least
-from privreg.planning.precision import SEED, fit_of, plain_errors, precision_of
+from privreg.planning.precision import fit_of, plain_errors, precision_of
 from privreg.results.plots.style import Axes
 from privreg.tables import Lines, Notes, Paragraph, Part, Table, View, in_one_format
 from privreg.tables.diagnostics import Diagnostic, doubt, note
@@ -59,14 +59,15 @@ class StudyPlan(Planned):
         if self.goal.effects:
             out.append(note("power", alpha=self.alpha))
         if self.asked == "people" and self.needed < self.n:
-            out.append(note("raised", needed=self.needed, reliable=self.reliable))
-        table, goal = self._table().to_dict("index"), self.goal
+            names = listed(self._targets())
+            out.append(note("raised", needed=self.needed, reliable=self.reliable, names=names))
+        table, goal = self._table(), self.goal
         missed = [
             f"the width of {c} was to be {w:g} at most"
             for c, w in goal.widths.items()
-            if table[c]["width"] > w * (1.0 + CLOSE)
+            if table["width"][c] > w * (1.0 + CLOSE)
         ]
-        weak = [c for c in goal.effects if table[c]["power"] < goal.power - CLOSE]
+        weak = [c for c in goal.effects if table["power"][c] < goal.power - CLOSE]
         missed += [f"the power for {c} was to be {goal.power:g}" for c in weak]
         if self.asked == "precision" and missed:
             out.append(note("missed", missed=", ".join(missed)))
@@ -106,39 +107,33 @@ class StudyPlan(Planned):
     @cached_property
     def _of_silos(self) -> tuple[Diagnostic, ...]:
         """Notes on silos: people who are in several of them, and how two collectors compare."""
-        if not self.spec.silos:
-            return ()
-        out = [note("in_several")]
+        out = [note("in_several")] if self.spec.silos else []
         with suppress(PrivregError):
-            other, name = self._under("two_collectors"), self.critical
-            theirs = other._table(other._precision.std_errors(self.n))
-            times = float((self._table()["width"] / theirs["width"])[name])
-            more = "more" if (self.n > other.n if self.asked == "people" else times > 1.0) else "no more"
-            if self.asked == "people":
-                out.append(note("collectors.people", more=more, other=other.n, n=self.n))
-            elif math.isfinite(times):
-                out.append(note("collectors.width", more=more, name=name, times=times))
+            if self.spec.silos:
+                other, name = self._under("two_collectors"), self.critical
+                theirs = other._table(other._precision.std_errors(self.n))
+                times = float((self._table()["width"] / theirs["width"])[name])
+                more = "more" if (self.n > other.n if self.asked == "people" else times > 1.0) else "no more"
+                if self.asked == "people":
+                    out.append(note("collectors.people", more=more, other=other.n, n=self.n))
+                elif math.isfinite(times):
+                    out.append(note("collectors.width", more=more, name=name, times=times))
         return tuple(out)
 
-    def _answer(self) -> str:
-        """Question in a sentence or two."""
-        trust, k = self.trusted, self.spec.people.k_max
-        what = f"{self.spec.family!r}, {self.budget} per person{trust}"
-        records = f"{self.n:,} records" if k is None else f"{self.n:,} people, {k:,} rows each"
-        if self.asked == "budget":
-            return f"A budget of {self.budget} per person is needed with {records} ({self.spec.family!r}{trust})."
-        if self.asked != "people":
-            return f"{records} ({what})."
-        needed = f"{records}{',' * (k is not None)} are needed"
-        if of_many_rows(self.spec):
-            return f"{needed}, of which no fit lets intervals be relied on ({what})."
-        if self.reliable <= MOST_PEOPLE:
-            return f"{needed} ({what})."
-        never = _named(self, self._precision.rare(MOST_PEOPLE))
-        rare = f"No number of records is enough to rely on the intervals of {never}: a level is too rare."
-        return f"{rare if never else f'M{NEVER.format(self._precision.most)}.'} Below: {records} ({what})."
-
     def _layout(self) -> list[Part]:
+        trust, k = self.trusted, self.spec.people.k_max
+        what = f"({self.spec.family!r}, {self.budget} per person{trust})"
+        records = f"{self.n:,} records" if k is None else f"{self.n:,} people, {k:,} rows each"
+        answer = f"{records} {what}."
+        if self.asked == "budget":
+            answer = f"A budget of {self.budget} per person is needed with {records} ({self.spec.family!r}{trust})."
+        elif self.asked == "people" and (of_many_rows(self.spec) or self.reliable <= MOST_PEOPLE):
+            none = ", of which no fit lets intervals be relied on" if of_many_rows(self.spec) else ""
+            answer = f"{records}{',' * (k is not None)} are needed{none} {what}."
+        elif self.asked == "people":
+            never = _named(self, self._precision.rare(MOST_PEOPLE))
+            rare = f"No number of records is enough to rely on the intervals of {never}: a level is too rare."
+            answer = f"{rare if never else f'M{NEVER.format(self._precision.most)}.'} Below: {answer}"
         table = self._table()
         columns = [["" if v == "nan" else v for v in in_one_format(table[c], 3)] for c in table.columns]
         heads = [str(c).replace("_", " ") for c in table.columns]
@@ -151,7 +146,7 @@ class StudyPlan(Planned):
         if self.spec.people.followed is not None:
             model += f"; {self.n * self.assumed.events(self.spec):,.0f} events"
         head, space = Paragraph(f"Plan: {self.spec.formula}"), Lines(("",))
-        return [head, space, Paragraph(self._answer()), shown, space, Paragraph(model), Notes(self.notes)]
+        return [head, space, Paragraph(answer), shown, space, Paragraph(model), Notes(self.notes)]
 
     def plot(self, coef: str | None = None, *, power: bool = False, ax: Axes | None = None) -> Axes:
         """Contours of an interval's mean width over budget and people; or the power of tests over people.
@@ -176,7 +171,7 @@ class StudyPlan(Planned):
         coef = self._coef(coef)
         trusts = [*TRUST] if not self.spec.silos else ["local", "two_collectors", "silos", "central"]
         found = self._compared({t: {"trust": t} for t in trusts}, coef)
-        table, root = found.table, plain_errors(self.spec, self.assumed, SEED)
+        table, root = found.table, plain_errors(self.spec, self.assumed)
         if root is not None:
             n = self._people(lambda n: root / math.sqrt(n)) if self.asked == "people" else self.n
             line = self._table(root / math.sqrt(n)).loc[[coef]].assign(people=n, reliable=True)
@@ -328,9 +323,7 @@ def _doubts(plan: Planned) -> list[Diagnostic]:
         would = least(lambda n: each.rare(n).isdisjoint(few))
         out.append(note("seldom", columns=_named(plan, few), would=would))
     if never:
-        text = (
-            f"don't rely on the intervals of {_named(plan, never)}, with any number of records: a level that they "
-            "depend on is too rare; merge levels, compare with a common one, or leave it out"
-        )
-        out.append(Diagnostic("rare", text))
+        of = f"the intervals of {_named(plan, never)}, with any number of records"
+        fix = "merge levels, compare with a common one, or leave it out"
+        out.append(doubt("rare", f"a level that they depend on is too rare; {fix}", of=of))
     return out

@@ -5,7 +5,6 @@ import json
 import math
 import pickle
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -334,11 +333,8 @@ def statistics(silos):
 
 
 def shown(res):
-    ax = res.plot()
-    words = [t.get_text() for t in ax.findobj(plt.Text)]
-    plt.close(ax.figure)
     return [res, repr(res), res.summary().as_text(), res.summary().as_html(), res.summary().as_latex(), res.tidy(),
-            res.trajectory(), str(res.privacy), words]  # fmt: skip
+            res.trajectory(), str(res.privacy)]  # fmt: skip
 
 
 def test_results_hold_nothing_of_the_records():
@@ -544,17 +540,6 @@ def test_a_model_that_is_still_moving_is_told():
     assert told == [True, False]
     assert "clip" in far.privacy.doubts[0]
     assert np.isfinite(noisy.params).all()
-
-
-@pytest.mark.thorough
-def test_plot_takes_axes_and_terms():
-    res = model().fit(seed=1, progress=False)
-    figure, ax = plt.subplots()
-    assert res.plot("a", ax=ax) is ax
-    np.testing.assert_allclose(ax.lines[0].get_ydata(), res.trajectory().query("term == 'a'")["estimate"])
-    plt.close(figure)
-    with pytest.raises(OptionError, match="terms='c' is not known"):
-        res.plot("c")
 
 
 def test_model_describes_itself_without_data():

@@ -86,11 +86,6 @@ class Plan:
         return len(self.spec.coefficients)
 
     @property
-    def classes(self) -> int:
-        """Linear predictors of a record: 1, or one for each level but the first."""
-        return self.size // len(self.spec.design.names)
-
-    @property
     def total_mu(self) -> float:
         """GDP parameter per silo of all rounds: √rounds times that of a report."""
         return math.sqrt(self.rounds) * self.mechanism.mu
@@ -143,23 +138,15 @@ def make_plan(spec: ModelSpec, silos: int, asked: SiloOptions) -> Plan:
     how = {"beta": asked.beta, "magnitude_share": asked.magnitude_share, "debias": asked.debias}
     size, reach = len(spec.coefficients) + shared, 0.5 * joint_sensitivity(clip, kappa)
     mechanism = update_mechanism(asked.mechanism, share(spec.budget, rounds), size, reach, **how)
-    many, batch, shares = option("local_steps"), option("batch_size"), _shares(asked.weights, silos)
-    return Plan(spec, score, words, mechanism, rounds, many, step, batch, silos, clip, kappa, shares)
-
-
-def _shares(weights: Any, silos: int) -> Array:
-    if weights is None:
-        return np.full(silos, 1.0 / silos)
-    if isinstance(weights, str) or not isinstance(weights, Sequence | np.ndarray):
+    weights = np.ones(silos) if asked.weights is None else np.ravel(np.asarray(asked.weights, dtype=object))
+    numbers = [w for w in map(real, weights) if w is not None and 0.0 < w < math.inf]
+    if len(numbers) != silos or len(weights) != silos:
         raise OptionError(
-            f"weights={shown(weights)} must be a list of numbers, one a silo, that are public (such as record counts "
-            "that may be known); without it every silo counts alike."
+            f"weights={shown(asked.weights)} must be {silos} positive finite numbers, one a silo, that are public, as "
+            "record counts that may be known; without it every silo counts alike."
         )
-    numbers = [real(w) for w in weights]
-    if len(numbers) != silos or any(w is None or not 0.0 < w < math.inf for w in numbers):
-        raise OptionError(f"weights must be {silos} positive finite numbers, one a silo; got {len(numbers)}.")
-    values = np.array(numbers, dtype=np.float64)
-    return np.asarray(values / values.sum())
+    many, batch, shares = option("local_steps"), option("batch_size"), np.array(numbers) / np.sum(numbers)
+    return Plan(spec, score, words, mechanism, rounds, many, step, batch, silos, clip, kappa, shares)
 
 
 # --- the server ------------------------------------------------------------------------------------------

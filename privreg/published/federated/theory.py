@@ -25,11 +25,6 @@ def angle_sensitivity(size: int, beta: float) -> float:
     return math.sqrt(size + 2.0) * beta * math.pi
 
 
-def magnitude_sensitivity(clip: float) -> float:
-    """Largest distance of the lengths of two vectors of norm at most `clip`."""
-    return clip
-
-
 def to_angles(vectors: ArrayLike) -> tuple[Array, Array]:
     """Magnitudes, shape (...), and angles, radians, shape (..., d − 1), of finite vectors, shape (..., d), d ≥ 2.
 
@@ -96,11 +91,6 @@ class AngleBox:
     def half(self) -> Array:
         """Half lengths of its edges, shape (d − 1,)."""
         return self.beta * math.pi * np.append(np.full(self.size - 2, 0.5), 1.0)
-
-    @property
-    def sensitivity(self) -> float:
-        """Largest ℓ2 distance of two points in it."""
-        return angle_sensitivity(self.size, self.beta)
 
     def clip(self, angles: Array) -> Array:
         """Angles moved into the box, shape (..., d − 1)."""
