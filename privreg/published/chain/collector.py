@@ -101,29 +101,23 @@ def final(state: State, plan: Plan) -> ChainSummary:
         curvature[cols, rows] = state.curvature / senders / np.where(rows == cols, 1.0, np.sqrt(2.0))
     with np.errstate(all="ignore"):  # steps that overflow are refused where results are asked for
         if k and plan.scaling_mode != NONE:
-            scaling = _scaling(state, plan, k, centred)
+            sums, squares = state.sums.copy(), k * (k + 1) * (2 * k + 1) / 6.0
+            kernels.flush(state.path, k % BLOCK, sums, plan.scaling_mode)
+            if plan.scaling_mode == DIAGONAL:
+                mean = np.append(float(state.functional @ centred), centred[1:])
+                scaling = (sums[0] - 2 * mean * sums[1] + squares * mean**2) / float(k) ** 2
+            else:
+                cross = np.outer(centred, sums[p, :p])
+                whole = symmetric(sums[:p, :p]) - cross - cross.T + squares * np.outer(centred, centred)
+                scaling = whole / float(k) ** 2
         if k and plan.outer:
             lower = state.outer.copy()
             kernels.add_gram(state.reports, k % BLOCK, lower)
             outer = symmetric(lower) / k
-        mean = state.origin + centred
     people = int(counts[codes.PEOPLE] - counts[codes.IN_BATCH])
     spreads = state.spreads / np.maximum([int(counts[codes.PEOPLE]), senders], 1)
-    return ChainSummary(people, k, mean, state.theta.copy(), scaling, outer, symmetric(curvature), senders, spreads)
-
-
-def _scaling(state: State, plan: Plan, k: int, centred: Array) -> Array:
-    """Random-scaling matrix of k updates, or its diagonal."""
-    p, rest, sums, squares = len(centred), k % BLOCK, state.sums.copy(), k * (k + 1) * (2 * k + 1) / 6.0
-    if rest:
-        kernels.flush(state.path, rest, sums, plan.scaling_mode)
-    if plan.scaling_mode != DIAGONAL:
-        cross = np.outer(centred, sums[p, :p])
-        whole = symmetric(sums[:p, :p]) - cross - cross.T + squares * np.outer(centred, centred)
-        return np.asarray(whole / float(k) ** 2)
-    mean = centred.copy()
-    mean[0] = float(state.functional @ centred)
-    return np.asarray((sums[0] - 2 * mean * sums[1] + squares * mean**2) / float(k) ** 2)
+    mean, last = state.origin + centred, state.theta.copy()
+    return ChainSummary(people, k, mean, last, scaling, outer, symmetric(curvature), senders, spreads)
 
 
 def symmetric(lower: Array) -> Array:

@@ -309,7 +309,11 @@ def fused(
         factor = _bounded(psi * omega, math.sqrt(norm2), bound)
         if plan.central == 1:
             curvature = _bounded(_curvature(shape, c, top, eta, y[i]) * omega, norm2, plan.curvature_bound)
-            _central(x, i, curvature, factor, raw_curvature, raw_outer)
+            for j in range(p):
+                for m in range(p):
+                    # factor times x first: a row too long to be squared must not become inf, nor 0 × inf
+                    raw_curvature[j, m] += (curvature * x[i, j]) * x[i, m] if curvature != 0.0 else 0.0
+                    raw_outer[j, m] += (factor * x[i, j]) * (factor * x[i, m]) if factor != 0.0 else 0.0
         slot = updates % codes.BLOCK
         position += 1
         if plan.blocks > 1:
@@ -394,16 +398,6 @@ def _curvature_report(
     randomise(answer, q, plan.curvature_radius, personal, noise)
     for k in range(q):
         state.curvature[k] += answer[k]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _central(x: Array, i: int, curvature: float, factor: float, raw_curvature: Array, raw_outer: Array) -> None:
-    p = x.shape[1]
-    for j in range(p):
-        for m in range(p):
-            # factor times x first: a row too long to be squared must not become inf, nor 0 × inf
-            raw_curvature[j, m] += (curvature * x[i, j]) * x[i, m] if curvature != 0.0 else 0.0
-            raw_outer[j, m] += (factor * x[i, j]) * (factor * x[i, m]) if factor != 0.0 else 0.0
 
 
 # the normal law by which PrivUnit and randomised response draw: as plain functions they give the same bits

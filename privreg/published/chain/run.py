@@ -18,8 +18,7 @@ from privreg.protocol import codes
 from privreg.protocol.codes import BLOCK
 from privreg.published.chain import collector, kernels
 from privreg.published.chain import path as blocks
-from privreg.published.chain.numbers import Steps
-from privreg.published.chain.plans import Plan, State
+from privreg.published.chain.plans import Plan, State, Steps
 
 MARKS_PER_DOUBLING = 4
 STEP_BLOCK = 64 * BLOCK
