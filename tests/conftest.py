@@ -416,5 +416,5 @@ def shared_rehearsals(monkeypatch: pytest.MonkeyPatch) -> None:
 def coarse_contours(monkeypatch: pytest.MonkeyPatch, shared_rehearsals: None) -> None:
     """Contours of a plan over fewer budgets and numbers of people, and fits rehearsed at fewer of these."""
     pytest.importorskip("matplotlib")
-    monkeypatch.setattr("privreg.planning.plots.POINTS", (5, 5))
+    monkeypatch.setattr("privreg.planning.plan.POINTS", (5, 5))
     monkeypatch.setattr("privreg.planning.precision.TIMES", 4096)

@@ -28,11 +28,10 @@ from privreg.options.running import one_thread, waiting
 from privreg.options.table import check, documented, find
 from privreg.options.unknown import refuse_unknown
 from privreg.planning import scenario
-from privreg.planning.plan import Goal
+from privreg.planning.plan import REHEARSED, Goal, StudyPlan
 from privreg.planning.plan import find as find_coef
 from privreg.planning.precision import SEED, plain_hazards, plain_model, precision_of
 from privreg.planning.scenario import Assumed
-from privreg.planning.study_plan import REHEARSED, StudyPlan
 from privreg.privacy.ledger import UNSET, Budget
 from privreg.schema import files
 from privreg.schema.declarations import Schema
@@ -213,17 +212,18 @@ def _assumed(
     if rows is not None:
         rows = covariates if answered else rows
         prepare(rows, own, design.schema, clamp=set(own), new=True)  # a value that is missing is an error
-    by_name, k = params is None or isinstance(params, Mapping), 0 if design.cuts is None else len(design.cuts)
-    if by_name:  # 0 where none is given, and cut points that make levels equally frequent
+    k = 0 if design.cuts is None else len(design.cuts)
+    placed = params is not None and (not isinstance(params, Mapping) or "Intercept" in params)  # the intercept is given
+    if params is None or isinstance(
+        params, Mapping
+    ):  # 0 where none is given, and cut points that make levels equally frequent
         given = {as_named(str(name), names): value for name, value in (params or {}).items()}
         if wrong := [name for name in given if name not in names]:
             raise OptionError(f"params has {shown(wrong[0])}, no coefficient; they are {', '.join(map(repr, names))}.")
         even = np.log(np.arange(1.0, k + 1.0) / np.arange(float(k), 0.0, -1.0))
         usually = dict(zip(names[len(names) - k :], even, strict=True))
-        theta = [given.get(name, usually.get(name, 0.0)) for name in names]
-    else:
-        theta = np.ravel(np.asarray(params, dtype=object)).tolist()
-    numbers = [real(v) for v in theta]
+        params = [given.get(name, usually.get(name, 0.0)) for name in names]
+    numbers = [real(v) for v in np.ravel(np.asarray(params, dtype=object))]
     if len(numbers) != len(names) or any(v is None or not math.isfinite(v) for v in numbers):
         raise OptionError(f"params must be {len(names)} finite numbers, one for each of {', '.join(names)}.")
     sd, moments = scenario.read_scale(1.0 if scale is None else scale, covariates), told.get("moments", Schema())
@@ -233,7 +233,6 @@ def _assumed(
         out = replace(out, alpha=told.get("dispersion", scenario.USUAL_ALPHA))
     elif family.scoring.counts:
         out = replace(out, dispersion=told.get("dispersion", 1.0))
-    placed = params is not None and (not by_name or "Intercept" in params)  # somebody gave the intercept
     if spec.people.followed is not None:
         out, share = replace(out, censored=told.get("censored", 0.0)), told.get("events")
         if placed or answered:

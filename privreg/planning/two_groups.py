@@ -16,8 +16,7 @@ from privreg.means.plan import Plan, Sums, make_plan
 from privreg.means.terms import Term
 from privreg.options.table import check
 from privreg.options.unknown import known_arguments
-from privreg.planning.plan import TRUST, people_for, power_of, shift_for
-from privreg.planning.study_plan import SEES
+from privreg.planning.search import SEES, TRUST, people_for, power_of, shift_for
 from privreg.privacy.ledger import UNSET, Budget
 from privreg.tables import Paragraph, Part, Table, View
 

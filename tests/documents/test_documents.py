@@ -8,7 +8,7 @@ import pytest
 
 from docs import cells
 from privreg.means.results.results import MeansResults
-from privreg.planning.study_plan import StudyPlan
+from privreg.planning.plan import StudyPlan
 from privreg.results.results import PrivateResults
 from privreg.results.several.comparison import Comparison
 

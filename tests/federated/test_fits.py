@@ -461,8 +461,8 @@ def test_a_silo_without_a_record_that_can_be_used_fails_nothing():
         ({"clip": math.inf}, OptionError, "clip=inf must be a positive number"),
         ({"step": "fast"}, OptionError, "step='fast' must be a positive number"),
         ({"batch_size": 0}, OptionError, "batch_size=0"),
-        ({"weights": [1, 2]}, OptionError, "weights must be 30 positive finite numbers"),
-        ({"weights": [1.0] * 29 + [-1]}, OptionError, "weights must be 30 positive finite numbers"),
+        ({"weights": [1, 2]}, OptionError, "a list of 30 positive finite numbers"),
+        ({"weights": [1.0] * 29 + [-1]}, OptionError, "a list of 30 positive finite numbers"),
         ({"weights": "counts"}, OptionError, "weights='counts' must be a list"),
         (
             {"family": pr.Quantile(0.5), "bounds": {**BOUNDS, "y": (0, 1)}},

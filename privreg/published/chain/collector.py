@@ -21,19 +21,12 @@ def init(start: Array, plan: Plan, functional: Array) -> State:
     sums = (p + 1, p + 1) if plan.scaling_mode == FULL else (2, p)
     side = {0: 0, 1: p, 2: 2 * p + 1}[plan.outer]
     return State(
-        theta=start.astype(np.float64).copy(),
-        origin=start.astype(np.float64).copy(),
-        total=np.zeros(p),
-        batch=np.zeros(p),
-        path=np.zeros((p + 1, LINE)),
-        sums=np.zeros(sums),
-        functional=functional.astype(np.float64).copy(),
-        reports=np.zeros((max(side, p), LINE)),
-        outer=np.zeros((side, side)),
-        curvature=np.zeros(p * (p + 1) // 2 if plan.curvature_share else 0),
-        spreads=np.zeros(2),
+        theta=start.astype(np.float64), origin=start.astype(np.float64), total=np.zeros(p), batch=np.zeros(p),
+        path=np.zeros((p + 1, LINE)), sums=np.zeros(sums), functional=functional.astype(np.float64),
+        reports=np.zeros((max(side, p), LINE)), outer=np.zeros((side, side)),
+        curvature=np.zeros(p * (p + 1) // 2 if plan.curvature_share else 0), spreads=np.zeros(2),
         counts=np.zeros(5, dtype=np.int64),
-    )
+    )  # fmt: skip
 
 
 def is_turn(updates: int) -> bool:
@@ -68,11 +61,9 @@ def recentred(state: State, plan: Plan) -> tuple[State, Array]:
 def moved_gram(gram: Array, move: Array) -> Array:
     """Products of (report, θ − origin, 1), lower triangle, after the origin moved; others as they are."""
     p = len(move)
-    if len(gram) <= p:
-        return gram
     turn = np.eye(2 * p + 1)
     turn[p : 2 * p, 2 * p] = -move
-    return np.asarray(np.tril(turn @ symmetric(gram) @ turn.T))
+    return gram if len(gram) <= p else np.asarray(np.tril(turn @ symmetric(gram) @ turn.T))
 
 
 class ChainSummary(NamedTuple):

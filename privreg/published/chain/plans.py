@@ -139,25 +139,14 @@ class Published:
         """Calibrate every number that the loop needs, for `p` covariates."""
         bound, share = self.curvature_bound, self.curvature_share
         return Plan(
-            shape=self.score.shape,
-            blocks=self.blocks,
-            c=self.score.c,
-            top=self.score.bound,
-            weights=self.weights.code,
-            bound=self.norm,
-            radius=self.radius,
-            middle=0.5 * sum(self.score.range) if self.alone else 0.0,
-            channel=self.mechanism.channel(self.report(p)[1]),
-            batch=self.batch,
-            scaling_mode=scaling_mode,
-            outer=outer,
+            shape=self.score.shape, blocks=self.blocks, c=self.score.c, top=self.score.bound,
+            weights=self.weights.code, bound=self.norm, radius=self.radius,
+            middle=0.5 * sum(self.score.range) if self.alone else 0.0, batch=self.batch,
+            channel=self.mechanism.channel(self.report(p)[1]), scaling_mode=scaling_mode, outer=outer,
             curvature_share=turns(share),
-            curvature_bound=bound,
-            curvature_radius=self.mechanism.curvature_radius(bound) if share > 0 else 0.0,
-            curvature_channel=self.mechanism.channel(p * (p + 1) // 2),
-            central=int(central),
-            joint=self.joint,
-        )
+            curvature_bound=bound, curvature_radius=self.mechanism.curvature_radius(bound) if share > 0 else 0.0,
+            curvature_channel=self.mechanism.channel(p * (p + 1) // 2), central=int(central), joint=self.joint,
+        )  # fmt: skip
 
 
 def turns(share: float) -> int:

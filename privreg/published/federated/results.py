@@ -174,22 +174,11 @@ def make_statement(plan: Plan, release: Release, trust: str, *, seeded: bool = F
     said |= {f"biased.{which}": m.geometric and private and holds for which, holds in biases.items()}
     out = [note(code, beta=m.beta) for code, holds in (said | {"rounding.silos": private}).items() if holds]
     return PrivacyStatement(
-        setting="silos",
-        budget=plan.budget,
-        trust=trust,
-        mechanism=f"in each round {m.title}",
-        noise=m.words(),
-        noise_sd=0.0,
-        bound=plan.clip,
+        setting="silos", budget=plan.budget, trust=trust, mechanism=f"in each round {m.title}", noise=m.words(),
+        noise_sd=0.0, bound=plan.clip, curvature="", protects=PROTECTS, release=release, seeded=seeded,
         weights=f"l2 norm of the whole update at most {plan.clip:.4g}, internal units{beside}; replacing it "
         f"moves it by {2 * m.clip:.4g}. All rounds together can move the model by {rounds * plan.clip:.4g}",
-        curvature="",
-        protects=PROTECTS,
-        per_round=each if private else "everything: no noise",
-        release=release,
-        declared=plan.spec.declared("count for nothing"),
-        notes=tuple(out),
-        seeded=seeded,
-        certain_mu=plan.total_mu if private else None,
+        per_round=each if private else "everything: no noise", declared=plan.spec.declared("count for nothing"),
+        notes=tuple(out), certain_mu=plan.total_mu if private else None,
         neighbours=partial(trials, m, rounds=rounds) if private else None,
-    )
+    )  # fmt: skip
