@@ -49,18 +49,13 @@ def plan_two_groups(
     mean, sd, bounds : float, float, (float, float)
         Of means, in the number's own units: that of the first group (the middle of the bounds by default), the standard
         deviation within groups, and the declared bounds.
-    difference : float
-        Of the second group to the first, that a test is to find. Left out, it is what is found.
-    power : float
-        With what probability; 0.8 by default.
-    n : int, optional
-        Records of both groups together. Left out, it is what is found; with `difference` the power is.
+    difference, n, power : float, int, float
+        Difference of the second group to the first, records of both together, and with what probability a test finds
+        it, 0.8 by default. Of difference and n what is left out is found; given both, the power is.
     mu, epsilon, delta, rho
         Budget *per person*, in one form.
-    alpha : float
-        Level of the two-sided test.
-    ratio : float
-        Records of the second group over those of the first.
+    alpha, ratio : float
+        Level of the two-sided test; records of the second group over those of the first.
     trust, missing : str
         As of :func:`privreg.means.estimate`: by default whether somebody answered is private, too.
 

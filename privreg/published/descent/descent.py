@@ -51,9 +51,8 @@ def fit(
 
     Notes
     -----
-    Warns (PrivregWarning) if δ is not below one over the number of records, and (ReliabilityWarning) of rows that
-    should not be relied on. Raises an error if an option is out of range or does not go with another, before any row is
-    read where possible; if rows can't be used, or are too many for memory.
+    Warns if δ is not below one over the number of records, and of rows that should not be relied on. Options that don't
+    go together are refused before any row is read where possible, and rows that are too many for memory.
     """
     seed, people, design, units = check("curator.fit", "seed", seed), spec.people, spec.design, spec.units
     check("curator.fit", "progress", progress)

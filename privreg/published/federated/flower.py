@@ -27,14 +27,11 @@ _COUNT: Final = "privreg"  # Record of a node's state that holds how many rounds
 
 
 def client_app(model: FederatedRegression, data: Any, *, silo: int, seed: Any = None) -> Any:
-    """Make the ClientApp of one silo.
-
-    It answers each of the plan's rounds once, in order, and refuses further ones; it keeps that count in the node's
-    state as well, so that a restart doesn't forget it.
+    """Make the ClientApp of one silo, which answers each of the plan's rounds once, in order, across restarts, too.
 
     The `model` is the server's; a formula with a number for `silos` describes it without data. `data`, a DataFrame,
-    mapping, path or table, are this silo's records. They are read here, before any message: what is wrong with them is
-    raised here, not at the server. `silo` is its public number, from 1; a `seed` is for simulation only.
+    mapping, path or table, are this silo's records, read here, before any message. `silo` is its public number, from 1;
+    a `seed` is for simulation only.
     Raises MissingExtraError if Flower is not installed; BudgetError if a limit on spending in this process
     (:func:`privreg.limit_spending`) would be exceeded; PrivregError if the records can't be used.
     """
@@ -74,8 +71,7 @@ def client_app(model: FederatedRegression, data: Any, *, silo: int, seed: Any = 
 def server_app(
     model: FederatedRegression, done: Callable[[FederatedResults], None], *, timeout: float | None = None
 ) -> Any:
-    """Make the ServerApp: it sends the model, averages the answers, and calls `done` with the
-    :class:`FederatedResults`.
+    """Make the ServerApp: it sends the model, averages the answers, and calls `done` with the results.
 
     It needs no data but an answer of every silo in every round, within `timeout` seconds if that is given. Of silos
     that failed only the count is named.

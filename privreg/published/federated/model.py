@@ -141,7 +141,7 @@ class FederatedRegression(Described):
 
     @documented("silos.fit")
     def fit(self, *, seed: Any = None, progress: bool | None = None, **unknown: Never) -> FederatedResults:
-        """Fit here, in one process that plays all silos.
+        """Fit here, in one process that plays all silos; warn if the model was still on its way at the end.
 
         Parameters
         ----------
@@ -149,7 +149,6 @@ class FederatedRegression(Described):
 
         Notes
         -----
-        Warns (ReliabilityWarning) if the model was still on its way, so that the coefficients should not be relied on.
         Raises BudgetError if a limit on spending would be exceeded for any silo, before anything is released; DataError
         or SchemaError, which name the silo and the column, if a silo's records can't be used.
         """

@@ -190,18 +190,11 @@ def update_mechanism(
     magnitude_share: object = 0.1,
     debias: object = True,
 ) -> UpdateMechanism:
-    """Make the mechanism of one report.
+    """Make the mechanism of one report; OptionError if it can't give what is asked.
 
     `name` is one of `UPDATE_MECHANISMS`, or "auto": whichever of the unbiased ones has the least noise at this `budget`
     of one report, of which a pure mechanism takes the largest ε that keeps it. Others are as in
     :class:`UpdateMechanism`; `magnitude_share` in (0, 1) is for "geodp".
-    Raises OptionError if the mechanism can't give what is asked.
-
-    Examples
-    --------
-    >>> from privreg import Budget
-    >>> update_mechanism("gaussian", Budget.declare(mu=0.5), 3, 1.0)
-    Gaussian(0.5-GDP, per silo and round, replace-one neighbours, clip 1)
     """
     got = check("silos.formula", "mechanism", name)
     part, undo = check("silos.formula", "magnitude_share", magnitude_share), check("silos.formula", "debias", debias)
