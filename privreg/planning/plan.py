@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
@@ -41,6 +41,8 @@ MOST_ROWS: Final = 10**8
 SURE: Final = 0.999
 COLUMNS: Final = ["people", "std_error", "width", "reliable"]
 REHEARSED: Final = "rehearsing fits of made-up people"
+MOST_OUTSIDE: Final = 0.02  # Share of responses beyond their declared range from which on a plan warns
+NEVER: Final = "ost fits of up to {:,} made-up people, the most that were tried, mark some"
 SAID: Final = frozenset({"raised", "missed", "unreliable", "seldom", "rare"})
 """Notes of a plan that comparisons repeat."""
 
@@ -99,15 +101,6 @@ class StudyPlan(View):
                 each.std_errors(self.n)
                 return replace(self, assumed=assumed, _precision=each)
         return None
-
-    @property
-    def trusted(self) -> str:
-        """Trusted parties in words after a budget; of silos with their number and records."""
-        if not self.spec.silos:
-            return search.TRUST[self.spec.trust]
-        counts = self.spec.shared(self.n)
-        some = f"{min(counts):,}" if len(set(counts)) == 1 else f"{min(counts):,} to {max(counts):,}"
-        return f", {len(counts)} silo{'s' * (len(counts) > 1)} of {some}"
 
     @property
     def _z(self) -> float:
@@ -213,9 +206,10 @@ class StudyPlan(View):
             all_ = self._table()
             return all_ if power is None else all_.assign(detectable=self._shift(power) * all_["std_error"])
         scale = 2.0 * self._z if power is None else self._shift(power)
-        people = [self.n] if n is None else [check("plan.formula", "n", v) for v in _several(n)]
+        people = [self.n] if n is None else [check("plan.formula", "n", v) for v in np.ravel(np.asarray(n, object))]
         label, given = ("mu", mu) if epsilon is None else ("epsilon", epsilon)
-        made = [self.budget] if given is None else [Budget.declare(**{label: v}) for v in _several(given)]
+        asked = [] if given is None else np.ravel(np.asarray(given, object))
+        made = [Budget.declare(**{label: v}) for v in asked] or [self.budget]
         budgets: dict[float | str, Budget] = {str(b) if given is None else getattr(b, label): b for b in made}
         label = "budget" if given is None else label
         name = self._coef(coef)
@@ -278,8 +272,7 @@ class StudyPlan(View):
             usual = precision_of(replace(spec, score_weights=None), assumed)
             times = float(np.mean((self._precision.std_errors(self.n) / usual.std_errors(self.n)) ** 2))
             out.append(note("unweighted", times=times))
-        rows = spec.people.k_max
-        if rows is not None:
+        if (rows := spec.people.k_max) is not None:
             larger = f"{rows:,}/m" if spec.people.effect is None else f"{rows - 1:,}/(m - 1)"
             out.append(note("rows_assumed", count=rows, larger=larger))
         guessed, outside = spec.family.scaled and assumed.usual, assumed.outside(spec)
@@ -292,9 +285,8 @@ class StudyPlan(View):
                 what = "correlations of 0.5" if name == "correlations" else f"a skewed {name}"
                 how.append(f"{what}: without noise some intervals would be {times:.1f} times as wide")
             most = f" What matters most of all that is assumed is {', and then '.join(how)}." if how else ""
-            known, better = "even", " or their sds"
-            if assumed.moments.moments:
-                known, better = "of the sds that were given", ""
+            sds = bool(assumed.moments.moments)
+            known, better = ("of the sds that were given", "") if sds else ("even", " or their sds")
             out.append(note("covariates_assumed", known=known, most=most, better=better))
         flags = [c for c in design.covariates if schema.bounds.get(c) == (0.0, 1.0)]
         if flags and assumed.covariates is None:
@@ -323,7 +315,11 @@ class StudyPlan(View):
         return tuple(out)
 
     def _layout(self) -> list[Part]:
-        trust, k = self.trusted, self.spec.people.k_max
+        trust, k = search.TRUST.get(self.spec.trust), self.spec.people.k_max
+        if self.spec.silos:
+            counts = self.spec.shared(self.n)
+            some = f"{min(counts):,}" if len(set(counts)) == 1 else f"{min(counts):,} to {max(counts):,}"
+            trust = f", {len(counts)} silo{'s' * (len(counts) > 1)} of {some}"
         what = f"({self.spec.family!r}, {self.budget} per person{trust})"
         records = f"{self.n:,} records" if k is None else f"{self.n:,} people, {k:,} rows each"
         answer = f"{records} {what}."
@@ -441,8 +437,6 @@ class StudyPlan(View):
             on.legend(frameon=False, fontsize=SMALL)
         return on  # type: ignore[no-any-return]
 
-    # --- the same question otherwise -------------------------------------------------------------------
-
     def compare_trust(self, coef: str | None = None) -> StudyTable:
         """Ask the same question under each trust model, and without privacy; show the precision of `coef`.
 
@@ -467,13 +461,12 @@ class StudyPlan(View):
         c = 1.5; and the plan's own. `coef` and the table are as of :meth:`compare_trust`. Of another response it is an
         OptionError.
         """
-        own, families = self.spec.family, list[Family]()
+        own = self.spec.family
+        if not (own.scaled or own.response == "count"):
+            raise OptionError(f"families are compared of numbers and counts, and this is a plan for {own!r}.")
+        families: list[Family] = [Huber(), Huber(1.345), Expectile(0.5), Squared()]
         if own.response == "count":
             families = [Poisson(own.y_max), Poisson(own.y_max, c=1.5)]
-        elif own.scaled:
-            families = [Huber(), Huber(1.345), Expectile(0.5), Squared()]
-        else:
-            raise OptionError(f"families are compared of numbers and counts, and this is a plan for {own!r}.")
         families += [own] if own not in families else []
         found = self._compared({repr(family): {"family": family} for family in families}, self._coef(coef))
         return replace(found, notes=(*(f"{family!r}: {family.estimand}" for family in families), *found.notes))
@@ -519,11 +512,8 @@ class StudyPlan(View):
         """
         reps, seed = whole("reps", reps, 2), check("local.fit", "seed", seed)
         if self.n * reps > MOST_ROWS:
-            most = MOST_ROWS // self.n
-            raise OptionError(
-                f"{reps} fits of {self.n:,} records are more than {MOST_ROWS:,} rows; "
-                + (f"give reps={most} at most." if most > 1 else "check a plan of fewer records with the same budget.")
-            )
+            most = f"give reps={MOST_ROWS // self.n} at most, or check a plan of fewer records with the same budget"
+            raise OptionError(f"{reps} fits of {self.n:,} records are more than {MOST_ROWS:,} rows; {most}.")
         limits = []
         with progress_bar(reps, progress) as bar:
             for k, state in enumerate(np.random.SeedSequence(seed).spawn(reps)):
@@ -568,13 +558,6 @@ class StudyTable(View):
         return [Paragraph(self.title), table, Notes(self.notes)]
 
 
-# --- words of a plan beside its numbers -----------------------------------------------------------
-
-
-MOST_OUTSIDE: Final = 0.02  # Share of responses beyond their declared range from which on a plan warns
-NEVER: Final = "ost fits of up to {:,} made-up people, the most that were tried, mark some"
-
-
 def _named(plan: StudyPlan, columns: Collection[int]) -> str:
     """Coefficients of these columns of the design."""
     width = len(plan.spec.design.names)
@@ -610,18 +593,10 @@ def _doubts(plan: StudyPlan) -> list[Diagnostic]:
 
 def find(coef: object, names: Sequence[str], option: str = "coef") -> list[str]:
     """Coefficients of this name, or of the column of this name; `option` is what was given, for the message."""
-    if isinstance(coef, str):
-        if (named := as_named(coef, names)) in names:
-            return [named]
-        short = plain_name(coef)
-        found = [c for c in names if plain_name(c).startswith((f"{short}[", f"C({short}"))]
-        if found:
-            return found
-    hint = meant(coef, names) if isinstance(coef, str) else ""
-    raise OptionError(
-        f"{option}= names {shown(coef)}, which is no coefficient; they are {', '.join(map(repr, names))}.{hint}"
-    )
-
-
-def _several(values: Any) -> list[Any]:
-    return list(values) if isinstance(values, Iterable) and not isinstance(values, str) else [values]
+    text = coef if isinstance(coef, str) else ""
+    named, short = as_named(text, names), plain_name(text)
+    found = [named] if named in names else [c for c in names if plain_name(c).startswith((f"{short}[", f"C({short}"))]
+    if not found:
+        known = f"they are {', '.join(map(repr, names))}.{meant(text, names) if text else ''}"
+        raise OptionError(f"{option}= names {shown(coef)}, which is no coefficient; {known}")
+    return found

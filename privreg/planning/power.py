@@ -1,8 +1,6 @@
-"""Planning: how many people, how wide an interval, or how large a budget, before there are any data.
+"""The question: how many people, how wide an interval, or how large a budget, before there are any data.
 
-Everything follows from public declarations and from what the user assumes of the people to come; no row of anybody is
-read. The fit itself is rehearsed, with what people would report on average in place of reports; `StudyPlan.check`
-simulates it.
+Everything follows from public declarations and from what the user assumes of the people to come.
 """
 
 from __future__ import annotations
@@ -86,16 +84,12 @@ def plan(
 
     Notes
     -----
-    If no number of people, or no budget, is enough, it is an InferenceError. A fit is rehearsed at a few numbers of
-    people: its own rounds, states and estimate, on the mean of what assumed people would report and noise of the size
-    that it would have. In simulations mean widths of intervals were those planned but for some 10% (``python -m
-    benchmarks.plans``), where people were as assumed. Covariates that are skewed, related or rarely vary, and residuals
-    that spread more for some people than for others, cost many times the people that even, independent ones do: give
-    public rows like them, and `scale` by row.
-
-    References
-    ----------
-    XSJKH (arXiv 2505.08227), Theorem 1, for the asymptotic covariance, with the noise variance corrected to (2 B0/μ)².
+    If no number of people, or no budget, is enough, it is an InferenceError. Local fits are rehearsed at a few numbers
+    of people: their rounds, states and estimate, on the mean of what assumed people would report and noise of the size
+    that it would have; others are tried on made-up people. In simulations mean widths were those planned but for some
+    10% (``python -m benchmarks.plans``), where people were as assumed. Covariates that are skewed, related or rarely
+    vary, and residuals that spread more for some people than for others, cost many times the people that even,
+    independent ones do: give public rows like them, and `scale` by row.
 
     Examples
     --------
@@ -174,65 +168,54 @@ def plan_of_fit(fit: FitPlan, n: int, pilot: Any = None) -> StudyPlan:
     Raises OptionError or InferenceError if the family has no model of the response, or the people assumed don't
     determine the coefficients.
     """
-    assumed = _assumed(fit.spec, pilot=pilot)
+    assumed = _assumed(fit.spec, None, None, None, None, pilot)
     with waiting(REHEARSED):
         each = precision_of(fit.spec, assumed, fit.asked)
         return StudyPlan(fit.spec, n, "precision", Goal({}, {}, POWER), assumed, 0.05, 0, n, each)._answered()
 
 
-def _assumed(
-    spec: ModelSpec,
-    scale: Any = None,
-    params: Any = None,
-    shares: Any = None,
-    covariates: Any = None,
-    pilot: Any = None,
-) -> Assumed:
+def _assumed(spec: ModelSpec, scale: Any, params: Any, shares: Any, covariates: Any, pilot: Any) -> Assumed:
     """People as the options of a plan say, or its `pilot`, whose coefficients and scale give way to these."""
     design, family, names = spec.design, spec.family, spec.coefficients
     own = [c for c in design.columns if c not in {*design.endog_sources, *scenario.MADE}]
     if pilot is not None and covariates is not None:
         raise OptionError("pilot= and covariates= both say how covariates are spread; give one of them.")
-    told = (
-        {} if pilot is None else _numbers(pilot, spec, own) if isinstance(pilot, Mapping) else _rows(pilot, spec, own)
-    )
+    told = {} if pilot is None else (_numbers if isinstance(pilot, Mapping) else _rows)(pilot, spec, own)
     answered = told.get("answered", False) and scale is None and params is None
     covariates, scale, params = (
         told.get(k) if v is None else v for k, v in (("covariates", covariates), ("scale", scale), ("params", params))
     )
     if covariates is not None and shares is not None:
         raise OptionError("shares= says how frequent levels are, and covariates= has that already; give one of them.")
-    rows, usual = None if covariates is None else check_covariates(covariates, own, PLANNED), False
+    rows, usual = None, False
+    if covariates is not None:
+        rows = check_covariates(covariates, own, PLANNED)
+        rows = covariates if answered else rows
+        prepare(rows, own, design.schema, clamp=set(own), new=True)  # a value that is missing is an error
     if family.scaled:
         bare, usual = design.endog_bare, scale is None and isinstance(family.scale, str)
         low, high = design.endog_limits if bare is None else design.schema.reference(bare)
         scale = scale if scale is not None else scenario.USUAL_SCALE * (high - low) if usual else family.scale
     elif scale is not None:
         raise OptionError(f"scale= is the sd of residuals, and {family!r} has none; leave it out.")
-    if rows is not None:
-        rows = covariates if answered else rows
-        prepare(rows, own, design.schema, clamp=set(own), new=True)  # a value that is missing is an error
     k = 0 if design.cuts is None else len(design.cuts)
     placed = params is not None and (not isinstance(params, Mapping) or "Intercept" in params)  # the intercept is given
-    if params is None or isinstance(
-        params, Mapping
-    ):  # 0 where none is given, and cut points that make levels equally frequent
+    if params is None or isinstance(params, Mapping):  # of others 0; cut points make levels equally frequent
         given = {as_named(str(name), names): value for name, value in (params or {}).items()}
         if wrong := [name for name in given if name not in names]:
             raise OptionError(f"params has {shown(wrong[0])}, no coefficient; they are {', '.join(map(repr, names))}.")
         even = np.log(np.arange(1.0, k + 1.0) / np.arange(float(k), 0.0, -1.0))
-        usually = dict(zip(names[len(names) - k :], even, strict=True))
-        params = [given.get(name, usually.get(name, 0.0)) for name in names]
+        cuts = dict(zip(names[len(names) - k :], even, strict=True))
+        params = [given.get(name, cuts.get(name, 0.0)) for name in names]
     numbers = [real(v) for v in np.ravel(np.asarray(params, dtype=object))]
     if len(numbers) != len(names) or any(v is None or not math.isfinite(v) for v in numbers):
         raise OptionError(f"params must be {len(names)} finite numbers, one for each of {', '.join(names)}.")
     sd, moments = scenario.read_scale(1.0 if scale is None else scale, covariates), told.get("moments", Schema())
     theta, known = np.array(numbers, dtype=np.float64), scenario.read_shares(shares, design.schema)
     out = Assumed(known, sd, theta, rows, usual, moments=moments, answered=answered)
-    if family.scoring.extra and family.scoring.counts:
-        out = replace(out, alpha=told.get("dispersion", scenario.USUAL_ALPHA))
-    elif family.scoring.counts:
-        out = replace(out, dispersion=told.get("dispersion", 1.0))
+    if family.scoring.counts:
+        spread, usually = ("alpha", scenario.USUAL_ALPHA) if family.scoring.extra else ("dispersion", 1.0)
+        out = replace(out, **{spread: told.get("dispersion", usually)})
     if spec.people.followed is not None:
         out, share = replace(out, censored=told.get("censored", 0.0)), told.get("events")
         if placed or answered:
@@ -304,17 +287,13 @@ def _goal(width: Any, effect: Any, power: Any, coef: Any, names: Sequence[str]) 
     given = {"width": width, "effect": effect}
     named = any(isinstance(sizes, Mapping) for sizes in given.values())
     if coef is not None and (named or (width is None and effect is None)):
-        raise OptionError(
-            "coef= goes with a width= or effect= that names no coefficient: give one of them, or leave coef= out."
-        )
+        raise OptionError("coef= goes with a width= or effect= that names none: give one of them, or leave coef= out.")
     if power is not None and effect is None:
-        raise OptionError(
-            "power= goes with effect=: give effect= too. What n records find is in plan(n=).table(power=)."
-        )
-    chosen: Iterable[Any] = [c for c in names if c.rpartition(":")[2] != "Intercept"] or names
-    if coef is not None:
-        chosen = [coef] if isinstance(coef, str) or not isinstance(coef, Iterable) else coef
-    chosen = [c for one in chosen for c in find_coef(one, names)]
+        raise OptionError("power= goes with effect=: give effect= too, or ask plan(n=).table(power=) what is found.")
+    several = isinstance(coef, Iterable) and not isinstance(coef, str)
+    slopes = [c for c in names if c.rpartition(":")[2] != "Intercept"] or names
+    wanted = slopes if coef is None else coef if several else [coef]
+    chosen = [c for one in wanted for c in find_coef(one, names)]
     found = dict[str, dict[str, float]]()
     for what, sizes in given.items():
         items = dict(sizes) if isinstance(sizes, Mapping) else {} if sizes is None else dict.fromkeys(chosen, sizes)

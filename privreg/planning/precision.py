@@ -57,8 +57,7 @@ class Precision:
 
     spec: ModelSpec
     people: People
-    # Linear part of the map from internal to the user's coefficients, both in the order inside; shape (d, d)
-    to_user: Array
+    to_user: Array  # Linear part of the map from internal to user's coefficients, in the order inside; shape (d, d)
     asked: FitOptions  # Options of the fit
     _begun: Progress = field(repr=False, compare=False)  # After rounds on location
     _mapped: Progress = field(repr=False, compare=False)  # After all rounds before the pilot
@@ -87,8 +86,7 @@ class Precision:
         if k not in self._known:
             n = FEWEST * TIMES**k
             plan, order = self.plan(n)
-            linear = to_user(self.spec, order)
-            found = []
+            linear, found = to_user(self.spec, order), []
             varied = plan.rules.varying or n < NEAR * wanted(plan, self._mapped.state.longest)
             for pair in range(PAIRS if varied else 1):
                 # noise and its opposite: what is linear in it drops out of the mean
@@ -163,23 +161,18 @@ def precision_of(spec: ModelSpec, assumed: Assumed, asked: FitOptions = ASKED) -
         eta = own @ theta.T
         sd = scale / units.y_scale if family.scaled else np.ones(m)
         people = People(own, eta, sd, eta[:, 0] + sd * residuals(m))
-    given = None if assumed.covariates is None else len(assumed.covariates)
-    if given is not None and given < own.shape[1]:
+    if assumed.covariates is not None and (given := len(assumed.covariates)) < own.shape[1]:
         raise InferenceError(
             f"covariates= has {given} row{'s' * (given > 1)}, too few to determine {own.shape[1]} coefficients; give "
             "more public rows."
         )
-    determined = np.linalg.matrix_rank(own) == own.shape[1]
-    if not determined or not np.linalg.eigvalsh(bread(plan, people)).min() > FLAT:
+    if np.linalg.matrix_rank(own) < own.shape[1] or not np.linalg.eigvalsh(bread(plan, people)).min() > FLAT:
         raise InferenceError(
             "people as assumed don't determine the coefficients: a column hardly varies, or params= leave nothing to "
             "chance; give other shares=, covariates= or params=."
         )
     begun = silent(plan, people)
     return Precision(spec, people, units.matrix[np.ix_(order, order)], asked, begun, silent(plan, people, begun))
-
-
-# --- fits of made-up people, and how precise fits of many are from fits of few, where -------------
 
 
 CHUNK: Final = 65_536
@@ -196,7 +189,6 @@ FITS, MOST_FITS, SURE = 6, 32, 0.07
 """At each number of people so many fits at least and at most: until the median of their standard errors is known so
 closely, relatively. Those of two collectors' fits vary by some 15% at 2,000 people, and by more with fewer."""
 
-
 MARKED: Final = 20, 2, 8_000
 """Fits where the first don't agree on marks, how many of hazards may be marked less one, and people they are tried of.
 
@@ -206,13 +198,12 @@ hazards with one in five marked one plan in 14 takes intervals for reliable, wit
 
 def fit_of(spec: ModelSpec, assumed: Assumed, n: int, rng: np.random.Generator, seed: int | None) -> tuple[Any, Any]:
     """Results of a fit of made-up people, and its settings; `seed` is that of noise."""
-    name = response_of(spec)
 
     def people(m: int, first: int = 0) -> dict[str, Any]:
         rows, x, scale = assumed.exog(spec, m * spec.people.given, rng)
         if spec.people.followed is not None:
             return assumed.followed(spec, rows, rng)
-        out = {**rows, name: assumed.responses(spec, x, scale, rng, rows)}
+        out = {**rows, response_of(spec): assumed.responses(spec, x, scale, rng, rows)}
         who = np.repeat(first + np.arange(m), spec.people.given)
         return out if spec.people.id is None else {**out, spec.people.id: who}
 
@@ -221,8 +212,7 @@ def fit_of(spec: ModelSpec, assumed: Assumed, n: int, rng: np.random.Generator, 
         whole, place = people(n), assumed.silo_of(spec, n * spec.people.given)
         for k in range(len(spec.silos)):
             stream.update(of_silo({c: v[place == k] for c, v in whole.items()}, k, spec.silos, whole))
-        return stream._so_far(), stream._settings
-    for left in range(n, 0, -CHUNK):
+    for left in range(0 if spec.silos else n, 0, -CHUNK):
         stream.update(people(min(left, CHUNK), left))
     return stream._so_far(), stream._settings
 
@@ -240,8 +230,7 @@ class FittedPrecision:
     @property
     def fewest(self) -> int:
         """Fewest people of whom there is a fit: a curator, and silos, refuse fewer."""
-        silos = max(len(self.spec.silos), 1)
-        fewest = least(len(self.spec.coefficients), self.spec.budget.mu, silos)
+        fewest = least(len(self.spec.coefficients), self.spec.budget.mu, max(len(self.spec.silos), 1))
         return max(TRIED, fewest if self.spec.noise.again else 0)
 
     def _fits(self, k: float, runs: int) -> list[tuple[Array, Array]]:
@@ -280,8 +269,7 @@ class FittedPrecision:
         at, last = _doublings(n), self._last
         k = last - 1 if at > last else math.floor(at)
         begin = max(float(k), _doublings(self.fewest))
-        share = min((at - begin) / (k + 1.0 - begin), 1.0)
-        here = self._node(k) ** 2
+        share, here = min((at - begin) / (k + 1.0 - begin), 1.0), self._node(k) ** 2
         there = self._node(k + 1) ** 2 if share else here
         with np.errstate(invalid="ignore"):
             square = np.where(np.isinf(here), np.inf if share < 1.0 else there, (1.0 - share) * here + share * there)

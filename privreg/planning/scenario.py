@@ -107,8 +107,7 @@ class Assumed:
         design, schema = spec.design, spec.design.schema
         own = design.endog_sources
         seen = spec.people.followed.columns if spec.people.followed and self.answered else ()
-        names = [c for c in (*design.columns, *seen) if c not in own]
-        out: dict[str, Any] = {}
+        names, out = [c for c in (*design.columns, *seen) if c not in own], dict[str, Any]()
         scale = np.full(n, self.scale) if np.ndim(self.scale) == 0 else np.empty(n)
         if self.covariates is not None:
             at = rng.integers(0, len(self.covariates), n)
@@ -118,11 +117,9 @@ class Assumed:
         if names:
             # standard normals by whose quantiles columns are made, related as these are to be
             made = [c for c in names if c not in schema.levels or c in self.moments.moments]
-            first, known = (
-                [c for c in made if c in schema.moments],
-                self.moments if self.moments.correlations else schema,
-            )
+            first = [c for c in made if c in schema.moments]
             made = [*first, *(c for c in made if c not in first)]
+            known = self.moments if self.moments.correlations else schema
             corr = known.correlation_matrix(made) if known.correlations else np.full((len(made),) * 2, self.related)
             np.fill_diagonal(corr, 1.0)
             if self.moments.correlations:
@@ -168,9 +165,7 @@ class Assumed:
         low, high = schema.limits(name)
         mean, sd = self.moments.moments.get(name, (0.5 * (low + high), 0.0))
         if name not in schema.moments and not math.isfinite(high - low):
-            raise SchemaError(
-                f"{name!r} has no public range to plan with; give bounds={{{name!r}: (low, high)}} or moments=."
-            )
+            raise SchemaError(f"{name!r} has no public range to plan with; give its bounds= or moments=.")
         if name in self.skewed:
             values = low - (sd or (high - low) / BEYOND) * log_ndtr(-v)
         elif name in schema.moments:
@@ -242,16 +237,15 @@ class Assumed:
         out = {c: v for c, v in rows.items() if c not in {*MADE, ENDED}}
         if self.answered:
             return out
-        out |= dict.fromkeys([c for c in (followed.start,) if c is not None], np.zeros(n))
+        out |= {} if followed.start is None else {followed.start: np.zeros(n)}
         out |= {followed.time: np.full(n, last), followed.event: np.repeat(levels[:1], n)}
         x = spec.design.encode(followed.rows(out, schema, out), "noise").exog
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             upto = np.cumsum(np.exp(x @ self.params).reshape(n, j) * followed.widths, axis=1)
             left = rng.exponential(size=n)
             at = [np.interp(v, [0.0, *h], followed.edges) for v, h in zip(left, upto, strict=True)]
-            until = (
-                rng.exponential(size=n) / self.censored if np.ndim(self.censored) == 0 else rng.choice(self.censored, n)
-            )
+            times = np.ndim(self.censored) > 0
+            until = rng.choice(self.censored, n) if times else rng.exponential(size=n) / self.censored
         happened = levels[1] if followed.cause is None else followed.cause
         event = np.where((left < upto[:, -1]) & (at <= until), happened, levels[0])
         return {**out, followed.time: np.minimum(at, until), followed.event: event}
@@ -313,9 +307,8 @@ class Assumed:
     @property
     def spread(self) -> str:
         """Sd of the residuals, in words."""
-        if np.ndim(self.scale) == 0:
-            return _read(float(self.scale))
-        return f"{_read(float(np.min(self.scale)))} to {_read(float(np.max(self.scale)))}, by row"
+        low, high = (_read(float(v)) for v in (np.min(self.scale), np.max(self.scale)))
+        return low if np.ndim(self.scale) == 0 else f"{low} to {high}, by row"
 
     def words(self, spec: ModelSpec) -> list[tuple[str, str]]:
         """Assumptions by column, in words."""
@@ -327,31 +320,30 @@ class Assumed:
             alike = f", residuals correlated by {self.icc:g}" if self.icc else ", residuals independent"
             out.append(("people", rows + alike * (spec.family.response == "number")))
         own = [c for c in spec.design.columns if c not in {*spec.design.endog_sources, *MADE}]
-        if spec.people.followed is not None:
-            time, until = spec.people.followed.time, spec.people.followed.cuts[-1]
-            how = f"everybody followed until {until:g}"
+        if (followed := spec.people.followed) is not None:
+            how = f"everybody followed until {followed.cuts[-1]:g}"
             if self.answered or np.ndim(self.censored):
                 how = f"{'and event drawn from' if self.answered else 'censored as in'} the pilot"
             elif self.censored:
-                how = f"censored at a constant rate, {self.censored:.3g}, followed until {until:g}"
-            if spec.people.followed.start is not None and not self.answered:
+                how = f"censored at a constant rate, {self.censored:.3g}, followed until {followed.cuts[-1]:g}"
+            if followed.start is not None and not self.answered:
                 how += ", from time 0 on, as a plan has late entry by rows of a pilot alone"
-            out.append((time, f"{how}, {100.0 * self.events(spec):.3g}% with an event"))
+            out.append((followed.time, f"{how}, {100.0 * self.events(spec):.3g}% with an event"))
         if self.covariates is not None:
             out.append(("covariates", f"drawn from {len(self.covariates):,} public rows"))
         for c in own if self.covariates is None else ():
+            shares = ", ".join(f"{100.0 * v:.3g}%" for v in self.shares.get(c, ()))
             if c == SILO and spec.silos:
-                out.append((c, "by the records of silos"))
+                what = "by the records of silos"
             elif c in schema.levels:
-                shares = ", ".join(f"{100.0 * v:.3g}%" for v in self.shares.get(c, ()))
-                out.append((c, f"shares {shares}" if shares else "levels equally frequent"))
+                what = f"shares {shares}" if shares else "levels equally frequent"
             elif c in self.moments.moments:
-                mean, sd = self.moments.moments[c]
-                out.append((c, "mean {:g}, sd {:g} on {} to {}".format(mean, sd, *schema.bounds_text(c))))
+                what = "mean {:g}, sd {:g} on {} to {}".format(*self.moments.moments[c], *schema.bounds_text(c))
             elif c in schema.moments:
-                out.append((c, "normal with mean {:g}, sd {:g}".format(*schema.moments[c])))
+                what = "normal with mean {:g}, sd {:g}".format(*schema.moments[c])
             else:
-                out.append((c, "uniform on {} to {}".format(*schema.bounds_text(c))))
+                what = "uniform on {} to {}".format(*schema.bounds_text(c))
+            out.append((c, what))
         if not spec.family.scaled:
             model = [f"{c} = {v:g}" for c, v in zip(spec.coefficients, self.params, strict=True) if v]
             rest = " and 0 otherwise" if len(model) < len(spec.coefficients) else ""

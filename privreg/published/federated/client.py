@@ -29,9 +29,8 @@ def read_silo(plan: Plan, source: Source, number: int) -> tuple[Array, Array]:
     Errors of the source, and of a column that is absent, have the silo's number; those of a record don't: that would
     say whose it was.
     """
-    design, units = plan.spec.design, plan.spec.units
+    design, units, batches = plan.spec.design, plan.spec.units, source.batches(0)
     xs, ys = [np.empty((0, len(design.names)))], [np.empty(0)]
-    batches = source.batches(0)
     while True:
         with of_silo(number):
             batch = next(batches, None)
@@ -129,6 +128,3 @@ class Client:
 
     def __reduce__(self) -> str:
         raise TypeError("a silo holds raw records and can't be pickled; make it where the records are")
-
-    def __repr__(self) -> str:
-        return f"<Client: {self._answered} of {self._plan.rounds} rounds>"

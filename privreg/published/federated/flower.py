@@ -46,9 +46,7 @@ def client_app(model: FederatedRegression, data: Any, *, silo: int, seed: Any = 
     def train(message: Any, context: Any) -> Any:
         asked, records = message.content["round"], need("flwr.app", "flower", _WHAT)
         if asked["plan"] != plan.fingerprint:
-            raise OptionError(
-                "the server's plan is not this silo's; give both the same model, options and declarations."
-            )
+            raise OptionError("the server's plan is not this silo's; give both the same model and options.")
         answered = int(context.state[_COUNT]["answered"]) if _COUNT in context.state else 0
         if answered >= plan.rounds:
             raise StreamError(

@@ -137,7 +137,7 @@ class FederatedRegression(Described):
         return {**self.__dict__, "_sources": None}
 
     def __repr__(self) -> str:
-        return f"<FederatedRegression: {self._plan.words_of_all}>"
+        return repr(self._plan).replace("<federated plan", "<FederatedRegression")
 
     @documented("silos.fit")
     def fit(self, *, seed: Any = None, progress: bool | None = None, **unknown: Never) -> FederatedResults:

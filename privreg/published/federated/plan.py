@@ -49,13 +49,8 @@ class Plan:
     shares: Array = field(compare=False)  # Public weights of the silos' reports, with sum 1; shape (silos,)
 
     def __repr__(self) -> str:
-        return f"<federated plan: {self.words_of_all}>"
-
-    @property
-    def words_of_all(self) -> str:
-        """Formula, family, silos, rounds and budget in a line."""
-        family, many = repr(self.spec.family), f"{self.silos} silos, {self.rounds} rounds"
-        return f"{self.spec.formula!r}, {family}, {many}, {self.budget} per silo"
+        many = f"{self.silos} silos, {self.rounds} rounds, {self.budget} per silo"
+        return f"<federated plan: {self.spec.formula!r}, {self.spec.family!r}, {many}>"
 
     @property
     def budget(self) -> Budget:
@@ -104,9 +99,7 @@ def make_plan(spec: ModelSpec, silos: int, **asked: Any) -> Plan:
             "PrivateOnlineRegression, where every record reports by itself."
         )
     if silos < 2:
-        raise OptionError(
-            f"silos must be 2 or more, got {silos}; the noise of one silo's reports can't be averaged out."
-        )
+        raise OptionError(f"silos must be 2 or more, got {silos}: the noise of one can't be averaged out.")
     rounds = option("rounds")
     low, high = spec.response_limits
     score, words = family.resolve(unit=spec.units.y_scale, low=low, high=high)
@@ -129,9 +122,6 @@ def make_plan(spec: ModelSpec, silos: int, **asked: Any) -> Plan:
         )
     many, batch, shares = option("local_steps"), option("batch_size"), np.array(numbers) / np.sum(numbers)
     return Plan(spec, score, words, mechanism, rounds, many, step, batch, silos, clip, kappa, shares)
-
-
-# --- the server ------------------------------------------------------------------------------------------
 
 
 class State(NamedTuple):

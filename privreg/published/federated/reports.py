@@ -222,9 +222,6 @@ def update_mechanism(
     return min(made, key=lambda m: m.mean_square(longest))
 
 
-# --- the audit: how well do reports distinguish two silos that differ as much as silos can? ----------------
-
-
 def worst_updates(mechanism: UpdateMechanism) -> tuple[Array, Array]:
     """Two updates at the largest distance that the mechanism allows, each of shape (d,)."""
     m = mechanism

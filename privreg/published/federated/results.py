@@ -99,8 +99,8 @@ class FederatedResults(Results):
         return super().__getattr__(name)
 
     def __repr__(self) -> str:
-        formula = dict(self._fit.title)["Model"]
-        return f"<FederatedResults: {formula}, {self.silos} silos, {self.rounds} rounds, {self.privacy.short}>"
+        formula, many = dict(self._fit.title)["Model"], f"{self.silos} silos, {self.rounds} rounds"
+        return f"<FederatedResults: {formula}, {many}, {self.privacy.short}>"
 
 
 def make_results(plan: Plan, state: State, statement: PrivacyStatement) -> FederatedResults:

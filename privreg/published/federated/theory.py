@@ -63,19 +63,15 @@ def attenuation(size: int, sd: float) -> Array:
 class AngleBox:
     """Box to which a vector's angles are clipped before noise is added: fixed in advance, whatever the data.
 
-    The first d − 2 angles are within βπ/2 of π/2, the last within βπ of 0; β = 1 clips nothing.
-    Raises OptionError if a number is out of range.
-
-    See Duan, Hu, Ye & Sun, arXiv 2504.05618, section V, where the region follows the gradient, which costs δ′; a box
-    that doesn't depend on data costs none.
+    The first d − 2 angles are within βπ/2 of π/2, the last within βπ of 0; β = 1 clips nothing. In section V of Duan,
+    Hu, Ye & Sun, arXiv 2504.05618, the region follows the gradient, which costs δ′; a fixed box costs none.
     """
 
     size: int  # Numbers d of a vector, 2 or more
     beta: float = 1.0  # Bounding factor β in (0, 1]
 
     def __post_init__(self) -> None:
-        beta = real(self.beta)
-        if beta is None or not 0.0 < beta <= 1.0:
+        if not 0.0 < (real(self.beta) or 0.0) <= 1.0:
             raise OptionError(f"beta={shown(self.beta)} must be in (0, 1]; 1 leaves every direction as it is.")
         if self.size < 2:
             raise OptionError(
