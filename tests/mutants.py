@@ -656,7 +656,7 @@ MUTANTS = (
     ),
     Mutant(
         "a joint scale that no noise is made for",
-        "privreg/published/chain/numbers.py",
+        "privreg/published/chain/plans.py",
         "joint_radius(self.norm, 0.5 * self.score.c**2)",
         "joint_radius(self.norm, 0.0)",
         ("tests/published/test_personal.py",),
