@@ -23,20 +23,17 @@ from privreg.data.sources.source import (
     Source,
     Wanted,
     ahead,
+    beyond,
     chained,
     check_labels,
-    counted,
     dealt_pieces,
     file_mark,
-    first,
     held_rows,
     of_pieces,
+    summed,
 )
 from privreg.errors import DataError, UnsupportedArgumentError, quietly
 from privreg.privacy.accounts import of_files
-
-_READ: Final[dict[str, Any]] = {"memory_map": False, "pre_buffer": False, "buffer_size": 1 << 16}
-"""Pages come through a small buffer; whole columns of a row group, or a mapped file, would be held in memory."""
 
 
 class _File(NamedTuple):
@@ -60,8 +57,19 @@ def partitions(path: Path) -> dict[str, str | None]:
 
 def open_parquet(files: Mapping[str, Path], wanted: Wanted, kind: str) -> Source:
     """Rows of Parquet files that exist, in their order; `files` are by the names that messages call them."""
-    held = [_footer(name, path, wanted.columns) for name, path in files.items()]
-    found: dict[str, tuple[str, str]] = {}
+    from pyarrow import parquet
+
+    def read(name: str, path: Path) -> _File:
+        damaged = DataError(f"{name}: {DAMAGED['Parquet']}")
+        mark, footer = quietly(lambda: (file_mark(path), parquet.read_metadata(path)), damaged)
+        schema = quietly(footer.schema.to_arrow_schema, damaged)
+        kinds = quietly(lambda: {f.name: kind_of(f.type) for f in schema if f.name in wanted.columns}, damaged)
+        folders = {c: text for c, text in partitions(path).items() if c in wanted.columns and c not in schema.names}
+        check_labels(wanted.columns, [*schema.names, *folders], name)
+        groups = tuple(footer.row_group(g).num_rows for g in range(footer.num_row_groups))
+        return _File(path, name, mark, footer, groups, kinds | dict.fromkeys(folders, "empty"), folders)
+
+    held, found = [read(name, path) for name, path in files.items()], dict[str, tuple[str, str]]()
     for file in held:
         for column, is_ in file.kinds.items():  # one without any value in a file goes with all kinds
             want, where = (is_, file.name) if is_ == "empty" else found.setdefault(column, (is_, file.name))
@@ -80,43 +88,36 @@ def open_parquet(files: Mapping[str, Path], wanted: Wanted, kind: str) -> Source
         ]
 
     dealt = dealt_pieces(lambda: pieces(held_rows(len(wanted.columns))), wanted)
-    paths = [file.path for file in held]
+    paths, blocks = list(files.values()), tuple(n for file in held for n in file.groups)
     return Source(
         kind,
-        sum(sum(file.groups) for file in held),
+        sum(blocks),
         lambda skip: ahead(chained(pieces(), skip)),
         of_files(paths),
         stamp=lambda: [file_mark(path) for path in paths],
-        part=lambda skip, rows: first(chained(pieces(), skip), rows),
+        part=lambda skip, rows: beyond(chained(pieces(), skip), 0, rows),
         dealt=lambda key: lambda skip: ahead(dealt(key)(skip)),
-        blocks=tuple(n for file in held for n in file.groups),
+        blocks=blocks,
     )
-
-
-def _footer(name: str, path: Path, columns: Sequence[str]) -> _File:
-    damaged, library = DataError(f"{name}: {DAMAGED['Parquet']}"), import_module("pyarrow.parquet")
-    mark, footer = quietly(lambda: (file_mark(path), library.read_metadata(path)), damaged)
-    schema = quietly(footer.schema.to_arrow_schema, damaged)
-    kinds = quietly(lambda: {f.name: kind_of(f.type) for f in schema if f.name in columns}, damaged)
-    folders = {c: text for c, text in partitions(path).items() if c in columns and c not in schema.names}
-    check_labels(columns, [*schema.names, *folders], name)
-    groups = tuple(footer.row_group(g).num_rows for g in range(footer.num_row_groups))
-    return _File(path, name, mark, footer, groups, kinds | dict.fromkeys(folders, "empty"), folders)
 
 
 def _open(file: _File, wanted: Wanted) -> Any:
     """A file whose footer says what it said before."""
-    damaged, library = DataError(f"{file.name}: {DAMAGED['Parquet']}"), import_module("pyarrow.parquet")
+    from pyarrow import parquet
+
+    damaged = DataError(f"{file.name}: {DAMAGED['Parquet']}")
     # its footer is read anew only if the file was touched: of a thousand row groups that takes as long as one of these
     same = quietly(
-        lambda: file_mark(file.path) == file.mark or library.read_metadata(file.path).equals(file.footer), damaged
+        lambda: file_mark(file.path) == file.mark or parquet.read_metadata(file.path).equals(file.footer), damaged
     )
     if not same:
         raise DataError(f"{file.name} was changed after it was opened; build the model again.")
     coded = [c for c in wanted.columns if c in wanted.coded and file.kinds[c] == "text"]
+    # pages come through a small buffer; whole columns of a row group, or a mapped file, would be held in memory
+    how: dict[str, Any] = {"memory_map": False, "pre_buffer": False, "buffer_size": 1 << 16, "metadata": file.footer}
     # checksums, where the file has them: a flipped bit in a number can't be found otherwise
-    how = {"metadata": file.footer, "read_dictionary": coded, "page_checksum_verification": True, **_READ}
-    return quietly(lambda: library.ParquetFile(file.path, **how), damaged)
+    how |= {"read_dictionary": coded, "page_checksum_verification": True}
+    return quietly(lambda: parquet.ParquetFile(file.path, **how), damaged)
 
 
 def _group(opened: Callable[[], Any], file: _File, group: int, wanted: Wanted, most: int, skip: int) -> Iterator[Batch]:
@@ -154,21 +155,15 @@ def open_feather(path: Path, wanted: Wanted) -> Source:
 
     def parts() -> Iterator[Any]:
         file = opened(options=pa.ipc.IpcReadOptions(included_fields=fields, use_threads=False))
-        return (_whole(file.get_batch(i)) for i in range(file.num_record_batches))
+        for batch in map(file.get_batch, range(file.num_record_batches)):
+            # texts go as bytes: one that is no UTF-8 is its record's own affair, and no damage
+            whole = pa.RecordBatch.from_arrays([as_bytes(c) for c in batch.columns], names=batch.schema.names)
+            whole.validate(full=True)  # buffers are taken as they are: a damaged one would be read beyond its end
+            yield whole
 
-    batches, kind = streamed(parts, wanted, path.name), f"Feather file {path.name}"
-    rows = counted(lambda: import_module("pyarrow.dataset").dataset(path, format="ipc").count_rows())
+    rows = quietly(lambda: import_module("pyarrow.dataset").dataset(path, format="ipc").count_rows(), damaged)
+    kind, batches = f"Feather file {path.name}", streamed(parts, wanted, path.name)
     return Source(kind, rows, batches, of_files([path]), stamp=lambda: [file_mark(path)])
-
-
-def _whole(batch: Any) -> Any:
-    """A batch off a file, whose buffers are taken as they are: a damaged one would be read beyond its end.
-
-    Texts go as bytes: one that is no UTF-8 is its record's own affair, and no damage.
-    """
-    out = pa.RecordBatch.from_arrays([as_bytes(column) for column in batch.columns], names=batch.schema.names)
-    out.validate(full=True)
-    return out
 
 
 PARQUET: Final = frozenset({".parquet", ".pq"})
@@ -203,16 +198,14 @@ def open_files(given: Path | Sequence[Path], wanted: Wanted, how: Csv = PLAIN) -
     if len(sources) == 1:
         return sources[0]
 
-    def count() -> int | None:
-        counts = [source.expected() for source in sources]
-        return None if None in counts else sum(n or 0 for n in counts)
-
     def stamp() -> list[Any] | None:
         stamps = [source.stamp() for source in sources]
         return None if None in stamps else [mark for some in stamps for mark in some or []]
 
     kind = f"{len(sources)} files, {sources[0].kind} first"
-    whole = Source(kind, None, sources[0].batches, of_files(paths), count, stamp)
+    whole = Source(
+        *(kind, None, sources[0].batches, of_files(paths)), lambda: summed(s.expected() for s in sources), stamp
+    )
     return of_pieces(whole, lambda: (Piece(source.expected(), source.batches) for source in sources), wanted)
 
 

@@ -34,10 +34,10 @@ from privreg.data.sources.source import (
     check_labels,
     chunk_of,
     file_mark,
-    first,
     pieces,
     refuse_few,
     rows_of,
+    summed,
 )
 from privreg.data.sources.tables import kind_of_table, open_arrays, open_frame, open_frames, open_mapping
 from privreg.errors import (
@@ -56,7 +56,7 @@ from privreg.privacy.ledger import refuse_fitted
 from privreg.schema.declarations import Schema
 
 __all__ = [
-    "CHUNK", "SILO", "Batch", "Silos", "Source", "as_frame", "chunk_of", "file_mark", "first",
+    "CHUNK", "SILO", "Batch", "Silos", "Source", "as_frame", "chunk_of", "file_mark",
     "open_arrays", "open_table", "pieces", "public_batches", "refuse_few", "rows_of", "table_of",
 ]  # fmt: skip
 
@@ -193,19 +193,16 @@ class Silos:
                 with located(f"silo {name!r}"):
                     yield from (of_silo(batch, place, names, columns) for batch in source.batches(0))
 
-        def summed(counts: list[int | None]) -> int | None:
-            return None if None in counts else sum(n or 0 for n in counts)
-
         def stamp() -> list[Any] | None:
             stamps = [source.stamp() for source in each]
             return None if None in stamps else [names, *stamps]
 
         return Source(
             f"{len(names)} silos",
-            summed([source.rows for source in each]),
+            summed(source.rows for source in each),
             lambda skip: beyond(batches(), skip),
             [source.identity for source in each],
-            count=lambda: summed([source.expected() for source in each]),
+            count=lambda: summed(source.expected() for source in each),
             stamp=stamp,
             repeatable=all(source.repeatable for source in each),
             gathered=all(source.gathered for source in each),
@@ -221,16 +218,13 @@ def open_table(data: Any, columns: tuple[str, ...], schema: Schema, text: Iterab
     return table_of(data).rows(Wanted(columns, schema, frozenset(text)))
 
 
-_LONGEST: Final = 4096  # Characters of a path; a longer text is none
-
-
 def _refuse(words: str, wanted: Wanted) -> Source:
     raise UnsupportedArgumentError(words)
 
 
 def _check_file(given: Any, how: Csv, columns: Collection[str]) -> list[Any] | None:
     """Declarations of a single file; its faults are said in full where it is opened."""
-    if not isinstance(given, Path) or len(str(given)) >= _LONGEST or not given.is_file():
+    if not isinstance(given, Path) or len(str(given)) >= 4096 or not given.is_file():  # a longer text is no path
         return None
     try:
         held = arrow_schema(given.name, given)
@@ -287,8 +281,6 @@ def public_batches(rows: Any, design: Any, what: str, more: Iterable[str] = (), 
 
 
 KEY: Final = "privreg"  # Key of the declarations in a DataFrame's attrs
-_EMPTY: Final = ("leaked", "leaked_columns", "private")
-"""Entries of `Schema.to_json` beside declarations; here they must be empty."""
 
 
 def completed(
@@ -304,50 +296,44 @@ def completed(
     wanted = [c for c in dict.fromkeys(columns) if not schema.declares(c)]
     if not wanted or data is None:
         return schema
-    found = []
+    found = list[tuple[str, Schema]]()
     for where, held in table_of(data).holders():
-        attrs = _attrs(where, held)
-        if isinstance(attrs, Mapping) and KEY in attrs:
-            found.append((where, _read(where, attrs[KEY], wanted if numbers else [], wanted if factors else [])))
+        attrs = getattr(held, "attrs", None)
+        if comes_from(held, "pyarrow", "Schema"):  # of a DataFrame: as pandas keeps them, else as Arrow does
+            metadata: Mapping[bytes, bytes] = held.metadata or {}
+            wrong = SchemaError(f"{where}: its attrs are not readable as JSON; write it again.")
+            text = metadata.get(b"PANDAS_ATTRS", metadata.get(b"pandas", b"{}"))
+            attrs = quietly(partial(json.loads, text), wrong)
+            if b"PANDAS_ATTRS" not in metadata:
+                attrs = attrs.get("attributes") if isinstance(attrs, Mapping) else None
+        if not isinstance(attrs, Mapping) or KEY not in attrs:
+            continue
+        doc = attrs[KEY]
+        if isinstance(doc, Mapping):  # beside declarations, `Schema.to_json` has entries that must be empty here
+            doc = {k: v for k, v in doc.items() if v or k not in {"leaked", "leaked_columns", "private"}}
+        with located(f"attrs[{KEY!r}] of {where}"):
+            whole = Schema.from_document(doc)
+        plain, named = set(wanted if numbers else ()), set(wanted if factors else ())
+        own = Schema(
+            {n: v for n, v in whole.bounds.items() if n in plain},
+            {n: v for n, v in whole.levels.items() if n in named},
+            {n: v for n, v in whole.moments.items() if n in plain},
+            correlations={pair: rho for pair, rho in whole.correlations.items() if plain.issuperset(pair)},
+            dates=tuple(n for n in whole.dates if n in plain),
+        )
+        found.append((where, own))
+        if own != found[0][1]:
+            raise SchemaError(
+                f"attrs[{KEY!r}] of {where} declares other bounds or levels than that of {found[0][0]}; make them "
+                "equal, or give schema= (or bounds= and levels=) for all."
+            )
     if not found:
         return schema
-    first, own = found[0]
-    for where, other in found[1:]:
-        if other != own:
-            raise SchemaError(
-                f"attrs[{KEY!r}] of {where} declares other bounds or levels than that of {first}; make them equal, or "
-                "give schema= (or bounds= and levels=) for all."
-            )
+    own = found[0][1]
     both: dict[str, Any] = {k: {**getattr(schema, k), **getattr(own, k)} for k in ("bounds", "levels", "moments")}
     both["correlations"] = dict(sorted({**schema.correlations, **own.correlations}.items()))
     carried, dates = tuple(n for n in wanted if own.declares(n)), tuple(sorted({*schema.dates, *own.dates}))
     return replace(schema, **both, dates=dates, carried=carried)
-
-
-def _attrs(where: str, held: Any) -> Any:
-    """Attrs of a DataFrame, also of one that Arrow's table was made of: as pandas keeps them, else as Arrow does."""
-    if not comes_from(held, "pyarrow", "Schema"):
-        return getattr(held, "attrs", None)
-    metadata: Mapping[bytes, bytes] = held.metadata or {}
-    wrong = SchemaError(f"{where}: its attrs are not readable as JSON; write it again.")
-    if b"PANDAS_ATTRS" in metadata:
-        return quietly(lambda: json.loads(metadata[b"PANDAS_ATTRS"]), wrong)
-    about = quietly(lambda: json.loads(metadata.get(b"pandas", b"{}")), wrong)
-    return about.get("attributes") if isinstance(about, Mapping) else None
-
-
-def _read(where: str, doc: Any, numbers: Collection[str], factors: Collection[str]) -> Schema:
-    """Declarations of some numbers and factors, checked like a user's own."""
-    plain = {k: v for k, v in doc.items() if v or k not in _EMPTY} if isinstance(doc, Mapping) else doc
-    with located(f"attrs[{KEY!r}] of {where}"):
-        whole = Schema.from_document(plain)
-    return Schema(
-        {n: v for n, v in whole.bounds.items() if n in numbers},
-        {n: v for n, v in whole.levels.items() if n in factors},
-        {n: v for n, v in whole.moments.items() if n in numbers},
-        correlations={pair: rho for pair, rho in whole.correlations.items() if set(numbers).issuperset(pair)},
-        dates=tuple(n for n in whole.dates if n in numbers),
-    )
 
 
 def with_truth_values(schema: Schema, data: Any, columns: Iterable[str]) -> Schema:
@@ -387,11 +373,7 @@ _QUOTED: Final = re.compile(r"""Q\(\s*(["']).*?\1\s*\)""")
 
 
 def check_columns(data: Any, columns: Collection[str]) -> list[Any] | None:
-    """Refuse columns that the data don't have, and return the names of those they have.
-
-    Names are known of DataFrames, mappings of arrays, tables of other libraries and single files; of a list of
-    tables, its first counts. None where only reading, or opening, would tell them.
-    """
+    """Refuse columns that the data don't have, and return the names of those they have; see `Table.check`."""
     return None if data is None else table_of(data).check(columns)
 
 
