@@ -128,15 +128,6 @@ def _cells(series: Any) -> NDArray[Any]:
         return out
 
 
-def _day(cell: Any) -> float:
-    """Days since 1970-01-01 of a cell, NaN if it is neither a date nor a number."""
-    try:
-        day = day_of(cell.decode("utf-8", "replace") if isinstance(cell, bytes) else cell)
-        return _number(cell) if day is None else day
-    except Exception:  # whatever the cell is, its own code may raise anything
-        return np.nan
-
-
 def as_series(raw: Any) -> Any:
     """A raw column as a Series; cells that pandas would rather have as texts or dates, and can't, as they are."""
     if isinstance(raw, list | tuple):
@@ -166,15 +157,16 @@ def _each_number(series: Any, dates: bool) -> Floats:
         pass
     cells = _cells(series)
     if dates:
-        texts = {c: _day(c) for c in {c for c in cells if type(c) is str}}  # of many records few dates differ
-        return np.fromiter((texts[c] if type(c) is str else _day(c) for c in cells), np.float64, len(cells))
+        texts = {c: _number(c, True) for c in {c for c in cells if type(c) is str}}  # of many records few dates differ
+        return np.fromiter((texts[c] if type(c) is str else _number(c, True) for c in cells), np.float64, len(cells))
     return np.fromiter(map(_number, cells), np.float64, len(cells))
 
 
-def _number(cell: Any) -> float:
-    """A cell as a double, NaN if it is no number."""
+def _number(cell: Any, dates: bool = False) -> float:
+    """A cell as a double, or of `dates` the days since 1970-01-01 if it is a date; NaN if it is no number."""
     try:
-        return float(exact(cell))
+        day = day_of(cell.decode("utf-8", "replace") if isinstance(cell, bytes) else cell) if dates else None
+        return float(exact(cell)) if day is None else day
     except Exception:  # whatever the cell is, its own code may raise anything
         return np.nan
 

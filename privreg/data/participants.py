@@ -1,7 +1,4 @@
-"""People behind rows: personal budgets, and several rows of one person. Device side.
-
-Both are read from columns that are no covariates. No error raised here quotes a value.
-"""
+"""People behind rows: their budgets, ids, weights and clusters. Device side; no error raised here quotes a value."""
 
 from __future__ import annotations
 

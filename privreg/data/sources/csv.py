@@ -1,8 +1,7 @@
 """Rows from CSV files, plain and compressed, by pyarrow's parser.
 
-A line is a record: nothing in it changes what another line says. The parser takes blocks of whole lines. Where it finds
-anything but one row of all columns in each line, or a cell that is no number in a column of numbers, the block's lines
-are mended one by one, and its cells are read one by one.
+A line is a record: nothing in it changes what another line says. Where the parser finds anything but one row of all
+columns in each line of a block, or a cell that is no number among numbers, lines and cells are read one by one.
 """
 
 from __future__ import annotations

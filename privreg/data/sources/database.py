@@ -13,7 +13,7 @@ import numpy as np
 from privreg.base.optional import comes_from, need
 from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, beyond, check_labels
 from privreg.data.sources.tables import RELATION, quoted
-from privreg.errors import DataError, MissingExtraError, UnsupportedArgumentError, quietly
+from privreg.errors import DataError, MissingExtraError, PrivregError, UnsupportedArgumentError, quietly
 
 _ALIAS: Final = "privreg_rows"
 _BACKTICKS: Final = ("MySQLdb", "pymysql", "mysql", "mariadb", "aiomysql")
@@ -118,7 +118,7 @@ def open_sql(data: Sql, wanted: Wanted) -> Source:
     where = f"SQL query on {_place(data.connection)}"
 
     def fetched() -> Iterator[Batch]:
-        begun, problem = False, None
+        begun, problem = False, list[PrivregError]()
         try:
             with _opening(data.connection)(data, wanted.columns, f"the {where}") as fetch:
                 while rows := fetch():
@@ -133,12 +133,12 @@ def open_sql(data: Sql, wanted: Wanted) -> Source:
         except Exception as e:  # whose text may quote a value
             broke = f": the database broke off ({type(e).__name__}); look after the connection and fit again."
             refused = f" was refused ({type(e).__name__}); try it on the connection itself, which says why."
-            problem = DataError(f"the {where}{broke if begun else refused}")
+            problem = [DataError(f"the {where}{broke if begun else refused}")]
             if isinstance(e, ModuleNotFoundError):
                 words = f"the {where} needs the package {e.name!r}, its driver, which is not installed."
-                problem = MissingExtraError(words)
-        if problem is not None:
-            raise problem
+                problem = [MissingExtraError(words)]
+        for error in problem:  # after the handler, so that nothing is attached as its context
+            raise error
 
     if not comes_from(data.connection, "duckdb", "DuckDBPyConnection"):
         return Source(where, None, lambda skip: beyond(fetched(), skip), data)

@@ -231,26 +231,26 @@ def files_of(given: Path | Sequence[Path]) -> Mapping[str, Path]:
     Raises DataError if there are none, or one is given twice: its people would report twice; UnsupportedArgumentError
     if one is on the network.
     """
-    if isinstance(given, Path):
-        if given.is_dir():  # its Parquet files and those below it, numbers in their names by size: part-2, part-10
-            found = {}
-            for path in given.rglob("*"):
-                inside = path.relative_to(given)
-                if path.suffix.lower() in PARQUET and path.is_file() and not any(p[0] in "._" for p in inside.parts):
-                    found[inside.as_posix()] = path
-            if not found:
-                raise DataError(f"there is no file with Parquet rows ({', '.join(sorted(PARQUET))}) in {str(given)!r}.")
-            _refuse_twice(list(found.values()), f"{str(given)!r} holds")
-            return {name: found[name] for name in sorted(found, key=_natural)}
-        files = {given.name: given}
+    if isinstance(given, Path) and given.is_dir():  # its Parquet files and those below it
+        here = {path.relative_to(given): path for path in given.rglob("*") if path.suffix.lower() in PARQUET}
+        shown = [name for name in here if here[name].is_file() and not any(part[0] in "._" for part in name.parts)]
+        files = {name.as_posix(): here[name] for name in sorted(shown, key=lambda name: _natural(name.as_posix()))}
+        paths, what = list(files.values()), f"{str(given)!r} holds"
+        none = f"there is no file with Parquet rows ({', '.join(sorted(PARQUET))}) in {str(given)!r}."
     else:
-        if not given:
-            raise DataError("the list of files is empty; give at least one.")
-        _refuse_twice(given, "the list of files names")
-        names = [path.name for path in given]
-        files = {p.name if names.count(p.name) == 1 else str(p): p for p in given}
-    for path in files.values():
-        address = _ADDRESS.match(path.as_posix())
+        paths, what = [given] if isinstance(given, Path) else list(given), "the list of files names"
+        names, none = [path.name for path in paths], "the list of files is empty; give at least one."
+        files = {p.name if names.count(p.name) == 1 else str(p): p for p in paths}
+    if not files:
+        raise DataError(none)
+    stats = [path.stat() for path in paths if path.is_file()]
+    places = {(stat.st_dev, stat.st_ino) for stat in stats if stat.st_ino}
+    if len({path.resolve() for path in paths}) < len(paths) or 0 < len(places) < len(stats):
+        raise DataError(f"{what} one twice, perhaps by a link; give each file once.")
+    for path in paths:
+        address = re.match(
+            r"(https?|ftp|s3|gs|abfss?|hdfs):/", path.as_posix(), re.IGNORECASE
+        )  # a path keeps one slash
         if address is not None:
             raise UnsupportedArgumentError(
                 f"files on the network ({address[1]}:) are not read; download it first, and give its path."
@@ -258,18 +258,6 @@ def files_of(given: Path | Sequence[Path]) -> Mapping[str, Path]:
         if not path.is_file():
             raise DataError(f"there is no file {str(path)!r}.")
     return files
-
-
-_ADDRESS: Final = re.compile(r"(https?|ftp|s3|gs|abfss?|hdfs):/", re.IGNORECASE)
-"""The beginning of a URL, of whose two slashes a path keeps one."""
-
-
-def _refuse_twice(paths: Sequence[Path], what: str) -> None:
-    """Refuse a file that comes twice, by links too: its people would report twice."""
-    found = [path.stat() for path in paths if path.is_file()]
-    places = {(stat.st_dev, stat.st_ino) for stat in found if stat.st_ino}
-    if len({path.resolve() for path in paths}) < len(paths) or 0 < len(places) < len(found):
-        raise DataError(f"{what} one twice, perhaps by a link; give each file once.")
 
 
 def _natural(name: str) -> tuple[list[tuple[int, str]], str]:
@@ -290,30 +278,25 @@ def _kind(path: Path) -> str:
 
 # --- Dask DataFrames: which files they stand for; their partitions are never asked for rows -------------------
 
-_OPERANDS: Final = ("filters", "_partitions", "storage_options")
-"""Operands of read_parquet by which rows are left out, or files are elsewhere."""
-
 
 def paths_of(frame: Any) -> Path | list[Path]:
     """Files of a Dask DataFrame that is what ``read_parquet`` gave, perhaps with fewer columns.
     Raises UnsupportedArgumentError if it is anything else: its rows would have to be made, and sent, to be read.
     """
-    refusal = UnsupportedArgumentError(
-        "workers are told the names of Parquet files, never rows, and this Dask DataFrame is more than "
-        "read_parquet(...) of local files; write it once, ddf.to_parquet('folder'), and give "
-        "dask.dataframe.read_parquet('folder')."
-    )
-    node = getattr(frame, "expr", None)
+    node, texts = getattr(frame, "expr", None), list[str]()
     while type(node).__name__ == "Projection":
         node = getattr(node, "frame", None)
-    if node is None or not type(node).__name__.startswith("ReadParquet"):
-        raise refusal
-    if any(node.operand(name) is not None for name in node._parameters if name in _OPERANDS):
-        raise refusal
-    given = node.operand("path")
-    texts = [str(one) for one in ([given] if isinstance(given, str | Path) else given)]
-    if any("://" in text for text in texts):
-        raise refusal
+    if node is not None and type(node).__name__.startswith("ReadParquet"):
+        away = {"filters", "_partitions", "storage_options"}  # by which rows are left out, or files are elsewhere
+        given = node.operand("path")
+        if all(node.operand(name) is None for name in away.intersection(node._parameters)):
+            texts = [str(one) for one in ([given] if isinstance(given, str | Path) else given)]
+    if not texts or any("://" in text for text in texts):
+        raise UnsupportedArgumentError(
+            "workers are told the names of Parquet files, never rows, and this Dask DataFrame is more than "
+            "read_parquet(...) of local files; write it once, ddf.to_parquet('folder'), and give "
+            "dask.dataframe.read_parquet('folder')."
+        )
     names = [sorted(glob(text), key=_natural) if set(text) & set("*?[") else [text] for text in texts]
     if names == [texts]:  # one path, which may be a folder
         return Path(texts[0])

@@ -1,7 +1,6 @@
-"""Sources of rows: frames, arrays, iterables, files, databases and other tables, with the declarations that they carry.
+"""Sources of rows of any kind; nothing here computes anything from a value.
 
-Only the columns asked for are touched, and nothing here computes anything from a value. Declarations in
-``attrs["privreg"]`` of DataFrames and of pandas' Parquet files are public statements of whoever made the data.
+Declarations in ``attrs["privreg"]`` of DataFrames and Parquet files are public statements of whoever made the data.
 """
 
 from __future__ import annotations
@@ -74,11 +73,7 @@ class Table(NamedTuple):
 
 
 def table_of(data: Any) -> Table:
-    """The table that data of any supported kind are; nothing is opened yet.
-
-    Paths are of CSV, Parquet and Feather files, or of a folder of Parquet files; SQL comes by `privreg.sql`. A Dask
-    DataFrame stands for the Parquet files it was read from.
-    """
+    """The table that data of any supported kind are; nothing is opened yet. Dask's stand for their Parquet files."""
     arrow = comes_from(data, "pyarrow", "Table", "RecordBatch", "RecordBatchReader", "Dataset")
 
     def holders() -> Iterable[tuple[str, Any]]:
@@ -211,9 +206,7 @@ class Silos:
 
 def open_table(data: Any, columns: tuple[str, ...], schema: Schema, text: Iterable[str] = ()) -> Source:
     """Rows of data of any supported kind; only `columns` are read, `text` ones off CSV as they are written.
-    Raises DataError if the file is missing or the columns differ in length; MissingExtraError if the package that reads
-    it is not installed; UnsupportedArgumentError if `data` is of a kind that is not supported; the message lists what
-    is.
+    Raises DataError, MissingExtraError if a package is needed, or UnsupportedArgumentError with the kinds there are.
     """
     return table_of(data).rows(Wanted(columns, schema, frozenset(text)))
 
@@ -288,10 +281,8 @@ def completed(
 ) -> Schema:
     """A schema with what the data declare about those of the `columns` that it says nothing about.
 
-    The user's own declarations take precedence column by column. A list of tables or files must agree as far as they
-    carry anything. `numbers` and `factors` say whether bounds and moments, and levels, are wanted: not where the user
-    said that they come from elsewhere.
-    Raises SchemaError if what they carry is malformed, or differs among them; DataError if a file can't be read.
+    `numbers` and `factors` say whether bounds and moments, and levels, are wanted: not where they come from elsewhere.
+    Raises SchemaError if what tables or files carry is malformed, or differs among them; DataError if one is unread.
     """
     wanted = [c for c in dict.fromkeys(columns) if not schema.declares(c)]
     if not wanted or data is None:
@@ -349,8 +340,7 @@ def with_truth_values(schema: Schema, data: Any, columns: Iterable[str]) -> Sche
 def refuse_texts(schema: Schema, data: Any, name: str) -> None:
     """Refuse a response of yes and no without levels whose type holds no numbers: Arrow's texts, pandas' categories.
 
-    Such types are public. Whether a column of pandas is one of texts depends on each of its cells, so that there only a
-    note, made of reports, says that most records couldn't be used.
+    Such types are public. Whether a column of pandas is one of texts depends on each cell: there a note tells of it.
     """
     if schema.declares(name):
         return
@@ -392,8 +382,7 @@ def refuse_bare(formula: str, data: Any) -> None:
 def check_declared(asked: Mapping[str, Any], names: Collection[Any]) -> None:
     """Refuse bounds=, levels= or moments= of a column that isn't among the names.
 
-    To be asked where columns are declared otherwise too, so that a misspelt name would change nothing, silently. A
-    ``schema=`` may declare more: it is for several models, and for several tables.
+    A misspelt name would change nothing, silently. ``schema=`` may declare more: it is for several models and tables.
     """
     for option in ("bounds", "levels", "moments"):
         for key in asked.get(option) or ():  # that of a correlation names two

@@ -1,11 +1,8 @@
 """A source of rows: batches of raw columns, read once from beginning to end, at random where they can be addressed.
 
 A table is cut into strata, strata into blocks of consecutive rows. A run takes one block of every stratum, and their
-rows in turn, so that it stands for the whole table; successive runs spread evenly inside strata, too.
-
-Files and their row groups come piece by piece at random. As many rows as can be held are taken together and dealt as
-those of a table are: all rows of a table that isn't large. Where rows can be addressed, those of one person are
-gathered by their id.
+rows in turn, so that it stands for the whole table; successive runs spread evenly inside strata, too. Files and their
+row groups come piece by piece at random, and as many rows as can be held are dealt together, as those of a table are.
 """
 
 from __future__ import annotations
@@ -176,10 +173,7 @@ def part_of(batch: Batch, rows: Any) -> Batch:
 
 
 def file_mark(path: Path) -> list[Any]:
-    """Marks that distinguish a file from another, or from its past, without reading it: keys are bound to it.
-
-    It has when anything about the file was changed last, which nobody can set back.
-    """
+    """Marks of a file, with when it was changed last, which nobody can set back; keys are bound to them."""
     stat = path.stat()
     return [str(path.resolve()), stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns]
 
@@ -371,10 +365,9 @@ def spread(key: bytes, many: int, count: int) -> NDArray[np.int32]:
 def by_person(source: Source, column: str, *, gaps: bool) -> Source:
     """Rows of which those of one person come one after the other; `column` tells people apart.
 
-    Rows that can be had at any place are gathered: people in the order in which they first come, or dealt in random
-    order, and `rows` of the source are people; `column` has their numbers then. A row without an id is nobody's with
-    `gaps`, else an error. Rows of other sources are taken as they lie, and nothing tells how many people there are:
-    that depends on the kind of source, never on its rows.
+    Rows that can be had at any place are gathered: people in the order in which they first come, or at random; `rows`
+    are people then, and `column` has their numbers. A row without an id is nobody's with `gaps`, else an error. Rows of
+    other sources are taken as they lie, and how many people there are isn't known, whatever the rows are.
     """
     if source.at is None:
         return replace(source, rows=None, count=lambda: None, part=None, dealt=None, blocks=())

@@ -100,7 +100,7 @@ def _scanner(data: Any, columns: list[str], **more: Any) -> Any:
 
 def _fragments(kind: Kind, source: Source, wanted: Wanted) -> Source:
     """A dataset, which is dealt by its row groups."""
-    data = source.identity
+    data, source = source.identity, replace(source, count=source.identity.count_rows)
 
     def pieces() -> Iterator[Piece]:
         for fragment in data.get_fragments():
@@ -108,7 +108,6 @@ def _fragments(kind: Kind, source: Source, wanted: Wanted) -> Source:
                 make = partial(_scanner, part, list(wanted.columns), schema=data.schema)
                 yield Piece(part.count_rows(), streamed(make, wanted, f"the {source.kind}"))
 
-    source = replace(source, count=data.count_rows)
     try:
         data.get_fragments()
     except ValueError:  # Arrow hands out no pieces of a dataset that is filtered
@@ -205,8 +204,12 @@ def _in_memory(
     return Source(kind, n, batches, identity, dealt=lambda key: partial(dealt, key), at=deal)
 
 
-def _columnwise(kind: str, columns: Mapping[str, Any], n: int, identity: Any, texts: Container[str]) -> Source:
+def _columnwise(kind: str, given: Mapping[str, Any], n: int, identity: Any, texts: Container[str]) -> Source:
     """Rows of columns that are held; those of another library, such as a file's, may be sliced only."""
+    columns = dict[str, Any]()  # without index and copy: slices of single ones are views
+    for name, column in given.items():  # plain arrays of numbers, pandas' own of the rest
+        plain = isinstance(getattr(column, "dtype", None), np.dtype) and column.dtype.kind in "biuf"
+        columns[name] = np.asarray(column) if plain else getattr(column, "array", column)
 
     @cache
     def coded() -> Mapping[str, Any]:  # once somebody reads all rows
@@ -217,19 +220,10 @@ def _columnwise(kind: str, columns: Mapping[str, Any], n: int, identity: Any, te
     return source if free else replace(source, dealt=None, at=None)
 
 
-def _values(column: Any) -> Any:
-    """Return a column's values without index and copy: plain arrays of numbers, pandas' own of the rest."""
-    if isinstance(getattr(column, "dtype", None), np.dtype) and column.dtype.kind in "biuf":
-        return np.asarray(column)
-    return getattr(column, "array", column)
-
-
 def open_frame(data: Any, wanted: Wanted) -> Source:
     """Rows of a DataFrame, as they are now: others may take the place of columns in the frame."""
     check_labels(wanted.columns, data.columns)
-    # Slices of single columns are views: nothing is copied but the chunk being encoded.
-    held = {c: _values(data[c]) for c in wanted.columns}
-    return _columnwise("DataFrame", held, len(data), accounts_of(data), wanted.coded)
+    return _columnwise("DataFrame", {c: data[c] for c in wanted.columns}, len(data), accounts_of(data), wanted.coded)
 
 
 def open_mapping(data: Mapping[str, Any], wanted: Wanted) -> Source:
@@ -247,8 +241,7 @@ def open_mapping(data: Mapping[str, Any], wanted: Wanted) -> Source:
     if any(len(values) != n for values in held.values()):
         raise DataError("the columns of the mapping differ in length.")
     row_labels(data, wanted.columns)
-    columns, whose = {c: _values(v) for c, v in held.items()}, of_mapping(data, given.values())
-    return _columnwise("mapping of arrays", columns, n, whose, wanted.coded)
+    return _columnwise("mapping of arrays", held, n, of_mapping(data, given.values()), wanted.coded)
 
 
 def open_frames(data: Iterable[Any], wanted: Wanted) -> Source:
