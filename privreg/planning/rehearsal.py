@@ -176,7 +176,7 @@ def _scores(plan: Plan, state: State, people: People) -> tuple[Array, Array]:
     if blocks > 1:
         law, means = class_shares(people.eta), []
         for offset in state.offsets:
-            here = reference._softmax(state.theta + offset, z, blocks)
+            here = class_shares(z @ (state.theta + offset).reshape(blocks, -1).T)
             means.append((((here - law)[:, 1:] / farthest(here)[:, None]).T @ wz).reshape(-1))
         mean = np.array(means)
     else:

@@ -210,7 +210,7 @@ class TwoGroups(View):
         return table.astype({"people": "Int64"})
 
     def _layout(self) -> list[Part]:
-        (a, b), kind = self.people, "shares" if self.term.is_factor else "means"
+        (a, b), kind = self.people, "shares" if self.term.levels else "means"
         head = (
             f"Two groups, {kind} {self.mean:.6g} and {self.mean + self.difference:.6g}: {self.n:,} records, {a:,} and "
             f"{b:,} ({self.budget} per person{TRUST[self.trust]})."
