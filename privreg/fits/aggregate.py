@@ -333,8 +333,10 @@ def _words(
         length = f"{found.rounds[-1].state.reach(plan) ** 2:.3g}"
         weighing = f"min(1, {length}/‖z‖²), z = covariates uncorrelated, variance 1"
         if progress.lost is not None and progress.lost[0]:
-            weighing += f"; {100.0 * progress.lost[0]:.2g}% of the records weigh less than 1: estimates may differ "
-            weighing += f"from those of equal weights by up to {progress.lost[1]:.2g} of their standard errors"
+            weighing += (
+                f"; {100.0 * progress.lost[0]:.2g}% of the records weigh less than 1: estimates may differ from "
+            )
+            weighing += f"those of equal weights by up to {progress.lost[1]:.2g} of their standard errors"
     return {
         "family": family,
         "target": target if plan.like is None else f"{target}; the target is fixed, that of the fit in like=",

@@ -295,7 +295,8 @@ class MeansResults(Results):
         Of a ``Surv()`` the curves are shown, and not the cells that they are made of.
         """
         notes, curves = self._curves()
-        table, (low, high) = self.tidy(alpha=alpha), (self._fit.centres + by * self._fit.halves for by in (-1.0, 1.0))
+        table = self.tidy(alpha=alpha)
+        low, high = (self._fit.centres + side * self._fit.halves for side in (-1.0, 1.0))
         within = {name: np.clip(table[name], low, high) for name in ("conf_low", "conf_high")}  # a share is from 0 to 1
         table = table.assign(**within).drop(index=list(self._fit.cells))
         statement = replace(self.privacy, notes=tuple(dict.fromkeys([*notes, *(n for c in curves for n in c.notes)])))
@@ -304,8 +305,9 @@ class MeansResults(Results):
         said += "; THESE ARE NOT MEANS: see the notes" * self.biased
         means = Table(marked(table["term"], table["reliable"]), *cells(table, alpha, "estimate", 4))
         parts: list[Any] = [means, Paragraph(said)] * bool(len(table))
-        shown, *below = parts + [part for c in curves for part in c._layout(alpha)[:2]]
-        made = Summary("Private Means and Frequencies", self.header, shown, tuple(below), statement, slim=not details)
+        parts += [part for c in curves for part in c._layout(alpha)[:2]]
+        below = tuple(parts[1:])
+        made = Summary("Private Means and Frequencies", self.header, parts[0], below, statement, slim=not details)
         return made.cautioned(reliable)
 
     def __repr__(self) -> str:
