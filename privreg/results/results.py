@@ -214,11 +214,11 @@ class PrivateResults(Results):
     def anova(self, *, method: str | None = None) -> pd.DataFrame:
         """Test each term but the intercept, given all others (type III by the Wald test).
 
-        One line a term, its name as index: df, df_denom, chi2 (the Wald statistic), F, PR(>F), reliable (whether no note of
-        the summary takes a coefficient of it back). df_denom is infinite under normal limits and Hotelling's under
-        Student's t; it and F are NaN under distributions that are no F, whose p-values are exact all the same. There are no
-        sums of squares, which would need every residual. With interactions a test of a main effect depends on how factors
-        are coded; `privreg.anova` tests nested fits.
+        One line a term, its name as index: df, df_denom, chi2 (the Wald statistic), F, PR(>F), reliable (whether no
+        note of the summary takes a coefficient of it back). df_denom is infinite under normal limits and Hotelling's
+        under Student's t; it and F are NaN under distributions that are no F, whose p-values are exact all the same.
+        There are no sums of squares, which would need every residual. With interactions a test of a main effect depends
+        on how factors are coded; `privreg.anova` tests nested fits.
         """
         return terms.wald_test_terms(self, method=method).anova()
 
