@@ -13,7 +13,7 @@ from privreg.base.arrays import Array
 from privreg.errors import InferenceError
 from privreg.means.plan import Plan, Sums
 from privreg.means.terms import Term, places
-from privreg.results.wording import Unusable
+from privreg.results.statement import Unusable
 
 MOST_LEVELS: Final = 100  # Of a factor by which subgroups are compared: a test of more inverts large matrices
 FEW: Final = 10.0  # People who must have given an answer, and who must have not, for normal limits

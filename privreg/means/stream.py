@@ -21,8 +21,15 @@ from privreg.means.results.results import MeansResults
 from privreg.privacy.accounts import named
 from privreg.privacy.ledger import LEDGER, Charge, Release
 from privreg.privacy.noise import NoiseStream, derived_key, fresh_key, seeded_key
-from privreg.results.statement import PrivacyStatement
-from privreg.results.wording import MATCH, Unusable, closing_notes, opening_notes, repeated_notes, whole_records
+from privreg.results.statement import (
+    MATCH,
+    PrivacyStatement,
+    Unusable,
+    closing_notes,
+    opening_notes,
+    repeated_notes,
+    whole_records,
+)
 from privreg.schema.declarations import EPOCH_TEXT
 from privreg.tables.diagnostics import note
 

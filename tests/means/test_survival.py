@@ -448,7 +448,7 @@ def test_where_noise_leaves_nobody_at_risk_other_groups_have_their_means_and_it_
     gone = [name for name in made.term.groups if known[name] != made.term.cuts[-1]]
     assert len(gone) == 1
     (other,) = set(made.term.groups) - set(gone)
-    assert np.isfinite(found.loc[other, ["rmst", "std_error"]]).all()
+    assert np.isfinite(found.loc[other, ["rmst", "std_error"]].astype(float)).all()
     assert found.loc[gone[0], ["rmst", "std_error"]].isna().all()
     last = known[gone[0]]
     assert f"all curves are known until {last:g}, the largest time" in found.attrs["note"]

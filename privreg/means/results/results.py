@@ -21,7 +21,7 @@ from privreg.options.unknown import all_known_arguments, needs_rows
 from privreg.published.shrinking.rules import shrink
 from privreg.results.base import Results
 from privreg.results.data import Frame
-from privreg.results.summary import Summary, caution
+from privreg.results.summary import Summary
 from privreg.tables import Paragraph, Table, cells, diagnostics, marked
 from privreg.tables.diagnostics import Diagnostic
 
@@ -295,16 +295,20 @@ class MeansResults(Results):
         Of a ``Surv()`` the curves are shown, and not the cells that they are made of.
         """
         notes, curves = self._curves()
-        table = self.tidy(alpha=alpha).drop(index=list(self._fit.cells))
+        table = self.tidy(alpha=alpha)
+        low, high = (self._fit.centres + side * self._fit.halves for side in (-1.0, 1.0))
+        within = {name: np.clip(table[name], low, high) for name in ("conf_low", "conf_high")}  # a share is from 0 to 1
+        table = table.assign(**within).drop(index=list(self._fit.cells))
         statement = replace(self.privacy, notes=tuple(dict.fromkeys([*notes, *(n for c in curves for n in c.notes)])))
         reliable = pd.concat([table, *(c.frame(alpha=alpha) for c in curves)])
-        said = f"limits are normal; {100 * (1 - alpha):.6g}% critical value {Normal().critical(alpha):.3f}"
+        said = f"normal limits, within bounds; {100 * (1 - alpha):.6g}% critical value {Normal().critical(alpha):.3f}"
         said += "; THESE ARE NOT MEANS: see the notes" * self.biased
         means = Table(marked(table["term"], table["reliable"]), *cells(table, alpha, "estimate", 4))
         parts: list[Any] = [means, Paragraph(said)] * bool(len(table))
         parts += [part for c in curves for part in c._layout(alpha)[:2]]
-        below = (*parts[1:], *caution(reliable, statement.notes, statement.doubts, slim=not details))
-        return Summary("Private Means and Frequencies", self.header, parts[0], below, statement, slim=not details)
+        below = tuple(parts[1:])
+        made = Summary("Private Means and Frequencies", self.header, parts[0], below, statement, slim=not details)
+        return made.cautioned(reliable)
 
     def __repr__(self) -> str:
         f = self._fit
