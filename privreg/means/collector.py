@@ -15,7 +15,7 @@ from privreg.means.plan import Plan, Sums
 from privreg.means.terms import Term, places
 from privreg.results.statement import Unusable
 
-MOST_LEVELS: Final = 100  # Of a factor by which subgroups are compared: a test of more inverts large matrices
+MOST_LEVELS: Final = 100  # Levels of a factor by which subgroups are compared: more make large matrices
 FEW: Final = 10.0  # People who must have given an answer, and who must have not, for normal limits
 
 
