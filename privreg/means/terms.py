@@ -243,8 +243,8 @@ def _summand(node: ast.expr) -> Asked:
             return Asked(tuple(_column(c).columns[0] for c in of), kind="Surv", cuts=times)
         case ast.Call(ast.Name("Surv")):
             raise FormulaError(
-                "Surv() takes a time, an event, and a list of the public times at which curves are estimated: Surv(time, "
-                "event, [30, 60, 90]), or, with late entry, Surv(start, stop, event, [30, 60, 90])."
+                "Surv() takes a time, an event, and a list of the public times at which curves are estimated: Surv("
+                "time, event, [30, 60, 90]), or, with late entry, Surv(start, stop, event, [30, 60, 90])."
             )
     return _column(node)
 
