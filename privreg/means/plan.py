@@ -17,7 +17,7 @@ from privreg.base.arrays import Array, Ints
 from privreg.collector.aggregate.report import with_noise
 from privreg.data.participants import Participants
 from privreg.errors import BudgetError, OptionError, SchemaError, real, shown
-from privreg.means.factors import factor_mechanism
+from privreg.means.mechanisms import factor_mechanism
 from privreg.means.terms import MOST_COORDINATES, Asked, Term, declared_terms, flat
 from privreg.options.table import check
 from privreg.privacy.ledger import Budget
