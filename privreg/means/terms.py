@@ -366,9 +366,7 @@ def _declared(asked: Asked, schema: Schema) -> Term:
         numbers = [real(b) for b in breaks] if isinstance(breaks, tuple) else []
         edges = [whole.low, *(b for b in numbers if b is not None and whole.low < b < whole.high), whole.high]
         if None in numbers or not 3 <= len(edges) <= MOST_CLASSES + 1 or not (np.diff(edges) > 0.0).all():
-            must = (
-                f"takes a number of classes, 2 to {MOST_CLASSES}, or rising breaks in a list, some between the bounds"
-            )
+            must = f"takes a number of classes, 2 to {MOST_CLASSES}, or rising breaks in a list, within the bounds"
             raise SchemaError(f"cut({whole.column}, …) {must}.")
         return _between(whole, edges)
     if len(flat([asked])) < len(asked.group) + len(asked.columns):
