@@ -2381,14 +2381,14 @@ MUTANTS = (
     ),
     Mutant(
         "a sum of levels with the noise of one report",
-        "privreg/means/factors.py",
+        "privreg/means/mechanisms.py",
         "people + self.sd * root @ normals[:-1]",
         "people + self.sd * normals[:-1]",
         (f"{SUMS}::test_a_sum_drawn_at_once_has_the_mean_and_covariance_of_single_reports",),
     ),
     Mutant(
         "a sum of bits without those of other levels",
-        "privreg/means/factors.py",
+        "privreg/means/mechanisms.py",
         "binom.ppf(second, n - people, q)",
         "q * (n - people)",
         (f"{SUMS}::test_a_sum_drawn_at_once_has_the_mean_and_covariance_of_single_reports",),
