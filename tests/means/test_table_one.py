@@ -9,7 +9,7 @@ from scipy.stats import binom, chi2
 
 import privreg as pr
 from privreg.privacy.ledger import LEDGER
-from privreg.results.wording import ROUNDED
+from privreg.results.statement import ROUNDED
 
 TRUSTS = ["local", "two_collectors", "central"]
 PUBLIC = {
