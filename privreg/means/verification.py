@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from privreg.audit.verification import Trial, claim_of
+from privreg.audit.neighbours import Trial, claim_of
 from privreg.base.arrays import Array
 from privreg.means import device
 from privreg.means.mechanisms import FactorMechanism, factor_mechanism
