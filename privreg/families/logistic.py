@@ -176,11 +176,6 @@ def Logistic() -> Family:
     References
     ----------
     XSJKH (arXiv 2505.08227), section 5.2, with y in {0, 1} as its loss needs (the text says {−1, 1}).
-
-    Examples
-    --------
-    >>> Logistic()
-    Logistic()
     """
     return Family("Logistic", codes.LOGISTIC, "logit", "binary")
 
@@ -192,10 +187,5 @@ def Multinomial() -> Family:
     Notes
     -----
     The score of all classes is reported at once, over its largest norm for any response at the same covariates.
-
-    Examples
-    --------
-    >>> Multinomial()
-    Multinomial()
     """
     return Family("Multinomial", codes.MULTINOMIAL, "logit", "levels")

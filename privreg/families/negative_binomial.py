@@ -114,16 +114,12 @@ def _likelihood(at: float, mean: Array, y: Array, y_max: float) -> tuple[Array, 
 @known_arguments
 def NegativeBinomial(y_max: float | None = None) -> Family:
     """Negative binomial regression of counts (NB2), the variance of which is m + α m² at the mean m.
+    Raises OptionError if `y_max` is not a positive number.
 
     Parameters
     ----------
     y_max : float
         Largest response, to be given, as for :func:`Poisson`.
-
-    Raises
-    ------
-    OptionError
-        If `y_max` is not a positive number.
 
     Notes
     -----

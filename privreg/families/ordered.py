@@ -109,10 +109,5 @@ def Ordered() -> Family:
     -----
     With noise the score is that of the logits at all cut points, averaged, which is bounded; its zero is that of the
     likelihood where odds are proportional. Without noise (``mu=None``, ``trust="central"``) it is the likelihood's.
-
-    Examples
-    --------
-    >>> Ordered()
-    Ordered()
     """
     return Family("Ordered", codes.ORDERED, "logit", "ordinal")

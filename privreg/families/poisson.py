@@ -151,6 +151,7 @@ class RobustPoissonScore(PoissonScore):
 @known_arguments
 def Poisson(y_max: float | None = None, c: float | None = None) -> Family:
     """Log-linear regression of counts with a public largest count.
+    Raises OptionError if `y_max` is not a positive number, or `c` is out of range.
 
     Parameters
     ----------
@@ -162,11 +163,6 @@ def Poisson(y_max: float | None = None, c: float | None = None) -> Family:
         longer covers the whole range of counts, and `y_max` costs next to nothing, but estimates are right for Poisson
         counts alone: a variance of two means moves the linear predictor by −0.37, −0.19, −0.12 and −0.03 at means of
         0.2, 1, 2 and 8 (c = 1.5), and slopes with it. By default they aren't clipped.
-
-    Raises
-    ------
-    OptionError
-        If `y_max` is not a positive number, or `c` is out of range.
 
     Notes
     -----

@@ -246,6 +246,7 @@ class QuantileScore(Level, Residual):
 @known_arguments
 def Huber(c: float | str = "auto", scale: float | str = "auto") -> Family:
     """Robust linear regression with Huber's loss.
+    Raises OptionError if `c` or `scale` is not positive, or `c` is above 100.
 
     Parameters
     ----------
@@ -260,11 +261,6 @@ def Huber(c: float | str = "auto", scale: float | str = "auto") -> Family:
         precision, never privacy. "auto" learns it from privatised reports (with tuning="published": 1, as in
         the sources). "joint", with tuning="published": the chain estimates it beside the coefficients, by the loss
         (σ ρ_c(r/σ) + κ_c σ/2) ω(x); each report holds a score for σ, too.
-
-    Raises
-    ------
-    OptionError
-        If `c` or `scale` is not positive, or `c` is above 100.
 
     References
     ----------
@@ -287,6 +283,7 @@ def Huber(c: float | str = "auto", scale: float | str = "auto") -> Family:
 @known_arguments
 def Expectile(tau: float = 0.5, c: float | str = "auto", scale: float | str = "auto") -> Family:
     """Robust expectile regression: asymmetric least squares with Huber's thresholds.
+    Raises OptionError if `tau` is not in (0, 1), or c or scale is out of range.
 
     Parameters
     ----------
@@ -294,11 +291,6 @@ def Expectile(tau: float = 0.5, c: float | str = "auto", scale: float | str = "a
         Level, in (0, 1); 0.5 is :func:`Huber`.
     c, scale : float or "auto"
         As for :func:`Huber`. The smaller c, the nearer the estimand is to the conditional tau-quantile.
-
-    Raises
-    ------
-    OptionError
-        If `tau` is not in (0, 1), or c or scale is out of range.
 
     References
     ----------
@@ -316,16 +308,12 @@ def Expectile(tau: float = 0.5, c: float | str = "auto", scale: float | str = "a
 @known_arguments
 def Quantile(tau: float = 0.5) -> Family:
     """Quantile regression; with the formula ``"y ~ 1"`` the quantile of one variable.
+    Raises OptionError if `tau` is not in (0, 1).
 
     Parameters
     ----------
     tau : float
         Level, in (0, 1); 0.5 is the median.
-
-    Raises
-    ------
-    OptionError
-        If `tau` is not in (0, 1).
 
     Notes
     -----

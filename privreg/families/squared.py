@@ -104,10 +104,5 @@ def Squared() -> Family:
     ``family="gaussian"`` is this one: least squares' coefficients of responses within their bounds, skewed ones too.
     Its score is as wide as the response's range, so it wants many more people than :func:`Huber`; see "Means of
     skewed outcomes" of the guide to models.
-
-    Examples
-    --------
-    >>> Squared()
-    Squared()
     """
     return Family("Squared", codes.SQUARED, "identity")

@@ -155,6 +155,7 @@ def truncated(k: float, cut: Array) -> tuple[Array, Array, Array, Array]:
 @known_arguments
 def Tobit(low: float | None = None, high: float | None = None) -> Family:
     """Tobit regression of a normal response of which values beyond limits are only known to be there.
+    Raises OptionError if there is no limit, or `low` is not below `high`.
 
     Parameters
     ----------
@@ -162,11 +163,6 @@ def Tobit(low: float | None = None, high: float | None = None) -> Family:
         Limits, one at least: responses at `low` or below count as censored there, at `high` or above as censored there.
         They are bounds of the response, too; where one is left out, ``bounds=`` has the other end, beyond which
         responses count as censored, too, as no difference can be seen.
-
-    Raises
-    ------
-    OptionError
-        If there is no limit, or `low` is not below `high`.
 
     Notes
     -----

@@ -173,63 +173,42 @@ def public_units(design: Design, *, scale_response: bool) -> Units:
         numbers = [c for c in design.sources[j] if c not in schema.levels]
         clamped = all(math.isfinite(v) for c in numbers for v in schema.limits(c))
         edges[j] = max(abs(low[j] - centre[j]), abs(high[j] - centre[j])) / scale[j] if clamped else math.inf
-    inside, correlated = (probe - centre) / scale, _correlated(design, centre, scale)
-    summed = _constant_of_sums(inside, ones * scale, {*np.flatnonzero(unscaled).tolist(), *correlated[0]})
-    if summed is not None:
-        inside, edges = inside @ summed.T, np.where((summed != np.eye(p)).any(axis=1), 1.0, edges)
-    mix, edges = _mix(inside, edges, unscaled, *correlated)
-    if summed is not None:
-        mix = summed if mix is None else mix @ summed
-    y_centre, y_scale, y_unscaled = 0.0, 1.0, False
-    if scale_response:
-        y_centre, y_scale, y_unscaled = _response(design)
-        if constant is None and not y_unscaled:
-            y_scale, y_centre = math.hypot(y_scale, y_centre), 0.0
-    return Units(centre, scale, mix, y_centre, y_scale, ones, math.sqrt(float(edges @ edges)), unscaled, y_unscaled)
-
-
-def _response(design: Design) -> tuple[float, float, bool]:
-    """Centre and scale of the response, and whether they are left to be learned."""
-    schema, (low, high) = design.schema, design.endog_limits
-    bounded = math.isfinite(low) and math.isfinite(high)  # I(y > 3) is, whatever y
-    if not bounded and not set(schema.private).isdisjoint(design.endog_sources):
-        return 0.0, 1.0, True
-    if design.endog_bare is not None:
-        return *schema.scale(design.endog_bare), False
-    if not bounded:
-        raise SchemaError(
-            f"the response {design.endog_name} has no public range; give finite bounds= for the columns in it, or "
-            'moments= if it is a bare column, or leave them undeclared with scaling="private".'
-        )
-    return (low + high) / 2, (high - low) / 2 or 1.0, False
-
-
-def _correlated(design: Design, centre: Array, scale: Array) -> tuple[list[int], Array]:
-    """Design columns that have a declared correlation with another one, and the second moments inside."""
-    schema = design.schema
-    low, high = design.probe.min(axis=0), design.probe.max(axis=0)
+    # columns that have a declared correlation with another one, and their second moments inside
     at = {name: j for j, name in enumerate(design.bare) if name is not None and high[j] > low[j]}
-    names = {c for pair in schema.correlations if all(c in at for c in pair) for c in pair}
-    where = sorted(at[c] for c in names)
+    where = sorted({at[c] for pair in schema.correlations if all(c in at for c in pair) for c in pair})
     held = [str(design.bare[j]) for j in where]
     mean = (np.array([schema.moments[c][0] for c in held]) - centre[where]) / scale[where]
     sd = np.array([schema.moments[c][1] for c in held]) / scale[where]
-    return where, schema.correlation_matrix(held) * np.outer(sd, sd) + np.outer(mean, mean)
-
-
-def _constant_of_sums(inside: Array, ones: Array, kept: set[int]) -> Array | None:
-    """Row map that makes a column the constant that several add up to, as levels without a reference do.
-
-    None if it is a column already, or none but `kept` ones could become it.
-    """
-    among = [int(j) for j in np.flatnonzero(ones) if j not in kept]
-    if len(ones) > WIDE or np.count_nonzero(ones) < 2 or not among:
-        return None
-    summed = np.eye(len(ones))
-    summed[among[0]] = ones
-    made = inside @ summed.T
-    constant = bool((np.abs(made[:, among[0]] - 1.0) < SAME).all())
-    return summed if constant and np.linalg.matrix_rank(summed) == len(summed) else None
+    moments = schema.correlation_matrix(held) * np.outer(sd, sd) + np.outer(mean, mean)
+    inside, summed = (probe - centre) / scale, np.eye(p)
+    among = [int(j) for j in np.flatnonzero(ones) if not unscaled[j] and j not in where]
+    if among and p <= WIDE and np.count_nonzero(ones) > 1:
+        # the constant that several columns add up to, as levels without a reference do, takes the place of one
+        summed[among[0]] = ones * scale
+        made = inside @ summed.T
+        if (np.abs(made[:, among[0]] - 1.0) < SAME).all() and np.linalg.matrix_rank(summed) == p:
+            inside, edges = made, np.where((summed != np.eye(p)).any(axis=1), 1.0, edges)
+        else:
+            summed = np.eye(p)
+    mix, edges = _mix(inside, edges, unscaled, where, moments)
+    if (summed != np.eye(p)).any():
+        mix = summed if mix is None else mix @ summed
+    (low, high), y_centre, y_scale, y_unscaled = design.endog_limits, 0.0, 1.0, False
+    if scale_response:
+        bounded = math.isfinite(low) and math.isfinite(high)  # I(y > 3) is, whatever y
+        y_unscaled = not bounded and not set(schema.private).isdisjoint(design.endog_sources)
+        if design.endog_bare is not None and not y_unscaled:
+            y_centre, y_scale = schema.scale(design.endog_bare)
+        elif bounded:
+            y_centre, y_scale = (low + high) / 2, (high - low) / 2 or 1.0
+        elif not y_unscaled:
+            raise SchemaError(
+                f"the response {design.endog_name} has no public range; give finite bounds= for the columns in it, or "
+                'moments= if it is a bare column, or leave them undeclared with scaling="private".'
+            )
+        if constant is None and not y_unscaled:
+            y_scale, y_centre = math.hypot(y_scale, y_centre), 0.0
+    return Units(centre, scale, mix, y_centre, y_scale, ones, math.sqrt(float(edges @ edges)), unscaled, y_unscaled)
 
 
 def _mix(

@@ -25,13 +25,6 @@ def in_shell(message: str, verb: str) -> str:
     """A message with the options that it names as a verb of the command line spells those that it takes.
 
     If it names an option of the shell already, nothing is changed. Advice that no verb can follow is left out.
-
-    Examples
-    --------
-    >>> in_shell("missing='nois' is not known", "fit")
-    '--missing nois is not known'
-    >>> in_shell("give bounds={'age': (low, high)} or levels={'age': [...]}", "fit")
-    'give --bounds age=LOW:HIGH or --levels age=A,B'
     """
     if "--" in message:
         return message
@@ -62,15 +55,7 @@ def in_shell(message: str, verb: str) -> str:
 
 
 def in_study(message: str) -> str:
-    """A message as a study's file has it: its keys in YAML. Advice that such a file has no key for is left out.
-
-    Examples
-    --------
-    >>> in_study("rows=0 must be a number; give bounds={'age': (low, high)} or levels={'age': [...]}, or id='who'.")
-    'rows: 0 must be a number; give bounds: {age: [low, high]} or levels: {age: [A, B]}.'
-    >>> in_study("scale=-1 must be positive; write family=Huber(scale=300).")
-    'scale: -1 must be positive; write family: {huber: {scale: 300}}.'
-    """
+    """A message as a study's file has it: its keys in YAML. Advice that such a file has no key for is left out."""
     options = {o.name: o for o in of_verb("study") if not o.kind.startswith("word")}
     planned = {o.name for o in TABLE if o.takes("plan.formula") and options.get(o.name, o).families}
 

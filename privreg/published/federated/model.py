@@ -12,7 +12,7 @@ from privreg.errors import DataError, OptionError
 from privreg.families import resolve_family
 from privreg.formula.batches import read_arrays
 from privreg.formula.describe import ModelOptions, callers_scopes, read_design
-from privreg.formula.design import array_design, check_array_levels
+from privreg.formula.design import array_design
 from privreg.formula.spec import Described, ModelSpec
 from privreg.options.running import progress_bar
 from privreg.options.table import check, documented
@@ -118,7 +118,6 @@ class FederatedRegression(Described):
                 held.append(read_arrays(y, x, None, exog_names, endog_name))
                 if held[-1].names != held[0].names or held[-1].endog_name != held[0].endog_name:
                     raise DataError("its columns are named unlike those of silo 1; give exog_names= and endog_name=.")
-        check_array_levels(schema, held[0].endog_name)
         design = array_design(held[0].names, held[0].endog_name, schema, kind=fam.kind)
         sources = [open_arrays(h.endog, h.exog, None, (y, x)) for h, y, x in zip(held, ys, xs, strict=True)]
         self._build(design, fam, budget, sources, len(sources), asked)
