@@ -31,6 +31,11 @@ MOST_DEFAULT_THREADS: Final = 4
 class PrivateOnlineRegression(Described):
     """Regression with inference under local differential privacy, in one pass over the people.
 
+    Frozen: `fit` returns results and leaves the model unchanged; pickling a model leaves its data out. Local reports by
+    rounds go up to 100 coefficients. With published tuning and more of them random scaling keeps variances only, for
+    intervals and tests of single coefficients; for tests of several ask for batch_means. See Xie, Shi, Jiang, Kong &
+    He, Online differentially private inference in stochastic gradient descent, arXiv 2505.08227.
+
     Parameters
     ----------
     endog : array_like, shape (n,)
@@ -38,20 +43,6 @@ class PrivateOnlineRegression(Described):
     exog : array_like, shape (n, p)
         Design. A column named "const" or "Intercept" is the constant 1 by declaration; no column is added.
     **options : `options/parameters.toml`
-
-    Notes
-    -----
-    Each message of an error says what was got, what is allowed, and the fix. Frozen: `fit` returns results and leaves
-    the model unchanged. Pickling a model leaves its data out.
-
-    Local reports by rounds go up to 100 coefficients. With published tuning and more of them random scaling keeps
-    variances only: intervals and tests of single coefficients; for tests of several ask for batch_means. Factors with
-    many levels are then encoded as one column of numbers, which changes no bit.
-
-    References
-    ----------
-    Xie, Shi, Jiang, Kong & He, Online differentially private inference in stochastic gradient descent,
-    arXiv 2505.08227.
 
     Examples
     --------
@@ -165,9 +156,8 @@ class PrivateOnlineRegression(Described):
 
             A DataFrame may carry public declarations, ``data.attrs["privreg"] = {"bounds": {"age": [18, 65]},
             "levels": {"smoker": ["no", "yes"]}}``, and so may a Parquet file that pandas wrote; `pr.datasets` do. They
-            are what whoever made the data said in public, they are used for the columns that you declare nothing
-            about, and the summary names them as the source. Nothing is ever learned into them. pandas keeps them in
-            slices and copies, also after you have changed a column: give the `bounds` of such a column.
+            are used for columns that you declare nothing about, and the summary names them as the source. pandas keeps
+            them in slices and copies, also after you have changed a column: give the `bounds` of such a column.
         **options : `options/parameters.toml`
 
         A term that would learn from the rows (``center``, ``x.mean()``, ``pd.qcut``, …) is a PrivacyLeakError.
@@ -350,21 +340,18 @@ class PrivateOnlineRegression(Described):
         of more files are read again in each round. All of them answer in every round, and `inference`, `measures`,
         `like`, `threads`, `seed`, `progress` and `checkpoint` are as described here.
 
-        Parameters
-        ----------
-        **options : `options/parameters.toml`
-
-        Notes
-        -----
         A ReliabilityWarning names rows of the results that should not be relied on, and why. Unless `order` is random,
         rows are taken in the order they come, and their order must have nothing to do with their values: a file sorted
         by the response or a covariate biases the estimates. Shuffle first (``data.sample(frac=1)``) if it might. Row
         groups of Parquet files are read at random, but the rows of each together.
 
-        `covariates` that were fitted privately in this process, or are among the rows to be fitted, are a
-        NotPrivateError; a limit that `privreg.limit_spending` has set, and this would exceed, is a BudgetError, and
-        nothing is then spent; rows that can't be used are a DataError or SchemaError, which quotes no value; a
-        checkpoint of another fit or of other rows is a SavedFileError.
+        Raises NotPrivateError of `covariates` that were fitted privately in this process, or are to be; BudgetError of
+        a limit that `privreg.limit_spending` has set and this would exceed, and nothing is then spent; DataError or
+        SchemaError, without a value, of rows that can't be used; SavedFileError of a checkpoint of another fit.
+
+        Parameters
+        ----------
+        **options : `options/parameters.toml`
         """
         refuse_unknown("local.fit", unknown)
         asked = FitOptions(

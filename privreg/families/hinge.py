@@ -123,11 +123,6 @@ def SmoothedHinge(width: float = 1.0) -> Family:
     ----------
     width : float
         Length of that stretch: the loss is (1 − m)²/(2 width) for margins m in (1 − width, 1), linear below.
-
-    Examples
-    --------
-    >>> SmoothedHinge(0.5)
-    SmoothedHinge(width=0.5)
     """
     number = real(width)
     if number is None or not 0.0 < number < math.inf:

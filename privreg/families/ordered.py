@@ -105,8 +105,6 @@ def Ordered() -> Family:
     in ``MASS::polr`` of R and ``OrderedModel`` of statsmodels. Cut points, "low|mid" say, take the place of an
     intercept.
 
-    Notes
-    -----
     With noise the score is that of the logits at all cut points, averaged, which is bounded; its zero is that of the
     likelihood where odds are proportional. Without noise (``mu=None``, ``trust="central"``) it is the likelihood's.
     """

@@ -1,16 +1,13 @@
-"""Public scaling: the linear map between the user's units and internal ones.
+"""Public scaling: the linear map between the user's units and internal ones, of which the public schema decides.
 
-Everything here follows from the public schema: declared bounds map to [−1, 1] (declared moments to mean 0,
-sd 1), columns with declared correlations are made uncorrelated, and derived columns that are nearly collinear
-over the declared box are made orthogonal over it, unless the design is wide. Columns whose scale is private stay as
-they are. No row is read; batches of rows are mapped in place, number by number, so that how they are cut can't change a
-bit.
+Declared bounds map to [−1, 1] (declared moments to mean 0, sd 1), columns with declared correlations are made
+uncorrelated, and derived columns that are nearly collinear over the declared box are made orthogonal over it, unless
+the design is wide. Columns whose scale is private stay as they are.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -24,7 +21,6 @@ from privreg.formula.design import Design
 CROWDED = 30.0  # Condition number of the probe's correlation matrix above which columns are made orthogonal
 SAME = 1e-9  # Rounding error of a computed constant 1
 ALONE = 5.0  # Variance inflation up to which a column is left as it is where others are crowded
-TOGETHER = 256  # Rows of the public box that are looked at together
 NEARLY: Final = 0.1
 """Middle of a product's range, relative to half of it, below which it is taken to be 0. Scales of public covariates are
 known by geometric means: with 3e-5 for records of the other level slopes of a factor were anything."""
@@ -80,54 +76,41 @@ class Units:
         self.rows_inside(inside)
         return inside
 
-    def _inside_by_parts(self, probe: Array) -> Iterator[Array]:
-        """Parts of `probe_inside`, `TOGETHER` rows each: a wide design has many."""
-        for a in range(0, len(probe), TOGETHER):
-            yield self.probe_inside(probe[a : a + TOGETHER])
-
     def constant_column(self, probe: Array) -> int | None:
         """Column that is 1 inside in every row of the public box, user's units, shape (m, p); None if there is none."""
-        one = np.ones(probe.shape[1], dtype=np.bool_)
-        for inside in self._inside_by_parts(probe):
-            one &= (np.abs(inside - 1.0) < SAME).all(axis=0)
-        ones = np.flatnonzero(one)
+        ones = np.flatnonzero((np.abs(self.probe_inside(probe) - 1.0) < SAME).all(axis=0))
         return int(ones[0]) if ones.size else None
 
     def gaps(self, probe: Array) -> Array:
         """Distance inside of a column's two values on the public box; 0 for columns that take one or more than two."""
-        low, high = np.full(probe.shape[1], np.inf), np.full(probe.shape[1], -np.inf)
-        for inside in self._inside_by_parts(probe):
-            low, high = np.minimum(low, inside.min(axis=0)), np.maximum(high, inside.max(axis=0))
-        two = np.ones(probe.shape[1], dtype=np.bool_)
-        for inside in self._inside_by_parts(probe):
-            two &= ((np.abs(inside - low) <= 1e-9) | (np.abs(inside - high) <= 1e-9)).all(axis=0)
+        inside = self.probe_inside(probe)
+        low, high = inside.min(axis=0), inside.max(axis=0)
+        two = ((np.abs(inside - low) <= 1e-9) | (np.abs(inside - high) <= 1e-9)).all(axis=0)
         return np.where(two, high - low, 0.0)
 
+    @np.errstate(all="ignore")  # a warning would reveal a value
     def rows_inside(self, x: Array) -> None:
         """Map rows to internal units in place; each row on its own, so chunking can't change a bit."""
-        with np.errstate(all="ignore"):  # a warning would reveal a value
-            np.subtract(x, self.centre, out=x)
-            np.divide(x, self.scale, out=x)
+        np.subtract(x, self.centre, out=x)
+        np.divide(x, self.scale, out=x)
         self.rows_mixed(x)
 
+    @np.errstate(all="ignore")
     def rows_mixed(self, x: Array) -> None:
         """The second half of it, for rows whose columns are centred and scaled."""
         if self.mix is None:
             return
         # column by column: a matrix product's bits depend on how many rows it is given
-        with np.errstate(all="ignore"):
-            whole = [np.zeros(len(x)) for _ in self.mix]
-            for j, m in np.argwhere(self.mix.T != 0.0):
-                whole[m] += x[:, j] * self.mix[m, j]
+        whole = [np.zeros(len(x)) for _ in self.mix]
+        for j, m in np.argwhere(self.mix.T != 0.0):
+            whole[m] += x[:, j] * self.mix[m, j]
         for m, column in enumerate(whole):
             x[:, m] = column
 
+    @np.errstate(over="ignore")
     def response_inside(self, y: Array) -> Array:
         """Map responses to internal units."""
-        if self.y_centre == 0.0 and self.y_scale == 1.0:
-            return y
-        with np.errstate(over="ignore"):  # a warning would reveal a value
-            return np.asarray((y - self.y_centre) / self.y_scale)
+        return y if self.y_centre == 0.0 and self.y_scale == 1.0 else np.asarray((y - self.y_centre) / self.y_scale)
 
     def params_outside(self, theta: Array) -> Array:
         """Coefficients in the user's units."""
