@@ -15,7 +15,7 @@ from privreg.errors import OptionError, choose, quietly
 from privreg.options.spelling import in_shell, quoted
 
 if TYPE_CHECKING:
-    from privreg.planning.study_plan import StudyPlan
+    from privreg.planning.plan import StudyPlan
     from privreg.tables import View
 
 DATA_SETS: Final = {
@@ -141,8 +141,7 @@ def data(a: argparse.Namespace) -> int:
         if Path(a.schema).resolve() == path.resolve():
             raise OptionError(f"--schema {a.schema!r} would overwrite the data; give another name.")
         Schema.declare(**public).to_file(a.schema)  # before the rows: a wrong name shows at once
-    write = datasets.write_parquet if carries else datasets.write_csv
-    path = write(name, path, rows if a.rows is None else a.rows, a.seed)
+    path = datasets.write(name, path, rows if a.rows is None else a.rows, a.seed)
     used = set(re.findall(r"\w+", formula))
     said = {"bounds": [f"{c}={low:g}:{high:g}" for c, (low, high) in public["bounds"].items() if c in used]}
     said["levels"] = [f"{c}={','.join(names)}" for c, names in public["levels"].items() if c in used]
