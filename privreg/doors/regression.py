@@ -387,13 +387,13 @@ class PrivateOnlineRegression(Described):
             warn_of_steps(asked)
         here = self._spec.people.gathered or self._spec.clusters > 0
         cluster = client is not None or (bool(source.parts) and self._spec.trust == "local" and not here)
-        anyone, sums = client is not None, f"with {self._spec.holders} sums are made in this process"
+        dask, sums = client is not None, f"with {self._spec.holders} sums are made in this process"
         refused = {
             f"client= is for trust='local': {sums}, which reads the files of Dask DataFrames, too": (
-                anyone and self._spec.summed
+                dask and self._spec.summed
             ),
             "client= doesn't go with k_max=, weights= or cluster=: a person's rows may be in several parts of the "
-            "files, which are read in this process": anyone and here,
+            "files, which are read in this process": dask and here,
             "mended= is of rows that are read once, and these are read anew; a fit without the checkpoint is another "
             "release": curator and mended,
             "checkpoint= doesn't go with k_max=: who came, and the rows of whoever is being read, are never stored": (

@@ -230,7 +230,23 @@ class Design:
         left = {name: read[name] for name in self.endog_sources}
         right = {name: values for name, values in read.items() if name not in left}
         exog, usable = self._exog(right, len(read[self.columns[0]]), gaps=gaps)
-        endog, offset = self._endog(left, gaps=gaps), None if self.offset is None else np.array(right[self.offset])
+        name, response, known = self.endog_sources[0], self.encoder.response, complete_rows(left.values())
+        if response is None:
+            endog = np.array(left[name], dtype=np.float64)
+        else:
+            made = {c: v if v.dtype.kind == "f" else np.maximum(v, 0) for c, v in left.items()}
+            endog = np.array(np.broadcast_to(response(made, known)[0], len(left[name])), dtype=np.float64)
+        if known is not None and gaps:
+            endog[~known] = np.nan
+        if response is not None:
+            if not gaps and not np.isfinite(endog).all():
+                raise DataError(
+                    f"the response {self.endog_name!r} is not finite, or can't be computed, for a row of these data."
+                )
+            endog = clamped(np.where(np.isfinite(endog), endog, np.nan), self.endog_limits)
+        if self.kind == "binary":
+            endog = zero_one(endog, self.endog_name, gaps=gaps)
+        offset = None if self.offset is None else np.array(right[self.offset])
         if self.exposure is not None:
             log: Floats = np.log(right[self.exposure])  # the bounds are positive
             offset = log if offset is None else offset + log
@@ -329,26 +345,6 @@ class Design:
         given = frame if self.rows is None else self.rows.of_batch(frame)
         rows = prepare(given, names, self.schema, clamp=(), gaps=True)
         return np.column_stack([beyond(rows[c], self.schema.limits(c)) for c in names])
-
-    def _endog(self, rows: Prepared, *, gaps: bool) -> Floats:
-        """The response, NaN with `gaps` where it can't be used."""
-        name, response = self.endog_sources[0], self.encoder.response
-        if response is None:
-            values = np.array(rows[name], dtype=np.float64)
-            if gaps and rows[name].dtype.kind != "f":
-                values[values == GAP] = np.nan
-        else:
-            known = complete_rows(rows.values())
-            made = {c: v if v.dtype.kind == "f" else np.maximum(v, 0) for c, v in rows.items()}
-            values = np.array(np.broadcast_to(response(made, known)[0], len(rows[name])), dtype=np.float64)
-            if known is not None:
-                values[~known] = np.nan
-            if not gaps and not np.isfinite(values).all():
-                raise DataError(
-                    f"the response {self.endog_name!r} is not finite, or can't be computed, for a row of these data."
-                )
-            values = clamped(np.where(np.isfinite(values), values, np.nan), self.endog_limits)
-        return zero_one(values, self.endog_name, gaps=gaps) if self.kind == "binary" else values
 
     trees = compile_trees
 

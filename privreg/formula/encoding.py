@@ -52,14 +52,14 @@ def probe_rows(
     are the factors that meet in a term: each combination of their levels gets a few uniform rows. `boxes`
     replaces the reference limits of some columns.
     """
-    numeric = [name for name in names if name not in schema.levels]
     combos = [
         dict(zip(cell, combo, strict=True))
         for cell in cells
         for combo in itertools.islice(itertools.product(*(range(len(schema.levels[c])) for c in cell)), _MAX_CELLS)
         for _ in range(_CELL_ROWS)
     ]
-    box = {name: schema.reference(name) for name in numeric} | {k: v for k, v in (boxes or {}).items() if k in numeric}
+    box = {name: schema.reference(name) for name in names if name not in schema.levels}
+    box |= {name: limits for name, limits in (boxes or {}).items() if name in box}
     extra = _special_rows(box, constants)
     uniform, special = rows + len(combos), dict(zip(box, extra.T, strict=True))
     total = uniform + len(extra)

@@ -39,7 +39,16 @@ def document(path: str | Path) -> Any:
     if quietly(file.stat, unreadable).st_size > _LARGEST:
         raise SchemaError(f"{file.name} is larger than any schema (1 MB); is it the data?")
     text = normalize("NFC", quietly(lambda: file.read_text("utf-8-sig"), unreadable))
-    return _json(text) if file.suffix.lower() == ".json" else _yaml(text)
+    if file.suffix.lower() != ".json":
+        return _yaml(text)
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        names = [name for name, _ in pairs]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise SchemaError(f"the key {shown(twice[0])} is given twice; keep one.")
+        return dict(pairs)
+
+    return quietly(lambda: json.loads(text, object_pairs_hook=once), SchemaError("not readable as JSON; mend it."))
 
 
 def checked_path(path: object) -> Path:
@@ -54,17 +63,6 @@ def checked_path(path: object) -> Path:
     return Path(path)
 
 
-def _json(text: str) -> Any:
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        names = [name for name, _ in pairs]
-        twice = [name for name in names if names.count(name) > 1]
-        if twice:
-            raise SchemaError(f"the key {shown(twice[0])} is given twice; keep one.")
-        return dict(pairs)
-
-    return quietly(lambda: json.loads(text, object_pairs_hook=once), SchemaError("not readable as JSON; mend it."))
-
-
 def _yaml(text: str) -> Any:
     yaml = need("yaml", "yaml", "a schema in YAML")
     try:
@@ -72,7 +70,20 @@ def _yaml(text: str) -> Any:
         if tree is None:
             return {}
         _check_mapping(yaml, tree, "the file", 1)
-        _check_numbers(yaml, tree)
+        waiting, seen = [tree], set()
+        while waiting:  # refuse numbers, wherever they are, that YAML reads otherwise than in decimal
+            node = waiting.pop()
+            if id(node) in seen:  # of an alias
+                continue
+            seen.add(id(node))
+            if not isinstance(node, yaml.ScalarNode):
+                waiting += [one for part in node.value for one in (part if isinstance(part, tuple) else (part,))]
+            elif node.tag in _TYPED[:2] and not _PLAIN_NUMBER.fullmatch(node.value):
+                raise SchemaError(
+                    f"line {node.start_mark.line + 1}: YAML takes {node.value} for another number than it looks like; "
+                    "write it in decimal digits, without leading zeros, colons or underscores, or quote it if it is a "
+                    "text."
+                )
         return yaml.safe_load(text)
     except SchemaError:
         raise
@@ -105,23 +116,6 @@ def _check_mapping(yaml: Any, node: Any, what: str, depth: int) -> None:
                 _check_level(yaml, f"choices[{key.value!r}]", code)
             if len({str(code.value) for code in codes}) < len(codes):
                 raise SchemaError(f"{line}: choices[{key.value!r}] has a level twice; keep one.")
-
-
-def _check_numbers(yaml: Any, tree: Any) -> None:
-    """Refuse numbers, wherever they are, that YAML reads otherwise than in decimal."""
-    waiting, seen = [tree], set()
-    while waiting:
-        node = waiting.pop()
-        if id(node) in seen:  # of an alias
-            continue
-        seen.add(id(node))
-        if isinstance(node, yaml.ScalarNode) and node.tag in _TYPED[:2] and not _PLAIN_NUMBER.fullmatch(node.value):
-            raise SchemaError(
-                f"line {node.start_mark.line + 1}: YAML takes {node.value} for another number than it looks like; "
-                "write it in decimal digits, without leading zeros, colons or underscores, or quote it if it is a text."
-            )
-        if not isinstance(node, yaml.ScalarNode):
-            waiting += [one for part in node.value for one in (part if isinstance(part, tuple) else (part,))]
 
 
 def _check_level(yaml: Any, name: str, level: Any) -> None:

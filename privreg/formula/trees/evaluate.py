@@ -244,22 +244,23 @@ class Program:
         self, rows: Mapping[str, NDArray[Any]], known: Flags | None, *, beyond: bool
     ) -> tuple[list[Any], dict[int, Flags]]:
         """Values of all parts that are needed, and rows for which a function has none, by its part."""
-        values: list[Any] = [None] * len(self._nodes)
+        values: list[Any] = []
         failed: dict[int, Flags] = {}
         with np.errstate(all="ignore"):  # a warning would reveal a value
             for k, (op, args, given, _) in enumerate(self._nodes):
                 of = [values[a] for a in args]
                 if op == "col":
-                    values[k] = rows[given]
+                    values.append(rows[given])
                 elif op == "level":
-                    values[k] = rows[given[0]] == given[1]
+                    values.append(rows[given[0]] == given[1])
                 elif op == "labels":
-                    values[k] = given[1].take(rows[given[0]])
+                    values.append(given[1].take(rows[given[0]]))
                 elif op == "call":
-                    values[k], without = self._called(k, of, known)
+                    made, without = self._called(k, of, known)
+                    values.append(made)
                     failed |= {} if without is None else {k: without}
                 else:
-                    values[k] = _computed(op, given, of, beyond=beyond)
+                    values.append(_computed(op, given, of, beyond=beyond))
         return values, failed
 
     def _called(self, k: int, of: Sequence[Any], known: Flags | None) -> tuple[NDArray[Any], Flags | None]:
