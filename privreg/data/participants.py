@@ -224,7 +224,8 @@ class Participants:
         out = cls.declare(*given, doc.get("k_max"), doc.get("per_person", "sum"), doc.get("weight"), *more)
         if doc.get("followed") is None:
             return out
-        return replace(out, followed=Followed.from_json(doc["followed"]))
+        fields = {**doc["followed"], "cuts": tuple(map(float, doc["followed"]["cuts"]))}
+        return replace(out, followed=Followed(**fields))
 
 
 def _gathered(

@@ -101,7 +101,8 @@ def plan_of(
     if measures > 0.0:  # residuals, responses and their centre are in units that are learned
         gauge = Gauge(family.code, family.tau, spec.classes, 1.0, 1.0, 0.0, family.y_max, spec.unusable)
     added = limits_of_offset(spec) if family.link == "log" else None
-    mu = min(spec.budget.mu, MOST_MU)
+    mu, timed = min(spec.budget.mu, MOST_MU), design.terms if people.followed is not None else ()
+    intervals = [c for term in timed if term.reads == (INTERVAL,) for c in term.columns]  # but the first
     plan = Plan(
         d=len(order),
         rows=rows,
@@ -132,19 +133,11 @@ def plan_of(
         shifted=design.offset is not None or design.exposure is not None,
         cuts=np.zeros((0, 0)) if spec.cuts is None else spec.cuts[:, order],
         noise=spec.noise._replace(silos=silos or spec.shared(rows)),
-        levels=_intervals(spec, order),
+        levels=tuple(np.argsort(order)[intervals].tolist()),
         cells=_cells(spec, order),
         corners=corners_of(spec, order),
     )
     return completed(plan), order
-
-
-def _intervals(spec: ModelSpec, order: NDArray[np.intp]) -> tuple[int, ...]:
-    """Places, in the order inside, of the columns of all intervals but the first; none where rows are records."""
-    if spec.people.followed is None:
-        return ()
-    of = next((term.columns for term in spec.design.terms if term.reads == (INTERVAL,)), ())
-    return tuple(np.argsort(order)[list(of)].tolist())
 
 
 def _cells(spec: ModelSpec, order: NDArray[np.intp]) -> Array:
@@ -595,25 +588,23 @@ def _far_followed(plan: Plan, state: State) -> dict[str, list[int]]:
     with covariates at their bounds, and have an event then or none: Equation (56).
     """
     assert plan.persons is not None
-    j, own, ones = len(plan.persons.widths), [0, *plan.levels], np.arange(plan.d)
+    j, own, ones, logs = len(plan.persons.widths), [0, *plan.levels], np.arange(plan.d), np.log(plan.persons.widths)
     corners = [plan.lows, plan.highs]
     for k in (k for k in range(1, plan.d) if k not in own):
         corners += [np.where(ones == k, plan.highs, plan.lows), np.where(ones == k, plan.lows, plan.highs)]
     at = sorted({0, j // 2, max(j - 2, 0), j - 1})
     y, x, times = list[Array](), list[Array](), list[Array]()
-    for corner, start in itertools.product(corners, at):
+    for corner, start, stop, event in itertools.product(corners, at, at, (0.0, 1.0)):
         rows = np.tile(corner, (j, 1))
         rows[:, plan.levels] = np.where(np.eye(j)[:, 1:] > 0.0, plan.highs[own[1:]], plan.lows[own[1:]])
         hazard = (rows @ state.rows.T @ state.theta).clip(-700.0, 700.0)
-        for stop, event, part in itertools.product(at, (0.0, 1.0), (0.0, 0.5, 1.0, None)):
-            if stop >= start:  # whole intervals, or a part of A in the first one, and the rest in the last
-                inside, share = np.zeros(j), np.full(j, 1e-9)
-                inside[[start, stop] if part is not None else slice(start, stop + 1)] = 1.0
-                share[stop], share[start] = 1.0 - (part or 0.0), part or 1e-9
-                y.append(np.where(inside > 0.0, event * (np.arange(j) == stop), np.nan))
-                x.append(rows)
-                spent = np.log(np.maximum(share, 1e-9) * state.most * INSIDE) - hazard
-                times.append(np.log(plan.persons.widths) if part is None else spent)
+        for part in (0.0, 0.5, 1.0, None) * (stop >= start):  # of A in the first one; whole intervals if None
+            inside, share = np.zeros(j), np.full(j, 1e-9)
+            inside[[start, stop] if part is not None else slice(start, stop + 1)] = 1.0
+            share[stop], share[start] = 1.0 - (part or 0.0), part or 1e-9
+            y.append(np.where(inside > 0.0, event * (np.arange(j) == stop), np.nan))
+            x.append(rows)
+            times.append(logs if part is None else np.log(np.maximum(share, 1e-9) * state.most * INSIDE) - hazard)
     made = report.vectors(plan, state, np.array(y), np.array(x), np.array(times), np.ones((len(y), plan.bounded)))
     size = np.square(made).sum(axis=1)
     one, other = divmod(int(np.argmax(size[:, None] + size - 2.0 * made @ made.T)), len(y))

@@ -214,8 +214,8 @@ def secants(
 
     `slopes`, shape (rounds, d, d), have entries of variances `noise`, shape (rounds,), about a line in the coefficients
     that rounds share, but for a constant of rounds whose records weigh alike: `alike`, shape (rounds, rounds). The
-    slope is the mean of rounds' by `parts`. `tilt`, of a slope, the place of its round and the way from there, has its mean
-    on the way and what it is at the end, where more is known of how it changes.
+    slope is the mean of rounds' by `parts`. `tilt`, where more is known of how slopes change, has the mean on the way
+    and the end of a slope, of it, the place of its round and the way.
     """
     (rounds, d), square = places.shape, (float(np.trace(curvature)) / len(curvature)) ** 2
     steep, constant = 2.0 * square / (d + 1.0), SPREAD**2 * square
@@ -271,10 +271,10 @@ def tilted(one: Array, slope: Array, _: Array, move: Array) -> tuple[Array, Arra
 
 
 def leaning(forms: Array, slope: Array, place: Array, move: Array) -> tuple[Array, Array]:
-    """Mean of a slope Σ_k E π_k (1 − π_k) z_k z_k' of cut points k on the way from `place` along `move`, and at the end.
+    """Mean of a slope Σ_k E π_k (1 − π_k) z_k z_k' of cut points on the way from `place` along `move`, and at the end.
 
-    Each part turns as its weight does at the predictor of which the slope says it; docs/sums.md. Column k of `forms`,
-    shape (d, K − 1), is 1 of rows at cut point k and 0 of others.
+    Each part turns as its weight does: see "Levels in order" in docs/sums.md. Column k of `forms`, shape (d, K − 1), is
+    1 of rows at cut point k and 0 of others.
     """
     levels, k = np.einsum("dk,de,ek->k", forms, slope, forms), forms.shape[1]
     means = (slope @ forms / levels).T

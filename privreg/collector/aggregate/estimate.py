@@ -289,7 +289,7 @@ def _solve(
             by = rules.ratio * scale * sum(w * t.beyond for w, t in zip(weights, rounds.turned, strict=True))
             if not rounds.again:  # rows that answer again are asked near the estimate
                 bend = bend._replace(added=extra.added(model, curved.mean, weights, scale))
-                by = by + weights @ extra.bent(model, theta, scale).by
+                by = by + weights @ extra.bent(model, theta, scale)[2]
             tied = extra.tied(bend.added(theta)[1], by, leaning, extra.WALKING)
         elif rules.cornered:
             scale = _scale(plan, rounds.narrow, rounds.last.rows, theta)
@@ -340,7 +340,7 @@ def _by_scale(root: _Root, slope: Array, learned: _Learned, model: extra.Model |
         log = np.asarray(sum(share * t.lean for share, _, t in _saying(root)))
         tied = np.outer(score, log)
     else:  # slopes are those at the estimate
-        score = score if rounds.again else score + root.weights @ extra.bent(model, root.theta, root.scale).by
+        score = score if rounds.again else score + root.weights @ extra.bent(model, root.theta, root.scale)[2]
         log, tied = learned.leaning, extra.tied(slope, score, learned.leaning, extra.KEPT)
     variance, both = _variance_of_scale(root)
     # the score rises with θ, and a larger scale with c: both move θ by minus the bread

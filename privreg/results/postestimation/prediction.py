@@ -18,7 +18,6 @@ from privreg.families.family import Family
 from privreg.families.logistic import class_shares
 from privreg.options.unknown import all_known_arguments
 from privreg.results.data import Frame, ResultData
-from privreg.results.postestimation.hazards import survival
 from privreg.results.postestimation.hypothesis import Known
 from privreg.tables import Part, View, estimates_table, noted
 from privreg.tables.diagnostics import Diagnostic, along
@@ -40,7 +39,9 @@ def predicted(fit: ResultData, x: Array, offset: Array, index: pd.Index, which: 
     """Predictions at rows `x`, shape (n, p); see `PrivateResults.predict`."""
     if fit.cuts:
         eta = (x @ fit.params + offset).reshape(-1, len(fit.cuts))
-        shown = eta if which == "linear" else survival(fit, eta)
+        with np.errstate(over="ignore"):
+            alive = np.exp(-np.cumsum(np.exp(eta) * np.diff(fit.cuts, prepend=0.0), axis=1))
+        shown = eta if which == "linear" else alive
         return pd.DataFrame(shown, index=index[:: len(fit.cuts)], columns=pd.Index(fit.cuts, name="time"))
     if which == "linear" and not fit.levels:
         return pd.Series(fit.slopes(x) @ fit.params + offset, index=index)
