@@ -147,11 +147,14 @@ class Term:
 
 @dataclass(frozen=True)
 class Followed(Term):
-    """Times and events of a ``Surv()``, crossed with the factor of groups and the times of entry if there are any."""
+    """Times and events of a ``Surv()``, crossed with the factor of groups and the times of entry if there are any.
+
+    The last class of times is beyond all cut points.
+    """
 
     @property
     def times(self) -> Term:
-        """Classes of the time until an event or censoring, the last one beyond all cut points."""
+        """Classes of the time until an event or censoring."""
         return self.parts[-2]
 
     @property
@@ -173,12 +176,6 @@ class Followed(Term):
     def cuts(self) -> tuple[float, ...]:
         """Cut points."""
         return tuple(float(f"{c:.15g}") for c in self.times.edges[1:-1])
-
-    @property
-    def shape(self) -> tuple[int, int, int, int]:
-        """Groups, classes of entry (time 0, and those of time), classes of time, and events."""
-        entries = 1 if self.entry is None else len(self.entry.levels)
-        return len(self.groups), entries, len(self.times.levels), len(self.parts[-1].levels)
 
     @property
     def written(self) -> str:
@@ -226,23 +223,18 @@ def read_formula(formula: object) -> list[Asked]:
         refuse_deep(node, left)
     asked = list(map(_summand, nodes))
     if right.strip() not in {"", "1"}:
-        asked = [_grouped(asked, right.strip())]
+        if len(asked) != 1 or asked[0].kind != "Surv":
+            raise FormulaError(
+                "means have no covariates: the right of '~' is 1 (means by subgroup come with by='column'; for a "
+                "regression use PrivateOnlineRegression)."
+            )
+        if (tree := syntax(right.strip())) is None or isinstance(tree, ast.BinOp):
+            raise FormulaError(
+                f"Surv() has curves by the levels of one factor: write {asked[0]} ~ C(arm), or ~ 1 for one curve; a "
+                "column of combined levels, made beforehand row by row, serves for two factors."
+            )
+        asked = [asked[0]._replace(group=_column(tree).columns)]
     return _once(asked, "the formula")
-
-
-def _grouped(asked: list[Asked], right: str) -> Asked:
-    """A Surv() with the factor on the right of the tilde, by whose levels its curves are."""
-    if len(asked) != 1 or asked[0].kind != "Surv":
-        raise FormulaError(
-            "means have no covariates: the right of '~' is 1 (means by subgroup come with by='column'; for a "
-            "regression use PrivateOnlineRegression)."
-        )
-    if (tree := syntax(right)) is None or isinstance(tree, ast.BinOp):
-        raise FormulaError(
-            f"Surv() has curves by the levels of one factor: write {asked[0]} ~ C(arm), or ~ 1 for one curve; a column "
-            "of combined levels, made beforehand row by row, serves for two factors."
-        )
-    return asked[0]._replace(group=_column(tree).columns)
 
 
 def _summand(node: ast.expr) -> Asked:
@@ -412,14 +404,14 @@ def _followed(surv: Asked, schema: Schema) -> Term:
     if whole.is_factor or any(one.is_factor for one in start):
         raise SchemaError(f"{surv} needs times that are numbers, and levels are declared of one.")
     cuts = [real(c) for c in surv.cuts]
-    rising = [c for c in cuts if c is not None and whole.low < c < whole.high]
+    rising = [c for c in cuts if c is not None and whole.low < c <= whole.high]
     if len(rising) < len(cuts) or not 1 <= len(cuts) <= MOST_CLASSES or not (np.diff(rising) > 0.0).all():
         raise SchemaError(
-            f"{surv} needs rising cut points, {MOST_CLASSES} at most, above the lower and below the upper bound of "
-            f"{whole.column!r}, {whole.low:g} and {whole.high:g}: declare a larger upper bound, so that it is known "
-            "who was followed beyond the last one, or leave that one out."
+            f"{surv} needs rising cut points, {MOST_CLASSES} at most, within the bounds of {whole.column!r}, "
+            f"{whole.low:g} and {whole.high:g}."
         )
+    end = whole.high if whole.high > rising[-1] else 2.0 * rising[-1]  # who is followed for longer is beyond
     parts = [_leaf(c, schema, factor=True) for c in surv.group]
-    parts += [_between(one, [0.0, 0.0, *rising, whole.high], upper=True) for one in start]  # time 0 is a class
-    parts += [_between(whole, [whole.low, *rising, whole.high], upper=True)]
+    parts += [_between(one, [0.0, 0.0, *rising, end], upper=True) for one in start]  # time 0 is a class
+    parts += [_between(whole, [whole.low, *rising, end], upper=True)]
     return _crossed(str(surv), (*parts, _leaf(surv.columns[-1], schema, factor=True)))

@@ -344,6 +344,11 @@ def test_unusable_rows_are_left_out_and_counted():
     assert found.test().statistic == pytest.approx(exact.test().statistic, rel=1e-2)
 
 
+def test_a_cut_point_may_be_at_the_upper_bound_whoever_is_followed_for_longer():
+    wide, narrow = (curves(people(), mu=None, bounds={"time": (0, high)}).frame() for high in (72, 36))
+    pd.testing.assert_frame_equal(wide, narrow)
+
+
 def test_times_at_a_cut_point_belong_before_it_and_later_ones_beyond():
     data = pd.DataFrame({"time": [6, 6, 6.0001, 36, 36.0001, 500], "event": [1, 1, 1, 1, 1, 1]})
     data = pd.concat([data] * 500, ignore_index=True)
@@ -361,7 +366,7 @@ REFUSED = {
     "start is the group": ("Surv(start, time, event, [6]) ~ C(start)", {}, SchemaError, "different columns"),
     "cuts are left out": ("Surv(time, event) ~ C(arm)", {}, FormulaError, r"Surv\(time, event, \[30, 60, 90\]\)"),
     "a word as a cut": ("Surv(time, event, [late]) ~ C(arm)", {}, FormulaError, "not a column"),
-    "last cut at the bound": (FORMULA, {"bounds": {"time": (0, 36)}}, SchemaError, "followed beyond the last"),
+    "last cut beyond the bound": (FORMULA, {"bounds": {"time": (0, 35)}}, SchemaError, "within the bounds of 'time'"),
     "two factors": (f"Surv(time, event, {CUTS}) ~ C(arm) + C(sex)", {}, FormulaError, "one factor"),
     "a covariate of a mean": ("time ~ C(arm)", {"bounds": {"time": (0, 60)}}, FormulaError, "no covariates"),
     "two times": (f"Surv(time, event, {CUTS}) + Surv(t2, event, {CUTS}) ~ 1", {}, FormulaError, "more than one Surv"),

@@ -446,7 +446,12 @@ def test_plans_take_times_and_censoring_from_a_pilot_and_are_near_fits_of_such_p
     assert plan.assumed.events(plan.spec) == pytest.approx(share, abs=0.02)
     for given, params, words, events in (
         (pilot, theta, "censored as in the pilot", pytest.approx(share, abs=0.02)),
-        ({"events": 0.3}, None, "everybody followed until 24, 30% with an event", pytest.approx(0.3, abs=0.002)),
+        (
+            {"events": 0.3},
+            None,
+            "everybody followed until 24, nobody censored before, as pilot= says nothing of it, 30% with",
+            pytest.approx(0.3, abs=0.002),
+        ),
         ({"events": 0.3}, theta, "censored at a constant rate", pytest.approx(0.3, abs=0.002)),
     ):
         assumed = _assumed(plan.spec, None, params, None, None, given)

@@ -72,7 +72,9 @@ class SurvivalCurves(Shares):
     @property
     def shares(self) -> Array:
         """Shares by group, class of entry, class of time, event, censoring first; shape (g, e, J + 1, 1 + k)."""
-        return self.estimates.reshape(self.term.shape)
+        entry = () if self.term.entry is None else self.term.entry.levels
+        shape = len(self.term.groups), max(len(entry), 1), len(self.term.cuts) + 1, len(self.causes) + 1
+        return self.estimates.reshape(shape)
 
     @property
     def names(self) -> list[str]:
