@@ -215,7 +215,8 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
     refuse_overflow(found.theta)
     again = plan.noise.again
     scored = [k for k, p in enumerate(held.history) if p.seen and not p.gauged]
-    trail = [(k, one) for k in scored if (one := estimate(plan, held.history[k])) is not None]
+    each = [(k, found if held.history[k] is progress else estimate(plan, held.history[k])) for k in scored]
+    trail = [(k, one) for k, one in each if one is not None]
 
     carry = to_user(spec, order)
 

@@ -269,19 +269,17 @@ def survival(
         As of :func:`estimate`: `mu`, `trust`, `levels` of the groups, and so on.
     formula : str
         ``"Surv(time, event, [30, 60, 90]) ~ C(arm)"``, or ``~ 1``; with late entry ``Surv(start, stop, event, […])``.
-        The list has the public times at which curves are estimated. `time` is how long a person was followed, at most
-        to the last of them: its bounds, from 0 to twice that by default, needn't be declared. `event` is 0 or 1, for
-        censored and happened; with declared `levels` the first is of those who are censored, and others are competing
-        causes. The groups are private.
+        The list has the public times at which curves are estimated. `time` is how long a person was followed; its
+        bounds needn't be declared. `event` is 0 or 1, for censored and happened; with declared `levels` the first is
+        of those who are censored, and others are competing causes. The groups are private.
     method : {"life_table", "kaplan_meier"}
         See :meth:`MeansResults.survival`.
 
     Notes
     -----
-    A person reports one thing: group, class of time and event together, one of the cells of a table. However many cut
-    points there are, the noise of a cell is the same, so that curves, tests and restricted means are all made of one
-    release, at the budget of one histogram. A ReliabilityWarning names points that should not be relied on; errors are
-    those of :func:`estimate`.
+    A person reports one of the cells of a table: group, class of time and event. However many cut points there are, the
+    noise of a cell is the same, and curves, tests and restricted means are all made of one release. A
+    ReliabilityWarning names points that should not be relied on; errors are those of :func:`estimate`.
 
     Examples
     --------

@@ -369,7 +369,8 @@ class SurvivalCurves(Shares):
         blocks = {k * each: f"{self.term.group} = {g}" for k, g in enumerate(groups)} if len(groups) > 1 else {}
         how = f"{'Life table' if self.life else 'Kaplan-Meier estimates'} of {plain(self.term.times.columns[0])}"
         names = marked([f"{t:g}" for t in table["time"]], table["reliable"])
-        said = [f"log-rank {self.test().words}"] * (len(groups) > 1) + [ROUNDED] * (not self.life)
+        said = [f"log-rank {self.test().words}"] if len(groups) > 1 else []
+        said += [ROUNDED] * (not self.life)
         said += [NONE_BELOW] * bool((table["events"] < 0.0).any())
         shown = Table(names, ("at risk", "events", *head), rows, how, blocks)
         return [shown, Paragraph("\n".join([*said, self.footer])), *noted(self.notes)]
