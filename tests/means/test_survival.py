@@ -396,6 +396,7 @@ def test_results_without_curves_or_groups_say_so():
     with pytest.raises(InferenceError, match=re.escape("Surv(time, event, [30, 60, 90])")):
         res.survival()
     made = curves(people(), f"Surv(time, event, {CUTS})")
+    assert "Kaplan-Meier" in str(made)  # without a test
     assert made.rmst().columns.tolist() == ["rmst", "std_error", "conf_low", "conf_high", "reliable"]  # no differences
     for call in (made.test, lambda: made.rmst(7), lambda: made.quantile(1.0), lambda: made.cumulative_incidence("3")):
         with pytest.raises(OptionError):
