@@ -234,10 +234,10 @@ def fit_of(spec: ModelSpec, assumed: Assumed, n: int, rng: np.random.Generator, 
         whole, place = people(n), assumed.silo_of(spec, n * spec.people.given)
         for k in range(len(spec.silos)):
             stream.update(of_silo({c: v[place == k] for c, v in whole.items()}, k, spec.silos, whole))
-        return stream._so_far(), stream._settings
+        return stream._results(), stream._settings
     for left in range(n, 0, -CHUNK):
         stream.update(people(min(left, CHUNK), left))
-    return stream._so_far(), stream._settings
+    return stream._results(), stream._settings
 
 
 @dataclass(frozen=True)

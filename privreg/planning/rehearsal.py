@@ -188,11 +188,9 @@ def _scores(plan: Plan, state: State, people: People) -> tuple[Array, Array]:
     sd = plan.sd(state.role)
     noise = sd**2 * np.eye(plan.size)
     limits = (plan.y_low - state.y_centre) / state.y_scale, (plan.y_high - state.y_centre) / state.y_scale
-    at = own, state.theta, state.c
-    if plan.label and plan.mechanism.additive:
-        noise = sd**2 * reference.public_noise(*at, limits, plan.function, state.kappa)
-    elif plan.label:
-        noise = reference.public_answers(*at, score, sd, limits, plan.function, state.kappa)
+    if plan.label:
+        at, mean_score = (own, state.theta, state.c, sd, limits), None if plan.mechanism.additive else score
+        noise = reference.public_noise(*at, plan.function, state.kappa, mean=mean_score)
     if plan.mechanism.additive:
         noise = noise + _variance(plan, state, own, people)
     root: Array = np.asarray(np.linalg.cholesky(noise), dtype=np.float64)
@@ -231,7 +229,7 @@ def _scalar(plan: Plan, state: State, here: Array, people: People) -> tuple[Arra
 
 def _levels(plan: Plan, z: Array, theta: Array, eta: Array) -> Array:
     """Mean scores of several predictors, shape (m, b)."""
-    here, there = reference._softmax(theta, z, plan.blocks), class_shares(eta)
+    here, there = class_shares(z @ theta.reshape(plan.blocks, -1).T), class_shares(eta)
     return np.asarray((here - there)[:, 1:] / farthest(here)[:, None])
 
 

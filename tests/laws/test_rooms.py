@@ -77,15 +77,13 @@ def test_the_published_algorithm_is_reached_from_few_places():
             ("privreg.fits.published.report", f"{room}.chain.{name}")
             for name in ("path", "collector", "numbers", "plans", "run")
         ),
-        ("privreg.audit.reports", f"{room}.chain.plans"),
-        *(("privreg.audit.chain", f"{room}.chain.{name}") for name in ("plans", "collector", "kernels")),
+        *(("privreg.audit.reports", f"{room}.chain.{name}") for name in ("plans", "collector", "kernels")),
         *(("privreg.audit.descent", f"{room}.descent.{name}") for name in ("descent", "kernels", "losses", "plan")),
         ("privreg.means", f"{room}.shrinking.rules"),
         ("privreg.means.results.results", f"{room}.shrinking.rules"),
         ("privreg.doors.regression", f"{room}.descent"),
         *(("privreg.doors.loading", f"{room}.descent.{name}") for name in ("losses", "results")),
         ("privreg.doors.regression", f"{room}.descent.losses"),
-        ("privreg.audit.silos", f"{room}.federated.reports"),
     }
 
 

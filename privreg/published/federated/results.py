@@ -19,12 +19,11 @@ from privreg.published.federated.plan import Plan, State
 from privreg.published.federated.reports import trials
 from privreg.results.base import Results
 from privreg.results.data import ResultData
-from privreg.results.plots.coefficients import about_steps, steps_of, unit_of
+from privreg.results.plots.coefficients import steps_of, unit_of
 from privreg.results.plots.style import COLUMN, CONSTANTS, DASHES, Axes, drawing, inks_for, literal, pyplot
-from privreg.results.postestimation.prediction import check_which, predicted
-from privreg.results.statement import PrivacyStatement
-from privreg.results.summary import Summary, caution, declared_columns, level_table
-from privreg.results.wording import Unusable
+from privreg.results.postestimation.prediction import predicted
+from privreg.results.statement import PrivacyStatement, Unusable
+from privreg.results.summary import Summary, laid_out
 from privreg.tables import plain, shorten
 from privreg.tables.diagnostics import note
 
@@ -79,9 +78,7 @@ class FederatedResults(Results):
         Raises OptionError if the family has no such predictions; DataError if the new rows lack a column, or several
         pandas objects have different indexes.
         """
-        kind = check_which(which, self._fit.family)
-        x, offset, index = self._exog(exog, "predict")
-        return predicted(self._fit, x, offset, index, kind)
+        return predicted(self, exog, which)
 
     def plot(self, terms: Any = None, *, ax: Any = None) -> Axes:
         """Draw coefficients over the rounds.
@@ -99,7 +96,7 @@ class FederatedResults(Results):
         words = unit_of(fit, exponentiate=False)
         unit = words.stepped if any(step.words for step in steps) else words.plain
         some = [] if len(wanted) == len(known) else [f"{len(wanted)} of {len(known)} terms"]
-        with drawing(ax, (COLUMN, 2.6), "; ".join([*about_steps(steps), self.privacy.headline, *some])) as on:
+        with drawing(ax, (COLUMN, 2.6), "; ".join([self.privacy.headline, *some])) as on:
             inks, names = inks_for(on), shorten([plain(name) for name in wanted], 24)
             hues = len(inks.colours)
             for i, (name, step, column) in enumerate(zip(names, steps, values.T, strict=True)):
@@ -114,11 +111,8 @@ class FederatedResults(Results):
 
     def summary(self, *, details: bool = False) -> Summary:
         """Coefficients and guarantee, with `details` all of the header; prints as text, shows as HTML in notebooks."""
-        fit, table, statement = self._fit, self.tidy(), self.privacy
-        shown = level_table(table, 0.05, str(fit.design.endog_name), fit.baseline)
-        below = caution(table, statement.notes, statement.doubts, slim=not details)
-        columns = tuple(declared_columns(fit.design.schema))
-        return Summary("Private Federated Regression Results", fit.title, shown, below, statement, columns, not details)
+        table = self.tidy()
+        return laid_out(self, table, "Private Federated Regression Results", not details).cautioned(table)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
