@@ -117,18 +117,19 @@ def _audited(name: str, rounds: int, unit: str, claimed: float, lower: float) ->
 def digits(seed: int) -> dict[str, Any]:
     from sklearn.datasets import load_digits
 
-    held = load_digits()
-    order = np.random.Generator(np.random.PCG64(seed)).permutation(len(held.target))
-    x, y = np.column_stack([np.ones(len(order)), held.data[order]]), held.target[order].astype(str)
+    images = load_digits()
+    order = np.random.Generator(np.random.PCG64(seed)).permutation(len(images.target))
+    x, y = np.column_stack([np.ones(len(order)), images.data[order]]), images.target[order].astype(str)
     names = ["const", *(f"pixel{j + 1}" for j in range(64))]
     members, others = [np.arange(i, 1200, 400) for i in range(400)], [np.arange(1200 + i, 1350, 50) for i in range(50)]
     options = {
-        "exog_names": names, "bounds": dict.fromkeys(names[1:], (0, 16)), "levels": {"y": [str(k) for k in range(10)]},
+        "bounds": dict.fromkeys(names[1:], (0, 16)), "levels": {"y": [str(k) for k in range(10)]},
         "family": "multinomial", "step": 0.5, "rounds": 5,
     }  # fmt: skip
     wide = {name: options for name, options in PRIVATE.items() if "beta" not in options}
     test = np.arange(1350, len(y))
-    return {"x": x, "y": y, "members": members, "others": others, "test": test, "options": options, "private": wide}
+    held = {"x": x, "y": y, "names": names[1:], "members": members, "others": others, "test": test}
+    return held | {"options": options, "private": wide}
 
 
 def insurance(seed: int) -> dict[str, Any]:
@@ -143,9 +144,10 @@ def insurance(seed: int) -> dict[str, Any]:
         [np.arange(i, 20_000, 400) for i in range(400)],
         [np.arange(20_000 + i, 22_500, 50) for i in range(50)],
     )
-    options = {"exog_names": ["const", *names], "bounds": bounds, "family": "logistic", "rounds": 10}
+    options = {"bounds": bounds, "family": "logistic", "rounds": 10}
     test = np.arange(22_500, len(y))
-    return {"x": x, "y": y, "members": members, "others": others, "test": test, "options": options, "private": PRIVATE}
+    held = {"x": x, "y": y, "names": names, "members": members, "others": others, "test": test}
+    return held | {"options": options, "private": PRIVATE}
 
 
 DATA = {"digits": digits, "insurance": insurance}
@@ -155,10 +157,9 @@ def one_fit(held: dict[str, Any], mu: float | None, options: dict[str, Any], see
     """Accuracy on the test set, and how often the attacker was right, of how many guesses."""
     x, y = held["x"], held["y"]
     model, other = (
-        FederatedRegression(
-            [y[i] for i in silos],
-            [x[i] for i in silos],
-            endog_name="y",
+        FederatedRegression.from_formula(
+            f"y ~ {' + '.join(held['names'])}",
+            [{"y": y[i], **dict(zip(held["names"], x[i][:, 1:].T, strict=True))} for i in silos],
             mu=mu,
             missing="raise",  # all records can be used, which no report needs to tell
             **held["options"],
@@ -179,11 +180,11 @@ def one_fit(held: dict[str, Any], mu: float | None, options: dict[str, Any], see
             reports.append(client.report(state.theta, stream.peek()[0]))
             stream.advance(1)
         for i, stranger in enumerate(strangers):  # the likelihood ratio of additive noise, a linear test for the others
-            mine, theirs = (plan.mechanism.mean(c.update(state.theta)) for c in (clients[i], stranger))
+            mine, theirs = (plan.mechanism.moments(c.update(state.theta))[0] for c in (clients[i], stranger))
             told[i] += (mine - theirs) @ (reports[i] - 0.5 * (mine + theirs))
         state = plans.step(plan, state, reports)
     res = make_results(plan, state, make_statement(plan, Release(0, plan.total_mu), "simulated", seeded=True))
-    guess = res.predict(x[held["test"]], which="class").to_numpy()
+    guess = res.predict(pd.DataFrame(x[held["test"], 1:], columns=held["names"]), which="class").to_numpy()
     return float(np.mean(guess == y[held["test"]])), int(np.sum(told > 0)), len(told)
 
 
@@ -324,7 +325,7 @@ def predicted_error(
     """
     if (silos is None) == (weights is None):
         raise OptionError("give either silos= (equal weights) or weights=, the public weights of all silos.")
-    if not mechanism.unbiased:
+    if mechanism.geometric:
         raise OptionError(
             f"mechanism={mechanism.name!r} is biased, and its error is no such recursion; take 'gaussian', 'privunit', "
             "'laplace' or 'piecewise', or run a simulation."
@@ -363,8 +364,9 @@ def convergence(quick: bool) -> pd.DataFrame:
     truth = np.array([0.1, -0.2, 0.15])
     for name in ("gaussian", "privunit", "laplace", "piecewise"):
         for weights in (None, [1.0] * 20 + [3.0] * 20):
-            model = FederatedRegression(
-                [x @ truth] * silos, [x.copy() for _ in range(silos)], exog_names=["const", "a", "b"], mu=30.0,
+            rows = {"a": x[:, 1], "b": x[:, 2], "y": x @ truth}
+            model = FederatedRegression.from_formula(
+                "y ~ a + b", [{c: v.copy() for c, v in rows.items()} for _ in range(silos)], mu=30.0,
                 bounds={"a": (-1, 1), "b": (-1, 1), "y": (-1, 1)}, family="squared", rounds=rounds, local_steps=steps,
                 step=step, clip=1.0, weights=weights, mechanism=name,
             )  # fmt: skip

@@ -11,6 +11,7 @@ import numpy as np
 
 from privreg import Budget
 from privreg.federated import UpdateMechanism, from_angles, to_angles, update_mechanism
+from privreg.published.federated.theory import angle_sensitivity
 
 __all__ = ["averaged_costs", "divided_by_batch", "last_noise", "raw_magnitude"]
 
@@ -63,7 +64,7 @@ def divided_by_batch(mu: float, size: int, batch: int, n: int, rng: np.random.Ge
 
 def _angles_told(mechanism: UpdateMechanism, sd: float, n: int, rng: np.random.Generator) -> list[np.ndarray]:
     """Evidence of magnitude (if it is noised) and angles with noise `sd`, of neighbours at opposite ends of the box."""
-    gap = mechanism.box.sensitivity
+    gap = angle_sensitivity(mechanism.size, mechanism.beta)
     out = []
     for who in (0.0, 1.0):
         told = gap / sd * (gap * who / sd + rng.standard_normal(n))

@@ -36,8 +36,8 @@ from benchmarks.real_designs import REAL, TUNED, population
 from benchmarks.store import Runs, save_table
 from benchmarks.sums import KNOWN
 from privreg.formula.spec import ModelSpec
+from privreg.planning.plan import StudyPlan
 from privreg.planning.precision import USUAL, plain_model
-from privreg.planning.study_plan import StudyPlan
 
 NAMES: Final = [
     "two years", "panel of wages", "births", "wages, men", "hours", "employed", "worked", "in work", "visits", "kids",

@@ -24,7 +24,7 @@ from scipy.stats import binom
 
 import privreg as pr
 from benchmarks.store import save_table
-from privreg.planning.study_plan import StudyPlan
+from privreg.planning.plan import StudyPlan
 
 INSURED = pr.datasets.us_insurance_schema()
 

@@ -382,7 +382,7 @@ def _fitted_once() -> Callable[[Any, int, int], Any]:
 
     def fitted(self: Any, k: int, runs: int) -> Any:
         if k not in self._tried:
-            self._tried[k] = known.setdefault(_question(self.spec, self.assumed, self.seed, k), [])
+            self._tried[k] = known.setdefault(_question(self.spec, self.assumed, k), [])
         return fits(self, k, runs)
 
     return fitted
@@ -415,5 +415,5 @@ def shared_rehearsals(monkeypatch: pytest.MonkeyPatch) -> None:
 def coarse_contours(monkeypatch: pytest.MonkeyPatch, shared_rehearsals: None) -> None:
     """Contours of a plan over fewer budgets and numbers of people, and fits rehearsed at fewer of these."""
     pytest.importorskip("matplotlib")
-    monkeypatch.setattr("privreg.planning.plots.POINTS", (5, 5))
+    monkeypatch.setattr("privreg.planning.plan.POINTS", (5, 5))
     monkeypatch.setattr("privreg.planning.precision.TIMES", 4096)

@@ -15,7 +15,7 @@ from privreg.privacy.mechanisms import Mechanism
 from privreg.protocol import codes
 from privreg.protocol.codes import FULL
 from privreg.protocol.plans import Shape
-from privreg.published.chain.numbers import Published, Steps
+from privreg.published.chain.plans import Published, Steps
 
 HUBER = Score(Shape(codes.HUBER, 0.0, 0.0, 0), 0.7, 0.7, 1.0)
 LOGISTIC = Score(Shape(codes.LOGISTIC, 0.0, 0.0, 0), 0.0, 1.0, 0.25)

@@ -27,7 +27,7 @@ from privreg.families.residuals import clipped_square
 from privreg.fits.published.report import numbers
 from privreg.fits.settings import FitOptions, Settings
 from privreg.published.chain import collector
-from privreg.published.chain.numbers import Steps
+from privreg.published.chain.plans import Steps
 from privreg.published.chain.theory import rates
 from privreg.simulation.streaming.stream import Stream
 from privreg.simulation.tuning import resolve_tuning

@@ -15,7 +15,7 @@ from privreg.errors import OptionError, choose, quietly
 from privreg.options.spelling import in_shell, quoted
 
 if TYPE_CHECKING:
-    from privreg.planning.study_plan import StudyPlan
+    from privreg.planning.plan import StudyPlan
     from privreg.tables import View
 
 DATA_SETS: Final = {

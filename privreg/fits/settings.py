@@ -19,7 +19,7 @@ from privreg.families.weights import SCORE_WEIGHTS
 from privreg.formula.describe import PublicRows
 from privreg.options.table import check
 from privreg.privacy.mechanisms import Mechanism
-from privreg.published.chain.numbers import Published
+from privreg.published.chain.plans import Published
 from privreg.results.data import Target
 
 

@@ -28,7 +28,6 @@ DOORS: Final = {
     "means.formula": "from_formula",
     "means.start": "start",
     "means.fit": "fit",
-    "silos.arrays": "FederatedRegression",
     "silos.formula": "FederatedRegression.from_formula",
     "silos.fit": "FederatedRegression.fit",
     "plan.formula": "plan",

@@ -57,8 +57,7 @@ class Precision:
 
     spec: ModelSpec
     people: People
-    # Linear part of the map from internal to the user's coefficients, both in the order inside; shape (d, d)
-    to_user: Array
+    to_user: Array  # Linear part of the map from internal to user's coefficients, in the order inside; shape (d, d)
     asked: FitOptions  # Options of the fit
     _begun: Progress = field(repr=False, compare=False)  # After rounds on location
     _mapped: Progress = field(repr=False, compare=False)  # After all rounds before the pilot
@@ -66,11 +65,6 @@ class Precision:
     _plans: dict[int, _Planned] = field(default_factory=dict, repr=False, compare=False)
 
     most: ClassVar[int] = MANY
-
-    @property
-    def longest(self) -> float:
-        """Length by which states divide scores; 0 if rows have weights of their own."""
-        return self._mapped.state.longest
 
     def plan(self, n: int) -> _Planned:
         """Plan of rounds of a fit of `n` people, and the order of columns inside."""
@@ -92,9 +86,9 @@ class Precision:
         if k not in self._known:
             n = FEWEST * TIMES**k
             plan, order = self.plan(n)
-            linear = to_user(self.spec, order)
-            found = []
-            for pair in range(PAIRS if n < NEAR * wanted(plan, self.longest) or plan.rules.varying else 1):
+            linear, found = to_user(self.spec, order), []
+            varied = plan.rules.varying or n < NEAR * wanted(plan, self._mapped.state.longest)
+            for pair in range(PAIRS if varied else 1):
                 # noise and its opposite: what is linear in it drops out of the mean
                 for sign in (1.0, -1.0):
                     rng = np.random.Generator(np.random.PCG64([SEED, k, pair]))
@@ -105,7 +99,7 @@ class Precision:
 
     def worth(self, spec: ModelSpec) -> float:
         """Worth of a record of a like model at its budget: the square of the μ of its noise, sampling included."""
-        return _plan(spec, MANY)[0].effective_mu(self.longest) ** 2
+        return _plan(spec, MANY)[0].effective_mu(self._mapped.state.longest) ** 2
 
     def rare(self, n: int) -> frozenset[int]:
         """Columns of the design whose intervals a fit of so many people takes back, as too few have a level."""
@@ -119,7 +113,7 @@ class Precision:
         if of_many_rows(self.spec) or not self.rare(n).isdisjoint(columns):
             return False
         plan, _ = self.plan(n)
-        return enough_in_main(plan, self.people, self._begun, wanted(plan, self.longest))
+        return enough_in_main(plan, self.people, self._begun, wanted(plan, self._mapped.state.longest))
 
 
 def _plan(spec: ModelSpec, n: int, asked: FitOptions = ASKED) -> _Planned:
@@ -137,7 +131,7 @@ def precision_of(spec: ModelSpec, assumed: Assumed, asked: FitOptions = ASKED) -
             "cluster= out, or play made-up people: privreg.simulate(model.plan(rows=n), data)."
         )
     if spec.trust != "local":
-        return FittedPrecision(spec, assumed, SEED)
+        return FittedPrecision(spec, assumed)
     family, units = spec.family, spec.units
     plan, order = _plan(spec, MANY, asked)
     if not (plan.rules.scoring.residual or plan.rules.scoring.predicted):
@@ -149,50 +143,36 @@ def precision_of(spec: ModelSpec, assumed: Assumed, asked: FitOptions = ASKED) -
     m = max(ROWS, 12 * len(order))
     blocks = assumed.params.reshape(plan.blocks, -1)
     theta = np.concatenate([units.params_inside(block) for block in blocks]).reshape(plan.blocks, -1)[:, order]
-    if spec.people.gathered:
-        people = _persons(spec, assumed, m // 2, rng, order, theta)
+    if spec.people.gathered:  # with several rows each, as their devices hold them
+        assert spec.persons is not None
+        # the last person is left out: plans keep their numbers
+        who = np.repeat(np.arange(1, m // 2 + 2, dtype=np.uint64), spec.people.rows)
+        raw, x, scale = assumed.exog(spec, len(who), rng)
+        raw = {**raw, response_of(spec): assumed.responses(spec, x, scale, rng, raw)}
+        encoded = Encoder(spec, order, None, by_column=False).encode(raw)._replace(hashes=who)
+        held = cut(Gatherer(spec.people, binary=family.binary).made(encoded), 0, m // 2)
+        usable = np.isfinite(held.y) & np.isfinite(held.x).all(axis=2)
+        held = held._replace(weight=None, hashes=None, parts=parts_of(spec.persons, usable, None))
+        own = held.x[usable]
+        people = People(own, own @ theta.T, np.ones(len(own)), held.y[usable], held)
     else:
         _, x, scale = assumed.exog(spec, m, rng)
         own = np.ascontiguousarray(units.probe_inside(x)[:, order])
         eta = own @ theta.T
         sd = scale / units.y_scale if family.scaled else np.ones(m)
         people = People(own, eta, sd, eta[:, 0] + sd * residuals(m))
-    own = people.x
-    given = None if assumed.covariates is None else len(assumed.covariates)
-    if given is not None and given < own.shape[1]:
+    if assumed.covariates is not None and (given := len(assumed.covariates)) < own.shape[1]:
         raise InferenceError(
             f"covariates= has {given} row{'s' * (given > 1)}, too few to determine {own.shape[1]} coefficients; give "
             "more public rows."
         )
-    determined = np.linalg.matrix_rank(own) == own.shape[1]
-    if not determined or not np.linalg.eigvalsh(bread(plan, people)).min() > FLAT:
+    if np.linalg.matrix_rank(own) < own.shape[1] or not np.linalg.eigvalsh(bread(plan, people)).min() > FLAT:
         raise InferenceError(
             "people as assumed don't determine the coefficients: a column hardly varies, or params= leave nothing to "
             "chance; give other shares=, covariates= or params=."
         )
     begun = silent(plan, people)
     return Precision(spec, people, units.matrix[np.ix_(order, order)], asked, begun, silent(plan, people, begun))
-
-
-def _persons(
-    spec: ModelSpec, assumed: Assumed, m: int, rng: np.random.Generator, order: NDArray[np.intp], theta: Array
-) -> People:
-    """Assumed people with several rows each, as their devices hold them."""
-    k, persons = spec.people.rows, spec.persons
-    assert persons is not None
-    who = np.repeat(np.arange(1, m + 2, dtype=np.uint64), k)  # the last one is left out: plans keep their numbers
-    raw, x, scale = assumed.exog(spec, len(who), rng)
-    raw = {**raw, response_of(spec): assumed.responses(spec, x, scale, rng, raw)}
-    encoder = Encoder(spec, order, None, by_column=False)
-    held = Gatherer(spec.people, binary=spec.family.binary).made(encoder.encode(raw)._replace(hashes=who))
-    rows = cut(held, 0, m)._replace(weight=None, hashes=None)
-    usable = np.isfinite(rows.y) & np.isfinite(rows.x).all(axis=2)
-    rows = rows._replace(parts=parts_of(persons, usable, None))
-    x, y = rows.x[usable], rows.y[usable]
-    return People(x, x @ theta.T, np.ones(len(x)), y, rows)
-
-
-# --- fits of made-up people, and how precise fits of many are from fits of few, where -------------
 
 
 CHUNK: Final = 65_536
@@ -209,7 +189,6 @@ FITS, MOST_FITS, SURE = 6, 32, 0.07
 """At each number of people so many fits at least and at most: until the median of their standard errors is known so
 closely, relatively. Those of two collectors' fits vary by some 15% at 2,000 people, and by more with fewer."""
 
-
 MARKED: Final = 20, 2, 8_000
 """Fits where the first don't agree on marks, how many of hazards may be marked less one, and people they are tried of.
 
@@ -219,13 +198,12 @@ hazards with one in five marked one plan in 14 takes intervals for reliable, wit
 
 def fit_of(spec: ModelSpec, assumed: Assumed, n: int, rng: np.random.Generator, seed: int | None) -> tuple[Any, Any]:
     """Results of a fit of made-up people, and its settings; `seed` is that of noise."""
-    name = response_of(spec)
 
     def people(m: int, first: int = 0) -> dict[str, Any]:
         rows, x, scale = assumed.exog(spec, m * spec.people.given, rng)
         if spec.people.followed is not None:
             return assumed.followed(spec, rows, rng)
-        out = {**rows, name: assumed.responses(spec, x, scale, rng, rows)}
+        out = {**rows, response_of(spec): assumed.responses(spec, x, scale, rng, rows)}
         who = np.repeat(first + np.arange(m), spec.people.given)
         return out if spec.people.id is None else {**out, spec.people.id: who}
 
@@ -234,8 +212,7 @@ def fit_of(spec: ModelSpec, assumed: Assumed, n: int, rng: np.random.Generator, 
         whole, place = people(n), assumed.silo_of(spec, n * spec.people.given)
         for k in range(len(spec.silos)):
             stream.update(of_silo({c: v[place == k] for c, v in whole.items()}, k, spec.silos, whole))
-        return stream._results(), stream._settings
-    for left in range(n, 0, -CHUNK):
+    for left in range(0 if spec.silos else n, 0, -CHUNK):
         stream.update(people(min(left, CHUNK), left))
     return stream._results(), stream._settings
 
@@ -246,7 +223,6 @@ class FittedPrecision:
 
     spec: ModelSpec
     assumed: Assumed
-    seed: int
     asked: ClassVar[FitOptions] = ASKED
     _tried: dict[float, list[tuple[Array, Array]]] = field(default_factory=dict, repr=False, compare=False)
     _known: dict[int, Array] = field(default_factory=dict, repr=False, compare=False)
@@ -254,8 +230,7 @@ class FittedPrecision:
     @property
     def fewest(self) -> int:
         """Fewest people of whom there is a fit: a curator, and silos, refuse fewer."""
-        silos = max(len(self.spec.silos), 1)
-        fewest = least(len(self.spec.coefficients), self.spec.budget.mu, silos)
+        fewest = least(len(self.spec.coefficients), self.spec.budget.mu, max(len(self.spec.silos), 1))
         return max(TRIED, fewest if self.spec.noise.again else 0)
 
     def _fits(self, k: float, runs: int) -> list[tuple[Array, Array]]:
@@ -264,7 +239,7 @@ class FittedPrecision:
         quarters = [round(4.0 * (k % 1.0))] if k % 1.0 else []
         with progress_bar(max(runs - len(tried), 0) * n, None) as bar:
             for run in range(len(tried), runs):
-                rng = np.random.Generator(np.random.PCG64([self.seed, math.floor(k) % 2**32, run, *quarters]))
+                rng = np.random.Generator(np.random.PCG64([SEED, math.floor(k) % 2**32, run, *quarters]))
                 res, _ = fit_of(self.spec, self.assumed, n, rng, int(rng.integers(2**63)))
                 try:
                     table = res.tidy(conf_level=0.95)
@@ -277,21 +252,15 @@ class FittedPrecision:
 
     def _node(self, k: int) -> Array:
         """√n times the median standard error of fits of so many people."""
-        if k not in self._known:
-            runs, errors = FITS, np.array([one for one, _ in self._fits(k, FITS)])
-            while runs < MOST_FITS and not _close(errors):
-                runs += 2
-                errors = np.array([one for one, _ in self._fits(k, runs)])
-            self._known[k] = math.sqrt(self._people(k)) * np.median(errors, axis=0)
+        runs = FITS
+        while k not in self._known:
+            errors = np.array([one for one, _ in self._fits(k, runs)])
+            logs = np.log(errors[:, np.isfinite(errors).mean(axis=0) > 0.5])  # medians of others are no number
+            spread = 0.5 * np.ptp(np.quantile(logs, ndtr([-1.0, 1.0]), axis=0, method="nearest"), axis=0)
+            if runs >= MOST_FITS or (math.sqrt(0.5 * math.pi / runs) * spread <= SURE).all():
+                self._known[k] = math.sqrt(self._people(k)) * np.median(errors, axis=0)
+            runs += 2
         return self._known[k]
-
-    def _share(self, k: float) -> Array:
-        """Share of the first fits of so many people that let each coefficient be relied on; of more if they differ."""
-        good = np.mean([reliable for _, reliable in self._fits(k, FITS)], axis=0)
-        apart = good > 1.0 - 2.0 / FITS if self.spec.people.followed is not None else (good > 0.0) & (good < 1.0)
-        if self._people(k) <= MARKED[2] and apart.any():
-            good = np.mean([reliable for _, reliable in self._fits(k, MARKED[0])], axis=0)
-        return np.asarray(good)
 
     def std_errors(self, n: float) -> Array:
         """Usual standard error of each coefficient in fits of `n` people, user's units; inf of fewer than are tried."""
@@ -300,8 +269,7 @@ class FittedPrecision:
         at, last = _doublings(n), self._last
         k = last - 1 if at > last else math.floor(at)
         begin = max(float(k), _doublings(self.fewest))
-        share = min((at - begin) / (k + 1.0 - begin), 1.0)
-        here = self._node(k) ** 2
+        share, here = min((at - begin) / (k + 1.0 - begin), 1.0), self._node(k) ** 2
         there = self._node(k + 1) ** 2 if share else here
         with np.errstate(invalid="ignore"):
             square = np.where(np.isinf(here), np.inf if share < 1.0 else there, (1.0 - share) * here + share * there)
@@ -314,14 +282,14 @@ class FittedPrecision:
         """Number of people of the fits that are tried at a place: `FIRST` times 2^k, or the fewest."""
         return max(round(FIRST * math.pow(DOUBLED, k)), self.fewest)
 
+    def worth(self, spec: ModelSpec) -> float:
+        """Worth of a record of a like model at its budget: where noise falls on sums errors go with n μ²."""
+        return spec.budget.mu**2
+
     @property
     def _last(self) -> int:
         """Last place at which fits are tried; the first is that of the fewest people."""
         return max(math.floor(_doublings(MOST)), math.floor(_doublings(self.fewest)) + 1)
-
-    def worth(self, spec: ModelSpec) -> float:
-        """Worth of a record of a like model at its budget: where noise falls on sums errors go with n μ²."""
-        return spec.budget.mu**2
 
     @property
     def most(self) -> int:
@@ -338,11 +306,16 @@ class FittedPrecision:
         Shares of marked fits change fast with the number of people: between two numbers that are tried anyway, of which
         the larger alone will do, fits are tried at quarters of a doubling.
         """
-        least = 0.5 if self.spec.people.followed is None else 1.0 - MARKED[1] / MARKED[0]
-        p, at = len(self.spec.design.names), min(_doublings(max(n, 1)), self._last)
+        followed, p = self.spec.people.followed is not None, len(self.spec.design.names)
+        least, at = 1.0 - MARKED[1] / MARKED[0] if followed else 0.5, min(_doublings(max(n, 1)), self._last)
 
         def held(place: float) -> bool:
-            return bool(all(v > least for j, v in enumerate(self._share(place)) if not columns or j % p in columns))
+            """True if enough of the first fits let columns be relied on; of more, where the first don't agree."""
+            share = np.mean([good for _, good in self._fits(place, FITS)], axis=0)
+            apart = share > 1.0 - 2.0 / FITS if followed else (share > 0.0) & (share < 1.0)
+            if self._people(place) <= MARKED[2] and apart.any():
+                share = np.mean([good for _, good in self._fits(place, MARKED[0])], axis=0)
+            return bool(all(v > least for j, v in enumerate(share) if not columns or j % p in columns))
 
         low = math.floor(at)
         return n >= self.fewest and (held(low) or (low < at and held(low + 1) and held(math.floor(4.0 * at) / 4.0)))
@@ -353,21 +326,14 @@ def _doublings(n: float) -> float:
     return round(math.log(n / FIRST, DOUBLED), 9)
 
 
-def _close(errors: Array) -> bool:
-    """True if the medians of these standard errors, shape (fits, p), are known closely, or are no number."""
-    logs = np.log(errors[:, np.isfinite(errors).mean(axis=0) > 0.5])
-    spread = 0.5 * np.ptp(np.quantile(logs, ndtr([-1.0, 1.0]), axis=0, method="nearest"), axis=0)
-    return bool((math.sqrt(0.5 * math.pi / len(errors)) * spread <= SURE).all())
-
-
-def plain_errors(spec: ModelSpec, assumed: Assumed, seed: int) -> Array | None:
+def plain_errors(spec: ModelSpec, assumed: Assumed) -> Array | None:
     """√n times the standard errors of statsmodels' own fits, without privacy, from one of made-up people.
 
     None of a family that statsmodels hasn't, and of several rows of a person.
     """
     if spec.people.k_max is not None:
         return None
-    rows, x, scale = assumed.exog(spec, PLAIN, rng := np.random.Generator(np.random.PCG64(seed)))
+    rows, x, scale = assumed.exog(spec, PLAIN, rng := np.random.Generator(np.random.PCG64(SEED)))
     if spec.people.followed is not None:
         fitted = plain_hazards(spec, assumed.followed(spec, rows, rng))
     else:

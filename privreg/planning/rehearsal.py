@@ -113,58 +113,46 @@ def bread(plan: Plan, people: People) -> Array:
 def _reports(
     plan: Plan, state: State, people: People, size: int, rng: np.random.Generator | None, sign: float
 ) -> Reports:
-    """Sums of the reports of a round of `size` records."""
+    """Sums of the reports of a round of `size` records.
+
+    Of means, shape (groups, numbers), and spread: the sd of one report's numbers, or a root of their covariance.
+    """
     if state.role == "clamping":  # which tells nothing of coefficients
         return Reports(np.full((1, 1), float(size)), np.zeros((1, 1, plan.numbers(state.role))), size)
+    sd, m, groups = plan.sd(state.role), len(people.x), len(state.offsets)
     if state.role == "location":
-        mean, spread = _located(plan, state, people)
-    elif people.persons is not None:
-        mean, spread = _of_persons(plan, state, people.persons)
+        columns = [_response(state, people.y) if j == plan.d else people.x[:, j] for j in plan.unscaled]
+        mean = np.array([[(v > t).mean() for v, t in zip(columns, row, strict=True)] for row in state.thresholds])
+        spread = np.full(mean.shape[1], math.hypot(sd, 0.5))
+    elif (rows := people.persons) is not None:  # by their devices
+        each = Block._make(None if c is None else np.concatenate([c] * groups) for c in rows)
+        made = Devices(plan, state, None).before_noise(each)[0].reshape(groups, len(rows.y), -1)
+        mean = made.mean(axis=1)
+        left = (made - mean[:, None]).reshape(groups * len(rows.y), -1)
+        if state.role == "moments":
+            spread = np.sqrt(sd**2 + left.var(axis=0))
+        else:
+            sampled = left.T @ left / len(left) if plan.mechanism.additive else 0.0
+            spread = np.linalg.cholesky(sd**2 * np.eye(left.shape[1]) + sampled)
     elif state.role == "moments":
-        mean, spread = _moments(plan, state, people)
+        more = [np.ones((m, plan.extra)), people.x]
+        if plan.layout.response:
+            more.append((_response(state, people.y) if plan.added is None else np.zeros(m))[:, None])
+        v = np.concatenate(more, axis=1)
+        if plan.label:
+            first = not any(r.role == "moments" for r in plan.rounds[: state.number])
+            mean = (devices.public_sizes if first else devices.public_moments)(state, v) / m
+            spread = np.zeros(mean.shape[1])
+        else:
+            mean = devices.moments(state, v, None) / m
+            spread = np.full(mean.shape[1], math.hypot(sd, 1.0 / v.shape[1]))
     else:
         mean, spread = _scores(plan, state, people)
-    each = size / len(mean)
+    records = size / len(mean)
     if rng is not None:
         normal = sign * rng.standard_normal(mean.shape)
-        mean = mean + (normal @ spread.T if spread.ndim == 2 else normal * spread) / math.sqrt(each)
-    weight = np.full((1, len(mean)), each)
-    return Reports(weight, mean[None] * each, size)
-
-
-def _of_persons(plan: Plan, state: State, rows: Block) -> tuple[Array, Array]:
-    """Reports of devices of people with several rows: means, shape (groups, numbers), and spread as of the others."""
-    groups, m = len(state.offsets), len(rows.y)
-    each = Block._make(None if c is None else np.concatenate([c] * groups) for c in rows)
-    made = Devices(plan, state, None).before_noise(each)[0].reshape(groups, m, -1)
-    mean, sd = made.mean(axis=1), plan.sd(state.role)
-    left = (made - mean[:, None]).reshape(groups * m, -1)
-    if state.role == "moments":
-        return mean, np.sqrt(sd**2 + left.var(axis=0))
-    sampled = left.T @ left / len(left) if plan.mechanism.additive else 0.0
-    return mean, np.linalg.cholesky(sd**2 * np.eye(left.shape[1]) + sampled)
-
-
-def _located(plan: Plan, state: State, people: People) -> tuple[Array, Array]:
-    """Mean reports on locations, shape (groups, k), and the sd of one report's numbers."""
-    columns = [_response(state, people.y) if j == plan.d else people.x[:, j] for j in plan.unscaled]
-    share = np.array([[(v > t).mean() for v, t in zip(columns, row, strict=True)] for row in state.thresholds])
-    return share, np.full(share.shape[1], math.hypot(plan.sd("location"), 0.5))
-
-
-def _moments(plan: Plan, state: State, people: People) -> tuple[Array, Array]:
-    """Mean reports on moments, shape (1, numbers), and the sd of one report's numbers."""
-    m = len(people.x)
-    more = [np.ones((m, plan.extra)), people.x]
-    if plan.layout.response:
-        more.append((_response(state, people.y) if plan.added is None else np.zeros(m))[:, None])
-    v = np.concatenate(more, axis=1)
-    if plan.label:
-        first = not any(r.role == "moments" for r in plan.rounds[: state.number])
-        total = (devices.public_sizes if first else devices.public_moments)(state, v)
-        return total / m, np.zeros(total.shape[1])
-    mean = devices.moments(state, v, None) / m
-    return mean, np.full(mean.shape[1], math.hypot(plan.sd("moments"), 1.0 / v.shape[1]))
+        mean = mean + (normal @ spread.T if spread.ndim == 2 else normal * spread) / math.sqrt(records)
+    return Reports(np.full((1, len(mean)), records), mean[None] * records, size)
 
 
 def _response(state: State, y: Array) -> Array:
@@ -173,26 +161,49 @@ def _response(state: State, y: Array) -> Array:
 
 def _scores(plan: Plan, state: State, people: People) -> tuple[Array, Array]:
     """Mean score reports, shape (groups, numbers), and a root of one report's covariance, shape (numbers, numbers)."""
+    rules, scoring, blocks, c = plan.rules, plan.rules.scoring, plan.blocks, state.c
     z = people.x @ state.rows.T if len(state.rows) == plan.d else people.x * state.rows[0] + state.rows[1]
     if len(state.rows) != plan.d:
         z[:, 0] = people.x[:, 0] * state.rows[0, 0]
-    own = reference.reference_of(plan.rules, z, blocks=plan.blocks, unit=not plan.label, longest=state.longest)
-    wz = z * (own.weight / len(z))[:, None]
-    if plan.blocks > 1:
-        means = [(_levels(plan, z, state.theta + o, people.eta).T @ wz).reshape(-1) for o in state.offsets]
-        mean, number, score = np.array(means), 0.0, np.zeros(len(z))
+    own = reference.reference_of(rules, z, blocks=blocks, unit=not plan.label, longest=state.longest)
+    wz, unit = z * (own.weight / len(z))[:, None], own.points * own.weight[:, None]
+    # the predictor at which the law of the response has its coefficients, and the sd about it
+    there, scale = people.eta[:, 0], people.scale
+    if not scoring.predicted:
+        scale = np.asarray(people.scale / state.y_scale, dtype=np.float64)
+        there = _response(state, there) + rules.centre * scale
+    score, number = np.zeros(len(z)), 0.0
+    if blocks > 1:
+        law, means = class_shares(people.eta), []
+        for offset in state.offsets:
+            here = class_shares(z @ (state.theta + offset).reshape(blocks, -1).T)
+            means.append((((here - law)[:, 1:] / farthest(here)[:, None]).T @ wz).reshape(-1))
+        mean = np.array(means)
     else:
-        score, slope, told = _scalar(plan, state, z @ state.theta, people)
+        here = z @ state.theta
+        if scoring.predicted:
+            low, score, high = (
+                scoring.moments(rules, here + h, there, c, scale, brief=True)[0] for h in (-STEP, 0.0, STEP)
+            )
+            slope = (high - low) / (2.0 * STEP)
+        elif state.kappa > 0.0:
+            score, slope, _, each, *_ = scoring.moments(rules, here, there, c, scale)
+            slope, number = -slope, float(each.mean())
+        else:
+            score, slope = scoring.moments(rules, here, there, c, scale, brief=True)
+            slope = -slope
         mean = wz.T @ score + state.offsets @ ((z * slope[:, None]).T @ wz)
-        number = float(told.mean())
     sd = plan.sd(state.role)
     noise = sd**2 * np.eye(plan.size)
     limits = (plan.y_low - state.y_centre) / state.y_scale, (plan.y_high - state.y_centre) / state.y_scale
     if plan.label:
-        at, mean_score = (own, state.theta, state.c, sd, limits), None if plan.mechanism.additive else score
+        at, mean_score = (own, state.theta, c, sd, limits), None if plan.mechanism.additive else score
         noise = reference.public_noise(*at, plan.function, state.kappa, mean=mean_score)
-    if plan.mechanism.additive:
-        noise = noise + _variance(plan, state, own, people)
+    if plan.mechanism.additive and blocks > 1:
+        noise = noise + np.kron(np.eye(blocks), 1.0 / (2.0 * blocks * len(unit)) * unit.T @ unit)
+    elif plan.mechanism.additive:
+        square = scoring.square(rules, own.points @ state.theta, there, c, scale)
+        noise = noise + (unit * square[:, None]).T @ unit / len(unit)
     root: Array = np.asarray(np.linalg.cholesky(noise), dtype=np.float64)
     if state.kappa > 0.0:
         mean = np.column_stack([mean, np.full(len(mean), state.kappa * number)])
@@ -200,48 +211,6 @@ def _scores(plan: Plan, state: State, people: People) -> tuple[Array, Array]:
         wider[:-1, :-1], wider[-1, -1] = root, math.hypot(sd, 0.5 * state.kappa)
         root = wider
     return mean, root
-
-
-def _there(plan: Plan, state: State, people: People) -> tuple[Array, Array]:
-    """Predictor at which the law of the response has its coefficients, and the sd about it; shape (m,)."""
-    if plan.rules.scoring.predicted:
-        return people.eta[:, 0], people.scale
-    scale = np.asarray(people.scale / state.y_scale, dtype=np.float64)
-    there = _response(state, people.eta[:, 0]) + plan.rules.centre * scale
-    return np.asarray(there, dtype=np.float64), scale
-
-
-def _scalar(plan: Plan, state: State, here: Array, people: People) -> tuple[Array, Array, Array]:
-    """Mean unit score at predictors `here`, its derivative by them, and the mean number; shape (m,)."""
-    there, scale = _there(plan, state, people)
-    rules, c, none = plan.rules, state.c, np.zeros_like(here)
-    if not plan.rules.scoring.predicted:
-        if state.kappa > 0.0:
-            score, slope, _, number, *_ = rules.scoring.moments(rules, here, there, c, scale)
-            return score, -slope, number
-        score, slope = rules.scoring.moments(rules, here, there, c, scale, brief=True)
-        return score, -slope, none
-    low, score, high = (
-        rules.scoring.moments(rules, here + h, there, c, scale, brief=True)[0] for h in (-STEP, 0.0, STEP)
-    )
-    return score, (high - low) / (2.0 * STEP), none
-
-
-def _levels(plan: Plan, z: Array, theta: Array, eta: Array) -> Array:
-    """Mean scores of several predictors, shape (m, b)."""
-    here, there = class_shares(z @ theta.reshape(plan.blocks, -1).T), class_shares(eta)
-    return np.asarray((here - there)[:, 1:] / farthest(here)[:, None])
-
-
-def _variance(plan: Plan, state: State, own: reference.Reference, people: People) -> Array:
-    """Second moments of a score before noise, shape (b d, b d)."""
-    unit = own.points * own.weight[:, None]
-    if plan.blocks > 1:
-        share = 1.0 / (2.0 * plan.blocks * len(unit))
-        return np.asarray(np.kron(np.eye(plan.blocks), share * unit.T @ unit))
-    there, scale = _there(plan, state, people)
-    square = plan.rules.scoring.square(plan.rules, own.points @ state.theta, there, state.c, scale)
-    return np.asarray((unit * square[:, None]).T @ unit / len(unit))
 
 
 def residuals(m: int) -> Array:

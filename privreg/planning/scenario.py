@@ -16,7 +16,7 @@ from scipy.special import betaincinv, log_ndtr, ndtr, ndtri
 from privreg.base.arrays import Array
 from privreg.data.followed import Followed
 from privreg.data.sources.open import SILO
-from privreg.errors import OptionError, SchemaError, real, shown
+from privreg.errors import OptionError, SchemaError, number, real, shown
 from privreg.families.hazards import AT_RISK, ENDED, INTERVAL
 from privreg.formula.spec import ModelSpec
 from privreg.schema.declarations import Schema
@@ -37,30 +37,29 @@ def read_shares(shares: Any, schema: Schema) -> dict[str, tuple[float, ...]]:
     """Check the shares of factors' levels.
     Raises OptionError if they are not one positive number for each declared level.
     """
-    if shares is None:
-        return {}
-    if not isinstance(shares, Mapping):
+    if not isinstance(shares, Mapping | None):
         raise OptionError(f"shares is of type {type(shares).__name__}; write shares={{'smoker': [0.8, 0.2]}}.")
     out = {}
-    for name, given in shares.items():
+    for name, given in (shares or {}).items():
         if name not in schema.levels:
             raise OptionError(f"shares has {shown(name)}, which has no levels; factors are {listed(schema.levels)}.")
-        wanted = len(schema.levels[name])
-        numbers = [real(v) for v in given] if isinstance(given, Sequence | np.ndarray) else []
-        if len(numbers) != wanted or any(v is None or not 0.0 < v < math.inf for v in numbers):
+        wanted, numbers = len(schema.levels[name]), positive(given)
+        if len(numbers) != wanted or np.size(given) != wanted:
             raise OptionError(f"shares[{name!r}] must be {wanted} positive numbers, one for each level in their order.")
-        total = math.fsum(v for v in numbers if v is not None)
-        out[str(name)] = tuple(v / total for v in numbers if v is not None)
+        out[str(name)] = tuple(v / math.fsum(numbers) for v in numbers)
     return out
+
+
+def positive(given: Any) -> list[float]:
+    """Positive finite numbers among those given."""
+    found = map(real, np.ravel(np.asarray(given, dtype=object)))
+    return [v for v in found if v is not None and 0.0 < v < math.inf]
 
 
 def read_scale(scale: Any, covariates: Any) -> float | Array:
     """Sd of the residuals: one, or one for each public row, as numbers or by the name of a column of `covariates`.
     Raises OptionError if it is neither.
     """
-    one = real(scale)
-    if one is not None and 0.0 < one < math.inf:
-        return one
     if isinstance(scale, str):
         if covariates is None or scale not in covariates:
             raise OptionError(
@@ -68,12 +67,11 @@ def read_scale(scale: Any, covariates: Any) -> float | Array:
             )
         scale = covariates[scale].to_numpy()
     if covariates is not None and np.ndim(scale) == 1 and len(scale) == len(covariates):
-        numbers = [real(v) for v in scale]
-        if all(v is not None and 0.0 < v < math.inf for v in numbers):
-            return np.array(numbers, dtype=np.float64)
-        raise OptionError("scale= by row must be positive numbers, the sd of each row's residual.")
+        if len(numbers := positive(scale)) < len(scale):
+            raise OptionError("scale= by row must be positive numbers, the sd of each row's residual.")
+        return np.array(numbers, dtype=np.float64)
     fix = ", or one number for each row of covariates=" if np.ndim(scale) else ""
-    raise OptionError(f"scale={shown(scale)} must be a positive number, the sd of the residuals to expect{fix}.")
+    return number("scale", scale, f"be a positive number, the sd of the residuals to expect{fix}")
 
 
 def listed(names: Any) -> str:
@@ -109,8 +107,7 @@ class Assumed:
         design, schema = spec.design, spec.design.schema
         own = design.endog_sources
         seen = spec.people.followed.columns if spec.people.followed and self.answered else ()
-        names = [c for c in (*design.columns, *seen) if c not in own]
-        out: dict[str, Any] = {}
+        names, out = [c for c in (*design.columns, *seen) if c not in own], dict[str, Any]()
         scale = np.full(n, self.scale) if np.ndim(self.scale) == 0 else np.empty(n)
         if self.covariates is not None:
             at = rng.integers(0, len(self.covariates), n)
@@ -118,8 +115,17 @@ class Assumed:
             out = {c: self.covariates[c].to_numpy()[at] for c in names if c not in MADE}
             names = [c for c in names if c not in out]
         if names:
-            drawn = [c for c in names if c not in schema.levels or c in self.moments.moments]
-            latent = self._latent(drawn, schema, n, rng)
+            # standard normals by whose quantiles columns are made, related as these are to be
+            made = [c for c in names if c not in schema.levels or c in self.moments.moments]
+            first = [c for c in made if c in schema.moments]
+            made = [*first, *(c for c in made if c not in first)]
+            known = self.moments if self.moments.correlations else schema
+            corr = known.correlation_matrix(made) if known.correlations else np.full((len(made),) * 2, self.related)
+            np.fill_diagonal(corr, 1.0)
+            if self.moments.correlations:
+                corr = related(np.array([self._number(c, schema, QUANTILES) for c in made]), corr)
+            drawn = rng.standard_normal((n, len(first))), *(ndtri(rng.uniform(size=n)) for _ in made[len(first) :])
+            latent = dict(zip(made, (np.column_stack(drawn) @ np.linalg.cholesky(corr).T).T, strict=True))
             for c in names:
                 if c == SILO and spec.silos:
                     out[c] = _levels(spec.silos)[self.silo_of(spec, n)]
@@ -127,7 +133,8 @@ class Assumed:
                     values = _levels(schema.levels[c])
                     # as many of each as its share says: by chance a rare one would be rarer, or not rare
                     rank = np.argsort(np.argsort(latent[c])) if c in latent else rng.permutation(n)
-                    at = np.searchsorted(np.cumsum(self._share(c, len(values))), (rank + 0.5) / n)
+                    shares = self.shares.get(c, np.full(len(values), 1.0 / len(values)))
+                    at = np.searchsorted(np.cumsum(shares), (rank + 0.5) / n)
                     out[c] = values[np.minimum(at, len(values) - 1)]
                 else:
                     out[c] = self._number(c, schema, latent[c])
@@ -149,33 +156,16 @@ class Assumed:
         ends = np.cumsum(spec.shared(n // spec.people.given)) * spec.people.given
         return np.minimum(np.searchsorted(ends, np.arange(n), side="right"), len(ends) - 1)
 
-    def _latent(self, names: Sequence[str], schema: Schema, n: int, rng: np.random.Generator) -> dict[str, Array]:
-        """Standard normals by whose quantiles columns are made, related as these are to be."""
-        first, known = [c for c in names if c in schema.moments], self.moments if self.moments.correlations else schema
-        names = [*first, *(c for c in names if c not in first)]
-        same = np.eye(len(names)) == 1.0
-        corr = known.correlation_matrix(names) if known.correlations else np.where(same, 1.0, self.related)
-        if self.moments.correlations:
-            corr = related(np.array([self._number(c, schema, QUANTILES) for c in names]), corr)
-        drawn = rng.standard_normal((n, len(first))), *(ndtri(rng.uniform(size=n)) for _ in names[len(first) :])
-        return dict(zip(names, (np.column_stack(drawn) @ np.linalg.cholesky(corr).T).T, strict=True))
-
-    def _share(self, name: str, levels: int) -> Array:
-        """Shares of a factor's levels."""
-        return np.asarray(self.shares.get(name, np.full(levels, 1.0 / levels)))
-
     def _number(self, name: str, schema: Schema, v: Array) -> Array:
         """A column at these quantiles of a normal: normal of declared moments, beta of a pilot's mean and sd, uniform,
         skewed; or whether a factor of two levels has the second.
         """
         if name in schema.levels:
-            return np.asarray(ndtr(v) > self._share(name, 2)[0], dtype=np.float64)
+            return np.asarray(ndtr(v) > self.shares.get(name, (0.5, 0.5))[0], dtype=np.float64)
         low, high = schema.limits(name)
         mean, sd = self.moments.moments.get(name, (0.5 * (low + high), 0.0))
         if name not in schema.moments and not math.isfinite(high - low):
-            raise SchemaError(
-                f"{name!r} has no public range to plan with; give bounds={{{name!r}: (low, high)}} or moments=."
-            )
+            raise SchemaError(f"{name!r} has no public range to plan with; give its bounds= or moments=.")
         if name in self.skewed:
             values = low - (sd or (high - low) / BEYOND) * log_ndtr(-v)
         elif name in schema.moments:
@@ -252,8 +242,8 @@ class Assumed:
             hazards = np.exp(x @ self.params).reshape(n, -1) * np.diff(followed.edges)
             upto, left = np.cumsum(hazards, axis=1), rng.exponential(size=n)
             at = [np.interp(v, [0.0, *h], followed.edges) for v, h in zip(left, upto, strict=True)]
-            by_pilot = np.ndim(self.censored) > 0
-            until = rng.choice(self.censored, n) if by_pilot else rng.exponential(size=n) / self.censored
+            times = np.ndim(self.censored) > 0
+            until = rng.choice(self.censored, n) if times else rng.exponential(size=n) / self.censored
         happened = levels[1] if followed.cause is None else followed.cause
         event = np.where((left < upto[:, -1]) & (at <= until), happened, levels[0])
         return {**out, followed.time: np.minimum(at, until), followed.event: event}
@@ -289,14 +279,13 @@ class Assumed:
         if not (family.scaled or family.scoring.counts):
             return 0.0
         rows, x, scale = self.exog(spec, OUTSIDE, np.random.Generator(np.random.PCG64(OUTSIDE)))
-        eta = x @ self.params
-        counts = family.scoring.counts
-        if counts and not self.answered:
-            return family.scoring.exceeding(family, eta, self.varied(eta))
-        low, high = (0.0, family.y_max) if counts else design.endog_limits
+        low, high = (0.0, family.y_max) if family.scoring.counts else design.endog_limits
         if self.answered:
             own = rows[response_of(spec)]
             return float(((own < low) | (own > high)).mean())
+        eta = x @ self.params
+        if family.scoring.counts:
+            return family.scoring.exceeding(family, eta, self.varied(eta))
         return float((ndtr((low - eta) / scale) + ndtr((eta - high) / scale)).mean())
 
     def truth(self, spec: ModelSpec, ratio: float) -> Array:
@@ -304,11 +293,10 @@ class Assumed:
 
         NaN where residuals' sds differ and no line runs at the same distance in each.
         """
-        out, family = np.array(self.params), spec.family
+        out, family, constant = np.array(self.params), spec.family, np.asarray(spec.units.constant)
         if spec.people.effect is not None:  # what a person's level leaves of the constant
-            out[np.asarray(spec.units.constant) != 0.0] = 0.0
+            out[constant != 0.0] = 0.0
         centre = family.scoring.centred(family, ratio)
-        constant = np.asarray(spec.units.constant)
         if centre and np.ndim(self.scale):
             return np.full(len(out), math.nan)
         return out + float(self.scale) * centre * constant if family.scoring.residual and centre else out
@@ -316,9 +304,8 @@ class Assumed:
     @property
     def spread(self) -> str:
         """Sd of the residuals, in words."""
-        if np.ndim(self.scale) == 0:
-            return _read(float(self.scale))
-        return f"{_read(float(np.min(self.scale)))} to {_read(float(np.max(self.scale)))}, by row"
+        low, high = (_read(float(v)) for v in (np.min(self.scale), np.max(self.scale)))
+        return low if np.ndim(self.scale) == 0 else f"{low} to {high}, by row"
 
     def words(self, spec: ModelSpec) -> list[tuple[str, str]]:
         """Assumptions by column, in words."""
@@ -330,31 +317,32 @@ class Assumed:
             alike = f", residuals correlated by {self.icc:g}" if self.icc else ", residuals independent"
             out.append(("people", rows + alike * (spec.family.response == "number")))
         own = [c for c in spec.design.columns if c not in {*spec.design.endog_sources, *MADE}]
-        if spec.people.followed is not None:
-            time, until = spec.people.followed.time, spec.people.followed.cuts[-1]
-            how = f"everybody followed until {until:g}, nobody censored before, as pilot= says nothing of it"
+        if (followed := spec.people.followed) is not None:
+            how = (
+                f"everybody followed until {followed.cuts[-1]:g}, nobody censored before, as pilot= says nothing of it"
+            )
             if self.answered or np.ndim(self.censored):
                 how = f"{'and event drawn from' if self.answered else 'censored as in'} the pilot"
             elif self.censored:
-                how = f"censored at a constant rate, {self.censored:.3g}, followed until {until:g}"
-            if spec.people.followed.start is not None and not self.answered:
+                how = f"censored at a constant rate, {self.censored:.3g}, followed until {followed.cuts[-1]:g}"
+            if followed.start is not None and not self.answered:
                 how += ", from time 0 on, as a plan has late entry by rows of a pilot alone"
-            out.append((time, f"{how}, {100.0 * self.events(spec):.3g}% with an event"))
+            out.append((followed.time, f"{how}, {100.0 * self.events(spec):.3g}% with an event"))
         if self.covariates is not None:
             out.append(("covariates", f"drawn from {len(self.covariates):,} public rows"))
         for c in own if self.covariates is None else ():
+            shares = ", ".join(f"{100.0 * v:.3g}%" for v in self.shares.get(c, ()))
             if c == SILO and spec.silos:
-                out.append((c, "by the records of silos"))
+                what = "by the records of silos"
             elif c in schema.levels:
-                shares = ", ".join(f"{100.0 * v:.3g}%" for v in self.shares.get(c, ()))
-                out.append((c, f"shares {shares}" if shares else "levels equally frequent"))
+                what = f"shares {shares}" if shares else "levels equally frequent"
             elif c in self.moments.moments:
-                mean, sd = self.moments.moments[c]
-                out.append((c, "mean {:g}, sd {:g} on {} to {}".format(mean, sd, *schema.bounds_text(c))))
+                what = "mean {:g}, sd {:g} on {} to {}".format(*self.moments.moments[c], *schema.bounds_text(c))
             elif c in schema.moments:
-                out.append((c, "normal with mean {:g}, sd {:g}".format(*schema.moments[c])))
+                what = "normal with mean {:g}, sd {:g}".format(*schema.moments[c])
             else:
-                out.append((c, "uniform on {} to {}".format(*schema.bounds_text(c))))
+                what = "uniform on {} to {}".format(*schema.bounds_text(c))
+            out.append((c, what))
         if not spec.family.scaled:
             model = [f"{c} = {v:g}" for c, v in zip(spec.coefficients, self.params, strict=True) if v]
             rest = " and 0 otherwise" if len(model) < len(spec.coefficients) else ""

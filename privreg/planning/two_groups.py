@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Final, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,14 +16,9 @@ from privreg.means.plan import Plan, Sums, make_plan
 from privreg.means.terms import Term
 from privreg.options.table import check
 from privreg.options.unknown import known_arguments
-from privreg.planning.plan import TRUST, people_for, power_of, shift_for
-from privreg.planning.study_plan import SEES
+from privreg.planning.search import SEES, TRUST, people_for, power_of, shift_for
 from privreg.privacy.ledger import UNSET, Budget
-from privreg.results.plots import style
-from privreg.results.plots.style import Axes
 from privreg.tables import Paragraph, Part, Table, View
-
-POINTS: Final = 101
 
 
 @known_arguments
@@ -54,25 +49,20 @@ def plan_two_groups(
     mean, sd, bounds : float, float, (float, float)
         Of means, in the number's own units: that of the first group (the middle of the bounds by default), the standard
         deviation within groups, and the declared bounds.
-    difference : float
-        Of the second group to the first, that a test is to find. Left out, it is what is found.
-    power : float
-        With what probability; 0.8 by default.
-    n : int, optional
-        Records of both groups together. Left out, it is what is found; with `difference` the power is.
+    difference, n, power : float, int, float
+        Difference of the second group to the first, records of both together, and with what probability a test finds
+        it, 0.8 by default. Of difference and n what is left out is found; given both, the power is.
     mu, epsilon, delta, rho
         Budget *per person*, in one form.
-    alpha : float
-        Level of the two-sided test.
-    ratio : float
-        Records of the second group over those of the first.
+    alpha, ratio : float
+        Level of the two-sided test; records of the second group over those of the first.
     trust, missing : str
         As of :func:`privreg.means.estimate`: by default whether somebody answered is private, too.
 
     Returns
     -------
     TwoGroups
-        ``n``, ``power``, ``difference``, ``compare_trust()`` and ``plot()``. If no number of people is enough, it is an
+        ``n``, ``power``, ``difference`` and ``compare_trust()``. If no number of people is enough, it is an
         InferenceError.
 
     Notes
@@ -89,7 +79,22 @@ def plan_two_groups(
     budget = Budget.declare(mu, epsilon, delta, rho)
     choose("trust", trust, TRUST)
     choose("missing", missing, ("noise", "raise"))
-    parts, (term, first, spread) = number("ratio", ratio, "be a positive number"), _group(share, mean, sd, bounds)
+    parts = number("ratio", ratio, "be a positive number")
+    if (sd is None or bounds is None) if share is None else any(v is not None for v in (mean, sd, bounds)):
+        raise OptionError("give share= to compare shares, or sd= and bounds= to compare means: one or the other.")
+    if share is not None:  # the mean of 0 and 1
+        first, spread = number("share", share, "be a number in (0, 1)", high=1.0), 0.0
+        term = Term("answer", levels=("no", "yes"))
+    else:
+        ends = [real(v) for v in bounds] if isinstance(bounds, tuple | list) else []
+        start, end = ends if len(ends) == 2 else (None, None)
+        if start is None or end is None or not -math.inf < start < end < math.inf:
+            raise OptionError(f"bounds={shown(bounds)} must be (low, high), two finite numbers.")
+        within = f"be a number between the bounds, {start:g} and {end:g}"
+        first = number("mean", 0.5 * (start + end) if mean is None else mean, within, start, end)
+        term, most = Term("answer", start, end), math.sqrt((end - first) * (first - start))
+        must = f"be positive, and at most {most:.4g}, as numbers within these bounds have with that mean"
+        spread = number("sd", sd, must, high=math.nextafter(most, math.inf))
     if n is None and difference is None:
         raise OptionError("give difference= to find how many records, or n= to find the difference.")
     if n is not None and difference is not None and power is not None:
@@ -106,29 +111,18 @@ def plan_two_groups(
     if min(out.people) < 2:
         a, b = out.people
         raise OptionError(f"n={out.n} gives groups of {a} and {b} records; each needs 2 or more.")
-    return replace(out, power=out.power_with(out.n)) if by else replace(out, difference=out._detectable())
+    if by:
+        return replace(out, power=float(power_of(abs(by) / out.std_error(), out._z)))
+    # the least difference that is found with the power, upwards unless there is no room
+    sign, most = math.copysign(1.0, high + low), max(high, -low) * (1.0 - 1e-9)
+    shift = shift_for(wanted, out._z)
 
+    def over(size: float) -> float:
+        return size - shift * replace(out, difference=sign * size).std_error()
 
-def _group(share: Any, mean: Any, sd: Any, bounds: Any) -> tuple[Term, float, float]:
-    """Question, mean of the first group and sd within groups; a share is the mean of 0 and 1."""
-    if share is not None:
-        if any(v is not None for v in (mean, sd, bounds)):
-            raise OptionError("share= compares shares; mean=, sd= and bounds= belong to means: give one or the other.")
-        return Term("answer", levels=("no", "yes")), number("share", share, "be a number in (0, 1)", high=1.0), 0.0
-    if sd is None or bounds is None:
-        raise OptionError("give share= to compare shares, or sd= and bounds= to compare means.")
-    ends = [real(v) for v in bounds] if isinstance(bounds, tuple | list) else []
-    low, high = ends if len(ends) == 2 else (None, None)
-    if low is None or high is None or not -math.inf < low < high < math.inf:
-        raise OptionError(f"bounds={shown(bounds)} must be (low, high), two finite numbers.")
-    within = f"be a number between the bounds, {low:g} and {high:g}"
-    middle = number("mean", 0.5 * (low + high) if mean is None else mean, within, low, high)
-    spread, most = number("sd", sd, "be a positive number"), math.sqrt((high - middle) * (middle - low))
-    if spread > most:
-        raise OptionError(
-            f"sd={spread:g} is more than numbers within these bounds can have with that mean, {most:.4g}."
-        )
-    return Term("answer", low, high), middle, spread
+    if over(most) < 0.0:
+        raise InferenceError(f"with {out.n:,} records no difference within the bounds is found with that power.")
+    return replace(out, difference=sign * float(brentq(over, 0.0, most, rtol=1e-6)))
 
 
 @dataclass(frozen=True, repr=False)
@@ -187,39 +181,14 @@ class TwoGroups(View):
         more = inside**2 * mechanisms[1].variance(np.array([1.0]))[0] if len(mechanisms) > 1 else 0.0
         return half**2 * float(drawn + spread**2 + more) / asked
 
-    def power_with(self, n: float) -> float:
-        """Probability that the test finds the difference with so many records."""
-        return float(power_of(abs(self.difference) / self.std_error(int(n)), self._z))
-
     @property
     def _z(self) -> float:
         return float(norm.isf(self.alpha / 2.0))
-
-    def _detectable(self) -> float:
-        """Least difference, upwards unless there is no room, that is found with the power.
-        Raises InferenceError if none within the bounds is.
-        """
-        up, down = self.term.high - self.mean, self.mean - self.term.low
-        sign, most = math.copysign(1.0, up - down), max(up, down) * (1.0 - 1e-9)
-        shift = shift_for(self.power, self._z)
-
-        def over(by: float) -> float:
-            return by - shift * replace(self, difference=sign * by).std_error()
-
-        if over(most) < 0.0:
-            raise InferenceError(f"with {self.n:,} records no difference within the bounds is found with that power.")
-        return sign * float(brentq(over, 0.0, most, rtol=1e-6))
 
     def _needed(self) -> TwoGroups:
         """Plan with the records that its power needs."""
         allowed = abs(self.difference) / shift_for(self.power, self._z)
         return replace(self, n=people_for(lambda n: self.std_error(n) / allowed))
-
-    def _under(self, trust: str) -> TwoGroups:
-        """Plan of these records under another trust model, or without privacy."""
-        budget, under = (Budget.declare(mu=None), "local") if trust == "no privacy" else (self.budget, trust)
-        plan = make_plan((self.term,), budget, nonresponse=self.missing == "noise", trust=under)
-        return replace(self, plan=plan, trust=trust)
 
     def compare_trust(self) -> pd.DataFrame:
         """Records needed for the difference and the power under each trust model, and without privacy.
@@ -229,36 +198,23 @@ class TwoGroups(View):
         rows: dict[str, tuple[str, int | None, float]] = {}
         for trust in (*TRUST, "no privacy"):
             try:
-                one = self if trust == self.trust else self._under(trust)._needed()
+                one, free = self, trust == "no privacy"
+                if trust != self.trust:
+                    budget, under = (Budget.declare(mu=None), "local") if free else (self.budget, trust)
+                    plan = make_plan((self.term,), budget, nonresponse=self.missing == "noise", trust=under)
+                    one = replace(self, plan=plan, trust=trust)._needed()
                 rows[trust] = (SEES[trust], one.n, one.std_error())
             except (BudgetError, InferenceError):
                 rows[trust] = (SEES[trust], None, math.nan)
         table = pd.DataFrame.from_dict(rows, orient="index", columns=["sees_a_row", "people", "std_error"])
         return table.astype({"people": "Int64"})
 
-    def plot(self, *, title: str | None = None, ax: Any = None) -> Axes:
-        """Draw the power over numbers of records, under each trust model."""
-        footer = f"{self._what()}; {self.budget} per person, level {self.alpha:g}"
-        with style.drawing(ax, (style.COLUMN, 0.8 * style.COLUMN), footer, title) as on:
-            table, inks = self.compare_trust()["people"].dropna(), style.inks_for(on)
-            n = np.geomspace(max(0.1 * float(table.min()), 20.0), 3.0 * float(table.max()), POINTS)
-            for i, trust in enumerate(t for t in TRUST if t in table):
-                one = self._under(trust)
-                label = trust.replace("_", " ")
-                on.plot(n, [one.power_with(k) for k in n], style.DASHES[i], color=inks[i], label=label)
-            on.axhline(self.power, color=inks.grey, linewidth=0.7, linestyle=":")
-            on.set(xscale="log", xlabel="records of both groups", ylabel="power", ylim=(0.0, 1.02))
-            on.legend(frameon=False, fontsize=style.SMALL)
-        return cast("Axes", on)
-
-    def _what(self) -> str:
-        kind = "shares" if self.term.levels else "means"
-        return f"{kind} {self.mean:.6g} and {self.mean + self.difference:.6g}"
-
     def _layout(self) -> list[Part]:
-        a, b = self.people
-        whose = f"{self.budget} per person{TRUST[self.trust]}"
-        head = f"Two groups, {self._what()}: {self.n:,} records, {a:,} and {b:,} ({whose})."
+        (a, b), kind = self.people, "shares" if self.term.levels else "means"
+        head = (
+            f"Two groups, {kind} {self.mean:.6g} and {self.mean + self.difference:.6g}: {self.n:,} records, {a:,} and "
+            f"{b:,} ({self.budget} per person{TRUST[self.trust]})."
+        )
         said = f"A difference of {self.difference:.4g} is found at level {self.alpha:g} with power {self.power:.3f}."
         table = self.compare_trust()
         people = ["-" if n is pd.NA else f"{n:,}" for n in table["people"]]

@@ -2,7 +2,5 @@
 
 `chain` is LDP-SGD, ``tuning="published"``: a single averaged chain, devices and collector in one compiled loop, which
 room `fits` takes from settings to what results hold. `descent` is a curator's, ``trust="central"``, `shrinking` has
-HDR4ME*, and `federated` is regression over silos, with GeoDP and LDPVec. The rest of the package knows `chain.plans`,
-which settings hold, `chain.run`, where a fit is begun, `chain` for audits of its reports, `descent.fit`, the rules of
-`shrinking`, and what `privreg.federated` has of `federated`. Printed tables are run again by `benchmarks.papers`.
+HDR4ME*, and `federated` is regression over silos, with GeoDP and LDPVec. `benchmarks.papers` runs printed tables again.
 """

@@ -127,28 +127,27 @@ def test_moments_are_those_of_reports(name, mu, options):
     u = np.array([0.3, -0.6, 0.2, 0.5])
     rng = np.random.default_rng(3)
     n = 40_000
-    reports = m.vector(*m.release(u, rng.standard_normal((n, m.width))))
+    reports = from_angles(*m.release(u, rng.standard_normal((n, m.width)))) * m._factors
     mean, variance = m.moments(u)
     centred = reports - mean
     assert np.all(np.abs(centred.mean(axis=0)) < 6 * np.sqrt(variance / n))
     squares = centred**2
     assert np.all(np.abs(squares.mean(axis=0) - variance) < 6 * squares.std(axis=0) / math.sqrt(n))
-    np.testing.assert_allclose(m.mean(u), mean)
 
 
 def test_debiased_reports_have_the_update_as_mean_inside_the_box():
     m = update_mechanism("geodp", Budget.declare(mu=20), 5, 1.0)
     u = np.array([0.1, -0.4, 0.3, 0.2, -0.5])
-    np.testing.assert_allclose(m.mean(u), u, atol=1e-12)
+    np.testing.assert_allclose(m.moments(u)[0], u, atol=1e-12)
     shrunk = update_mechanism("geodp", Budget.declare(mu=20), 5, 1.0, debias=False)
-    np.testing.assert_allclose(shrunk.mean(u) / u, np.exp(-0.5 * m.angle_sd**2 * np.array([1, 2, 3, 4, 4])))
+    np.testing.assert_allclose(shrunk.moments(u)[0] / u, np.exp(-0.5 * m.angle_sd**2 * np.array([1, 2, 3, 4, 4])))
     assert np.all(attenuation(5, 0.5) == -0.125 * np.array([1, 2, 3, 4, 4]))
 
 
 def test_ldpvec_reports_do_not_depend_on_the_magnitude():
     m = update_mechanism("ldpvec", Budget.declare(mu=1), 3, 2.0, debias=False)
     z = np.random.default_rng(4).standard_normal(m.width)
-    np.testing.assert_array_equal(m.randomise(np.ones(3), z), m.vector(*m.release(np.ones(3), z)))
+    np.testing.assert_array_equal(m.randomise(np.ones(3), z), from_angles(*m.release(np.ones(3), z)) * m._factors)
     u = np.array([0.3, 0.1, -0.2])
     np.testing.assert_allclose(m.randomise(u, z), m.randomise(5 * u, z), rtol=1e-12)
     assert np.linalg.norm(m.randomise(u, z)) == pytest.approx(2.0)

@@ -74,9 +74,6 @@ DOORS = {
     "arrays: evaluate": (lambda c: fitted().evaluate((DATA["y"] + 0, c(X))), "endog", "exog"),
     "arrays: estimand": (lambda c: fitted().estimand((DATA["y"] + 0, c(X))), "endog", "exog"),
     "curator: arrays": (lambda c: Regression(DATA["y"], c(X), mu=None, bounds=BOX), "endog", "exog"),
-    "silos: arrays": (
-        lambda c: FederatedRegression([DATA["b"], DATA["b"] + 0], [X, c(X)], mu=1, bounds=BOX), "silo 2: endog", "exog"
-    ),
     "mapping": (lambda c: formula(columns(c, "y", "x")), "column 'y'", "column 'x'"),
     "mapping: id": (lambda c: formula(columns(c, "y", "x", "id"), id="id"), "column 'y'", "column 'id'"),
     "mapping: personal budgets": (

@@ -15,7 +15,6 @@ from privreg.formula.describe import ModelOptions
 from privreg.options.table import TABLE, described
 from privreg.privacy.ledger import UNSET
 from privreg.published import descent
-from privreg.published.federated.plan import SiloOptions
 from tests.laws.test_rooms import ROOTS
 
 Model, Silos = pr.PrivateOnlineRegression, pr.federated.FederatedRegression
@@ -25,30 +24,25 @@ READ = {
     "plan": (Model.plan, (FitOptions,)),
     "start": (Model.start, (FitOptions,)),
     "fit": (Model.fit, (FitOptions, RunOptions)),
-    "silos' arrays": (Silos.__init__, (SiloOptions,)),
-    "silos' formula": (Silos.from_formula, (SiloOptions,)),
 }
 """Front doors, with the values that hold their options."""
 ALONE = {
     "pr.plan": pr.plan,
+    "silos' formula": Silos.from_formula,
     "silos' fit": Silos.fit,
     "means": pr.means.PrivateMeans.__init__,
     "start of means": pr.means.PrivateMeans.start,
     "fit of means": pr.means.PrivateMeans.fit,
 }
 """Front doors that hand each option on by itself."""
-_DECLARED = {"family", "mu", "epsilon", "delta", "rho", "bounds", "levels", "moments"}
-BESIDE = {
-    "plan": {"start_params"}, "start": {"start_params", "seed"},
-    "silos' arrays": _DECLARED | {"exog_names", "endog_name"}, "silos' formula": _DECLARED | {"schema"},
-}  # fmt: skip
+BESIDE = {"plan": {"start_params"}, "start": {"start_params", "seed"}}
 """Options that a front door uses at once."""
 
 
 DOCUMENTED = {
     "local.arrays": Model, "local.formula": Model.from_formula, "local.fit": Model.fit,
     "means.arrays": pr.means.PrivateMeans, "means.fit": pr.means.PrivateMeans.fit,
-    "silos.arrays": Silos, "silos.formula": Silos.from_formula, "silos.fit": Silos.fit, "plan.formula": pr.plan,
+    "silos.formula": Silos.from_formula, "silos.fit": Silos.fit, "plan.formula": pr.plan,
     "curator.fit": descent.fit,
 }  # fmt: skip
 """Front doors whose docstrings have their options from `parameters.toml`."""
@@ -98,7 +92,6 @@ def test_every_keyword_is_a_field_with_its_default(door):
 @pytest.mark.parametrize(("doors", "classes"), [
     (("arrays", "formula"), (ModelOptions,)),
     (("fit",), (FitOptions, RunOptions)),
-    (("silos' arrays", "silos' formula"), (SiloOptions,)),
 ])  # fmt: skip
 def test_every_field_is_a_keyword(doors, classes):
     given = {k for door in doors for k in keywords(READ[door][0]).keys() - BESIDE.get(door, set())}
@@ -109,12 +102,6 @@ def test_every_field_is_a_keyword(doors, classes):
 def test_what_a_front_door_uses_at_once_it_uses(door):
     used = {node.id for node in ast.walk(tree(READ[door][0])) if isinstance(node, ast.Name)}
     assert BESIDE[door] <= keywords(READ[door][0]).keys() & used
-
-
-def test_front_doors_of_silos_have_equal_defaults():
-    arrays, formula = (keywords(READ[door][0]) for door in ("silos' arrays", "silos' formula"))
-    assert len(arrays.keys() & formula.keys()) > 15
-    assert all(arrays[name] == formula[name] for name in arrays.keys() & formula.keys())
 
 
 @pytest.mark.parametrize("door", ALONE)

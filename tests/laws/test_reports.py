@@ -13,7 +13,7 @@ from privreg.privacy.mechanisms import Mechanism
 from privreg.privacy.noise import NoiseStream, derived_key
 from privreg.protocol.codes import FULL, MULTINOMIAL
 from privreg.published.chain import collector, kernels
-from privreg.published.chain.numbers import Published, Steps
+from privreg.published.chain.plans import Published, Steps
 from privreg.published.chain.run import AveragedSGD
 from tests.devices import HAVE_CURVATURE, moment_report, round_report, threshold_report
 from tests.helpers import BOUNDED_WEIGHTS

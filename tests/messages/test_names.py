@@ -72,7 +72,6 @@ CALLS = {
     "means.formula": MEANS,  # from_formula() hands on what it gets
     "means.start": MEANS.start,
     "means.fit": MEANS.fit,
-    "silos.arrays": SILOS,
     "silos.formula": SILOS.from_formula,
     "silos.fit": SILOS.fit,
     "plan.formula": pr.plan,

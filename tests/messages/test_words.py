@@ -167,14 +167,6 @@ def test_bounds_without_a_span_that_can_be_computed_with(make):
 def test_a_federated_fit_of_a_number_names_the_family():
     with pytest.raises(FormulaError, match="family='huber'"):
         silos("y ~ age")
-    ages = [people()[["age"]][:100], people()[["age"]][100:200]]
-    responses = [people()["y"][:100], people()["y"][100:200]]
-    with pytest.raises(SchemaError, match="family='huber'"):
-        pr.federated.FederatedRegression(responses, ages, mu=1, bounds=BOX)
-    with pytest.raises(DataError, match="family='huber'"):
-        pr.federated.FederatedRegression(responses, ages, mu=1, bounds={"age": (18, 90)}, missing="raise").fit(
-            progress=False
-        )
 
 
 # --- hints name options that are there --------------------------------------------------------------------

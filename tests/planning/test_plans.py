@@ -24,10 +24,10 @@ from privreg.errors import (
     SchemaError,
 )
 from privreg.planning import precision
-from privreg.planning.plan import least, reach
+from privreg.planning.plan import StudyPlan
 from privreg.planning.precision import ASKED
 from privreg.planning.rehearsal import enough_in_main
-from privreg.planning.study_plan import StudyPlan
+from privreg.planning.search import least, reach
 from privreg.simulation.streaming.stream import begin
 
 INSURED = {

@@ -156,7 +156,7 @@ def test_several_levels_are_planned_beside_statsmodels() -> None:
     x = sm.add_constant(np.random.default_rng(0).uniform(size=(20_000, 1)))
     info = np.kron(np.array([[2, -1], [-1, 2]]) / 9, x.T @ x / len(x))  # of coefficients 0
     expected = np.sqrt(np.diag(np.linalg.inv(info)) / 1_000)
-    plain = plain_errors(plan.spec, plan.assumed, 0)
+    plain = plain_errors(plan.spec, plan.assumed)
     assert plain is not None
     assert plain / math.sqrt(1_000) == pytest.approx(expected, rel=0.05)
     ratios = plan.table()["std_error"].to_numpy() / expected
@@ -248,7 +248,7 @@ def test_a_plan_has_standard_errors_where_a_fit_of_as_many_has_and_calls_none_re
 @pytest.mark.usefixtures("usual_fits")
 def test_precision_of_very_many_people_is_finite_and_positive() -> None:
     """Where errors fell faster than noise does among the fits tried, no variance becomes negative beyond them."""
-    each = FittedPrecision(pr.plan("y ~ x", mu=1, n=500, trust="central", **STUDY).spec, None, 0)
+    each = FittedPrecision(pr.plan("y ~ x", mu=1, n=500, trust="central", **STUDY).spec, None)
     each._known.update({5: np.array([3.0, 1.0]), 6: np.array([1.0, 1.0])})
     errors = np.array([each.std_errors(n) for n in (1e5, 1e8, 1e12)])
     assert (errors > 0.0).all()

@@ -51,8 +51,11 @@ def test_without_privacy_it_is_the_textbook_number() -> None:
 
 def test_numbers_power_and_difference_go_round() -> None:
     plan = pr.plan_two_groups(**SHARES, mu=1, trust="two_collectors", power=0.9)
-    assert plan.power_with(plan.n) >= 0.9 > plan.power_with(0.98 * plan.n)
-    assert pr.plan_two_groups(**SHARES, n=plan.n, mu=1, trust="two_collectors").power == pytest.approx(0.9, abs=0.01)
+    reached, missed = (
+        pr.plan_two_groups(**SHARES, n=n, mu=1, trust="two_collectors").power for n in (plan.n, int(0.98 * plan.n))
+    )
+    assert reached >= 0.9 > missed
+    assert reached == pytest.approx(0.9, abs=0.01)
     back = pr.plan_two_groups(share=0.4, n=plan.n, power=0.9, mu=1, trust="two_collectors")
     assert back.difference == pytest.approx(0.05, rel=0.02)
     uneven = pr.plan_two_groups(**SHARES, mu=1, ratio=3)
@@ -60,15 +63,12 @@ def test_numbers_power_and_difference_go_round() -> None:
     assert uneven.n > pr.plan_two_groups(**SHARES, mu=1).n
 
 
-def test_trust_models_are_compared_and_drawn() -> None:
+def test_trust_models_are_compared() -> None:
     plan = pr.plan_two_groups(**SHARES, mu=1)
     people = plan.compare_trust()["people"]
     assert people["local"] > 4 * people["two_collectors"]
     assert people["two_collectors"] >= people["central"] >= people["no privacy"]
     assert pd.isna(pr.plan_two_groups(**SHARES, epsilon=1).compare_trust().loc["central", "people"])
-    axes = plan.plot()
-    assert axes.get_ylabel() == "power"
-    assert len(axes.get_lines()) == 4
     assert "records" in plan.as_html()
 
 

@@ -61,10 +61,6 @@ DOORS = {
     "silos": lambda how: pr.federated.FederatedRegression.from_formula(
         "yes ~ x", [people()[k::30] for k in range(30)], bounds={"x": (-1, 1)}, mu=1, **how
     ).fit(progress=False),
-    "silos, arrays": lambda how: pr.federated.FederatedRegression(
-        *zip(*((part["yes"], part[["x"]]) for part in (people()[k::30] for k in range(30))), strict=True),
-        bounds={"x1": (-1, 1), "x": (-1, 1)}, mu=1, **how,
-    ).fit(progress=False),
     "stream": lambda how: batches(
         pr.PrivateOnlineRegression.from_formula("y ~ x", None, bounds=BOUNDS, mu=1, **how)
     ),

@@ -13,7 +13,7 @@ from privreg.families.weights import SCORE_WEIGHTS, omega
 from privreg.privacy.noise import NoiseStream, derived_key
 from privreg.protocol.codes import BLOCK, DIAGONAL, FULL, NONE
 from privreg.published.chain import collector, kernels
-from privreg.published.chain.numbers import Steps
+from privreg.published.chain.plans import Steps
 from privreg.published.chain.run import AveragedSGD
 from tests.devices import curvature
 from tests.helpers import BOUNDED_WEIGHTS, SCORES, make_device, make_test_plan

@@ -19,7 +19,7 @@ from privreg.privacy.mechanisms import Mechanism, joint_sensitivity
 from privreg.privacy.noise import NoiseStream, derived_key, seeded_key
 from privreg.protocol.codes import NONE
 from privreg.published.chain import collector
-from privreg.published.chain.numbers import Published, Steps
+from privreg.published.chain.plans import Published, Steps
 from privreg.published.chain.run import AveragedSGD
 from tests.helpers import make_test_plan
 

@@ -23,8 +23,7 @@ from tests.devices import inner, randomised_one
 if TYPE_CHECKING:
     from privreg.base.arrays import Array
     from privreg.families.weights import ScoreWeights
-    from privreg.published.chain.numbers import Published, Steps
-    from privreg.published.chain.plans import Plan
+    from privreg.published.chain.plans import Plan, Published, Steps
 
 
 def _one(value: float) -> Array:

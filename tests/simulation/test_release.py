@@ -10,7 +10,7 @@ from privreg.errors import InferenceError
 from privreg.fits.published.report import central_sandwich
 from privreg.fits.settings import FitOptions
 from privreg.privacy.ledger import Release
-from privreg.published.chain.numbers import Steps
+from privreg.published.chain.plans import Steps
 from privreg.simulation.streaming.stream import begin
 from tests.helpers import array_model, people
 

@@ -30,9 +30,8 @@ from privreg.protocol.codes import DIAGONAL, FULL, NONE, PEOPLE
 from privreg.published.chain import collector
 from privreg.published.chain import path as marks
 from privreg.published.chain.collector import ChainSummary
-from privreg.published.chain.numbers import Published
 from privreg.published.chain.path import path_sandwich, regression
-from privreg.published.chain.plans import Plan
+from privreg.published.chain.plans import Plan, Published
 from privreg.published.chain.run import BURN_IN, AveragedSGD, Mark
 from privreg.results.data import Equation, Later
 from privreg.tables.diagnostics import Diagnostic, note
@@ -236,7 +235,7 @@ def _of_chain(method: Method, run: AveragedSGD, chain: ChainSummary, settings: S
         k0, early = run.early(chain.updates)
         gram = chain.outer * chain.updates - early
         steps = run.steps.total(chain.updates) - run.steps.total(k0)
-        out = path_sandwich(regression(gram), chain.updates, steps, KAPPA)
+        out = path_sandwich(*regression(gram), chain.updates, steps, KAPPA)
     elif name == "plug_in":
         if not chain.curvature_people:
             raise InferenceError("nobody has sent a curvature report yet; plug_in needs more people.")

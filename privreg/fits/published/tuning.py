@@ -18,8 +18,8 @@ from privreg.families.weights import SCORE_WEIGHTS, ScoreWeights, omega
 from privreg.fits.settings import FitOptions, Settings
 from privreg.formula.spec import ModelSpec
 from privreg.options.table import find
-from privreg.published.chain.numbers import Published, Steps, turns
 from privreg.published.chain.path import BATCHES, Layout, growing_edges
+from privreg.published.chain.plans import Published, Steps, turns
 
 CURVATURE_SHARE: Final = 0.1
 FEWEST: Final = 16  # Blocks of the path

@@ -21,19 +21,12 @@ def init(start: Array, plan: Plan, functional: Array) -> State:
     sums = (p + 1, p + 1) if plan.scaling_mode == FULL else (2, p)
     side = {0: 0, 1: p, 2: 2 * p + 1}[plan.outer]
     return State(
-        theta=start.astype(np.float64).copy(),
-        origin=start.astype(np.float64).copy(),
-        total=np.zeros(p),
-        batch=np.zeros(p),
-        path=np.zeros((p + 1, LINE)),
-        sums=np.zeros(sums),
-        functional=functional.astype(np.float64).copy(),
-        reports=np.zeros((max(side, p), LINE)),
-        outer=np.zeros((side, side)),
-        curvature=np.zeros(p * (p + 1) // 2 if plan.curvature_share else 0),
-        spreads=np.zeros(2),
+        theta=start.astype(np.float64), origin=start.astype(np.float64), total=np.zeros(p), batch=np.zeros(p),
+        path=np.zeros((p + 1, LINE)), sums=np.zeros(sums), functional=functional.astype(np.float64),
+        reports=np.zeros((max(side, p), LINE)), outer=np.zeros((side, side)),
+        curvature=np.zeros(p * (p + 1) // 2 if plan.curvature_share else 0), spreads=np.zeros(2),
         counts=np.zeros(5, dtype=np.int64),
-    )
+    )  # fmt: skip
 
 
 def is_turn(updates: int) -> bool:
@@ -68,11 +61,9 @@ def recentred(state: State, plan: Plan) -> tuple[State, Array]:
 def moved_gram(gram: Array, move: Array) -> Array:
     """Products of (report, θ − origin, 1), lower triangle, after the origin moved; others as they are."""
     p = len(move)
-    if len(gram) <= p:
-        return gram
     turn = np.eye(2 * p + 1)
     turn[p : 2 * p, 2 * p] = -move
-    return np.asarray(np.tril(turn @ symmetric(gram) @ turn.T))
+    return gram if len(gram) <= p else np.asarray(np.tril(turn @ symmetric(gram) @ turn.T))
 
 
 class ChainSummary(NamedTuple):
@@ -101,29 +92,23 @@ def final(state: State, plan: Plan) -> ChainSummary:
         curvature[cols, rows] = state.curvature / senders / np.where(rows == cols, 1.0, np.sqrt(2.0))
     with np.errstate(all="ignore"):  # steps that overflow are refused where results are asked for
         if k and plan.scaling_mode != NONE:
-            scaling = _scaling(state, plan, k, centred)
+            sums, squares = state.sums.copy(), k * (k + 1) * (2 * k + 1) / 6.0
+            kernels.flush(state.path, k % BLOCK, sums, plan.scaling_mode)
+            if plan.scaling_mode == DIAGONAL:
+                mean = np.append(float(state.functional @ centred), centred[1:])
+                scaling = (sums[0] - 2 * mean * sums[1] + squares * mean**2) / float(k) ** 2
+            else:
+                cross = np.outer(centred, sums[p, :p])
+                whole = symmetric(sums[:p, :p]) - cross - cross.T + squares * np.outer(centred, centred)
+                scaling = whole / float(k) ** 2
         if k and plan.outer:
             lower = state.outer.copy()
             kernels.add_gram(state.reports, k % BLOCK, lower)
             outer = symmetric(lower) / k
-        mean = state.origin + centred
     people = int(counts[codes.PEOPLE] - counts[codes.IN_BATCH])
     spreads = state.spreads / np.maximum([int(counts[codes.PEOPLE]), senders], 1)
-    return ChainSummary(people, k, mean, state.theta.copy(), scaling, outer, symmetric(curvature), senders, spreads)
-
-
-def _scaling(state: State, plan: Plan, k: int, centred: Array) -> Array:
-    """Random-scaling matrix of k updates, or its diagonal."""
-    p, rest, sums, squares = len(centred), k % BLOCK, state.sums.copy(), k * (k + 1) * (2 * k + 1) / 6.0
-    if rest:
-        kernels.flush(state.path, rest, sums, plan.scaling_mode)
-    if plan.scaling_mode != DIAGONAL:
-        cross = np.outer(centred, sums[p, :p])
-        whole = symmetric(sums[:p, :p]) - cross - cross.T + squares * np.outer(centred, centred)
-        return np.asarray(whole / float(k) ** 2)
-    mean = centred.copy()
-    mean[0] = float(state.functional @ centred)
-    return np.asarray((sums[0] - 2 * mean * sums[1] + squares * mean**2) / float(k) ** 2)
+    mean, last = state.origin + centred, state.theta.copy()
+    return ChainSummary(people, k, mean, last, scaling, outer, symmetric(curvature), senders, spreads)
 
 
 def symmetric(lower: Array) -> Array:

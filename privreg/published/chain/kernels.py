@@ -189,10 +189,7 @@ def add_gram(lines: Array, m: int, out: Array) -> None:
     p = lines.shape[0]
     for j in range(0, p - 1, 2):
         for k in range(0, j + 1, 2):
-            s00 = 0.0
-            s01 = 0.0
-            s10 = 0.0
-            s11 = 0.0
+            s00, s01, s10, s11 = 0.0, 0.0, 0.0, 0.0
             for b in range(m):
                 s00 += lines[j, b] * lines[k, b]
                 s01 += lines[j, b] * lines[k + 1, b]
@@ -218,8 +215,7 @@ def flush(path: Array, m: int, sums: Array, mode: int) -> None:
     else:
         p = path.shape[0] - 1
         for j in range(p):
-            squares = 0.0
-            weighted = 0.0
+            squares, weighted = 0.0, 0.0
             for b in range(m):
                 squares += path[j, b] * path[j, b]
                 weighted += path[p, b] * path[j, b]
@@ -238,18 +234,9 @@ def flush_block(path: Array, sums: Array, mode: int, reports: Array, outer: Arra
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def fused(
-    x: Array,
-    y: Array,
-    offset: Array,
-    steps: Array,
-    noise: Array,
-    curvature_noise: Array,
-    plan: Plan,
-    state: State,
-    raw_curvature: Array,
-    raw_outer: Array,
-    ratios: Array,
-) -> tuple[int, int, int]:
+    x: Array, y: Array, offset: Array, steps: Array, noise: Array, curvature_noise: Array, plan: Plan, state: State,
+    raw_curvature: Array, raw_outer: Array, ratios: Array,
+) -> tuple[int, int, int]:  # fmt: skip
     """Play devices and collector for consecutive people until rows, steps or noise are used up.
 
     `x`, `y`, `offset`, shapes (n, p), (n,) and (n,) or (0,), are in internal units, `steps`, shape (m,), the γ of the
@@ -263,25 +250,17 @@ def fused(
     theta, origin, total, batch = state.theta, state.origin, state.total, state.batch
     path, reports, functional, counts = state.path, state.reports, state.functional, state.counts
     shape, c, top, weights, bound = plan.shape, plan.c, plan.top, plan.weights, plan.bound
-    ratio = 1.0
-    size, mode, share = plan.batch, plan.scaling_mode, plan.curvature_share
-    d = theta.shape[0]
+    size, mode, share, d, ratio = plan.batch, plan.scaling_mode, plan.curvature_share, theta.shape[0], 1.0
     answer, middle, beside_middle = np.zeros(d), plan.middle, 0.25 * (2.0 * plan.joint - c * c)
     has_offset, personal = offset.shape[0] > 0, ratios.shape[0] > 0
     updates, position, in_batch = counts[codes.UPDATES], counts[codes.POSITION], counts[codes.IN_BATCH]
-    first = updates
-    stop = updates + steps.shape[0]
-    senders = noise.shape[0]
-    i = 0
-    used = 0
-    used_curvature = 0
+    first, stop, senders = updates, updates + steps.shape[0], noise.shape[0]
+    i, used, used_curvature = 0, 0, 0
     while i < n and updates < stop and used < senders:
-        norm2 = 0.0
-        eta = 0.0
+        norm2, eta, off = 0.0, 0.0, 0.0
         for j in range(p):
             norm2 += x[i, j] * x[i, j]
             eta += x[i, j] * theta[j]
-        off = 0.0
         if has_offset:
             off = offset[i]
             eta += off
@@ -309,7 +288,11 @@ def fused(
         factor = _bounded(psi * omega, math.sqrt(norm2), bound)
         if plan.central == 1:
             curvature = _bounded(_curvature(shape, c, top, eta, y[i]) * omega, norm2, plan.curvature_bound)
-            _central(x, i, curvature, factor, raw_curvature, raw_outer)
+            for j in range(p):
+                for m in range(p):
+                    # factor times x first: a row too long to be squared must not become inf, nor 0 × inf
+                    raw_curvature[j, m] += (curvature * x[i, j]) * x[i, m] if curvature != 0.0 else 0.0
+                    raw_outer[j, m] += (factor * x[i, j]) * (factor * x[i, m]) if factor != 0.0 else 0.0
         slot = updates % codes.BLOCK
         position += 1
         if plan.blocks > 1:
@@ -374,16 +357,13 @@ def _curvature_report(
     x: Array, y: float, offset: float, norm2: float, noise: Array, ratio: float, plan: Plan, state: State, updates: int
 ) -> None:
     """One person's curvature ω ∂ψ x xᵀ at the running average, as its noisy upper triangle."""
-    p = x.shape[0]
-    done = max(updates, 1)
-    eta = 0.0
+    p, done, eta, q = x.shape[0], max(updates, 1), 0.0, 0
     for j in range(p):
         eta += x[j] * (state.origin[j] + state.total[j] / done)
     eta += offset
     factor = _curvature(plan.shape, plan.c, plan.top, eta, y) * _weight(plan.weights, norm2, x[0], p)
     factor = _bounded(factor, norm2, plan.curvature_bound)
     answer = np.empty(p * (p + 1) // 2)
-    q = 0
     for j in range(p):
         for m in range(j, p):
             entry = factor * x[j] * x[m] if factor != 0.0 else 0.0
@@ -394,16 +374,6 @@ def _curvature_report(
     randomise(answer, q, plan.curvature_radius, personal, noise)
     for k in range(q):
         state.curvature[k] += answer[k]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _central(x: Array, i: int, curvature: float, factor: float, raw_curvature: Array, raw_outer: Array) -> None:
-    p = x.shape[1]
-    for j in range(p):
-        for m in range(p):
-            # factor times x first: a row too long to be squared must not become inf, nor 0 × inf
-            raw_curvature[j, m] += (curvature * x[i, j]) * x[i, m] if curvature != 0.0 else 0.0
-            raw_outer[j, m] += (factor * x[i, j]) * (factor * x[i, m]) if factor != 0.0 else 0.0
 
 
 # the normal law by which PrivUnit and randomised response draw: as plain functions they give the same bits

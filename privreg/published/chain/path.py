@@ -140,36 +140,29 @@ def growing_batches(sums: Array, ends: Array, mean: Array) -> Batches:
     return batches(np.diff(sums, axis=0), np.diff(ends).astype(np.float64), mean, float(ends[-1]))
 
 
-class Regression(NamedTuple):
-    """Regression of reports on the iterates at which they were asked for."""
+def regression(gram: Array) -> tuple[Array, Array]:
+    """Curvature A from the path: reports lean against the distance of the iterate from the minimum.
 
-    slope: Array  # A, symmetrised; shape (d, d)
-    meat: Array  # Mean outer product of the reports about what the regression says; shape (d, d)
-
-
-def regression(gram: Array) -> Regression:
-    """Curvature from the path: reports lean against the distance of the iterate from the minimum.
-
-    Yule–Walker for θ_{k+1} − θ_k = −γ (A (θ_k − θ₀) + noise), from `gram`, Σ v vᵀ with v = (report, θ − reference, 1).
+    Yule–Walker for θ_{k+1} − θ_k = −γ (A (θ_k − θ₀) + noise), from `gram`, Σ v vᵀ with v = (report, θ − reference, 1):
+    A, symmetrised, and the mean outer product of the reports about what it says, shapes (d, d).
     """
-    d = (len(gram) - 1) // 2
-    n = gram[-1, -1]
+    d, n = (len(gram) - 1) // 2, gram[-1, -1]
     centre = gram[-1] / n
     about = gram / n - np.outer(centre, centre)
     # rows: iterates, columns: reports; nothing leans in a direction in which the path has not moved
     slope = np.linalg.lstsq(about[d : 2 * d, d : 2 * d], about[d : 2 * d, :d], rcond=None)[0]
     meat = about[:d, :d] - slope.T @ about[d : 2 * d, d : 2 * d] @ slope
-    return Regression((slope + slope.T) / 2.0, (meat + meat.T) / 2.0)
+    return (slope + slope.T) / 2.0, (meat + meat.T) / 2.0
 
 
-def path_sandwich(found: Regression, updates: float, steps: float, floor: float) -> Sandwich:
-    """Sandwich covariance of the mean of so many updates, with curvature from the path.
+def path_sandwich(slope: Array, meat: Array, updates: float, steps: float, floor: float) -> Sandwich:
+    """Sandwich covariance of the mean of so many updates, with curvature from the path, as of `regression`.
 
     `steps` is Σγ over the updates of the regression: the sd of a curvature a is about √(2 a/Σγ). No eigenvalue of the
     curvature below `floor` is believed.
     """
-    weakest = float(np.linalg.eigvalsh(found.slope)[0])
-    out = sandwich(found.slope, found.meat, updates, floor, 0.0, "path-curvature")
+    weakest = float(np.linalg.eigvalsh(slope)[0])
+    out = sandwich(slope, meat, updates, floor, 0.0, "path-curvature")
     unsure = math.sqrt(2.0 / (max(weakest, floor) * steps)) if steps > 0.0 else math.inf
     if not unsure > UNSURE:
         return out

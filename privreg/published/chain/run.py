@@ -18,8 +18,7 @@ from privreg.protocol import codes
 from privreg.protocol.codes import BLOCK
 from privreg.published.chain import collector, kernels
 from privreg.published.chain import path as blocks
-from privreg.published.chain.numbers import Steps
-from privreg.published.chain.plans import Plan, State
+from privreg.published.chain.plans import Plan, State, Steps
 
 MARKS_PER_DOUBLING = 4
 STEP_BLOCK = 64 * BLOCK
@@ -49,17 +48,9 @@ class AveragedSGD:
     label: Final = False
 
     def __init__(
-        self,
-        plan: Plan,
-        steps: Steps,
-        state: State,
-        to_user: Array,
-        key: bytes | None,
-        cut: blocks.Layout | None = None,
-        *,
-        anytime: bool = False,
-        mechanism: Mechanism | None = None,
-    ) -> None:
+        self, plan: Plan, steps: Steps, state: State, to_user: Array, key: bytes | None,
+        cut: blocks.Layout | None = None, *, anytime: bool = False, mechanism: Mechanism | None = None,
+    ) -> None:  # fmt: skip
         p, d = len(state.theta), len(state.theta) // plan.blocks
         self.widths = {"score": width(plan.channel, p)}  # Standard normals of a report
         if plan.curvature_share:
@@ -113,16 +104,17 @@ class AveragedSGD:
 
     def to_arrays(self, *, close: bool = True) -> dict[str, Any]:
         """All there is to save but noise; public."""
-        arrays: dict[str, Any] = {f"state_{k}": v for k, v in self.state._asdict().items()}
-        p = self.state.theta.shape[0]
-        updates, people, means, variances = ([mark[j] for mark in self.trail] for j in range(4))
-        arrays["trail_counts"] = np.array([updates, people], dtype=np.int64)
-        arrays["trail_means"] = np.array(means).reshape(-1, p)
-        arrays["trail_variances"] = np.array(variances).reshape(-1, len(self.to_user))
+        p, many = len(self.state.theta), len(self.early_grams)
         side = 2 * p + 1 if self.plan.outer == 2 else 0
-        arrays["early_at"] = np.array(list(self.early_grams), dtype=np.int64)
-        arrays["early_grams"] = np.array(list(self.early_grams.values())).reshape(len(self.early_grams), side, side)
-        return arrays | blocks.to_arrays(self.blocks)
+        updates, people, means, variances = ([mark[j] for mark in self.trail] for j in range(4))
+        return {f"state_{k}": v for k, v in self.state._asdict().items()} | {
+            "trail_counts": np.array([updates, people], dtype=np.int64),
+            "trail_means": np.array(means).reshape(-1, p),
+            "trail_variances": np.array(variances).reshape(-1, len(self.to_user)),
+            "early_at": np.array(list(self.early_grams), dtype=np.int64),
+            "early_grams": np.array(list(self.early_grams.values())).reshape(many, side, side),
+            **blocks.to_arrays(self.blocks),
+        }
 
     def from_arrays(self, arrays: dict[str, Any]) -> None:
         """Take over what `to_arrays` gave.
@@ -137,11 +129,9 @@ class AveragedSGD:
             all(array.dtype.kind in "fi" for array in (counts, means, variances)),
         )
         self.trail = [Mark(*one) for one in zip(*kept, strict=True)]
-        side = 2 * len(self.state.theta) + 1 if self.plan.outer == 2 else 0
-        many = len(arrays["early_at"])
-        at, grams = np.zeros(many, dtype=np.int64), np.zeros((many, side, side))
-        early = zip(like(at, arrays["early_at"]).tolist(), like(grams, arrays["early_grams"]), strict=True)
-        self.early_grams = dict(early)
+        side, many = 2 * len(self.state.theta) + 1 if self.plan.outer == 2 else 0, len(arrays["early_at"])
+        at = like(np.zeros(many, dtype=np.int64), arrays["early_at"]).tolist()
+        self.early_grams = dict(zip(at, like(np.zeros((many, side, side)), arrays["early_grams"]), strict=True))
         if self.blocks is not None:
             self.blocks = blocks.from_arrays(arrays, self.blocks.layout, len(self.state.theta), self.updates)
 
@@ -189,31 +179,27 @@ class AveragedSGD:
             if self.blocks is not None and self.updates == blocks.next_mark(self.blocks):
                 self.blocks = blocks.noted(self.blocks, self.updates, self.state.total)
             if self.updates == mark:
-                self._note()
+                path = collector.final(self.state, self.plan)
+                with np.errstate(all="ignore"):  # steps that overflow are refused where results are asked for
+                    self.trail.append(Mark(mark, path.people, path.mean, self.variances(path)))
+                if self.plan.outer == 2 and mark & (mark - 1) == 0:
+                    self.early_grams = {k: g for k, g in self.early_grams.items() if 2 * BURN_IN * k >= mark}
+                    self.early_grams[mark] = np.tril(path.outer * mark)
                 if collector.is_turn(mark):  # all sums about the mean so far
                     self.state, move = collector.recentred(self.state, self.plan)
                     self.early_grams = {k: collector.moved_gram(g, move) for k, g in self.early_grams.items()}
                     self.blocks = None if self.blocks is None else blocks.moved(self.blocks, move)
 
-    def _note(self) -> None:
-        path = collector.final(self.state, self.plan)
-        with np.errstate(all="ignore"):  # steps that overflow are refused where results are asked for
-            self.trail.append(Mark(path.updates, path.people, path.mean, self.variances(path)))
-        if self.plan.outer == 2 and path.updates & (path.updates - 1) == 0:
-            self.early_grams = {k: g for k, g in self.early_grams.items() if 2 * BURN_IN * k >= path.updates}
-            self.early_grams[path.updates] = np.tril(path.outer * path.updates)
-
     def variances(self, path: collector.ChainSummary) -> Array:
         """Reported variances, user's units: of batch means where intervals are to hold at all times, else of random
         scaling; NaN if there are none, shape (p,).
         """
+        few = self.blocks is None or len(self.blocks.sums) < 2  # growing batches begin with two
+        if few if self.anytime else not path.scaling.size:
+            return np.full(len(self.to_user), np.nan)
         if self.anytime:
-            if self.blocks is None or len(self.blocks.sums) < 2:  # growing batches begin with two
-                return np.full(len(self.to_user), np.nan)
             cov = self.batches(path, growing=True).cov
             return np.asarray(((self.to_user @ cov) * self.to_user).sum(axis=1))
-        if not path.scaling.size:
-            return np.full(len(self.to_user), np.nan)
         if path.scaling.ndim == 2:
             return np.asarray(6.0 * ((self.to_user @ path.scaling) * self.to_user).sum(axis=1) / path.updates)
         factors = np.append(1.0, np.diag(self.to_user)[1:])  # coordinate 0 is the user's intercept already

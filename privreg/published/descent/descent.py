@@ -25,33 +25,6 @@ MOST_BYTES: Final = 4 << 30  # Memory that the encoded rows may take; they are h
 AT_ONCE: Final = 1 << 16  # Records of which curvature is added up, and turns that are drawn, at a time
 
 
-def loss_of(spec: ModelSpec) -> Loss:
-    """Loss of a model, internal units.
-    Raises SchemaError if a column has no public range, or the response none that its loss needs;
-    UnsupportedArgumentError if the descent has not what is asked.
-    """
-    family, people, design, units = resolve(spec.family), spec.people, spec.design, spec.units
-    given = {
-        "id=": people.id, "weights=": people.weight, "cluster=": people.cluster, "offset=": design.offset,
-        "exposure=": design.exposure, "score_weights=": spec.score_weights,
-    }  # fmt: skip
-    if named := [option for option, value in given.items() if value]:
-        raise UnsupportedArgumentError(f"the published descent of a curator has no {', '.join(named)}; leave it out.")
-    if not np.isfinite(units.reach):
-        raise SchemaError(
-            "a trusted curator's noise follows from how long a row can be, and a column has no public range; "
-            "declare bounds= for every number of the right-hand side (moments= alone clamp nothing)."
-        )
-    low, high = ((v - units.y_centre) / units.y_scale for v in design.endog_limits)
-    loss = resolve_loss(family, unit=units.y_scale, y_max=max(abs(low), abs(high)))
-    if np.isinf(loss.slope) and not np.isfinite(loss.start):
-        raise SchemaError(
-            f"{family!r} has gradients that grow with the response, which has no public range; declare "
-            f"bounds={{{design.endog_name!r}: (low, high)}}, or take family='absolute' or 'huber'."
-        )
-    return loss
-
-
 @documented("curator.fit")
 def fit(
     spec: ModelSpec,
@@ -78,18 +51,36 @@ def fit(
 
     Notes
     -----
-    Warns (PrivregWarning) if δ is not below one over the number of records, and (ReliabilityWarning) of rows that
-    should not be relied on. Raises an error if an option is out of range or does not go with another, before any row is
-    read where possible; if rows can't be used, or are too many for memory.
+    Warns if δ is not below one over the number of records, and of rows that should not be relied on. Options that don't
+    go together are refused before any row is read where possible, and rows that are too many for memory.
     """
-    options = {"perturbation": perturbation, "order": order, "epochs": epochs, "step": step, "radius": radius}
-    options |= {"lanes": lanes, "average": average, "batch_size": batch_size}
-    seed = check("curator.fit", "seed", seed)
+    seed, people, design, units = check("curator.fit", "seed", seed), spec.people, spec.design, spec.units
     check("curator.fit", "progress", progress)
-    loss = loss_of(spec)
+    family = resolve(spec.family)
+    given = {
+        "id=": people.id, "weights=": people.weight, "cluster=": people.cluster, "offset=": design.offset,
+        "exposure=": design.exposure, "score_weights=": spec.score_weights,
+    }  # fmt: skip
+    if named := [option for option, value in given.items() if value]:
+        raise UnsupportedArgumentError(f"the published descent of a curator has no {', '.join(named)}; leave it out.")
+    if not np.isfinite(units.reach):
+        raise SchemaError(
+            "a trusted curator's noise follows from how long a row can be, and a column has no public range; "
+            "declare bounds= for every number of the right-hand side (moments= alone clamp nothing)."
+        )
+    low, high = ((v - units.y_centre) / units.y_scale for v in design.endog_limits)
+    loss = resolve_loss(family, unit=units.y_scale, y_max=max(abs(low), abs(high)))
+    if np.isinf(loss.slope) and not np.isfinite(loss.start):
+        raise SchemaError(
+            f"{family!r} has gradients that grow with the response, which has no public range; declare "
+            f"bounds={{{design.endog_name!r}: (low, high)}}, or take family='absolute' or 'huber'."
+        )
     if source is None:
         raise DataError("this model has no data; build it with data, as pickling leaves them out.")
-    plan_of = partial(make_plan, loss, spec.budget, p=len(spec.coefficients), reach=spec.units.reach, **options)
+    plan_of = partial(
+        make_plan, loss, spec.budget, p=len(spec.coefficients), reach=units.reach, perturbation=perturbation,
+        order=order, epochs=epochs, step=step, radius=radius, lanes=lanes, average=average, batch_size=batch_size,
+    )  # fmt: skip
     if (known := source.expected()) is not None:
         plan_of(n=known)  # refuses before reading
     y, x = read(source, spec)
@@ -171,8 +162,9 @@ def read(source: Source, spec: ModelSpec) -> tuple[Array, Array]:
 def release(
     x: Array, y: Array, loss: Loss, plan: Plan, streams: tuple[Turns, NoiseStream, NoiseStream], bar: Any = None
 ) -> Release:
-    """Run every lane on its records and add the noise; x, shape (n, p), and y, shape (n,), are in internal units.
+    """Descend in every lane on its records, by noisy sums, or by single records with noise at the end.
 
+    The mean of the last iterates of each is released. x, shape (n, p), and y, shape (n,), are in internal units;
     `streams` are those of :func:`randomness`. Which lane a record is in is drawn without looking at it and is the same
     for neighbours, so one lane differs between them and each may spend all that curvature, of all records, leaves of
     the budget (parallel composition).
@@ -181,35 +173,28 @@ def release(
     turns, noise, square = streams
     if noise.width != x.shape[1]:
         raise ValueError(f"noise has {noise.width} numbers a row, and records have {x.shape[1]}")
-    lanes = []
+    lanes, p, numbers = [], x.shape[1], (loss.code, loss.a, plan.constants.slope)
     for part in np.split(turns.permutation(len(y)), np.cumsum(plan.sizes)[:-1]):
-        lanes.append(_lane(x[part], y[part], loss, plan, turns, noise))
+        xs, ys, n, w, total = x[part], y[part], len(part), np.zeros(p), np.zeros(p)
+        steps, wait, at = plan.steps(n), plan.wait(n), 0
+        left, scale = wait, plan.step / (plan.share * n)  # the expected size: the size itself tells who was drawn
+        while not plan.noisy and at < steps:
+            order = turns.permutation(n) if plan.order == "permuted" else turns.drawn(min(AT_ONCE, steps - at), n)
+            left = walk(xs, ys, order, numbers, plan.step, plan.radius or 0.0, w, total, left)
+            at += len(order)
+        for t in range(steps if plan.noisy else 0):
+            some = turns.poisson(n, plan.share) if plan.order == "poisson" else slice(None)
+            with np.errstate(all="ignore"):  # a warning would tell of a record
+                gradients = slopes(*numbers, xs[some] @ w, ys[some]) @ xs[some]
+                w = w - scale * (gradients + plan.noise_sd * noise.draw(1)[0])
+            if plan.radius is not None:
+                w /= max(float(np.linalg.norm(w)) / plan.radius, 1.0)
+            total += w if t >= wait else 0.0
+        lanes.append(total / (steps - wait) + (0.0 if plan.noisy else plan.noise_sd * noise.draw(1)[0]))
         if bar is not None:
-            bar.update(len(part))
+            bar.update(n)
     out = np.array(lanes)
     return Release(out, curvature(x, y, loss, plan, out.mean(axis=0), square))
-
-
-def _lane(x: Array, y: Array, loss: Loss, plan: Plan, turns: Turns, noise: NoiseStream) -> Array:
-    """Mean of the last iterates of one lane's descent, by noisy sums, or by single records with noise at the end."""
-    (n, p), numbers = x.shape, (loss.code, loss.a, plan.constants.slope)
-    w, total, steps, wait = np.zeros(p), np.zeros(p), plan.steps(n), plan.wait(n)
-    at, left = 0, wait
-    while not plan.noisy and at < steps:
-        order = turns.permutation(n) if plan.order == "permuted" else turns.drawn(min(AT_ONCE, steps - at), n)
-        left = walk(x, y, order, numbers, plan.step, plan.radius or 0.0, w, total, left)
-        at += len(order)
-    if not plan.noisy:
-        return np.asarray(total / (steps - wait) + plan.noise_sd * noise.draw(1)[0])
-    scale = plan.step / (plan.share * n)  # the expected size: the size itself tells who was drawn
-    for t in range(steps):
-        some = turns.poisson(n, plan.share) if plan.order == "poisson" else slice(None)
-        with np.errstate(all="ignore"):  # a warning would tell of a record
-            w = w - scale * (slopes(*numbers, x[some] @ w, y[some]) @ x[some] + plan.noise_sd * noise.draw(1)[0])
-        if plan.radius is not None:
-            w /= max(float(np.linalg.norm(w)) / plan.radius, 1.0)
-        total += w if t >= wait else 0.0
-    return total / (steps - wait)
 
 
 def curvature(x: Array, y: Array, loss: Loss, plan: Plan, at: Array, square: NoiseStream) -> Array:

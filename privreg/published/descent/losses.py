@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from privreg.errors import OptionError, UnsupportedArgumentError, choose, real, shown
+from privreg.errors import OptionError, UnsupportedArgumentError, choose, number, shown
 from privreg.families import Hinge, Huber, Logistic, Quantile, SmoothedHinge
 from privreg.families.family import CLASSICAL_C, Family
 from privreg.protocol import codes
@@ -21,6 +21,11 @@ from privreg.published.descent.kernels import HUBER, LOGISTIC, PINBALL, Q_HINGE,
 
 ASSUMED_SCALE: Final = 0.2  # Residual scale that Huber()'s "auto" assumes, in halves of the response's public range
 _POWER_HINGE, _POWER_NORM = -1, -2
+_CONVEX: Final = (
+    "be in [1, 2]: the loss is convex, its gradient Hölder of exponent q - 1",
+    1.0,
+    math.nextafter(2.0, 3.0),
+)
 
 
 @dataclass(frozen=True)
@@ -59,21 +64,14 @@ def restored(doc: dict[str, Any]) -> Family:
     return PowerFamily(**doc) if "q" in doc else Family(**doc)
 
 
-def _power(name: str, code: int, link: str, response: Any, q: object) -> Family:
-    number = real(q)
-    if number is None or not 1 <= number <= 2:
-        raise OptionError(f"q={shown(q)} must be in [1, 2]: the loss is convex, its gradient Hölder of exponent q - 1.")
-    return PowerFamily(name, code, link, response, q=number)
-
-
 def QHinge(q: float = 1.5) -> Family:
     """Classifier with the hinge loss to the power q, max(0, 1 − sη)^q for s = ±1; OptionError if q is not in [1, 2]."""
-    return _power("QHinge", _POWER_HINGE, "margin", "binary", q)
+    return PowerFamily("QHinge", _POWER_HINGE, "margin", "binary", q=number("q", q, *_CONVEX, closed=True))
 
 
 def QNorm(q: float = 1.5) -> Family:
     """Regression with the loss abs(y − η)^q, least squares for q = 2; OptionError if q is not in [1, 2]."""
-    return _power("QNorm", _POWER_NORM, "identity", "number", q)
+    return PowerFamily("QNorm", _POWER_NORM, "identity", q=number("q", q, *_CONVEX, closed=True))
 
 
 def Absolute() -> Family:

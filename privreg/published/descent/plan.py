@@ -34,10 +34,7 @@ TOP: Final = 2.02  # 99% point of the Tracy–Widom distribution (β = 1)
 
 
 def edge(p: int) -> float:
-    """99% point of the largest eigenvalue of `results.symmetric_noise` of sd 1, shape (p, p).
-
-    See Johnstone (2001), On the distribution of the largest eigenvalue in principal components analysis.
-    """
+    """99% point of the largest eigenvalue of `results.symmetric_noise` of sd 1, shape (p, p); see Johnstone (2001)."""
     return float((2.0 * math.sqrt(p) + TOP * p ** (-1.0 / 6.0)) / math.sqrt(2.0))
 
 

@@ -95,6 +95,7 @@ def notes(released: Release, plan: Plan, loss: Loss, matrix: Array, names: Seque
     alone = np.hypot(noise, plan.constants.slope / np.sqrt(loss.steepest * seen * size))
 
     def error(rows: Array) -> Array:
+        """Standard errors of these combinations of coefficients, shape (m, p)."""
         if b == 1:
             return np.asarray(np.hypot.reduce((rows @ vectors) * alone, axis=1))
         return np.asarray((lanes @ rows.T).std(axis=0, ddof=1) / math.sqrt(b))
@@ -126,10 +127,8 @@ def wandering(plan: Plan, loss: Loss, p: int) -> list[Diagnostic]:
     sd = plan.noise_sd / (plan.share * min(plan.sizes)) * math.sqrt(plan.step / (2.0 * flat))  # the stationary one
     lopsided = loss.code == Q_HINGE or (loss.code == PINBALL and loss.a != 0.5)
     times = sd * loss.holder / loss.slope / limit if smooth else sd / KINKED if lopsided else 0.0
-    if times <= 1.0 or len(plan.sizes) == 1 or not plan.noisy:
-        return []
-    needed = float(f"{times * sum(plan.sizes):.2g}")
-    return [note("few.wandering", needed=needed, times=times)]
+    few = note("few.wandering", needed=float(f"{times * sum(plan.sizes):.2g}"), times=times)
+    return [few] if times > 1.0 and len(plan.sizes) > 1 and plan.noisy else []
 
 
 @all_known_arguments
@@ -185,22 +184,11 @@ def payload(
         "Estimand": spec.family.estimand,
     }
     return ResultData(
-        design=spec.design,
-        family=spec.family,
-        title=tuple(title.items()),
-        names=names,
-        params=params,
-        last=params,
-        estimates=(estimate,),
-        nobs=n,
-        senders=n,
-        updates=sum(map(plan.steps, plan.sizes)),
-        trail_n=one,
-        trail_senders=one,
-        trail_params=params[None, :],
-        trail_variances=estimate.variances[None, :],
+        design=spec.design, family=spec.family, title=tuple(title.items()), names=names, params=params, last=params,
+        estimates=(estimate,), nobs=n, senders=n, updates=sum(map(plan.steps, plan.sizes)), trail_n=one,
+        trail_senders=one, trail_params=params[None, :], trail_variances=estimate.variances[None, :],
         statement=replace(statement, notes=(*statement.notes, *estimate.notes)),
-    )
+    )  # fmt: skip
 
 
 def make_statement(spec: ModelSpec, plan: Plan, loss: Loss, *, n: int, seeded: bool) -> PrivacyStatement:
@@ -217,33 +205,19 @@ def make_statement(spec: ModelSpec, plan: Plan, loss: Loss, *, n: int, seeded: b
     bound = f"Δ(K) = {rule} = {plan.move:.4g} (internal units), {each}; alpha = {c.alpha:.4g}, L = {c.holder:.4g}"
     if plan.noisy:
         bound = f"2G = {2 * plan.move:.4g} for {each} (internal units); one record's gradient ‖∂f‖ ≤ G"
-    paid = "of all records"
-    if private:
-        paid = (
-            f"{100 * (plan.curvature_mu / spec.budget.mu) ** 2:.2g}% of mu² for one matrix, the mean curvature of all "
-            f"records: noise sd {plan.curvature_sd:.4g}; one record's ‖a x xᵀ‖ ≤ "
-            f"{loss.steepest * spec.units.reach**2:.4g} (internal units)"
-        )
-    out = opening_notes(spec.budget, seeded=seeded, carries="the release carries no noise")
-    out += [note("split", lanes=lanes)] if private and lanes > 1 else []
-    out += [note("rounding.release")] if private else []
-    return PrivacyStatement(
-        setting="curator",
-        budget=spec.budget,
-        trust="curator",
-        mechanism=f"Gaussian {'gradient' if plan.noisy else 'output'} perturbation",
-        noise_sd=plan.noise_sd,
-        noise=f"noise sd {plan.noise_sd:.4g} on {over}",
-        protects=PROTECTS,
-        people=n,
-        bound=c.gradient,
-        weights=bound,
-        curvature=paid,
-        release=ledger.Release(0, spec.budget.mu),
-        declared=spec.declared("count for nothing"),
-        notes=tuple(out),
-        seeded=seeded and private,
-        gaussian=plan.gaussian,
-        right=(1.0 + plan.delta(0.0)) / 2.0 if private else 1.0,
-        certain_mu=plan.certain_mu() if private and not plan.gaussian else None,
+    steepest = loss.steepest * spec.units.reach**2
+    paid = (
+        f"{100 * (plan.curvature_mu / spec.budget.mu) ** 2:.2g}% of mu² for one matrix, the mean curvature of all "
+        f"records: noise sd {plan.curvature_sd:.4g}; one record's ‖a x xᵀ‖ ≤ {steepest:.4g} (internal units)"
     )
+    out = opening_notes(spec.budget, seeded=seeded, carries="the release carries no noise")
+    out += [note("split", lanes=lanes)] * (private and lanes > 1) + [note("rounding.release")] * private
+    return PrivacyStatement(
+        setting="curator", budget=spec.budget, trust="curator",
+        mechanism=f"Gaussian {'gradient' if plan.noisy else 'output'} perturbation", noise_sd=plan.noise_sd,
+        noise=f"noise sd {plan.noise_sd:.4g} on {over}", protects=PROTECTS, people=n, bound=c.gradient, weights=bound,
+        curvature=paid if private else "of all records", release=ledger.Release(0, spec.budget.mu),
+        declared=spec.declared("count for nothing"), notes=tuple(out), seeded=seeded and private,
+        gaussian=plan.gaussian, right=(1.0 + plan.delta(0.0)) / 2.0 if private else 1.0,
+        certain_mu=plan.certain_mu() if private and not plan.gaussian else None,
+    )  # fmt: skip

@@ -4,10 +4,6 @@
 (gradient perturbation), `curvature_sensitivity` the sum of all records' curvature. Output perturbation adds one draw to
 the average: with permuted passes one Gaussian mechanism; with sampling the record that differs is drawn K ~ Bin(T, 1/n)
 times, the same in both runs: a mixture over K. Gradient perturbation adds noise to each step's sum.
-
-References
-----------
-Wang, Lei, Ying & Zhang, Differentially private SGD with non-smooth losses, arXiv 2101.08925.
 """
 
 from __future__ import annotations
@@ -129,30 +125,26 @@ def mixture_delta(moves: Array, probability: Array, sd: float, epsilon: float, b
     E δ_{Δ(K)/sd}(ε) over sensitivities `moves` with their `probability`, shapes (m,), as the hockey-stick divergence is
     jointly convex; `beside` is the μ of another release by Gaussian noise.
     """
-    if sd <= 0.0:
-        return 1.0
-    mu = np.hypot(moves / sd, beside)
+    mu = np.hypot(moves / sd, beside) if sd > 0.0 else np.full(len(moves), np.inf)
     finite = np.isfinite(mu) & (mu > 0.0)
     m = mu[finite]
     lost = ndtr(m / 2 - epsilon / m) - np.exp(epsilon + log_ndtr(-epsilon / m - m / 2))
-    out = float(probability[finite] @ np.maximum(lost, 0.0)) + float(probability[np.isinf(mu)].sum())
-    return min(out, 1.0)
+    return min(float(probability[finite] @ np.maximum(lost, 0.0)) + float(probability[np.isinf(mu)].sum()), 1.0)
 
 
 def sampled_sd(moves: Array, probability: Array, epsilon: float, delta: float, beside: float = 0.0) -> float:
     """Noise sd with which sampled draws keep (ε, δ)-DP: the root of E δ_{Δ(K)/sd}(ε) = δ, rounded up.
     Raises OptionError if the sensitivities are too large to be covered.
     """
-    top = float(moves[np.isfinite(moves)].max(initial=0.0))
 
     def lost(sd: float) -> float:
         return mixture_delta(moves, probability, sd, epsilon, beside)
 
-    low, high = top * 1e-9, top * 1e9
+    low, high = float(moves[np.isfinite(moves)].max(initial=0.0)) * np.array([1e-9, 1e9])
     if not math.isfinite(high) or lost(high) > delta:
         raise OptionError("no amount of noise keeps this budget; take a smaller step= or fewer epochs=.")
     if lost(low) <= delta:
-        return low
+        return float(low)
     sd = math.exp(brentq(lambda s: lost(math.exp(s)) - delta, *np.log([low, high])))
     while lost(sd) > delta:
         sd *= 1.0 + SLACK

@@ -29,9 +29,8 @@ def read_silo(plan: Plan, source: Source, number: int) -> tuple[Array, Array]:
     Errors of the source, and of a column that is absent, have the silo's number; those of a record don't: that would
     say whose it was.
     """
-    design, units = plan.spec.design, plan.spec.units
+    design, units, batches = plan.spec.design, plan.spec.units, source.batches(0)
     xs, ys = [np.empty((0, len(design.names)))], [np.empty(0)]
-    batches = source.batches(0)
     while True:
         with of_silo(number):
             batch = next(batches, None)
@@ -55,15 +54,6 @@ def of_silo(number: int) -> Iterator[None]:
         raise type(error)(f"silo {number}: {error}") from None
 
 
-def gradient(plan: Plan, theta: Array, x: Array, y: Array) -> Array:
-    """Mean gradient of the loss over records, shape (size,); internal units."""
-    if plan.spec.family.scoring.multiple:
-        shares = class_shares(x @ theta.reshape(plan.classes, -1).T)[:, 1:]
-        shares -= y[:, None] == np.arange(1.0, plan.classes + 1.0)
-        return np.asarray((shares.T @ x).ravel() / len(y))
-    return np.asarray(x.T @ scores.psi(plan.score, x @ theta, y) / len(y))
-
-
 def local_update(plan: Plan, theta: Array, x: Array, y: Array) -> Array:
     """Difference to the public model after the local steps, neither clipped nor randomised, shape (size,).
 
@@ -71,11 +61,18 @@ def local_update(plan: Plan, theta: Array, x: Array, y: Array) -> Array:
     """
     if not (n := len(y)):
         return np.zeros(plan.size)
-    local, many = theta.copy(), min(plan.batch or n, n)
+    local, many, predictors = theta.copy(), min(plan.batch or n, n), plan.size // x.shape[1]
     with np.errstate(all="ignore"):  # a warning would tell of the records
         for step in range(plan.local_steps):
             rows = slice(None) if many == n else np.arange(step * many, (step + 1) * many) % n
-            local -= plan.step * gradient(plan, local, x[rows], y[rows])
+            some, seen = x[rows], y[rows]
+            if plan.spec.family.scoring.multiple:
+                shares = class_shares(some @ local.reshape(predictors, -1).T)[:, 1:]
+                shares -= seen[:, None] == np.arange(1.0, predictors + 1.0)
+                gradient = (shares.T @ some).ravel() / len(seen)
+            else:
+                gradient = some.T @ scores.psi(plan.score, some @ local, seen) / len(seen)
+            local -= plan.step * gradient
         update = local - theta
     return update if np.isfinite(update).all() else np.zeros(plan.size)
 
@@ -123,14 +120,11 @@ class Client:
             )
         self._answered += 1  # before anything is computed: a failure spends the round
         if normals is None:
-            label = f"federated {self._label} {self._answered}"
-            key = fresh_key() if self._seed is None else seeded_key(self._seed, label)
+            label, seed = f"federated {self._label} {self._answered}", self._seed
+            key = fresh_key() if seed is None else seeded_key(seed, label)
             normals = NoiseStream(key, plan.mechanism.width).peek()[0]
         share = [plan.kappa * (self._usable - 0.5)] if plan.kappa else []
         return plan.mechanism.randomise(np.append(self.update(theta), share), normals)
 
     def __reduce__(self) -> str:
         raise TypeError("a silo holds raw records and can't be pickled; make it where the records are")
-
-    def __repr__(self) -> str:
-        return f"<Client: {self._answered} of {self._plan.rounds} rounds>"

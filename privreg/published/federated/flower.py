@@ -19,7 +19,7 @@ from privreg.options.table import check
 from privreg.privacy.ledger import LEDGER, Release
 from privreg.published.federated.client import Client, read_silo
 from privreg.published.federated.model import FederatedRegression
-from privreg.published.federated.plan import Plan, begin, step
+from privreg.published.federated.plan import begin, step
 from privreg.published.federated.results import FederatedResults, make_results, make_statement
 
 _WHAT: Final = "a federated fit on Flower"
@@ -27,14 +27,11 @@ _COUNT: Final = "privreg"  # Record of a node's state that holds how many rounds
 
 
 def client_app(model: FederatedRegression, data: Any, *, silo: int, seed: Any = None) -> Any:
-    """Make the ClientApp of one silo.
-
-    It answers each of the plan's rounds once, in order, and refuses further ones; it keeps that count in the node's
-    state as well, so that a restart doesn't forget it.
+    """Make the ClientApp of one silo, which answers each of the plan's rounds once, in order, across restarts, too.
 
     The `model` is the server's; a formula with a number for `silos` describes it without data. `data`, a DataFrame,
-    mapping, path or table, are this silo's records. They are read here, before any message: what is wrong with them is
-    raised here, not at the server. `silo` is its public number, from 1; a `seed` is for simulation only.
+    mapping, path or table, are this silo's records, read here, before any message. `silo` is its public number, from 1;
+    a `seed` is for simulation only.
     Raises MissingExtraError if Flower is not installed; BudgetError if a limit on spending in this process
     (:func:`privreg.limit_spending`) would be exceeded; PrivregError if the records can't be used.
     """
@@ -47,36 +44,32 @@ def client_app(model: FederatedRegression, data: Any, *, silo: int, seed: Any = 
 
     @app.train()  # type: ignore[untyped-decorator]
     def train(message: Any, context: Any) -> Any:
-        return _answer(plan, client, number, message, context)
+        asked, records = message.content["round"], need("flwr.app", "flower", _WHAT)
+        if asked["plan"] != plan.fingerprint:
+            raise OptionError("the server's plan is not this silo's; give both the same model and options.")
+        answered = int(context.state[_COUNT]["answered"]) if _COUNT in context.state else 0
+        if answered >= plan.rounds:
+            raise StreamError(
+                f"this silo has sent its {plan.rounds} reports; another would cost more than {plan.budget}."
+            )
+        if int(asked["number"]) != answered + 1:
+            raise StreamError(
+                f"round {int(asked['number'])} was asked for and round {answered + 1} of {plan.rounds} is next: a silo "
+                "answers every round once; start a new run, which spends anew."
+            )
+        context.state[_COUNT] = records.ConfigRecord({"answered": answered + 1})  # before anything is computed
+        (theta,) = message.content["model"].to_numpy_ndarrays()
+        report = client.report(np.array(theta, dtype=np.float64))
+        content = {"report": records.ArrayRecord([report]), "silo": records.ConfigRecord({"number": number})}
+        return records.Message(records.RecordDict(content), reply_to=message)
 
     return app
-
-
-def _answer(plan: Plan, client: Client, number: int, message: Any, context: Any) -> Any:
-    records = need("flwr.app", "flower", _WHAT)
-    asked = message.content["round"]
-    if asked["plan"] != plan.fingerprint:
-        raise OptionError("the server's plan is not this silo's; give both the same model, options and declarations.")
-    answered = int(context.state[_COUNT]["answered"]) if _COUNT in context.state else 0
-    if answered >= plan.rounds:
-        raise StreamError(f"this silo has sent its {plan.rounds} reports; another would cost more than {plan.budget}.")
-    if int(asked["number"]) != answered + 1:
-        raise StreamError(
-            f"round {int(asked['number'])} was asked for and round {answered + 1} of {plan.rounds} is next: a silo "
-            "answers every round once; start a new run, which spends anew."
-        )
-    context.state[_COUNT] = records.ConfigRecord({"answered": answered + 1})  # before anything is computed
-    (theta,) = message.content["model"].to_numpy_ndarrays()
-    report = client.report(np.array(theta, dtype=np.float64))
-    content = {"report": records.ArrayRecord([report]), "silo": records.ConfigRecord({"number": number})}
-    return records.Message(records.RecordDict(content), reply_to=message)
 
 
 def server_app(
     model: FederatedRegression, done: Callable[[FederatedResults], None], *, timeout: float | None = None
 ) -> Any:
-    """Make the ServerApp: it sends the model, averages the answers, and calls `done` with the
-    :class:`FederatedResults`.
+    """Make the ServerApp: it sends the model, averages the answers, and calls `done` with the results.
 
     It needs no data but an answer of every silo in every round, within `timeout` seconds if that is given. Of silos
     that failed only the count is named.

@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from typing import Any, Never
 
 from privreg.data.participants import Participants
-from privreg.data.sources.open import Source, open_arrays, open_table
-from privreg.errors import DataError, OptionError
+from privreg.data.sources.open import Source, open_table
+from privreg.errors import DataError, OptionError, UnsupportedArgumentError
 from privreg.families import resolve_family
-from privreg.formula.batches import read_arrays
 from privreg.formula.describe import ModelOptions, callers_scopes, read_design
-from privreg.formula.design import array_design, check_array_levels
 from privreg.formula.spec import Described, ModelSpec
 from privreg.options.running import progress_bar
 from privreg.options.table import check, documented
@@ -21,12 +19,10 @@ from privreg.privacy.accounts import accounts_of
 from privreg.privacy.ledger import LEDGER, UNSET, Budget
 from privreg.privacy.noise import NoiseStream, fresh_key, seeded_key
 from privreg.published.federated.client import Client, of_silo, read_silo
-from privreg.published.federated.plan import Plan, SiloOptions, begin, make_plan, step
+from privreg.published.federated.plan import Plan, begin, make_plan, step
 from privreg.published.federated.results import FederatedResults, make_results, make_statement
-from privreg.schema.declarations import Schema
 
 
-@documented("silos.arrays")
 class FederatedRegression(Described):
     """Regression over silos that share nothing but randomised updates: federated averaging under local privacy.
 
@@ -34,15 +30,7 @@ class FederatedRegression(Described):
     silo takes some gradient steps on its records from the public model, clips the difference to the model as a
     whole, randomises it and sends it; the server averages. A person whose records are all in one silo is protected at
     least as well as the silo; a person with records in k silos, √k times less well (k times under pure ε). Within a
-    silo nobody is protected from the silo.
-
-    Parameters
-    ----------
-    endogs : sequence of array_like, each of shape (n_i,)
-        Responses, one array a silo.
-    exogs : sequence of array_like, each of shape (n_i, p)
-        Designs. A column named "const" or "Intercept" is the constant 1 by declaration; no column is added.
-    **options : `options/parameters.toml`
+    silo nobody is protected from the silo. Made by :meth:`from_formula`.
 
     Notes
     -----
@@ -54,74 +42,17 @@ class FederatedRegression(Described):
     McMahan et al. (2017), Communication-efficient learning of deep networks from decentralized data. Duan (2025),
     PhD thesis, chapter 6, whose noise on the last of E clipped gradients is worth E·μ a round, not μ: here the whole
     update is clipped and randomised, and rounds are accounted for.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import privreg as pr
-    >>> rng = np.random.default_rng(0)
-    >>> xs = [np.column_stack([np.ones(50), rng.uniform(-1, 1, 50)]) for _ in range(200)]
-    >>> ys = [(rng.uniform(size=50) < 1 / (1 + np.exp(-x @ [0.5, 2.0]))).astype(float) for x in xs]
-    >>> model = pr.federated.FederatedRegression(
-    ...     ys, xs, exog_names=["const", "dose"], bounds={"dose": (-1, 1)}, family="logistic", mu=2)
-    >>> model.fit(progress=False).params.index.tolist()
-    ['const', 'dose']
     """
 
     _plan: Plan
     _sources: tuple[Source, ...] | None
     _results = FederatedResults
 
-    def __init__(
-        self,
-        endogs: Any,
-        exogs: Any,
-        *,
-        family: Any = "logistic",
-        mu: Any = UNSET,
-        epsilon: Any = None,
-        delta: Any = None,
-        rho: Any = None,
-        bounds: Any = None,
-        levels: Any = None,
-        moments: Any = None,
-        rounds: Any = 20,
-        local_steps: Any = 5,
-        step: Any = "auto",
-        clip: Any = "auto",
-        batch_size: Any = None,
-        weights: Any = None,
-        mechanism: Any = "auto",
-        beta: Any = 1.0,
-        magnitude_share: Any = 0.1,
-        debias: Any = True,
-        missing: str = "noise",
-        dataset: Any = None,
-        exog_names: Sequence[str] | None = None,
-        endog_name: str | None = None,
-        **unknown: Never,
-    ) -> None:
-        refuse_unknown("silos.arrays", unknown)
-        asked = SiloOptions(
-            rounds=rounds, local_steps=local_steps, step=step, clip=clip, batch_size=batch_size, weights=weights,
-            mechanism=mechanism, beta=beta, magnitude_share=magnitude_share, debias=debias, missing=missing,
-            dataset=dataset,
-        )  # fmt: skip
-        budget, fam = Budget.declare(mu, epsilon, delta, rho), resolve_family(family)
-        schema = Schema.declare(bounds, levels, moments)
-        ys, xs = _listed("endogs", endogs), _listed("exogs", exogs)
-        if len(ys) != len(xs):
-            raise DataError(f"endogs has {len(ys)} silos and exogs {len(xs)}; give one array of each for every silo.")
-        held = []
-        for i, (y, x) in enumerate(zip(ys, xs, strict=True), 1):
-            with of_silo(i):
-                held.append(read_arrays(y, x, None, exog_names, endog_name))
-                if held[-1].names != held[0].names or held[-1].endog_name != held[0].endog_name:
-                    raise DataError("its columns are named unlike those of silo 1; give exog_names= and endog_name=.")
-        check_array_levels(schema, held[0].endog_name)
-        design = array_design(held[0].names, held[0].endog_name, schema, kind=fam.kind)
-        sources = [open_arrays(h.endog, h.exog, None, (y, x)) for h, y, x in zip(held, ys, xs, strict=True)]
-        self._build(design, fam, budget, sources, len(sources), asked)
+    def __init__(self, *_: Any, **__: Any) -> None:
+        raise UnsupportedArgumentError(
+            "silos are described by a formula: FederatedRegression.from_formula('y ~ x', [df_a, df_b], mu=1); make "
+            "DataFrames of arrays."
+        )
 
     @classmethod
     @documented("silos.formula")
@@ -165,40 +96,37 @@ class FederatedRegression(Described):
         **options : `options/parameters.toml`
         """
         refuse_unknown("silos.formula", unknown)
-        asked = SiloOptions(
-            rounds=rounds, local_steps=local_steps, step=step, clip=clip, batch_size=batch_size, weights=weights,
-            mechanism=mechanism, beta=beta, magnitude_share=magnitude_share, debias=debias, missing=missing,
-            dataset=dataset,
-        )  # fmt: skip
         budget, fam = Budget.declare(mu, epsilon, delta, rho), resolve_family(family)
         first = silos if isinstance(silos, list | tuple) else None  # all silos have the columns of the first
         declared = ModelOptions(bounds=bounds, levels=levels, moments=moments, schema=schema)
         design = read_design(formula, silos, callers_scopes(), fam, declared, table=first)
-        self = cls.__new__(cls)
-        if isinstance(silos, int) and not isinstance(silos, bool):
-            self._build(design, fam, budget, None, silos, asked)
-            return self
-        opened = []
-        for i, data in enumerate(_listed("silos", silos), 1):
+        self, opened, known = cls.__new__(cls), [], []
+        count = silos if isinstance(silos, int) and not isinstance(silos, bool) else None
+        if count is None and (isinstance(silos, str) or not isinstance(silos, Sequence)):
+            # the parts of an array are new objects every time, which no account of releases could know again
+            raise OptionError(
+                f"silos must be a list with one entry a silo, got {type(silos).__name__}; a single table has no silos, "
+                "split it and keep the list, or use PrivateOnlineRegression, where every record reports by itself."
+            )
+        for i, data in enumerate(silos if count is None else (), 1):
             with of_silo(i):
-                opened.append(open_table(data, design.columns, design.schema))
-        self._build(design, fam, budget, opened, len(opened), asked)
-        return self
-
-    def _build(
-        self, design: Any, family: Any, budget: Budget, sources: Sequence[Source] | None, silos: int, asked: SiloOptions
-    ) -> None:
-        # a silo sends no number of records, so that leaving one out is the same as letting it count for nothing
-        people = Participants.declare(missing="noise" if asked.missing == "drop" else asked.missing)
-        self._spec = ModelSpec.declare(design, family, budget, None, "auto", "record", people)
-        self._plan = make_plan(self._spec, silos, asked)
-        self._sources = None if sources is None else tuple(source.of(asked.dataset) for source in sources)
-        for i, source in enumerate(sources or (), 1):
-            if not source.repeatable:
-                raise DataError(f"silo {i}: {source.kind} can be read once only; give a DataFrame, arrays or a file.")
-        known = [frozenset((a.key, a.part) for a in accounts_of(s.identity).now()) for s in sources or ()]
+                source = open_table(data, design.columns, design.schema)
+                if not source.repeatable:
+                    raise DataError(f"{source.kind} can be read once only; give a DataFrame, arrays or a file.")
+            opened.append(source.of(dataset))
+            known.append(frozenset((a.key, a.part) for a in accounts_of(source.identity).now()))
         if len(set(known) - {frozenset()}) < sum(map(bool, known)):
             raise DataError("the same data are given for two silos; each silo must come once.")
+        # a silo sends no number of records, so that leaving one out is the same as letting it count for nothing
+        people = Participants.declare(missing="noise" if missing == "drop" else missing)
+        self._spec = ModelSpec.declare(design, fam, budget, None, "auto", "record", people)
+        self._plan = make_plan(
+            self._spec, len(opened) if count is None else count, rounds=rounds, local_steps=local_steps, step=step,
+            clip=clip, batch_size=batch_size, weights=weights, mechanism=mechanism, beta=beta,
+            magnitude_share=magnitude_share, debias=debias,
+        )  # fmt: skip
+        self._sources = tuple(opened) if count is None else None
+        return self
 
     @property
     def plan(self) -> Plan:
@@ -209,11 +137,11 @@ class FederatedRegression(Described):
         return {**self.__dict__, "_sources": None}
 
     def __repr__(self) -> str:
-        return f"<FederatedRegression: {self._plan.words_of_all}>"
+        return repr(self._plan).replace("<federated plan", "<FederatedRegression")
 
     @documented("silos.fit")
     def fit(self, *, seed: Any = None, progress: bool | None = None, **unknown: Never) -> FederatedResults:
-        """Fit here, in one process that plays all silos.
+        """Fit here, in one process that plays all silos; warn if the model was still on its way at the end.
 
         Parameters
         ----------
@@ -221,7 +149,6 @@ class FederatedRegression(Described):
 
         Notes
         -----
-        Warns (ReliabilityWarning) if the model was still on its way, so that the coefficients should not be relied on.
         Raises BudgetError if a limit on spending would be exceeded for any silo, before anything is released; DataError
         or SchemaError, which name the silo and the column, if a silo's records can't be used.
         """
@@ -246,13 +173,3 @@ class FederatedRegression(Described):
         res = make_results(plan, state, make_statement(plan, release, "simulated", seeded=seeded))
         res._caution()
         return res
-
-
-def _listed(name: str, given: Any) -> list[Any]:
-    # the parts of an array are new objects every time, which no account of releases could know again
-    if isinstance(given, str) or not isinstance(given, Sequence):
-        raise OptionError(
-            f"{name} must be a list with one entry a silo, got {type(given).__name__}; a single table or array has no "
-            "silos, split it and keep the list, or use PrivateOnlineRegression, where every record reports by itself."
-        )
-    return list(given)

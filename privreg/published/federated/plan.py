@@ -30,24 +30,6 @@ KAPPA: Final = 0.5
 more noise, and Gaussian noise gives the mean share of m silos over all rounds the error √(1 + 4/κ²)/(μ √m)."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class SiloOptions:
-    """Options of a federated plan as its front door was given them, by keyword; see the table of options."""
-
-    rounds: Any = 20
-    local_steps: Any = 5
-    step: Any = "auto"
-    clip: Any = "auto"
-    batch_size: Any = None
-    weights: Any = None
-    mechanism: Any = "auto"
-    beta: Any = 1.0
-    magnitude_share: Any = 0.1
-    debias: Any = True
-    missing: Any = "noise"
-    dataset: Any = None
-
-
 @dataclass(frozen=True)
 class Plan:
     """Public plan of a fit. Made by :func:`make_plan`."""
@@ -67,13 +49,8 @@ class Plan:
     shares: Array = field(compare=False)  # Public weights of the silos' reports, with sum 1; shape (silos,)
 
     def __repr__(self) -> str:
-        return f"<federated plan: {self.words_of_all}>"
-
-    @property
-    def words_of_all(self) -> str:
-        """Formula, family, silos, rounds and budget in a line."""
-        family, many = repr(self.spec.family), f"{self.silos} silos, {self.rounds} rounds"
-        return f"{self.spec.formula!r}, {family}, {many}, {self.budget} per silo"
+        many = f"{self.silos} silos, {self.rounds} rounds, {self.budget} per silo"
+        return f"<federated plan: {self.spec.formula!r}, {self.spec.family!r}, {many}>"
 
     @property
     def budget(self) -> Budget:
@@ -84,11 +61,6 @@ class Plan:
     def size(self) -> int:
         """Coefficients."""
         return len(self.spec.coefficients)
-
-    @property
-    def classes(self) -> int:
-        """Linear predictors of a record: 1, or one for each level but the first."""
-        return self.size // len(self.spec.design.names)
 
     @property
     def total_mu(self) -> float:
@@ -112,13 +84,13 @@ class Plan:
         return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
-def make_plan(spec: ModelSpec, silos: int, asked: SiloOptions) -> Plan:
-    """Read the options of a federated fit.
+def make_plan(spec: ModelSpec, silos: int, **asked: Any) -> Plan:
+    """Read the options of a federated fit, as its front door was given them.
     Raises OptionError if one is out of range, or the family has no federated fit.
     """
 
     def option(name: str) -> Any:
-        return check("silos.formula", name, getattr(asked, name))
+        return check("silos.formula", name, asked[name])
 
     family = spec.family
     if family.name.lower() not in FAMILIES:
@@ -127,42 +99,29 @@ def make_plan(spec: ModelSpec, silos: int, asked: SiloOptions) -> Plan:
             "PrivateOnlineRegression, where every record reports by itself."
         )
     if silos < 2:
-        raise OptionError(
-            f"silos must be 2 or more, got {silos}; the noise of one silo's reports can't be averaged out."
-        )
+        raise OptionError(f"silos must be 2 or more, got {silos}: the noise of one can't be averaged out.")
     rounds = option("rounds")
     low, high = spec.response_limits
     score, words = family.resolve(unit=spec.units.y_scale, low=low, high=high)
-    clip = TRAVEL / rounds if asked.clip == "auto" else option("clip")
+    clip = TRAVEL / rounds if asked["clip"] == "auto" else option("clip")
     reach2 = spec.units.reach**2 if math.isfinite(spec.units.reach) else 2.0 * len(spec.design.names)
     steepest = 0.5 if family.scoring.multiple else min(score.curvature_bound, 1.0)
-    step = 1.0 / (steepest * reach2) if asked.step == "auto" else option("step")
+    step = 1.0 / (steepest * reach2) if asked["step"] == "auto" else option("step")
     # an angle's noise moves the mean of whatever else is in the vector
     shared = spec.people.missing == "noise" and option("mechanism") not in GEOMETRIC
     kappa = KAPPA * clip if shared else 0.0
-    how = {"beta": asked.beta, "magnitude_share": asked.magnitude_share, "debias": asked.debias}
+    how = {"beta": asked["beta"], "magnitude_share": asked["magnitude_share"], "debias": asked["debias"]}
     size, reach = len(spec.coefficients) + shared, 0.5 * joint_sensitivity(clip, kappa)
-    mechanism = update_mechanism(asked.mechanism, share(spec.budget, rounds), size, reach, **how)
-    many, batch, shares = option("local_steps"), option("batch_size"), _shares(asked.weights, silos)
-    return Plan(spec, score, words, mechanism, rounds, many, step, batch, silos, clip, kappa, shares)
-
-
-def _shares(weights: Any, silos: int) -> Array:
-    if weights is None:
-        return np.full(silos, 1.0 / silos)
-    if isinstance(weights, str) or not isinstance(weights, Sequence | np.ndarray):
+    mechanism = update_mechanism(asked["mechanism"], share(spec.budget, rounds), size, reach, **how)
+    weights = np.ones(silos) if asked["weights"] is None else np.ravel(np.asarray(asked["weights"], dtype=object))
+    numbers = [w for w in map(real, weights) if w is not None and 0.0 < w < math.inf]
+    if len(numbers) != silos or len(weights) != silos:
         raise OptionError(
-            f"weights={shown(weights)} must be a list of numbers, one a silo, that are public (such as record counts "
-            "that may be known); without it every silo counts alike."
+            f"weights={shown(asked['weights'])} must be a list of {silos} positive finite numbers, one a silo, that "
+            "are public, as record counts that may be known; without it every silo counts alike."
         )
-    numbers = [real(w) for w in weights]
-    if len(numbers) != silos or any(w is None or not 0.0 < w < math.inf for w in numbers):
-        raise OptionError(f"weights must be {silos} positive finite numbers, one a silo; got {len(numbers)}.")
-    values = np.array(numbers, dtype=np.float64)
-    return np.asarray(values / values.sum())
-
-
-# --- the server ------------------------------------------------------------------------------------------
+    many, batch, shares = option("local_steps"), option("batch_size"), np.array(numbers) / np.sum(numbers)
+    return Plan(spec, score, words, mechanism, rounds, many, step, batch, silos, clip, kappa, shares)
 
 
 class State(NamedTuple):

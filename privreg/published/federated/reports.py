@@ -22,7 +22,7 @@ from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import Mechanism, Randomiser, randomised, refuse_pure
 from privreg.privacy.noise import NoiseStream, fresh_key, seeded_key
 from privreg.privacy.scalar import NumberMechanism, number_mechanism, share
-from privreg.published.federated.theory import AngleBox, attenuation, from_angles, magnitude_sensitivity, to_angles
+from privreg.published.federated.theory import AngleBox, angle_sensitivity, attenuation, from_angles, to_angles
 
 UPDATE_MECHANISMS: Final = ("gaussian", "privunit", "laplace", "piecewise", "geodp", "ldpvec")
 GEOMETRIC: Final = frozenset({"geodp", "ldpvec"})
@@ -70,11 +70,6 @@ class UpdateMechanism(Randomiser):
         return self.name in GEOMETRIC
 
     @property
-    def unbiased(self) -> bool:
-        """True if a report's mean is the update, whatever the update."""
-        return not self.geometric
-
-    @property
     def width(self) -> int:
         """Standard normals that a report takes."""
         if self.name == "piecewise":  # which coordinates, then the Piecewise mechanism's
@@ -109,14 +104,12 @@ class UpdateMechanism(Randomiser):
     @property
     def angle_sd(self) -> float:
         """Noise sd of each angle, radians: sensitivity over the direction's part of μ."""
-        return self.box.sensitivity / (math.sqrt(1.0 - self.magnitude_share) * self.budget.mu)
+        return angle_sensitivity(self.size, self.beta) / (math.sqrt(1.0 - self.magnitude_share) * self.budget.mu)
 
     @property
     def magnitude_sd(self) -> float:
-        """Noise sd of the magnitude; 0 if it is public and not sent."""
-        if self.magnitude_share == 0.0:
-            return 0.0
-        return magnitude_sensitivity(self.clip) / (math.sqrt(self.magnitude_share) * self.budget.mu)
+        """Noise sd of the magnitude, whose sensitivity is the clip; 0 if it is public and not sent."""
+        return self.clip / (math.sqrt(self.magnitude_share) * self.budget.mu) if self.magnitude_share else 0.0
 
     def words(self) -> str:
         """Noise of an update, in words for the privacy block."""
@@ -138,7 +131,7 @@ class UpdateMechanism(Randomiser):
         if not self.budget.private:
             return update.copy()
         if self.geometric:
-            return self.vector(*self.release(update, normals))
+            return from_angles(*self.release(update, normals)) * self._factors
         if self.name == "piecewise":
             some = np.argsort(normals[: self.size])[: self.coordinates]
             out = np.zeros(self.size)
@@ -158,37 +151,25 @@ class UpdateMechanism(Randomiser):
         inside = self.box.clip(angles) if length > 0.0 else self.box.centre
         return float(length) if self.magnitude_share else self.clip, inside
 
-    def vector(self, magnitude: Array, angles: Array) -> Array:
-        """Reports from released magnitudes and angles, shape (..., d)."""
-        return from_angles(magnitude, angles) * self._factors
-
     @property
     def _factors(self) -> Array:
         return np.exp(-attenuation(self.size, self.angle_sd)) if self.debias else np.ones(self.size)
 
-    def mean(self, update: Array) -> Array:
-        """Exact mean of a report of `update`, shape (d,)."""
-        if self.unbiased:
-            return update.copy()
-        r, inside = self._inside(update)
-        factors = np.exp(attenuation(self.size, self.angle_sd)) * self._factors
-        return r * from_angles(1.0, inside) * factors
-
     def moments(self, update: Array) -> tuple[Array, Array]:
         """Exact mean and variance of each coordinate of a report of `update`, shapes (d,)."""
-        mean = self.mean(update)
+        if self.geometric:
+            r, inside = self._inside(update)
+            mean = r * from_angles(1.0, inside) * (np.exp(attenuation(self.size, self.angle_sd)) * self._factors)
+            lost = math.exp(-2.0 * self.angle_sd**2)
+            cosines, sines = 0.5 * (1.0 + lost * np.cos(2.0 * inside)), 0.5 * (1.0 - lost * np.cos(2.0 * inside))
+            squares = np.append(1.0, np.cumprod(sines)) * np.append(cosines, 1.0) * (r * r + self.magnitude_sd**2)
+            return mean, squares * self._factors**2 - mean**2
         if not self.budget.private:
-            return mean, np.zeros(self.size)
+            return update.copy(), np.zeros(self.size)
         if self.name == "piecewise":
             times = self.size / self.coordinates
-            return mean, times * (self.number.variance(update) + update**2) - update**2
-        if not self.geometric:
-            return mean, np.diag(self.whole.covariance(update[None], self.radius)).copy()
-        r, inside = self._inside(update)
-        lost = math.exp(-2.0 * self.angle_sd**2)
-        cosines, sines = 0.5 * (1.0 + lost * np.cos(2.0 * inside)), 0.5 * (1.0 - lost * np.cos(2.0 * inside))
-        squares = np.append(1.0, np.cumprod(sines)) * np.append(cosines, 1.0) * (r * r + self.magnitude_sd**2)
-        return mean, squares * self._factors**2 - mean**2
+            return update.copy(), times * (self.number.variance(update) + update**2) - update**2
+        return update.copy(), np.diag(self.whole.covariance(update[None], self.radius)).copy()
 
     def mean_square(self, update: Array) -> float:
         """Exact E‖report − update‖²: variance, and for a geometric mechanism squared bias."""
@@ -209,18 +190,11 @@ def update_mechanism(
     magnitude_share: object = 0.1,
     debias: object = True,
 ) -> UpdateMechanism:
-    """Make the mechanism of one report.
+    """Make the mechanism of one report; OptionError if it can't give what is asked.
 
     `name` is one of `UPDATE_MECHANISMS`, or "auto": whichever of the unbiased ones has the least noise at this `budget`
     of one report, of which a pure mechanism takes the largest ε that keeps it. Others are as in
     :class:`UpdateMechanism`; `magnitude_share` in (0, 1) is for "geodp".
-    Raises OptionError if the mechanism can't give what is asked.
-
-    Examples
-    --------
-    >>> from privreg import Budget
-    >>> update_mechanism("gaussian", Budget.declare(mu=0.5), 3, 1.0)
-    Gaussian(0.5-GDP, per silo and round, replace-one neighbours, clip 1)
     """
     got = check("silos.formula", "mechanism", name)
     part, undo = check("silos.formula", "magnitude_share", magnitude_share), check("silos.formula", "debias", debias)
@@ -239,18 +213,13 @@ def update_mechanism(
                 "larger budget or fewer rounds, or use mechanism='gaussian'."
             )
         return one
-    made = list[UpdateMechanism]()
-    if got == "gaussian" or (got == "auto" and not budget.pure):
-        made.append(UpdateMechanism("gaussian", budget, size, clip))
-    made += [UpdateMechanism(n, budget.as_pure(), size, clip) for n in ("privunit", "laplace") if got in {n, "auto"}]
-    if got in {"piecewise", "auto"}:
-        several = range(1, min(size, MOST_COORDINATES) + 1)
-        made += [UpdateMechanism("piecewise", budget, size, clip, coordinates=m) for m in several]
+    several = range(1, min(size, MOST_COORDINATES) + 1)
+    made = [UpdateMechanism("gaussian", budget, size, clip)] if not budget.pure else []
+    made += [UpdateMechanism(n, budget.as_pure(), size, clip) for n in ("privunit", "laplace")]
+    made += [UpdateMechanism("piecewise", budget, size, clip, coordinates=m) for m in several]
+    made = [m for m in made if got in {m.name, "auto"}]
     longest = np.full(size, clip / math.sqrt(size))  # as long as the clip allows, as most are, and spread evenly
     return min(made, key=lambda m: m.mean_square(longest))
-
-
-# --- the audit: how well do reports distinguish two silos that differ as much as silos can? ----------------
 
 
 def worst_updates(mechanism: UpdateMechanism) -> tuple[Array, Array]:

@@ -6,12 +6,11 @@ import math
 import re
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
-from privreg.base.arrays import Array
 from privreg.errors import NotPrivateError
 from privreg.options.unknown import all_known_arguments, called
 from privreg.privacy.ledger import Release, at_least
@@ -19,16 +18,12 @@ from privreg.published.federated.plan import Plan, State
 from privreg.published.federated.reports import trials
 from privreg.results.base import Results
 from privreg.results.data import ResultData
-from privreg.results.plots.coefficients import steps_of, unit_of
-from privreg.results.plots.style import COLUMN, CONSTANTS, DASHES, Axes, drawing, inks_for, literal, pyplot
 from privreg.results.postestimation.prediction import predicted
 from privreg.results.statement import PrivacyStatement, Unusable
 from privreg.results.summary import Summary, laid_out
-from privreg.tables import plain, shorten
 from privreg.tables.diagnostics import note
 
 ENOUGH: Final = 0.1  # Share of the model's length by which it may move in the second half of the rounds
-MOST: Final = 12  # Curves drawn unless terms are named: more look alike
 FAR: Final = 2.0  # Root mean squares of noise by which it may move
 _NO_ERRORS: Final = frozenset({
     "bse", "tvalues", "pvalues", "conf_int", "cov_params", "get_prediction", "for_marginaleffects", "t_test",
@@ -80,35 +75,6 @@ class FederatedResults(Results):
         """
         return predicted(self, exog, which)
 
-    def plot(self, terms: Any = None, *, ax: Any = None) -> Axes:
-        """Draw coefficients over the rounds.
-
-        `terms` are names of coefficients ("level:term" of a multinomial fit) or terms; all by default, up to twelve.
-        Raises OptionError if a term is not known; MissingExtraError if matplotlib is not installed.
-        """
-        pyplot()
-        fit, known = self._fit, list(self._fit.names)
-        slopes = [name for name, term in zip(known, fit.labels()["term"], strict=True) if term not in CONSTANTS]
-        wanted = (slopes or known)[:MOST] if terms is None else [known[j] for j in fit.places(terms, "terms")]
-        each = steps_of([fit])
-        steps = [each[name] for name in wanted]
-        values = fit.trail_params[:, [known.index(name) for name in wanted]] * [step.size for step in steps]
-        words = unit_of(fit, exponentiate=False)
-        unit = words.stepped if any(step.words for step in steps) else words.plain
-        some = [] if len(wanted) == len(known) else [f"{len(wanted)} of {len(known)} terms"]
-        with drawing(ax, (COLUMN, 2.6), "; ".join([self.privacy.headline, *some])) as on:
-            inks, names = inks_for(on), shorten([plain(name) for name in wanted], 24)
-            hues = len(inks.colours)
-            for i, (name, step, column) in enumerate(zip(names, steps, values.T, strict=True)):
-                style = {"color": inks[i], "linestyle": DASHES[i // hues % len(DASHES)]}
-                on.plot(column, linewidth=1.2, label=literal(", ".join(filter(None, (name, step.words)))), **style)
-            on.axhline(0, color=inks.grey, linewidth=0.6, linestyle=":", zorder=0)
-            on.xaxis.get_major_locator().set_params(integer=True)
-            on.set(xlabel="rounds", ylabel=unit)
-            if len(wanted) > 1:
-                on.legend(frameon=False)
-        return cast("Axes", on)
-
     def summary(self, *, details: bool = False) -> Summary:
         """Coefficients and guarantee, with `details` all of the header; prints as text, shows as HTML in notebooks."""
         table = self.tidy()
@@ -127,16 +93,27 @@ class FederatedResults(Results):
         return super().__getattr__(name)
 
     def __repr__(self) -> str:
-        formula = dict(self._fit.title)["Model"]
-        return f"<FederatedResults: {formula}, {self.silos} silos, {self.rounds} rounds, {self.privacy.short}>"
+        formula, many = dict(self._fit.title)["Model"], f"{self.silos} silos, {self.rounds} rounds"
+        return f"<FederatedResults: {formula}, {many}, {self.privacy.short}>"
 
 
 def make_results(plan: Plan, state: State, statement: PrivacyStatement) -> FederatedResults:
-    """Results of the models that a server sent and ended with, internal units, and how many records were usable."""
-    models, unusable = np.array(state.path), _unusable(plan, state)
-    text = f"{unusable} of a silo's records could not be used, on average, by the reports, and were left out"
-    found = (*unusable.noted(text), *([note("moving.silos")] if _still_moving(plan, models) else []))
-    spec, outside, many = plan.spec, plan.outside(models), len(models) - 1
+    """Results of the models that a server sent and ended with, internal units, and how many records were usable.
+
+    A note says if the model moved in the second half of the rounds by more than noise explains, from reports alone.
+    """
+    models, unusable, m = np.array(state.path), _unusable(plan, state), plan.mechanism
+    found = list(
+        unusable.noted(
+            f"{unusable} of a silo's records could not be used, on average, by the reports, and were left out"
+        )
+    )
+    since, many = plan.rounds - plan.rounds // 2, len(models) - 1
+    moved, size = (float(np.linalg.norm(v)) for v in (models[-1] - models[-1 - since], models[-1]))
+    each = 0.0 if m.geometric else float(m.moments(np.zeros(m.size))[1][: plan.size].sum())
+    if moved > max(ENOUGH * size, FAR * math.sqrt(since * float(plan.shares @ plan.shares) * each)):
+        found.append(note("moving.silos"))
+    spec, outside = plan.spec, plan.outside(models)
     batch = "all records" if plan.batch is None else f"{plan.batch:,} records"
     title = {
         "Dep. Variable": str(spec.design.endog_name),
@@ -169,16 +146,6 @@ def _unusable(plan: Plan, state: State) -> Unusable:
     return Unusable(0.5 - state.usable / (plan.rounds * plan.kappa), math.sqrt(variance / plan.rounds) / plan.kappa)
 
 
-def _still_moving(plan: Plan, path: Array) -> bool:
-    """True if the model moved in the second half of the rounds by more than noise explains; from reports alone."""
-    since = plan.rounds - plan.rounds // 2
-    moved, size = (float(np.linalg.norm(v)) for v in (path[-1] - path[-1 - since], path[-1]))
-    m = plan.mechanism
-    each = float(m.moments(np.zeros(m.size))[1][: plan.size].sum()) if m.unbiased else 0.0
-    noise = since * float(plan.shares @ plan.shares) * each
-    return moved > max(ENOUGH * size, FAR * math.sqrt(noise))
-
-
 PROTECTS = (
     "one silo's whole contribution (client level): neighbours replace all records of one silo at once, and their "
     "number. Within its silo nobody is protected from the silo, which holds the raw records"
@@ -196,29 +163,16 @@ def make_statement(plan: Plan, release: Release, trust: str, *, seeded: bool = F
     each = f"{at_least(m.mu, 4)}-GDP{also_pure}; times sqrt({rounds}) for {rounds} rounds"
     if plan.budget.pure:
         each = f"{at_least(m.budget.epsilon, 4)}-DP, pure; epsilon adds up over {rounds} rounds"
-    out = [note("no_errors")]
-    if np.ptp(plan.shares) > 0.0:
-        out.append(note("public_weights"))
-    if m.geometric and private:
-        biases = {"angles": not m.debias, "box": m.beta < 1.0, "clip": m.name == "ldpvec"}
-        out += [note(f"biased.{which}", beta=m.beta) for which, holds in biases.items() if holds]
+    biases = {"angles": not m.debias, "box": m.beta < 1.0, "clip": m.name == "ldpvec"}
+    said = {"no_errors": True, "public_weights": np.ptp(plan.shares) > 0.0}
+    said |= {f"biased.{which}": m.geometric and private and holds for which, holds in biases.items()}
+    out = [note(code, beta=m.beta) for code, holds in (said | {"rounding.silos": private}).items() if holds]
     return PrivacyStatement(
-        setting="silos",
-        budget=plan.budget,
-        trust=trust,
-        mechanism=f"in each round {m.title}",
-        noise=m.words(),
-        noise_sd=0.0,
-        bound=plan.clip,
+        setting="silos", budget=plan.budget, trust=trust, mechanism=f"in each round {m.title}", noise=m.words(),
+        noise_sd=0.0, bound=plan.clip, curvature="", protects=PROTECTS, release=release, seeded=seeded,
         weights=f"l2 norm of the whole update at most {plan.clip:.4g}, internal units{beside}; replacing it "
         f"moves it by {2 * m.clip:.4g}. All rounds together can move the model by {rounds * plan.clip:.4g}",
-        curvature="",
-        protects=PROTECTS,
-        per_round=each if private else "everything: no noise",
-        release=release,
-        declared=plan.spec.declared("count for nothing"),
-        notes=(*out, note("rounding.silos")) if private else tuple(out),
-        seeded=seeded,
-        certain_mu=plan.total_mu if private else None,
+        per_round=each if private else "everything: no noise", declared=plan.spec.declared("count for nothing"),
+        notes=tuple(out), certain_mu=plan.total_mu if private else None,
         neighbours=partial(trials, m, rounds=rounds) if private else None,
-    )
+    )  # fmt: skip

@@ -25,11 +25,6 @@ def angle_sensitivity(size: int, beta: float) -> float:
     return math.sqrt(size + 2.0) * beta * math.pi
 
 
-def magnitude_sensitivity(clip: float) -> float:
-    """Largest distance of the lengths of two vectors of norm at most `clip`."""
-    return clip
-
-
 def to_angles(vectors: ArrayLike) -> tuple[Array, Array]:
     """Magnitudes, shape (...), and angles, radians, shape (..., d − 1), of finite vectors, shape (..., d), d ≥ 2.
 
@@ -68,19 +63,15 @@ def attenuation(size: int, sd: float) -> Array:
 class AngleBox:
     """Box to which a vector's angles are clipped before noise is added: fixed in advance, whatever the data.
 
-    The first d − 2 angles are within βπ/2 of π/2, the last within βπ of 0; β = 1 clips nothing.
-    Raises OptionError if a number is out of range.
-
-    See Duan, Hu, Ye & Sun, arXiv 2504.05618, section V, where the region follows the gradient, which costs δ′; a box
-    that doesn't depend on data costs none.
+    The first d − 2 angles are within βπ/2 of π/2, the last within βπ of 0; β = 1 clips nothing. In section V of Duan,
+    Hu, Ye & Sun, arXiv 2504.05618, the region follows the gradient, which costs δ′; a fixed box costs none.
     """
 
     size: int  # Numbers d of a vector, 2 or more
     beta: float = 1.0  # Bounding factor β in (0, 1]
 
     def __post_init__(self) -> None:
-        beta = real(self.beta)
-        if beta is None or not 0.0 < beta <= 1.0:
+        if not 0.0 < (real(self.beta) or 0.0) <= 1.0:
             raise OptionError(f"beta={shown(self.beta)} must be in (0, 1]; 1 leaves every direction as it is.")
         if self.size < 2:
             raise OptionError(
@@ -96,11 +87,6 @@ class AngleBox:
     def half(self) -> Array:
         """Half lengths of its edges, shape (d − 1,)."""
         return self.beta * math.pi * np.append(np.full(self.size - 2, 0.5), 1.0)
-
-    @property
-    def sensitivity(self) -> float:
-        """Largest ℓ2 distance of two points in it."""
-        return angle_sensitivity(self.size, self.beta)
 
     def clip(self, angles: Array) -> Array:
         """Angles moved into the box, shape (..., d − 1)."""

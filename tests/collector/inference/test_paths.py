@@ -22,7 +22,7 @@ from privreg.collector.inference.methods import METHODS
 from privreg.collector.inference.pivots import StudentT
 from privreg.collector.inference.resampling import Anytime, Bootstrap, batches
 from privreg.errors import InferenceError
-from privreg.published.chain.path import Regression, growing_batches, growing_edges, path_sandwich, regression
+from privreg.published.chain.path import growing_batches, growing_edges, path_sandwich, regression
 from privreg.results import saving
 from privreg.results.results import PrivateResults
 from privreg.tables.diagnostics import doubt
@@ -145,7 +145,7 @@ def recursions(n=1500, runs=300, shift=0.0):
 def test_the_path_shows_the_curvature_as_well_as_theory_says():
     grams, steps = recursions()
     found = [regression(g) for g in grams]
-    slopes = np.array([r.slope for r in found])
+    slopes = np.array([slope for slope, _ in found])
     along = np.einsum("rij,ik,jk->rk", slopes, TURN, TURN)  # curvature along each of its own directions
     sd = np.sqrt(2.0 * VALUES / steps)
     ratio = along.std(axis=0) / sd
@@ -154,7 +154,7 @@ def test_the_path_shows_the_curvature_as_well_as_theory_says():
     assert ((bias > 0.5) & (bias < 2.0)).all()
     assert (np.abs(along - VALUES) < 5 * sd).mean() > 0.995
     np.testing.assert_allclose(slopes, slopes.transpose(0, 2, 1), atol=1e-12)
-    np.testing.assert_allclose(np.mean([r.meat for r in found], axis=0), ROOT @ ROOT.T, atol=0.1)
+    np.testing.assert_allclose(np.mean([meat for _, meat in found], axis=0), ROOT @ ROOT.T, atol=0.1)
 
 
 def test_the_reference_of_the_iterates_does_not_matter():
@@ -169,17 +169,17 @@ def test_people_of_unequal_weight_show_the_same_curvature():
     away, weight = rng.standard_normal((40, 3)) + 2.0, rng.uniform(0.01, 3.0, (40, 1))
     v = weight * np.concatenate([away @ A + 0.7, away, np.ones((40, 1))], axis=1)
     found = regression(v.T @ v)
-    np.testing.assert_allclose(found.slope, A, rtol=1e-9)
-    np.testing.assert_allclose(found.meat, 0.0, atol=1e-11)
+    np.testing.assert_allclose(found[0], A, rtol=1e-9)
+    np.testing.assert_allclose(found[1], 0.0, atol=1e-11)
 
 
 def test_a_path_that_has_not_moved_shows_no_curvature_and_its_intervals_are_taken_back():
     rng = np.random.default_rng(2)
     v = np.concatenate([rng.standard_normal((40, 2)), np.zeros((40, 2)), np.ones((40, 1))], axis=1)
     found = regression(v.T @ v)
-    np.testing.assert_array_equal(found.slope, 0.0)
-    np.testing.assert_allclose(found.meat, np.cov(v[:, :2].T, ddof=0), rtol=1e-9)
-    notes = path_sandwich(found, 40, 1e9, 0.2).notes
+    np.testing.assert_array_equal(found[0], 0.0)
+    np.testing.assert_allclose(found[1], np.cov(v[:, :2].T, ddof=0), rtol=1e-9)
+    notes = path_sandwich(*found, 40, 1e9, 0.2).notes
     assert len(notes) == 1
     assert notes[0].startswith("don't rely on the path-curvature intervals: 2 eigenvalue(s)")
 
@@ -187,21 +187,21 @@ def test_a_path_that_has_not_moved_shows_no_curvature_and_its_intervals_are_take
 def test_the_path_s_sandwich_is_the_sandwich():
     s = ROOT @ ROOT.T
     inverse = np.linalg.inv(A)
-    np.testing.assert_allclose(path_sandwich(Regression(A, s), 500.0, 1e6, 1e-3).cov, inverse @ s @ inverse / 500)
+    np.testing.assert_allclose(path_sandwich(A, s, 500.0, 1e6, 1e-3).cov, inverse @ s @ inverse / 500)
 
 
 @pytest.mark.parametrize(("weakest", "enough"), [(0.5, 64.0), (2.0, 16.0)])
 def test_a_note_takes_back_what_the_path_is_unsure_of(weakest, enough):
     # the sd of a curvature a, relative to it, is √(2/(a Σγ)): a quarter at a Σγ = 32
-    found = Regression(np.diag([weakest, 5.0]), np.eye(2))
-    assert path_sandwich(found, 100.0, 1.01 * enough, 1e-3).notes == ()
-    (note,) = path_sandwich(found, 100.0, 0.99 * enough, 1e-3).notes
+    found = np.diag([weakest, 5.0]), np.eye(2)
+    assert path_sandwich(*found, 100.0, 1.01 * enough, 1e-3).notes == ()
+    (note,) = path_sandwich(*found, 100.0, 0.99 * enough, 1e-3).notes
     assert note.startswith("don't rely on the path-curvature intervals: with these steps")
     assert "to some 25% only" in note
     assert "use random_scaling" in note
-    assert len(path_sandwich(found, 100.0, 0.0, 1e-3).notes) == 1
+    assert len(path_sandwich(*found, 100.0, 0.0, 1e-3).notes) == 1
     # with a curvature under the floor it is the floor that is believed
-    low = path_sandwich(Regression(np.diag([-1.0, 5.0]), np.eye(2)), 100.0, 1e4, 0.2)
+    low = path_sandwich(np.diag([-1.0, 5.0]), np.eye(2), 100.0, 1e4, 0.2)
     np.testing.assert_allclose(low.cov, np.diag([25.0, 0.04]) / 100)
     assert [n.startswith("don't rely on the path-curvature intervals: 1 eigenvalue(s)") for n in low.notes] == [True]
 
