@@ -318,9 +318,7 @@ class Assumed:
             out.append(("people", rows + alike * (spec.family.response == "number")))
         own = [c for c in spec.design.columns if c not in {*spec.design.endog_sources, *MADE}]
         if (followed := spec.people.followed) is not None:
-            how = (
-                f"everybody followed until {followed.cuts[-1]:g}, nobody censored before, as pilot= says nothing of it"
-            )
+            how = f"everybody followed until {followed.cuts[-1]:g}, as pilot= says nothing of censoring"
             if self.answered or np.ndim(self.censored):
                 how = f"{'and event drawn from' if self.answered else 'censored as in'} the pilot"
             elif self.censored:

@@ -449,7 +449,7 @@ def test_plans_take_times_and_censoring_from_a_pilot_and_are_near_fits_of_such_p
         (
             {"events": 0.3},
             None,
-            "everybody followed until 24, nobody censored before, as pilot= says nothing of it, 30% with",
+            "everybody followed until 24, as pilot= says nothing of censoring, 30% with",
             pytest.approx(0.3, abs=0.002),
         ),
         ({"events": 0.3}, theta, "censored at a constant rate", pytest.approx(0.3, abs=0.002)),
