@@ -286,8 +286,7 @@ def constant2(plan: Plan, progress: Progress, number: int) -> float:
 def _needed(plan: Plan, scatter: Scatter) -> float:
     """Mean squared length of rows, constant included, that white columns of levels with different slopes need.
 
-    Only records of a level are not 0 in its column and in those that cross it: their squares add up to mean squares of
-    1.
+    Only records of a level are not 0 in its column and in those that cross it, where mean squares are to be 1.
     """
     shares, out = zip(plan.cells, whitening.shrunk(plan.factors, scatter.shares), strict=True), 0.0
     least = [(g.columns.tolist(), float(p.min())) for g, p in shares]
