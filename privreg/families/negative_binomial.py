@@ -54,9 +54,14 @@ class NegativeBinomialScore(PoissonScore):
         Without noise the likelihood's score of log α, and the slope that was observed.
         """
         mean = np.exp(np.clip(eta, -700.0, math.log(shape.a)))
-        if not shape.b:
-            return _likelihood(at, mean, y, shape.a)
-        return _bounded(at, mean, lambda step: np.exp(y * step))
+        if shape.b:
+            return _bounded(at, mean, lambda step: np.exp(y * step))
+        k, x = 1.0 / at, at * mean
+        up, steep = digamma(y + k) - digamma(k), polygamma(1, y + k) - polygamma(1, k)
+        total = np.log1p(x) * k
+        score = total - k * up + (y - mean) / (1.0 + x)  # over y_max, within ±1 but for rows that are far off
+        slope = total - mean / (1.0 + x) - k * up - k**2 * steep + (y - mean) * x / (1.0 + x) ** 2
+        return np.asarray(score / shape.a), np.asarray(slope / shape.a)
 
     def reference(self, shape: Shape, at: float, here: Array, there: Array, truth: float) -> tuple[Array, ...]:
         mean, true = (np.exp(np.clip(v, -700.0, math.log(shape.a))) for v in (here, there))
@@ -99,16 +104,6 @@ def _bounded(at: float, mean: Array, power: Callable[[Array], Array]) -> tuple[A
     ends = np.abs(apart(np.ones_like)), np.abs(apart(lambda step: np.exp(peak * step)))
     most = np.maximum(np.maximum(*ends), 1.0 - 1.0 / FARTHER)
     return apart(power) / most, rise / most
-
-
-def _likelihood(at: float, mean: Array, y: Array, y_max: float) -> tuple[Array, Array]:
-    """Score of log α and its slope, less the sign, over y_max: within ±1 but for rows that are far off."""
-    k = 1.0 / at
-    up, steep = digamma(y + k) - digamma(k), polygamma(1, y + k) - polygamma(1, k)
-    x, total = at * mean, np.log1p(at * mean) * k
-    score = total - k * up + (y - mean) / (1.0 + x)
-    slope = total - mean / (1.0 + x) - k * up - k**2 * steep + (y - mean) * x / (1.0 + x) ** 2
-    return np.asarray(score / y_max), np.asarray(slope / y_max)
 
 
 @known_arguments

@@ -74,10 +74,8 @@ class TobitScore(Scoring):
     def _parts(self, shape: Shape, s: Any, eta: Array, y: Array) -> tuple[Array, ...]:
         """Score, slope, squared residual, its slope, and slopes by log σ and η: docs/sums.md (62)."""
         k, u = self.most, np.asarray((y - eta) / s)
-        inside, sides = (
-            (np.abs(u) < k).astype(np.float64),
-            np.where(y <= shape.a, 1.0, np.where(y >= shape.b, -1.0, 0.0)),
-        )
+        inside = (np.abs(u) < k).astype(np.float64)
+        sides = np.where(y <= shape.a, 1.0, np.where(y >= shape.b, -1.0, 0.0))
         cut = np.where(sides > 0.0, shape.a - eta, eta - shape.b) / s
         mean, steep, square, rise = truncated(k, cut)
         free = sides == 0.0

@@ -23,7 +23,7 @@ from privreg.data.sources import open as sources
 from privreg.data.sources.open import SILO, Silos, Source
 from privreg.families import resolve_family
 from privreg.families.family import Family, with_counts
-from privreg.families.hazards import AT_RISK, Hazards
+from privreg.families.hazards import AT_RISK, HAZARDS
 from privreg.formula.batches import read_arrays
 from privreg.formula.design import Design, array_design, formula_design
 from privreg.formula.language.parse import ParsedFormula, collect_rowwise, private_columns, read_formula, refuse_other
@@ -199,7 +199,7 @@ def formula_spec(
     people = Participants.declare(column, most, *who, effect, asked.cluster, spent, asked.delta)
     largest = {spent: people.mu_max} if column else {}
     budget = Budget.declare(**{"mu": asked.mu, "epsilon": asked.epsilon, **largest}, delta=asked.delta, rho=asked.rho)
-    family = resolve_family(asked.family, curator=asked.trust == "central") if followed is None else Hazards()
+    family = resolve_family(asked.family, curator=asked.trust == "central") if followed is None else HAZARDS
     local = asked.trust == "local"
     how = {"table": data, "reports": local, "followed": followed}
     design = read_design(formula, data, scopes, family, replace(asked, id=people.id), **how)

@@ -21,7 +21,7 @@ from privreg.families import Logistic
 from privreg.families.family import Family
 from privreg.families.hazards import AT_RISK
 from privreg.formula.design import Design
-from privreg.formula.persons import refuse_hazards, refuse_of_persons, with_effect
+from privreg.formula.persons import refuse_local_hazards, refuse_of_persons, with_effect
 from privreg.formula.units import Units, public_units
 from privreg.options.table import check
 from privreg.options.unknown import not_fitted
@@ -113,8 +113,8 @@ class ModelSpec:
             raise SchemaError(
                 f"two coefficients would be named {twice!r}, from levels and terms that read alike; rename a level."
             )
-        if people.followed is not None:
-            refuse_hazards(people.followed, names, budget.mu, trust, private)
+        if people.followed is not None and trust == "local":
+            refuse_local_hazards(people.followed, len(names), budget.mu)
         if spec.summed:
             refuse_of_sums(spec)
             if trust != "central":  # of a curator the tuning tells whether there are sums
@@ -237,7 +237,7 @@ class ModelSpec:
         # a weight that follows other rows' covariates needs errors that don't: true within a person, not of levels
         one = self.summed or people.effect is not None
         if people.followed is not None:
-            return Persons(people.rows, True, False, 1, people.followed.widths)
+            return Persons(people.rows, True, False, 1, tuple(np.diff(people.followed.edges).tolist()))
         return Persons(people.reports * self.cut_points, people.per_person == "mean", one, self.cut_points)
 
     @property

@@ -15,7 +15,7 @@ from privreg.errors import (
     PrivregWarning,
     UnsupportedArgumentError,
 )
-from privreg.means.factors import FREQUENCIES
+from privreg.means.mechanisms import FREQUENCIES
 from privreg.options.table import DOORS, TABLE, Option, accepted
 from privreg.options.unknown import OPTIONS, refuse_unknown
 from privreg.privacy.ledger import UNSET
