@@ -111,7 +111,7 @@ def stand_in(names: Sequence[str], schema: Schema) -> str:
     if not private:
         return ""
     return (
-        f' With scaling="private" values from 1 to 2 stand in for {", ".join(map(repr, private))}; '
+        f' With scaling="private" there are no bounds of {", ".join(map(repr, private))}, and values from 1 to 2 stand in; '
         f"bounds={{{private[0]!r}: (low, high)}} would mend it."
     )
 
