@@ -143,7 +143,7 @@ def _levels(name: str, value: object) -> tuple[Any, ...]:
     if len({plain_text(str(v)) for v in got}) < len(got):
         warn(
             f"levels[{name!r}] has levels that differ only by blanks at their ends or by .0 after a whole number, and "
-            "are told apart letter by letter; if they are one, list it once and mend the data.",
+            "are told apart letter by letter; if they are one, list it once and mend the data."
         )
     return got
 
