@@ -290,17 +290,17 @@ class PrivateResults(Results):
     def hazards(self, new: Any = None, *, method: str | None = None) -> HazardPrediction:
         """Hazards by interval, and survival curves, of a fit of ``Surv(time, event, [cuts])``.
 
-        HazardPrediction with ``frame(alpha)``, ``plot()`` and ``notes`` (which take limits back), at *public* values of
-        covariates `new`, as in :meth:`predict`; without them the baseline hazards, of people whose numbers are 0 and
-        whose factors have their first level.
+        `new` has *public* values of covariates, as in :meth:`predict`; without it they are baseline hazards, of people
+        whose numbers are 0 and whose factors have their first level. HazardPrediction has ``frame(alpha)``, ``plot()``
+        and ``notes``, which take limits back.
         """
-        fit, j = self._fit, len(self._fit.cuts)
-        if not j:
+        if not (j := len(self._fit.cuts)):
             raise InferenceError("this fit has no hazards; fit 'Surv(time, event, [6, 12, 24]) ~ …'.")
-        if new is None:
-            return HazardPrediction(self._known(method, "hazards"), baseline(fit)[None], pd.Index(["baseline"]))
-        x, _, index = self._exog(new, "hazards")
-        return HazardPrediction(self._known(method, "hazards"), x.reshape(-1, j, x.shape[1]), index[::j])
+        x, index = baseline(self._fit), pd.Index(["baseline"])
+        if new is not None:
+            x, _, index = self._exog(new, "hazards")
+            index = index[::j]
+        return HazardPrediction(self._known(method, "hazards"), x.reshape(-1, j, x.shape[1]), index)
 
     def trajectory(self, alpha: float = 0.05, *, method: str | None = None) -> pd.DataFrame:
         """Estimates along the stream, at people counts that grow geometrically.

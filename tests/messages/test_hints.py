@@ -327,7 +327,7 @@ def test_goals_belong_to_planning_and_plans_take_no_rows(rides):
             model.plan(**{name: 1})
     with pytest.raises(UnsupportedArgumentError, match=r"seed= belongs to fit\(\), not to plan\(\)"):
         model.plan(seed=1)
-    with pytest.raises(UnsupportedArgumentError, match=r"plan\(\) option='lans' is not known.*'lanes'"):
+    with pytest.raises(UnsupportedArgumentError, match=r"plan\(\) has no 'lans'.*'lanes'"):
         model.plan(lans=1)
     for given in (lambda: pr.plan("charges ~ age", data, mu=1), lambda: pr.plan("charges ~ age", data=data, mu=1)):
         with pytest.raises(UnsupportedArgumentError, match=r"no data.*covariates="):
