@@ -109,33 +109,19 @@ def _bounded(at: float, mean: Array, power: Callable[[Array], Array]) -> tuple[A
 @known_arguments
 def NegativeBinomial(y_max: float | None = None) -> Family:
     """Negative binomial regression of counts (NB2), the variance of which is m + α m² at the mean m.
+    Raises OptionError if `y_max` is not a positive number.
+
+    Rounds learn α, see ``res.fit_measures``. Counts weigh 1/(1 + α m), and coefficients are those of a log-linear mean
+    whatever the dispersion is: with zero inflation, say. With noise they weigh alike below y_max/10, and α follows
+    from bounded numbers z^y, whose mean is (1 + α m (1 − z))^(−1/α); without noise (``mu=None``, ``trust="central"``)
+    it is the likelihood's fit. Not for ``trust="local"``.
+    See Lawless, Negative binomial and mixed Poisson regression, Canadian Journal of Statistics 1987; Kemp and Kemp,
+    Rapid estimation for discrete distributions, The Statistician 1988, for z^y.
 
     Parameters
     ----------
     y_max : float
         Largest response, to be given, as for :func:`Poisson`.
-
-    Raises
-    ------
-    OptionError
-        If `y_max` is not a positive number.
-
-    Notes
-    -----
-    Rounds learn α, see ``res.fit_measures``. Counts weigh 1/(1 + α m), and coefficients are those of a log-linear mean
-    whatever the dispersion is: with zero inflation, say. With noise they weigh alike below y_max/10, and α follows
-    from bounded numbers z^y, whose mean is (1 + α m (1 − z))^(−1/α); without noise (``mu=None``, ``trust="central"``)
-    it is the likelihood's fit. Not for ``trust="local"``.
-
-    References
-    ----------
-    Lawless, Negative binomial and mixed Poisson regression, Canadian Journal of Statistics 1987; Kemp and Kemp, Rapid
-    estimation for discrete distributions, The Statistician 1988, for z^y.
-
-    Examples
-    --------
-    >>> NegativeBinomial(20)
-    NegativeBinomial(y_max=20)
     """
     top = largest("NegativeBinomial", y_max)
     return Family("NegativeBinomial", codes.NEGATIVE_BINOMIAL, "log", "count", y_max=top)

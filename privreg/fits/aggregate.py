@@ -244,34 +244,21 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
         said += (note("crossed", back),)  # cut points that are out of order
     sure = not all(any(s.rows is None or j in s.rows for s in said) for j in range(len(params)))
     extra = _extra(plan, progress, found, units.y_scale, sure=sure or not plan.rules.scoring.censored)
-    rounds, there, before = (
-        list[RoundHeld](),
-        dict(trail),
-        None,
-    )  # Every batch, and the move of the estimate in standard errors
+    rounds, there, before = list[RoundHeld](), dict(trail), None  # Batches, and moves in standard errors
     for k, (role, n) in enumerate(zip(roles, held.people, strict=False)):
         after = outside(there[k + 1]) if k + 1 in there else None
         far = math.nan if after is None or before is None else float(np.max(np.abs(after - before) / errors))
         rounds.append(RoundHeld(k + 1, SHOWN.get(role, role), n, float(n), far))
         before = after
-    mechanics, had = list[dict[str, Any]](), set[tuple[str, Any]]()  # Inputs for an audit: rows far apart, and noise
-    for p in held.history[:-1]:
-        of_role = steps(plan, p.state)
-        asked = p.state.role, p.state.theta.tobytes() if again else of_role  # groups of clusters answer one state
-        if asked not in had:
-            had.add(asked)
-            name = f"sum, {p.state.role}" + f" ({len(mechanics) + 1})" * again
-            sent = _far_rows(plan, p.state)
-            mechanics.append(reports.of_sums(name, sent, of_role.sd, of_role.unit, p.state.mu))
     clusters, groups = "", methods.summed_groups(plan.clusters)
     if groups:
         clusters, of_these = methods.of_clusters(held.clustered, groups, lanes=False)
         more += of_these
-    each = [np.array(s.counts) for s in main if not s.group]  # groups of clusters are one round
-    each += [np.sum([s.counts for s in main if s.group], axis=0)] * any(s.group for s in main)
-    missing = np.sum([one == 0 for one in each], axis=0) if spec.silos else np.zeros(0)
+    counts = [np.array(s.counts) for s in main if not s.group]  # groups of clusters are one round
+    counts += [np.sum([s.counts for s in main if s.group], axis=0)] * any(s.group for s in main)
+    missing = np.sum([one == 0 for one in counts], axis=0) if spec.silos else np.zeros(0)
     if left := ", ".join(f"{name} {n}" for name, n in zip(spec.silos, missing, strict=True) if n):
-        more += (note("dropped", silos=left, rounds=len(each)),)
+        more += (note("dropped", silos=left, rounds=len(counts)),)
     return FitOutcome(
         nobs=held.reported,
         params=params,
@@ -288,7 +275,7 @@ def outcome(held: HeldSums, spec: ModelSpec, settings: Settings, order: NDArray[
         unusable=findings.unanswered,
         clusters=clusters,
         clamping=None if findings.clamped is None else clamping_words(findings.clamped, "any column"),
-        mechanics=tuple(mechanics),
+        mechanics=_mechanics(held),
         rounds=tuple(rounds),
         equation=_equation(plan, found, order, spec),
         extra=extra,
@@ -533,6 +520,22 @@ def _equation(plan: Plan, found: Estimated, order: NDArray[np.intp], spec: Model
         ratio=rules.ratio if rules.scaled and rules.cornered and not rules.scoring.extra else None,
         people=spec.people.to_json() if plan.persons else None,
     )
+
+
+def _mechanics(held: HeldSums) -> tuple[dict[str, Any], ...]:
+    """Inputs for an audit of each role's sums: reports of rows that are far from each other, and the noise."""
+    plan, out, had = held.plan, list[dict[str, Any]](), set[tuple[str, Any]]()
+    for p in held.history[:-1]:
+        of_role = steps(plan, p.state)
+        one = (
+            p.state.role,
+            p.state.theta.tobytes() if plan.noise.again else of_role,
+        )  # clusters' groups answer one state
+        if one not in had:
+            had.add(one)
+            name = f"sum, {p.state.role}" + f" ({len(out) + 1})" * plan.noise.again
+            out.append(reports.of_sums(name, _far_rows(plan, p.state), of_role.sd, of_role.unit, p.state.mu))
+    return tuple(out)
 
 
 def _far_rows(plan: Plan, state: State) -> dict[str, list[int]]:

@@ -30,11 +30,6 @@ RATIO: Final = 1.5  # Hazard ratio that an interval of a fit with local reports 
 def without_survival(formula: Any) -> tuple[Any, Followed | None]:
     """A formula, of ``Surv()`` as that of rows of intervals, and what its left-hand side says; None of others.
     Raises FormulaError if it is no such call of columns with public cut points.
-
-    Examples
-    --------
-    >>> without_survival("Surv(months, died, [6, 12]) ~ age")[0]
-    'Surv ~ C(interval) + age'
     """
     if not isinstance(formula, str) or not formula.lstrip().startswith("Surv("):
         return formula, None
@@ -68,12 +63,7 @@ def without_survival(formula: Any) -> tuple[Any, Followed | None]:
     out = Followed(time, event, tuple(rising), start[0] if start else None, cause)
     if len(set(out.columns)) < len(out.columns):
         raise FormulaError(f"{out.written} needs a column for each of its times and one for the event.")
-    return f"{ENDED} ~ {_of_intervals(out)}{right.strip()}", out
-
-
-def _of_intervals(followed: Followed) -> str:
-    """The term of intervals, where there are several."""
-    return f"C({INTERVAL}) + " if len(followed.cuts) > 1 else ""
+    return f"{ENDED} ~ {f'C({INTERVAL}) + ' * (len(cuts) > 1)}{right.strip()}", out
 
 
 def refuse_beside(followed: Followed, people: Participants, asked: Any, design: Any, named: Any) -> None:
@@ -119,13 +109,6 @@ _EFFECT: Final = re.compile(rf"\s*(?:{_COLUMN}|(?P<diff>diff)\s*\((?P<inner>.*)\
 def without_effect(formula: str) -> tuple[str, tuple[str, str] | None]:
     """A formula without its part after ``|``, and that part: a kind, `WITHIN` or `DIFFERENCES`, and a column.
     Raises FormulaError if that is not one column, or ``diff()`` of one.
-
-    Examples
-    --------
-    >>> without_effect("y ~ x | diff(who)")
-    ('y ~ x', ('differences', 'who'))
-    >>> without_effect("y ~ I((x > 1) | (x < 0))")
-    ('y ~ I((x > 1) | (x < 0))', None)
     """
     depth, quote, at = 0, "", None
     for place, sign in enumerate(formula):  # the first | outside of brackets and quotes
@@ -157,8 +140,8 @@ def without_effect(formula: str) -> tuple[str, tuple[str, str] | None]:
 def with_effect(formula: str, people: Participants) -> str:
     """A formula with the part that `without_effect` took from it."""
     if people.followed is not None:
-        right = formula.removeprefix(f"{ENDED} ~ {_of_intervals(people.followed)}")
-        return f"{people.followed.written} ~ {right}"
+        right = formula.removeprefix(f"{ENDED} ~ ")
+        return f"{people.followed.written} ~ {right.removeprefix(f'C({INTERVAL}) + ')}"
     if people.effect is None:
         return formula
     name = str(people.id)
@@ -169,12 +152,25 @@ def with_effect(formula: str, people: Participants) -> str:
 def refuse_of_persons(
     people: Participants, family: Family, design: Design, units: Units, trust: str, private: str = "record"
 ) -> None:
-    """Refuse a model of which a report can't be of several rows, or weighted. On public grounds.
+    """Refuse a model of which a report can't be of several rows, or weighted, and clusters. On public grounds.
     Raises UnsupportedArgumentError if reports are those of `trust`, or of a family, that has only single rows yet;
-    OptionError or SchemaError if weights or columns have no public bounds, or an option doesn't go with several rows.
+    OptionError or SchemaError if weights, clusters or columns aren't declared, or an option excludes several rows.
     """
-    if people.cluster is not None:
-        _refuse_clusters(people, design, private)
+    if (name := people.cluster) is not None:
+        levels = design.schema.levels.get(name)
+        if levels is None:
+            raise SchemaError(
+                f"cluster={name!r} needs all clusters, which are public: declare levels={{{name!r}: [...]}}."
+            )
+        if len(levels) < LEAST:
+            raise OptionError(
+                f"cluster={name!r} has {len(levels)} declared clusters, and intervals follow from how random groups of "
+                f"them differ: {LEAST} are the fewest. Of fewer put C({name}) into the formula."
+            )
+        if people.mu is not None or private == "response" or people.missing == "drop":
+            raise UnsupportedArgumentError(
+                f"cluster={name!r} goes with one mu=, private='record' and missing='noise'; leave the others out."
+            )
     if not people.gathered or (people.followed is not None and people.weight is None):
         return
     option = "weights=" if people.k_max is None else f"k_max={people.k_max}"
@@ -212,25 +208,6 @@ def refuse_of_persons(
             )
     if people.effect is not None:
         _refuse_without_levels(people, family, design, units)
-
-
-def _refuse_clusters(people: Participants, design: Design, private: str) -> None:
-    """Refuse clusters that aren't declared, that are too few, or that an option of the reports excludes."""
-    levels = design.schema.levels.get(str(people.cluster))
-    if levels is None:
-        raise SchemaError(
-            f"cluster={people.cluster!r} needs all clusters, which are public: declare "
-            f"levels={{{people.cluster!r}: [...]}}."
-        )
-    if len(levels) < LEAST:
-        raise OptionError(
-            f"cluster={people.cluster!r} has {len(levels)} declared clusters, and intervals follow from how random "
-            f"groups of them differ: {LEAST} are the fewest. Of fewer put C({people.cluster}) into the formula."
-        )
-    if people.mu is not None or private == "response" or people.missing == "drop":
-        raise UnsupportedArgumentError(
-            f"cluster={people.cluster!r} goes with one mu=, private='record' and missing='noise'; leave the others out."
-        )
 
 
 def _refuse_without_levels(people: Participants, family: Family, design: Design, units: Units) -> None:

@@ -240,8 +240,8 @@ def _summand(node: ast.expr) -> Asked:
             return Asked(tuple(_column(c).columns[0] for c in of), kind="Surv", cuts=times)
         case ast.Call(ast.Name("Surv")):
             raise FormulaError(
-                "Surv() takes a time, an event, and a list of the public times of its curves: Surv(time, event, [30, "
-                "60, 90]), or, with late entry, Surv(start, stop, event, [30, 60, 90])."
+                "Surv() takes a time, an event, and a list of the public times at which curves are estimated: Surv("
+                "time, event, [30, 60, 90]), or, with late entry, Surv(start, stop, event, [30, 60, 90])."
             )
     return _column(node)
 
@@ -363,9 +363,7 @@ def _declared(asked: Asked, schema: Schema) -> Term:
         numbers = [real(b) for b in breaks] if isinstance(breaks, tuple) else []
         edges = [whole.low, *(b for b in numbers if b is not None and whole.low < b < whole.high), whole.high]
         if None in numbers or not 3 <= len(edges) <= MOST_CLASSES + 1 or not (np.diff(edges) > 0.0).all():
-            must = (
-                f"takes a number of classes, 2 to {MOST_CLASSES}, or rising breaks in a list, some between the bounds"
-            )
+            must = f"takes a number of classes, 2 to {MOST_CLASSES}, or rising breaks in a list, within the bounds"
             raise SchemaError(f"cut({whole.column}, …) {must}.")
         return _between(whole, edges)
     if len(flat([asked])) < len(asked.group) + len(asked.columns):
@@ -378,7 +376,7 @@ def _declared(asked: Asked, schema: Schema) -> Term:
     if len(rising) < len(cuts) or not 1 <= len(cuts) <= MOST_CLASSES or not (np.diff(rising) > 0.0).all():
         raise SchemaError(
             f"{asked} needs rising cut points, {MOST_CLASSES} at most, within the bounds of {whole.column!r}, "
-            f"{whole.low:g} and {whole.high:g}."
+            f"{whole.low:g} and {whole.high:g}: a larger upper bound tells who was followed beyond the last one."
         )
     end = whole.high if whole.high > rising[-1] else 2.0 * rising[-1]  # who is followed for longer is beyond
     groups = [_leaf(c, schema, factor=True) for c in asked.group]
